@@ -1,0 +1,64 @@
+# One-word verbs. `make` alone lists them.
+PYTHON ?= python3
+BIN := .venv/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export SAM_CLI_TELEMETRY := 0
+
+.PHONY: help install demo up down test model soak lint format build deploy lock clean
+
+help: ## List the verbs
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+install: .venv/installed ## Install everything into .venv
+
+.venv/installed: requirements.txt pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON): install Python 3.11 or newer, or say PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is too old: Python 3.11 or newer is needed, say PYTHON=..." >&2; exit 1; }
+	@echo "Installing into .venv (about a minute) ..." >&2
+	@$(PYTHON) -m venv --clear .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: install ## Show the problem and its end: make demo [IMAGES=folder]
+	@inorder demo $(if $(IMAGES),--images "$(IMAGES)") $(if $(PORT),--port "$(PORT)")
+
+up: install ## Start a local AWS with the stack on it: make up [PORT=4566]
+	@inorder up $(if $(PORT),--port "$(PORT)")
+
+down: install ## Stop it again
+	@inorder down
+
+test: install ## Run all tests
+	@python -m pytest
+
+model: install ## The longer scenarios and all mutants of the model checker
+	@MODEL=1 python -m pytest tests/model
+
+soak: install ## A thousand events with faults and kills: make soak [SEED=1]
+	@SOAK_EVENTS=1000 SOAK_KEYS=50 SOAK_SEED=$(or $(SEED),1) python -m pytest -s tests/soak
+
+lint: install ## Check code, types, ASL and template
+	ruff check
+	ruff format --check
+	mypy
+	inorder check statemachine/*.asl.json
+	AWS_DEFAULT_REGION=us-east-1 sam validate --lint
+
+format: install ## Format the code
+	ruff check --fix
+	ruff format
+
+build: install ## Build for Lambda, with any Python on this machine
+	sam build
+
+deploy: build ## Deploy to AWS, as samconfig.toml says
+	sam deploy
+
+lock: install ## Choose versions anew: pyproject.toml to requirements.txt and functions/*/requirements.txt
+	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --group dev pyproject.toml --output-file requirements.txt
+	uv pip compile --quiet --upgrade --python-version 3.13 --python-platform aarch64-manylinux_2_34 --generate-hashes --no-header --group pyproject.toml:invert-image --constraint requirements.txt --output-file functions/invert_image/requirements.txt
+
+clean: ## Remove what was installed, built and written
+	@if [ -x $(BIN)/inorder ]; then inorder down; fi
+	rm -rf .venv .aws-sam out .mypy_cache .pytest_cache .ruff_cache
