@@ -1,0 +1,211 @@
+"""The command ``inorder``."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import FrameType
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from inorder import local_aws
+from inorder.check import check_file
+from inorder.demo import run_demonstration
+from inorder.pictures import own_pairs, pairs_from_folder
+from inorder.redrive import UNCHANGED_SECONDS, Redrive, aws_errors_in_one_line
+from inorder.report import console_table, write_report
+from inorder.stack import PROJECT, deploy
+
+OUT = PROJECT / "out"
+LOCAL_AWS_FILE = "local-aws.json"
+NOTHING_PARKED = "Nothing is parked."
+
+deployed = click.option(
+    "--stack-name", envvar="STACK_NAME", show_envvar=True, default="inorder", show_default=True
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Ordered, exactly-once processing of S3 events: the local tooling."""
+    # A terminated command cleans up as an interrupted one does.
+    signal.signal(signal.SIGTERM, _exit)
+
+
+@main.command()
+@click.option("--images", type=click.Path(path_type=Path), help="Folder with your own pictures.")
+@click.option("--keys", type=click.IntRange(1, 1000), default=100, show_default=True)
+@click.option("--port", type=click.IntRange(1, 65535), help="Of the local AWS.")
+def demo(images: Path | None, keys: int, port: int | None) -> None:
+    """Show what happens to disordered events without coordination and with it."""
+    console = Console()
+    pairs = pairs_from_folder(images, keys) if images else own_pairs(keys)
+    try:
+        results = run_demonstration(pairs, OUT / "demo-aws", port)
+    except TimeoutError as error:
+        raise click.ClickException(f"{error} This machine may be too busy.") from None
+    (off, outputs_off), (on, outputs_on) = results["off"], results["on"]
+    page = write_report(OUT / "demo", off, on, outputs_off, outputs_on)
+    console.print(console_table(off, on))
+    console.print(f"Report with the pictures: {page}")
+    if on.stale or on.missing:
+        raise click.ClickException("With coordination, no output may be stale or missing.")
+
+
+@main.command()
+@click.option("--port", type=click.IntRange(1, 65535), help="Any free one if none is given.")
+@click.option("--stack-name", default="inorder", show_default=True)
+def up(port: int | None, stack_name: str) -> None:
+    """Start a local AWS, deploy the template to it, and keep it running."""
+    local = local_aws.recall(OUT / LOCAL_AWS_FILE)
+    if local and port not in {None, local.port}:
+        raise click.ClickException(f"A local AWS runs on port {local.port} already: make down")
+    if not local:
+        local = local_aws.start(OUT / "local-aws", port)
+        local_aws.remember(local, OUT / LOCAL_AWS_FILE)
+    click.echo(f"Deploying template.yaml to {local.endpoint_url} ...", err=True)
+    deploy(local, stack_name, {})
+    for name, value in {**local.environment, "STACK_NAME": stack_name}.items():
+        click.echo(f"export {name}={shlex.quote(value)}")
+
+
+@main.command()
+def down() -> None:
+    """Stop the local AWS that `up` started."""
+    local = local_aws.recall(OUT / LOCAL_AWS_FILE)
+    if not local:
+        click.echo("No local AWS is running.", err=True)
+    else:
+        local.stop()
+    (OUT / LOCAL_AWS_FILE).unlink(missing_ok=True)
+
+
+@main.command()
+@deployed
+@click.option("--json", "as_json", is_flag=True, help="All of each event, one on a line.")
+def parked(stack_name: str, as_json: bool) -> None:
+    """List the events that are parked, with their reasons."""
+    with aws_errors_in_one_line():
+        events = list(Redrive(stack_name).parked())
+    if as_json:
+        for event in events:
+            described = {"id": event.id, "parked_at": event.parked_at.isoformat(), **event.body}
+            click.echo(json.dumps(described))
+    elif events:
+        _print_table(
+            ["ID", "Parked (UTC)", "Object key", "Sequencer", "Reason"],
+            [
+                (
+                    event.id[:8],
+                    f"{event.parked_at:%Y-%m-%d %H:%M:%S}",
+                    event.object_key,
+                    str(event.body.get("sequencer", "")),
+                    event.reason[:200],
+                )
+                for event in sorted(events, key=lambda event: event.parked_at)
+            ],
+        )
+    else:
+        click.echo(NOTHING_PARKED, err=True)
+
+
+@main.command()
+@deployed
+@click.option("--all", "everything", is_flag=True, help="All but what is no S3 event.")
+@click.argument("event_id", metavar="[ID]", required=False)
+def redrive(stack_name: str, everything: bool, event_id: str | None) -> None:
+    """Start parked events again: the one with this ID, or the start of it, or all.
+
+    Each is removed from the queue once it has started, and not before. If it fails again, it is
+    parked again. Interrupted or run twice, this loses nothing and has nothing processed twice.
+    """
+    if everything == bool(event_id):
+        raise click.UsageError("Say which: ID (of `inorder parked`) or --all.")
+    with aws_errors_in_one_line():
+        stack = Redrive(stack_name)
+        found = list(stack.parked())
+        if event_id:
+            found = [event for event in found if event.id.startswith(event_id)]
+            if len(found) != 1:
+                number = "No" if not found else "More than one"
+                hint = "" if found else " It may be in the hands of another command for a moment."
+                raise click.ClickException(f"{number} parked event has the ID {event_id}.{hint}")
+        chosen = {event.id for event in found if event.is_startable(named=not everything)}
+        for event in found:
+            if event.id not in chosen:
+                reason = _printable(event.reason)
+                click.echo(f"Left out, would fail again: {event.id[:8]} {reason}", err=True)
+        for event in stack.redrive(chosen):
+            click.echo(f"Started: {event.id[:8]} {_printable(event.object_key)}")
+        if not found:
+            click.echo(NOTHING_PARKED, err=True)
+
+
+@main.command()
+@deployed
+@click.option("--redrive", "restart", is_flag=True, help="Start their newest events again.")
+@click.option(
+    "--lease",
+    type=click.IntRange(1, 3600),
+    default=UNCHANGED_SECONDS,
+    show_default=True,
+    help="Seconds without a change after which nobody can be at work on a key.",
+)
+def stuck(stack_name: str, restart: bool, lease: int) -> None:
+    """Find keys whose execution is gone, by looking at them twice.
+
+    A key whose newest event gave up waiting, and is parked, looks the same. To start that event
+    here and redrive it too does no harm: the second one is a duplicate.
+    """
+    with aws_errors_in_one_line():
+        stack = Redrive(stack_name)
+        items = stack.stuck(lease)
+        if not items:
+            click.echo("No key is stuck.", err=True)
+            return
+        columns = ["object_key", "status", "sequencer", "newest", "claimed_at"]
+        _print_table(columns, [[str(item.get(column, "")) for column in columns] for item in items])
+        for item in items if restart else []:
+            stack.restart(item)
+            click.echo(f"Started: {_printable(item['object_key'])}")
+
+
+@main.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+def check(files: tuple[Path, ...]) -> None:
+    """Check ASL files."""
+    findings = [f"{file}: {finding}" for file in files for finding in check_file(file)]
+    for finding in findings:
+        click.echo(finding, err=True)
+    if findings:
+        sys.exit(1)
+
+
+def _print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print text as it is: what looks like markup is part of a key."""
+    table = Table()
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_printable(cell)) for cell in row))
+    Console().print(table)
+
+
+def _printable(text: str) -> str:
+    """Escape what a terminal would obey instead of showing it."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _exit(signum: int, _frame: FrameType | None) -> None:
+    sys.exit(128 + signum)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+"""The local AWS: a ministack server of our own, on the loopback address only."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import boto3
+import click
+import psutil
+from botocore.config import Config
+
+HOST = "127.0.0.1"
+REGION = "us-east-1"
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+START_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class LocalAws:
+    """A running local AWS.
+
+    Attributes
+    ----------
+    port : int
+        Port on the loopback address.
+    pid : int
+        Process of the server.
+    started : float
+        When that process started, in seconds since 1970; with the pid it names one process.
+    folder : str
+        Its own files: log, temporary files of the functions.
+    """
+
+    port: int
+    pid: int
+    started: float
+    folder: str
+
+    @property
+    def endpoint_url(self) -> str:
+        """Address of the server."""
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables that point the AWS CLI, boto3 and SAM at the server."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint_url,
+            "AWS_DEFAULT_REGION": REGION,
+            **CREDENTIALS,
+        }
+
+    @cached_property
+    def session(self) -> boto3.Session:
+        """Session with the server's credentials, whatever the user's own are."""
+        return boto3.Session(
+            aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+            region_name=REGION,
+        )
+
+    def client(self, service: str) -> Any:
+        """Make a boto3 client of the server.
+
+        Parameters
+        ----------
+        service : str
+            For example ``stepfunctions``.
+        """
+        config = Config(
+            inject_host_prefix=False,  # there is no sync-127.0.0.1
+            max_pool_connections=50,
+            retries={"mode": "standard", "total_max_attempts": 3},
+        )
+        # boto3's overloads know literal service names only.
+        return self.session.client(service, endpoint_url=self.endpoint_url, config=config)  # type: ignore[call-overload]
+
+    @property
+    def process(self) -> psutil.Process | None:
+        """The server's process, or None if it has ended."""
+        try:
+            process = psutil.Process(self.pid)
+        except psutil.NoSuchProcess:
+            return None
+        return process if process.create_time() == self.started else None
+
+    def stop(self) -> None:
+        """End the server and its functions' processes, and remove its files."""
+        process = self.process
+        if process:
+            family = [*process.children(recursive=True), process]
+            for member in family:
+                _signal(member, psutil.Process.terminate)
+            _, alive = psutil.wait_procs(family, timeout=5)
+            for member in alive:
+                _signal(member, psutil.Process.kill)
+            psutil.wait_procs(alive, timeout=5)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def start(
+    folder: Path,
+    port: int | None = None,
+    wait_scale: float = 1,
+    settings: Mapping[str, str] | None = None,
+) -> LocalAws:
+    """Start a local AWS.
+
+    Parameters
+    ----------
+    folder : Path
+        For its log and temporary files; made anew.
+    port : int, optional
+        Port to listen on; any free one if none is given.
+    wait_scale : float
+        Factor of the state machines' waits and retry delays; below 1 for tests.
+    settings : Mapping, optional
+        Further variables for the server, which its functions inherit.
+
+    Raises
+    ------
+    click.ClickException
+        The port is taken, or the server does not start.
+    """
+    port = _free_port(port)
+    shutil.rmtree(folder, ignore_errors=True)
+    temporary = folder / "tmp"
+    temporary.mkdir(parents=True)
+    log = folder / "ministack.log"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    environment |= CREDENTIALS | {
+        "AWS_DEFAULT_REGION": REGION,
+        "BIND_HOST": HOST,
+        "MINISTACK_HOST": HOST,
+        "GATEWAY_PORT": str(port),
+        "IOT_MTLS_ENABLED": "0",
+        "SFN_WAIT_SCALE": str(wait_scale),
+        "LOG_LEVEL": "WARNING",
+        "TMPDIR": str(temporary.resolve()),
+        **(settings or {}),
+    }
+    with log.open("wb") as output:
+        # A session of its own, so that Ctrl-C in a terminal reaches us and not it: we end it.
+        server = subprocess.Popen(
+            [sys.executable, "-m", "ministack"],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    process = psutil.Process(server.pid)
+    local = LocalAws(port, server.pid, process.create_time(), str(folder))
+    try:
+        _wait_until_healthy(local, server, log)
+    except BaseException:  # an interrupt too must leave nothing running
+        local.stop()
+        raise
+    return local
+
+
+@contextmanager
+def running(
+    folder: Path,
+    port: int | None = None,
+    wait_scale: float = 1,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[LocalAws]:
+    """Start a local AWS and stop it again, whatever happens. Parameters as for `start`."""
+    local = start(folder, port, wait_scale, settings)
+    try:
+        yield local
+    finally:
+        local.stop()
+
+
+def remember(local: LocalAws, file: Path) -> None:
+    """Write down a local AWS that outlives this process, for `recall`."""
+    file.write_text(json.dumps(asdict(local)))
+
+
+def recall(file: Path) -> LocalAws | None:
+    """Find the local AWS that an earlier process wrote down.
+
+    Returns
+    -------
+    LocalAws or None
+        None if there is none, or if it has ended.
+    """
+    try:
+        local = LocalAws(**json.loads(file.read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+    return local if local.process else None
+
+
+def _free_port(wanted: int | None) -> int:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, wanted or 0))
+        except OSError as error:
+            raise click.ClickException(f"Port {wanted} cannot be used: {error.strerror}.") from None
+        return int(probe.getsockname()[1])
+
+
+def _wait_until_healthy(local: LocalAws, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not _is_healthy(local):
+        if server.poll() is not None or time.monotonic() > deadline:
+            end = log.read_text(errors="replace").strip()[-2000:]
+            raise click.ClickException(f"The local AWS did not start. Its log ends:\n{end}")
+        time.sleep(0.1)
+
+
+def _is_healthy(local: LocalAws) -> bool:
+    try:
+        with urllib.request.urlopen(  # noqa: S310 - http on loopback
+            f"{local.endpoint_url}/_ministack/health", timeout=2
+        ) as answer:
+            return bool(answer.status == 200)  # noqa: PLR2004
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _signal(process: psutil.Process, action: Any) -> None:
+    with suppress(psutil.NoSuchProcess):
+        action(process)

@@ -1,0 +1,191 @@
+"""The demonstration's report: a table for the console, and a page with two contact sheets."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Literal
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from PIL import Image, ImageDraw, ImageOps
+from rich.table import Table
+from rich.text import Text
+
+SHEET_WIDTH = 900
+LARGEST_CELL = 180
+BACKGROUND, BLANK, STROKE = "#1b1f24", "#3a414a", "#7d8794"
+FRAMES = {"new": BACKGROUND, "old": "#ff1f1f", "missing": BACKGROUND, "other": "#ffb000"}
+
+MEASURES = {
+    "keys": "Object keys",
+    "events": "Events delivered",
+    "processed": "Processed",
+    "superseded": "Superseded",
+    "duplicates": "Duplicates dropped",
+    "parked": "Parked",
+    "stale": "Stale outputs",
+    "missing": "Missing outputs",
+    "seconds": "Seconds",
+}
+FAULTS = ("stale", "missing")  # the measures that must be zero
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run of the demonstration counted."""
+
+    keys: int
+    stale: int
+    missing: int
+    events: int
+    processed: int
+    superseded: int
+    duplicates: int
+    parked: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Output:
+    """What the output bucket holds for one key when all is quiet; no content if it is missing."""
+
+    key: str
+    content: bytes | None
+    state: Literal["new", "old", "missing", "other"]
+
+
+def contact_sheet(outputs: Sequence[Output]) -> Image.Image:
+    """Draw all outputs as a grid of thumbnails, with those that are not the new picture marked.
+
+    Parameters
+    ----------
+    outputs
+        The outputs, in the order of the grid.
+
+    Returns
+    -------
+    Image.Image
+        At most `SHEET_WIDTH` pixels wide, however many outputs there are.
+    """
+    columns = max(1, math.ceil(math.sqrt(len(outputs))))
+    rows = max(1, math.ceil(len(outputs) / columns))
+    width = min(LARGEST_CELL, SHEET_WIDTH // columns)
+    height = width * 3 // 4
+    sheet = Image.new("RGB", (columns * width, rows * height), BACKGROUND)
+    for index, output in enumerate(outputs):
+        row, column = divmod(index, columns)
+        sheet.paste(_cell(output, width, height), (column * width, row * height))
+    return sheet
+
+
+def console_table(off: Run, on: Run) -> Table:
+    """Tabulate both runs for the console.
+
+    Parameters
+    ----------
+    off, on
+        What the runs without and with coordination counted.
+
+    Returns
+    -------
+    Table
+        One row for each measure; stale and missing outputs are highlighted.
+    """
+    table = Table("Coordination")
+    table.add_column("off", justify="right")
+    table.add_column("on", justify="right")
+    for name, label in MEASURES.items():
+        table.add_row(label, *(Text(_number(run, name), _style(run, name)) for run in (off, on)))
+    return table
+
+
+def write_report(
+    folder: Path, off: Run, on: Run, outputs_off: Sequence[Output], outputs_on: Sequence[Output]
+) -> Path:
+    """Write the page, its two contact sheets and `summary.json`, over those of an earlier report.
+
+    Parameters
+    ----------
+    folder
+        Where to write; made if it does not exist.
+    off, on
+        What the runs without and with coordination counted.
+    outputs_off, outputs_on
+        What the runs left in the output bucket.
+
+    Returns
+    -------
+    Path
+        The page, `report.html`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    summary = json.dumps({"off": asdict(off), "on": asdict(on)}, indent=2)
+    (folder / "summary.json").write_text(summary + "\n", encoding="utf-8")
+    contact_sheet(outputs_off).save(folder / "contact-sheet-off.png")
+    contact_sheet(outputs_on).save(folder / "contact-sheet-on.png")
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+        undefined=StrictUndefined,
+    )
+    html = templates.get_template("report.html.jinja").render(
+        runs={"off": (off, outputs_off), "on": (on, outputs_on)},
+        measures=MEASURES,
+        faults=FAULTS,
+        number=_number,
+    )
+    page = folder / "report.html"
+    page.write_text(html, encoding="utf-8")
+    return page
+
+
+def _number(run: Run, measure: str) -> str:
+    value = getattr(run, measure)
+    return f"{value:.1f}" if measure == "seconds" else str(value)
+
+
+def _style(run: Run, measure: str) -> str:
+    if measure not in FAULTS:
+        return ""
+    return "bold red" if getattr(run, measure) else "green"
+
+
+def _cell(output: Output, width: int, height: int) -> Image.Image:
+    """Draw one output, framed in the colour of its state."""
+    border = max(1, width // 24)
+    size = (width - 2 * border, height - 2 * border)
+    picture = _hatching(size) if output.content is None else _thumbnail(output.content, size)
+    cell = ImageOps.expand(picture, border, fill=FRAMES[output.state])
+    if output.state == "old":
+        # A cross as well, for those who cannot tell the frame by its colour.
+        draw, side = ImageDraw.Draw(cell), height / 3
+        draw.rectangle((width - side, 0, width, side), fill=FRAMES["old"])
+        _write(draw, "X", (width - side / 2, side / 2), 0.8 * side)
+    return cell
+
+
+def _thumbnail(content: bytes, size: tuple[int, int]) -> Image.Image:
+    try:
+        with Image.open(BytesIO(content)) as picture:
+            picture.draft("RGB", size)  # a large JPEG is decoded at a fraction of its size
+            return ImageOps.fit(ImageOps.exif_transpose(picture).convert("RGB"), size)
+    except Exception:  # a broken picture can raise almost anything in Pillow
+        unknown = Image.new("RGB", size, BLANK)
+        _write(ImageDraw.Draw(unknown), "?", (size[0] / 2, size[1] / 2), size[1] / 2)
+        return unknown
+
+
+def _hatching(size: tuple[int, int]) -> Image.Image:
+    width, height = size
+    hatching = Image.new("RGB", size, BACKGROUND)
+    draw = ImageDraw.Draw(hatching)
+    for x in range(-height, width, 8):
+        draw.line((x, height, x + height, 0), fill=STROKE, width=2)
+    return hatching
+
+
+def _write(draw: ImageDraw.ImageDraw, sign: str, middle: tuple[float, float], size: float) -> None:
+    draw.text(middle, sign, "white", anchor="mm", font_size=size, stroke_width=size / 24)
