@@ -1,0 +1,120 @@
+"""The template as `sam deploy` deploys it, on a local AWS with real function processes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import psutil
+import pytest
+
+from inorder.executions import Execution, Executions, s3_object, wait_until
+from inorder.local_aws import LocalAws
+from inorder.stack import Stack, deploy
+
+SECONDS = 40  # no execution of these tests takes longer
+
+
+class Workflow:
+    """A deployed stack, as the tests use it."""
+
+    def __init__(self, local: LocalAws, stack: Stack) -> None:
+        self.local, self.stack = local, stack
+        self.s3 = local.client("s3")
+        self.executions = Executions(local, stack.state_machine_arn)
+        self._table = local.session.resource("dynamodb", endpoint_url=local.endpoint_url).Table(
+            stack.key_table
+        )
+
+    def upload(self, key: str, content: bytes) -> None:
+        self.s3.put_object(Bucket=self.stack.input_bucket, Key=key, Body=content)
+
+    def events(self, key: str, count: int) -> list[dict[str, Any]]:
+        """Wait for the events of a key that S3 has sent, oldest first."""
+        return self.executions.events(key, count, SECONDS)
+
+    def deliver(self, event: Any) -> str:
+        """Start an execution, as the rule does, and give its ARN."""
+        return self.executions.start(event)
+
+    def wait(self, *arns: str) -> list[Execution]:
+        return [self.executions.wait(arn, SECONDS) for arn in arns]
+
+    def of_key(self, key: str, count: int) -> list[Execution]:
+        """Wait until `count` executions for a key have ended, oldest event first."""
+        ended: list[Execution] = []
+
+        def all_ended() -> bool:
+            ended[:] = [
+                execution
+                for execution in self.executions.all()
+                if s3_object(execution.event).get("key") == key
+            ]
+            return len(ended) >= count and all(each.status != "RUNNING" for each in ended)
+
+        wait_until(all_ended, SECONDS, f"{count} executions for {key}")
+        return sorted(ended, key=lambda execution: str(s3_object(execution.event)["sequencer"]))
+
+    def output(self, key: str) -> bytes | None:
+        folder, slash, name = key.rpartition("/")
+        try:
+            answer = self.s3.get_object(
+                Bucket=self.stack.output_bucket, Key=f"{folder}{slash}out-{name}"
+            )
+        except self.s3.exceptions.NoSuchKey:
+            return None
+        content: bytes = answer["Body"].read()
+        return content
+
+    def record(self, key: str) -> dict[str, Any]:
+        """Read the key's item, or an empty one."""
+        object_key = f"{self.stack.input_bucket}/{key}"
+        record: dict[str, Any] = self._table.get_item(
+            Key={"object_key": object_key}, ConsistentRead=True
+        ).get("Item", {})
+        return record
+
+    def wait_for_lock(self, key: str, other_than: str = "") -> str:
+        """Wait until a key is locked, by another token than a given one, and give the token."""
+        wait_until(
+            lambda: self.record(key).get("lock_token", other_than) != other_than,
+            SECONDS,
+            f"a lock of {key}",
+        )
+        token: str = self.record(key)["lock_token"]
+        return token
+
+    def parked(self) -> list[dict[str, Any]]:
+        """Take all messages from the queue of parked events."""
+        sqs, url = self.local.client("sqs"), self.stack.parked_events_queue_url
+        messages = []
+        while batch := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
+            for message in batch:
+                messages.append(json.loads(message["Body"]))
+                sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+        return messages
+
+    def workers(self) -> list[psutil.Process]:
+        """List the processes of the stack's function."""
+        server = self.local.process
+        assert server
+        name = f"ministack-lambda-{self.stack.function_name}-"
+        living = [each for each in server.children() if each.status() != psutil.STATUS_ZOMBIE]
+        return [each for each in living if any(name in part for part in each.cmdline())]
+
+    def assert_quiet(self) -> None:
+        """No execution runs, and no key is locked."""
+        assert self.executions.arns("RUNNING") == []
+        locked = [item for item in self._table.scan()["Items"] if "lock_token" in item]
+        assert locked == []
+
+
+@pytest.fixture(scope="session")
+def workflow(local: LocalAws) -> Workflow:
+    return Workflow(local, deploy(local, "quick", {}))
+
+
+@pytest.fixture(scope="session")
+def slow_workflow(local: LocalAws) -> Workflow:
+    """The same with a function that takes two seconds, so that things can happen meanwhile."""
+    return Workflow(local, deploy(local, "slow", {"SlowProbability": 1, "SlowSeconds": 2}))

@@ -1,0 +1,109 @@
+"""`inorder up`, use and `inorder down`, and the demonstration, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import boto3
+import psutil
+import pytest
+from click.testing import CliRunner
+
+from inorder import cli, demo, local_aws
+from inorder.executions import wait_until
+from inorder.stack import PROJECT
+
+
+@pytest.fixture
+def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
+    monkeypatch.setattr(cli, "OUT", tmp_path)
+    return CliRunner(mix_stderr=False)
+
+
+def exported(output: str) -> dict[str, str]:
+    words = [shlex.split(line) for line in output.splitlines()]
+    assert all(line[0] == "export" for line in words)
+    return dict(line[1].split("=", 1) for line in words)
+
+
+def test_up_prints_what_points_boto3_at_the_stack_and_down_leaves_nothing(
+    runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    up = runner.invoke(cli.main, ["up"])
+    assert up.exit_code == 0, up.output
+    for name, value in exported(up.stdout).items():
+        monkeypatch.setenv(name, value)
+    stack = os.environ["STACK_NAME"]
+    [described] = boto3.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
+    assert {output["OutputKey"] for output in described["Outputs"]} == {
+        "InputBucketName",
+        "OutputBucketName",
+        "KeyTableName",
+        "StateMachineArn",
+        "ParkedEventsQueueUrl",
+        "InvertImageFunctionName",
+        "LogGroupName",
+    }
+    again = runner.invoke(cli.main, ["up"])
+    assert exported(again.stdout) == exported(up.stdout)
+    elsewhere = runner.invoke(cli.main, ["up", "--port", "1"])
+    assert elsewhere.exit_code == 1
+    assert "runs on port" in elsewhere.stderr
+
+    server = local_aws.recall(tmp_path / "local-aws.json")
+    assert server
+    listening = {
+        connection.laddr.ip
+        for connection in psutil.Process(server.pid).net_connections()
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert listening == {"127.0.0.1"}
+    down = runner.invoke(cli.main, ["down"])
+    assert down.exit_code == 0
+    assert server.process is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demonstration_shows_the_problem_and_its_end(
+    runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # With few keys, chance could leave none stale: let each run be slow or not by its turn.
+    monkeypatch.setattr(demo, "SLOW", {"SlowProbability": 0.4, "SlowSeconds": 2.5})
+    result = runner.invoke(cli.main, ["demo", "--keys", "12"])
+    assert result.exit_code == 0, result.output
+    summary = json.loads((tmp_path / "demo" / "summary.json").read_text())
+    on, off = summary["on"], summary["off"]
+    assert (on["keys"], on["events"], on["stale"], on["missing"], on["parked"]) == (12, 48, 0, 0, 0)
+    assert on["processed"] + on["superseded"] + on["duplicates"] == 48
+    assert off["processed"] == off["events"] == 48
+    assert off["missing"] == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["demo"]
+    assert sorted(path.name for path in (tmp_path / "demo").iterdir()) == [
+        "contact-sheet-off.png",
+        "contact-sheet-on.png",
+        "report.html",
+        "summary.json",
+    ]
+    assert re.search(r"Stale outputs\W+\d+\W+0\W", result.stdout)
+
+
+def test_an_interrupted_demonstration_leaves_nothing_running() -> None:
+    command = subprocess.Popen(
+        [sys.executable, "-m", "inorder.cli", "demo", "--keys", "2"],
+        cwd=PROJECT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    process = psutil.Process(command.pid)
+    wait_until(lambda: bool(process.children()), 30, "the local AWS")
+    family = process.children(recursive=True)
+    process.terminate()
+    assert command.wait(30) == 128 + 15
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert alive == []

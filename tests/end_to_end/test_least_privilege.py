@@ -1,0 +1,228 @@
+"""The function's role on a local AWS that enforces it: nothing is missing, and nothing too much.
+
+ministack enforces a function's role (not a state machine's, which `test_roles` derives from the
+ASL) and the policies of buckets and queues. It differs from AWS in three ways that matter here:
+
+- Functions reach it over plain HTTP, so the buckets' TLS-only policies refuse them. A test shows
+  that; the others run without these two policies.
+- A missing key answers 404 even without ``s3:ListBucket``, where AWS answers 403. So the work does
+  not show that the action is needed; the tests show that it is what the policy grants.
+- The function's log is written without its role, and the trailing ``:*`` of a log group's ARN does
+  not match the group itself. `test_roles` checks the two actions.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+from inorder import local_aws
+from inorder.executions import Execution
+from inorder.local_aws import REGION, LocalAws
+from inorder.stack import deploy
+from tests.conftest import WAIT_SCALE, colour_of, picture
+from tests.end_to_end.conftest import Workflow
+
+RED, GREEN = (255, 0, 0), (0, 255, 0)
+CYAN, MAGENTA = (0, 255, 255), (255, 0, 255)  # their inverses
+POLICY = "InvertImage"
+
+
+class Role:
+    """The deployed role of the function."""
+
+    def __init__(self, workflow: Workflow) -> None:
+        self._iam = workflow.local.client("iam")
+        function = workflow.local.client("lambda").get_function_configuration(
+            FunctionName=workflow.stack.function_name
+        )
+        self.arn: str = function["Role"]
+        self._policy = {"RoleName": self.arn.rpartition("/")[2], "PolicyName": POLICY}
+
+    @contextmanager
+    def without(self, action: str, resource: str) -> Iterator[None]:
+        """Take one action on one resource from the role, and give it back."""
+        document = self._iam.get_role_policy(**self._policy)["PolicyDocument"]
+        grants = [
+            (each_action, each_resource)
+            for statement in document["Statement"]
+            for each_action in listed(statement["Action"])
+            for each_resource in listed(statement["Resource"])
+        ]
+        grants.remove((action, resource))
+        less = copy.deepcopy(document)
+        less["Statement"] = [
+            {"Effect": "Allow", "Action": each_action, "Resource": each_resource}
+            for each_action, each_resource in grants
+        ]
+        self._put(less)
+        try:
+            yield
+        finally:
+            self._put(document)
+
+    def _put(self, document: dict[str, Any]) -> None:
+        self._iam.put_role_policy(**self._policy, PolicyDocument=json.dumps(document))
+
+
+def listed(one_or_more: Any) -> list[str]:
+    return one_or_more if isinstance(one_or_more, list) else [one_or_more]
+
+
+def as_if_over_tls(request: Any, **_: Any) -> None:
+    request.headers["X-Forwarded-Proto"] = "https"  # as a proxy says that has ended TLS
+
+
+@pytest.fixture(scope="module")
+def enforcing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
+    """Start a local AWS that enforces IAM; our key ``test`` is its root user."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("AUTH", "true")  # the server inherits it
+        local = local_aws.start(tmp_path_factory.mktemp("local-aws"), wait_scale=WAIT_SCALE)
+    try:
+        yield local
+    finally:
+        local.stop()
+
+
+@pytest.fixture(scope="module")
+def workflow_as_deployed(enforcing: LocalAws) -> Workflow:
+    stack = deploy(enforcing, "least", {})
+    # Executions take this over from the upload that started them, and the queue's policy with it.
+    enforcing.session.events.register("before-send", as_if_over_tls)
+    return Workflow(enforcing, stack)
+
+
+@pytest.fixture(scope="module")
+def refused_over_plain_http(workflow_as_deployed: Workflow) -> Execution:
+    workflow_as_deployed.upload("plain.png", picture(RED))
+    [execution] = workflow_as_deployed.of_key("plain.png", 1)
+    return execution
+
+
+@pytest.fixture(scope="module")
+def workflow(workflow_as_deployed: Workflow, refused_over_plain_http: Execution) -> Workflow:  # noqa: ARG001
+    stack = workflow_as_deployed.stack
+    for bucket in (stack.input_bucket, stack.output_bucket):
+        workflow_as_deployed.s3.delete_bucket_policy(Bucket=bucket)
+    workflow_as_deployed.parked()
+    return workflow_as_deployed
+
+
+@pytest.fixture(scope="module")
+def role(workflow: Workflow) -> Role:
+    return Role(workflow)
+
+
+def run(workflow: Workflow, key: str, colour: tuple[int, int, int] = RED) -> Execution:
+    """Upload a picture and give the execution that its event starts."""
+    earlier = len(workflow.events(key, 0))
+    workflow.upload(key, picture(colour))
+    return workflow.of_key(key, earlier + 1)[-1]
+
+
+def assert_parked_for(workflow: Workflow, execution: Execution, denied: str) -> None:
+    assert execution.outcome == "Parked"
+    assert denied in str(execution.cause)
+    [message] = workflow.parked()
+    assert message["event"] == execution.event
+    assert denied in message["reason"]["Cause"]
+
+
+def test_a_call_over_plain_http_is_refused(refused_over_plain_http: Execution) -> None:
+    assert refused_over_plain_http.outcome == "Parked"
+    assert "403" in str(refused_over_plain_http.cause)
+
+
+def test_the_role_suffices_for_a_first_and_a_later_output(workflow: Workflow) -> None:
+    assert run(workflow, "one.png").outcome == "Processed"
+    assert run(workflow, "one.png", GREEN).outcome == "Processed"
+    output = workflow.output("one.png")
+    assert output
+    assert colour_of(output) == MAGENTA
+    assert workflow.parked() == []
+
+
+def test_the_role_suffices_to_see_that_an_output_is_missing(workflow: Workflow) -> None:
+    run(workflow, "gone.png")
+    workflow.s3.delete_object(Bucket=workflow.stack.output_bucket, Key="out-gone.png")
+    assert run(workflow, "gone.png").outcome == "Processed"
+    assert workflow.output("gone.png")
+
+
+def test_the_role_suffices_to_see_that_a_source_is_missing(workflow: Workflow) -> None:
+    run(workflow, "source.png")
+    [event] = workflow.events("source.png", 1)
+    workflow.s3.delete_object(Bucket=workflow.stack.input_bucket, Key="source.png")
+    event["detail"]["object"]["sequencer"] += "1"
+    workflow.s3.delete_object(Bucket=workflow.stack.output_bucket, Key="out-source.png")
+    [execution] = workflow.wait(workflow.deliver(event))
+    assert execution.outcome == "Superseded"
+
+
+@pytest.mark.parametrize(
+    ("action", "bucket", "denied"),
+    [
+        ("s3:GetObject", "input_bucket", "(AccessDenied) when calling the GetObject operation"),
+        # S3 answers a HEAD without a body, and so without a code.
+        ("s3:GetObject", "output_bucket", "(403) when calling the HeadObject operation"),
+        ("s3:PutObject", "output_bucket", "(AccessDenied) when calling the PutObject operation"),
+    ],
+)
+def test_without_an_action_the_event_is_parked(
+    workflow: Workflow, role: Role, action: str, bucket: str, denied: str
+) -> None:
+    key = f"{action.partition(':')[2]}-{bucket}.png"
+    with role.without(action, f"arn:aws:s3:::{getattr(workflow.stack, bucket)}/*"):
+        assert_parked_for(workflow, run(workflow, key), denied)
+    assert workflow.output(key) is None
+    [event] = workflow.events(key, 1)
+    [redriven] = workflow.wait(workflow.deliver(event))
+    assert redriven.outcome == "Processed"
+
+
+def as_the_function(workflow: Workflow, role: Role, service: str) -> Any:
+    """Make a client with the role's credentials."""
+    given = workflow.local.client("sts").assume_role(RoleArn=role.arn, RoleSessionName="test")
+    session = boto3.Session(
+        aws_access_key_id=given["Credentials"]["AccessKeyId"],
+        aws_secret_access_key=given["Credentials"]["SecretAccessKey"],
+        aws_session_token=given["Credentials"]["SessionToken"],
+        region_name=REGION,
+    )
+    # boto3's overloads know literal service names only.
+    return session.client(service, endpoint_url=workflow.local.endpoint_url)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("bucket", ["input_bucket", "output_bucket"])
+def test_the_role_may_list_a_bucket_by_its_own_grant_alone(
+    workflow: Workflow, role: Role, bucket: str
+) -> None:
+    s3, name = as_the_function(workflow, role, "s3"), getattr(workflow.stack, bucket)
+    assert s3.list_objects_v2(Bucket=name)["Name"] == name
+    with (
+        role.without("s3:ListBucket", f"arn:aws:s3:::{name}"),
+        pytest.raises(ClientError, match="not authorized to perform: s3:ListBucket"),
+    ):
+        s3.list_objects_v2(Bucket=name)
+
+
+def test_the_role_may_do_nothing_else(workflow: Workflow, role: Role) -> None:
+    s3, dynamodb = (as_the_function(workflow, role, each) for each in ("s3", "dynamodb"))
+    inputs, outputs = workflow.stack.input_bucket, workflow.stack.output_bucket
+    calls: list[Callable[[], object]] = [
+        lambda: s3.put_object(Bucket=inputs, Key="k", Body=b""),
+        lambda: s3.delete_object(Bucket=inputs, Key="k"),
+        lambda: s3.delete_object(Bucket=outputs, Key="k"),
+        lambda: dynamodb.scan(TableName=workflow.stack.key_table),
+    ]
+    for call in calls:
+        with pytest.raises(ClientError, match="AccessDenied"):
+            call()

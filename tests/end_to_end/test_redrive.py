@@ -1,0 +1,376 @@
+"""`inorder parked`, `inorder redrive` and `inorder stuck`, as a user runs them."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from botocore.client import BaseClient
+from botocore.exceptions import EndpointConnectionError
+from click.testing import CliRunner, Result
+
+from inorder import cli, redrive
+from inorder.executions import wait_until
+from inorder.redrive import UNCHANGED_SECONDS
+from inorder.stack import PROJECT
+from tests.conftest import colour_of, picture
+from tests.end_to_end.conftest import SECONDS, Workflow
+
+RED, GREEN = (255, 0, 0), (0, 255, 0)
+CYAN, MAGENTA = (0, 255, 255), (255, 0, 255)  # their inverses
+
+CALL = "_make_api_call"  # of any boto3 client
+
+Inorder = Callable[..., Result]
+
+
+@pytest.fixture
+def inorder(monkeypatch: pytest.MonkeyPatch, workflow: Workflow) -> Iterator[Inorder]:
+    """The command, in the environment that `make up` tells the user to set."""
+    for name, value in workflow.local.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("STACK_NAME", workflow.stack.name)
+    monkeypatch.setenv("COLUMNS", "250")
+    monkeypatch.setattr(redrive, "RECEIVE_SECONDS", 0)  # the local AWS has one server, not many
+    sqs, queue = workflow.local.client("sqs"), workflow.stack.parked_events_queue_url
+
+    def invoke(*arguments: str) -> Result:
+        return CliRunner(mix_stderr=False).invoke(cli.main, arguments)
+
+    sqs.purge_queue(QueueUrl=queue)
+    yield invoke
+    sqs.purge_queue(QueueUrl=queue)
+
+
+def listed(inorder: Inorder) -> list[dict[str, Any]]:
+    result = inorder("parked", "--json")
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def park(workflow: Workflow, body: str) -> None:
+    workflow.local.client("sqs").send_message(
+        QueueUrl=workflow.stack.parked_events_queue_url, MessageBody=body
+    )
+
+
+def park_bad_image(workflow: Workflow, key: str) -> dict[str, Any]:
+    workflow.upload(key, b"no image")
+    [failed] = workflow.of_key(key, 1)
+    assert failed.outcome == "Parked"
+    event: dict[str, Any] = failed.event
+    return event
+
+
+def park_processed(workflow: Workflow, key: str) -> dict[str, Any]:
+    """Park, by hand, an event that can be processed and has not been."""
+    workflow.upload(key, picture(RED))
+    [event] = workflow.events(key, 1)
+    workflow.of_key(key, 1)
+    newer = copy.deepcopy(event)
+    newer["detail"]["object"]["sequencer"] += "1"
+    body = {"outcome": "Parked", "object_key": object_key(workflow, key), "reason": {}}
+    park(workflow, json.dumps({**body, "sequencer": "", "event": newer}))
+    return newer
+
+
+def object_key(workflow: Workflow, key: str) -> str:
+    return f"{workflow.stack.input_bucket}/{key}"
+
+
+def fail_once(monkeypatch: pytest.MonkeyPatch, operation: str, error: BaseException) -> None:
+    """Let one call of an operation fail before it reaches AWS."""
+    call: Any = vars(BaseClient)[CALL]
+    failures = [error]
+
+    def failing(client: Any, name: str, parameters: dict[str, Any]) -> Any:
+        if name == operation and failures:
+            raise failures.pop()
+        return call(client, name, parameters)
+
+    monkeypatch.setattr(BaseClient, CALL, failing)
+
+
+def test_parked_shows_keys_as_they_are_and_consumes_nothing(
+    inorder: Inorder, workflow: Workflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redrive, "RECEIVE_SECONDS", 1)
+    hostile = "[red]x[/red].png"
+    event = park_bad_image(workflow, hostile)
+    park(workflow, json.dumps({"object_key": "\x1b[2J\u202e", "reason": None}))
+    park(workflow, "no JSON [/]")
+    for _ in range(2):
+        result = inorder("parked")
+        assert result.exit_code == 0, result.output
+        [row] = [line for line in result.stdout.splitlines() if "InvalidImage: " in line]
+        assert f" {object_key(workflow, hostile)} " in row
+        assert event["detail"]["object"]["sequencer"] in row
+        assert "\\x1b[2J\\u202e" in result.stdout
+        assert "NoParkedEvent: no JSON [/]" in result.stdout
+        assert not {"\x1b", "\u202e"} & set(result.stdout)
+    [found] = [each for each in listed(inorder) if each.get("event")]
+    assert found["event"] == event
+    assert found["id"][:8] in row
+    at_once = workflow.local.client("sqs").receive_message(
+        QueueUrl=workflow.stack.parked_events_queue_url, MaxNumberOfMessages=10
+    )
+    assert len(at_once["Messages"]) == 3  # a listing hides none from whoever comes next
+
+
+def test_a_redriven_event_is_superseded_if_its_object_was_replaced(
+    inorder: Inorder, workflow: Workflow
+) -> None:
+    park_bad_image(workflow, "mended.png")
+    workflow.upload("mended.png", picture(RED))
+    workflow.of_key("mended.png", 2)
+    [found] = listed(inorder)
+    result = inorder("redrive", found["id"][:8])
+    assert result.exit_code == 0, result.output
+    assert result.stdout == f"Started: {found['id'][:8]} {object_key(workflow, 'mended.png')}\n"
+    outcomes = Counter(each.outcome for each in workflow.of_key("mended.png", 3))
+    assert outcomes == {"Parked": 1, "Processed": 1, "Superseded": 1}
+    assert listed(inorder) == []
+    gone = inorder("redrive", found["id"])
+    assert gone.exit_code == 1
+    [line] = gone.stderr.splitlines()
+    assert line.startswith(f"Error: No parked event has the ID {found['id']}.")
+    assert inorder("parked").stderr == inorder("redrive", "--all").stderr == "Nothing is parked.\n"
+
+
+def test_all_leaves_out_what_is_no_s3_event(inorder: Inorder, workflow: Workflow) -> None:
+    for key in ("bad-1.png", "bad-2.png"):
+        park_bad_image(workflow, key)
+    invalid_event = {"detail": {"object": {"key": "[/x].png", "sequencer": "0"}}}
+    workflow.wait(workflow.deliver(invalid_event))
+    before = {each["id"]: each for each in listed(inorder)}
+    [invalid] = [each["id"] for each in before.values() if "object_key" not in each]
+    result = inorder("redrive", "--all")
+    assert result.exit_code == 0, result.output
+    assert len(result.stdout.splitlines()) == 2
+    [left_out] = result.stderr.splitlines()
+    assert left_out.startswith(f"Left out, would fail again: {invalid[:8]} InvalidEvent: ")
+    for key in ("bad-1.png", "bad-2.png"):
+        assert [each.outcome for each in workflow.of_key(key, 2)] == ["Parked", "Parked"]
+    after = {each["id"]: each for each in listed(inorder)}  # parked again, under other ids
+    assert set(before) & set(after) == {invalid}
+    assert len(after) == 3
+
+    assert inorder("redrive", invalid).exit_code == 0
+    wait_until(lambda: not workflow.executions.arns("RUNNING"), SECONDS, "its end")
+    [again] = [each for each in workflow.parked() if "object_key" not in each]
+    assert again["event"] == invalid_event
+
+
+@pytest.mark.parametrize("arguments", [[], [""], ["--all", "0"]])
+def test_redrive_wants_to_know_which(inorder: Inorder, arguments: list[str]) -> None:
+    result = inorder("redrive", *arguments)
+    assert result.exit_code == 2
+    assert "Say which: ID" in result.stderr
+
+
+def test_an_id_that_fits_two_events_starts_none(inorder: Inorder, workflow: Workflow) -> None:
+    wanted = 17  # of so many ids in hexadecimal, two begin alike
+    for number in range(wanted):
+        park(workflow, json.dumps({"object_key": str(number), "event": {}}))
+    ids = sorted(each["id"] for each in listed(inorder))
+    assert len(ids) == wanted
+    start = next(a[0] for a, b in pairwise(ids) if a[0] == b[0])
+    result = inorder("redrive", start)
+    assert result.exit_code == 1
+    assert result.stderr == f"Error: More than one parked event has the ID {start}.\n"
+    assert len(workflow.parked()) == wanted
+
+
+def test_an_event_that_could_not_be_started_stays(
+    inorder: Inorder, workflow: Workflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event = park_processed(workflow, "unreachable.png")
+    [found] = listed(inorder)
+    fail_once(monkeypatch, "StartExecution", EndpointConnectionError(endpoint_url="http://x"))
+    result = inorder("redrive", "--all")
+    assert result.exit_code == 1
+    assert result.stderr == 'Error: Could not connect to the endpoint URL: "http://x"\n'
+    assert [each["id"] for each in listed(inorder)] == [found["id"]]
+    assert inorder("redrive", "--all").exit_code == 0
+    first, again = workflow.of_key("unreachable.png", 2)
+    assert (first.outcome, again.outcome, again.event) == ("Processed", "Processed", event)
+    assert listed(inorder) == []
+
+
+@pytest.mark.parametrize("names", ["unique", "repeatable, as of Express on AWS"])
+def test_interrupted_between_start_and_removal_and_run_again(
+    inorder: Inorder, workflow: Workflow, monkeypatch: pytest.MonkeyPatch, names: str
+) -> None:
+    key = f"interrupted-{names[:6]}.png"
+    park_processed(workflow, key)
+    [found] = listed(inorder)
+    fail_once(monkeypatch, "DeleteMessage", KeyboardInterrupt())
+    result = inorder("redrive", found["id"])
+    assert result.exit_code == 1
+    assert "Traceback" not in result.stderr
+    assert [each["id"] for each in listed(inorder)] == [found["id"]]
+
+    if names != "unique":
+        call: Any = vars(BaseClient)[CALL]
+
+        def nameless(client: Any, name: str, parameters: dict[str, Any]) -> Any:
+            return call(client, name, {k: v for k, v in parameters.items() if k != "name"})
+
+        monkeypatch.setattr(BaseClient, CALL, nameless)
+    assert inorder("redrive", found["id"]).exit_code == 0
+    assert listed(inorder) == []
+    expected = {"Processed": 2} | ({} if names == "unique" else {"Duplicate": 1})
+    executions = workflow.of_key(key, sum(expected.values()))
+    assert Counter(each.outcome for each in executions) == expected
+    workflow.assert_quiet()
+
+
+def test_stuck_keys_are_found_and_processed(
+    inorder: Inorder, slow_workflow: Workflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STACK_NAME", slow_workflow.stack.name)
+    slow_workflow.assert_quiet()
+    assert inorder("stuck").stderr == "No key is stuck.\n"
+    for key in ("holder[/].png", "waiter.png", "broken.png"):
+        slow_workflow.upload(key, picture(RED))
+        slow_workflow.wait_for_lock(key)
+    slow_workflow.upload("waiter.png", picture(GREEN))
+    wait_until(lambda: "newest_event" in slow_workflow.record("waiter.png"), SECONDS, "its word")
+    for arn in slow_workflow.executions.arns("RUNNING"):
+        slow_workflow.executions.stop(arn)
+    # Its lock is broken by a waiter, which then dies too.
+    slow_workflow._table.update_item(
+        Key={"object_key": object_key(slow_workflow, "broken.png")},
+        UpdateExpression="REMOVE lock_token, execution",
+    )
+    stuck = {
+        key: slow_workflow.record(key) for key in ("holder[/].png", "waiter.png", "broken.png")
+    }
+    slow_workflow.upload("busy.png", picture(RED))
+    slow_workflow.wait_for_lock("busy.png")
+
+    slept = []
+
+    def sleep(seconds: float) -> None:
+        """Take as long as the work on the key that is worked on, however slow this machine is."""
+        slept.append(seconds)
+        slow_workflow.of_key("busy.png", 1)
+
+    monkeypatch.setattr(redrive, "time", SimpleNamespace(sleep=sleep))
+    result = inorder("stuck")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == "4 in progress; looking again in 90 s, to see which move.\n"
+    for key, record in stuck.items():
+        [row] = [line for line in result.stdout.splitlines() if f"/{key} " in line]
+        assert record["newest"] in row
+        assert slow_workflow.record(key) == record
+    assert "busy.png" not in result.stdout
+    assert slow_workflow.executions.arns("RUNNING") == []
+
+    result = inorder("stuck", "--redrive", "--lease", "5")
+    assert result.exit_code == 0, result.output
+    assert slept == [90, 5]
+    assert sorted(line for line in result.stdout.splitlines() if "Started" in line) == sorted(
+        f"Started: {object_key(slow_workflow, key)}" for key in stuck
+    )
+    for key, count in {"holder[/].png": 2, "waiter.png": 3, "broken.png": 2}.items():
+        outcomes = Counter(each.outcome for each in slow_workflow.of_key(key, count))
+        assert outcomes == {None: count - 1, "Processed": 1}
+        content = slow_workflow.output(key)
+        assert content
+        assert colour_of(content) == (MAGENTA if key == "waiter.png" else CYAN)
+    slow_workflow.assert_quiet()
+    assert inorder("stuck", "--redrive").stderr == "No key is stuck.\n"
+
+
+def test_a_waiter_that_died_behind_a_holder_that_ended_is_found(
+    inorder: Inorder, workflow: Workflow
+) -> None:
+    workflow.upload("left-word.png", picture(RED))
+    [event] = workflow.events("left-word.png", 1)
+    workflow.of_key("left-word.png", 1)
+    newer = copy.deepcopy(event)
+    newer["detail"]["object"]["sequencer"] += "1"
+    workflow._table.update_item(
+        Key={"object_key": object_key(workflow, "left-word.png")},
+        UpdateExpression="SET newest = :newest, newest_event = :event",
+        ExpressionAttributeValues={
+            ":newest": newer["detail"]["object"]["sequencer"],
+            ":event": json.dumps(newer),
+        },
+    )
+    result = inorder("stuck", "--redrive", "--lease", "1")
+    assert result.exit_code == 0, result.output
+    assert f"Started: {object_key(workflow, 'left-word.png')}\n" in result.stdout
+    again = workflow.of_key("left-word.png", 2)[-1]
+    assert (again.outcome, again.event) == ("Processed", newer)
+
+
+def test_nobody_who_is_alive_leaves_a_key_unchanged_for_so_long() -> None:
+    definition = json.loads((PROJECT / "statemachine/latest_wins.asl.json").read_text())
+    wait = definition["States"]["Wait For Lock"]["Seconds"]
+    [looks] = [
+        rule["NumericGreaterThanEquals"]
+        for rule in definition["States"]["Key State?"]["Choices"]
+        if rule.get("Variable") == "$.looks.count"
+    ]
+    assert (looks - 1) * wait < UNCHANGED_SECONDS
+
+
+@pytest.mark.parametrize("command", [["parked"], ["redrive", "--all"], ["stuck"]])
+def test_a_stack_that_is_not_there_is_said_in_one_line(
+    inorder: Inorder, command: list[str]
+) -> None:
+    result = inorder(*command, "--stack-name", "nowhere")
+    assert result.exit_code == 1
+    [line] = result.stderr.splitlines()
+    assert line.startswith("Error: ")
+    assert "nowhere" in line
+
+
+def test_a_stack_of_something_else_is_said_in_one_line(
+    inorder: Inorder, workflow: Workflow
+) -> None:
+    cloudformation = workflow.local.client("cloudformation")
+    template = {"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}}
+    cloudformation.create_stack(StackName="another", TemplateBody=json.dumps(template))
+    result = inorder("parked", "--stack-name", "another")
+    assert result.exit_code == 1
+    assert result.stderr == "Error: Stack another has no output InputBucketName.\n"
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "credentials"),
+        ({"AWS_DEFAULT_REGION": ""}, "region"),
+        ({"AWS_PROFILE": "nobody"}, "nobody"),
+        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "http://127.0.0.1:1"),
+        ({"AWS_ENDPOINT_URL": "nonsense"}, "nonsense"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_an_error_of_the_users_is_said_in_one_line(
+    inorder: Inorder,
+    monkeypatch: pytest.MonkeyPatch,
+    environment: dict[str, str],
+    said: str,
+) -> None:
+    nothing = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
+    for name, value in (nothing | {"AWS_EC2_METADATA_DISABLED": "true"} | environment).items():
+        monkeypatch.setenv(name, value)
+        if not value:
+            monkeypatch.delenv(name)
+    result = inorder("parked")
+    assert result.exit_code == 1
+    [line] = result.stderr.splitlines()
+    assert line.startswith("Error: ")
+    assert said in line
+    assert isinstance(result.exception, SystemExit)

@@ -1,0 +1,284 @@
+"""What one step of the product does: a state by TestState, the function by one S3 call.
+
+Both are the shipped code. Answers are remembered, as the same step is taken in very many states of
+the model, and as a mutant changes one state of all.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, NamedTuple
+
+import fenced_output
+from botocore.exceptions import ClientError
+from inversion import InvalidImage, InvertedImage
+
+from inorder.local_aws import LocalAws
+from inorder.stack import PROJECT
+
+DEFINITION = (PROJECT / "statemachine" / "latest_wins.asl.json").read_text()
+FUNCTION = Path(fenced_output.__file__).read_text()
+TABLE = "model-keys"
+INVALID = "invalid"
+
+Answer = Any  # what an S3 call gave: the HTTP status of an error, or what `_Replay` says
+
+
+class Call(NamedTuple):
+    """The next S3 call of the function; `condition` is its If-Match or If-None-Match."""
+
+    operation: str
+    condition: str | None = None
+    content: str = ""
+    metadata: tuple[tuple[str, str], ...] = ()
+
+
+class Step(NamedTuple):
+    """What a state did: where the execution is now, and what is in the table and the queue."""
+
+    following: str | None
+    data: str
+    item: str | None
+    message: str | None = None
+    error: str | None = None
+
+
+class _Pending(BaseException):
+    """The function has reached a call that has no answer yet."""
+
+
+class _Replay:
+    """An S3 that gives recorded answers and stops the function at the first call without one."""
+
+    def __init__(self, answers: tuple[Answer, ...]) -> None:
+        self._answers = iter(answers)
+
+    def _answer(self, call: Call) -> Answer:
+        for answer in self._answers:
+            if isinstance(answer, int):
+                response: Any = {
+                    "Error": {"Code": str(answer)},
+                    "ResponseMetadata": {"HTTPStatusCode": answer},
+                }
+                raise ClientError(response, call.operation)
+            return answer
+        raise _Pending(call)
+
+    def head_object(self, **_: str) -> dict[str, Any]:
+        etag, metadata = self._answer(Call("HEAD output"))
+        return {"ETag": etag, "Metadata": dict(metadata)}
+
+    def get_object(self, IfMatch: str | None = None, **_: str) -> dict[str, Any]:  # noqa: N803
+        content, version = self._answer(Call("GET source", IfMatch))
+        body = BytesIO(content.encode())
+        return {"Body": body, "ContentLength": len(content), "VersionId": version}
+
+    def put_object(self, Body: bytes, Metadata: dict[str, str], **rest: str) -> None:  # noqa: N803
+        condition = rest.get("IfMatch") or rest.get("IfNoneMatch")
+        metadata = tuple(sorted(Metadata.items()))
+        self._answer(Call("PUT output", condition, Body.decode(), metadata))
+
+
+def _work(content: bytes) -> InvertedImage:
+    if content.startswith(INVALID.encode()):
+        raise InvalidImage("no image")
+    return InvertedImage(b"inverse of " + content, "image/test")
+
+
+class Engine:
+    """Takes steps of a state machine and a function.
+
+    Parameters
+    ----------
+    local : LocalAws
+        Where TestState runs and the table and the queue are.
+    """
+
+    def __init__(self, local: LocalAws) -> None:
+        self._states = local.client("stepfunctions")
+        self._sqs = local.client("sqs")
+        self._dynamodb = local.client("dynamodb")
+        if TABLE not in self._dynamodb.list_tables()["TableNames"]:
+            self._dynamodb.create_table(
+                TableName=TABLE,
+                BillingMode="PAY_PER_REQUEST",
+                AttributeDefinitions=[{"AttributeName": "object_key", "AttributeType": "S"}],
+                KeySchema=[{"AttributeName": "object_key", "KeyType": "HASH"}],
+            )
+        self._queue = self._sqs.create_queue(QueueName="model-parked")["QueueUrl"]
+        self._steps: dict[Any, Step] = {}
+        self._calls: dict[Any, Call | dict[str, str] | Exception] = {}
+        self.load()
+
+    def load(self, definition: str = DEFINITION, function: str = FUNCTION) -> None:
+        """Take the steps of these from now on."""
+        self._definition = definition.replace("${KeyTableName}", TABLE).replace(
+            "${ParkedEventsQueueUrl}", self._queue
+        )
+        self.states: dict[str, Any] = json.loads(self._definition)["States"]
+        self.start: str = json.loads(self._definition)["StartAt"]
+        self._texts = {name: json.dumps(state) for name, state in self.states.items()}
+        self._live = {faults: live_fields(self.states, faults) for faults in (False, True)}
+        self._function = function
+        module = ModuleType("fenced_output")
+        exec(compile(function, "fenced_output.py", "exec"), module.__dict__)  # noqa: S102
+        module.__dict__["time"] = SimpleNamespace(sleep=lambda _: None)
+        self._write: Callable[..., Any] = module.__dict__["write_fenced"]
+        self._source: Callable[..., Any] = module.__dict__["Source"]
+
+    def step(
+        self,
+        name: str,
+        execution: str,
+        data: str,
+        item: str | None,
+        mock: str | None = None,
+        token: str = "",
+        faults: bool = False,
+    ) -> Step:
+        """Take one state.
+
+        Parameters
+        ----------
+        name, execution, data, item : str
+            The state, the execution's name, its data and the item of its key, or None.
+        mock : str, optional
+            Mocked result of the state's service; one that starts with "!" is an error's name.
+        token : str, optional
+            Stands for the UUID that the state makes, so that equal states are equal.
+        faults : bool
+            Whether services may still fail; if not, what only a failure would read is forgotten.
+        """
+        key = (name, self._texts[name], execution, data, item, mock, token)
+        if key not in self._steps:
+            self._steps[key] = self._test_state(name, execution, data, item, mock, token)
+        step = self._steps[key]
+        if step.following is None:
+            return step
+        dead = ("key", name, self._texts[name], step.data, step.following, faults, self._definition)
+        if dead not in self._steps:
+            keep = self._live[faults][step.following]
+            fields = json.loads(step.data)
+            if keep is not None:
+                fields = {field: value for field, value in fields.items() if field in keep}
+            self._steps[dead] = step._replace(data=json.dumps(fields, sort_keys=True))
+        return step._replace(data=self._steps[dead].data)
+
+    def _test_state(
+        self, name: str, execution: str, data: str, item: str | None, mock: str | None, token: str
+    ) -> Step:
+        service = self.states[name].get("Resource", "")
+        parameters: dict[str, Any] = {}
+        if mock:
+            failure = {"errorOutput": {"error": mock[1:], "cause": ""}}
+            parameters["mock"] = failure if mock.startswith("!") else {"result": mock}
+        elif "dynamodb" in service:
+            self._set_item(data, item)
+        tested = self._states.test_state(
+            definition=self._definition,
+            stateName=name,
+            input=data,
+            roleArn="arn:aws:iam::123456789012:role/test",
+            context=json.dumps({"Execution": {"Id": execution, "Name": execution}}),
+            **parameters,
+        )
+        message = None
+        if "sqs" in service and not mock:
+            [received] = self._sqs.receive_message(QueueUrl=self._queue)["Messages"]
+            handle = received["ReceiptHandle"]
+            self._sqs.delete_message(QueueUrl=self._queue, ReceiptHandle=handle)
+            message = received["Body"]
+        if "dynamodb" in service and not mock:
+            item = self._get_item(data)
+        output = json.loads(tested.get("output", "{}"))
+        for caught in ("refusal", "fault", "queue_fault"):
+            if "Cause" in output.get(caught, {}):
+                output[caught]["Cause"] = ""
+        if "lock_token" in output and token:
+            output["lock_token"] = token
+        if "CausePath" in self.states[name]:
+            message = tested["cause"]
+        following = tested.get("nextState")
+        error = tested.get("error")
+        return Step(following, json.dumps(output, sort_keys=True), item, message, error)
+
+    def _set_item(self, data: str, item: str | None) -> None:
+        if item:
+            self._dynamodb.put_item(TableName=TABLE, Item=json.loads(item))
+        else:
+            key = {"object_key": {"S": json.loads(data)["object_key"]}}
+            self._dynamodb.delete_item(TableName=TABLE, Key=key)
+
+    def _get_item(self, data: str) -> str | None:
+        key = {"object_key": {"S": json.loads(data)["object_key"]}}
+        item = self._dynamodb.get_item(TableName=TABLE, Key=key).get("Item")
+        if item and "claimed_at" in item:
+            item["claimed_at"] = {"S": "now"}
+        return json.dumps(item, sort_keys=True) if item else None
+
+    def call(
+        self, source: str, sequencer: str, answers: tuple[Answer, ...]
+    ) -> Call | dict[str, str] | Exception:
+        """Give what the function does next: an S3 call, a result as the handler's, or a fault."""
+        key = (self._function, source, sequencer, answers)
+        if key not in self._calls:
+            self._calls[key] = self._run(source, sequencer, answers)
+        return self._calls[key]
+
+    def _run(
+        self, source: str, sequencer: str, answers: tuple[Answer, ...]
+    ) -> Call | dict[str, str] | Exception:
+        told = self._source(**json.loads(source))
+        try:
+            output = self._write(_Replay(answers), told, sequencer, "output", 100, _work)
+        except _Pending as pending:
+            call: Call = pending.args[0]
+            return call
+        except InvalidImage as error:
+            return {"outcome": "InvalidImage", "cause": str(error)}
+        except Exception as error:
+            return error
+        return {"outcome": output.outcome, "output_key": output.key, "expires_at": "1"}
+
+
+def live_fields(states: dict[str, Any], faults: bool) -> dict[str, frozenset[str] | None]:
+    """Tell which fields of its data an execution may still read in each state.
+
+    Two executions that differ in other fields only behave alike, so the model forgets those.
+
+    Returns
+    -------
+    dict
+        For each state the names, or None for all.
+    """
+    edges: dict[str, list[tuple[str, str | None]]] = {}
+    live: dict[str, set[str]] = {}
+    for name, state in states.items():
+        catches = state.get("Catch", [])
+        if not faults:
+            catches = [catch for catch in catches if catch["ErrorEquals"] != ["States.ALL"]]
+        following = [rule["Next"] for rule in state.get("Choices", [])]
+        following += [state[field] for field in ("Next", "Default") if field in state]
+        edges[name] = [(target, state.get("ResultPath", "$")) for target in following]
+        if state["Type"] in {"Choice", "Wait"}:
+            edges[name] = [(target, None) for target in following]
+        edges[name] += [(catch["Next"], catch.get("ResultPath", "$")) for catch in catches]
+        text = json.dumps({k: v for k, v in state.items() if k not in {"Catch", "ResultPath"}})
+        live[name] = {
+            found or "$" for found in re.findall(r"(?<![.$])\$(?![${])(?:\.(\w+))?", text)
+        }
+    changed = True
+    while changed:
+        changed = False
+        for name, targets in edges.items():
+            before = len(live[name])
+            for target, written in targets:
+                if written != "$":
+                    live[name] |= live[target] - {(written or "").removeprefix("$.")}
+            changed |= len(live[name]) > before
+    return {name: None if "$" in fields else frozenset(fields) for name, fields in live.items()}

@@ -1,0 +1,96 @@
+"""Any bytes as an object end in an image or in InvalidImage, in bounded memory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from inversion import InvalidImage, invert
+from PIL import Image
+
+from inorder.stack import PROJECT
+from tests.conftest import picture
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow's, of damaged files
+
+MAXIMUM_PIXELS = 100_000
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
+SIGNATURES = {file_format: picture((9, 99, 199), file_format)[:12] for file_format in FORMATS}
+
+
+def is_image_or_invalid(content: bytes) -> None:
+    try:
+        inverted = invert(content, MAXIMUM_PIXELS)
+    except InvalidImage:
+        pass
+    else:
+        with Image.open(BytesIO(inverted.content)) as image:
+            image.load()
+            assert image.get_format_mimetype() == inverted.content_type
+
+
+@given(content=st.binary(max_size=500))
+@settings(max_examples=300, deadline=None)
+def test_any_bytes(content: bytes) -> None:
+    is_image_or_invalid(content)
+
+
+@given(file_format=st.sampled_from(FORMATS), rest=st.binary(max_size=500))
+@settings(max_examples=300, deadline=None)
+def test_any_bytes_that_begin_as_an_image(file_format: str, rest: bytes) -> None:
+    is_image_or_invalid(SIGNATURES[file_format] + rest)
+
+
+@given(
+    file_format=st.sampled_from(FORMATS),
+    edits=st.lists(
+        st.tuples(st.integers(0, 2**16), st.integers(0, 255), st.integers(0, 3)), min_size=1
+    ),
+)
+@settings(max_examples=600, deadline=None)
+def test_real_images_with_bytes_changed_removed_and_added(
+    file_format: str, edits: list[tuple[int, int, int]]
+) -> None:
+    content = bytearray(picture((9, 99, 199), file_format))
+    for anywhere, value, length in edits:
+        place = anywhere % (len(content) + 1)
+        content[place : place + length] = bytes([value]) * (1 + length // 2)
+    is_image_or_invalid(bytes(content))
+
+
+MEASURE = """
+import json, resource, sys
+from pathlib import Path
+from inversion import invert
+content = Path(sys.argv[1]).read_bytes()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+invert(content, 10**9)
+print(json.dumps((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024))
+"""
+
+
+@pytest.mark.parametrize("file_format", ["JPEG", "PNG", "TIFF", "WEBP", "lossless WEBP"])
+def test_the_largest_image_fits_into_the_functions_memory(tmp_path: Path, file_format: str) -> None:
+    """Memory is proportional to pixels, so that a tenth of them tells for all."""
+    side = 1732  # 3 million pixels; the template's limit is 30 million
+    noise = Image.effect_noise((side, side), 100).convert("RGB")
+    file = tmp_path / "image"
+    lossless = file_format.startswith("lossless")
+    options = {"lossless": True, "method": 0, "quality": 20} if lossless else {}
+    noise.save(file, file_format.removeprefix("lossless "), **options)
+    measured = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-c", MEASURE, str(file)],
+        cwd=PROJECT / "functions" / "invert_image",
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    grown = json.loads(measured.stdout)
+    of_the_rest = 150 * 2**20  # Python, boto3 and what Lambda itself needs
+    assert 10 * grown < 1769 * 2**20 - of_the_rest

@@ -1,0 +1,128 @@
+"""The function's handler: what it answers, logs and counts."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from configuration import Configuration
+
+from tests.conftest import picture
+from tests.in_process import ENVIRONMENT, InProcess
+
+
+def payload(event: dict[str, Any], fenced: bool = True) -> dict[str, Any]:
+    described = event["detail"]["object"]
+    return {
+        "source": {"bucket": "input", "key": described["key"], "etag": described["etag"]},
+        "sequencer": described["sequencer"],
+        "fenced": fenced,
+    }
+
+
+@pytest.fixture
+def lines(
+    aws: InProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[[], list[dict[str, Any]]]:
+    """Read what the handler has printed: each line is JSON."""
+    # Powertools' logger outlives a test, and so would write to the output of the first one.
+    monkeypatch.setattr(
+        aws.app.logger.handlers[0],
+        "emit",
+        lambda entry: print(  # noqa: T201
+            aws.app.logger.handlers[0].format(entry)
+        ),
+    )
+    return lambda: [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_an_image_is_processed_logged_and_counted(
+    aws: InProcess, lines: Callable[[], list[dict[str, Any]]]
+) -> None:
+    event = aws.upload("a/x.png", picture((255, 0, 0)))
+    answer = aws.handle(payload(event))
+    expires_at = int(answer.pop("expires_at"))
+    assert answer == {"outcome": "Processed", "output_key": "a/out-x.png"}
+    assert expires_at == pytest.approx(time.time() + 7 * 86_400, abs=60)
+    log, metric = lines()
+    assert log["message"] == "Processed"
+    assert log["source_key"] == "a/x.png"
+    assert log["sequencer"] == event["detail"]["object"]["sequencer"]
+    assert metric["Processed"] == [1.0]
+
+
+def test_a_key_is_logged_escaped(aws: InProcess, lines: Callable[[], list[dict[str, Any]]]) -> None:
+    key = 'x"\n{"level":"ERROR"}.png'
+    aws.handle(payload(aws.upload(key, picture((255, 0, 0)))))
+    log, _ = lines()  # a line break would have made a third line
+    assert log["source_key"] == key
+
+
+def test_what_is_no_image_is_answered_not_raised(
+    aws: InProcess, lines: Callable[[], list[dict[str, Any]]]
+) -> None:
+    answer = aws.handle(payload(aws.upload("x.png", b"no image")))
+    assert answer["outcome"] == "InvalidImage"
+    assert answer["cause"]
+    log, metric = lines()
+    assert log["level"] == "WARNING"
+    assert log["cause"] == answer["cause"]
+    assert metric["InvalidImage"] == [1.0]
+
+
+def test_an_object_over_the_limit_of_bytes_is_no_image(aws: InProcess) -> None:
+    answer = aws.handle(payload(aws.upload("x.png", b"x" * 100_001)))
+    assert answer["outcome"] == "InvalidImage"
+    assert "100000 bytes" in answer["cause"]
+
+
+def test_an_image_over_the_limit_of_pixels_is_no_image(
+    aws: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = Configuration.from_environment(ENVIRONMENT | {"MAXIMUM_PIXELS": "255"})
+    monkeypatch.setattr(aws.app, "configuration", small)
+    answer = aws.handle(payload(aws.upload("x.png", picture((255, 0, 0)))))  # 16 x 16
+    assert answer["outcome"] == "InvalidImage"
+
+
+def test_an_overwritten_source_is_superseded(aws: InProcess) -> None:
+    older = aws.upload("x.png", picture((255, 0, 0)))
+    aws.upload("x.png", picture((0, 255, 0)))
+    assert aws.handle(payload(older))["outcome"] == "Superseded"
+
+
+def test_without_the_fence_whatever_is_there_is_processed(aws: InProcess) -> None:
+    older = aws.upload("x.png", picture((255, 0, 0)))
+    aws.upload("x.png", picture((0, 255, 0)))
+    assert aws.handle(payload(older, fenced=False))["outcome"] == "Processed"
+
+
+def test_a_fault_of_s3_is_raised(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = Configuration.from_environment(ENVIRONMENT | {"OUTPUT_BUCKET": "no-such-bucket"})
+    monkeypatch.setattr(aws.app, "configuration", lost)
+    with pytest.raises(aws.s3.exceptions.ClientError, match="NoSuchBucket"):
+        aws.handle(payload(aws.upload("x.png", picture((255, 0, 0)))))
+
+
+@pytest.mark.parametrize(("probability", "naps"), [("0", 0), ("1", 1)])
+def test_the_demonstrations_delay(
+    aws: InProcess, monkeypatch: pytest.MonkeyPatch, probability: str, naps: int
+) -> None:
+    slow = Configuration.from_environment(
+        ENVIRONMENT | {"SLOW_PROBABILITY": probability, "SLOW_SECONDS": "7.5"}
+    )
+    slept: list[float] = []
+    monkeypatch.setattr(aws.app, "configuration", slow)
+    monkeypatch.setattr(aws.app.time, "sleep", slept.append)
+    aws.handle(payload(aws.upload("x.png", picture((255, 0, 0)))))
+    assert slept.count(7.5) == naps
+
+
+@pytest.mark.parametrize("name", ["OUTPUT_BUCKET", "SLOW_SECONDS"])
+def test_a_setting_that_is_not_there_is_named(name: str) -> None:
+    environment = {key: value for key, value in ENVIRONMENT.items() if key != name}
+    with pytest.raises(KeyError, match=name):
+        Configuration.from_environment(environment)

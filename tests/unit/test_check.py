@@ -1,0 +1,359 @@
+"""Each rule of `inorder check`, on the shipped files and on copies that break it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inorder import check
+from inorder.check import check_file, lease_numbers
+from inorder.stack import PROJECT
+
+FILES = sorted((PROJECT / "statemachine").glob("*.asl.json"))
+LATEST_WINS = PROJECT / "statemachine" / "latest_wins.asl.json"
+States = dict[str, Any]
+FORGOTTEN = "Claim Key: claim: its lock is neither released nor its event parked on a way to"
+
+
+def spoiled(change: Callable[[States], Any]) -> dict[str, Any]:
+    definition: dict[str, Any] = json.loads(LATEST_WINS.read_text())
+    change(definition["States"])
+    return definition
+
+
+def findings(tmp_path: Path, definition: Any) -> list[str]:
+    file = tmp_path / "spoiled.asl.json"
+    file.write_text(json.dumps(definition))
+    return check_file(file)
+
+
+def retrier(states: States, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = states[name]["Retry"][-1]
+    return found
+
+
+def catch_all(states: States, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = states[name]["Catch"][-1]
+    return found
+
+
+def first_rule(states: States, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = states[name]["Choices"][0]
+    return found
+
+
+def without_condition(states: States, name: str, condition: dict[str, Any]) -> None:
+    for rule in states[name]["Choices"]:
+        if condition in rule.get("And", []):
+            rule["And"].remove(condition)
+
+
+def is_present(variable: str) -> dict[str, Any]:
+    return {"Variable": variable, "IsPresent": True}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_nothing_is_found_in_the_shipped_files(file: Path) -> None:
+    assert check_file(file) == []
+
+
+GRAPH: list[tuple[Callable[[States], Any], str]] = [
+    (lambda s: s["Wait For Lock"].update(Secondz=3), "Wait For Lock: schema: "),
+    (lambda s: s["Wait For Lock"].pop("Next"), "Wait For Lock: schema: "),
+    (lambda s: s["Read Key"].pop("Resource"), "Read Key: schema: "),
+    (
+        lambda s: s["Read Key"].update(Next="Nowhere"),
+        "Read Key: next: goes on to Nowhere, and there is no such state",
+    ),
+    (lambda s: s.pop("S3 Object Event?"), "schema: StartAt: "),
+    (
+        lambda s: s.update(Idle={"Comment": "c", "Type": "Succeed"}),
+        "Idle: reached: no state leads to it",
+    ),
+    (lambda s: s["Read Key"].pop("Comment"), "Read Key: comment: has no Comment"),
+]
+TASKS: list[tuple[Callable[[States], Any], str]] = [
+    *(
+        (
+            lambda s, field=field: s["Read Key"].pop(field),
+            f"Read Key: timeout-retry-catch: a Task without {field}",
+        )
+        for field in ("TimeoutSeconds", "Retry", "Catch")
+    ),
+    (
+        lambda s: s["Read Key"].update(Catch=[]),
+        "Read Key: timeout-retry-catch: a Task without Catch",
+    ),
+    (
+        lambda s: catch_all(s, "Read Key").update(ErrorEquals=["States.TaskFailed"]),
+        "Read Key: timeout-retry-catch: its Catch does not end with States.ALL",
+    ),
+    (lambda s: s["Key State?"].pop("Default"), "Key State?: default: a Choice without Default"),
+    (
+        lambda s: s["Claim Key"]["Catch"].reverse(),
+        "Claim Key: all-errors: States.ALL is not the last in its Catch",
+    ),
+    (
+        lambda s: retrier(s, "Read Key").update(ErrorEquals=["States.ALL", "States.Timeout"]),
+        "Read Key: all-errors: States.ALL is not alone in its Retry",
+    ),
+]
+ENGINES: list[tuple[Callable[[States], Any], str]] = [
+    (
+        lambda s: s.update(
+            {
+                "Wait For Lock": {
+                    "Comment": "c",
+                    "Type": "Parallel",
+                    "Branches": [{"StartAt": "A", "States": {"A": {"Type": "Succeed"}}}],
+                    "Next": "Count Look",
+                }
+            }
+        ),
+        "Wait For Lock: type: not every engine is known to run a Parallel",
+    ),
+    (
+        lambda s: s["Read Key"].update(Resource="arn:aws:states:::aws-sdk:dynamodb:getItem"),
+        "Read Key: resource: not every engine has arn:aws:states:::aws-sdk:dynamodb:getItem",
+    ),
+    (
+        lambda s: s["Wait For Lock"].update(QueryLanguage="JSONata"),
+        "Wait For Lock: jsonata: not every engine has JSONata",
+    ),
+    (
+        lambda s: s["Count Look"].update(Assign={"x": 1}),
+        "Count Look: jsonata: not every engine has Assign",
+    ),
+    (
+        lambda s: first_rule(s, "Key State?")["And"].append(
+            {"Variable": "$.sequencer", "StringLessThanPath": "$.object_key"}
+        ),
+        "Key State?: operator: StringLessThanPath is not the same on every engine",
+    ),
+    (
+        lambda s: first_rule(s, "Versioned Object?")["And"].append(
+            {"Variable": "$.detail.x", "IsPresent": False}
+        ),
+        "Versioned Object?: operator: IsPresent: false is not the same on every engine; use Not",
+    ),
+    (
+        lambda s: s["Count Look"]["Parameters"].update({"x.$": "States.MathRandom(1, 2)"}),
+        "Count Look: intrinsic: not every engine has States.MathRandom",
+    ),
+    (
+        lambda s: s["Parked"].update(CausePath="States.Base64Encode($.fault.Cause)"),
+        "Parked: intrinsic: not every engine has States.Base64Encode",
+    ),
+    (
+        lambda s: s["Count Look"]["Parameters"].update({"x.$": "States.Format('\u00e9')"}),
+        "Count Look: intrinsic: escapes and non-ASCII are not the same on every engine",
+    ),
+    (
+        lambda s: s["Count Look"]["Parameters"].update({"x.$": "$$.Execution.StartTime"}),
+        "Count Look: context: $$.Execution.StartTime is not the same on every engine",
+    ),
+    (
+        lambda s: s["Invert Image"]["ResultSelector"].update({"x.$": "$$.Execution.Id"}),
+        "Invert Image: context: not every engine has the context object in ResultSelector",
+    ),
+    (
+        lambda s: s["Give Up Waiting"]["Result"].update(Cause=None),
+        "Give Up Waiting: null: a null in its Result is not the same on every engine",
+    ),
+]
+GUARDS: list[tuple[Callable[[States], Any], str]] = [
+    (
+        lambda s: without_condition(s, "Key State?", is_present("$.record.Item.status.S")),
+        "Key State?: guard: reads $.record.Item.status.S, which may be absent",
+    ),
+    (  # the rules after it read what it has sent elsewhere
+        lambda s: s["Key State?"]["Choices"].pop(3),
+        "Key State?: guard: reads $.record.Item.lock_token.S, which may be absent",
+    ),
+    (  # known in one of the two states before, but not in the other
+        lambda s: s["Read Versioned Event"]["Parameters"].pop("watched"),
+        "Key State?: guard: reads $.watched.lock_token, which may be absent",
+    ),
+    (  # a result replaces all that was known of its place
+        lambda s: s["Read Key"].update(ResultPath="$.looks"),
+        "Key State?: guard: reads $.looks.count, which may be absent",
+    ),
+    (
+        lambda s: s["Count Look"].pop("ResultPath"),
+        "Key State?: guard: reads $.sequencer, which may be absent",
+    ),
+    (  # of an Or no part need hold
+        lambda s: first_rule(s, "Versioned Object?").update(
+            Or=first_rule(s, "Versioned Object?").pop("And")
+        ),
+        "Versioned Object?: guard: reads $.detail.object['version-id'], which may be absent",
+    ),
+    (
+        lambda s: without_condition(s, "Outcome?", is_present("$.inversion.Payload.cause")),
+        "Reject Image: guard: reads $.inversion.Payload.cause, which may be absent",
+    ),
+    (
+        lambda s: without_condition(s, "S3 Object Event?", is_present("$.detail.object.key")),
+        "S3 Object Event?: guard: reads $.detail.object.key, which may be absent",
+    ),
+    (
+        lambda s: catch_all(s, "Claim Key").pop("ResultPath"),
+        "Park Event: guard: reads $.event, which may be absent",
+    ),
+    (
+        lambda s: s["Invert Image"]["ResultSelector"].update({"x.$": "$.FunctionError"}),
+        "Invert Image: guard: reads $.FunctionError, which may be absent",
+    ),
+    (
+        lambda s: s["Parked"].update(CausePath="$.fault.Reason"),
+        "Parked: guard: reads $.fault.Reason, which may be absent",
+    ),
+]
+LOCKS: list[tuple[Callable[[States], Any], str]] = [
+    (
+        lambda s: s["Reject Image"].update(Next="Superseded"),
+        f"{FORGOTTEN} Superseded",
+    ),
+    (
+        lambda s: catch_all(s, "Invert Image").update(Next="Not Parked"),
+        f"{FORGOTTEN} Not Parked",
+    ),
+    (  # a release that fails otherwise than by its condition has not released
+        lambda s: catch_all(s, "Release Lock").update(Next="Output Written?"),
+        f"{FORGOTTEN} Processed",
+    ),
+    (
+        lambda s: s["Release Lock"]["Parameters"].update(
+            UpdateExpression="SET #status = :done, expires_at = :expires_at, x = lock_token"
+        ),
+        f"{FORGOTTEN} Processed",
+    ),
+    (
+        lambda s: s["Invert Image"].update(TimeoutSeconds=18),
+        "Claim Key: lease: not in order: a holder's 84 s, a lease's 84, a waiter's 87",
+    ),
+    (
+        lambda s: retrier(s, "Release Lock").update(MaxAttempts=99999999),
+        "Claim Key: lease: not in order: a holder's 12",
+    ),
+    (
+        lambda s: s["Watch Lock"]["Parameters"].update(
+            {"break_at_look.$": "States.MathAdd($.looks.count, 29)"}
+        ),
+        "Claim Key: lease: not in order: a holder's 82 s, a lease's 87, a waiter's 87",
+    ),
+    (
+        lambda s: s["Read Key"].update(TimeoutSeconds=2),
+        "Claim Key: lease: the longest execution takes 346 of Express's 300 s",
+    ),
+    (
+        lambda s: s["Release Lock"]["Catch"][0].update(Next="Claim Key"),
+        "Claim Key: lease: its seconds cannot be computed: a holder may come to Claim Key again",
+    ),
+    (
+        lambda s: s["Watch Lock"]["Parameters"].update({"break_at_look.$": "$.looks.count"}),
+        "Claim Key: lease: its seconds cannot be computed: there is not one Pass that adds",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "finding"), GRAPH)
+def test_a_broken_graph_is_found(
+    tmp_path: Path, change: Callable[[States], Any], finding: str
+) -> None:
+    found = findings(tmp_path, spoiled(change))
+    assert any(each.startswith(finding) for each in found), found
+
+
+@pytest.mark.parametrize(("change", "finding"), [*TASKS, *ENGINES, *GUARDS, *LOCKS])
+def test_a_broken_rule_is_found(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[States], Any],
+    finding: str,
+) -> None:
+    # cfn-lint takes a second each time, and finds none of these.
+    monkeypatch.setattr(check, "STAGES", check.STAGES[1:])
+    found = findings(tmp_path, spoiled(change))
+    assert any(each.startswith(finding) for each in found), found
+
+
+def test_a_state_that_is_known_on_every_way_needs_no_guard(tmp_path: Path) -> None:
+    """An Or whose parts all tell of a path, and a Not, tell of it too."""
+
+    def change(states: States) -> None:
+        present = is_present("$.detail.object['version-id']")
+        states["Versioned Object?"]["Choices"] = [
+            {"Not": {"Or": [{"Not": present}, {"Not": present}]}, "Next": "Read Versioned Event"}
+        ]
+
+    assert findings(tmp_path, spoiled(change)) == []
+
+
+def test_a_file_without_a_lock_has_no_lease() -> None:
+    uncoordinated = json.loads((PROJECT / "statemachine" / "uncoordinated.asl.json").read_text())
+    assert lease_numbers(uncoordinated) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "finding"),
+    [
+        ("KeyTableName: !Ref", "TableName: !Ref", "substitutions: template.yaml gives nothing for"),
+        (
+            "KeyTableName: !Ref",
+            "More: x\n        KeyTableName: !Ref",
+            "substitutions: template.yaml gives More, which the file does not ask for",
+        ),
+        (
+            "DefinitionUri: statemachine/latest_wins.asl.json",
+            "DefinitionUri: statemachine/other.asl.json",
+            "template: no resource of template.yaml names this file",
+        ),
+        ("Resources:", "Resources: [", "template: template.yaml cannot be read: "),
+        ("Resources:", "Things:", "template: template.yaml cannot be read: "),
+    ],
+)
+def test_a_template_that_does_not_fit_is_found(
+    tmp_path: Path, old: str, new: str, finding: str
+) -> None:
+    (tmp_path / "statemachine").mkdir()
+    file = Path(shutil.copy(LATEST_WINS, tmp_path / "statemachine"))
+    template = (PROJECT / "template.yaml").read_text()
+    (tmp_path / "template.yaml").write_text(template)
+    assert check_file(file) == []
+    assert old in template
+    (tmp_path / "template.yaml").write_text(template.replace(old, new, 1))
+    found = check_file(file)
+    assert found[0].startswith(finding)
+    assert all("\n" not in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "finding"),
+    [
+        ("{", "json: not valid JSON: "),
+        ("", "json: not valid JSON: "),
+        ("\xff", "json: not valid JSON: "),
+        ("[" * 100_000, "json: not valid JSON: "),
+        ('{"StartAt": "A", "States": {}, "States": {}}', "json: not valid JSON: 'States' is there"),
+        ("{}", "schema: not a state machine: it has no States"),
+        ("[]", "schema: not a state machine: it has no States"),
+        ("null", "schema: not a state machine: it has no States"),
+        ('{"StartAt": "A"}', "schema: not a state machine: it has no States"),
+    ],
+)
+def test_a_file_that_is_no_state_machine_is_found(tmp_path: Path, text: str, finding: str) -> None:
+    file = tmp_path / "broken.asl.json"
+    file.write_text(text, encoding="latin-1")
+    [found] = check_file(file)
+    assert found.startswith(finding)
+    assert "\n" not in found
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    assert check_file(tmp_path) == ["json: cannot be read: Is a directory"]

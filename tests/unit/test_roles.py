@@ -1,0 +1,226 @@
+"""Least privilege, as the template says it once SAM has transformed it.
+
+What a state machine's role needs follows from the ASL: nothing may be missing, and nothing more
+may be there. No local engine enforces these roles.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from samcli.yamlhelper import yaml_parse
+from samtranslator.parser.parser import Parser  # type: ignore[import-untyped]
+from samtranslator.translator.translator import Translator  # type: ignore[import-untyped]
+
+from inorder.stack import PROJECT
+
+Json = dict[str, Any]
+Grant = tuple[str, str]  # action, resource as JSON
+
+# https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html and .../xray-iam.html
+OBSERVABILITY = {
+    "logs:CreateLogDelivery",
+    "logs:DeleteLogDelivery",
+    "logs:DescribeLogGroups",
+    "logs:DescribeResourcePolicies",
+    "logs:GetLogDelivery",
+    "logs:ListLogDeliveries",
+    "logs:PutResourcePolicy",
+    "logs:UpdateLogDelivery",
+    "xray:GetSamplingRules",
+    "xray:GetSamplingTargets",
+    "xray:PutTelemetryRecords",
+    "xray:PutTraceSegments",
+}
+# The action that an integration needs, and how IAM names what the ASL's parameter names.
+INTEGRATIONS = {
+    "dynamodb:putItem": ("dynamodb:PutItem", "TableName"),
+    "dynamodb:getItem": ("dynamodb:GetItem", "TableName"),
+    "dynamodb:updateItem": ("dynamodb:UpdateItem", "TableName"),
+    "lambda:invoke": ("lambda:InvokeFunction", "FunctionName"),
+    "sqs:sendMessage": ("sqs:SendMessage", "QueueUrl"),
+}
+
+
+def parsed() -> Json:
+    template: Json = yaml_parse((PROJECT / "template.yaml").read_text())
+    return template
+
+
+def transformed() -> Json:
+    template = parsed()
+    for resource in template["Resources"].values():
+        for field in ("CodeUri", "DefinitionUri"):
+            if field in resource["Properties"]:  # SAM wants them uploaded
+                resource["Properties"][field] = "s3://bucket/key"
+    os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
+    resources: Json = Translator({}, Parser()).translate(template, {})["Resources"]
+    return resources
+
+
+PARSED = parsed()["Resources"]
+RESOURCES = transformed()
+MACHINES = [n for n, each in PARSED.items() if each["Type"] == "AWS::Serverless::StateMachine"]
+
+
+def of_type(resource_type: str) -> dict[str, Json]:
+    found = {
+        name: each["Properties"]
+        for name, each in RESOURCES.items()
+        if each["Type"] == resource_type
+    }
+    assert found
+    return found
+
+
+ROLES = of_type("AWS::IAM::Role")
+
+
+def listed(one_or_more: Any) -> list[Any]:
+    return one_or_more if isinstance(one_or_more, list) else [one_or_more]
+
+
+def statements(role: Json) -> Iterator[Json]:
+    for policy in role["Policies"]:
+        yield from policy["PolicyDocument"]["Statement"]
+
+
+def grants(role: Json) -> list[Grant]:
+    return sorted(
+        (action, json.dumps(resource))
+        for statement in statements(role)
+        for action in listed(statement["Action"])
+        for resource in listed(statement["Resource"])
+    )
+
+
+def arn(name: str) -> Json:
+    return {"Fn::GetAtt": [name, "Arn"]}
+
+
+def sub(text: str) -> Json:
+    return {"Fn::Sub": text}
+
+
+def needed(machine: str) -> set[Grant]:
+    """Derive from the ASL and its substitutions what a state machine needs."""
+    properties = PARSED[machine]["Properties"]
+    found = {(action, json.dumps("*")) for action in OBSERVABILITY}
+    definition = json.loads((PROJECT / properties["DefinitionUri"]).read_text())
+    for state in definition["States"].values():
+        if state["Type"] == "Task":
+            action, field = INTEGRATIONS[state["Resource"].removeprefix("arn:aws:states:::")]
+            substitution = state["Parameters"][field].removeprefix("${").removesuffix("}")
+            name = properties["DefinitionSubstitutions"][substitution]["Ref"]
+            # SAM makes a resource of its own of the function's alias, whose Ref is an ARN.
+            is_alias = name.endswith(".Alias")
+            resource = {"Ref": name.replace(".Alias", "Aliaslive")} if is_alias else arn(name)
+            found.add((action, json.dumps(resource)))
+    return found
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_state_machine_may_do_just_what_its_definition_does(machine: str) -> None:
+    role = ROLES[PARSED[machine]["Properties"]["Role"]["Fn::GetAtt"][0]]
+    assert grants(role) == sorted(needed(machine))
+    assert RESOURCES[machine]["Properties"]["RoleArn"] == PARSED[machine]["Properties"]["Role"]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_rule_may_just_start_its_state_machine(machine: str) -> None:
+    [target] = RESOURCES[f"{machine}ObjectCreated"]["Properties"]["Targets"]
+    role = ROLES[target["RoleArn"]["Fn::GetAtt"][0]]
+    assert grants(role) == [("states:StartExecution", json.dumps({"Ref": machine}))]
+    assert target["Arn"] == {"Ref": machine}
+
+
+def test_the_function_may_just_read_write_and_log() -> None:
+    inputs, outputs = sub("${InputBucket.Arn}/*"), sub("${OutputBucket.Arn}/*")
+    group = arn("InvertImageLogGroup")
+    assert grants(ROLES["InvertImageRole"]) == sorted(
+        (action, json.dumps(resource))
+        for action, resource in [
+            ("s3:GetObject", inputs),
+            ("s3:GetObject", outputs),  # PutObject with If-Match and HeadObject need it
+            ("s3:PutObject", outputs),
+            # Without it S3 answers 403, not 404, for a missing object. No engine at hand does.
+            ("s3:ListBucket", arn("InputBucket")),
+            ("s3:ListBucket", arn("OutputBucket")),
+            ("logs:CreateLogStream", group),
+            ("logs:PutLogEvents", group),
+        ]
+    )
+    function = RESOURCES["InvertImageFunction"]["Properties"]
+    assert function["Role"] == arn("InvertImageRole")
+    assert function["LoggingConfig"]["LogGroup"] == {"Ref": "InvertImageLogGroup"}
+
+
+def test_every_role_is_known() -> None:
+    roles = {f"{machine}ObjectCreatedRole" for machine in MACHINES}
+    assert set(ROLES) == roles | {"InvertImageRole", "LatestWinsRole", "UncoordinatedRole"}
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_a_role_has_nothing_but_statements_that_name_what_they_allow(name: str) -> None:
+    role = ROLES[name]
+    assert "ManagedPolicyArns" not in role
+    for statement in statements(role):
+        assert set(statement) == {"Effect", "Action", "Resource"}
+        assert not any("*" in action for action in listed(statement["Action"]))
+        if statement["Resource"] == "*":
+            assert set(statement["Action"]) == OBSERVABILITY
+        else:
+            assert "*" not in listed(statement["Resource"])
+    [trust] = role["AssumeRolePolicyDocument"]["Statement"]
+    [service] = listed(trust["Principal"]["Service"])
+    assert trust["Action"] in ("sts:AssumeRole", ["sts:AssumeRole"])
+    assert service.removesuffix(".amazonaws.com") in {"lambda", "states", "events"}
+
+
+def denies_plain_http(policies: dict[str, Json], action: str, resources: list[Json]) -> bool:
+    condition = {"Bool": {"aws:SecureTransport": "false"}}
+    return any(
+        (each["Effect"], each["Principal"], each["Action"]) == ("Deny", "*", action)
+        and each["Condition"] == condition
+        and all(resource in each["Resource"] for resource in resources)
+        for policy in policies.values()
+        for each in policy["PolicyDocument"]["Statement"]
+    )
+
+
+@pytest.mark.parametrize("name", of_type("AWS::S3::Bucket"))
+def test_a_bucket_is_encrypted_private_and_tls_only(name: str) -> None:
+    bucket = RESOURCES[name]["Properties"]
+    assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    block = bucket["PublicAccessBlockConfiguration"]
+    assert len(block) == 4
+    assert all(setting is True for setting in block.values())
+    policies = of_type("AWS::S3::BucketPolicy")
+    of_this = {key: each for key, each in policies.items() if each["Bucket"] == {"Ref": name}}
+    assert denies_plain_http(of_this, "s3:*", [arn(name), sub(f"${{{name}.Arn}}/*")])
+
+
+@pytest.mark.parametrize("name", of_type("AWS::SQS::Queue"))
+def test_a_queue_is_encrypted_and_tls_only(name: str) -> None:
+    assert RESOURCES[name]["Properties"]["SqsManagedSseEnabled"] is True
+    policies = of_type("AWS::SQS::QueuePolicy")
+    of_this = {key: each for key, each in policies.items() if {"Ref": name} in each["Queues"]}
+    assert denies_plain_http(of_this, "sqs:*", [arn(name)])
+
+
+@pytest.mark.parametrize("name", of_type("AWS::Logs::LogGroup"))
+def test_a_log_is_not_kept_for_ever(name: str) -> None:
+    assert RESOURCES[name]["Properties"]["RetentionInDays"] == {"Ref": "LogRetentionDays"}
+
+
+def test_the_table_recovers_forgets_and_costs_by_request() -> None:
+    [table] = of_type("AWS::DynamoDB::Table").values()
+    assert table["BillingMode"] == "PAY_PER_REQUEST"
+    recovery = table["PointInTimeRecoverySpecification"]
+    assert recovery == {"PointInTimeRecoveryEnabled": True}
+    expiry = table["TimeToLiveSpecification"]
+    assert expiry == {"AttributeName": "expires_at", "Enabled": True}
