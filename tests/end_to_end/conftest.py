@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import psutil
 import pytest
+from botocore.exceptions import ClientError
 
 from inorder.executions import Execution, Executions, s3_object, wait_until
 from inorder.local_aws import LocalAws
@@ -84,6 +86,16 @@ class Workflow:
         token: str = self.record(key)["lock_token"]
         return token
 
+    def die_holding(self, key: str, content: bytes) -> str:
+        """Upload an object, abort the execution that holds its key, and give its lock token."""
+        while True:
+            self.upload(key, content)
+            token = self.wait_for_lock(key)
+            with suppress(KeyError, ClientError):  # it may have ended meanwhile; then once more
+                self.executions.stop(self.record(key)["execution"])
+            if self.record(key).get("lock_token") == token:
+                return token
+
     def parked(self) -> list[dict[str, Any]]:
         """Take all messages from the queue of parked events."""
         sqs, url = self.local.client("sqs"), self.stack.parked_events_queue_url
@@ -116,5 +128,5 @@ def workflow(local: LocalAws) -> Workflow:
 
 @pytest.fixture(scope="session")
 def slow_workflow(local: LocalAws) -> Workflow:
-    """The same with a function that takes two seconds, so that things can happen meanwhile."""
-    return Workflow(local, deploy(local, "slow", {"SlowProbability": 1, "SlowSeconds": 2}))
+    """The same with a function that takes three seconds, so that things can happen meanwhile."""
+    return Workflow(local, deploy(local, "slow", {"SlowProbability": 1, "SlowSeconds": 3}))
