@@ -30,7 +30,7 @@ down: install ## Stop it again
 	@inorder down
 
 test: install ## Run all tests
-	@python -m pytest
+	@python -m pytest -n 2 --dist loadfile
 
 model: install ## The longer scenarios and all mutants of the model checker
 	@MODEL=1 python -m pytest tests/model
