@@ -20,8 +20,8 @@ install: .venv/installed ## Install everything into .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: install ## Show the problem and its end: make demo [IMAGES=folder]
-	@inorder demo $(if $(IMAGES),--images "$(IMAGES)") $(if $(PORT),--port "$(PORT)")
+demo: install ## Show the problem and its end: make demo [POLICY=latest-wins] [IMAGES=folder]
+	@inorder demo $(if $(POLICY),--policy "$(POLICY)") $(if $(IMAGES),--images "$(IMAGES)") $(if $(PORT),--port "$(PORT)")
 
 up: install ## Start a local AWS with the stack on it: make up [PORT=4566]
 	@inorder up $(if $(PORT),--port "$(PORT)")

@@ -73,8 +73,8 @@ class LeaseNumbers(NamedTuple):
     waiter : float
         How long a waiter waits before it gives up.
     longest_execution : float
-        An execution that is refused, waits as long as it may, breaks the lock, and is then the
-        slowest holder.
+        An execution that is slow to claim, is refused, waits as long as it may, breaks the lock,
+        and is then the slowest holder.
     """
 
     holder: float
@@ -220,7 +220,8 @@ def lease_numbers(definition: Json) -> LeaseNumbers | None:
         holder=holder,
         lease=leased_looks * pause,
         waiter=waiter,
-        longest_execution=longest(states[claim])
+        longest_execution=sum(longest(states[each]) for each in _leading_up(definition, claim))
+        + longest(states[claim])
         + sum(longest(states[name]) for name in before)
         + waiter
         + looks * sum(longest(states[name]) for name in between)
@@ -602,6 +603,11 @@ def _leading(states: Json, start: str, stop: str) -> set[str]:
     passed = _reach(states, start, stop)
     last = {name for name in passed if stop in targets(states[name])}
     return {name for name in passed if last & _reach(states, name, stop)}
+
+
+def _leading_up(definition: Json, claim: str) -> set[str]:
+    """List the states that an execution may pass before it first claims a key."""
+    return _leading(definition["States"], definition["StartAt"], claim)
 
 
 def _longest_path(states: Json, claim: str) -> float:

@@ -17,9 +17,9 @@ from rich.text import Text
 
 from inorder import local_aws
 from inorder.check import check_file
-from inorder.demo import run_demonstration
+from inorder.demo import POLICIES, run_demonstration
 from inorder.pictures import own_pairs, pairs_from_folder
-from inorder.redrive import UNCHANGED_SECONDS, Redrive, aws_errors_in_one_line
+from inorder.redrive import Redrive, aws_errors_in_one_line
 from inorder.report import console_table, write_report
 from inorder.stack import PROJECT, deploy
 
@@ -42,13 +42,14 @@ def main() -> None:
 @main.command()
 @click.option("--images", type=click.Path(path_type=Path), help="Folder with your own pictures.")
 @click.option("--keys", type=click.IntRange(1, 1000), default=100, show_default=True)
+@click.option("--policy", type=click.Choice(POLICIES), default=POLICIES[0], show_default=True)
 @click.option("--port", type=click.IntRange(1, 65535), help="Of the local AWS.")
-def demo(images: Path | None, keys: int, port: int | None) -> None:
+def demo(images: Path | None, keys: int, policy: str, port: int | None) -> None:
     """Show what happens to disordered events without coordination and with it."""
     console = Console()
     pairs = pairs_from_folder(images, keys) if images else own_pairs(keys)
     try:
-        results = run_demonstration(pairs, OUT / "demo-aws", port)
+        results = run_demonstration(pairs, OUT / "demo-aws", port, policy)
     except TimeoutError as error:
         raise click.ClickException(f"{error} This machine may be too busy.") from None
     (off, outputs_off), (on, outputs_on) = results["off"], results["on"]
@@ -154,11 +155,10 @@ def redrive(stack_name: str, everything: bool, event_id: str | None) -> None:
 @click.option(
     "--lease",
     type=click.IntRange(1, 3600),
-    default=UNCHANGED_SECONDS,
-    show_default=True,
-    help="Seconds without a change after which nobody can be at work on a key.",
+    help="Seconds without a change after which nobody can be at work on a key; 90, or 300 with the"
+    " policy every-version.",
 )
-def stuck(stack_name: str, restart: bool, lease: int) -> None:
+def stuck(stack_name: str, restart: bool, lease: int | None) -> None:
     """Find keys whose execution is gone, by looking at them twice.
 
     A key whose newest event gave up waiting, and is parked, looks the same. To start that event

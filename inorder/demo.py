@@ -23,7 +23,8 @@ from inorder.pictures import PicturePair
 from inorder.report import Output, Run
 from inorder.stack import PROJECT, Stack, deploy
 
-POLICIES = {"off": "uncoordinated", "on": "latest-wins"}
+# Those that make pictures.
+POLICIES = ("latest-wins", "every-version", "first-wins", "optimistic")
 SLOW = {"SlowProbability": 0.15, "SlowSeconds": 2.5}
 GAP_SECONDS = 1.0  # between an old picture and the new one over it
 # A concurrent invocation is a process of some 80 MB locally, which takes a second or two to start.
@@ -34,7 +35,7 @@ PATIENCE_SECONDS = 240
 
 
 def run_demonstration(
-    pairs: Sequence[PicturePair], folder: Path, port: int | None
+    pairs: Sequence[PicturePair], folder: Path, port: int | None, policy: str
 ) -> dict[str, tuple[Run, list[Output]]]:
     """Upload the pictures to two stacks on a local AWS and see what comes out.
 
@@ -46,6 +47,8 @@ def run_demonstration(
         For the local AWS's own files, which are removed again.
     port : int, optional
         The local AWS's port; any free one if none is given.
+    policy : str
+        What coordinates, one of `POLICIES`.
 
     Raises
     ------
@@ -69,9 +72,9 @@ def run_demonstration(
         with local_aws.running(folder, port) as local:
             progress.advance(starting)
             stacks = {}
-            for mode, policy in POLICIES.items():
+            for mode, deployed in {"off": "uncoordinated", "on": policy}.items():
                 name = f"demo-{mode}"
-                stacks[mode] = deploy(local, name, {"Policy": policy, **SLOW})
+                stacks[mode] = deploy(local, name, {"Policy": deployed, **SLOW})
                 progress.advance(starting)
             tasks = {
                 mode: progress.add_task(f"Events, coordination {mode}", total=4 * len(pairs))
@@ -85,6 +88,7 @@ def run_demonstration(
                         stack,
                         pairs,
                         EXECUTIONS_AT_ONCE[mode],
+                        policy if mode == "on" else "uncoordinated",
                         partial(progress.advance, tasks[mode]),
                     )
                     for mode, stack in stacks.items()
@@ -97,13 +101,14 @@ def _run(
     stack: Stack,
     pairs: Sequence[PicturePair],
     executions_at_once: int,
+    policy: str,
     advance: Callable[[], None],
 ) -> tuple[Run, list[Output]]:
     started = time.monotonic()
     executions = Executions(local, stack.state_machine_arn)
     _deliver(local, stack, pairs, executions, executions_at_once, advance)
     ended = executions.wait_for(4 * len(pairs), PATIENCE_SECONDS)
-    outputs = _outputs(local, stack, pairs)
+    outputs = _outputs(local, stack, pairs, policy)
     outcomes = Counter(execution.outcome for execution in ended)
     states = Counter(output.state for output in outputs)
     return Run(
@@ -155,13 +160,19 @@ def _deliver(
             pass
 
 
-def _outputs(local: LocalAws, stack: Stack, pairs: Sequence[PicturePair]) -> list[Output]:
+def _outputs(
+    local: LocalAws, stack: Stack, pairs: Sequence[PicturePair], policy: str
+) -> list[Output]:
     s3 = local.client("s3")
 
     def output(pair: PicturePair) -> Output:
         folder, _, name = pair.key.rpartition("/")
+        key = f"{folder}/out-{name}"
+        if policy == "every-version":  # an output for each sequencer, the newest last
+            listed = s3.list_objects_v2(Bucket=stack.output_bucket, Prefix=f"{key}/")
+            key = max((each["Key"] for each in listed.get("Contents", [])), default=key)
         try:
-            answer = s3.get_object(Bucket=stack.output_bucket, Key=f"{folder}/out-{name}")
+            answer = s3.get_object(Bucket=stack.output_bucket, Key=key)
         except ClientError as error:
             if error.response["Error"]["Code"] == "NoSuchKey":
                 return Output(pair.key, None, "missing")
@@ -169,8 +180,10 @@ def _outputs(local: LocalAws, stack: Stack, pairs: Sequence[PicturePair]) -> lis
         content = answer["Body"].read()
         if content.startswith(_inverse(pair.new)):  # the fence's stamp follows
             return Output(pair.key, content, "new")
-        is_old = content.startswith(_inverse(pair.old))
-        return Output(pair.key, content, "old" if is_old else "other")
+        if content.startswith(_inverse(pair.old)):
+            # Whichever of the two is processed first stays.
+            return Output(pair.key, content, "new" if policy == "first-wins" else "old")
+        return Output(pair.key, content, "other")
 
     return [output(pair) for pair in pairs]
 

@@ -26,6 +26,9 @@ from inorder.stack import describe
 # Longer than the lease of the ASL, 84 s, and than a waiter waits, 87 s: whoever is alive has broken
 # the lock, taken it, released it or given up by then. No clock is compared with another.
 UNCHANGED_SECONDS = 90
+# The policy every-version keeps a record of each event, which stays as it is while the event waits
+# for its turn: for no longer than an Express execution may live.
+EVENT_UNCHANGED_SECONDS = 300
 HOLD_SECONDS = 60  # for which a command that was killed hides messages from the next one
 # A receive that waits asks all servers of the queue; still, one that brings nothing may be chance.
 RECEIVE_SECONDS = 1
@@ -141,7 +144,7 @@ class Redrive:
                     remaining.remove(event.id)
                     yield event
 
-    def stuck(self, seconds: int) -> list[dict[str, Any]]:
+    def stuck(self, seconds: int | None = None) -> list[dict[str, Any]]:
         """Find keys whose event nobody handles any more.
 
         Their lock's holder is gone; or their lock was broken by somebody who then died; or a newer
@@ -150,8 +153,8 @@ class Redrive:
 
         Parameters
         ----------
-        seconds : int
-            How long that is.
+        seconds : int, optional
+            How long that is, if not as the policy's own seconds have it.
 
         Returns
         -------
@@ -161,12 +164,16 @@ class Redrive:
         pages = self._table.meta.client.get_paginator("scan").paginate(
             TableName=self._table.name,
             ConsistentRead=True,
-            FilterExpression="#status = :in_progress OR newest <> sequencer",
+            # What a record does not have is unequal to anything.
+            FilterExpression="#status = :in_progress"
+            " OR (attribute_exists(newest) AND newest <> sequencer)",
             ExpressionAttributeNames={"#status": "status"},
             ExpressionAttributeValues={":in_progress": "IN_PROGRESS"},
         )
         items: list[dict[str, Any]] = [item for page in pages for item in page["Items"]]
         if items:
+            is_event = any(item["object_key"].startswith("event:") for item in items)
+            seconds = seconds or (EVENT_UNCHANGED_SECONDS if is_event else UNCHANGED_SECONDS)
             said = f"{len(items)} in progress; looking again in {seconds} s, to see which move."
             click.echo(said, err=True)
             time.sleep(seconds)

@@ -16,8 +16,9 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.config import Config
 from configuration import Configuration
-from fenced_output import Source, write_fenced, write_unfenced
+from fenced_output import Fence, SourceChanged
 from inversion import InvalidImage, InvertedImage, invert
+from object_event import ObjectEvent
 
 configuration = Configuration.from_environment()
 logger = Logger()
@@ -39,8 +40,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:  #
     Parameters
     ----------
     event : dict
-        ``source`` (bucket, key, etag and perhaps version_id), ``sequencer``, and ``fenced``, as the
-        state machine's Invert Image state makes it.
+        ``event``, the event of S3, and ``fence``, which is ``newest``, ``each`` or ``none``, as
+        the state machine's Invert Image state makes it.
     context : LambdaContext
         Lambda's.
 
@@ -49,19 +50,18 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:  #
     dict
         ``outcome``: ``Processed`` or ``Superseded``, with ``output_key`` and ``expires_at``, the
         time (seconds since 1970, as text) until which the key table keeps the record, as JSONPath
-        cannot compute one; or ``InvalidImage``, with ``cause``.
+        cannot compute one; or ``Rejected``, which no retry would mend, with ``error`` and
+        ``cause``.
     """
-    source, sequencer = Source(**event["source"]), event["sequencer"]
-    logger.append_keys(source_key=source.key, sequencer=sequencer)
-    write = write_fenced if event["fenced"] else write_unfenced
+    object_event = ObjectEvent.from_event(event["event"])
+    logger.append_keys(source_key=object_event.key, sequencer=object_event.sequencer)
     try:
-        output = write(
-            s3, source, sequencer, configuration.output_bucket, configuration.maximum_bytes, work
-        )
-    except InvalidImage as error:
-        logger.warning("InvalidImage", extra={"cause": str(error)})
-        metrics.add_metric(name="InvalidImage", unit=MetricUnit.Count, value=1)
-        return {"outcome": "InvalidImage", "cause": str(error)}
+        output = FENCES[event["fence"]](object_event)
+    except (InvalidImage, SourceChanged) as error:
+        name = type(error).__name__
+        logger.warning(name, extra={"cause": str(error)})
+        metrics.add_metric(name=name, unit=MetricUnit.Count, value=1)
+        return {"outcome": "Rejected", "error": name, "cause": str(error)}
     logger.info(output.outcome, extra={"output_key": output.key})
     metrics.add_metric(name=output.outcome, unit=MetricUnit.Count, value=1)
     expires_at = int(time.time()) + configuration.record_retention_days * 86_400
@@ -73,3 +73,17 @@ def work(content: bytes) -> InvertedImage:
     if random.random() < configuration.slow_probability:  # noqa: S311 - no secret
         time.sleep(configuration.slow_seconds)
     return invert(content, configuration.maximum_pixels)
+
+
+fence = Fence(
+    s3,
+    configuration.output_bucket,
+    configuration.maximum_bytes,
+    work,
+    configuration.handles_deletions,
+)
+FENCES = {
+    "newest": fence.write_newest,
+    "each": fence.write_each,
+    "none": fence.write_unfenced,
+}

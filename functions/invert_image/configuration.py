@@ -17,6 +17,8 @@ class Configuration:
         Where the inverted images go.
     record_retention_days : int
         Days for which the key table remembers an object key after its last event.
+    handles_deletions : bool
+        Whether the output of a source that is deleted is removed.
     maximum_bytes : int
         Size of the largest object that is read.
     maximum_pixels : int
@@ -29,6 +31,7 @@ class Configuration:
 
     output_bucket: str
     record_retention_days: int
+    handles_deletions: bool
     maximum_bytes: int
     maximum_pixels: int
     slow_probability: float
@@ -53,6 +56,7 @@ class Configuration:
         return cls(
             output_bucket=environment["OUTPUT_BUCKET"],
             record_retention_days=int(environment["RECORD_RETENTION_DAYS"]),
+            handles_deletions=environment["HANDLES_DELETIONS"] == "true",
             maximum_bytes=int(environment["MAXIMUM_BYTES"]),
             maximum_pixels=int(environment["MAXIMUM_PIXELS"]),
             slow_probability=float(environment["SLOW_PROBABILITY"]),

@@ -9,23 +9,30 @@ been processed already. So the write itself is conditional::
 
 The order matters. A newer event's output that is there at 1 is known by its sequencer or, as those
 do not compare between versions, by its source: it was uploaded before 1, so 2 fails. One that comes
-after 1 makes 3 fail, and the fence begins again.
+after 1 makes 3 fail, and the fence begins again. A deletion goes the same way: at 2 the source must
+be gone, and 3 removes the output instead.
 
 An ETag names content, not a write: if a picture is uploaded, then another, then the first one
 again, the third event's output would have the ETag of the first one's, and step 3 of a writer that
 had stalled since could not tell them apart. So each output ends with its sequencer (see `stamp`).
+And that there is no output names no write at all: one that stalled when there was none yet cannot
+tell that there was one since, and a deletion. So it looks once more when it has written::
+
+    4 look for the source     and remove the output again if the source is gone
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal
 
 from botocore.exceptions import ClientError
 from inversion import InvalidImage, InvertedImage
+from object_event import ObjectEvent
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -42,24 +49,8 @@ class SourceChanged(Exception):
     """The source is no longer the object that the event told of."""
 
 
-@dataclass(frozen=True)
-class Source:
-    """The object that an event tells of.
-
-    Attributes
-    ----------
-    bucket, key : str
-        Where it is. The key as EventBridge gives it, which is not URL-encoded.
-    etag : str
-        Its ETag, without quotes.
-    version_id : str or None
-        Its version, in a versioned bucket.
-    """
-
-    bucket: str
-    key: str
-    etag: str
-    version_id: str | None = None
+class SourceGone(SourceChanged):
+    """There is no source any more."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +78,7 @@ def output_key(key: str) -> str:
         The name would be longer than S3 allows.
     """
     folder, slash, name = key.rpartition("/")
-    result = f"{folder}{slash}out-{name}"
-    if len(result.encode()) > MAXIMUM_KEY_BYTES:
-        raise InvalidImage(f"The output's key would be longer than {MAXIMUM_KEY_BYTES} bytes.")
-    return result
+    return _of_allowed_length(f"{folder}{slash}out-{name}")
 
 
 def compare_sequencers(one: str, other: str) -> int:
@@ -111,151 +99,256 @@ def compare_sequencers(one: str, other: str) -> int:
     return (left > right) - (left < right)
 
 
-def stamp(source: Source, sequencer: str) -> bytes:
+def stamp(event: ObjectEvent) -> bytes:
     """Give the bytes that make an output, and so its ETag, its event's own.
 
     They stand behind the image, where readers of all our formats ignore them. Work that makes
     another kind of output puts the sequencer wherever that kind has room for it.
     """
-    return f"\n{sequencer}#{source.version_id or ''}".encode()
+    return f"\n{event.sequencer}#{event.version_id or ''}".encode()
 
 
-def write_fenced(
-    s3: S3Client,
-    source: Source,
-    sequencer: str,
-    output_bucket: str,
-    maximum_bytes: int,
-    work: Callable[[bytes], InvertedImage],
-) -> Output:
-    """Write the output of an event, unless that of a newer event is or will be there.
+@dataclass(frozen=True)
+class Fence:
+    """What brings outputs up to date with events, and lets no older event undo a newer one.
 
-    Parameters
+    Attributes
     ----------
     s3 : S3Client
         Needs ``s3:GetObject`` and ``s3:ListBucket`` on both buckets (without the second, a missing
-        key answers 403 and not 404) and ``s3:PutObject`` on the output's.
-    source : Source
-        The object that the event tells of.
-    sequencer : str
-        The event's.
+        key answers 403 and not 404), ``s3:PutObject`` on the output's and, if deletions are
+        handled, ``s3:DeleteObject``; `write_each` also ``s3:GetObjectVersion`` on the source's.
     output_bucket : str
-        Where the output goes, under `output_key`.
+        Where the outputs go.
     maximum_bytes : int
         Size of the largest source that is read.
     work : callable
-        Makes the output of the source's content. Called once at most.
-
-    Raises
-    ------
-    InvalidImage
-        The source cannot have an output.
-    OutputContended
-        The fence was begun `ATTEMPTS` times in vain.
-    botocore.exceptions.ClientError
-        S3 failed.
+        Makes the output of a source's content. Called once at most for each event.
+    handles_deletions : bool
+        Whether the output of a source that is gone is removed.
     """
-    key = output_key(source.key)
-    result: InvertedImage | None = None
-    for attempt in range(ATTEMPTS):
-        time.sleep(random.uniform(0, 0.1 * attempt))  # noqa: S311 - spreads writers, hides nothing
-        etag, metadata = _look_at_output(s3, output_bucket, key)
-        # Between versions sequencers do not compare; step 2 alone tells which version is current.
-        if "sequencer" in metadata and metadata.get("source-version-id") == source.version_id:
-            order = compare_sequencers(metadata["sequencer"], sequencer)
-            if order >= 0:
-                return Output("Processed" if order == 0 else "Superseded", key)
-        try:
-            content = _read_source(s3, source, maximum_bytes, {"IfMatch": f'"{source.etag}"'})
-        except SourceChanged:
-            return Output("Superseded", key)
-        result = result or work(content)
-        condition = {"IfMatch": etag} if etag else {"IfNoneMatch": "*"}
-        if _write_output(s3, output_bucket, key, result, source, sequencer, condition):
+
+    s3: S3Client
+    output_bucket: str
+    maximum_bytes: int
+    work: Callable[[bytes], InvertedImage]
+    handles_deletions: bool
+
+    def write_newest(self, event: ObjectEvent) -> Output:
+        """Let the one output of a key be that of its newest event; a deletion removes it.
+
+        Raises
+        ------
+        InvalidImage
+            The source cannot have an output.
+        OutputContended
+            The fence was begun `ATTEMPTS` times in vain.
+        botocore.exceptions.ClientError
+            S3 failed.
+        """
+        key = output_key(event.key)
+        result: InvertedImage | None = None
+        for _ in attempts():
+            etag, metadata = self._look_at(key)
+            # Between versions sequencers do not compare; step 2 alone tells which is current.
+            is_comparable = metadata.get("source-version-id") == event.version_id
+            if etag and "sequencer" in metadata and is_comparable:
+                order = compare_sequencers(metadata["sequencer"], event.sequencer)
+                if order > 0:
+                    return Output("Superseded", key)
+                if order == 0:
+                    return self._unless_gone(event, key, etag)
+            if event.is_deletion:
+                current = self._find_source(event)
+                if current is None:
+                    if etag is None or self._remove(key, etag):
+                        return Output("Processed", key)
+                    continue
+                if current.get("VersionId") == metadata.get("source-version-id"):
+                    return Output("Superseded", key)
+                # A version was deleted, and an older one is current again: no event tells of it.
+                event = replace(
+                    event,
+                    etag=current["ETag"].strip('"'),
+                    version_id=current.get("VersionId"),
+                    is_deletion=False,
+                )
+            try:
+                content = self._read(event, IfMatch=f'"{event.etag}"')
+            except SourceChanged:
+                return Output("Superseded", key)
+            result = result or self.work(content)
+            condition = {"IfMatch": etag} if etag else {"IfNoneMatch": "*"}
+            written = self._write(key, result, event, condition)
+            if written:
+                return Output("Processed", key) if etag else self._unless_gone(event, key, written)
+        raise OutputContended(f"The output {key!r} changed under all attempts to write it.")
+
+    def write_each(self, event: ObjectEvent) -> Output:
+        """Give each event an output of its own, which is written once.
+
+        The output goes to ``<folder>/out-<name>/<version or sequencer>``. The deletion of a version
+        removes that version's output, a delete marker none, and the deletion in a bucket without
+        versions those of all older events, as their source is gone.
+
+        Raises
+        ------
+        InvalidImage
+            The source cannot have an output.
+        SourceChanged
+            The source has been overwritten, so that its content is lost.
+        OutputContended, botocore.exceptions.ClientError
+            As for `write_newest`.
+        """
+        prefix = output_key(event.key) + "/"
+        key = _of_allowed_length(prefix + (event.version_id or event.sequencer))
+        if event.is_deletion:
+            for old in [key] if event.version_id else self._older_outputs(prefix, event.sequencer):
+                self._remove_if_still(old, self._look_at(old)[0])
             return Output("Processed", key)
-    raise OutputContended(f"The output {key!r} changed under {ATTEMPTS} attempts to write it.")
+        version = {"VersionId": event.version_id} if event.version_id else {}
+        result: InvertedImage | None = None
+        for _ in attempts():
+            etag, _ = self._look_at(key)
+            if etag:
+                return self._unless_gone(event, key, etag, **version)
+            try:
+                content = self._read(event, IfMatch=f'"{event.etag}"', **version)
+            except SourceGone:
+                return Output("Superseded", key)
+            result = result or self.work(content)
+            written = self._write(key, result, event, {"IfNoneMatch": "*"})
+            if written:
+                return self._unless_gone(event, key, written, **version)
+        raise OutputContended(f"The output {key!r} changed under all attempts to write it.")
 
+    def write_unfenced(self, event: ObjectEvent) -> Output:
+        """Write the output of whatever the source is now over whatever the output is now.
 
-def write_unfenced(
-    s3: S3Client,
-    source: Source,
-    sequencer: str,
-    output_bucket: str,
-    maximum_bytes: int,
-    work: Callable[[bytes], InvertedImage],
-) -> Output:
-    """Write the output of whatever the source is now over whatever the output is now.
+        What most functions do, for the demonstration.
+        """
+        key = output_key(event.key)
+        current = replace(event, version_id=None)
+        self._write(key, self.work(self._read(current)), event, {})
+        return Output("Processed", key)
 
-    What most functions do, for the demonstration. Parameters as for `write_fenced`.
-    """
-    key = output_key(source.key)
-    result = work(_read_source(s3, source, maximum_bytes, {}))
-    _write_output(s3, output_bucket, key, result, source, sequencer, {})
-    return Output("Processed", key)
+    def _unless_gone(self, event: ObjectEvent, key: str, etag: str, **version: Any) -> Output:
+        """Remove an output again if its source has been deleted while it was made."""
+        if self.handles_deletions and not self._find_source(event, **version):
+            self._remove_if_still(key, etag)
+            return Output("Superseded", key)
+        return Output("Processed", key)
 
+    def _remove_if_still(self, key: str, etag: str | None) -> None:
+        """Remove an output, unless it has been replaced or removed by somebody else."""
+        for _ in attempts():
+            if etag is None or self._remove(key, etag) or self._look_at(key)[0] != etag:
+                return
+        raise OutputContended(f"The output {key!r} could not be removed.")
 
-def _look_at_output(s3: S3Client, bucket: str, key: str) -> tuple[str | None, dict[str, str]]:
-    """Give the output's ETag and metadata, or none if there is no output."""
-    try:
-        response = s3.head_object(Bucket=bucket, Key=key)
-    except ClientError as error:
-        if _status(error) == 404:  # noqa: PLR2004
-            return None, {}
-        raise
-    return response["ETag"], response["Metadata"]
-
-
-def _read_source(
-    s3: S3Client, source: Source, maximum_bytes: int, condition: dict[str, Any]
-) -> bytes:
-    """Read the source's current version, which is the only one that may have an output."""
-    try:
-        response = s3.get_object(Bucket=source.bucket, Key=source.key, **condition)
-    except ClientError as error:
-        if _status(error) in {404, 412}:
-            raise SourceChanged from error
-        raise
-    with response["Body"] as body:
-        if source.version_id and response.get("VersionId") != source.version_id:
-            raise SourceChanged
-        if response["ContentLength"] > maximum_bytes:
-            raise InvalidImage(f"The object is larger than {maximum_bytes} bytes.")
-        return body.read()
-
-
-def _write_output(
-    s3: S3Client,
-    bucket: str,
-    key: str,
-    result: InvertedImage,
-    source: Source,
-    sequencer: str,
-    condition: dict[str, Any],
-) -> bool:
-    """Write the output and tell whether the condition allowed it."""
-    metadata = {"sequencer": sequencer, "source-etag": source.etag}
-    if source.version_id:
-        metadata["source-version-id"] = source.version_id
-    try:
-        s3.put_object(
-            Bucket=bucket,
-            Key=key,
-            Body=result.content + stamp(source, sequencer),
-            ContentType=result.content_type,
-            Metadata=metadata,
-            **condition,
+    def _older_outputs(self, prefix: str, sequencer: str) -> Iterator[str]:
+        """List the outputs of older events of one key."""
+        pages = self.s3.get_paginator("list_objects_v2").paginate(
+            Bucket=self.output_bucket, Prefix=prefix, Delimiter="/"
         )
-    except ClientError as error:
-        # 412: another ETag. 409: another write is under way. 404: the output was deleted meanwhile.
-        if condition and _status(error) in {404, 409, 412} and _code(error) != "NoSuchBucket":
-            return False
-        raise
-    return True
+        for page in pages:
+            for found in page.get("Contents", []):
+                if compare_sequencers(found["Key"].removeprefix(prefix), sequencer) < 0:
+                    yield found["Key"]
+
+    def _look_at(self, key: str) -> tuple[str | None, dict[str, str]]:
+        """Give an output's ETag and metadata, or none if there is no output."""
+        try:
+            response = self.s3.head_object(Bucket=self.output_bucket, Key=key)
+        except ClientError as error:
+            if _status(error) == HTTPStatus.NOT_FOUND:
+                return None, {}
+            raise
+        return response["ETag"], response["Metadata"]
+
+    def _find_source(self, event: ObjectEvent, **version: Any) -> dict[str, Any] | None:
+        """Look for the source: its current version, unless another is named."""
+        try:
+            return dict(self.s3.head_object(Bucket=event.bucket, Key=event.key, **version))
+        except ClientError as error:
+            if _status(error) == HTTPStatus.NOT_FOUND:
+                return None
+            raise
+
+    def _read(self, event: ObjectEvent, **condition: Any) -> bytes:
+        """Read the source: its current version, unless the condition names another."""
+        try:
+            response = self.s3.get_object(Bucket=event.bucket, Key=event.key, **condition)
+        except ClientError as error:
+            if _status(error) == HTTPStatus.NOT_FOUND:
+                raise SourceGone("The object has been deleted.") from error
+            if _status(error) == HTTPStatus.PRECONDITION_FAILED:
+                raise SourceChanged("The object has been overwritten.") from error
+            raise
+        with response["Body"] as body:
+            if event.version_id and response.get("VersionId") != event.version_id:
+                raise SourceChanged("Another version of the object is current.")
+            if response["ContentLength"] > self.maximum_bytes:
+                raise InvalidImage(f"The object is larger than {self.maximum_bytes} bytes.")
+            return body.read()
+
+    def _write(
+        self, key: str, result: InvertedImage, event: ObjectEvent, condition: dict[str, Any]
+    ) -> str | None:
+        """Write an output and give its ETag, or none if the condition does not allow it."""
+        metadata = {"sequencer": event.sequencer, "source-etag": event.etag}
+        if event.version_id:
+            metadata["source-version-id"] = event.version_id
+        try:
+            response = self.s3.put_object(
+                Bucket=self.output_bucket,
+                Key=key,
+                Body=result.content + stamp(event),
+                ContentType=result.content_type,
+                Metadata=metadata,
+                **condition,
+            )
+        except ClientError as error:
+            if condition and _is_changed(error):
+                return None
+            raise
+        return response["ETag"]
+
+    def _remove(self, key: str, etag: str) -> bool:
+        """Remove an output and tell whether it was still the one of this ETag."""
+        try:
+            self.s3.delete_object(Bucket=self.output_bucket, Key=key, IfMatch=etag)
+        except ClientError as error:
+            if _is_changed(error):
+                return False
+            raise
+        return True
+
+
+def attempts() -> Iterator[int]:
+    """Count the attempts of a fence, with a pause between them that spreads writers."""
+    for attempt in range(ATTEMPTS):
+        time.sleep(random.uniform(0, 0.1 * attempt))  # noqa: S311 - hides nothing
+        yield attempt
+
+
+def _of_allowed_length(key: str) -> str:
+    if len(key.encode()) > MAXIMUM_KEY_BYTES:
+        raise InvalidImage(f"The output's key would be longer than {MAXIMUM_KEY_BYTES} bytes.")
+    return key
+
+
+def _is_changed(error: ClientError) -> bool:
+    """Tell whether an output was no longer what the condition asked for.
+
+    412: another ETag. 409: another write is under way. 404: the output was deleted meanwhile.
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-requests.html
+    """
+    if error.response["Error"]["Code"] == "NoSuchBucket":
+        return False
+    changed = {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED}
+    return _status(error) in changed
 
 
 def _status(error: ClientError) -> int:
     return error.response["ResponseMetadata"]["HTTPStatusCode"]
-
-
-def _code(error: ClientError) -> str:
-    return error.response["Error"]["Code"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +42,7 @@ INTEGRATIONS = {
     "dynamodb:putItem": ("dynamodb:PutItem", "TableName"),
     "dynamodb:getItem": ("dynamodb:GetItem", "TableName"),
     "dynamodb:updateItem": ("dynamodb:UpdateItem", "TableName"),
+    "events:putEvents": ("events:PutEvents", "EventBusName"),
     "lambda:invoke": ("lambda:InvokeFunction", "FunctionName"),
     "sqs:sendMessage": ("sqs:SendMessage", "QueueUrl"),
 }
@@ -62,7 +64,8 @@ def transformed() -> Json:
     return resources
 
 
-PARSED = parsed()["Resources"]
+TEMPLATE = parsed()
+PARSED = TEMPLATE["Resources"]
 RESOURCES = transformed()
 MACHINES = [n for n, each in PARSED.items() if each["Type"] == "AWS::Serverless::StateMachine"]
 
@@ -84,15 +87,23 @@ def listed(one_or_more: Any) -> list[Any]:
     return one_or_more if isinstance(one_or_more, list) else [one_or_more]
 
 
-def statements(role: Json) -> Iterator[Json]:
+def statements(role: Json) -> Iterator[tuple[str, Json]]:
+    """List what a role allows, each with the condition under which it does, or none."""
     for policy in role["Policies"]:
-        yield from policy["PolicyDocument"]["Statement"]
+        for statement in policy["PolicyDocument"]["Statement"]:
+            if "Fn::If" in statement:
+                condition, then, otherwise = statement["Fn::If"]
+                assert otherwise == {"Ref": "AWS::NoValue"}
+                yield condition, then
+            else:
+                yield "", statement
 
 
-def grants(role: Json) -> list[Grant]:
+def grants(role: Json, condition: str = "") -> list[Grant]:
     return sorted(
         (action, json.dumps(resource))
-        for statement in statements(role)
+        for required, statement in statements(role)
+        if required == condition
         for action in listed(statement["Action"])
         for resource in listed(statement["Resource"])
     )
@@ -106,6 +117,17 @@ def sub(text: str) -> Json:
     return {"Fn::Sub": text}
 
 
+def policy(machine: str) -> str:
+    """Name the policy of a state machine as the template's parameter does."""
+    return Path(PARSED[machine]["Properties"]["DefinitionUri"]).name.split(".")[0].replace("_", "-")
+
+
+def rule(machine: str) -> str:
+    """Name the resource that SAM makes of a state machine's one event."""
+    [event] = PARSED[machine]["Properties"]["Events"]
+    return f"{machine}{event}"
+
+
 def needed(machine: str) -> set[Grant]:
     """Derive from the ASL and its substitutions what a state machine needs."""
     properties = PARSED[machine]["Properties"]
@@ -114,7 +136,8 @@ def needed(machine: str) -> set[Grant]:
     for state in definition["States"].values():
         if state["Type"] == "Task":
             action, field = INTEGRATIONS[state["Resource"].removeprefix("arn:aws:states:::")]
-            substitution = state["Parameters"][field].removeprefix("${").removesuffix("}")
+            [parameters] = state["Parameters"].get("Entries", [state["Parameters"]])
+            substitution = parameters[field].removeprefix("${").removesuffix("}")
             name = properties["DefinitionSubstitutions"][substitution]["Ref"]
             # SAM makes a resource of its own of the function's alias, whose Ref is an ARN.
             is_alias = name.endswith(".Alias")
@@ -125,17 +148,51 @@ def needed(machine: str) -> set[Grant]:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_state_machine_may_do_just_what_its_definition_does(machine: str) -> None:
-    role = ROLES[PARSED[machine]["Properties"]["Role"]["Fn::GetAtt"][0]]
-    assert grants(role) == sorted(needed(machine))
-    assert RESOURCES[machine]["Properties"]["RoleArn"] == PARSED[machine]["Properties"]["Role"]
+    role = PARSED[machine]["Properties"]["Role"]
+    name = role["Fn::GetAtt"][0]
+    assert grants(ROLES[name]) == sorted(needed(machine))
+    assert not any(condition for condition, _ in statements(ROLES[name]))
+    assert RESOURCES[machine]["Properties"]["RoleArn"] == role
+    # Both are there under the same policy, and under no other.
+    assert PARSED[machine]["Condition"] == PARSED[name]["Condition"]
+    condition = TEMPLATE["Conditions"][PARSED[machine]["Condition"]]
+    assert condition == {"Fn::Equals": [{"Ref": "Policy"}, policy(machine)]}
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_rule_may_just_start_its_state_machine(machine: str) -> None:
-    [target] = RESOURCES[f"{machine}ObjectCreated"]["Properties"]["Targets"]
+    [target] = RESOURCES[rule(machine)]["Properties"]["Targets"]
     role = ROLES[target["RoleArn"]["Fn::GetAtt"][0]]
     assert grants(role) == [("states:StartExecution", json.dumps({"Ref": machine}))]
     assert target["Arn"] == {"Ref": machine}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_rule_matches_what_its_policy_handles(machine: str) -> None:
+    pattern = RESOURCES[rule(machine)]["Properties"]["EventPattern"]
+    if policy(machine) == "content-hash":
+        assert pattern == {"source": {"Ref": "ContentSources"}}
+        return
+    handled = ["Object Created"]
+    deletions = {"Fn::If": ["RemovesOutputs", [*handled, "Object Deleted"], handled]}
+    handles_deletions = policy(machine) in {"latest-wins", "every-version", "optimistic"}
+    assert pattern == {
+        "source": ["aws.s3"],
+        "detail-type": deletions if handles_deletions else handled,
+        "detail": {"bucket": {"name": [{"Ref": "InputBucket"}]}},
+    }
+    removing = TEMPLATE["Conditions"]["RemovesOutputs"]["Fn::And"][1]["Fn::Or"]
+    assert ({"Condition": PARSED[machine]["Condition"]} in removing) == handles_deletions
+
+
+def test_each_policy_has_a_state_machine() -> None:
+    policies = sorted(map(policy, MACHINES))
+    assert policies == sorted(TEMPLATE["Parameters"]["Policy"]["AllowedValues"])
+    output = TEMPLATE["Outputs"]["StateMachineArn"]["Value"]["Fn::Join"][1]
+    assert sorted(map(json.dumps, output)) == sorted(
+        json.dumps({"Fn::If": [PARSED[machine]["Condition"], {"Ref": machine}, ""]})
+        for machine in MACHINES
+    )
 
 
 def test_the_function_may_just_read_write_and_log() -> None:
@@ -154,21 +211,37 @@ def test_the_function_may_just_read_write_and_log() -> None:
             ("logs:PutLogEvents", group),
         ]
     )
+    role = ROLES["InvertImageRole"]
+    assert {condition for condition, _ in statements(role)} == {
+        "",
+        "EveryVersion",
+        "RemovesOutputs",
+    }
+    assert grants(role, "EveryVersion") == [("s3:GetObjectVersion", json.dumps(inputs))]
+    assert grants(role, "RemovesOutputs") == [("s3:DeleteObject", json.dumps(outputs))]
     function = RESOURCES["InvertImageFunction"]["Properties"]
     assert function["Role"] == arn("InvertImageRole")
     assert function["LoggingConfig"]["LogGroup"] == {"Ref": "InvertImageLogGroup"}
 
 
 def test_every_role_is_known() -> None:
-    roles = {f"{machine}ObjectCreatedRole" for machine in MACHINES}
-    assert set(ROLES) == roles | {"InvertImageRole", "LatestWinsRole", "UncoordinatedRole"}
+    roles = {f"{rule(machine)}Role" for machine in MACHINES}
+    roles |= {machine.replace("StateMachine", "Role") for machine in MACHINES}
+    assert set(ROLES) == roles | {"InvertImageRole", "CanonicalHashRole"}
+
+
+def test_the_hash_function_may_just_log() -> None:
+    group = arn("CanonicalHashLogGroup")
+    assert grants(ROLES["CanonicalHashRole"]) == sorted(
+        (action, json.dumps(group)) for action in ("logs:CreateLogStream", "logs:PutLogEvents")
+    )
 
 
 @pytest.mark.parametrize("name", ROLES)
 def test_a_role_has_nothing_but_statements_that_name_what_they_allow(name: str) -> None:
     role = ROLES[name]
     assert "ManagedPolicyArns" not in role
-    for statement in statements(role):
+    for _, statement in statements(role):
         assert set(statement) == {"Effect", "Action", "Resource"}
         assert not any("*" in action for action in listed(statement["Action"]))
         if statement["Resource"] == "*":

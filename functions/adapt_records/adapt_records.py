@@ -1,0 +1,123 @@
+"""Lambda handler: starts the executions for S3 events that come by SQS, SNS or Kinesis.
+
+A message is done when each of its events has started an execution; else the source delivers the
+whole message again. Events that had started are then started twice, which the state machine finds
+out: so executions have no names either. Where names are unique, one would refuse the redelivery of
+an event whose execution failed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import boto3
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.batch import (
+    BatchProcessor,
+    EventType,
+    process_partial_response,
+)
+from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from botocore.config import Config
+from notifications import MalformedNotification, adapt, s3_records
+
+STATE_MACHINE_ARN = os.environ["STATE_MACHINE_ARN"]
+DETAIL_TYPES = frozenset(os.environ["DETAIL_TYPES"].split(","))  # that the rule's pattern names
+# A batch in which every message fails is reported like any other: raising would change nothing for
+# its messages, but make Lambda slow down its polling for one bad message that came alone.
+PROCESSORS = {
+    "aws:sqs": BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False),
+    # Lambda goes back to the first record that failed. The later ones of the batch are processed
+    # all the same, as the order does not matter to the state machine: so none depends on a bad one.
+    "aws:kinesis": BatchProcessor(
+        EventType.KinesisDataStreams, raise_on_entire_batch_failure=False
+    ),
+}
+logger = Logger()
+metrics = Metrics()
+states = boto3.client(
+    "stepfunctions",
+    config=Config(
+        connect_timeout=2, read_timeout=4, retries={"mode": "standard", "total_max_attempts": 3}
+    ),
+)
+
+
+@logger.inject_lambda_context
+@metrics.log_metrics
+def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
+    """Start the executions of a batch.
+
+    Parameters
+    ----------
+    event : dict
+        A batch of an SQS or Kinesis event source mapping.
+    context : LambdaContext
+        Lambda's.
+
+    Returns
+    -------
+    dict
+        ``batchItemFailures``: the messages that are to be delivered again.
+    """
+    processor = PROCESSORS[event["Records"][0]["eventSource"]]
+    return process_partial_response(event, start_executions, processor, context)
+
+
+def start_executions(record: SQSRecord | KinesisStreamRecord) -> None:
+    """Start an execution for each S3 event of a message. Powertools calls it by keyword.
+
+    Parameters
+    ----------
+    record : SQSRecord or KinesisStreamRecord
+        With a notification of S3 in it.
+
+    Raises
+    ------
+    ExceptionGroup
+        Some could not be started. All others were: a bad one holds up nobody else.
+    """
+    body: str | bytes
+    if isinstance(record, SQSRecord):
+        message_id, body = record.message_id, record.body
+    else:
+        message_id, body = record.kinesis.sequence_number, record.kinesis.data_as_bytes()
+    failures: list[Exception] = []
+    with logger.append_context_keys(message_id=message_id):
+        try:
+            records = s3_records(body)
+        except MalformedNotification as error:
+            records, failures = [], [error]
+        for s3_record in records:
+            try:
+                _start_execution(s3_record)
+            except Exception as error:  # Powertools would report it without a word
+                failures.append(error)
+        for failure in failures:
+            logger.error("RecordFailed", exc_info=failure)
+            metrics.add_metric(name="RecordsFailed", unit=MetricUnit.Count, value=1)
+    if failures:
+        raise ExceptionGroup("Not every record has started an execution", failures)
+
+
+def _start_execution(record: Any) -> None:
+    event = adapt(record)
+    if event is None or event["detail-type"] not in DETAIL_TYPES:
+        logger.info("RecordSkipped", extra={"event_name": record["eventName"]})
+        metrics.add_metric(name="RecordsSkipped", unit=MetricUnit.Count, value=1)
+        return
+    started = states.start_execution(stateMachineArn=STATE_MACHINE_ARN, input=json.dumps(event))
+    logger.info(
+        "ExecutionStarted",
+        extra={
+            "source_key": event["detail"]["object"]["key"],
+            "execution": started["executionArn"],
+        },
+    )
+    metrics.add_metric(name="ExecutionsStarted", unit=MetricUnit.Count, value=1)

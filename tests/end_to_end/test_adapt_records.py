@@ -1,0 +1,159 @@
+"""S3 events that come by SQS, SNS or Kinesis: handled as those of EventBridge are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from inorder.executions import wait_until
+from inorder.local_aws import LocalAws
+from inorder.stack import PROJECT, deploy
+from tests.conftest import colour_of, picture
+from tests.end_to_end.conftest import SECONDS, Workflow
+
+KEY = "holiday/a b+c%2B é.png"
+EVENTS = ["s3:ObjectCreated:*"]
+STREAM = "records"
+
+
+class Adapting(Workflow):
+    """A stack that adapts records, and what sends it some."""
+
+    def __init__(self, local: LocalAws) -> None:
+        self.sns, self.sqs, self.kinesis = map(local.client, ("sns", "sqs", "kinesis"))
+        self.kinesis.create_stream(StreamName=STREAM, ShardCount=1)
+        self.kinesis.get_waiter("stream_exists").wait(StreamName=STREAM)
+        stream = self.kinesis.describe_stream_summary(StreamName=STREAM)["StreamDescriptionSummary"]
+        parameters = {"AdaptRecords": "true", "RecordsStreamArn": stream["StreamARN"]}
+        super().__init__(local, deploy(local, "adapting", parameters))
+        [described] = local.client("cloudformation").describe_stacks(StackName="adapting")["Stacks"]
+        outputs = {each["OutputKey"]: each["OutputValue"] for each in described["Outputs"]}
+        self.queue = outputs["RecordsQueueUrl"]
+        self.dead_letter_queue = outputs["UnadaptedRecordsQueueUrl"]
+
+    def queue_attributes(self, url: str) -> dict[str, str]:
+        attributes: dict[str, str] = self.sqs.get_queue_attributes(
+            QueueUrl=url, AttributeNames=["All"]
+        )["Attributes"]
+        return attributes
+
+    def notify(self, **configuration: Any) -> None:
+        """Have the input bucket send its events elsewhere, and to EventBridge no longer."""
+        self.s3.put_bucket_notification_configuration(
+            Bucket=self.stack.input_bucket, NotificationConfiguration=configuration
+        )
+
+    def notify_queue(self, **configuration: Any) -> None:
+        arn = self.queue_attributes(self.queue)["QueueArn"]
+        queue = {"QueueArn": arn, "Events": EVENTS}
+        self.notify(QueueConfigurations=[queue], **configuration)
+
+    def notification(self, key: str) -> str:
+        """Upload a picture of which S3 tells nobody, and make its notification."""
+        self.notify()
+        etag = self.s3.put_object(
+            Bucket=self.stack.input_bucket, Key=key, Body=picture((255, 0, 0))
+        )["ETag"]
+        file = PROJECT / "events" / "s3-notification-all-kinds.json"
+        record = json.loads(file.read_text())["Records"][0]
+        record["s3"]["bucket"] = {"name": self.stack.input_bucket}
+        record["s3"]["object"] |= {"key": key, "eTag": etag.strip('"')}
+        return json.dumps({"Records": [record]})
+
+    def assert_processed(self, key: str) -> None:
+        [execution] = self.of_key(key, 1)
+        assert execution.outcome == "Processed", execution
+        output = self.output(key)
+        assert output
+        assert colour_of(output) == (0, 255, 255)
+
+    def assert_all_taken(self) -> None:
+        """No message waits, is in the function's hands, or was given up."""
+
+        def taken() -> bool:
+            attributes = self.queue_attributes(self.queue)
+            return (
+                attributes["ApproximateNumberOfMessages"]
+                == "0"
+                == (attributes["ApproximateNumberOfMessagesNotVisible"])
+            )
+
+        wait_until(taken, SECONDS, "the queue to be empty")
+        dead = self.queue_attributes(self.dead_letter_queue)
+        assert dead["ApproximateNumberOfMessages"] == "0"
+
+
+@pytest.fixture(scope="module")
+def adapting(local: LocalAws) -> Iterator[Adapting]:
+    adapting = Adapting(local)
+    yield adapting
+    adapting.kinesis.delete_stream(StreamName=STREAM)
+
+
+def test_s3_to_sqs(adapting: Adapting) -> None:
+    adapting.notify_queue()
+    adapting.upload(KEY, picture((255, 0, 0)))
+    adapting.assert_processed(KEY)
+    adapting.assert_all_taken()  # S3's test event too
+
+
+@pytest.mark.parametrize("raw", ["false", "true"])
+def test_s3_to_sns_to_sqs(adapting: Adapting, raw: str) -> None:
+    topic = adapting.sns.create_topic(Name=f"pictures-{raw}")["TopicArn"]
+    adapting.sns.subscribe(
+        TopicArn=topic,
+        Protocol="sqs",
+        Endpoint=adapting.queue_attributes(adapting.queue)["QueueArn"],
+        Attributes={"RawMessageDelivery": raw},
+    )
+    adapting.notify(TopicConfigurations=[{"TopicArn": topic, "Events": EVENTS}])
+    key = f"raw {raw}.png"
+    adapting.upload(key, picture((255, 0, 0)))
+    adapting.assert_processed(key)
+    adapting.assert_all_taken()
+
+
+def test_one_that_comes_both_ways_is_processed_once(adapting: Adapting) -> None:
+    adapting.notify_queue(EventBridgeConfiguration={})
+    adapting.upload("both ways.png", picture((255, 0, 0)))
+    executions = adapting.of_key("both ways.png", 2)
+    assert sorted(str(each.outcome) for each in executions) == ["Duplicate", "Processed"]
+
+
+def test_a_malformed_message_becomes_a_dead_letter_alone(adapting: Adapting) -> None:
+    body = adapting.notification("beside.png")
+    set_attributes = adapting.sqs.set_queue_attributes
+    visible_after = adapting.queue_attributes(adapting.queue)["VisibilityTimeout"]
+    set_attributes(QueueUrl=adapting.queue, Attributes={"VisibilityTimeout": "1"})
+    try:
+        entries = [{"Id": "1", "MessageBody": "no JSON"}, {"Id": "2", "MessageBody": body}]
+        adapting.sqs.send_message_batch(QueueUrl=adapting.queue, Entries=entries)
+        messages: list[Any] = []
+
+        def dead() -> bool:
+            url = adapting.dead_letter_queue
+            messages.extend(adapting.sqs.receive_message(QueueUrl=url).get("Messages", []))
+            return bool(messages)
+
+        wait_until(dead, SECONDS, "the dead letter")
+    finally:
+        set_attributes(QueueUrl=adapting.queue, Attributes={"VisibilityTimeout": visible_after})
+    [message] = messages
+    assert message["Body"] == "no JSON"
+    adapting.sqs.delete_message(
+        QueueUrl=adapting.dead_letter_queue, ReceiptHandle=message["ReceiptHandle"]
+    )
+    adapting.assert_processed("beside.png")
+    adapting.assert_all_taken()
+
+
+def test_kinesis_with_a_malformed_record_on_the_way(adapting: Adapting) -> None:
+    keys = ["before.png", "after.png"]
+    before, after = map(adapting.notification, keys)
+    records = [{"Data": data, "PartitionKey": "p"} for data in (before, "no JSON", after)]
+    adapting.kinesis.put_records(StreamName=STREAM, Records=records)
+    for key in keys:
+        assert "Processed" in {each.outcome for each in adapting.of_key(key, 1)}

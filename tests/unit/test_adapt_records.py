@@ -1,0 +1,344 @@
+"""S3 events that come by SQS, SNS or Kinesis: what executions they start."""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from types import ModuleType
+from typing import Any
+from urllib.parse import quote_plus
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from hypothesis import given
+from hypothesis import strategies as st
+from moto import mock_aws
+from notifications import MalformedNotification, adapt, s3_records
+
+from inorder.stack import PROJECT
+from tests.in_process import Context
+
+KEY = "holiday/a b+c é.png"
+
+
+def fixture(name: str) -> dict[str, Any]:
+    event: dict[str, Any] = json.loads((PROJECT / "events" / f"{name}.json").read_text())
+    return event
+
+
+ALL_KINDS: list[dict[str, Any]] = fixture("s3-notification-all-kinds")["Records"]
+CREATED = ALL_KINDS[0]
+
+
+def notification(*records: Any) -> str:
+    return json.dumps({"Records": records})
+
+
+def sqs_batch(*bodies: str) -> dict[str, Any]:
+    [template, *_] = fixture("sqs-batch-of-s3-notifications")["Records"]
+    numbered = enumerate(bodies)
+    return {"Records": [template | {"messageId": f"m{n}", "body": body} for n, body in numbered]}
+
+
+def kinesis_batch(*data: bytes) -> dict[str, Any]:
+    [template, *_] = fixture("kinesis-batch-of-s3-notifications")["Records"]
+    return {
+        "Records": [
+            template
+            | {
+                "kinesis": template["kinesis"]
+                | {"sequenceNumber": f"{n}", "data": base64.b64encode(each).decode()}
+            }
+            for n, each in enumerate(data)
+        ]
+    }
+
+
+def failed(answer: dict[str, Any]) -> list[str]:
+    return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+
+
+def with_key(key: Any) -> dict[str, Any]:
+    changed: dict[str, Any] = json.loads(json.dumps(CREATED))
+    changed["s3"]["object"]["key"] = key
+    return changed
+
+
+class Adapter:
+    """The function, and the state machine that it starts."""
+
+    def __init__(self, function: ModuleType, state_machine_arn: str) -> None:
+        self.function, self._arn = function, state_machine_arn
+        self.refused_keys: set[str] = set()
+        function.states.meta.events.register(
+            "provide-client-params.stepfunctions.StartExecution", self._name
+        )
+
+    def _name(self, params: dict[str, Any], **_: Any) -> dict[str, Any]:
+        assert "name" not in params
+        if json.loads(params["input"])["detail"]["object"]["key"] in self.refused_keys:
+            raise ClientError({"Error": {"Code": "ThrottlingException"}}, "StartExecution")
+        return params | {"name": f"e{len(self.started())}"}  # moto makes up none
+
+    def handle(self, batch: dict[str, Any]) -> list[str]:
+        return failed(self.function.handler(batch, Context()))
+
+    def started(self) -> list[dict[str, Any]]:
+        """Read the inputs of all executions, oldest first."""
+        states = self.function.states
+        executions = states.list_executions(stateMachineArn=self._arn)["executions"]
+        arns = sorted(
+            (each["executionArn"] for each in executions),
+            key=lambda arn: int(arn.rpartition(":e")[2]),
+        )
+        return [json.loads(states.describe_execution(executionArn=arn)["input"]) for arn in arns]
+
+    def started_keys(self) -> list[str]:
+        return [event["detail"]["object"]["key"] for event in self.started()]
+
+
+@pytest.fixture
+def adapter(monkeypatch: pytest.MonkeyPatch) -> Iterator[Adapter]:
+    with mock_aws():
+        arn = boto3.client("stepfunctions").create_state_machine(
+            name="latest-wins",
+            definition='{"StartAt": "Done", "States": {"Done": {"Type": "Succeed"}}}',
+            roleArn="arn:aws:iam::123456789012:role/test",
+            type="EXPRESS",
+        )["stateMachineArn"]
+        for name, value in {
+            "STATE_MACHINE_ARN": arn,
+            "DETAIL_TYPES": "Object Created,Object Deleted",
+            "POWERTOOLS_SERVICE_NAME": "test",
+            "POWERTOOLS_METRICS_NAMESPACE": "test",
+            "AWS_LAMBDA_FUNCTION_NAME": "adapt-records",
+        }.items():
+            monkeypatch.setenv(name, value)
+        sys.modules.pop("adapt_records", None)  # it reads its setting when it is imported
+        yield Adapter(importlib.import_module("adapt_records"), arn)
+
+
+@pytest.fixture
+def lines(
+    adapter: Adapter, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[[], list[dict[str, Any]]]:
+    """Read what the handler has printed: each line is JSON."""
+    # Powertools' logger outlives a test, and so would write to the output of the first one.
+    handler = adapter.function.logger.handlers[0]
+    monkeypatch.setattr(handler, "emit", lambda entry: print(handler.format(entry)))  # noqa: T201
+    return lambda: [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_s3_to_sqs(adapter: Adapter, lines: Callable[[], list[dict[str, Any]]]) -> None:
+    assert adapter.handle(fixture("sqs-batch-of-s3-notifications")) == []
+    assert adapter.started_keys() == [KEY, "holiday/beach.png"]
+    *logs, metrics = lines()
+    assert [log["message"] for log in logs] == [*["ExecutionStarted"] * 2, "RecordSkipped"]
+    assert logs[0]["source_key"] == KEY
+    assert metrics["ExecutionsStarted"] == [1.0, 1.0]
+    assert metrics["RecordsSkipped"] == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("sns-notifications-in-sqs", [KEY]),
+        ("sns-raw-delivery-in-sqs", [KEY, "holiday/beach.png"]),
+        ("kinesis-batch-of-s3-notifications", [KEY, "holiday/beach.png", KEY]),
+    ],
+)
+def test_other_ways(adapter: Adapter, name: str, keys: list[str]) -> None:
+    assert adapter.handle(fixture(name)) == []
+    assert adapter.started_keys() == keys
+
+
+def test_an_execution_gets_what_eventbridge_would_bring(adapter: Adapter) -> None:
+    adapter.handle(sqs_batch(notification(CREATED)))
+    [event] = adapter.started()
+    brought = fixture("object-created")
+    brought["detail"]["object"]["key"] = KEY
+    brought["detail"]["requester"] = "AWS:AROAEXAMPLEEXAMPLE:uploader"
+    brought["time"] = "2026-11-20T09:30:00.000Z"
+    del brought["account"]
+    brought["id"] = event["id"]
+    assert event == brought
+
+
+MALFORMED = {
+    "no JSON": "x",
+    "no text": b"\xff\xfe\xfd",
+    "nothing": "",
+    "a number": "7",
+    "no end of brackets": "[" * 100_000,
+    "no records": "{}",
+    "an empty list": notification(),
+    "records that are no list": '{"Records": {"s3": {}}}',
+    "a record that is no object": notification(7),
+    "an envelope without a message": '{"Type": "Notification"}',
+    "an envelope around something else": '{"Type": "Notification", "Message": "Hello"}',
+    "no event name": notification({"s3": CREATED["s3"]}),
+    "no bucket": notification(CREATED | {"s3": {"object": CREATED["s3"]["object"]}}),
+    "no object": notification(CREATED | {"s3": {"bucket": CREATED["s3"]["bucket"]}}),
+    "no key": notification(with_key("")),
+    "a key that is a number": notification(with_key(7)),
+    "a key that is not UTF-8": notification(with_key("%ff")),
+    "an event of EventBridge": json.dumps(fixture("object-created")),
+}
+
+
+@pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED.keys())
+def test_a_malformed_message_fails_alone(
+    adapter: Adapter, lines: Callable[[], list[dict[str, Any]]], body: str | bytes
+) -> None:
+    good = notification(CREATED)
+    data = body if isinstance(body, bytes) else body.encode()
+    assert adapter.handle(kinesis_batch(good.encode(), data, good.encode())) == ["1"]
+    if isinstance(body, str):
+        assert adapter.handle(sqs_batch(good, body, good)) == ["m1"]
+    assert set(adapter.started_keys()) == {KEY}
+    error = next(line for line in lines() if line.get("level") == "ERROR")
+    assert error["message"] == "RecordFailed"
+    assert error["message_id"] == "1"
+    assert error["exception_name"] == "MalformedNotification"
+
+
+def test_a_batch_in_which_all_fail_is_reported_not_raised(
+    adapter: Adapter, lines: Callable[[], list[dict[str, Any]]]
+) -> None:
+    assert adapter.handle(sqs_batch("x", "y")) == ["m0", "m1"]
+    assert lines()[-1]["RecordsFailed"] == [1.0, 1.0]
+
+
+def test_a_message_fails_with_one_of_its_events_and_the_redelivery_starts_all(
+    adapter: Adapter, lines: Callable[[], list[dict[str, Any]]]
+) -> None:
+    batch = sqs_batch(notification(with_key("1"), with_key("2"), with_key("3")))
+    adapter.refused_keys = {"2"}
+    assert adapter.handle(batch) == ["m0"]
+    assert adapter.started_keys() == ["1", "3"]
+    error = next(line for line in lines() if line.get("level") == "ERROR")
+    assert "ThrottlingException" in error["exception"]
+    adapter.refused_keys = set()
+    assert adapter.handle(batch) == []
+    assert adapter.started_keys() == ["1", "3", "1", "2", "3"]
+    first, *_, again, _, _ = adapter.started()
+    assert first == again  # so the state machine knows the duplicate
+
+
+def test_events_that_the_rule_would_not_pass_on_are_skipped(
+    adapter: Adapter, lines: Callable[[], list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapter.function, "DETAIL_TYPES", {"Object Created"})
+    assert adapter.handle(sqs_batch(notification(*ALL_KINDS))) == []
+    assert adapter.started_keys() == [KEY, "holiday/beach.png"]
+    assert lines()[-1]["RecordsSkipped"] == [1.0] * 4
+
+
+def test_a_state_machine_that_is_gone_fails_the_message(adapter: Adapter) -> None:
+    adapter.function.STATE_MACHINE_ARN += "-gone"  # type: ignore[attr-defined]
+    assert adapter.handle(sqs_batch(notification(CREATED))) == ["m0"]
+
+
+@pytest.mark.parametrize("name", ["STATE_MACHINE_ARN", "DETAIL_TYPES"])
+def test_a_setting_that_is_not_there_is_named(
+    adapter: Adapter, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.delenv(name)
+    with pytest.raises(KeyError, match=name):
+        importlib.reload(adapter.function)
+
+
+@pytest.mark.parametrize(
+    ("number", "detail_type", "reason", "deletion_type"),
+    [
+        (0, "Object Created", "PutObject", None),
+        (1, "Object Created", "CopyObject", None),
+        (2, "Object Deleted", "DeleteObject", "Permanently Deleted"),
+        (3, "Object Deleted", "DeleteObject", "Delete Marker Created"),
+        (4, "Object Deleted", "Lifecycle Expiration", "Permanently Deleted"),
+    ],
+)
+def test_each_kind_of_event(
+    number: int, detail_type: str, reason: str, deletion_type: str | None
+) -> None:
+    event = adapt(ALL_KINDS[number])
+    assert event
+    assert event["detail-type"] == detail_type
+    assert event["detail"]["reason"] == reason
+    assert event["detail"].get("deletion-type") == deletion_type
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "s3:TestEvent",
+        "ObjectTagging:Put",
+        "ObjectAcl:Put",
+        "ObjectRestore:Completed",
+        "Replication:OperationFailedReplication",
+        "LifecycleTransition",
+        "IntelligentTiering",
+    ],
+)
+def test_other_events_are_skipped(name: str) -> None:
+    assert adapt(CREATED | {"eventName": name}) is None
+
+
+def test_the_test_event_is_a_record_that_is_skipped() -> None:
+    [record] = s3_records((PROJECT / "events" / "s3-notification-test-event.json").read_text())
+    assert adapt(record) is None
+
+
+def test_a_way_to_create_that_nobody_knows_yet_is_an_object_created() -> None:
+    event = adapt(CREATED | {"eventName": "ObjectCreated:Teleport"})
+    assert event
+    assert event["detail-type"] == "Object Created"
+    assert event["detail"]["reason"] == "Teleport"
+
+
+def test_what_a_record_does_not_tell_is_left_out() -> None:
+    bare = {
+        "eventName": "ObjectCreated:Put",
+        "s3": {"bucket": {"name": "b"}, "object": {"key": "k", "versionId": None}},
+    }
+    event = adapt(bare)
+    assert event
+    assert event["detail"]["object"] == {"key": "k"}
+    assert event["resources"] == ["arn:aws:s3:::b"]
+    assert {"account", "time", "region"}.isdisjoint(event)
+
+
+def test_two_events_of_a_key_differ_in_their_ids() -> None:
+    ids = {event["id"] for event in map(adapt, ALL_KINDS) if event}
+    assert len(ids) == 5  # the sixth is skipped
+
+
+@given(key=st.text(st.characters(codec="utf-8"), min_size=1))
+def test_any_key_arrives_as_it_is(key: str) -> None:
+    event = adapt(with_key(quote_plus(key, safe="/")))
+    assert event
+    assert event["detail"]["object"]["key"] == key
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["Records", "Type", "Message", "eventName", "s3", "object", "key"]),
+            inner,
+        )
+    ),
+)
+
+
+@given(body=st.text() | st.binary() | JSON_VALUES.map(json.dumps))
+def test_whatever_comes_is_a_notification_or_malformed(body: str | bytes) -> None:
+    with suppress(MalformedNotification):
+        for record in s3_records(body):
+            adapt(record)

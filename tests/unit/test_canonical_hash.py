@@ -1,0 +1,119 @@
+"""The hash of the policy that knows an event by its content."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import sys
+import time
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inorder.stack import PROJECT
+
+TEXTS = st.text()
+NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+VALUES = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@pytest.fixture(scope="module")
+def function() -> ModuleType:
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("RECORD_RETENTION_DAYS", "7")
+        sys.modules.pop("canonical_hash", None)  # it reads its setting when it is imported
+        return importlib.import_module("canonical_hash")
+
+
+def hash_of(function: ModuleType, detail: Any) -> str:
+    answer: str = function.handler({"detail": detail}, None)["hash"]
+    return answer
+
+
+def backwards(value: Any) -> Any:
+    """Turn the order of all keys."""
+    if isinstance(value, dict):
+        return {key: backwards(value[key]) for key in reversed(value)}
+    return [backwards(each) for each in value] if isinstance(value, list) else value
+
+
+@given(detail=VALUES)
+def test_the_order_of_keys_does_not_count(function: ModuleType, detail: Any) -> None:
+    assert hash_of(function, detail) == hash_of(function, backwards(detail))
+
+
+@given(detail=VALUES)
+def test_neither_white_space_nor_escapes_count(function: ModuleType, detail: Any) -> None:
+    spelt = [
+        json.dumps(detail, indent=2),
+        json.dumps(detail, ensure_ascii=False),
+        json.dumps(detail).replace("/", r"\/"),
+    ]
+    assert {hash_of(function, json.loads(text)) for text in spelt} == {hash_of(function, detail)}
+
+
+@given(detail=VALUES)
+def test_the_canonical_text_still_says_the_same(function: ModuleType, detail: Any) -> None:
+    # So two that differ cannot share a text: their hashes differ as SHA-256 does.
+    text = function.canonical_json(detail).decode(errors="surrogatepass")
+    assert json.loads(text) == detail
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"a": 1}, {"a": 2}),
+        ({"a": 1}, {"a": "1"}),
+        ({"a": 1}, {"a": True}),
+        ({"a": 0}, {"a": False}),
+        ({"a": None}, {}),
+        ({"a": [1, 2]}, {"a": [2, 1]}),
+        ({"a": 2**53}, {"a": 2**53 + 1}),
+        ({"a": "caf\u00e9"}, {"a": "cafe\u0301"}),
+        ("\ud800", "\ud801"),  # half a character each, which JSON may escape
+        ("", None),
+        ([], {}),
+    ],
+)
+def test_what_differs_has_another_hash(function: ModuleType, one: Any, other: Any) -> None:
+    assert hash_of(function, one) != hash_of(function, other)
+
+
+@pytest.mark.parametrize("same", [["1", "1.0", "1e0"], ["0", "-0.0"], ["0.1", "0.10", "1e-1"]])
+def test_a_number_is_one_however_it_is_written(function: ModuleType, same: list[str]) -> None:
+    assert len({hash_of(function, json.loads(f'{{"a": {text}}}')) for text in same}) == 1
+
+
+def test_a_number_whose_digits_are_lost_is_refused(function: ModuleType) -> None:
+    with pytest.raises(ValueError, match="Out of range float"):
+        hash_of(function, json.loads("1e400"))
+
+
+def test_the_hash_is_that_of_the_text_that_rfc_8785_gives(function: ModuleType) -> None:
+    event = json.loads((PROJECT / "events" / "object-created-without-sequencer.json").read_text())
+    text = (
+        '{"bucket":{"name":"pictures"},"object":{"etag":"9b2cf535f27731c974343645a3985328",'
+        '"key":"holiday/a b+c%2B\'é.png","size":48213},"reason":"PutObject",'
+        '"request-id":"C3D13FE58DE4C810","requester":"123456789012",'
+        '"source-ip-address":"192.0.2.7","version":"0"}'
+    )
+    assert hash_of(function, event["detail"]) == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_the_times_are_text_of_whole_seconds(function: ModuleType) -> None:
+    answer = function.handler({"detail": {}}, None)
+    assert int(answer["now"]) == pytest.approx(time.time(), abs=60)
+    assert int(answer["expires_at"]) - int(answer["now"]) == 7 * 86_400
+
+
+def test_no_detail_is_a_fault(function: ModuleType) -> None:
+    with pytest.raises(KeyError, match="detail"):
+        function.handler({}, None)
