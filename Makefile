@@ -57,7 +57,9 @@ deploy: build ## Deploy to AWS, as samconfig.toml says
 
 lock: install ## Choose versions anew: pyproject.toml to requirements.txt and functions/*/requirements.txt
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --group dev pyproject.toml --output-file requirements.txt
-	uv pip compile --quiet --upgrade --python-version 3.13 --python-platform aarch64-manylinux_2_34 --generate-hashes --no-header --group pyproject.toml:invert-image --constraint requirements.txt --output-file functions/invert_image/requirements.txt
+	for function in invert-image adapt-records; do \
+		uv pip compile --quiet --upgrade --python-version 3.13 --python-platform aarch64-manylinux_2_34 --generate-hashes --no-header --group "pyproject.toml:$$function" --constraint requirements.txt --output-file "functions/$$(echo $$function | tr - _)/requirements.txt" || exit 1; \
+	done
 
 clean: ## Remove what was installed, built and written
 	@if [ -x $(BIN)/inorder ]; then inorder down; fi

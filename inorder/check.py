@@ -156,6 +156,22 @@ def longest(state: Json) -> float:
     return total
 
 
+def longest_execution(definition: Json) -> float:
+    """Compute the seconds that the slowest way through a file takes.
+
+    Parameters
+    ----------
+    definition : dict
+        The file, without a finding of the earlier rules.
+
+    Raises
+    ------
+    ValueError
+        There is none, as some way comes round again.
+    """
+    return _longest_path(definition["States"], definition["StartAt"])
+
+
 def lease_numbers(definition: Json) -> LeaseNumbers | None:
     """Compute what must be in order: holder < lease < waiter, and all of it within Express.
 
@@ -215,7 +231,7 @@ def lease_numbers(definition: Json) -> LeaseNumbers | None:
     between = _leading(states, states[wait]["Next"], choice)
     before = _leading(states, refused, choice) - between
     pause = states[wait]["Seconds"]
-    holder, waiter = _longest_path(states, claim), (looks - 1) * pause
+    holder, waiter = _longest_path(states, claim, claim), (looks - 1) * pause
     return LeaseNumbers(
         holder=holder,
         lease=leased_looks * pause,
@@ -386,15 +402,15 @@ def _guard(definition: Json) -> Iterator[Finding]:
 
     A path is known to be present if on every way to the state it was tested by IsPresent, or
     compared, or written: by a Pass, by a Task whose result surely has it, or by a Catch. Nothing
-    is known of the execution's input, nor of what a Task reads. In a file that claims no key only
+    is known of the execution's input, nor of what a Task reads. In a file that parks no event only
     comparisons are checked: it promises nothing for the events that it loses.
     """
     states: Json = definition["States"]
-    claims = any(map(_is_claim, states.values()))
+    parks = any(state.get("Resource") == SEND for state in states.values())
     for name, known in sorted(_flow(definition).items()):
         state, absent = states[name], set[str]()
         list(_edges(state, known, absent))
-        if claims:
+        if parks:
             seen = _within(known, _path(state.get("InputPath", "$")))
             reads = list(_payload_paths(state.get("Parameters")))
             for field in set(state) - {"InputPath", "OutputPath", "ResultPath"}:
@@ -572,6 +588,22 @@ def _lease(definition: Json) -> Iterator[Finding]:
         )
 
 
+def _express(definition: Json) -> Iterator[Finding]:
+    """Add up a file without a lease; those that have one wait, and `_lease` counts the looks."""
+    try:
+        if lease_numbers(definition):
+            return
+    except ValueError:
+        return
+    try:
+        seconds = longest_execution(definition)
+    except ValueError as error:
+        yield "", f"its seconds cannot be computed: {error}"
+        return
+    if seconds >= EXPRESS_SECONDS:
+        yield "", f"the longest execution takes {seconds:g} of Express's {EXPRESS_SECONDS} s"
+
+
 def _is_claim(state: Json) -> bool:
     item = state.get("Parameters", {}).get("Item", {}) if state.get("Resource") == PUT else {}
     return "lock_token" in item
@@ -610,13 +642,13 @@ def _leading_up(definition: Json, claim: str) -> set[str]:
     return _leading(definition["States"], definition["StartAt"], claim)
 
 
-def _longest_path(states: Json, claim: str) -> float:
-    """Add up the slowest way from a claim to an execution's end."""
+def _longest_path(states: Json, start: str, claim: str = "") -> float:
+    """Add up the slowest way from a state to an execution's end; `claim` is not refused on it."""
     known: dict[str, float] = {}
 
     def seconds(name: str, before: tuple[str, ...]) -> float:
         if name in before:
-            raise ValueError(f"a holder may come to {name} again and again")
+            raise ValueError(f"an execution may come to {name} again and again")
         if name not in known:
             state = states[name]
             refused = CONDITION_FAILED if name == claim else None
@@ -626,7 +658,7 @@ def _longest_path(states: Json, claim: str) -> float:
             known[name] = longest(state) + longest_rest
         return known[name]
 
-    return seconds(claim, ())
+    return seconds(start, ())
 
 
 def _added(states: Json, count: str, limit: str) -> list[int]:
@@ -734,5 +766,5 @@ STAGES: tuple[dict[str, Rule], ...] = (
         "context": _context,
         "null": _null,
     },
-    {"guard": _guard, "claim": _claim, "lease": _lease},
+    {"guard": _guard, "claim": _claim, "lease": _lease, "express": _express},
 )

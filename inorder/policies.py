@@ -9,6 +9,7 @@ its block of resources.
 from __future__ import annotations
 
 import re
+from math import inf
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -130,44 +131,61 @@ def _renamed(definition: str, name: str, source: str) -> str:
 def _with_policy(template: str, name: str, source: str) -> str:
     """Add a policy to the template's text, each part of it behind that of the source."""
     new, old = _logical_id(name), _logical_id(source)
-    for taken in (new, f"{new}StateMachine", f"{new}Role"):
+    for taken in (new, f"{new}StateMachine", f"{new}Role", f"Like{new}"):
         if re.search(rf"^  {taken}:", template, re.MULTILINE):
             raise click.ClickException(f"The template has a {taken} already: choose another name.")
-    machine, role = (_resource(template, old + kind) for kind in ("StateMachine", "Role"))
-    # What else depends on the source's condition depends on either policy's: lists of conditions
-    # get a line more; resources and grants get a condition that is such a list.
-    either, shared = f"Like{old}", template.replace(machine, "").replace(role, "")
-    uses = [
-        line
-        for line in re.findall(rf"^ +(?:- |Condition: ){old}\b.*$", shared, re.MULTILINE)
-        if not line.lstrip().startswith("- Condition:")
-    ]
-    for use in uses:
-        template = _in_other_than(
-            template, (machine, role), use, re.sub(rf"\b{old}\b", either, use)
-        )
-    template = re.sub(
-        rf"^( +- Condition: ){old}$", rf"\g<0>\n\g<1>{new}", template, flags=re.MULTILINE
+    machine = _found(rf"  {old}StateMachine:\n(?:    .*\n)+", template)
+    role = _found(rf"  {old}Role:\n(?:    .*\n)+", template)
+    text = template.replace(machine, "<machine>").replace(role, "<role>")
+
+    # Outside of the two, what depends on the source's condition depends on the new one's as well.
+    either = f"Like{old}"
+    text = re.sub(rf"^( +- Condition: ){old}\n", rf"\g<0>\g<1>{new}\n", text, flags=re.MULTILINE)
+    text, uses = re.subn(
+        rf"(^ +(?:- |Condition: )|!If \[){old}\b(?!, !Ref {old}StateMachine)",
+        rf"\g<1>{either}",
+        text,
+        flags=re.MULTILINE,
     )
-    conditions = f"\\g<0>  {new}: !Equals [!Ref Policy, {name}]\n"
+    conditions = f"  {new}: !Equals [!Ref Policy, {name}]\n"
     if uses:
         conditions += f"  {either}: !Or\n    - Condition: {old}\n    - Condition: {new}\n"
-    ruler = f"  # --- The policy {name}: {asl_file(name)} ".ljust(_RULER, "-")
-    copies = "\n".join(_copied(each, new, old) for each in (machine, role))
-    copies = copies.replace(asl_file(source), asl_file(name))
-    for place, addition in (
-        (rf"^      - {source}\n", f"\\g<0>      - {name}\n"),
-        (rf"^  {old}: !Equals .*\n", conditions),
-        (rf"^ +- !If \[{old}, !Ref {old}StateMachine, \"\"\]\n", None),
-        (rf"^  # --- The policy {source}[:,](?:.*\n)+?(?=  # ---|Outputs:)", None),
-    ):
-        found = re.search(place, template, re.MULTILINE)
-        if not found:
-            raise click.ClickException(f"template.yaml has nothing like {place!r}.")
-        if addition is None:
-            whole = found.group()
-            added = f"{ruler}\n\n{copies}\n" if "# ---" in whole else whole.replace(old, new)
-            template = template[: found.end()] + added + template[found.end() :]
-        else:
-            template = re.sub(place, addition, template, count=1, flags=re.MULTILINE)
-    return template
+
+    title = f"  # --- The policy {name}: {asl_file(name)} ".ljust(_RULER, "-")
+    copies = _copied(f"{machine}\n{role}", new, old).replace(asl_file(source), asl_file(name))
+    arn = _found(rf" +(?:- )*!If \[{old}, !Ref {old}StateMachine, .*\n", text)
+    for place, addition in {
+        rf"      - {source}\n": f"      - {name}\n",
+        rf"  {old}: !Equals .*\n": conditions,
+        re.escape(arn): arn.replace("- - ", "  - ").replace(old, new),
+        rf"  # --- The policy {source}\b(?:.*\n)+?(?=  # ---|Outputs:)": f"{title}\n\n{copies}\n",
+    }.items():
+        before = _found(place, text)
+        text = text.replace(before, before + addition, 1)
+    return text.replace("<machine>", machine).replace("<role>", role)
+
+
+def _found(pattern: str, template: str) -> str:
+    """Give the first text of the template that begins a line and fits."""
+    found = re.search(f"^{pattern}", template, re.MULTILINE)
+    if not found:
+        raise click.ClickException(f"template.yaml is not as expected: nothing fits {pattern!r}.")
+    return found.group()
+
+
+def _copied(resources: str, new: str, old: str) -> str:
+    """Copy resources: where one defines an anchor, the copy refers to it."""
+    lines: list[str] = []
+    depth: float = inf  # of the anchor whose value is left out
+    for line in resources.splitlines():
+        indent = len(line) - len(line.lstrip())
+        if line and indent > depth:
+            continue
+        anchor = _ANCHOR.match(line)
+        depth = indent if anchor else inf
+        lines.append(f"{anchor['start']}*{anchor['name']}" if anchor else line)
+    return "\n".join(lines).replace(old, new) + "\n"
+
+
+def _logical_id(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("-"))

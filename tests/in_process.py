@@ -1,32 +1,45 @@
-"""The template's resources in this process: moto's services, and the function's own handler."""
+"""The template's resources in this process: moto's services, and the functions' own handlers."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import importlib.util
 import io
 import itertools
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
+from urllib.parse import unquote
 
 import boto3
 import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from moto import mock_aws
 from moto.dynamodb.models import DynamoDBBackend
+from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
+from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import (
+    WaitFunction,
+)
 
 from inorder.executions import wait_until
 from inorder.stack import PROJECT
 
 INPUT, OUTPUT, TABLE = "input", "output", "keys"
-FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:invert-image:live"
+FUNCTION, HASH_FUNCTION = (
+    f"arn:aws:lambda:us-east-1:123456789012:function:{name}:live"
+    for name in ("invert-image", "canonical-hash")
+)
+BUS = "unique-events"
 ENVIRONMENT = {
     "OUTPUT_BUCKET": OUTPUT,
     "RECORD_RETENTION_DAYS": "7",
+    "HANDLES_DELETIONS": "true",
     "MAXIMUM_BYTES": "100000",
     "MAXIMUM_PIXELS": "100000",
     "SLOW_PROBABILITY": "0",
@@ -57,13 +70,25 @@ class Ended:
 
 
 class InProcess:
-    """Everything the template deploys, in this process."""
+    """Everything the template deploys for a policy, in this process.
 
-    def __init__(self, app: ModuleType) -> None:
-        self.app = app
+    Attributes
+    ----------
+    invoke, hash : callable
+        Answer the state machine's invocations: the functions' handlers, until a test replaces them.
+    invocations : list
+        The payloads of all invocations.
+    wait_scale : float
+        What the seconds of waits and of delays between attempts are multiplied with.
+    """
+
+    def __init__(self, policy: str, app: ModuleType, canonical_hash: ModuleType) -> None:
+        self.app, self.canonical_hash = app, canonical_hash
+        self.wait_scale = 1.0
         self.s3 = boto3.client("s3")
         self.invocations: list[Any] = []
         self.invoke: Callable[[Any], Any] = self.handle
+        self.hash: Callable[[Any], Any] = self.handle_hash
         self._names = itertools.count()
         self._sequencers = itertools.count(0x006A0F5FCE2D7F28B1)
         for bucket in (INPUT, OUTPUT):
@@ -76,16 +101,26 @@ class InProcess:
         )
         self._sqs = boto3.client("sqs")
         self._queue: str = self._sqs.create_queue(QueueName="parked")["QueueUrl"]
-        definition = (PROJECT / "statemachine" / "latest_wins.asl.json").read_text()
+        self._events = boto3.client("events")
+        self._events.create_event_bus(Name=BUS)
+        self._forwarded: str = self._sqs.create_queue(QueueName="forwarded")["QueueUrl"]
+        self._events.put_rule(Name="all", EventBusName=BUS, EventPattern='{"version": ["0"]}')
+        forwarded_arn = "arn:aws:sqs:us-east-1:123456789012:forwarded"
+        self._events.put_targets(
+            Rule="all", EventBusName=BUS, Targets=[{"Id": "queue", "Arn": forwarded_arn}]
+        )
+        definition = (PROJECT / "statemachine" / f"{policy}.asl.json").read_text()
         for name, value in {
             "KeyTableName": TABLE,
             "InvertImageFunctionArn": FUNCTION,
+            "CanonicalHashFunctionArn": HASH_FUNCTION,
             "ParkedEventsQueueUrl": self._queue,
+            "UniqueEventsBusName": BUS,
         }.items():
             definition = definition.replace(f"${{{name}}}", value)
         self._states = boto3.client("stepfunctions")
         self._arn = self._states.create_state_machine(
-            name="latest-wins",
+            name=policy,
             definition=definition,
             roleArn="arn:aws:iam::123456789012:role/test",
             type="EXPRESS",
@@ -99,8 +134,12 @@ class InProcess:
         )
 
     def handle(self, payload: Any) -> Any:
-        """Call the function's handler."""
+        """Call the handler of the function that inverts images."""
         return self.app.handler(payload, Context())
+
+    def handle_hash(self, payload: Any) -> Any:
+        """Call the handler of the function that hashes events."""
+        return self.canonical_hash.handler(payload, Context())
 
     def _serve(self, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
         assert isinstance(request.body, bytes | str)
@@ -108,7 +147,8 @@ class InProcess:
         self.invocations.append(payload)
         headers = {"x-amzn-RequestId": "test", "Content-Type": "application/json"}
         try:
-            answer = self.invoke(payload)
+            called = self.hash if HASH_FUNCTION in unquote(request.url) else self.invoke
+            answer = called(payload)
         except Throttled:
             headers["x-amzn-ErrorType"] = "TooManyRequestsException"
             return _response(request, 429, headers, {"message": "Rate Exceeded."})
@@ -120,18 +160,36 @@ class InProcess:
     def upload(self, key: str, content: bytes) -> dict[str, Any]:
         """Put an object and give the event that S3 would send."""
         answer = self.s3.put_object(Bucket=INPUT, Key=key, Body=content)
-        described = {
-            "key": key,
-            "etag": answer["ETag"].strip('"'),
-            "sequencer": f"{next(self._sequencers):018X}",
-        }
+        return self._event("Object Created", key, answer, etag=answer["ETag"].strip('"'))
+
+    def delete(self, key: str, **version: Any) -> dict[str, Any]:
+        """Delete an object, or one version of it, and give the event that S3 would send."""
+        answer = self.s3.delete_object(Bucket=INPUT, Key=key, **version)
+        return self._event("Object Deleted", key, answer)
+
+    def _event(self, kind: str, key: str, answer: Any, **described: str) -> dict[str, Any]:
+        described |= {"key": key, "sequencer": f"{next(self._sequencers):018X}"}
         if "VersionId" in answer:
             described["version-id"] = answer["VersionId"]
         return {
             "source": "aws.s3",
-            "detail-type": "Object Created",
+            "detail-type": kind,
             "detail": {"bucket": {"name": INPUT}, "object": described},
         }
+
+    def keep_versions(self) -> None:
+        self.s3.put_bucket_versioning(Bucket=INPUT, VersioningConfiguration={"Status": "Enabled"})
+
+    def output(self, key: str) -> bytes | None:
+        """Give the content of an output, or none if there is no such output."""
+        try:
+            content: bytes = self.s3.get_object(Bucket=OUTPUT, Key=key)["Body"].read()
+        except self.s3.exceptions.NoSuchKey:
+            return None
+        return content
+
+    def outputs(self) -> list[str]:
+        return [each["Key"] for each in self.s3.list_objects_v2(Bucket=OUTPUT).get("Contents", [])]
 
     def start(self, event: Any) -> str:
         arn: str = self._states.start_execution(
@@ -169,7 +227,15 @@ class InProcess:
         self.table.put_item(Item=item)
 
     def parked(self) -> list[dict[str, Any]]:
-        messages = self._sqs.receive_message(QueueUrl=self._queue, MaxNumberOfMessages=10)
+        """Give the events that have been parked since the last time."""
+        return self._receive(self._queue)
+
+    def forwarded(self) -> list[dict[str, Any]]:
+        """Give the events that have been put on the bus since the last time."""
+        return self._receive(self._forwarded)
+
+    def _receive(self, queue: str) -> list[dict[str, Any]]:
+        messages = self._sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10)
         return [json.loads(message["Body"]) for message in messages.get("Messages", [])]
 
     def lose_queue(self) -> None:
@@ -177,6 +243,43 @@ class InProcess:
 
     def lose_table(self) -> None:
         self.table.delete()
+
+
+class Faults:
+    """Lets the state machine's calls to other services fail."""
+
+    def refuse(self, operation: str, times: int) -> list[str]:
+        """Answer that the service is too busy, so that nothing is done; give the refusals."""
+        refused: list[str] = []
+
+        def busy(**_: Any) -> tuple[AWSResponse, dict[str, Any]] | None:
+            if len(refused) >= times:
+                return None
+            refused.append(operation)
+            error = {"Error": {"Code": "ThrottlingException", "Message": "made by a test"}}
+            metadata = {"ResponseMetadata": {"HTTPStatusCode": 400, "RequestId": "test"}}
+            return AWSResponse("", 400, {}, None), error | metadata  # type: ignore[arg-type]
+
+        self._events.register_first(f"before-call.{operation}", busy)
+        return refused
+
+    def lose_the_answer(self, operation: str, times: int) -> list[str]:
+        """Let a call be done, and answer that it failed; give the losses."""
+        lost: list[str] = []
+
+        def broken(parsed: dict[str, Any], **_: Any) -> None:
+            if len(lost) < times and "Error" not in parsed:
+                lost.append(operation)
+                parsed["Error"] = {"Code": "InternalServerError", "Message": "made by a test"}
+                parsed["ResponseMetadata"]["HTTPStatusCode"] = 500
+
+        self._events.register_first(f"after-call.{operation}", broken)
+        return lost
+
+    @property
+    def _events(self) -> Any:
+        assert boto3.DEFAULT_SESSION
+        return boto3.DEFAULT_SESSION.events
 
 
 class Throttled(Exception):
@@ -210,8 +313,38 @@ def _make_writes_atomic(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(DynamoDBBackend, name, atomically(getattr(DynamoDBBackend, name)))
 
 
+def _scale_waits(monkeypatch: pytest.MonkeyPatch, aws: InProcess) -> None:
+    def sleep(seconds: float) -> None:
+        time.sleep(seconds * aws.wait_scale)
+
+    monkeypatch.setattr(
+        WaitFunction,
+        "_wait_interval",
+        lambda _, env, wait_seconds: sleep(wait_seconds),  # noqa: ARG005
+    )
+    monkeypatch.setattr(retrier_decl, "time", SimpleNamespace(sleep=sleep))
+
+
+def _load_canonical_hash() -> ModuleType:
+    """Load the module by its file, as another function's is called `app` too."""
+    [file] = (PROJECT / "functions" / "canonical_hash").glob("*.py")
+    specification = importlib.util.spec_from_file_location("canonical_hash_app", file)
+    assert specification
+    assert specification.loader
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[InProcess]:
+    with in_process(monkeypatch, "latest_wins") as running:
+        yield running
+
+
+@contextlib.contextmanager
+def in_process(monkeypatch: pytest.MonkeyPatch, policy: str) -> Iterator[InProcess]:
+    """Run the state machine of a policy: the name of its file."""
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     _make_writes_atomic(monkeypatch)
@@ -220,4 +353,6 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[InProcess]:
     ):
         boto3.setup_default_session()
         sys.modules.pop("app", None)  # it reads its configuration when it is imported
-        yield InProcess(importlib.import_module("app"))
+        running = InProcess(policy, importlib.import_module("app"), _load_canonical_hash())
+        _scale_waits(monkeypatch, running)
+        yield running

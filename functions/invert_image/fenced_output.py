@@ -16,9 +16,11 @@ An ETag names content, not a write: if a picture is uploaded, then another, then
 again, the third event's output would have the ETag of the first one's, and step 3 of a writer that
 had stalled since could not tell them apart. So each output ends with its sequencer (see `stamp`).
 And that there is no output names no write at all: one that stalled when there was none yet cannot
-tell that there was one since, and a deletion. So it looks once more when it has written::
+tell that there was one since, and a deletion. In a versioned bucket an old version may become
+current again, and its output right again without a write. So in these cases, a writer looks once
+more when it has written (and a deletion when it has removed)::
 
-    4 look for the source     and remove the output again if the source is gone
+    4 look for the source     if it is gone or another version, begin again with what is current
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from botocore.exceptions import ClientError
 from inversion import InvalidImage, InvertedImage
-from object_event import ObjectEvent
+from object_event import ObjectEvent, named_version
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -147,41 +149,41 @@ class Fence:
             S3 failed.
         """
         key = output_key(event.key)
-        result: InvertedImage | None = None
+        if event.is_deletion and not self.handles_deletions:
+            return Output("Superseded", key)
+        outcome: Literal["Processed", "Superseded"] = "Processed"
+        results: dict[str, InvertedImage] = {}
+        follows_source = event.is_deletion
         for _ in attempts():
             etag, metadata = self._look_at(key)
-            # Between versions sequencers do not compare; step 2 alone tells which is current.
-            is_comparable = metadata.get("source-version-id") == event.version_id
-            if etag and "sequencer" in metadata and is_comparable:
-                order = compare_sequencers(metadata["sequencer"], event.sequencer)
-                if order > 0:
-                    return Output("Superseded", key)
-                if order == 0:
-                    return self._unless_gone(event, key, etag)
-            if event.is_deletion:
-                current = self._find_source(event)
-                if current is None:
-                    if etag is None or self._remove(key, etag):
-                        return Output("Processed", key)
-                    continue
-                if current.get("VersionId") == metadata.get("source-version-id"):
-                    return Output("Superseded", key)
-                # A version was deleted, and an older one is current again: no event tells of it.
-                event = replace(
-                    event,
-                    etag=current["ETag"].strip('"'),
-                    version_id=current.get("VersionId"),
-                    is_deletion=False,
-                )
-            try:
-                content = self._read(event, IfMatch=f'"{event.etag}"')
-            except SourceChanged:
+            wanted = self._current(event) if follows_source else event
+            if wanted is None:
+                if etag is None or (self._remove(key, etag) and self._current(event) is None):
+                    return Output(outcome, key)
+                continue
+            order = _order(metadata, wanted)
+            if follows_source:
+                # It is right already; or, without versions, the upload has an event of its own.
+                is_superseded = order == 0 or not (wanted.version_id or event.version_id)
+            else:
+                is_superseded = order is not None and order > 0
+            if is_superseded:
                 return Output("Superseded", key)
-            result = result or self.work(content)
-            condition = {"IfMatch": etag} if etag else {"IfNoneMatch": "*"}
-            written = self._write(key, result, event, condition)
-            if written:
-                return Output("Processed", key) if etag else self._unless_gone(event, key, written)
+            if order != 0:
+                try:
+                    content = self._read(wanted, IfMatch=f'"{wanted.etag}"')
+                except SourceChanged:
+                    return Output("Superseded", key)
+                if wanted.etag not in results:
+                    results[wanted.etag] = self.work(content)
+                condition = {"IfMatch": etag} if etag else {"IfNoneMatch": "*"}
+                if not self._write(key, results[wanted.etag], wanted, condition):
+                    continue
+            # Without versions, a deletion since step 2 would have changed what step 1 saw.
+            is_update = etag and order != 0 and not wanted.version_id
+            if is_update or not self.handles_deletions or self._is_current(wanted):
+                return Output(outcome, key)
+            follows_source, outcome = True, "Superseded"
         raise OutputContended(f"The output {key!r} changed under all attempts to write it.")
 
     def write_each(self, event: ObjectEvent) -> Output:
@@ -202,24 +204,29 @@ class Fence:
         """
         prefix = output_key(event.key) + "/"
         key = _of_allowed_length(prefix + (event.version_id or event.sequencer))
+        if event.is_deletion and not self.handles_deletions:
+            return Output("Superseded", key)
         if event.is_deletion:
-            for old in [key] if event.version_id else self._older_outputs(prefix, event.sequencer):
-                self._remove_if_still(old, self._look_at(old)[0])
+            for old in [key] if event.version_id else self._list_outputs(prefix):
+                self._remove_older(old, event)
             return Output("Processed", key)
         version = {"VersionId": event.version_id} if event.version_id else {}
         result: InvertedImage | None = None
         for _ in attempts():
             etag, _ = self._look_at(key)
-            if etag:
-                return self._unless_gone(event, key, etag, **version)
-            try:
-                content = self._read(event, IfMatch=f'"{event.etag}"', **version)
-            except SourceGone:
+            if etag is None:
+                try:
+                    content = self._read(event, IfMatch=f'"{event.etag}"', **version)
+                except SourceGone:
+                    return Output("Superseded", key)
+                result = result or self.work(content)
+                etag = self._write(key, result, event, {"IfNoneMatch": "*"})
+                if etag is None:
+                    continue
+            if not self.handles_deletions or self._current(event, **version):
+                return Output("Processed", key)
+            if self._remove(key, etag):
                 return Output("Superseded", key)
-            result = result or self.work(content)
-            written = self._write(key, result, event, {"IfNoneMatch": "*"})
-            if written:
-                return self._unless_gone(event, key, written, **version)
         raise OutputContended(f"The output {key!r} changed under all attempts to write it.")
 
     def write_unfenced(self, event: ObjectEvent) -> Output:
@@ -232,55 +239,60 @@ class Fence:
         self._write(key, self.work(self._read(current)), event, {})
         return Output("Processed", key)
 
-    def _unless_gone(self, event: ObjectEvent, key: str, etag: str, **version: Any) -> Output:
-        """Remove an output again if its source has been deleted while it was made."""
-        if self.handles_deletions and not self._find_source(event, **version):
-            self._remove_if_still(key, etag)
-            return Output("Superseded", key)
-        return Output("Processed", key)
-
-    def _remove_if_still(self, key: str, etag: str | None) -> None:
-        """Remove an output, unless it has been replaced or removed by somebody else."""
-        for _ in attempts():
-            if etag is None or self._remove(key, etag) or self._look_at(key)[0] != etag:
-                return
-        raise OutputContended(f"The output {key!r} could not be removed.")
-
-    def _older_outputs(self, prefix: str, sequencer: str) -> Iterator[str]:
-        """List the outputs of older events of one key."""
+    def _list_outputs(self, prefix: str) -> Iterator[str]:
+        """List what lies under a prefix, but nothing deeper: that belongs to other sources."""
         pages = self.s3.get_paginator("list_objects_v2").paginate(
             Bucket=self.output_bucket, Prefix=prefix, Delimiter="/"
         )
         for page in pages:
             for found in page.get("Contents", []):
-                if compare_sequencers(found["Key"].removeprefix(prefix), sequencer) < 0:
-                    yield found["Key"]
+                yield found["Key"]
+
+    def _remove_older(self, key: str, event: ObjectEvent) -> None:
+        """Remove an output if it is of the deleted version or, without versions, older."""
+        for _ in attempts():
+            etag, metadata = self._look_at(key)
+            order = _order(metadata, event)
+            if etag is None or order is None or order > 0 or self._remove(key, etag):
+                return
+        raise OutputContended(f"The output {key!r} could not be removed.")
 
     def _look_at(self, key: str) -> tuple[str | None, dict[str, str]]:
         """Give an output's ETag and metadata, or none if there is no output."""
         try:
             response = self.s3.head_object(Bucket=self.output_bucket, Key=key)
         except ClientError as error:
-            if _status(error) == HTTPStatus.NOT_FOUND:
+            if _is_missing(error):
                 return None, {}
             raise
         return response["ETag"], response["Metadata"]
 
-    def _find_source(self, event: ObjectEvent, **version: Any) -> dict[str, Any] | None:
+    def _current(self, event: ObjectEvent, **version: Any) -> ObjectEvent | None:
         """Look for the source: its current version, unless another is named."""
         try:
-            return dict(self.s3.head_object(Bucket=event.bucket, Key=event.key, **version))
+            found = self.s3.head_object(Bucket=event.bucket, Key=event.key, **version)
         except ClientError as error:
-            if _status(error) == HTTPStatus.NOT_FOUND:
+            if _is_missing(error):
                 return None
             raise
+        return replace(
+            event,
+            etag=found["ETag"].strip('"'),
+            version_id=named_version(found.get("VersionId")),
+            is_deletion=False,
+        )
+
+    def _is_current(self, event: ObjectEvent) -> bool:
+        """Tell whether the source is there and, if it has versions, is this one."""
+        current = self._current(event)
+        return current is not None and current.version_id == event.version_id
 
     def _read(self, event: ObjectEvent, **condition: Any) -> bytes:
         """Read the source: its current version, unless the condition names another."""
         try:
             response = self.s3.get_object(Bucket=event.bucket, Key=event.key, **condition)
         except ClientError as error:
-            if _status(error) == HTTPStatus.NOT_FOUND:
+            if _is_missing(error):
                 raise SourceGone("The object has been deleted.") from error
             if _status(error) == HTTPStatus.PRECONDITION_FAILED:
                 raise SourceChanged("The object has been overwritten.") from error
@@ -338,16 +350,30 @@ def _of_allowed_length(key: str) -> str:
     return key
 
 
+def _order(metadata: dict[str, str], event: ObjectEvent) -> int | None:
+    """Compare an output's event with another one; none if they do not compare.
+
+    A version is created once. Without versions the sequencer tells; between versions, nothing.
+    """
+    if "sequencer" not in metadata or metadata.get("source-version-id") != event.version_id:
+        return None
+    return 0 if event.version_id else compare_sequencers(metadata["sequencer"], event.sequencer)
+
+
+def _is_missing(error: ClientError) -> bool:
+    """Tell whether there is no such object. No such bucket is a fault, where S3 says so."""
+    is_bucket = error.response["Error"]["Code"] == "NoSuchBucket"
+    return _status(error) == HTTPStatus.NOT_FOUND and not is_bucket
+
+
 def _is_changed(error: ClientError) -> bool:
     """Tell whether an output was no longer what the condition asked for.
 
     412: another ETag. 409: another write is under way. 404: the output was deleted meanwhile.
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-requests.html
     """
-    if error.response["Error"]["Code"] == "NoSuchBucket":
-        return False
-    changed = {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED}
-    return _status(error) in changed
+    changed = {HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED}
+    return _is_missing(error) or _status(error) in changed
 
 
 def _status(error: ClientError) -> int:

@@ -47,12 +47,20 @@ class ObjectEvent:
         """
         described = event["detail"]["object"]
         is_deletion = event["detail-type"] == "Object Deleted"
-        version_id = described.get("version-id")
         return cls(
             bucket=event["detail"]["bucket"]["name"],
             key=described["key"],
             sequencer=described["sequencer"],
             etag="" if is_deletion else described["etag"],
-            version_id=version_id if isinstance(version_id, str) else None,
+            version_id=named_version(described.get("version-id")),
             is_deletion=is_deletion,
         )
+
+
+def named_version(version_id: object) -> str | None:
+    """Give a version's ID, or none for an object that has no version of its own.
+
+    S3 calls that one ``null`` in a bucket whose versioning was off before or is suspended, and
+    overwrites it as in any bucket without versions.
+    """
+    return version_id if isinstance(version_id, str) and version_id != "null" else None

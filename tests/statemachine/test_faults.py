@@ -2,53 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import boto3
 import pytest
-from botocore.awsrequest import AWSResponse
 
 from tests.conftest import picture
-from tests.in_process import InProcess
+from tests.in_process import Faults, InProcess
 
 RED = (255, 0, 0)
-
-
-class Faults:
-    """Lets calls of the state machine to DynamoDB and SQS fail."""
-
-    def refuse(self, operation: str, times: int) -> list[str]:
-        """Answer that the service is too busy, so that nothing is done; give the refusals."""
-        refused: list[str] = []
-
-        def busy(**_: Any) -> tuple[AWSResponse, dict[str, Any]] | None:
-            if len(refused) >= times:
-                return None
-            refused.append(operation)
-            error = {"Error": {"Code": "ThrottlingException", "Message": "made by a test"}}
-            metadata = {"ResponseMetadata": {"HTTPStatusCode": 400, "RequestId": "test"}}
-            return AWSResponse("", 400, {}, None), error | metadata  # type: ignore[arg-type]
-
-        self._events.register_first(f"before-call.{operation}", busy)
-        return refused
-
-    def lose_the_answer(self, operation: str, times: int) -> list[str]:
-        """Let a call be done, and answer that it failed; give the losses."""
-        lost: list[str] = []
-
-        def broken(parsed: dict[str, Any], **_: Any) -> None:
-            if len(lost) < times and "Error" not in parsed:
-                lost.append(operation)
-                parsed["Error"] = {"Code": "InternalServerError", "Message": "made by a test"}
-                parsed["ResponseMetadata"]["HTTPStatusCode"] = 500
-
-        self._events.register_first(f"after-call.{operation}", broken)
-        return lost
-
-    @property
-    def _events(self) -> Any:
-        assert boto3.DEFAULT_SESSION
-        return boto3.DEFAULT_SESSION.events
 
 
 @pytest.fixture

@@ -16,12 +16,13 @@ from inorder.stack import PROJECT
 
 FILES = sorted((PROJECT / "statemachine").glob("*.asl.json"))
 LATEST_WINS = PROJECT / "statemachine" / "latest_wins.asl.json"
+OPTIMISTIC = PROJECT / "statemachine" / "optimistic.asl.json"
 States = dict[str, Any]
 FORGOTTEN = "Claim Key: claim: its lock is neither released nor its event parked on a way to"
 
 
-def spoiled(change: Callable[[States], Any]) -> dict[str, Any]:
-    definition: dict[str, Any] = json.loads(LATEST_WINS.read_text())
+def spoiled(change: Callable[[States], Any], file: Path = LATEST_WINS) -> dict[str, Any]:
+    definition: dict[str, Any] = json.loads(file.read_text())
     change(definition["States"])
     return definition
 
@@ -195,7 +196,7 @@ GUARDS: list[tuple[Callable[[States], Any], str]] = [
     ),
     (
         lambda s: without_condition(s, "Outcome?", is_present("$.inversion.Payload.cause")),
-        "Reject Image: guard: reads $.inversion.Payload.cause, which may be absent",
+        "Reject Object: guard: reads $.inversion.Payload.cause, which may be absent",
     ),
     (
         lambda s: without_condition(s, "S3 Object Event?", is_present("$.detail.object.key")),
@@ -216,7 +217,7 @@ GUARDS: list[tuple[Callable[[States], Any], str]] = [
 ]
 LOCKS: list[tuple[Callable[[States], Any], str]] = [
     (
-        lambda s: s["Reject Image"].update(Next="Superseded"),
+        lambda s: s["Reject Object"].update(Next="Superseded"),
         f"{FORGOTTEN} Superseded",
     ),
     (
@@ -253,7 +254,7 @@ LOCKS: list[tuple[Callable[[States], Any], str]] = [
     ),
     (
         lambda s: s["Release Lock"]["Catch"][0].update(Next="Claim Key"),
-        "Claim Key: lease: its seconds cannot be computed: a holder may come to Claim Key again",
+        "Claim Key: lease: its seconds cannot be computed: an execution may come to Claim Key",
     ),
     (
         lambda s: s["Watch Lock"]["Parameters"].update({"break_at_look.$": "$.looks.count"}),
@@ -295,9 +296,30 @@ def test_a_state_that_is_known_on_every_way_needs_no_guard(tmp_path: Path) -> No
     assert findings(tmp_path, spoiled(change)) == []
 
 
-def test_a_file_without_a_lock_has_no_lease() -> None:
-    uncoordinated = json.loads((PROJECT / "statemachine" / "uncoordinated.asl.json").read_text())
-    assert lease_numbers(uncoordinated) is None
+@pytest.mark.parametrize(
+    ("change", "finding"),
+    [
+        (
+            lambda s: without_condition(s, "Outcome?", is_present("$.inversion.Payload.cause")),
+            "Reject Object: guard: reads $.inversion.Payload.cause, which may be absent",
+        ),
+        (
+            lambda s: retrier(s, "Invert Image").update(MaxAttempts=7),
+            "express: the longest execution takes 301 of Express's 300 s",
+        ),
+        (
+            lambda s: catch_all(s, "Park Event").update(Next="Park Event"),
+            "express: its seconds cannot be computed: "
+            "an execution may come to Park Event again and again",
+        ),
+    ],
+)
+def test_a_file_without_a_lock_is_checked_too(
+    tmp_path: Path, change: Callable[[States], Any], finding: str
+) -> None:
+    assert lease_numbers(json.loads(OPTIMISTIC.read_text())) is None
+    found = findings(tmp_path, spoiled(change, OPTIMISTIC))
+    assert any(each.endswith(finding) for each in found), found
 
 
 @pytest.mark.parametrize(

@@ -87,16 +87,20 @@ def listed(one_or_more: Any) -> list[Any]:
     return one_or_more if isinstance(one_or_more, list) else [one_or_more]
 
 
+def conditional(value: Json) -> tuple[str, Json]:
+    """Give what is there under a condition, and the condition, or none."""
+    if "Fn::If" not in value:
+        return "", value
+    condition, then, otherwise = value["Fn::If"]
+    assert otherwise == {"Ref": "AWS::NoValue"}
+    return condition, then
+
+
 def statements(role: Json) -> Iterator[tuple[str, Json]]:
     """List what a role allows, each with the condition under which it does, or none."""
-    for policy in role["Policies"]:
-        for statement in policy["PolicyDocument"]["Statement"]:
-            if "Fn::If" in statement:
-                condition, then, otherwise = statement["Fn::If"]
-                assert otherwise == {"Ref": "AWS::NoValue"}
-                yield condition, then
-            else:
-                yield "", statement
+    for outer, policy in map(conditional, role["Policies"]):
+        for inner, statement in map(conditional, policy["PolicyDocument"]["Statement"]):
+            yield outer or inner, statement
 
 
 def grants(role: Json, condition: str = "") -> list[Grant]:
@@ -227,7 +231,37 @@ def test_the_function_may_just_read_write_and_log() -> None:
 def test_every_role_is_known() -> None:
     roles = {f"{rule(machine)}Role" for machine in MACHINES}
     roles |= {machine.replace("StateMachine", "Role") for machine in MACHINES}
-    assert set(ROLES) == roles | {"InvertImageRole", "CanonicalHashRole"}
+    assert set(ROLES) == roles | {"InvertImageRole", "CanonicalHashRole", "AdaptRecordsRole"}
+
+
+def test_the_adapter_may_just_read_its_source_start_executions_and_log() -> None:
+    role, queue, bucket = ROLES["AdaptRecordsRole"], arn("RecordsQueue"), "UnadaptedRecordsBucket"
+    stream = {"Ref": "RecordsStreamArn"}
+    assert {condition for condition, _ in statements(role)} == {"", "AdaptStream"}
+    assert grants(role) == sorted(
+        (action, json.dumps(resource))
+        for action, resource in [
+            ("states:StartExecution", TEMPLATE["Outputs"]["StateMachineArn"]["Value"]),
+            ("sqs:ReceiveMessage", queue),
+            ("sqs:DeleteMessage", queue),
+            ("sqs:GetQueueAttributes", queue),
+            ("logs:CreateLogStream", arn("AdaptRecordsLogGroup")),
+            ("logs:PutLogEvents", arn("AdaptRecordsLogGroup")),
+        ]
+    )
+    # https://docs.aws.amazon.com/lambda/latest/dg/services-kinesis-create.html
+    assert grants(role, "AdaptStream") == sorted(
+        (action, json.dumps(resource))
+        for action, resource in [
+            ("kinesis:DescribeStream", stream),
+            ("kinesis:DescribeStreamSummary", stream),
+            ("kinesis:GetRecords", stream),
+            ("kinesis:GetShardIterator", stream),
+            ("kinesis:ListShards", stream),
+            ("s3:PutObject", sub(f"${{{bucket}.Arn}}/*")),
+            ("s3:ListBucket", arn(bucket)),
+        ]
+    )
 
 
 def test_the_hash_function_may_just_log() -> None:

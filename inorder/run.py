@@ -1,0 +1,166 @@
+"""One event through one policy, on a local AWS of its own: which states it passes, and with what."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+from botocore.exceptions import BotoCoreError, ClientError
+
+from inorder import local_aws
+from inorder.executions import Execution, Executions
+from inorder.local_aws import LocalAws
+from inorder.stack import Stack, deploy
+
+PATIENCE_SECONDS = 300  # no Express execution is older
+
+
+@dataclass(frozen=True)
+class Step:
+    """A state that an execution passed.
+
+    Attributes
+    ----------
+    state : str
+        Its name.
+    input, output : object
+        What it got and gave. A state that fails, as the last one may, gives None.
+    """
+
+    state: str
+    input: Any
+    output: Any
+
+
+def run_event(
+    event: Any, policy: str, content: bytes, folder: Path, say: Callable[[str], None]
+) -> tuple[list[Step], Execution]:
+    """Run an event through a policy, deployed to a local AWS of its own.
+
+    An event of S3 needs its object. So the object is put into the stack's input bucket, and the
+    event is told of it. For a deletion the object is created, processed by the same policy, and
+    deleted, so that there is an output to remove.
+
+    Parameters
+    ----------
+    event : object
+        Any JSON.
+    policy : str
+        Value of the template's parameter Policy.
+    content : bytes
+        Of the object.
+    folder : Path
+        For the local AWS's own files, which are removed again.
+    say : callable
+        Is told what is going on, and what is changed in the event.
+
+    Raises
+    ------
+    click.ClickException
+        It cannot be deployed, or S3 does not take the object.
+    TimeoutError
+        The execution does not end.
+
+    Returns
+    -------
+    tuple
+        The states that were passed, in order, and the execution.
+    """
+    say("Starting a local AWS ...")
+    with local_aws.running(folder) as local:
+        say(f"Deploying template.yaml with Policy={policy} ...")
+        versioning = "Enabled" if "version-id" in _s3_object(event) else "Disabled"
+        stack = deploy(local, "run", {"Policy": policy, "InputBucketVersioning": versioning})
+        # The upload would start an execution of its own, and the one shown be a duplicate.
+        events = local.client("events")
+        for rule in events.list_rules()["Rules"]:
+            events.disable_rule(Name=rule["Name"])
+        executions = Executions(local, stack.state_machine_arn)
+        if _s3_object(event):
+            try:
+                event = _of_an_object(event, content, local, stack, executions, say)
+            except (ClientError, BotoCoreError) as error:
+                raise click.ClickException(f"S3 does not take the event's object: {error}") from None
+        else:
+            say("This tells of no S3 object that was created or deleted: run as it is.")
+        execution = executions.wait(executions.start(event), PATIENCE_SECONDS)
+        return _steps(local, execution.arn), execution
+
+
+def _s3_object(event: Any) -> dict[str, Any]:
+    """Give ``detail.object`` if an event tells that an object was created or deleted."""
+    try:
+        created_or_deleted = event["detail-type"] in {"Object Created", "Object Deleted"}
+        named = isinstance(event["detail"]["bucket"]["name"], str)
+        described: dict[str, Any] = event["detail"]["object"]
+        whole = created_or_deleted and named and isinstance(described["key"], str)
+        return described if whole and event["source"] == "aws.s3" else {}
+    except (KeyError, TypeError):
+        return {}
+
+
+def _of_an_object(
+    event: Any,
+    content: bytes,
+    local: LocalAws,
+    stack: Stack,
+    executions: Executions,
+    say: Callable[[str], None],
+) -> Any:
+    """Make the object that an event tells of, and give the event as S3 would tell of this one.
+
+    What the event lacks it goes on lacking.
+    """
+    s3, key = local.client("s3"), _s3_object(event)["key"]
+    named = {"Bucket": stack.input_bucket, "Key": key}
+    created = s3.put_object(Body=content, **named)
+    facts = {"etag": created["ETag"].strip('"'), "version-id": created.get("VersionId")}
+    if event["detail-type"] == "Object Deleted":
+        say("Creating the object, running the event of that, and deleting the object ...")
+        creation = _telling(event, stack.input_bucket, facts | {"sequencer": "0"})
+        creation["detail-type"] = "Object Created"
+        _s3_object(creation)["etag"] = facts["etag"]
+        creation["detail"].pop("deletion-type", None)
+        earlier = executions.wait(executions.start(creation), PATIENCE_SECONDS)
+        say(f"The creation ended as {earlier.outcome}.")
+        if event["detail"].get("deletion-type") == "Permanently Deleted" and facts["version-id"]:
+            s3.delete_object(VersionId=facts["version-id"], **named)
+        else:
+            facts["version-id"] = s3.delete_object(**named).get("VersionId")
+    changed = _telling(event, stack.input_bucket, facts)
+    for name, before, after in [
+        ("bucket.name", event["detail"]["bucket"]["name"], stack.input_bucket),
+        *((f"object.{name}", _s3_object(event).get(name), facts[name]) for name in facts),
+    ]:
+        if before not in {None, after}:
+            say(f"detail.{name}: {before} -> {after}")
+    return changed
+
+
+def _telling(event: Any, bucket: str, facts: dict[str, Any]) -> Any:
+    """Copy an event, with a bucket's name, and facts of the object in the place of its own."""
+    told = copy.deepcopy(event)
+    told["detail"]["bucket"]["name"] = bucket
+    described = _s3_object(told)
+    described |= {name: fact for name, fact in facts.items() if name in described}
+    return told
+
+
+def _steps(local: LocalAws, arn: str) -> list[Step]:
+    """Read the path of an execution that has ended."""
+    pages = local.client("stepfunctions").get_paginator("get_execution_history")
+    steps: list[Step] = []
+    for page in pages.paginate(executionArn=arn):
+        for event in page["events"]:
+            if "stateEnteredEventDetails" in event:
+                entered = event["stateEnteredEventDetails"]
+                steps.append(Step(entered["name"], json.loads(entered["input"]), None))
+            elif "stateExitedEventDetails" in event:
+                output = json.loads(event["stateExitedEventDetails"]["output"])
+                steps[-1] = replace(steps[-1], output=output)
+    return steps
