@@ -7,6 +7,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
@@ -15,12 +16,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from inorder import local_aws
+from inorder import local_aws, policies
 from inorder.check import check_file
 from inorder.demo import POLICIES, run_demonstration
 from inorder.pictures import own_pairs, pairs_from_folder
 from inorder.redrive import Redrive, aws_errors_in_one_line
 from inorder.report import console_table, write_report
+from inorder.run import Step, run_event
 from inorder.stack import PROJECT, deploy
 
 OUT = PROJECT / "out"
@@ -186,6 +188,91 @@ def check(files: tuple[Path, ...]) -> None:
         click.echo(finding, err=True)
     if findings:
         sys.exit(1)
+
+
+@main.group()
+def policy() -> None:
+    """Make policies of your own."""
+
+
+@policy.command()
+@click.argument("name")
+@click.option("--from", "source", default="latest-wins", show_default=True, metavar="POLICY")
+def new(name: str, source: str) -> None:
+    """Copy a policy under a new name, to be edited.
+
+    Writes its state machine, its part of template.yaml, and a first test.
+    """
+    for file in policies.create(name, source):
+        click.echo(f"Written: {file.relative_to(PROJECT)}")
+
+
+@main.command()
+@click.argument("event", type=click.Path(path_type=Path))
+@click.option("--policy", "policy_name", default="latest-wins", show_default=True)
+@click.option("--image", type=click.Path(path_type=Path), help="What the event's object contains.")
+@click.option("--json", "as_json", is_flag=True, help="One state on a line, with all its data.")
+def run(event: Path, policy_name: str, image: Path | None, as_json: bool) -> None:
+    """Run the event in a file through a policy, on a local AWS, and show the path it takes.
+
+    The object that the event tells of is made, and the event is changed to tell of that one. Fails
+    if the execution does not end in a state that the policy has for that.
+    """
+    try:
+        parsed = json.loads(_content(event))
+    except (ValueError, RecursionError) as error:
+        raise click.ClickException(f"{event} is not valid JSON: {error}") from None
+    if policy_name not in policies.names():
+        raise click.ClickException(
+            f"There is no policy {policy_name!r}: {', '.join(policies.names())}."
+        )
+    content = _content(image) if image else own_pairs(1)[0].new
+    try:
+        steps, execution = run_event(parsed, policy_name, content, OUT / "run-aws", _say)
+    except TimeoutError as error:
+        raise click.ClickException(f"{error} This machine may be too busy.") from None
+    for number, step in enumerate(steps, 1):
+        if as_json:
+            click.echo(json.dumps(asdict(step)))
+        else:
+            _print_step(number, step)
+    if execution.status == "SUCCEEDED":
+        _say(f"Ended in {steps[-1].state}.")
+        return
+    _say(f"Ended in {steps[-1].state}: {execution.outcome}: {execution.cause}")
+    if steps[-1].type != "Fail":
+        raise click.ClickException("No state of the policy has foreseen this.")
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise click.ClickException(f"Cannot read {file}: {error.strerror}.") from None
+
+
+def _say(text: str) -> None:
+    click.echo(_printable(text), err=True)
+
+
+def _print_step(number: int, step: Step) -> None:
+    """Print a state with its data, but not twice the same: the next one's input is its output."""
+    console = Console(soft_wrap=True)
+    console.print(Text(f"{number:>2}  {_printable(step.state)}", style="bold"), f"({step.type})")
+    if number == 1:
+        console.print(_data("input", step.input))
+    before, after = step.input, step.output
+    if isinstance(before, dict) and isinstance(after, dict) and before.keys() <= after.keys():
+        added = {key: after[key] for key in after if key not in before or before[key] != after[key]}
+        if added:
+            console.print(_data("output: its input, and", added))
+    elif after not in (None, before):
+        console.print(_data("output", after))
+
+
+def _data(name: str, value: object) -> Text:
+    lines = json.dumps(value, indent=2, ensure_ascii=False).splitlines()
+    return Text("\n".join(f"      {_printable(line)}" for line in [name, *lines]))
 
 
 def _print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

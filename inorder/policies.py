@@ -29,18 +29,24 @@ _TEST = Template('''\
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from inorder.check import check_file
 from inorder.stack import PROJECT
 from tests.conftest import picture
-from tests.in_process import InProcess
+from tests.in_process import InProcess, in_process
 
-pytestmark = pytest.mark.policy("$name")
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[InProcess]:
+    with in_process(monkeypatch, "$stem") as running:
+        yield running
 
 
 def test_the_file_has_no_finding() -> None:
-    assert check_file(PROJECT / "$asl") == []
+    assert check_file(PROJECT / "statemachine" / "$stem.asl.json") == []
 
 
 def test_an_event_is_processed(aws: InProcess) -> None:
@@ -64,7 +70,7 @@ def names(project: Path = PROJECT) -> list[str]:
 
 def asl_file(name: str) -> str:
     """Name the file of a policy, from the project's folder."""
-    return f"statemachine/{name.replace('-', '_')}.asl.json"
+    return f"statemachine/{_stem(name)}.asl.json"
 
 
 def create(name: str, source: str, project: Path = PROJECT) -> list[Path]:
@@ -100,10 +106,10 @@ def create(name: str, source: str, project: Path = PROJECT) -> list[Path]:
     if source not in offered:
         raise click.ClickException(f"There is no policy {source!r}: {', '.join(offered)}.")
     file = asl_file(name)
-    test = f"tests/statemachine/test_{name.replace('-', '_')}.py"
-    for path in (file, test):
-        if (project / path).exists():
-            raise click.ClickException(f"{path} exists already.")
+    test = f"tests/statemachine/test_{_stem(name)}.py"
+    for taken in (file, test):
+        if (project / taken).exists():
+            raise click.ClickException(f"{taken} exists already.")
     template = project / "template.yaml"
     try:
         definition = (project / asl_file(source)).read_text(encoding="utf-8")
@@ -112,11 +118,16 @@ def create(name: str, source: str, project: Path = PROJECT) -> list[Path]:
         raise click.ClickException(f"{error.filename}: {error.strerror}") from None
     texts = {
         project / file: _renamed(definition, name, source),
-        project / test: _TEST.substitute(name=name, source=source, asl=file),
+        project / test: _TEST.substitute(name=name, source=source, stem=_stem(name)),
         template: edited,
     }
-    for path, text in texts.items():
-        path.write_text(text, encoding="utf-8")
+    try:
+        for path, text in texts.items():
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        for path in list(texts)[:-1]:  # the template names them only once it is written
+            path.unlink(missing_ok=True)
+        raise click.ClickException(f"{error.filename}: {error.strerror}") from None
     return list(texts)
 
 
@@ -185,6 +196,10 @@ def _copied(resources: str, new: str, old: str) -> str:
         depth = indent if anchor else inf
         lines.append(f"{anchor['start']}*{anchor['name']}" if anchor else line)
     return "\n".join(lines).replace(old, new) + "\n"
+
+
+def _stem(name: str) -> str:
+    return name.replace("-", "_")
 
 
 def _logical_id(name: str) -> str:

@@ -1,4 +1,4 @@
-"""One event through one policy, on a local AWS of its own: which states it passes, and with what."""
+"""One event through one policy, on a local AWS of its own, to see which states it passes."""
 
 from __future__ import annotations
 
@@ -28,11 +28,14 @@ class Step:
     ----------
     state : str
         Its name.
+    type : str
+        Such as ``Task``.
     input, output : object
         What it got and gave. A state that fails, as the last one may, gives None.
     """
 
     state: str
+    type: str
     input: Any
     output: Any
 
@@ -85,7 +88,9 @@ def run_event(
             try:
                 event = _of_an_object(event, content, local, stack, executions, say)
             except (ClientError, BotoCoreError) as error:
-                raise click.ClickException(f"S3 does not take the event's object: {error}") from None
+                raise click.ClickException(
+                    f"S3 does not take the event's object: {error}"
+                ) from None
         else:
             say("This tells of no S3 object that was created or deleted: run as it is.")
         execution = executions.wait(executions.start(event), PATIENCE_SECONDS)
@@ -159,7 +164,8 @@ def _steps(local: LocalAws, arn: str) -> list[Step]:
         for event in page["events"]:
             if "stateEnteredEventDetails" in event:
                 entered = event["stateEnteredEventDetails"]
-                steps.append(Step(entered["name"], json.loads(entered["input"]), None))
+                kind = event["type"].removesuffix("StateEntered")
+                steps.append(Step(entered["name"], kind, json.loads(entered["input"]), None))
             elif "stateExitedEventDetails" in event:
                 output = json.loads(event["stateExitedEventDetails"]["output"])
                 steps[-1] = replace(steps[-1], output=output)

@@ -280,13 +280,12 @@ def test_stuck_keys_are_found_and_processed(
     assert sorted(line for line in result.stdout.splitlines() if "Started" in line) == sorted(
         f"Started: {object_key(slow_workflow, key)}" for key in stuck
     )
-    for key in stuck:
+    for key, record in stuck.items():
         redriven = slow_workflow.of_key(key, before[key] + 1)
         assert len(redriven) == before[key] + 1
-        assert redriven[-1].event == json.loads(
-            stuck[key].get("newest_event", stuck[key]["event"])
-        )
-        assert "Processed" in {each.outcome for each in redriven if each.event == redriven[-1].event}
+        newest = json.loads(record.get("newest_event", record["event"]))
+        assert redriven[-1].event == newest
+        assert "Processed" in {each.outcome for each in redriven if each.event == newest}
         content = slow_workflow.output(key)
         assert content
         assert colour_of(content) == (MAGENTA if key == "waiter.png" else CYAN)

@@ -19,9 +19,8 @@ from botocore.exceptions import ClientError
 from inversion import InvalidImage, InvertedImage
 
 from inorder.local_aws import LocalAws
-from inorder.stack import PROJECT
+from tests.model.runtime_errors import UncaughtError, check_paths, choose
 
-DEFINITION = (PROJECT / "statemachine" / "latest_wins.asl.json").read_text()
 FUNCTION = Path(fenced_output.__file__).read_text()
 TABLE = "model-keys"
 INVALID = "invalid"
@@ -97,9 +96,11 @@ class Engine:
     ----------
     local : LocalAws
         Where TestState runs and the table and the queue are.
+    definition, function : str
+        The ASL, and the source of the module with `write_fenced`.
     """
 
-    def __init__(self, local: LocalAws) -> None:
+    def __init__(self, local: LocalAws, definition: str, function: str = FUNCTION) -> None:
         self._states = local.client("stepfunctions")
         self._sqs = local.client("sqs")
         self._dynamodb = local.client("dynamodb")
@@ -113,9 +114,9 @@ class Engine:
         self._queue = self._sqs.create_queue(QueueName="model-parked")["QueueUrl"]
         self._steps: dict[Any, Step] = {}
         self._calls: dict[Any, Call | dict[str, str] | Exception] = {}
-        self.load()
+        self.load(definition, function)
 
-    def load(self, definition: str = DEFINITION, function: str = FUNCTION) -> None:
+    def load(self, definition: str, function: str = FUNCTION) -> None:
         """Take the steps of these from now on."""
         self._definition = definition.replace("${KeyTableName}", TABLE).replace(
             "${ParkedEventsQueueUrl}", self._queue
@@ -172,6 +173,10 @@ class Engine:
     def _test_state(
         self, name: str, execution: str, data: str, item: str | None, mock: str | None, token: str
     ) -> Step:
+        try:
+            expected = self._check(self.states[name], json.loads(data))
+        except UncaughtError as uncaught:
+            return Step(None, data, item, error=f"States.Runtime, as {uncaught},")
         service = self.states[name].get("Resource", "")
         parameters: dict[str, Any] = {}
         if mock:
@@ -204,8 +209,32 @@ class Engine:
         if "CausePath" in self.states[name]:
             message = tested["cause"]
         following = tested.get("nextState")
+        # A null is there on AWS, and absent on ministack.
+        assert expected in {None, following} or "null" in data, (name, data, expected, following)
+        following = expected or following
         error = tested.get("error")
         return Step(following, json.dumps(output, sort_keys=True), item, message, error)
+
+    def _check(self, state: dict[str, Any], data: Any) -> str | None:
+        """Raise what AWS would; tell what must follow if it is a Choice."""
+        if state["Type"] == "Choice":
+            return choose(state, data)
+        check_paths(state, data)
+        return None
+
+    def attempts(self, name: str, error: str) -> tuple[int, int]:
+        """Tell which retrier of a state tries an error again, and how often; TestState does not.
+
+        Returns
+        -------
+        The retrier's number and its attempts; none if there is no retrier.
+        """
+        for number, retrier in enumerate(self.states[name].get("Retry", [])):
+            names = retrier["ErrorEquals"]
+            any_error = "States.TaskFailed" in names and error != "States.Timeout"
+            if error in names or any_error or "States.ALL" in names:
+                return number, retrier.get("MaxAttempts", 3)
+        return -1, 0
 
     def _set_item(self, data: str, item: str | None) -> None:
         if item:
@@ -260,12 +289,14 @@ def live_fields(states: dict[str, Any], faults: bool) -> dict[str, frozenset[str
     live: dict[str, set[str]] = {}
     for name, state in states.items():
         catches = state.get("Catch", [])
-        if not faults:
+        # A failed condition is no fault, and States.ALL may be what catches it.
+        refusable = "ConditionExpression" in state.get("Parameters", {}) and len(catches) == 1
+        if not faults and not refusable:
             catches = [catch for catch in catches if catch["ErrorEquals"] != ["States.ALL"]]
         following = [rule["Next"] for rule in state.get("Choices", [])]
         following += [state[field] for field in ("Next", "Default") if field in state]
         edges[name] = [(target, state.get("ResultPath", "$")) for target in following]
-        if state["Type"] in {"Choice", "Wait"}:
+        if state["Type"] != "Task" and not {"Parameters", "Result"} & set(state):
             edges[name] = [(target, None) for target in following]
         edges[name] += [(catch["Next"], catch.get("ResultPath", "$")) for catch in catches]
         text = json.dumps({k: v for k, v in state.items() if k not in {"Catch", "ResultPath"}})

@@ -1,4 +1,6 @@
-"""Every interleaving of the executions of a few events of one object, and what must hold in each.
+"""Every interleaving of the executions of a few events of one object.
+
+What must hold in each is the policy's matter, which is a `Promise`.
 
 An execution pauses before each Task and each Wait; the Pass, Choice and end states between touch
 nothing that another execution can see, so that nothing is lost by taking them at once. The function
@@ -11,13 +13,24 @@ import json
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from tests.model.engine import INVALID, Answer, Call, Engine, Step
+from tests.model.engine import FUNCTION, INVALID, Answer, Call, Engine, Step
 
-LONGEST = 200  # steps of a path; the shipped machine needs fewer than 60
-HOLDING = {"Invert Image", "Release Lock"}
+LONGEST = 200  # steps of a path; the shipped machine needs fewer than 100
 
+# Answers that the function's contract does not know.
+ODD: tuple[Any, ...] = (
+    *(
+        None,
+        "text",
+        {},
+        {"expires_at": "1"},
+        {"outcome": "Processed"},
+        {"outcome": "Processed", "expires_at": 5},
+    ),
+    *({"outcome": "InvalidImage"}, {"outcome": "Other", "expires_at": "1", "cause": "x"}),
+)
 NEVER = {"N": "253402300799"}  # what Record Sequencer writes: the year 9999
 
 
@@ -37,6 +50,14 @@ class Scenario:
     crashes, breaks, restarts, faults, expiries : int
         How often an execution dies; a lock is broken whose holder lives; an execution is run again
         from the start; a service or the function fails, or an answer is lost; an item expires.
+    transient : tuple of str
+        Errors that Tasks may have once each, and not again if they are tried again.
+    odd : bool
+        Whether a fault may also be a function's answer that no contract knows.
+    damaged : str
+        What is wrong with the events: "detail.object.key" is not there, or "detail.object.key=5".
+    item : str
+        The item that somebody else has left for the key, as JSON without the key.
     """
 
     events: tuple[int, ...]
@@ -47,6 +68,32 @@ class Scenario:
     expiries: int = 0
     contents: str = ""
     versioned: bool = False
+    transient: tuple[str, ...] = ()
+    odd: bool = False
+    damaged: str = ""
+    item: str = ""
+
+    def __str__(self) -> str:
+        numbers = {
+            "crash": self.crashes,
+            "break": self.breaks,
+            "restart": self.restarts,
+            "fault": self.faults,
+            "expiry": self.expiries,
+        }
+        budgets = [f"{number} {name}" for name, number in numbers.items() if number]
+        budgets += [f"contents {self.contents}"] if self.contents else []
+        budgets += ["versioned"] if self.versioned else []
+        budgets += [f"transient {error}" for error in self.transient]
+        budgets += ["odd answers"] if self.odd else []
+        budgets += [f"damaged {self.damaged}"] if self.damaged else []
+        budgets += [f"item {self.item}"] if self.item else []
+        return f"{list(self.events)}; {', '.join(budgets) or 'none'}"
+
+    @property
+    def valid(self) -> bool:
+        """Whether the events have all that they must; a version is not needed."""
+        return not self.damaged or "version-id" in self.damaged
 
     def content(self, event: int) -> str:
         """Give what upload `event` holds."""
@@ -75,11 +122,31 @@ class Scenario:
         if self.versioned:
             described["version-id"] = str(event)
         detail = {"bucket": {"name": "b"}, "object": described}
-        return {"detail-type": "Object Created", "detail": detail}
+        made: dict[str, Any] = {"detail-type": "Object Created", "detail": detail}
+        if self.damaged:
+            path, _, value = self.damaged.partition("=")
+            *parents, last = path.split(".")
+            inside = made
+            for parent in parents:
+                inside = inside[parent]
+            inside.pop(last, None)
+            if value:
+                inside[last] = json.loads(value)
+        return made
 
 
 class Run(NamedTuple):
-    """A live run of an execution, and the answers that its function has got so far."""
+    """A live run of an execution.
+
+    Attributes
+    ----------
+    answers : tuple
+        What its function has got from S3 so far.
+    tried : tuple of int
+        The retriers of the state that it has used.
+    locked : str or None
+        The lock that it has seen with its first look and with each since.
+    """
 
     execution: str
     number: int
@@ -87,6 +154,8 @@ class Run(NamedTuple):
     state: str
     data: str
     answers: tuple[Answer, ...] = ()
+    tried: tuple[int, ...] = ()
+    locked: str | None = None
 
     @property
     def token(self) -> str:
@@ -123,6 +192,7 @@ class State(NamedTuple):
     restarts: int
     faults: int
     expiries: int
+    transient: tuple[str, ...]
     known: tuple[tuple[str, int, int], ...]  # executions that may be run again: event, runs
     broken: bool  # a live holder's lock
     done: frozenset[int]
@@ -132,13 +202,79 @@ class State(NamedTuple):
 Move = tuple[str, State, str | None]  # what happens, what follows, what is wrong with it
 
 
-class Explorer:
-    """Makes the moves of one scenario and judges them."""
+class Promise:
+    """What a policy promises: its methods tell what is wrong, if anything is.
+
+    A policy is a subclass: its ASL, its function's source, and these methods.
+
+    Parameters
+    ----------
+    engine : Engine
+        What runs.
+    scenario : Scenario
+        What happens to it.
+    """
+
+    definition: ClassVar[str]
+    function: ClassVar[str] = FUNCTION
 
     def __init__(self, engine: Engine, scenario: Scenario) -> None:
-        self._engine = engine
-        self._scenario = scenario
-        rules = engine.states["Key State?"]["Choices"]
+        self.engine = engine
+        self.scenario = scenario
+
+    def starts(self, run: Run) -> str | None:
+        """Judge a run that has come to its first Task."""
+        raise NotImplementedError
+
+    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
+        """Judge a Task; `item` is what it has found, `state` as it was, without the run."""
+        raise NotImplementedError
+
+    def passes(self, state: State, run: Run, following: str) -> str | None:
+        """Judge the way that a Pass or a Choice takes."""
+        raise NotImplementedError
+
+    def ends(self, state: State, run: Run) -> str | None:
+        """Judge an outcome."""
+        raise NotImplementedError
+
+    def writes(self, before: Output, after: Output) -> str | None:
+        """Judge an output that replaces another."""
+        raise NotImplementedError
+
+    def rests(self, state: State) -> str | None:
+        """Judge a state in which all is quiet."""
+        raise NotImplementedError
+
+    def is_done(self, run: Run) -> bool:
+        """Tell whether an event is done once its run's Task has written to the table."""
+        raise NotImplementedError
+
+    def loses(self, run: Run) -> str:
+        """Name how an execution that fails here may lose its event or lock, or nothing."""
+        raise NotImplementedError
+
+    def written(self, output: Output) -> int:
+        """Give the event of an output."""
+        return self.scenario.number(dict(output.metadata)["sequencer"])
+
+    def is_faulty(self, state: State) -> bool:
+        """Tell whether there was a fault that may pass as the reason for anything."""
+        return state.faults < self.scenario.faults
+
+    def is_restarted(self, state: State) -> bool:
+        """Tell whether an execution was run again."""
+        return state.restarts < self.scenario.restarts
+
+
+class Explorer:
+    """Makes the moves of one scenario."""
+
+    def __init__(self, promise: Promise) -> None:
+        self._promise = promise
+        self._engine = engine = promise.engine
+        self._scenario = promise.scenario
+        rules = [rule for each in engine.states.values() for rule in each.get("Choices", [])]
         limits = [rule.get("NumericGreaterThanEquals") for rule in rules]
         self._patience = max((limit for limit in limits if limit), default=30)
 
@@ -147,8 +283,13 @@ class Explorer:
         s = self._scenario
         budgets = (s.crashes, s.breaks, s.restarts, s.faults, s.expiries)
         nothing: frozenset[Any] = frozenset()
-        waiting = tuple(sorted(s.events))
-        return State(waiting, 0, (), None, nothing, (), (), *budgets, (), False, nothing, nothing)
+        waiting, key = tuple(sorted(s.events)), s.key(s.events[0])
+        left = json.dumps(json.loads(s.item) | {"object_key": {"S": key}}) if s.item else None
+        items = ((key, left),) if left else ()
+        return State(
+            *(waiting, 0, items, None, nothing, (), (), *budgets, s.transient),
+            *((), False, nothing, nothing),
+        )
 
     def moves(self, state: State) -> Iterator[Move]:
         """Give everything that may happen next."""
@@ -182,40 +323,14 @@ class Explorer:
                 yield f"the item of {key} expires", expired, None
 
     def judge(self, state: State) -> str | None:
-        """Tell what is wrong with a state that nothing follows, or in which all is quiet."""
-        if state.runs or state.waiting:
-            return None
-        newest = max(self._scenario.events)
-        written = self._written(state.output) if state.output else None
-        content = f"inverse of {self._scenario.content(newest)}"
-        right = state.output and written == newest and state.output.content.startswith(content)
-        if not right and newest not in state.parked and not self._is_kept(state, newest):
-            return f"I1: all is quiet and the output is that of {written}, not of {newest}"
-        dead = {token for _, token, _ in state.lost}
-        for _, item in state.items:
-            # A lost answer to a claim may leave a lock behind, which a waiter breaks in time.
-            fault = state.faults < self._scenario.faults
-            if not fault and _text(item, "lock_token") not in {None, *dead}:
-                return f"all is quiet and {_text(item, 'lock_token')} has the lock"
-        return None
-
-    def _is_kept(self, state: State, event: int) -> bool:
-        """Tell whether a lost event can be found: in its item, or in the log if it says so."""
-        hows = {how for lost, _, how in state.lost if lost == event}
-        item = dict(state.items).get(self._scenario.key(event), "{}")
-        sequencer = self._scenario.sequencer(event)
-        if _text(item, "newest_event"):
-            found = _text(item, "newest") == sequencer, _text(item, "newest_event")
-        else:
-            found = _text(item, "sequencer") == sequencer, _text(item, "event")
-        kept = found[0] and json.loads(found[1] or "{}") == self._scenario.detail(event)
-        return "not parked" in hows or bool(hows and kept)
+        """Tell what is wrong with a state in which all is quiet."""
+        return None if state.runs or state.waiting else self._promise.rests(state)
 
     def _is_recorded(self, state: State, run: Run) -> bool:
         """Tell whether the table knows of a run's event; before, it is as good as not delivered."""
         item = dict(state.items).get(self._scenario.key(run.event), "{}")
         sequencer = self._scenario.sequencer(run.event)
-        return max(_text(item, "newest") or "", _text(item, "sequencer") or "") >= sequencer
+        return max(attribute(item, "newest") or "", attribute(item, "sequencer") or "") >= sequencer
 
     def _start(self, state: State, name: str, event: int, number: int) -> Iterator[Move]:
         if state.restarts and number == 1:
@@ -226,6 +341,9 @@ class Explorer:
         paused, path, problem = self._settle(state, run)
         if isinstance(paused, State):
             yield what + path, state, problem or "I4: the event is not worked on"
+            return
+        if wrong := self._promise.starts(paused):
+            yield what + path, state, wrong
             return
         for label, following, wrong in self._steps(state, paused):
             yield what + label, following, wrong
@@ -246,44 +364,82 @@ class Explorer:
         Looks are the execution's clock. All but the first look count as the second, as long as the
         run does not wait for a whole lease; so that it need not be followed 28 times.
         """
-        data = json.loads(run.data)
-        count, watched = data["looks"]["count"], data.get("watched", {})
+        count = json.loads(run.data)["looks"]["count"]
         if count >= self._patience:
             yield f"{run.execution}: waits on", state, "I5: waits for longer than its budget"
             return
-        item = dict(state.items).get(self._scenario.key(run.event), "{}")
-        later = min(watched.get("break_at_look", self._patience), self._patience) - 1
-        holder = _text(item, "lock_token")
-        live = holder in {other.token for other in state.runs}
-        breaks = later + 1 < self._patience and holder == watched.get("lock_token") and live
-        for label, looks in (("later", count - (count > 1)), ("after a lease", later)):
+        later, breaks = self._leased(state, run)
+        for label, at_look in (
+            ("later", _at_look(run, count - (count > 1))),
+            ("after a lease", later),
+        ):
             at = state
             if label != "later":
-                if looks < count or (breaks and not state.breaks):
+                if breaks and not state.breaks:
                     continue
                 if breaks:
                     at = state._replace(breaks=state.breaks - 1, broken=True)
-            text = json.dumps(data | {"looks": {"count": looks}}, sort_keys=True)
-            paused, path, problem = self._settle(at, run._replace(data=text), wait=True)
+            paused, path, problem = self._settle(at, at_look, wait=True)
             if isinstance(paused, State):
                 yield path, at, problem or "I4: a wait ended the execution"
                 return
             yield from self._serve(at, paused, f"{label} ")
+
+    def _leased(self, state: State, run: Run) -> tuple[Run, bool]:
+        """Wait until the next look breaks the lock or is the last one, while nobody else moves.
+
+        A look that changes nothing is taken once only for all that are like it.
+
+        Returns
+        -------
+        The run before that look, and whether the lock is then one whose holder lives.
+        """
+        item = dict(state.items).get(self._scenario.key(run.event))
+        while True:
+            data = json.loads(run.data)
+            count, watched = data["looks"]["count"], data.get("watched", {})
+            at = min(watched.get("break_at_look", self._patience), self._patience)
+            if count >= at - 1:
+                break
+            paused, _, _ = self._settle(state, run, wait=True)
+            if isinstance(paused, State):
+                break
+            step = self._step(state, paused, item)
+            if step.following is None:
+                break
+            moved = paused._replace(state=step.following, data=step.data)
+            looked, _, _ = self._settle(state, moved)
+            if isinstance(looked, State) or looked.state != run.state:
+                break
+            if _at_look(looked, 0).data == _at_look(run, 0).data:
+                looked = _at_look(run, at - 1)
+            run = looked
+        holder = attribute(item, "lock_token")
+        live = holder in {other.token for other in state.runs}
+        return run, at < self._patience and holder == watched.get("lock_token") and live
 
     def _serve(self, state: State, run: Run, when: str) -> Iterator[Move]:
         """Take a Task of DynamoDB or SQS, as it should be, with a lost answer, or in vain."""
         item = dict(state.items).get(self._scenario.key(run.event))
         step = self._step(state, run, item)
         who = f"{run.execution}: {when}{run.state}"
-        problem = self._wrong_step(state, run, item, step)
+        if "getItem" in self._engine.states[run.state]["Resource"]:
+            token = attribute(item, "lock_token")
+            first = json.loads(run.data)["looks"]["count"] == 1
+            run = run._replace(locked=token if first or token == run.locked else None)
+        problem = self._promise.steps(state, run, item, step)
         after = self._apply(state, run, item, step.item, step.message)
         yield self._go(after, run, step, who, problem)
+        for error in sorted(set(state.transient)):
+            if not error.startswith("Lambda."):
+                yield self._fail_once(state, run, item, who, error)
         if not state.faults:
             return
         fewer = after._replace(faults=state.faults - 1)
-        if when == "" and (step.item, after.parked) != (item, state.parked):
+        _, again = self._engine.attempts(run.state, "States.Timeout")
+        if when == "" and (step.item, after.parked) != (item, state.parked) and again:
             yield f"{who}, the answer is lost, again", _with(fewer, run), None
-        if run.state == "Fail Key":  # in vain: the lock stays, as that of a dead holder
+        if self._promise.loses(run) == "not freed":  # the lock stays, as that of a dead holder
             kept = (run.event, run.token, "not freed")
             state = state._replace(lost=state.lost | {kept})
         failed = self._step(fewer, run, item, "!States.Timeout")
@@ -291,6 +447,20 @@ class Explorer:
             yield self._go(fewer, run, failed, f"{who}, all answers are lost", None)
         fewer = state._replace(faults=state.faults - 1)
         yield self._go(fewer, run, failed, f"{who} fails", None)
+
+    def _fail_once(self, state: State, run: Run, item: str | None, who: str, error: str) -> Move:
+        """Let a Task fail; it is tried again if a retrier has attempts left."""
+        left = list(state.transient)
+        left.remove(error)
+        state = state._replace(transient=tuple(left))
+        retrier, attempts = self._engine.attempts(run.state, error)
+        if run.tried.count(retrier) < attempts:
+            again = run._replace(tried=tuple(sorted((*run.tried, retrier))), answers=())
+            return f"{who} has a {error}, again", _with(state, again), None
+        if error == "States.Timeout":  # of the first look, it costs the lease: there is no time
+            run = run._replace(locked=None)
+        failed = self._step(state, run, item, f"!{error}")
+        return self._go(state, run, failed, f"{who} has a {error}", None)
 
     def _apply(
         self, state: State, run: Run, before: str | None, item: str | None, message: str | None
@@ -302,46 +472,11 @@ class Explorer:
         else:
             items.pop(self._scenario.key(run.event), None)
         state = state._replace(items=tuple(sorted(items.items())))
-        if message:
+        if message and json.loads(message)["event"] == self._scenario.detail(run.event):
             state = state._replace(parked=state.parked | {run.event})
-        if run.state == "Release Lock" and item != before:
+        if item != before and self._promise.is_done(run):
             state = state._replace(done=state.done | {run.event})
         return state
-
-    def _wrong_step(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
-        """Check I3, that a free key can be claimed, and that a broken lock was watched."""
-        following = step.following
-        refused = run.state == "Claim Key" and following == "Record Sequencer"
-        if refused and run.event not in state.done and _text(item or "{}", "lock_token") is None:
-            newest = _text(item or "{}", "newest") or ""
-            if newest <= self._scenario.sequencer(run.event):
-                return f"I5: {run.execution} cannot claim a free key"
-        if run.state == "Break Lock":
-            data = json.loads(run.data)
-            watched = data["watched"]
-            if not watched["lock_token"] or data["looks"]["count"] < watched["break_at_look"]:
-                return f"I5: {run.execution} breaks a lock that it has not watched"
-            if following == "Claim Key" and _text(step.item or "{}", "lock_token"):
-                return f"I5: {run.execution} has broken a lock that is still there"
-        if following in HOLDING and run.state not in HOLDING:
-            if run.event in state.done:
-                return f"I3: {run.event} is done and worked on again"
-            others = [
-                other
-                for other in state.runs
-                if other.state in HOLDING
-                and other.event not in state.done
-                and self._same_key(other.event, run.event)
-            ]
-            if others and not state.broken and not self._restarted(state):
-                return f"I3: {run.execution} works while {others[0].execution} does"
-        return None
-
-    def _same_key(self, one: int, other: int) -> bool:
-        return self._scenario.key(one) == self._scenario.key(other)
-
-    def _restarted(self, state: State) -> bool:
-        return state.restarts < self._scenario.restarts
 
     def _call_function(self, state: State, run: Run) -> Iterator[Move]:
         """Take one S3 call of a run's function, or hand its result to the execution."""
@@ -358,6 +493,12 @@ class Explorer:
             if not isinstance(next_call, Exception):
                 mock = json.dumps({"Payload": next_call})
             yield self._go(state, run, self._step(state, run, None, mock), f"{who}: answers", None)
+        for error in sorted(set(state.transient)):
+            yield self._fail_once(state, run, None, f"{who}: {run.state}", error)
+        for payload in ODD if self._scenario.odd and state.faults else ():
+            fewer, mock = state._replace(faults=state.faults - 1), json.dumps({"Payload": payload})
+            step, said = self._step(fewer, run, None, mock), json.dumps(payload)
+            yield self._go(fewer, run, step, f"{who}: answers {said}", None)
         if state.faults:
             orphan = Orphan(source, data["sequencer"], run.answers)
             fewer = state._replace(faults=state.faults - 1)
@@ -365,7 +506,8 @@ class Explorer:
             again = run._replace(answers=())
             failed = self._step(fewer, run, None, "!States.Timeout")
             # An orphan need not take another step, so that a function which died is one too.
-            yield f"{who}: the function times out, again", _with(left, again), None
+            if self._engine.attempts(run.state, "States.Timeout")[1]:
+                yield f"{who}: the function times out, again", _with(left, again), None
             yield self._go(left, run, failed, f"{who}: the function times out for good", None)
 
     def _call_orphan(self, state: State, orphan: Orphan) -> Iterator[Move]:
@@ -405,9 +547,7 @@ class Explorer:
             yield f"PUT output ({status})", state, status, None
             return
         new = Output(call.content, call.metadata)
-        problem = None
-        if output and self._written(new) < self._written(output):
-            problem = f"I2: the output of {self._written(output)} becomes {self._written(new)}'s"
+        problem = self._promise.writes(output, new) if output else None
         after = state._replace(output=new)
         yield "PUT output", after, (), problem
         if state.faults:
@@ -416,9 +556,6 @@ class Explorer:
             yield "PUT output (the answer is lost, 412)", fewer, 412, problem
             fewer = state._replace(faults=state.faults - 1)
             yield "PUT output (another write is under way, 409)", fewer, 409, None
-
-    def _written(self, output: Output) -> int:
-        return self._scenario.number(dict(output.metadata)["sequencer"])
 
     def _crash(self, state: State, run: Run) -> Move:
         lost = state.lost | {(run.event, run.token, "crashed")}
@@ -433,7 +570,7 @@ class Explorer:
         return f"{run.execution} dies before {run.state}", state, None
 
     def _step(self, state: State, run: Run, item: str | None, mock: str | None = None) -> Step:
-        faults = state.faults > 0
+        faults = state.faults > 0 or bool(state.transient)
         return self._engine.step(run.state, run.execution, run.data, item, mock, run.token, faults)
 
     def _go(self, state: State, run: Run, step: Step, label: str, problem: str | None) -> Move:
@@ -441,7 +578,7 @@ class Explorer:
         if step.following is None:
             return label, state, problem or f"I4: ended by {step.error} in {run.state}"
         label += f" → {step.following}"
-        moved = run._replace(state=step.following, data=step.data, answers=())
+        moved = run._replace(state=step.following, data=step.data, answers=(), tried=())
         following, path, wrong = self._settle(state, moved)
         after = _with(state, following) if isinstance(following, Run) else following
         return label + (f" → {path}" if path else ""), after, problem or wrong
@@ -461,55 +598,26 @@ class Explorer:
             step = self._step(state, run, None)
             if step.following is None:
                 return state, " → ".join(path), f"I4: ended by {step.error} in {run.state}"
-            if step.following == "Give Up Waiting" and not self._may_give_up(run):
-                return (
-                    state,
-                    " → ".join(path),
-                    f"I4: {run.execution} gives up an event that is over",
-                )
+            if wrong := self._promise.passes(state, run, step.following):
+                return state, " → ".join((*path, step.following)), wrong
             run = run._replace(state=step.following, data=step.data)
             path.append(run.state)
         if self._engine.states[run.state]["Type"] not in {"Succeed", "Fail"}:
             return run, " → ".join(path), None
-        if run.state == "Not Parked":
-            state = state._replace(lost=state.lost | {(run.event, run.token, "not parked")})
-        return state, " → ".join(path), self._wrong_end(state, run)
-
-    def _wrong_end(self, state: State, run: Run) -> str | None:
-        """Check I4: an execution's outcome is true."""
-        written = self._written(state.output) if state.output else 0
-        newer = state.uploads > run.event
-        true = {
-            "Processed": written >= run.event,
-            "Superseded": newer,
-            "Duplicate": newer or written >= run.event,
-            "Parked": run.event in state.parked and self._is_reason(state, run),
-            "Not Parked": state.faults < self._scenario.faults,
-        }
-        if true.get(run.state, False):
-            return None
-        return f"I4: {run.execution} ends in {run.state}, which is not so"
-
-    def _may_give_up(self, run: Run) -> bool:
-        """Tell whether a run last saw that its event is still to be worked on."""
-        item = json.dumps(json.loads(run.data)["record"].get("Item", {}))
-        sequencer = self._scenario.sequencer(run.event)
-        done = _text(item, "sequencer") == sequencer and _text(item, "status") == "DONE"
-        return _text(item, "newest") in {None, sequencer} and not done
-
-    def _is_reason(self, state: State, run: Run) -> bool:
-        """Tell whether an event was parked for a reason that is one."""
-        reason = json.loads(run.data).get("fault", {}).get("Error")
-        if reason == "InvalidImage":
-            return self._scenario.content(run.event).startswith(INVALID)
-        if reason == "KeyLocked":
-            return len(self._scenario.events) > 1 or self._restarted(state)
-        return state.faults < self._scenario.faults
+        if how := self._promise.loses(run):
+            state = state._replace(lost=state.lost | {(run.event, run.token, how)})
+        return state, " → ".join(path), self._promise.ends(state, run)
 
 
-def _text(item: str, attribute: str) -> str | None:
-    value: str | None = json.loads(item).get(attribute, {}).get("S")
+def attribute(item: str | None, name: str) -> str | None:
+    """Read a string of an item."""
+    value: str | None = json.loads(item or "{}").get(name, {}).get("S")
     return value
+
+
+def _at_look(run: Run, count: int) -> Run:
+    data = json.loads(run.data) | {"looks": {"count": count}}
+    return run._replace(data=json.dumps(data, sort_keys=True))
 
 
 def _without(orphans: tuple[Orphan, ...], orphan: Orphan) -> tuple[Orphan, ...]:
@@ -532,13 +640,13 @@ class Result:
     trace: tuple[str, ...] = ()
 
 
-def explore(engine: Engine, scenario: Scenario, limit: int = 10**9) -> Result:
+def explore(promise: Promise, limit: int = 10**9) -> Result:
     """Search depth first for anything wrong, and for a path that does not end.
 
     Paths of one acyclic graph all end, so this looks for a state that follows itself. A look that
     finds all as it was is no step.
     """
-    explorer = Explorer(engine, scenario)
+    explorer = Explorer(promise)
     first = explorer.first()
     open_states = {first: True}  # in order: the path
     seen = {first}
@@ -580,9 +688,9 @@ def explore(engine: Engine, scenario: Scenario, limit: int = 10**9) -> Result:
     return Result(len(seen), transitions, depth)
 
 
-def shortest(engine: Engine, scenario: Scenario, limit: int) -> Result:
+def shortest(promise: Promise, limit: int) -> Result:
     """Search breadth first for the shortest way to anything wrong, in `limit` states at most."""
-    explorer = Explorer(engine, scenario)
+    explorer = Explorer(promise)
     first = explorer.first()
     came: dict[State, tuple[State, str] | None] = {first: None}
     queue = deque([(first, 1)])

@@ -1,4 +1,4 @@
-"""Each state of the shipped file alone, through the TestState API, with its service mocked."""
+"""Each state of each shipped file alone, through the TestState API, with its service mocked."""
 
 from __future__ import annotations
 
@@ -9,188 +9,38 @@ import pytest
 
 from inorder.check import targets
 from inorder.local_aws import LocalAws
+from inorder.policies import asl_file
 from inorder.stack import PROJECT
+from tests.statemachine.cases import (
+    content_hash,
+    every_version,
+    first_wins,
+    latest_wins,
+    optimistic,
+    uncoordinated,
+)
+from tests.statemachine.cases.common import (
+    EVENT,
+    FAULT,
+    VERSIONED,
+    Case,
+    Data,
+    answer,
+    error,
+    item,
+)
 
-DEFINITION = json.loads((PROJECT / "statemachine" / "latest_wins.asl.json").read_text())
-STATES = DEFINITION["States"]
-
-EVENT = json.loads((PROJECT / "events" / "object-created.json").read_text())
-VERSIONED = json.loads((PROJECT / "events" / "object-created-in-versioned-bucket.json").read_text())
-INCOMPLETE = json.loads((PROJECT / "events" / "object-created-without-sequencer.json").read_text())
-READ = {
-    "event": EVENT,
-    "object_key": "b/k",
-    "sequencer": "0B",
-    "source": {"bucket": "b", "key": "k", "etag": "e"},
-    "lock_token": "mine",
-    "record": {},
-    "looks": {"count": 1},
-    "watched": {"lock_token": "", "break_at_look": 0},
+TABLES: dict[str, list[Case]] = {
+    "latest-wins": latest_wins.CASES,
+    "every-version": every_version.CASES,
+    "first-wins": first_wins.CASES,
+    "content-hash": content_hash.CASES,
+    "optimistic": optimistic.CASES,
+    "uncoordinated": uncoordinated.CASES,
 }
-FAULT = {"Error": "Some.Fault", "Cause": "because"}
-
-
-def record(**attributes: str) -> dict[str, Any]:
-    """Make what GetItem gives: a locked key, in progress for this event, save as told."""
-    item = {"newest": "0B", "sequencer": "0B", "status": "IN_PROGRESS", "lock_token": "theirs"}
-    item |= attributes
-    return {"Item": {name: {"S": value} for name, value in item.items() if value}}
-
-
-def read(**data: Any) -> dict[str, Any]:
-    return READ | data
-
-
-def error(name: str) -> dict[str, Any]:
-    return {"errorOutput": {"error": name, "cause": "mocked"}}
-
-
-def answer(payload: Any) -> dict[str, Any]:
-    return {"Payload": payload}
-
-
-WATCHED = {"lock_token": "theirs", "break_at_look": 29}
-CONDITION = error("DynamoDB.ConditionalCheckFailedException")
-DONE = {"result": "{}"}
-
-# state, input, mock, next state
-CASES: list[tuple[str, Any, dict[str, Any] | None, str | None]] = [
-    ("S3 Object Event?", EVENT, None, "Versioned Object?"),
-    ("S3 Object Event?", INCOMPLETE, None, "Park Invalid Event"),
-    ("S3 Object Event?", {}, None, "Park Invalid Event"),
-    ("Versioned Object?", EVENT, None, "Read Event"),
-    ("Versioned Object?", VERSIONED, None, "Read Versioned Event"),
-    ("Read Event", EVENT, None, "Claim Key"),
-    ("Read Versioned Event", VERSIONED, None, "Claim Key"),
-    ("Claim Key", READ, DONE, "Invert Image"),
-    ("Claim Key", READ, CONDITION, "Record Sequencer"),
-    ("Claim Key", READ, error("DynamoDB.InternalServerErrorException"), "Park Event"),
-    ("Record Sequencer", READ, DONE, "Count Look"),
-    ("Record Sequencer", READ, CONDITION, "Count Look"),
-    ("Record Sequencer", READ, error("States.Timeout"), "Park Event"),
-    ("Count Look", READ, None, "Read Key"),
-    ("Read Key", READ, {"result": json.dumps(record())}, "Key State?"),
-    ("Read Key", READ, error("States.Timeout"), "Key State?"),
-    ("Key State?", READ, None, "Claim Key"),  # no item
-    ("Key State?", read(record=record(newest="0C")), None, "Report Superseded"),
-    ("Key State?", read(record=record(newest="0C", status="DONE")), None, "Report Superseded"),
-    ("Key State?", read(record=record(status="DONE", lock_token="")), None, "Report Duplicate"),
-    (
-        "Key State?",
-        read(record=record(status="DONE", sequencer="0A", lock_token="")),
-        None,
-        "Claim Key",
-    ),
-    ("Key State?", read(record=record(lock_token="")), None, "Claim Key"),
-    ("Key State?", read(record=record(status="FAILED", lock_token="")), None, "Claim Key"),
-    ("Key State?", read(record=record()), None, "Watch Lock"),
-    ("Key State?", read(record=record(lock_token="mine")), None, "Watch Lock"),
-    ("Key State?", read(record=record(), watched=WATCHED), None, "Wait For Lock"),
-    (
-        "Key State?",
-        read(record=record(), watched=WATCHED, looks={"count": 28}),
-        None,
-        "Wait For Lock",
-    ),
-    ("Key State?", read(record=record(), watched=WATCHED, looks={"count": 29}), None, "Break Lock"),
-    (
-        "Key State?",
-        read(record=record(lock_token="another"), watched=WATCHED, looks={"count": 29}),
-        None,
-        "Watch Lock",
-    ),
-    ("Key State?", read(record=record(), looks={"count": 30}), None, "Give Up Waiting"),
-    (
-        "Key State?",
-        read(record=record(newest="0C"), looks={"count": 30}),
-        None,
-        "Report Superseded",
-    ),
-    (
-        "Key State?",
-        read(record=record(status="DONE", lock_token=""), looks={"count": 30}),
-        None,
-        "Report Duplicate",
-    ),
-    ("Watch Lock", read(record=record()), None, "Wait For Lock"),
-    ("Wait For Lock", READ, None, "Count Look"),
-    ("Break Lock", read(watched=WATCHED), DONE, "Claim Key"),
-    ("Break Lock", read(watched=WATCHED), CONDITION, "Count Look"),
-    (
-        "Invert Image",
-        READ,
-        {"result": json.dumps(answer({"outcome": "Processed"}))},
-        "Outcome?",
-    ),
-    ("Invert Image", READ, error("Lambda.Unknown"), "Park Event"),
-    (
-        "Outcome?",
-        read(inversion=answer({"outcome": "Processed", "expires_at": "1"})),
-        None,
-        "Release Lock",
-    ),
-    (
-        "Outcome?",
-        read(inversion=answer({"outcome": "Superseded", "expires_at": "1"})),
-        None,
-        "Release Lock",
-    ),
-    (
-        "Outcome?",
-        read(inversion=answer({"outcome": "InvalidImage", "cause": "cut"})),
-        None,
-        "Reject Image",
-    ),
-    ("Outcome?", read(inversion=answer({})), None, "Reject Result"),
-    (
-        "Release Lock",
-        read(inversion=answer({"outcome": "Processed", "expires_at": "1"})),
-        DONE,
-        "Output Written?",
-    ),
-    (
-        "Release Lock",
-        read(inversion=answer({"outcome": "Processed", "expires_at": "1"})),
-        CONDITION,
-        "Output Written?",
-    ),
-    (
-        "Release Lock",
-        read(inversion=answer({"outcome": "Processed", "expires_at": "1"})),
-        error("DynamoDB.ValidationException"),
-        "Park Event",
-    ),
-    ("Output Written?", read(inversion=answer({"outcome": "Processed"})), None, "Report Processed"),
-    (
-        "Output Written?",
-        read(inversion=answer({"outcome": "Superseded"})),
-        None,
-        "Report Superseded",
-    ),
-    ("Report Processed", read(inversion=answer({})), None, "Processed"),
-    ("Report Duplicate", READ, None, "Duplicate"),
-    ("Report Superseded", READ, None, "Superseded"),
-    ("Processed", {}, None, None),
-    ("Duplicate", {}, None, None),
-    ("Superseded", {}, None, None),
-    (
-        "Reject Image",
-        read(inversion=answer({"outcome": "InvalidImage", "cause": "cut"})),
-        None,
-        "Park Event",
-    ),
-    ("Reject Result", read(inversion=answer(None)), None, "Park Event"),
-    ("Give Up Waiting", READ, None, "Park Event"),
-    ("Park Event", read(fault=FAULT), DONE, "Fail Key"),
-    ("Park Event", read(fault=FAULT), error("SQS.SdkClientException"), "Not Parked"),
-    ("Fail Key", READ, DONE, "Parked"),
-    ("Fail Key", READ, CONDITION, "Parked"),
-    ("Parked", read(fault=FAULT), None, None),
-    ("Park Invalid Event", {}, DONE, "Invalid Event"),
-    ("Park Invalid Event", {}, error("States.Timeout"), "Not Parked"),
-    ("Invalid Event", {}, None, None),
-    ("Not Parked", {}, None, None),
-]
+STATES = {
+    policy: json.loads((PROJECT / asl_file(policy)).read_text())["States"] for policy in TABLES
+}
 
 
 def run_state(

@@ -1,0 +1,220 @@
+"""What the tables of cases share: events, services' answers, and the states that several files have."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from inorder.stack import PROJECT
+
+Data = dict[str, Any]
+# state, input, mocked answer of its service, next state
+Case = tuple[str, Any, Data | None, str | None]
+
+
+def event(name: str) -> Data:
+    loaded: Data = json.loads((PROJECT / "events" / f"{name}.json").read_text())
+    return loaded
+
+
+EVENT = event("object-created")
+VERSIONED = event("object-created-in-versioned-bucket")
+INCOMPLETE = event("object-created-without-sequencer")
+DELETED = {
+    **EVENT,
+    "detail-type": "Object Deleted",
+    "detail": {
+        **EVENT["detail"],
+        "object": {name: EVENT["detail"]["object"][name] for name in ("key", "sequencer")},
+    },
+}
+# What Read Event has made of an event.
+READ = {
+    "event": EVENT,
+    "object_key": "b/k",
+    "sequencer": "0B",
+    "lock_token": "mine",
+    "record": {},
+    "looks": {"count": 1},
+    "watched": {"lock_token": "", "break_at_look": 0},
+}
+FAULT = {"Error": "Some.Fault", "Cause": "because"}
+DONE = {"result": "{}"}
+
+
+def error(name: str) -> Data:
+    return {"errorOutput": {"error": name, "cause": "mocked"}}
+
+
+CONDITION = error("DynamoDB.ConditionalCheckFailedException")
+
+
+def item(**attributes: str) -> Data:
+    """Make what GetItem gives of an item; of an attribute that is empty, nothing."""
+    return {"Item": {name: {"S": value} for name, value in attributes.items() if value}}
+
+
+def answer(payload: Any) -> Data:
+    """Make what lambda:invoke gives."""
+    return {"Payload": payload}
+
+
+def write(name: str, data: Data, done: str, refused: str, failed: str) -> list[Case]:
+    """Make the cases of a conditional write."""
+    return [
+        (name, data, DONE, done),
+        (name, data, CONDITION, refused),
+        (name, data, error("DynamoDB.InternalServerErrorException"), failed),
+        (name, data, error("States.Timeout"), failed),
+    ]
+
+
+def events(read_by: str, *, deletions: bool = True) -> list[Case]:
+    """Make the cases of telling an S3 event from anything else."""
+
+    def without(*path: str) -> Any:
+        copy = json.loads(json.dumps(EVENT))
+        inside = copy
+        for name in path[:-1]:
+            inside = inside[name]
+        del inside[path[-1]]
+        return copy
+
+    def changed(name: str, value: Any) -> Any:
+        copy = json.loads(json.dumps(EVENT))
+        copy["detail"]["object"][name] = value
+        return copy
+
+    wrong = [
+        {},
+        [],
+        "text",
+        INCOMPLETE,
+        without("detail-type"),
+        without("detail", "bucket", "name"),
+        without("detail", "object", "key"),
+        without("detail", "object", "etag"),
+        changed("key", 5),
+        changed("etag", 5),
+        changed("sequencer", 5),
+        changed("sequencer", ""),
+        EVENT | {"detail-type": "Object Restore Completed"},
+    ]
+    return [
+        ("S3 Object Event?", EVENT, None, read_by),
+        ("S3 Object Event?", VERSIONED, None, read_by),
+        ("S3 Object Event?", DELETED, None, read_by if deletions else "Park Invalid Event"),
+        *(("S3 Object Event?", each, None, "Park Invalid Event") for each in wrong),
+    ]
+
+
+def versions(then: str) -> list[Case]:
+    """Make the cases of reading an event with a version or without."""
+    return [
+        ("Versioned Object?", EVENT, None, "Read Event"),
+        ("Versioned Object?", VERSIONED, None, "Read Versioned Event"),
+        ("Read Event", EVENT, None, then),
+        ("Read Versioned Event", VERSIONED, None, then),
+    ]
+
+
+def waiting(  # noqa: PLR0913 - the names that differ
+    data: Data,
+    locked: Data,
+    *,
+    leased_looks: int,
+    read: str = "Read Key",
+    judge: str = "Key State?",
+    claim: str = "Claim Key",
+) -> list[Case]:
+    """Make the cases of waiting for a lock; `locked` is the item of a key that somebody holds."""
+    watched = {"lock_token": "theirs", "break_at_look": leased_looks + 1}
+    last, too_many = {"count": leased_looks + 1}, {"count": leased_looks + 2}
+
+    def seen(attributes: Data, **more: Any) -> Data:
+        return {**data, "record": item(**(locked | attributes)), **more}
+
+    held: Data = {}
+    free = {"lock_token": ""}
+    done = {"lock_token": "", "status": "DONE"}
+    return [
+        ("Count Look", data, None, read),
+        (read, data, {"result": json.dumps(item(**locked))}, judge),
+        (read, data, error("States.Timeout"), judge),
+        (judge, data, None, claim),  # no item
+        (judge, seen(done), None, "Report Duplicate"),
+        (judge, seen(done, looks=too_many), None, "Report Duplicate"),
+        (judge, seen(free), None, claim),
+        (judge, seen(free | {"status": "FAILED"}), None, claim),
+        (judge, seen(held), None, "Watch Lock"),
+        (judge, seen(held | {"lock_token": "mine"}), None, "Watch Lock"),
+        (judge, seen(held, watched=watched), None, "Wait For Lock"),
+        (judge, seen(held, watched=watched, looks={"count": leased_looks}), None, "Wait For Lock"),
+        (judge, seen(held, watched=watched, looks=last), None, "Break Lock"),
+        (judge, seen({"lock_token": "another"}, watched=watched, looks=last), None, "Watch Lock"),
+        (judge, seen(held, watched=watched, looks=too_many), None, "Give Up Waiting"),
+        ("Watch Lock", seen(held), None, "Wait For Lock"),
+        ("Wait For Lock", data, None, "Count Look"),
+        *write("Break Lock", {**data, "watched": watched}, claim, "Count Look", "Count Look"),
+        ("Give Up Waiting", data, None, "Park Event"),
+    ]
+
+
+def work(data: Data, *, processed: str, superseded: str, expires: bool = True) -> list[Case]:
+    """Make the cases of the function and of what it answers."""
+    answers = [
+        ({"outcome": "Processed", "expires_at": "1"}, processed),
+        ({"outcome": "Superseded", "expires_at": "1"}, superseded),
+        ({"outcome": "Rejected", "error": "InvalidImage", "cause": "cut"}, "Reject Object"),
+        ({"outcome": "Rejected", "error": "InvalidImage"}, "Reject Result"),
+        ({"outcome": "Rejected", "cause": "cut"}, "Reject Result"),
+        ({"outcome": "Sure", "expires_at": "1"}, "Reject Result"),
+        ({"outcome": 1, "expires_at": "1"}, "Reject Result"),
+        ({}, "Reject Result"),
+        ("Processed", "Reject Result"),
+        (None, "Reject Result"),
+    ]
+    if expires:
+        answers += [
+            ({"outcome": outcome, **more}, "Reject Result")
+            for outcome in ("Processed", "Superseded")
+            for more in ({}, {"expires_at": 1})
+        ]
+    rejected = answer({"outcome": "Rejected", "error": "InvalidImage", "cause": "cut"})
+    invoked = {"result": json.dumps(answer({"outcome": "Processed"}))}
+    return [
+        ("Invert Image", data, invoked, "Outcome?"),
+        ("Invert Image", data, error("Lambda.Unknown"), "Park Event"),
+        ("Invert Image", data, error("States.Timeout"), "Park Event"),
+        *(
+            ("Outcome?", {**data, "inversion": answer(payload)}, None, following)
+            for payload, following in answers
+        ),
+        ("Reject Object", {**data, "inversion": rejected}, None, "Park Event"),
+        ("Reject Result", {**data, "inversion": answer(None)}, None, "Park Event"),
+    ]
+
+
+def ends(data: Data, *outcomes: str) -> list[Case]:
+    """Make the cases of reporting an outcome."""
+    return [
+        case
+        for outcome in outcomes
+        for case in [
+            (f"Report {outcome}", {**data, "inversion": answer({})}, None, outcome),
+            (outcome, {}, None, None),
+        ]
+    ]
+
+
+def parking(data: Data, then: str) -> list[Case]:
+    """Make the cases of parking an event, and of what is no event."""
+    return [
+        ("Park Event", {**data, "fault": FAULT}, DONE, then),
+        ("Park Event", {**data, "fault": FAULT}, error("SQS.SdkClientException"), "Not Parked"),
+        ("Parked", {"fault": FAULT}, None, None),
+        ("Park Invalid Event", {}, DONE, "Invalid Event"),
+        ("Park Invalid Event", {}, error("States.Timeout"), "Not Parked"),
+        ("Invalid Event", {}, None, None),
+        ("Not Parked", {}, None, None),
+    ]

@@ -1,0 +1,24 @@
+"""The cases of first_wins.asl.json."""
+
+from __future__ import annotations
+
+from tests.statemachine.cases import common
+from tests.statemachine.cases.common import READ, Case, answer, item, write
+
+LOCKED = {"sequencer": "0A", "status": "IN_PROGRESS", "lock_token": "theirs"}
+PROCESSED = READ | {"inversion": answer({"outcome": "Processed", "expires_at": "1"})}
+SUPERSEDED = READ | {"inversion": answer({"outcome": "Superseded", "expires_at": "1"})}
+
+CASES: list[Case] = [
+    *common.events("Versioned Object?", deletions=False),
+    *common.versions("Claim Key"),
+    *write("Claim Key", READ, "Invert Image", "Count Look", "Park Event"),
+    *common.waiting(READ, LOCKED, leased_looks=28),
+    ("Key State?", READ | {"record": item(status="DONE", sequencer="FF")}, None, "Report Duplicate"),
+    *common.work(READ, processed="Release Lock", superseded="Open Key"),
+    *write("Release Lock", PROCESSED, "Report Processed", "Report Processed", "Park Event"),
+    *write("Open Key", SUPERSEDED, "Report Superseded", "Report Superseded", "Park Event"),
+    *common.ends(READ, "Processed", "Duplicate", "Superseded"),
+    *common.parking(READ, "Fail Key"),
+    *write("Fail Key", READ, "Parked", "Parked", "Parked"),
+]
