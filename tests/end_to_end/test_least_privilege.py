@@ -188,6 +188,19 @@ def test_without_an_action_the_event_is_parked(
     assert redriven.outcome == "Processed"
 
 
+def test_without_the_right_to_delete_a_deletion_is_parked(workflow: Workflow, role: Role) -> None:
+    run(workflow, "deleted.png")
+    with role.without("s3:DeleteObject", f"arn:aws:s3:::{workflow.stack.output_bucket}/*"):
+        workflow.s3.delete_object(Bucket=workflow.stack.input_bucket, Key="deleted.png")
+        deletion = workflow.of_key("deleted.png", 2)[-1]
+        denied = "(AccessDenied) when calling the DeleteObject operation"
+        assert_parked_for(workflow, deletion, denied)
+    assert workflow.output("deleted.png")
+    [redriven] = workflow.wait(workflow.deliver(deletion.event))
+    assert redriven.outcome == "Processed"
+    assert workflow.output("deleted.png") is None
+
+
 def as_the_function(workflow: Workflow, role: Role, service: str) -> Any:
     """Make a client with the role's credentials."""
     given = workflow.local.client("sts").assume_role(RoleArn=role.arn, RoleSessionName="test")
@@ -220,7 +233,7 @@ def test_the_role_may_do_nothing_else(workflow: Workflow, role: Role) -> None:
     calls: list[Callable[[], object]] = [
         lambda: s3.put_object(Bucket=inputs, Key="k", Body=b""),
         lambda: s3.delete_object(Bucket=inputs, Key="k"),
-        lambda: s3.delete_object(Bucket=outputs, Key="k"),
+        lambda: s3.get_object_tagging(Bucket=outputs, Key="k"),
         lambda: dynamodb.scan(TableName=workflow.stack.key_table),
     ]
     for call in calls:

@@ -18,8 +18,9 @@ from click.testing import CliRunner, Result
 
 from inorder import cli, redrive
 from inorder.executions import wait_until
+from inorder.local_aws import LocalAws
 from inorder.redrive import UNCHANGED_SECONDS
-from inorder.stack import PROJECT
+from inorder.stack import PROJECT, deploy
 from tests.conftest import colour_of, picture
 from tests.end_to_end.conftest import SECONDS, Workflow
 
@@ -314,6 +315,26 @@ def test_a_waiter_that_died_behind_a_holder_that_ended_is_found(
     assert f"Started: {object_key(workflow, 'left-word.png')}\n" in result.stdout
     again = workflow.of_key("left-word.png", 2)[-1]
     assert (again.outcome, again.event) == ("Processed", newer)
+
+
+def test_an_event_of_every_version_whose_execution_is_gone_is_found(
+    inorder: Inorder, local: LocalAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow: dict[str, str | float] = {"SlowProbability": 1, "SlowSeconds": 3}
+    every = Workflow(local, deploy(local, "every-slow", {"Policy": "every-version", **slow}))
+    monkeypatch.setenv("STACK_NAME", every.stack.name)
+    every.die_holding("x.png", picture(RED))
+    slept = list[float]()
+    monkeypatch.setattr(redrive, "time", SimpleNamespace(sleep=slept.append))
+    result = inorder("stuck", "--redrive")
+    assert result.exit_code == 0, result.output
+    assert slept == [300]
+    [started] = [line for line in result.stdout.splitlines() if "Started" in line]
+    assert started.startswith(f"Started: event:{object_key(every, 'x.png')}@")
+    ended = every.of_key("x.png", 2)
+    assert {each.outcome for each in ended if each.outcome} == {"Processed"}
+    every.assert_quiet()
+    assert inorder("stuck").stderr == "No key is stuck.\n"
 
 
 def test_nobody_who_is_alive_leaves_a_key_unchanged_for_so_long() -> None:

@@ -45,15 +45,15 @@ STATES = {
 
 def run_state(
     local: LocalAws,
+    policy: str,
     name: str,
     data: Any,
-    mock: dict[str, Any] | None = None,
+    mock: Data | None = None,
     table: str = "${KeyTableName}",
-) -> dict[str, Any]:
+) -> Data:
     parameters = {"mock": mock} if mock else {}
-    tested: dict[str, Any] = local.client("stepfunctions").test_state(
-        definition=json.dumps(DEFINITION).replace("${KeyTableName}", table),
-        stateName=name,
+    tested: Data = local.client("stepfunctions").test_state(
+        definition=json.dumps(STATES[policy][name]).replace("${KeyTableName}", table),
         input=json.dumps(data),
         roleArn="arn:aws:iam::123456789012:role/test",
         context=json.dumps({"Execution": {"Id": "arn:test", "Name": "test"}}),
@@ -62,103 +62,180 @@ def run_state(
     return tested
 
 
+def output_of(local: LocalAws, policy: str, name: str, data: Any, mock: Data | None = None) -> Any:
+    return json.loads(run_state(local, policy, name, data, mock)["output"])
+
+
+@pytest.mark.parametrize("policy", TABLES)
+def test_what_follows_each_state(local: LocalAws, policy: str) -> None:
+    wrong = [
+        (name, data, mock, following, found)
+        for name, data, mock, following in TABLES[policy]
+        if (found := run_state(local, policy, name, data, mock).get("nextState")) != following
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("policy", TABLES)
+def test_the_cases_reach_every_state_and_every_transition(policy: str) -> None:
+    cases, states = TABLES[policy], STATES[policy]
+    reached = {(name, following) for name, _, _, following in cases if following}
+    assert {name for name, *_ in cases} == set(states)
+    assert reached == {(name, target) for name in states for target in targets(states[name])}
+
+
+NAMED = {
+    "event": EVENT,
+    "object_key": "pictures/holiday/a b+c%2B'é.png",
+    "sequencer": "006A0F5FCE2D7F28B1",
+}
+WAITING = {
+    "record": {},
+    "looks": {"count": 0},
+    "watched": {"lock_token": "", "break_at_look": 0},
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "data", "mock", "following"), CASES, ids=lambda v: v if isinstance(v, str) else ""
+    ("policy", "named"),
+    [
+        ("latest-wins", NAMED | WAITING),
+        ("first-wins", NAMED | WAITING),
+        (
+            "every-version",
+            {
+                **NAMED,
+                "event_key": "event:pictures/holiday/a b+c%2B'é.png@006A0F5FCE2D7F28B1",
+                "record": {},
+                "turn": {},
+                "looks": {"count": 0},
+                "watched_lock": {"lock_token": "", "break_at_look": 0},
+                "watched_turn": {"sequencer": "", "pass_at_look": 0},
+            },
+        ),
+    ],
 )
-def test_what_follows_a_state(
-    local: LocalAws, name: str, data: Any, mock: dict[str, Any] | None, following: str | None
-) -> None:
-    assert run_state(local, name, data, mock).get("nextState") == following
-
-
-def test_the_cases_reach_every_state_and_every_transition() -> None:
-    reached = {(name, following) for name, _, _, following in CASES if following}
-    assert {name for name, *_ in CASES} == set(STATES)
-    assert reached == {(name, target) for name in STATES for target in targets(STATES[name])}
-
-
-def test_what_read_event_names(local: LocalAws) -> None:
-    output = json.loads(run_state(local, "Read Event", EVENT)["output"])
+def test_what_read_event_names(local: LocalAws, policy: str, named: Data) -> None:
+    output = output_of(local, policy, "Read Event", EVENT)
     assert output.pop("lock_token")
-    assert output == {
-        "event": EVENT,
-        "object_key": "pictures/holiday/a b+c%2B'é.png",
-        "sequencer": "006A0F5FCE2D7F28B1",
-        "source": {
-            "bucket": "pictures",
-            "key": "holiday/a b+c%2B'é.png",
-            "etag": "9b2cf535f27731c974343645a3985328",
-        },
-        "record": {},
-        "looks": {"count": 0},
-        "watched": {"lock_token": "", "break_at_look": 0},
-    }
+    assert output == named
 
 
-def test_each_run_has_a_lock_token_of_its_own(local: LocalAws) -> None:
-    tokens = {
-        json.loads(run_state(local, "Read Event", EVENT)["output"])["lock_token"] for _ in range(5)
-    }
+def test_an_optimistic_event_has_no_lock(local: LocalAws) -> None:
+    assert output_of(local, "optimistic", "Read Event", EVENT) == NAMED
+
+
+@pytest.mark.parametrize("policy", ["latest-wins", "every-version", "first-wins", "content-hash"])
+def test_each_run_has_a_lock_token_of_its_own(local: LocalAws, policy: str) -> None:
+    tokens = {output_of(local, policy, "Read Event", EVENT)["lock_token"] for _ in range(5)}
     assert len(tokens) == 5
 
 
-def test_a_version_is_part_of_the_object_key_and_handed_on(local: LocalAws) -> None:
-    output = json.loads(run_state(local, "Read Versioned Event", VERSIONED)["output"])
-    version = "Yx6b0ZT0Qk8q4nW1mVfC2hR7sLd9uJeA"
-    assert output["object_key"] == f"pictures/holiday/beach.png#{version}"
-    assert output["source"]["version_id"] == version
+@pytest.mark.parametrize("policy", ["latest-wins", "every-version", "first-wins"])
+def test_a_version_is_part_of_the_object_key(local: LocalAws, policy: str) -> None:
+    output = output_of(local, policy, "Read Versioned Event", VERSIONED)
+    key = "pictures/holiday/beach.png#Yx6b0ZT0Qk8q4nW1mVfC2hR7sLd9uJeA"
+    assert output["object_key"] == key
+    if policy == "every-version":
+        assert output["event_key"] == f"event:{key}@{output['sequencer']}"
 
 
-def test_looks_are_counted(local: LocalAws) -> None:
-    output = json.loads(run_state(local, "Count Look", READ)["output"])
-    assert output["looks"] == {"count": 2}
+@pytest.mark.parametrize("policy", ["latest-wins", "every-version", "first-wins", "content-hash"])
+def test_looks_are_counted(local: LocalAws, policy: str) -> None:
+    assert output_of(local, policy, "Count Look", {"looks": {"count": 1}})["looks"] == {"count": 2}
 
 
-def test_a_lock_is_watched_for_28_looks_from_now(local: LocalAws) -> None:
-    output = json.loads(run_state(local, "Watch Lock", read(record=record()))["output"])
-    assert output["watched"] == {"lock_token": "theirs", "break_at_look": 29}
+@pytest.mark.parametrize(
+    ("policy", "watched", "leased_looks"),
+    [
+        ("latest-wins", "watched", 28),
+        ("every-version", "watched_lock", 28),
+        ("first-wins", "watched", 28),
+        ("content-hash", "watched", 20),
+    ],
+)
+def test_a_lock_is_watched_for_a_lease_from_now(
+    local: LocalAws, policy: str, watched: str, leased_looks: int
+) -> None:
+    data = {"looks": {"count": 1}, "record": item(lock_token="theirs")}
+    output = output_of(local, policy, "Watch Lock", data)
+    assert output[watched] == {"lock_token": "theirs", "break_at_look": 1 + leased_looks}
 
 
-def test_a_failed_look_keeps_what_the_last_one_saw(local: LocalAws) -> None:
-    before = read(record=record())
-    after = json.loads(run_state(local, "Read Key", before, error("States.Timeout"))["output"])
+def test_a_turn_is_watched_for_5_looks_from_now_and_forgotten_when_passed_over(
+    local: LocalAws,
+) -> None:
+    data = every_version.READ | {"looks": {"count": 7}, "record": item(oldest_waiting="0A")}
+    watching = output_of(local, "every-version", "Watch Turn", data)
+    assert watching["watched_turn"] == {"sequencer": "0A", "pass_at_look": 12}
+    passed = output_of(local, "every-version", "Pass Over", watching, {"result": "{}"})
+    assert passed == watching | {"watched_turn": {"sequencer": "", "pass_at_look": 0}}
+
+
+@pytest.mark.parametrize(
+    ("policy", "name"),
+    [
+        ("latest-wins", "Read Key"),
+        ("every-version", "Read Key"),
+        ("first-wins", "Read Key"),
+        ("content-hash", "Read Record"),
+    ],
+)
+def test_a_failed_look_keeps_what_the_last_one_saw(local: LocalAws, policy: str, name: str) -> None:
+    before = {"object_key": "b/k", "record": item(lock_token="theirs")}
+    after = output_of(local, policy, name, before, error("States.Timeout"))
     assert after["record"] == before["record"]
 
 
+FAILURES = {
+    "Parked": '{"Error":"Some.Fault","Cause":"because"}',
+    "Invalid Event": "This is no ",
+    "Not Parked": "could not be reached",
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "cause"),
-    [
-        ("Parked", '{"Error":"Some.Fault","Cause":"because"}'),
-        ("Invalid Event", "no Object Created event"),
-        ("Not Parked", "could not be reached"),
-    ],
+    ("policy", "name"),
+    [(policy, name) for policy in TABLES for name in FAILURES if name in STATES[policy]],
 )
-def test_a_failed_execution_says_why(local: LocalAws, name: str, cause: str) -> None:
-    tested = run_state(local, name, read(fault=FAULT))
+def test_a_failed_execution_says_why(local: LocalAws, policy: str, name: str) -> None:
+    tested = run_state(local, policy, name, {"fault": FAULT})
     assert tested["status"] == "FAILED"
     assert tested["error"] == name.replace(" ", "")
-    assert cause in tested["cause"]
+    assert FAILURES[name] in tested["cause"]
 
 
-def test_a_function_without_an_answer_is_explained(local: LocalAws) -> None:
-    output = json.loads(run_state(local, "Reject Result", read(inversion=answer(None)))["output"])
+@pytest.mark.parametrize(
+    ("policy", "answered"), [("latest-wins", "inversion"), ("content-hash", "content")]
+)
+def test_a_function_without_an_answer_is_explained(
+    local: LocalAws, policy: str, answered: str
+) -> None:
+    output = output_of(local, policy, "Reject Result", {answered: answer(None)})
     assert output["fault"] == {"Error": "UnknownResult", "Cause": "null"}
 
 
-@pytest.mark.parametrize(
-    ("token", "following", "left"),
-    [("theirs", "Claim Key", None), ("another", "Count Look", "another")],
-)
+LOCKS = [
+    ("latest-wins", "watched", "Claim Key", "Count Look"),
+    ("every-version", "watched_lock", "Claim Key", "Ask For Turn"),
+    ("first-wins", "watched", "Claim Key", "Count Look"),
+    ("content-hash", "watched", "Claim Content", "Count Look"),
+]
+
+
+@pytest.mark.parametrize(("policy", "watched", "claim", "look"), LOCKS)
 def test_only_the_watched_lock_is_broken(
-    local: LocalAws, token: str, following: str, left: str | None
+    local: LocalAws, policy: str, watched: str, claim: str, look: str
 ) -> None:
     table = local.session.resource("dynamodb", endpoint_url=local.endpoint_url).create_table(
-        TableName=f"keys-{token}",
+        TableName=f"keys-{policy}",
         BillingMode="PAY_PER_REQUEST",
         AttributeDefinitions=[{"AttributeName": "object_key", "AttributeType": "S"}],
         KeySchema=[{"AttributeName": "object_key", "KeyType": "HASH"}],
     )
-    table.put_item(Item={"object_key": "b/k", "lock_token": token, "execution": "theirs"})
-    tested = run_state(local, "Break Lock", read(watched=WATCHED), table=table.name)
-    assert tested["nextState"] == following
-    assert table.get_item(Key={"object_key": "b/k"})["Item"].get("lock_token") == left
+    for token, following, left in [("theirs", claim, None), ("another", look, "another")]:
+        table.put_item(Item={"object_key": "b/k", "lock_token": token, "execution": "theirs"})
+        data = {"object_key": "b/k", watched: {"lock_token": "theirs", "break_at_look": 29}}
+        tested = run_state(local, policy, "Break Lock", data, table=table.name)
+        assert tested["nextState"] == following
+        assert table.get_item(Key={"object_key": "b/k"})["Item"].get("lock_token") == left

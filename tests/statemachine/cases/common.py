@@ -118,7 +118,7 @@ def versions(then: str) -> list[Case]:
     ]
 
 
-def waiting(  # noqa: PLR0913 - the names that differ
+def waiting(
     data: Data,
     locked: Data,
     *,

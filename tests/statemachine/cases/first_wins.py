@@ -14,7 +14,12 @@ CASES: list[Case] = [
     *common.versions("Claim Key"),
     *write("Claim Key", READ, "Invert Image", "Count Look", "Park Event"),
     *common.waiting(READ, LOCKED, leased_looks=28),
-    ("Key State?", READ | {"record": item(status="DONE", sequencer="FF")}, None, "Report Duplicate"),
+    (
+        "Key State?",
+        READ | {"record": item(status="DONE", sequencer="FF")},
+        None,
+        "Report Duplicate",
+    ),
     *common.work(READ, processed="Release Lock", superseded="Open Key"),
     *write("Release Lock", PROCESSED, "Report Processed", "Report Processed", "Park Event"),
     *write("Open Key", SUPERSEDED, "Report Superseded", "Report Superseded", "Park Event"),

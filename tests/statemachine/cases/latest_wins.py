@@ -24,7 +24,12 @@ CASES: list[Case] = [
         None,
         "Report Superseded",
     ),
-    ("Key State?", READ | {"record": item(**(NEWER | {"status": "DONE"}))}, None, "Report Superseded"),
+    (
+        "Key State?",
+        READ | {"record": item(**(NEWER | {"status": "DONE"}))},
+        None,
+        "Report Superseded",
+    ),
     ("Key State?", READ | {"record": item(**OTHER_DONE)}, None, "Claim Key"),
     *common.work(READ, processed="Release Lock", superseded="Release Lock"),
     *write("Release Lock", PROCESSED, "Output Written?", "Output Written?", "Park Event"),
