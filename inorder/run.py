@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from inorder import local_aws
 from inorder.executions import Execution, Executions
 from inorder.local_aws import LocalAws
-from inorder.stack import Stack, deploy
+from inorder.stack import deploy
 
 PATIENCE_SECONDS = 300  # no Express execution is older
 
@@ -84,16 +84,19 @@ def run_event(
         for rule in events.list_rules()["Rules"]:
             events.disable_rule(Name=rule["Name"])
         executions = Executions(local, stack.state_machine_arn)
+
+        def process(event: Any) -> Execution:
+            return executions.wait(executions.start(event), PATIENCE_SECONDS)
+
         if _s3_object(event):
+            bucket, s3 = stack.input_bucket, local.client("s3")
             try:
-                event = _of_an_object(event, content, local, stack, executions, say)
-            except (ClientError, BotoCoreError) as error:
-                raise click.ClickException(
-                    f"S3 does not take the event's object: {error}"
-                ) from None
+                event = with_object(event, content, s3, bucket, process, say)
+            except (ClientError, BotoCoreError, UnicodeError) as error:
+                raise click.ClickException(f"S3 refuses the event's object: {error}") from None
         else:
             say("This tells of no S3 object that was created or deleted: run as it is.")
-        execution = executions.wait(executions.start(event), PATIENCE_SECONDS)
+        execution = process(event)
         return _steps(local, execution.arn), execution
 
 
@@ -109,40 +112,55 @@ def _s3_object(event: Any) -> dict[str, Any]:
         return {}
 
 
-def _of_an_object(
+def with_object(
     event: Any,
     content: bytes,
-    local: LocalAws,
-    stack: Stack,
-    executions: Executions,
+    s3: Any,
+    bucket: str,
+    process: Callable[[Any], Any],
     say: Callable[[str], None],
 ) -> Any:
     """Make the object that an event tells of, and give the event as S3 would tell of this one.
 
     What the event lacks it goes on lacking.
+
+    Parameters
+    ----------
+    event : object
+        Of an object that is created or deleted.
+    content : bytes
+        Of the object.
+    s3 : S3Client
+        Of the AWS, local or in process, that has the bucket.
+    bucket : str
+        Where the object is put.
+    process : callable
+        Runs the event of the creation of an object that is to be deleted.
+    say : callable
+        Is told what is done and changed.
     """
-    s3, key = local.client("s3"), _s3_object(event)["key"]
-    named = {"Bucket": stack.input_bucket, "Key": key}
+    key = _s3_object(event)["key"]
+    named = {"Bucket": bucket, "Key": key}
     created = s3.put_object(Body=content, **named)
     facts = {"etag": created["ETag"].strip('"'), "version-id": created.get("VersionId")}
     if event["detail-type"] == "Object Deleted":
         say("Creating the object, running the event of that, and deleting the object ...")
-        creation = _telling(event, stack.input_bucket, facts | {"sequencer": "0"})
+        creation = _telling(event, bucket, facts | {"sequencer": "0"})
         creation["detail-type"] = "Object Created"
         _s3_object(creation)["etag"] = facts["etag"]
         creation["detail"].pop("deletion-type", None)
-        earlier = executions.wait(executions.start(creation), PATIENCE_SECONDS)
-        say(f"The creation ended as {earlier.outcome}.")
+        say(f"The creation ended as {process(creation).outcome}.")
         if event["detail"].get("deletion-type") == "Permanently Deleted" and facts["version-id"]:
             s3.delete_object(VersionId=facts["version-id"], **named)
         else:
             facts["version-id"] = s3.delete_object(**named).get("VersionId")
-    changed = _telling(event, stack.input_bucket, facts)
+        del facts["etag"]  # that of a deletion is not the object's
+    changed = _telling(event, bucket, facts)
     for name, before, after in [
-        ("bucket.name", event["detail"]["bucket"]["name"], stack.input_bucket),
+        ("bucket.name", event["detail"]["bucket"]["name"], bucket),
         *((f"object.{name}", _s3_object(event).get(name), facts[name]) for name in facts),
     ]:
-        if before not in {None, after}:
+        if before not in (None, after):
             say(f"detail.{name}: {before} -> {after}")
     return changed
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.util
 import io
@@ -28,6 +27,7 @@ from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_funct
 )
 
 from inorder.executions import wait_until
+from inorder.policies import asl_file
 from inorder.stack import PROJECT
 
 INPUT, OUTPUT, TABLE = "input", "output", "keys"
@@ -109,7 +109,7 @@ class InProcess:
         self._events.put_targets(
             Rule="all", EventBusName=BUS, Targets=[{"Id": "queue", "Arn": forwarded_arn}]
         )
-        definition = (PROJECT / "statemachine" / f"{policy}.asl.json").read_text()
+        definition = (PROJECT / asl_file(policy)).read_text()
         for name, value in {
             "KeyTableName": TABLE,
             "InvertImageFunctionArn": FUNCTION,
@@ -337,14 +337,10 @@ def _load_canonical_hash() -> ModuleType:
 
 
 @pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[InProcess]:
-    with in_process(monkeypatch, "latest_wins") as running:
-        yield running
-
-
-@contextlib.contextmanager
-def in_process(monkeypatch: pytest.MonkeyPatch, policy: str) -> Iterator[InProcess]:
-    """Run the state machine of a policy: the name of its file."""
+def aws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[InProcess]:
+    """Run the state machine of the policy that the test is marked with, or of latest-wins."""
+    mark = request.node.get_closest_marker("policy")
+    policy = mark.args[0] if mark else "latest-wins"
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     _make_writes_atomic(monkeypatch)

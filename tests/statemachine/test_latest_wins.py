@@ -32,16 +32,6 @@ UNCONTENDED = [
 ]
 
 
-def output(aws: InProcess, key: str) -> bytes:
-    content: bytes = aws.s3.get_object(Bucket=OUTPUT, Key=key)["Body"].read()
-    return content
-
-
-def later(event: dict[str, Any], sequencer: str) -> dict[str, Any]:
-    """Copy an event with another sequencer."""
-    copy: dict[str, Any] = json.loads(json.dumps(event))
-    copy["detail"]["object"]["sequencer"] = sequencer
-    return copy
 
 
 def test_an_uncontended_event_takes_two_writes_and_no_read(aws: InProcess) -> None:
@@ -58,7 +48,7 @@ def test_an_uncontended_event_takes_two_writes_and_no_read(aws: InProcess) -> No
             "expires_at": ended.output["result"]["expires_at"],
         },
     }
-    assert colour_of(output(aws, "a/out-x.png")) == CYAN
+    assert colour_of(aws.output("a/out-x.png")) == CYAN
     record = aws.record("input/a/x.png")
     assert json.loads(record.pop("event")) == event
     assert record.pop("claimed_at")
@@ -89,7 +79,7 @@ def test_an_older_event_is_dropped_without_invoking(aws: InProcess) -> None:
     assert aws.run(newer).outcome == "Processed"
     assert aws.run(older).outcome == "Superseded"
     assert len(aws.invocations) == 1
-    assert colour_of(output(aws, "out-x.png")) == MAGENTA
+    assert colour_of(aws.output("out-x.png")) == MAGENTA
 
 
 def test_an_event_whose_source_was_overwritten_is_superseded_by_the_function(
@@ -126,7 +116,7 @@ def test_a_waiter_claims_the_key_when_it_is_released(aws: InProcess) -> None:
     ended = aws.wait(newer)
     assert ended.outcome == "Processed"
     assert ended.path.count("Watch Lock") == 1
-    assert colour_of(output(aws, "out-x.png")) == MAGENTA
+    assert colour_of(aws.output("out-x.png")) == MAGENTA
     assert len(aws.invocations) == 2
 
 
@@ -138,80 +128,9 @@ def test_ten_copies_at_once_are_processed_once(aws: InProcess) -> None:
     assert len(aws.invocations) == 1
 
 
-def test_an_invalid_image_is_parked_with_the_cause_and_not_retried(aws: InProcess) -> None:
-    event = aws.upload("x.png", b"no image")
-    ended = aws.run(event)
-    assert ended.outcome == "Parked"
-    assert ended.path[-4:] == ["Reject Image", "Park Event", "Fail Key", "Parked"]
-    reason = json.loads(ended.cause)
-    assert reason["Error"] == "InvalidImage"
-    assert len(aws.invocations) == 1
-    [message] = aws.parked()
-    assert message["reason"] == reason
-    assert message["event"] == event
-    assert message["object_key"] == "input/x.png"
-    assert message["execution"]
-    record = aws.record("input/x.png")
-    assert record["status"] == "FAILED"
-    assert "lock_token" not in record
 
 
-def test_a_failed_event_is_no_duplicate(aws: InProcess) -> None:
-    event = aws.upload("x.png", picture(RED))
-    aws.invoke = lambda _: {"outcome": "InvalidImage", "cause": "a bug"}
-    assert aws.run(event).outcome == "Parked"
-    aws.invoke = aws.handle  # the bug is mended
-    assert aws.run(event).outcome == "Processed"
-    assert aws.run(event).outcome == "Duplicate"
 
-
-def test_a_fault_is_tried_once_more_and_then_parked(aws: InProcess) -> None:
-    event = aws.upload("x.png", picture(RED))
-
-    def broken(_: Any) -> Any:
-        raise RuntimeError("no connection")
-
-    aws.invoke = broken
-    ended = aws.run(event)
-    assert ended.outcome == "Parked"
-    assert len(aws.invocations) == 2
-    assert "no connection" in ended.cause
-    assert "lock_token" not in aws.record("input/x.png")
-
-
-def test_a_throttled_invocation_is_tried_for_longer(aws: InProcess) -> None:
-    event = aws.upload("x.png", picture(RED))
-    refusals = [Throttled()] * 3
-
-    def crowded(payload: Any) -> Any:
-        if refusals:
-            raise refusals.pop()
-        return aws.handle(payload)
-
-    aws.invoke = crowded
-    assert aws.run(event).outcome == "Processed"
-    assert len(aws.invocations) == 4
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        None,
-        {},
-        "Processed",
-        {"outcome": "Processed"},
-        {"outcome": "Processed", "expires_at": 1},
-        {"outcome": "InvalidImage"},
-        {"outcome": "Sure", "expires_at": "1"},
-    ],
-    ids=str,
-)
-def test_an_answer_that_nobody_foresaw_is_parked(aws: InProcess, answer: Any) -> None:
-    aws.invoke = lambda _: answer
-    ended = aws.run(aws.upload("x.png", picture(RED)))
-    assert ended.outcome == "Parked"
-    assert json.loads(ended.cause)["Error"] == "UnknownResult"
-    assert "lock_token" not in aws.record("input/x.png")
 
 
 def test_a_free_key_is_not_claimed_past_a_newer_event_that_waits_for_it(aws: InProcess) -> None:
@@ -304,54 +223,9 @@ def test_an_execution_that_holds_the_lock_already_leaves_the_word_of_a_newer_eve
     assert aws.record("input/x.png")["newest"] == "FF"
 
 
-def lose_the_lock(aws: InProcess) -> None:
-    """Let another run take the lock over while the function works."""
-
-    def lose(payload: Any) -> Any:
-        aws.table.update_item(
-            Key={"object_key": "input/x.png"},
-            UpdateExpression="SET lock_token = :other",
-            ExpressionAttributeValues={":other": "another run's"},
-        )
-        return aws.handle(payload)
-
-    aws.invoke = lose
 
 
-def test_a_lost_lock_leaves_the_key_to_whoever_took_it(aws: InProcess) -> None:
-    event = aws.upload("x.png", picture(RED))
-    lose_the_lock(aws)
-    assert aws.run(event).outcome == "Processed"
-    record = aws.record("input/x.png")
-    assert (record["lock_token"], record["status"]) == ("another run's", "IN_PROGRESS")
 
-
-def test_a_failing_run_that_lost_its_lock_parks_and_leaves_the_key(aws: InProcess) -> None:
-    event = aws.upload("x.png", b"no image")
-    lose_the_lock(aws)
-    assert aws.run(event).outcome == "Parked"
-    assert len(aws.parked()) == 1
-    record = aws.record("input/x.png")
-    assert (record["lock_token"], record["status"]) == ("another run's", "IN_PROGRESS")
-
-
-def test_without_the_table_the_event_is_parked(aws: InProcess) -> None:
-    event = aws.upload("x.png", picture(RED))
-    aws.lose_table()
-    ended = aws.run(event)
-    assert ended.outcome == "Parked"
-    assert aws.invocations == []
-    [message] = aws.parked()
-    assert message["event"] == event
-
-
-def test_without_the_queue_the_key_stays_claimed_with_the_event_in_it(aws: InProcess) -> None:
-    event = aws.upload("x.png", b"no image")
-    aws.lose_queue()
-    assert aws.run(event).outcome == "NotParked"
-    record = aws.record("input/x.png")
-    assert record["status"] == "IN_PROGRESS"
-    assert json.loads(record["event"]) == event
 
 
 def test_each_version_is_a_key_of_its_own(aws: InProcess) -> None:
@@ -360,7 +234,7 @@ def test_each_version_is_a_key_of_its_own(aws: InProcess) -> None:
     # Sequencers do not compare between versions: the older version's may well be the higher one.
     assert aws.run(newer).outcome == "Processed"
     assert aws.run(later(older, "FF")).outcome == "Superseded"
-    assert colour_of(output(aws, "out-x.png")) == MAGENTA
+    assert colour_of(aws.output("out-x.png")) == MAGENTA
     version = newer["detail"]["object"]["version-id"]
     assert aws.record(f"input/x.png#{version}")["status"] == "DONE"
     assert aws.run(newer).outcome == "Duplicate"
@@ -376,47 +250,4 @@ def test_a_key_that_is_gone_by_its_time_to_live_is_new_again(aws: InProcess) -> 
     assert len(aws.invocations) == 2
 
 
-@pytest.mark.parametrize(
-    "event",
-    [
-        {},
-        [],
-        "text",
-        1,
-        None,
-        {"detail-type": "Object Created"},
-        {"detail-type": "Object Created", "detail": None},
-        {"detail-type": "Object Created", "detail": "text"},
-        {"detail-type": "Object Created", "detail": {"bucket": "b", "object": {"key": "k"}}},
-    ],
-    ids=str,
-)
-def test_an_input_that_is_no_event_is_parked(aws: InProcess, event: Any) -> None:
-    ended = aws.run(event)
-    assert ended.outcome == "InvalidEvent"
-    assert ended.path == ["S3 Object Event?", "Park Invalid Event", "Invalid Event"]
-    [message] = aws.parked()
-    assert message["event"] == event
 
-
-@pytest.mark.parametrize("field", ["key", "etag", "sequencer"])
-@pytest.mark.parametrize("value", ["absent", None, 5, {}])
-def test_an_event_with_a_field_that_is_no_text_is_parked(
-    aws: InProcess, field: str, value: Any
-) -> None:
-    event = aws.upload("x.png", picture(RED))
-    if value == "absent":
-        del event["detail"]["object"][field]
-    else:
-        event["detail"]["object"][field] = value
-    assert aws.run(event).outcome == "InvalidEvent"
-
-
-def test_an_event_with_an_empty_sequencer_is_parked(aws: InProcess) -> None:
-    event = later(aws.upload("x.png", picture(RED)), "")
-    assert aws.run(event).outcome == "InvalidEvent"
-
-
-def test_an_event_of_another_kind_is_parked(aws: InProcess) -> None:
-    event = aws.upload("x.png", picture(RED)) | {"detail-type": "Object Deleted"}
-    assert aws.run(event).outcome == "InvalidEvent"

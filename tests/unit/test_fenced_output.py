@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 import random
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import boto3
@@ -22,21 +25,23 @@ KEY, OUTPUT_KEY = "a/x.jpg", "a/out-x.jpg"
 LIMIT = 1000
 
 
-def empty_buckets() -> Any:
-    client = boto3.client("s3", region_name="us-east-1")
-    client.create_bucket(Bucket=INPUT)
-    client.create_bucket(Bucket=OUTPUT)
-    return client
-
-
 def keep_versions(s3: Any, status: str = "Enabled") -> None:
     s3.put_bucket_versioning(Bucket=INPUT, VersioningConfiguration={"Status": status})
 
 
+@contextmanager
+def empty_buckets(s3: Any) -> Iterator[None]:
+    with mock_aws():
+        s3.create_bucket(Bucket=INPUT)
+        s3.create_bucket(Bucket=OUTPUT)
+        yield
+
+
 @pytest.fixture
 def s3() -> Iterator[Any]:
-    with mock_aws():
-        yield empty_buckets()
+    client = boto3.client("s3", region_name="us-east-1")
+    with empty_buckets(client):
+        yield client
 
 
 class Work:
@@ -243,7 +248,7 @@ class TestCreations:
     def test_holder_that_wakes_up_when_the_first_content_has_come_back_changes_nothing(
         self, s3: Any
     ) -> None:
-        """The output it saw and the newest one have the same picture, and must not have one ETag."""
+        """What it saw and the newest output have the same picture, and must not have one ETag."""
         write(s3, upload(s3, b"first", "0A"))
         middle = upload(s3, b"second", "0B")
         work = Work(meanwhile=lambda: write(s3, upload(s3, b"first", "0C")))
@@ -452,27 +457,36 @@ class TestDeletions:
         assert write(s3, creation, Work(meanwhile=lambda: delete(s3, "0B"))) == "Superseded"
         assert output(s3) == b"inverse of new"
 
-    def test_update_on_an_output_that_had_been_removed_meanwhile_does_not_stay(
-        self, s3: Any, before: Callable[..., None]
+    def test_update_of_an_output_that_was_removed_and_brought_back_does_not_stay(
+        self, s3: Any
     ) -> None:
         """A second run of the first event brings back the very ETag that the update waits for."""
         first = upload(s3, b"old", "0A")
-        write(s3, first)
-        picture = s3.get_object(Bucket=OUTPUT, Key=OUTPUT_KEY)
-        content, metadata = picture["Body"].read(), picture["Metadata"]
-        write(s3, delete(s3, "0D"))
+        second_run = boto3.client("s3", region_name="us-east-1")
+        is_asleep, wake_up, is_written, look_again = (threading.Event() for _ in range(4))
 
-        def meanwhile() -> None:  # what the other run does while this one sleeps
-            put_output(s3, content, **metadata)
-            upload(s3, b"new", "0B")
-            update = ObjectEvent(
-                INPUT, KEY, "0B", s3.head_object(Bucket=INPUT, Key=KEY)["ETag"][1:-1]
-            )
-            write(s3, update)
-            delete(s3, "0C")
+        def sleep() -> None:
+            is_asleep.set()
+            assert wake_up.wait(10)
 
-        s3.put_object(Bucket=INPUT, Key=KEY, Body=b"old")
-        assert write(s3, first, Work(meanwhile)) == "Superseded"
+        def sleep_again(**_: Any) -> None:
+            is_written.set()
+            assert look_again.wait(10)
+
+        def meanwhile() -> None:
+            write(s3, delete(s3, "0C"))
+            wake_up.set()
+            assert is_written.wait(10)
+
+        second_run.meta.events.register("after-call.s3.PutObject", sleep_again)
+        with ThreadPoolExecutor(1) as other:
+            outcome = other.submit(write, second_run, first, Work(sleep))
+            assert is_asleep.wait(10)
+            write(s3, first)
+            assert write(s3, upload(s3, b"new", "0B"), Work(meanwhile)) == "Processed"
+            look_again.set()
+            assert outcome.result(10) == "Superseded"
+        assert outputs(s3) == []
 
     def test_unhandled_deletion_removes_nothing_and_asks_for_nothing(
         self, s3: Any, calls: list[str]
@@ -775,7 +789,7 @@ class TestEachInAnUnversionedBucket:
         ]
 
     def test_deletion_removes_more_outputs_than_a_page_lists(
-        self, s3: Any, before: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+        self, s3: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for number in range(3):
             write_each(s3, upload(s3, b"old", f"0{number}"))
@@ -958,6 +972,7 @@ def test_without_the_fence_an_older_event_overwrites_a_newer_output(s3: Any) -> 
 
 # Any history of an object, its events delivered in any order, some of them twice, and any of the
 # function's calls to S3 slow enough for more of the history to happen before it.
+EXAMPLES = 100
 NUMBER = st.integers(0, 7)
 QUICK = st.one_of(
     st.tuples(st.just("upload"), st.sampled_from([b"1", b"2"])),
@@ -1037,11 +1052,12 @@ class History:
 
 @pytest.mark.parametrize("versioned", [False, True])
 def test_whatever_happens_the_output_ends_as_that_of_the_current_object(versioned: bool) -> None:
-    @settings(max_examples=100, deadline=None)
+    s3 = boto3.client("s3", region_name="us-east-1")
+
+    @settings(max_examples=EXAMPLES, deadline=None)
     @given(HISTORY)
     def check(steps: Any) -> None:
-        with mock_aws():
-            s3 = empty_buckets()
+        with empty_buckets(s3):
             history = History(s3, write, versioned)
             history.play(steps)
             history.settle()
@@ -1056,11 +1072,12 @@ def test_whatever_happens_the_output_ends_as_that_of_the_current_object(versione
 
 
 def test_whatever_happens_the_outputs_end_as_those_of_the_versions() -> None:
-    @settings(max_examples=100, deadline=None)
+    s3 = boto3.client("s3", region_name="us-east-1")
+
+    @settings(max_examples=EXAMPLES, deadline=None)
     @given(HISTORY)
     def check(steps: Any) -> None:
-        with mock_aws():
-            s3 = empty_buckets()
+        with empty_buckets(s3):
             history = History(s3, write_each, versioned=True)
             history.play(steps)
             history.settle()

@@ -121,6 +121,15 @@ def sub(text: str) -> Json:
     return {"Fn::Sub": text}
 
 
+# The one that the template makes, or the user's own.
+INPUT_BUCKET = {"Fn::If": ["MakesInputBucket", {"Ref": "InputBucket"}, {"Ref": "InputBucketName"}]}
+
+
+def input_arn(rest: str) -> Json:
+    text = f"arn:${{AWS::Partition}}:s3:::${{Bucket}}{rest}"
+    return {"Fn::Sub": [text, {"Bucket": INPUT_BUCKET}]}
+
+
 def policy(machine: str) -> str:
     """Name the policy of a state machine as the template's parameter does."""
     return Path(PARSED[machine]["Properties"]["DefinitionUri"]).name.split(".")[0].replace("_", "-")
@@ -183,7 +192,7 @@ def test_a_rule_matches_what_its_policy_handles(machine: str) -> None:
     assert pattern == {
         "source": ["aws.s3"],
         "detail-type": deletions if handles_deletions else handled,
-        "detail": {"bucket": {"name": [{"Ref": "InputBucket"}]}},
+        "detail": {"bucket": {"name": [INPUT_BUCKET]}},
     }
     removing = TEMPLATE["Conditions"]["RemovesOutputs"]["Fn::And"][1]["Fn::Or"]
     assert ({"Condition": PARSED[machine]["Condition"]} in removing) == handles_deletions
@@ -200,7 +209,7 @@ def test_each_policy_has_a_state_machine() -> None:
 
 
 def test_the_function_may_just_read_write_and_log() -> None:
-    inputs, outputs = sub("${InputBucket.Arn}/*"), sub("${OutputBucket.Arn}/*")
+    inputs, outputs = input_arn("/*"), sub("${OutputBucket.Arn}/*")
     group = arn("InvertImageLogGroup")
     assert grants(ROLES["InvertImageRole"]) == sorted(
         (action, json.dumps(resource))
@@ -209,7 +218,7 @@ def test_the_function_may_just_read_write_and_log() -> None:
             ("s3:GetObject", outputs),  # PutObject with If-Match and HeadObject need it
             ("s3:PutObject", outputs),
             # Without it S3 answers 403, not 404, for a missing object. No engine at hand does.
-            ("s3:ListBucket", arn("InputBucket")),
+            ("s3:ListBucket", input_arn("")),
             ("s3:ListBucket", arn("OutputBucket")),
             ("logs:CreateLogStream", group),
             ("logs:PutLogEvents", group),

@@ -1,4 +1,4 @@
-"""What the tables of cases share: events, services' answers, and the states that several files have."""
+"""What the tables of cases share: events, services' answers, states that several files have."""
 
 from __future__ import annotations
 
