@@ -180,12 +180,8 @@ class InProcess:
     def keep_versions(self) -> None:
         self.s3.put_bucket_versioning(Bucket=INPUT, VersioningConfiguration={"Status": "Enabled"})
 
-    def output(self, key: str) -> bytes | None:
-        """Give the content of an output, or none if there is no such output."""
-        try:
-            content: bytes = self.s3.get_object(Bucket=OUTPUT, Key=key)["Body"].read()
-        except self.s3.exceptions.NoSuchKey:
-            return None
+    def output(self, key: str) -> bytes:
+        content: bytes = self.s3.get_object(Bucket=OUTPUT, Key=key)["Body"].read()
         return content
 
     def outputs(self) -> list[str]:

@@ -11,6 +11,7 @@ from tests.in_process import InProcess
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 CYAN, MAGENTA, YELLOW = (0, 255, 255), (255, 0, 255), (255, 255, 0)  # their inverses
 
+OTHER_RUN = "another run's"  # lock token
 SHORT = 0.02  # scale of waits where nobody else needs the time
 
 
@@ -48,7 +49,7 @@ def lose_the_lock(aws: InProcess, object_key: str) -> None:
         aws.table.update_item(
             Key={"object_key": object_key},
             UpdateExpression="SET lock_token = :other",
-            ExpressionAttributeValues={":other": "another run's"},
+            ExpressionAttributeValues={":other": OTHER_RUN},
         )
         return aws.handle(payload)
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import picture
 from tests.in_process import InProcess, Throttled
-from tests.statemachine.situations import (
+from tests.statemachine.situations import (OTHER_RUN, RED, SHORT, leave_a_dead_holder, lose_the_lock, sequencer_of)
     RED,
     SHORT,
     leave_a_dead_holder,
@@ -59,9 +59,8 @@ def test_a_failed_event_is_no_duplicate(aws: InProcess, policy: str) -> None:
     event = aws.upload("x.png", picture(RED))
     aws.invoke = lambda _: {"outcome": "Rejected", "error": "InvalidImage", "cause": "a bug"}
     assert aws.run(event).outcome == "Parked"
-    sequencer = event["detail"]["object"]["sequencer"]
     of_event = policy == "every-version"
-    record = f"event:input/x.png@{sequencer}" if of_event else "input/x.png"
+    record = f"event:input/x.png@{sequencer_of(event)}" if of_event else "input/x.png"
     assert aws.record(record)["status"] == "FAILED"
     aws.invoke = aws.handle  # the bug is mended
     assert aws.run(event).outcome == "Processed"
@@ -98,13 +97,11 @@ def test_a_throttled_invocation_is_tried_for_longer(aws: InProcess, policy: str)
 
 
 @for_policies(*OBJECTS)
-@pytest.mark.parametrize("answer", [None, {"outcome": "Rejected"}, {"outcome": "Sure"}], ids=str)
 def test_an_answer_that_nobody_foresaw_is_parked(
     aws: InProcess,
     policy: str,  # noqa: ARG001
-    answer: Any,
 ) -> None:
-    aws.invoke = lambda _: answer
+    aws.invoke = lambda _: None
     ended = aws.run(aws.upload("x.png", picture(RED)))
     assert ended.outcome == "Parked"
     assert json.loads(ended.cause)["Error"] == "UnknownResult"
@@ -130,19 +127,14 @@ def test_without_the_queue_the_key_stays_claimed(aws: InProcess, policy: str) ->
     aws.lose_queue()
     assert aws.run(event).outcome == "NotParked"
     assert not is_free(aws)
-    sequencer = event["detail"]["object"]["sequencer"]
     of_event = policy == "every-version"
-    record = aws.record(f"event:input/x.png@{sequencer}" if of_event else "input/x.png")
+    record = aws.record(f"event:input/x.png@{sequencer_of(event)}" if of_event else "input/x.png")
     assert record["status"] == "IN_PROGRESS"
     assert json.loads(record["event"]) == event
 
 
 @for_policies(*ALL)
-@pytest.mark.parametrize(
-    "event",
-    [{}, [], "text", 1, None, {"detail-type": "Object Created", "source": "aws.s3"}],
-    ids=str,
-)
+@pytest.mark.parametrize("event", [None, {"detail-type": "Object Created"}], ids=str)
 def test_an_input_that_is_no_event_is_parked(
     aws: InProcess,
     policy: str,  # noqa: ARG001
@@ -153,18 +145,6 @@ def test_an_input_that_is_no_event_is_parked(
     assert ended.path[1:] == ["Park Invalid Event", "Invalid Event"]
     [message] = aws.parked()
     assert message["event"] == event
-
-
-@for_policies(*OBJECTS)
-@pytest.mark.parametrize("field", ["key", "etag", "sequencer"])
-def test_an_event_with_a_field_that_is_no_text_is_parked(
-    aws: InProcess,
-    policy: str,  # noqa: ARG001
-    field: str,
-) -> None:
-    event = aws.upload("x.png", picture(RED))
-    event["detail"]["object"][field] = None
-    assert aws.run(event).outcome == "InvalidEvent"
 
 
 @for_policies(*LOCKING)
@@ -187,7 +167,7 @@ def test_a_lost_lock_leaves_the_key_to_whoever_took_it(aws: InProcess, policy: s
     lose_the_lock(aws, "input/x.png")
     assert aws.run(event).outcome == "Processed"
     record = aws.record("input/x.png")
-    assert record["lock_token"] == "another run's"
+    assert record["lock_token"] == OTHER_RUN
     assert record.get("status") != "DONE"
 
 
@@ -201,7 +181,7 @@ def test_a_failing_run_that_lost_its_lock_parks_and_leaves_the_key(
     assert aws.run(event).outcome == "Parked"
     assert len(aws.parked()) == 1
     record = aws.record("input/x.png")
-    assert record["lock_token"] == "another run's"
+    assert record["lock_token"] == OTHER_RUN
     assert record.get("status") != "FAILED"
 
 

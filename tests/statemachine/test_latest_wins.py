@@ -1,22 +1,19 @@
-"""Each path through the shipped state machine, with the real conditional writes and handler."""
+"""Each path through latest_wins.asl.json, with the real conditional writes and handler."""
 
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
-import boto3
 import pytest
 
 from inorder.executions import wait_until
 from tests.conftest import colour_of, picture
-from tests.in_process import INPUT, OUTPUT, InProcess, Throttled
+from tests.in_process import InProcess
+from tests.statemachine.situations import CYAN, GREEN, MAGENTA, RED, HeldBack, later, sequencer_of
 
-RED, GREEN = (255, 0, 0), (0, 255, 0)
-CYAN, MAGENTA = (0, 255, 255), (255, 0, 255)
+pytestmark = pytest.mark.policy("latest-wins")
 
 UNCONTENDED = [
     "S3 Object Event?",
@@ -32,8 +29,6 @@ UNCONTENDED = [
 ]
 
 
-
-
 def test_an_uncontended_event_takes_two_writes_and_no_read(aws: InProcess) -> None:
     event = aws.upload("a/x.png", picture(RED))
     ended = aws.run(event)
@@ -41,7 +36,7 @@ def test_an_uncontended_event_takes_two_writes_and_no_read(aws: InProcess) -> No
     assert ended.output == {
         "outcome": "Processed",
         "object_key": "input/a/x.png",
-        "sequencer": event["detail"]["object"]["sequencer"],
+        "sequencer": sequencer_of(event),
         "result": {
             "outcome": "Processed",
             "output_key": "a/out-x.png",
@@ -56,8 +51,8 @@ def test_an_uncontended_event_takes_two_writes_and_no_read(aws: InProcess) -> No
     assert record == {
         "object_key": "input/a/x.png",
         "status": "DONE",
-        "sequencer": event["detail"]["object"]["sequencer"],
-        "newest": event["detail"]["object"]["sequencer"],
+        "sequencer": sequencer_of(event),
+        "newest": sequencer_of(event),
     }
 
 
@@ -69,7 +64,7 @@ def test_a_duplicate_is_dropped_without_invoking(aws: InProcess) -> None:
     assert ended.output == {
         "outcome": "Duplicate",
         "object_key": "input/x.png",
-        "sequencer": event["detail"]["object"]["sequencer"],
+        "sequencer": sequencer_of(event),
     }
     assert len(aws.invocations) == 1
 
@@ -94,24 +89,16 @@ def test_an_event_whose_source_was_overwritten_is_superseded_by_the_function(
 
 
 def test_a_waiter_claims_the_key_when_it_is_released(aws: InProcess) -> None:
-    worked, release = threading.Event(), threading.Event()
     older = aws.upload("x.png", picture(RED))
-
-    def slow(payload: Any) -> Any:
-        answer = aws.handle(payload)
-        worked.set()
-        assert release.wait(30)
-        return answer
-
-    aws.invoke = slow
+    answers = HeldBack(aws)
     holder = aws.start(older)
-    assert worked.wait(30)
+    assert answers.worked.wait(30)
     newer = aws.start(aws.upload("x.png", picture(GREEN)))
     wait_until(lambda: "newest_event" in aws.record("input/x.png"), 30, "word of the newer event")
     late = aws.run(older)  # a third: it sees that a newer event is waiting, and gives up
     assert late.outcome == "Superseded"
     assert "Wait For Lock" not in late.path
-    release.set()
+    answers.release.set()
     assert aws.wait(holder).outcome == "Processed"
     ended = aws.wait(newer)
     assert ended.outcome == "Processed"
@@ -122,21 +109,17 @@ def test_a_waiter_claims_the_key_when_it_is_released(aws: InProcess) -> None:
 
 def test_ten_copies_at_once_are_processed_once(aws: InProcess) -> None:
     event = aws.upload("x.png", picture(RED))
+    aws.wait_scale = 0.2
     arns = [aws.start(event) for _ in range(10)]
     counted = Counter(aws.wait(arn).outcome for arn in arns)
     assert counted == {"Processed": 1, "Duplicate": 9}
     assert len(aws.invocations) == 1
 
 
-
-
-
-
-
 def test_a_free_key_is_not_claimed_past_a_newer_event_that_waits_for_it(aws: InProcess) -> None:
     """Nor is the word that the newer one left overwritten, which would make it give up."""
     first, middle = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(RED))
-    newest = aws.upload("x.png", picture(GREEN))["detail"]["object"]["sequencer"]
+    newest = sequencer_of(aws.upload("x.png", picture(GREEN)))
     aws.run(first)
     aws.table.update_item(
         Key={"object_key": "input/x.png"},
@@ -186,50 +169,8 @@ def test_word_of_a_newer_event_keeps_the_record_from_expiring(aws: InProcess) ->
     assert record["expires_at"] < 253402300799
 
 
-def before_the_first_claim(action: Callable[[dict[str, Any]], None]) -> list[Any]:
-    """Let something happen with the item that an execution is about to put."""
-    claims: list[Any] = []
-
-    def act(parameters: dict[str, Any]) -> None:
-        item = parameters["Item"]
-        if "execution" in item and isinstance(item["execution"], dict) and not claims:
-            claims.append(item)
-            action({name: value["S"] for name, value in item.items()})
-
-    assert boto3.DEFAULT_SESSION
-    boto3.DEFAULT_SESSION.events.register(
-        "provide-client-params.dynamodb.PutItem", lambda params, **_: act(params)
-    )
-    return claims
-
-
-def test_an_execution_that_holds_the_lock_already_goes_on(aws: InProcess) -> None:
-    """Its first claim was written but the answer was lost, or Express runs it again."""
-    event = aws.upload("x.png", picture(RED))
-    claims = before_the_first_claim(aws.put_record)
-    ended = aws.run(event)
-    assert claims
-    assert ended.path == UNCONTENDED
-
-
-def test_an_execution_that_holds_the_lock_already_leaves_the_word_of_a_newer_event(
-    aws: InProcess,
-) -> None:
-    event = aws.upload("x.png", picture(RED))
-    claims = before_the_first_claim(lambda item: aws.put_record(item | {"newest": "FF"}))
-    ended = aws.run(event)
-    assert claims
-    assert ended.outcome == "Superseded"
-    assert aws.record("input/x.png")["newest"] == "FF"
-
-
-
-
-
-
-
 def test_each_version_is_a_key_of_its_own(aws: InProcess) -> None:
-    aws.s3.put_bucket_versioning(Bucket=INPUT, VersioningConfiguration={"Status": "Enabled"})
+    aws.keep_versions()
     older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
     # Sequencers do not compare between versions: the older version's may well be the higher one.
     assert aws.run(newer).outcome == "Processed"
@@ -250,4 +191,41 @@ def test_a_key_that_is_gone_by_its_time_to_live_is_new_again(aws: InProcess) -> 
     assert len(aws.invocations) == 2
 
 
+def test_a_deletion_removes_the_output_and_the_key_can_be_created_again(aws: InProcess) -> None:
+    aws.run(aws.upload("x.png", picture(RED)))
+    deletion = aws.delete("x.png")
+    assert "etag" not in deletion["detail"]["object"]
+    ended = aws.run(deletion)
+    assert ended.path == UNCONTENDED
+    assert aws.outputs() == []
+    assert aws.run(deletion).outcome == "Duplicate"
+    assert aws.run(aws.upload("x.png", picture(GREEN))).outcome == "Processed"
+    assert colour_of(aws.output("out-x.png")) == MAGENTA
 
+
+def test_a_creation_that_comes_after_its_deletion_is_superseded(aws: InProcess) -> None:
+    creation, deletion = aws.upload("x.png", picture(RED)), aws.delete("x.png")
+    assert aws.run(deletion).outcome == "Processed"
+    ended = aws.run(creation)
+    assert ended.outcome == "Superseded"
+    assert "Invert Image" not in ended.path  # the table knows
+    assert aws.outputs() == []
+
+
+def test_a_deletion_that_comes_after_the_next_creation_removes_nothing(aws: InProcess) -> None:
+    aws.run(aws.upload("x.png", picture(RED)))
+    deletion, creation = aws.delete("x.png"), aws.upload("x.png", picture(GREEN))
+    assert aws.run(creation).outcome == "Processed"
+    assert aws.run(deletion).outcome == "Superseded"
+    assert colour_of(aws.output("out-x.png")) == MAGENTA
+
+
+def test_a_deleted_version_leaves_the_output_of_the_one_before(aws: InProcess) -> None:
+    aws.keep_versions()
+    older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
+    assert [aws.run(each).outcome for each in (older, newer)] == ["Superseded", "Processed"]
+    version = newer["detail"]["object"]["version-id"]
+    assert aws.run(aws.delete("x.png", VersionId=version)).outcome == "Processed"
+    assert colour_of(aws.output("out-x.png")) == CYAN
+    assert aws.run(aws.delete("x.png")).outcome == "Processed"  # a delete marker
+    assert aws.outputs() == []

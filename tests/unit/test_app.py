@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,13 +15,8 @@ from tests.conftest import picture
 from tests.in_process import ENVIRONMENT, InProcess
 
 
-def payload(event: dict[str, Any], fenced: bool = True) -> dict[str, Any]:
-    described = event["detail"]["object"]
-    return {
-        "source": {"bucket": "input", "key": described["key"], "etag": described["etag"]},
-        "sequencer": described["sequencer"],
-        "fenced": fenced,
-    }
+def payload(event: dict[str, Any], fence: str = "newest") -> dict[str, Any]:
+    return {"event": event, "fence": fence}
 
 
 @pytest.fixture
@@ -65,7 +61,8 @@ def test_what_is_no_image_is_answered_not_raised(
     aws: InProcess, lines: Callable[[], list[dict[str, Any]]]
 ) -> None:
     answer = aws.handle(payload(aws.upload("x.png", b"no image")))
-    assert answer["outcome"] == "InvalidImage"
+    assert answer.keys() == {"outcome", "error", "cause"}
+    assert (answer["outcome"], answer["error"]) == ("Rejected", "InvalidImage")
     assert answer["cause"]
     log, metric = lines()
     assert log["level"] == "WARNING"
@@ -75,7 +72,7 @@ def test_what_is_no_image_is_answered_not_raised(
 
 def test_an_object_over_the_limit_of_bytes_is_no_image(aws: InProcess) -> None:
     answer = aws.handle(payload(aws.upload("x.png", b"x" * 100_001)))
-    assert answer["outcome"] == "InvalidImage"
+    assert (answer["outcome"], answer["error"]) == ("Rejected", "InvalidImage")
     assert "100000 bytes" in answer["cause"]
 
 
@@ -85,7 +82,7 @@ def test_an_image_over_the_limit_of_pixels_is_no_image(
     small = Configuration.from_environment(ENVIRONMENT | {"MAXIMUM_PIXELS": "255"})
     monkeypatch.setattr(aws.app, "configuration", small)
     answer = aws.handle(payload(aws.upload("x.png", picture((255, 0, 0)))))  # 16 x 16
-    assert answer["outcome"] == "InvalidImage"
+    assert (answer["outcome"], answer["error"]) == ("Rejected", "InvalidImage")
 
 
 def test_an_overwritten_source_is_superseded(aws: InProcess) -> None:
@@ -97,12 +94,45 @@ def test_an_overwritten_source_is_superseded(aws: InProcess) -> None:
 def test_without_the_fence_whatever_is_there_is_processed(aws: InProcess) -> None:
     older = aws.upload("x.png", picture((255, 0, 0)))
     aws.upload("x.png", picture((0, 255, 0)))
-    assert aws.handle(payload(older, fenced=False))["outcome"] == "Processed"
+    assert aws.handle(payload(older, "none"))["outcome"] == "Processed"
+
+
+def test_each_event_has_an_output_of_its_own_where_the_state_machine_says_so(
+    aws: InProcess,
+) -> None:
+    event = aws.upload("x.png", picture((255, 0, 0)))
+    key = f"out-x.png/{event['detail']['object']['sequencer']}"
+    assert aws.handle(payload(event, "each"))["output_key"] == key
+    assert aws.outputs() == [key]
+
+
+def test_an_overwritten_source_is_rejected_where_each_event_counts(
+    aws: InProcess, lines: Callable[[], list[dict[str, Any]]]
+) -> None:
+    older = aws.upload("x.png", picture((255, 0, 0)))
+    aws.upload("x.png", picture((0, 255, 0)))
+    answer = aws.handle(payload(older, "each"))
+    assert (answer["outcome"], answer["error"]) == ("Rejected", "SourceChanged")
+    _, metric = lines()
+    assert metric["SourceChanged"] == [1.0]
+
+
+def test_a_deletion_is_processed_with_an_answer_like_any_other(aws: InProcess) -> None:
+    aws.handle(payload(aws.upload("x.png", picture((255, 0, 0)))))
+    answer = aws.handle(payload(aws.delete("x.png")))
+    assert int(answer.pop("expires_at")) == pytest.approx(time.time() + 7 * 86_400, abs=60)
+    assert answer == {"outcome": "Processed", "output_key": "out-x.png"}
+    assert aws.outputs() == []
+
+
+def test_an_unknown_fence_is_a_fault(aws: InProcess) -> None:
+    with pytest.raises(KeyError, match="newst"):
+        aws.handle(payload(aws.upload("x.png", b""), "newst"))
 
 
 def test_a_fault_of_s3_is_raised(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    lost = Configuration.from_environment(ENVIRONMENT | {"OUTPUT_BUCKET": "no-such-bucket"})
-    monkeypatch.setattr(aws.app, "configuration", lost)
+    lost = replace(aws.app.fence, output_bucket="no-such-bucket")
+    monkeypatch.setitem(aws.app.FENCES, "newest", lost.write_newest)
     with pytest.raises(aws.s3.exceptions.ClientError, match="NoSuchBucket"):
         aws.handle(payload(aws.upload("x.png", picture((255, 0, 0)))))
 
@@ -121,7 +151,13 @@ def test_the_demonstrations_delay(
     assert slept.count(7.5) == naps
 
 
-@pytest.mark.parametrize("name", ["OUTPUT_BUCKET", "SLOW_SECONDS"])
+@pytest.mark.parametrize(("value", "handles_deletions"), [("true", True), ("false", False)])
+def test_whether_deletions_are_handled_is_a_setting(value: str, handles_deletions: bool) -> None:
+    configuration = Configuration.from_environment(ENVIRONMENT | {"HANDLES_DELETIONS": value})
+    assert configuration.handles_deletions is handles_deletions
+
+
+@pytest.mark.parametrize("name", ["OUTPUT_BUCKET", "HANDLES_DELETIONS", "SLOW_SECONDS"])
 def test_a_setting_that_is_not_there_is_named(name: str) -> None:
     environment = {key: value for key, value in ENVIRONMENT.items() if key != name}
     with pytest.raises(KeyError, match=name):

@@ -37,6 +37,11 @@ def empty_buckets(s3: Any) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fenced_output.time.sleep", lambda _: None)
+
+
 @pytest.fixture
 def s3() -> Iterator[Any]:
     client = boto3.client("s3", region_name="us-east-1")
@@ -714,7 +719,8 @@ class TestObjectsFromBeforeVersioning:
         keep_versions(s3)
         version = upload(s3, b"new", "0B")
         write_each(s3, version)
-        deletion = ObjectEvent(INPUT, KEY, "FF", is_deletion=True)
+        # Were a version's ID taken for a sequencer, it would be below this one.
+        deletion = ObjectEvent(INPUT, KEY, "zz", is_deletion=True)
         assert write_each(s3, deletion) == "Processed"
         assert outputs(s3) == [f"{OUTPUT_KEY}/{version.version_id}"]
 
@@ -973,15 +979,15 @@ def test_without_the_fence_an_older_event_overwrites_a_newer_output(s3: Any) -> 
 # Any history of an object, its events delivered in any order, some of them twice, and any of the
 # function's calls to S3 slow enough for more of the history to happen before it.
 EXAMPLES = 100
-NUMBER = st.integers(0, 7)
+NUMBER = st.integers(0, 3)
 QUICK = st.one_of(
-    st.tuples(st.just("upload"), st.sampled_from([b"1", b"2"])),
-    st.tuples(st.just("delete"), NUMBER),
-    st.tuples(st.just("delete version"), NUMBER),
-    st.tuples(st.just("deliver"), NUMBER, st.just(0), st.just(())),
+    st.tuples(st.just("upload"), st.booleans(), st.sampled_from([b"1", b"2"])),
+    st.tuples(st.just("delete"), st.booleans()),
+    st.tuples(st.just("delete_version"), st.booleans(), NUMBER),
+    st.tuples(st.just("deliver"), NUMBER),
 )
 SLOW = st.tuples(
-    st.just("deliver"), NUMBER, st.integers(1, 6), st.lists(QUICK, min_size=1, max_size=5)
+    st.just("deliver"), NUMBER, st.integers(1, 6), st.lists(QUICK, min_size=1, max_size=4)
 )
 HISTORY = st.lists(st.one_of(QUICK, SLOW), max_size=12)
 
@@ -998,30 +1004,30 @@ class History:
             keep_versions(s3)
 
     def play(self, steps: Any) -> None:
-        for step in steps:
-            getattr(self, step[0].replace(" ", "_"))(*step[1:])
+        for name, *arguments in steps:
+            getattr(self, name)(*arguments)
 
     def settle(self) -> None:
         while self._undelivered:
             self._deliver(self._undelivered[0])
 
-    def upload(self, content: bytes) -> None:
-        self._happened(upload(self._s3, content, self._sequencer()))
+    def upload(self, is_delivered: bool, content: bytes) -> None:
+        self._happened(is_delivered, upload(self._s3, content, self._sequencer()))
 
-    def delete(self, _: int) -> None:
-        self._happened(delete(self._s3, self._sequencer()))
+    def delete(self, is_delivered: bool) -> None:
+        self._happened(is_delivered, delete(self._s3, self._sequencer()))
 
-    def delete_version(self, number: int) -> None:
+    def delete_version(self, is_delivered: bool, number: int) -> None:
         found = self._s3.list_object_versions(Bucket=INPUT)
-        versions = [*found.get("Versions", []), *found.get("DeleteMarkers", [])]
+        versions = [*found.get("DeleteMarkers", []), *found.get("Versions", [])]
         if self._versioned and versions:
             version_id = versions[number % len(versions)]["VersionId"]
-            self._happened(delete(self._s3, self._sequencer(), VersionId=version_id))
+            event = delete(self._s3, self._sequencer(), VersionId=version_id)
+            self._happened(is_delivered, event)
 
-    def deliver(self, number: int, slow_call: int, meanwhile: Any) -> None:
+    def deliver(self, number: int, slow_call: int = 0, meanwhile: Any = ()) -> None:
         if self._events:
-            event = self._events[-1 - number % len(self._events)]
-            self._deliver(event, slow_call, meanwhile)
+            self._deliver(self._events[-1 - number % len(self._events)], slow_call, meanwhile)
 
     def _deliver(self, event: ObjectEvent, slow_call: int = 0, meanwhile: Any = ()) -> None:
         calls = itertools.count(1)
@@ -1040,9 +1046,11 @@ class History:
         if event in self._undelivered:
             self._undelivered.remove(event)
 
-    def _happened(self, event: ObjectEvent) -> None:
+    def _happened(self, is_delivered: bool, event: ObjectEvent) -> None:
         self._events.append(event)
         self._undelivered.append(event)
+        if is_delivered:
+            self._deliver(event)
 
     def _sequencer(self) -> str:
         # Between versions, sequencers say nothing.

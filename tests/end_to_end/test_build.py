@@ -1,0 +1,87 @@
+"""What `sam build` makes for Lambda: what is in it, and that Lambda can load it.
+
+The runtime is Python 3.13 on arm64, on Amazon Linux 2023, whose glibc is 2.34. This machine may be
+neither, so that the packages are asked what they need.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+from packaging.specifiers import SpecifierSet
+
+from inorder.stack import PROJECT
+
+PYTHON, GLIBC = "3.13", (2, 34)
+AARCH64 = 183  # of an ELF file's machine: https://refspecs.linuxfoundation.org/elf/
+IN_THE_RUNTIME = {"boto3", "botocore"}
+MEGABYTES = {"InvertImageFunction": 40, "AdaptRecordsFunction": 8, "CanonicalHashFunction": 1}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("build")
+    environment = os.environ | {"SAM_CLI_TELEMETRY": "0"}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    command = [sys.executable, "-m", "samcli", "build"]
+    command += ["--build-dir", str(folder / "out"), "--cache-dir", str(folder / "cache")]
+    done = subprocess.run(  # noqa: S603 - our own interpreter
+        command,
+        cwd=PROJECT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder / "out"
+
+
+def test_each_function_is_built(built: Path) -> None:
+    assert {path.name for path in built.iterdir() if path.is_dir()} == set(MEGABYTES)
+
+
+@pytest.mark.parametrize("function", MEGABYTES)
+def test_it_is_small_and_has_nothing_that_lambda_does_not_need(built: Path, function: str) -> None:
+    files = [path for path in (built / function).rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < MEGABYTES[function] * 1_000_000
+    top = {path.name for path in (built / function).iterdir()}
+    assert not top & {"tests", "events", "boto3", "botocore", "pip", ".venv", "__pycache__"}
+
+
+@pytest.mark.parametrize("function", MEGABYTES)
+def test_its_packages_fit_the_runtime(built: Path, function: str) -> None:
+    for info in (built / function).glob("*.dist-info"):
+        metadata = Parser().parsestr((info / "METADATA").read_text())
+        assert SpecifierSet(metadata["Requires-Python"] or "").contains(f"{PYTHON}.0"), info
+        tags = Parser().parsestr((info / "WHEEL").read_text()).get_all("Tag", [])
+        assert tags
+        assert all(re.match(r"py3-none-any$|cp313-cp313-manylinux\w+_aarch64$", t) for t in tags)
+    for library in (built / function).rglob("*.so*"):
+        content = library.read_bytes()
+        assert content.startswith(b"\x7fELF")
+        assert int.from_bytes(content[18:20], "little") == AARCH64, library
+        needed = re.findall(rb"GLIBC_(\d+)\.(\d+)", content)
+        assert all((int(major), int(minor)) <= GLIBC for major, minor in needed), library
+    tagged = {path.name.split(".")[1] for path in (built / function).rglob("*.cpython-*.so")}
+    assert tagged <= {"cpython-313-aarch64-linux-gnu"}
+
+
+@pytest.mark.parametrize("function", MEGABYTES)
+def test_all_that_its_modules_import_is_there(built: Path, function: str) -> None:
+    there = {path.name.removesuffix(".py") for path in (built / function).iterdir()}
+    there |= set(sys.stdlib_module_names) | IN_THE_RUNTIME
+    modules = list((built / function).glob("*.py"))
+    assert modules
+    for module in modules:
+        for node in ast.parse(module.read_text()).body:  # those for type checkers are nested
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
+            assert {name.split(".")[0] for name in names} <= there, module

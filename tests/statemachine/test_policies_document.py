@@ -1,0 +1,197 @@
+"""docs/policies.md says what is so: its tables, its costs, and where each event file ends."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+
+import boto3
+import pytest
+
+from inorder.executions import wait_until
+from inorder.policies import asl_file
+from inorder.run import with_object
+from inorder.stack import PROJECT
+from tests.conftest import picture
+from tests.in_process import INPUT, Ended, InProcess, in_process
+
+DOCUMENT = (PROJECT / "docs" / "policies.md").read_text()
+RED, GREEN = (255, 0, 0), (0, 255, 0)
+EVENTS = sorted((PROJECT / "events").glob("*.json"))
+
+
+def table(first_heading: str) -> Iterator[dict[str, str]]:
+    """Read the rows of a table of the document by the heading of its first column."""
+    lines = iter(DOCUMENT.splitlines())
+    start = next(line for line in lines if line.startswith(f"| {first_heading} |"))
+    headings = cells(start)
+    next(lines)
+    for line in lines:
+        if not line.startswith("|"):
+            return
+        yield dict(zip(headings, cells(line), strict=True))
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip(" `") for cell in line.strip().strip("|").split("|")]
+
+
+def states(policy: str) -> dict[str, Any]:
+    """Read a policy's states, without their Comments."""
+    definition = json.loads((PROJECT / asl_file(policy)).read_text())
+    return {
+        name: {field: value for field, value in state.items() if field != "Comment"}
+        for name, state in definition["States"].items()
+    }
+
+
+COSTS = list(table("cost of"))
+OUTCOMES = list(table("event"))
+Running = Callable[[str], AbstractContextManager[InProcess]]
+
+
+@pytest.fixture
+def running(monkeypatch: pytest.MonkeyPatch) -> Running:
+    return partial(in_process, monkeypatch)
+
+
+def test_the_table_of_states_is_that_of_the_files() -> None:
+    documented = list(table("state"))
+    policies = [heading for heading in documented[0] if heading != "state"]
+    each = {policy: states(policy) for policy in policies}
+    names = dict.fromkeys(name for policy in policies for name in each[policy])
+
+    def cell(policy: str, name: str) -> str:
+        if name not in each[policy]:
+            return ""
+        return "=" if each[policy][name] == each["latest-wins"].get(name) else "own"
+
+    rows = [{"state": name, **{each: cell(each, name) for each in policies}} for name in names]
+    assert documented == rows
+
+
+def test_the_tables_tell_of_every_policy_that_the_project_ships() -> None:
+    promised = [row["policy"] for row in table("policy")]
+    assert [row["cost of"] for row in COSTS] == promised
+    assert all((PROJECT / asl_file(policy)).exists() for policy in promised)
+
+
+def cost(policy: str, ended: Ended) -> str:
+    """Count writes, reads and invocations on an execution's path."""
+    each = states(policy)
+    used = Counter(each[name].get("Resource", "").rpartition(":::")[2] for name in ended.path)
+    writes = used["dynamodb:putItem"] + used["dynamodb:updateItem"]
+    return f"{writes} / {used['dynamodb:getItem']} / {used['lambda:invoke']}"
+
+
+def entered(arn: str) -> list[str]:
+    history = boto3.client("stepfunctions").get_execution_history(executionArn=arn)["events"]
+    return [
+        event["stateEnteredEventDetails"]["name"]
+        for event in history
+        if "stateEnteredEventDetails" in event
+    ]
+
+
+@pytest.mark.parametrize("row", COSTS, ids=[row["cost of"] for row in COSTS])
+def test_an_event_costs_what_the_table_says(running: Running, row: dict[str, str]) -> None:
+    policy = row["cost of"]
+    with running(policy.replace("-", "_")) as aws:
+        older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
+        assert cost(policy, aws.run(newer)) == row["uncontended"]
+        assert cost(policy, aws.run(newer)) == row["duplicate"]
+        assert cost(policy, aws.run(older)) == row["older event"]
+
+
+@pytest.mark.parametrize("row", COSTS, ids=[row["cost of"] for row in COSTS])
+def test_waiting_once_costs_what_the_table_says(running: Running, row: dict[str, str]) -> None:
+    policy = row["cost of"]
+    if row["waiter"] == "-":
+        assert not any(state["Type"] == "Wait" for state in states(policy).values())
+        return
+    with running(policy.replace("-", "_")) as aws:
+        first = aws.upload("x.png", picture(RED))
+        aws.run(first)
+        [locked] = [
+            item
+            for item in aws.table.scan()["Items"]
+            if not str(item["object_key"]).startswith("event:")
+        ]
+        aws.put_record(locked | {"status": "IN_PROGRESS", "lock_token": "another's"})
+        event = first if policy == "content-hash" else aws.upload("x.png", picture(GREEN))
+        waiting = aws.start(event)
+        wait_until(lambda: any(name.startswith("Wait") for name in entered(waiting)), 30, "a wait")
+        aws.table.update_item(
+            Key={"object_key": locked["object_key"]},
+            UpdateExpression="SET #status = :done REMOVE lock_token",
+            ExpressionAttributeNames={"#status": "status"},
+            ExpressionAttributeValues={":done": "DONE"},
+        )
+        assert cost(policy, aws.wait(waiting)) == row["waiter"]
+
+
+@pytest.mark.parametrize(
+    ("file", "policy", "outcome"),
+    [
+        (row["event"], policy, outcome)
+        for row in OUTCOMES
+        for policy, outcome in row.items()
+        if policy in {cost["cost of"] for cost in COSTS}
+    ],
+)
+def test_an_event_file_ends_as_the_table_says(
+    running: Running, file: str, policy: str, outcome: str
+) -> None:
+    event = json.loads((PROJECT / "events" / file).read_text())
+    with running(policy.replace("-", "_")) as aws:
+        if "version-id" in event["detail"].get("object", {}):
+            aws.keep_versions()
+        if event["detail-type"] in {"Object Created", "Object Deleted"}:
+            event = with_object(event, picture(RED), aws.s3, INPUT, aws.run, lambda _: None)
+        assert aws.run(event).outcome == outcome
+
+
+def test_the_same_order_in_other_words_is_a_duplicate(running: Running) -> None:
+    files = [PROJECT / "events" / f"order-placed{which}.json" for which in ("", "-again")]
+    first, again = (json.loads(file.read_text()) for file in files)
+    assert first["detail"] == again["detail"]
+    assert list(first["detail"]) != list(again["detail"])
+    with running("content_hash") as aws:
+        assert aws.run(first).outcome == "Processed"
+        assert aws.run(again).outcome == "Duplicate"
+
+
+@pytest.mark.parametrize("file", EVENTS, ids=lambda file: file.name)
+def test_each_event_file_is_there_for_something(file: Any) -> None:
+    texts = [DOCUMENT, (PROJECT / "README.md").read_text()]
+    texts += [test.read_text() for test in PROJECT.glob("tests/**/*.py")]
+    assert any(file.stem in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "outcome"),
+    [
+        ("latest_wins", "every_version", "Processed"),
+        ("latest_wins", "first_wins", "Duplicate"),
+        ("first_wins", "every_version", "Processed"),
+        ("first_wins", "latest_wins", "Parked"),
+        ("every_version", "latest_wins", "Parked"),
+        ("content_hash", "latest_wins", "Processed"),
+        ("optimistic", "latest_wins", "Processed"),
+    ],
+)
+def test_a_newer_event_after_a_switch_of_policy(
+    running: Running, before: str, after: str, outcome: str
+) -> None:
+    with running(before) as aws:
+        aws.run(aws.upload("x.png", picture(RED)))
+        left = aws.table.scan()["Items"]
+    with running(after) as aws:
+        for item in left:
+            aws.put_record(item)
+        aws.upload("x.png", picture(RED))  # sequencers begin anew
+        assert aws.run(aws.upload("x.png", picture(GREEN))).outcome == outcome
