@@ -29,20 +29,14 @@ _TEST = Template('''\
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from inorder.check import check_file
 from inorder.stack import PROJECT
 from tests.conftest import picture
-from tests.in_process import InProcess, in_process
+from tests.in_process import InProcess
 
-
-@pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[InProcess]:
-    with in_process(monkeypatch, "$stem") as running:
-        yield running
+pytestmark = pytest.mark.policy("$name")
 
 
 def test_the_file_has_no_finding() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import io
@@ -25,6 +26,7 @@ from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
 from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import (
     WaitFunction,
 )
+from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 
 from inorder.executions import wait_until
 from inorder.policies import asl_file
@@ -101,15 +103,9 @@ class InProcess:
         )
         self._sqs = boto3.client("sqs")
         self._queue: str = self._sqs.create_queue(QueueName="parked")["QueueUrl"]
-        self._events = boto3.client("events")
-        self._events.create_event_bus(Name=BUS)
-        self._forwarded: str = self._sqs.create_queue(QueueName="forwarded")["QueueUrl"]
-        self._events.put_rule(Name="all", EventBusName=BUS, EventPattern='{"version": ["0"]}')
-        forwarded_arn = "arn:aws:sqs:us-east-1:123456789012:forwarded"
-        self._events.put_targets(
-            Rule="all", EventBusName=BUS, Targets=[{"Id": "queue", "Arn": forwarded_arn}]
-        )
         definition = (PROJECT / asl_file(policy)).read_text()
+        if "${UniqueEventsBusName}" in definition:
+            self._forwarded = self._make_bus()
         for name, value in {
             "KeyTableName": TABLE,
             "InvertImageFunctionArn": FUNCTION,
@@ -132,6 +128,16 @@ class InProcess:
             "before-send.lambda.Invoke",
             self._serve,  # type: ignore[arg-type]
         )
+
+    def _make_bus(self) -> str:
+        """Make a bus, and give the queue that all its events go to."""
+        queue: str = self._sqs.create_queue(QueueName="forwarded")["QueueUrl"]
+        events = boto3.client("events")
+        events.create_event_bus(Name=BUS)
+        events.put_rule(Name="all", EventBusName=BUS, EventPattern='{"version": ["0"]}')
+        target = {"Id": "queue", "Arn": "arn:aws:sqs:us-east-1:123456789012:forwarded"}
+        events.put_targets(Rule="all", EventBusName=BUS, Targets=[target])
+        return queue
 
     def handle(self, payload: Any) -> Any:
         """Call the handler of the function that inverts images."""
@@ -259,6 +265,21 @@ class Faults:
         self._events.register_first(f"before-call.{operation}", busy)
         return refused
 
+    def refuse_entries(self, times: int) -> list[str]:
+        """Answer as EventBridge does when it takes the call but not the event in it."""
+        refused: list[str] = []
+
+        def failed(**_: Any) -> tuple[AWSResponse, dict[str, Any]] | None:
+            if len(refused) >= times:
+                return None
+            refused.append("events.PutEvents")
+            entries = {"FailedEntryCount": 1, "Entries": [{"ErrorCode": "ThrottlingException"}]}
+            metadata = {"ResponseMetadata": {"HTTPStatusCode": 200, "RequestId": "test"}}
+            return AWSResponse("", 200, {}, None), entries | metadata  # type: ignore[arg-type]
+
+        self._events.register_first("before-call.eventbridge.PutEvents", failed)
+        return refused
+
     def lose_the_answer(self, operation: str, times: int) -> list[str]:
         """Let a call be done, and answer that it failed; give the losses."""
         lost: list[str] = []
@@ -309,6 +330,10 @@ def _make_writes_atomic(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(DynamoDBBackend, name, atomically(getattr(DynamoDBBackend, name)))
 
 
+# moto parses a definition whenever it is created or started, which takes longer than all the rest.
+_parse_once = functools.cache(AmazonStateLanguageParser.parse)
+
+
 def _scale_waits(monkeypatch: pytest.MonkeyPatch, aws: InProcess) -> None:
     def sleep(seconds: float) -> None:
         time.sleep(seconds * aws.wait_scale)
@@ -340,6 +365,7 @@ def aws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     _make_writes_atomic(monkeypatch)
+    monkeypatch.setattr(AmazonStateLanguageParser, "parse", _parse_once)
     with mock_aws(
         config={"stepfunctions": {"execute_state_machine": True}, "lambda": {"use_docker": False}}
     ):

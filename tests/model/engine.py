@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from io import BytesIO
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -17,24 +18,52 @@ from typing import Any, NamedTuple
 import fenced_output
 from botocore.exceptions import ClientError
 from inversion import InvalidImage, InvertedImage
+from object_event import ObjectEvent
 
 from inorder.local_aws import LocalAws
-from tests.model.runtime_errors import UncaughtError, check_paths, choose
+from tests.model.runtime_errors import UncaughtError, check_paths, choose, find
+from tests.model.scenario import INVALID
 
 FUNCTION = Path(fenced_output.__file__).read_text()
 TABLE = "model-keys"
-INVALID = "invalid"
+OUTPUT_BUCKET = "output"
+# Of the handler's `FENCES`, which cannot be imported, as it wants the function's environment.
+FENCES = {"newest": "write_newest", "each": "write_each", "none": "write_unfenced"}
 
-Answer = Any  # what an S3 call gave: the HTTP status of an error, or what `_Replay` says
+Metadata = tuple[tuple[str, str], ...]
 
 
 class Call(NamedTuple):
     """The next S3 call of the function; `condition` is its If-Match or If-None-Match."""
 
     operation: str
+    key: str
     condition: str | None = None
+    version: str | None = None
     content: str = ""
-    metadata: tuple[tuple[str, str], ...] = ()
+    metadata: Metadata = ()
+
+
+class Answer(NamedTuple):
+    """What an S3 call gave.
+
+    Attributes
+    ----------
+    status : int
+        The HTTP status.
+    etag, content, metadata, version, keys
+        What the call reads.
+    owes : bool
+        Whether the call wrote what its writer must look at once more.
+    """
+
+    status: int
+    etag: str = ""
+    content: str = ""
+    metadata: Metadata = ()
+    version: str | None = None
+    keys: tuple[str, ...] = ()
+    owes: bool = False
 
 
 class Step(NamedTuple):
@@ -59,28 +88,42 @@ class _Replay:
 
     def _answer(self, call: Call) -> Answer:
         for answer in self._answers:
-            if isinstance(answer, int):
+            if answer.status >= HTTPStatus.BAD_REQUEST:
                 response: Any = {
-                    "Error": {"Code": str(answer)},
-                    "ResponseMetadata": {"HTTPStatusCode": answer},
+                    "Error": {"Code": str(answer.status)},
+                    "ResponseMetadata": {"HTTPStatusCode": answer.status},
                 }
                 raise ClientError(response, call.operation)
             return answer
         raise _Pending(call)
 
-    def head_object(self, **_: str) -> dict[str, Any]:
-        etag, metadata = self._answer(Call("HEAD output"))
-        return {"ETag": etag, "Metadata": dict(metadata)}
+    def head_object(self, Bucket: str, Key: str, VersionId: str | None = None) -> dict[str, Any]:  # noqa: N803
+        what = "HEAD output" if Bucket == OUTPUT_BUCKET else "HEAD source"
+        answer = self._answer(Call(what, Key, version=VersionId))
+        found = {"ETag": answer.etag, "Metadata": dict(answer.metadata)}
+        return found | ({"VersionId": answer.version} if answer.version else {})
 
-    def get_object(self, IfMatch: str | None = None, **_: str) -> dict[str, Any]:  # noqa: N803
-        content, version = self._answer(Call("GET source", IfMatch))
-        body = BytesIO(content.encode())
-        return {"Body": body, "ContentLength": len(content), "VersionId": version}
+    def get_object(self, Key: str, IfMatch: str | None = None, **rest: str) -> dict[str, Any]:  # noqa: N803
+        answer = self._answer(Call("GET source", Key, IfMatch, rest.get("VersionId")))
+        body = BytesIO(answer.content.encode())
+        found = {"Body": body, "ContentLength": len(answer.content)}
+        return found | ({"VersionId": answer.version} if answer.version else {})
 
-    def put_object(self, Body: bytes, Metadata: dict[str, str], **rest: str) -> None:  # noqa: N803
+    def put_object(self, Key: str, Body: bytes, Metadata: dict[str, str], **rest: str) -> Any:  # noqa: N803
         condition = rest.get("IfMatch") or rest.get("IfNoneMatch")
         metadata = tuple(sorted(Metadata.items()))
-        self._answer(Call("PUT output", condition, Body.decode(), metadata))
+        call = Call("PUT output", Key, condition, content=Body.decode(), metadata=metadata)
+        return {"ETag": self._answer(call).etag}
+
+    def delete_object(self, Key: str, IfMatch: str | None = None, **_: str) -> None:  # noqa: N803
+        self._answer(Call("DELETE output", Key, IfMatch))
+
+    def get_paginator(self, _: str) -> _Replay:
+        return self
+
+    def paginate(self, Prefix: str, **_: str) -> Iterator[dict[str, Any]]:  # noqa: N803
+        answer = self._answer(Call("LIST outputs", Prefix))
+        yield {"Contents": [{"Key": key} for key in answer.keys]}
 
 
 def _work(content: bytes) -> InvertedImage:
@@ -97,7 +140,7 @@ class Engine:
     local : LocalAws
         Where TestState runs and the table and the queue are.
     definition, function : str
-        The ASL, and the source of the module with `write_fenced`.
+        The ASL, and the source of the module with `Fence`.
     """
 
     def __init__(self, local: LocalAws, definition: str, function: str = FUNCTION) -> None:
@@ -129,8 +172,15 @@ class Engine:
         module = ModuleType("fenced_output")
         exec(compile(function, "fenced_output.py", "exec"), module.__dict__)  # noqa: S102
         module.__dict__["time"] = SimpleNamespace(sleep=lambda _: None)
-        self._write: Callable[..., Any] = module.__dict__["write_fenced"]
-        self._source: Callable[..., Any] = module.__dict__["Source"]
+        self._fence: Callable[..., Any] = module.__dict__["Fence"]
+        payloads = [
+            state["Parameters"].get("Payload", {})
+            for state in self.states.values()
+            if "lambda" in state.get("Resource", "")
+        ]
+        self._write = next(
+            (FENCES[payload["fence"]] for payload in payloads if "fence" in payload), ""
+        )
 
     def step(
         self,
@@ -183,7 +233,7 @@ class Engine:
             failure = {"errorOutput": {"error": mock[1:], "cause": ""}}
             parameters["mock"] = failure if mock.startswith("!") else {"result": mock}
         elif "dynamodb" in service:
-            self._set_item(data, item)
+            self._set_item(self.item_key(name, data), item)
         tested = self._states.test_state(
             definition=self._definition,
             stateName=name,
@@ -199,11 +249,13 @@ class Engine:
             self._sqs.delete_message(QueueUrl=self._queue, ReceiptHandle=handle)
             message = received["Body"]
         if "dynamodb" in service and not mock:
-            item = self._get_item(data)
+            item = self._get_item(self.item_key(name, data))
         output = json.loads(tested.get("output", "{}"))
-        for caught in ("refusal", "fault", "queue_fault"):
+        for caught in ("refusal", "fault", "queue_fault", "turn"):
             if "Cause" in output.get(caught, {}):
                 output[caught]["Cause"] = ""
+            elif "SdkHttpMetadata" in output.get(caught, {}):
+                output[caught] = {}
         if "lock_token" in output and token:
             output["lock_token"] = token
         if "CausePath" in self.states[name]:
@@ -236,41 +288,44 @@ class Engine:
                 return number, retrier.get("MaxAttempts", 3)
         return -1, 0
 
-    def _set_item(self, data: str, item: str | None) -> None:
+    def item_key(self, name: str, data: str) -> str:
+        """Tell of which item a state reads or writes."""
+        parameters = self.states[name]["Parameters"]
+        path = (parameters.get("Key") or parameters["Item"])["object_key"]["S.$"]
+        key: str = find(path, json.loads(data))
+        return key
+
+    def _set_item(self, key: str, item: str | None) -> None:
         if item:
             self._dynamodb.put_item(TableName=TABLE, Item=json.loads(item))
         else:
-            key = {"object_key": {"S": json.loads(data)["object_key"]}}
-            self._dynamodb.delete_item(TableName=TABLE, Key=key)
+            self._dynamodb.delete_item(TableName=TABLE, Key={"object_key": {"S": key}})
 
-    def _get_item(self, data: str) -> str | None:
-        key = {"object_key": {"S": json.loads(data)["object_key"]}}
-        item = self._dynamodb.get_item(TableName=TABLE, Key=key).get("Item")
+    def _get_item(self, key: str) -> str | None:
+        found = self._dynamodb.get_item(TableName=TABLE, Key={"object_key": {"S": key}})
+        item = found.get("Item")
         if item and "claimed_at" in item:
             item["claimed_at"] = {"S": "now"}
         return json.dumps(item, sort_keys=True) if item else None
 
-    def call(
-        self, source: str, sequencer: str, answers: tuple[Answer, ...]
-    ) -> Call | dict[str, str] | Exception:
+    def call(self, event: str, answers: tuple[Answer, ...]) -> Call | dict[str, str] | Exception:
         """Give what the function does next: an S3 call, a result as the handler's, or a fault."""
-        key = (self._function, source, sequencer, answers)
+        key = (self._function, self._write, event, answers)
         if key not in self._calls:
-            self._calls[key] = self._run(source, sequencer, answers)
+            self._calls[key] = self._run(event, answers)
         return self._calls[key]
 
-    def _run(
-        self, source: str, sequencer: str, answers: tuple[Answer, ...]
-    ) -> Call | dict[str, str] | Exception:
-        told = self._source(**json.loads(source))
+    def _run(self, event: str, answers: tuple[Answer, ...]) -> Call | dict[str, str] | Exception:
+        fence = self._fence(_Replay(answers), OUTPUT_BUCKET, 100, _work, handles_deletions=True)
         try:
-            output = self._write(_Replay(answers), told, sequencer, "output", 100, _work)
+            output = getattr(fence, self._write)(ObjectEvent.from_event(json.loads(event)))
         except _Pending as pending:
             call: Call = pending.args[0]
             return call
-        except InvalidImage as error:
-            return {"outcome": "InvalidImage", "cause": str(error)}
         except Exception as error:
+            name = type(error).__name__
+            if name in {"InvalidImage", "SourceChanged"}:
+                return {"outcome": "Rejected", "error": name, "cause": str(error)}
             return error
         return {"outcome": output.outcome, "output_key": output.key, "expires_at": "1"}
 

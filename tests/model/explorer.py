@@ -13,126 +13,23 @@ import json
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, ClassVar, NamedTuple
 
-from tests.model.engine import FUNCTION, INVALID, Answer, Call, Engine, Step
+from tests.model.engine import FUNCTION, Answer, Call, Engine, Metadata, Step
+from tests.model.scenario import Scenario
 
-LONGEST = 200  # steps of a path; the shipped machine needs fewer than 100
+LONGEST = 200  # steps of a path; the shipped machines need fewer than 100
 
 # Answers that the function's contract does not know.
 ODD: tuple[Any, ...] = (
-    *(
-        None,
-        "text",
-        {},
-        {"expires_at": "1"},
-        {"outcome": "Processed"},
-        {"outcome": "Processed", "expires_at": 5},
-    ),
-    *({"outcome": "InvalidImage"}, {"outcome": "Other", "expires_at": "1", "cause": "x"}),
+    *(None, "text", {}, {"expires_at": "1"}, {"outcome": "Processed"}, {"outcome": "Superseded"}),
+    *({"outcome": each, "expires_at": 5} for each in ("Processed", "Superseded")),
+    *({"outcome": "Rejected"}, {"outcome": "Rejected", "cause": "x"}),
+    {"outcome": "Rejected", "error": "x"},
+    {"outcome": "Other", "expires_at": "1", "error": "x", "cause": "x"},
 )
 NEVER = {"N": "253402300799"}  # what Record Sequencer writes: the year 9999
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """What happens, and how much the adversary may do.
-
-    Attributes
-    ----------
-    events : tuple of int
-        The uploads whose events are delivered, in whichever order; an event twice is a duplicate.
-    contents : str
-        One letter for each upload, "ABA" if the third is the first again; all different if empty.
-        A small letter is no image.
-    versioned : bool
-        Whether the bucket is. Sequencers then fall, as they do not compare between versions.
-    crashes, breaks, restarts, faults, expiries : int
-        How often an execution dies; a lock is broken whose holder lives; an execution is run again
-        from the start; a service or the function fails, or an answer is lost; an item expires.
-    transient : tuple of str
-        Errors that Tasks may have once each, and not again if they are tried again.
-    odd : bool
-        Whether a fault may also be a function's answer that no contract knows.
-    damaged : str
-        What is wrong with the events: "detail.object.key" is not there, or "detail.object.key=5".
-    item : str
-        The item that somebody else has left for the key, as JSON without the key.
-    """
-
-    events: tuple[int, ...]
-    crashes: int = 0
-    breaks: int = 0
-    restarts: int = 0
-    faults: int = 0
-    expiries: int = 0
-    contents: str = ""
-    versioned: bool = False
-    transient: tuple[str, ...] = ()
-    odd: bool = False
-    damaged: str = ""
-    item: str = ""
-
-    def __str__(self) -> str:
-        numbers = {
-            "crash": self.crashes,
-            "break": self.breaks,
-            "restart": self.restarts,
-            "fault": self.faults,
-            "expiry": self.expiries,
-        }
-        budgets = [f"{number} {name}" for name, number in numbers.items() if number]
-        budgets += [f"contents {self.contents}"] if self.contents else []
-        budgets += ["versioned"] if self.versioned else []
-        budgets += [f"transient {error}" for error in self.transient]
-        budgets += ["odd answers"] if self.odd else []
-        budgets += [f"damaged {self.damaged}"] if self.damaged else []
-        budgets += [f"item {self.item}"] if self.item else []
-        return f"{list(self.events)}; {', '.join(budgets) or 'none'}"
-
-    @property
-    def valid(self) -> bool:
-        """Whether the events have all that they must; a version is not needed."""
-        return not self.damaged or "version-id" in self.damaged
-
-    def content(self, event: int) -> str:
-        """Give what upload `event` holds."""
-        letter = (self.contents or "ABCDEFGH")[event - 1]
-        return letter if letter.isupper() else f"{INVALID} {letter}"
-
-    def sequencer(self, event: int) -> str:
-        """Give the sequencer of an event."""
-        return f"0{9 - event if self.versioned else event}"
-
-    def number(self, sequencer: str) -> int:
-        """Give the event of a sequencer."""
-        return 9 - int(sequencer) if self.versioned else int(sequencer)
-
-    def key(self, event: int) -> str:
-        """Give the key of an event's item."""
-        return f"b/k#{event}" if self.versioned else "b/k"
-
-    def detail(self, event: int) -> dict[str, Any]:
-        """Make an event."""
-        described = {
-            "key": "k",
-            "etag": f"etag-{self.content(event)}",
-            "sequencer": self.sequencer(event),
-        }
-        if self.versioned:
-            described["version-id"] = str(event)
-        detail = {"bucket": {"name": "b"}, "object": described}
-        made: dict[str, Any] = {"detail-type": "Object Created", "detail": detail}
-        if self.damaged:
-            path, _, value = self.damaged.partition("=")
-            *parents, last = path.split(".")
-            inside = made
-            for parent in parents:
-                inside = inside[parent]
-            inside.pop(last, None)
-            if value:
-                inside[last] = json.loads(value)
-        return made
 
 
 class Run(NamedTuple):
@@ -165,25 +62,42 @@ class Run(NamedTuple):
 class Orphan(NamedTuple):
     """An invocation of the function whose execution does not wait for it any more."""
 
-    source: str
-    sequencer: str
+    event: str
     answers: tuple[Answer, ...]
 
 
 class Output(NamedTuple):
-    """The output's content and metadata. Its ETag is its content's, as in S3."""
+    """An output's content and metadata. Its ETag is its content's, as in S3."""
 
     content: str
-    metadata: tuple[tuple[str, str], ...]
+    metadata: Metadata
+
+    @property
+    def etag(self) -> str:
+        return f'"{self.content}"'
 
 
 class State(NamedTuple):
-    """All there is. The last six fields remember what the conditions need to know."""
+    """All there is. The last seven fields remember what the conditions need to know.
+
+    Attributes
+    ----------
+    happened : int
+        How much of the object's history has happened.
+    known : tuple
+        Executions that may be run again: name, event, number of runs.
+    broken : bool
+        Whether a live holder's lock was broken.
+    effective : frozenset of int
+        Events that the outputs have shown at some time.
+    lost : frozenset
+        Events that an execution left behind, its lock token, and how.
+    """
 
     waiting: tuple[int, ...]
-    uploads: int
+    happened: int
     items: tuple[tuple[str, str], ...]
-    output: Output | None
+    outputs: tuple[tuple[str, Output], ...]
     parked: frozenset[int]
     runs: tuple[Run, ...]
     orphans: tuple[Orphan, ...]
@@ -193,10 +107,11 @@ class State(NamedTuple):
     faults: int
     expiries: int
     transient: tuple[str, ...]
-    known: tuple[tuple[str, int, int], ...]  # executions that may be run again: event, runs
-    broken: bool  # a live holder's lock
+    known: tuple[tuple[str, int, int], ...]
+    broken: bool
     done: frozenset[int]
-    lost: frozenset[tuple[int, str, str]]  # event, token, how
+    effective: frozenset[int]
+    lost: frozenset[tuple[int, str, str]]
 
 
 Move = tuple[str, State, str | None]  # what happens, what follows, what is wrong with it
@@ -238,12 +153,24 @@ class Promise:
         """Judge an outcome."""
         raise NotImplementedError
 
-    def writes(self, before: Output, after: Output) -> str | None:
-        """Judge an output that replaces another."""
+    def writes(self, state: State, key: str, before: Output | None, after: Output) -> str | None:
+        """Judge an output that is written, over another one perhaps."""
+        raise NotImplementedError
+
+    def owes(self, state: State, after: Output | None) -> bool:
+        """Tell whether who writes an output, or removes it, must look at the source once more."""
+        raise NotImplementedError
+
+    def shows(self, state: State) -> set[int]:
+        """Give the events that the outputs show."""
         raise NotImplementedError
 
     def rests(self, state: State) -> str | None:
         """Judge a state in which all is quiet."""
+        raise NotImplementedError
+
+    def is_recorded(self, state: State, run: Run) -> bool:
+        """Tell whether the table knows of a run's event; before, it is as good as not delivered."""
         raise NotImplementedError
 
     def is_done(self, run: Run) -> bool:
@@ -253,10 +180,6 @@ class Promise:
     def loses(self, run: Run) -> str:
         """Name how an execution that fails here may lose its event or lock, or nothing."""
         raise NotImplementedError
-
-    def written(self, output: Output) -> int:
-        """Give the event of an output."""
-        return self.scenario.number(dict(output.metadata)["sequencer"])
 
     def is_faulty(self, state: State) -> bool:
         """Tell whether there was a fault that may pass as the reason for anything."""
@@ -287,16 +210,18 @@ class Explorer:
         left = json.dumps(json.loads(s.item) | {"object_key": {"S": key}}) if s.item else None
         items = ((key, left),) if left else ()
         return State(
-            *(waiting, 0, items, None, nothing, (), (), *budgets, s.transient),
-            *((), False, nothing, nothing),
+            *(waiting, 0, items, (), nothing, (), (), *budgets, s.transient),
+            *((), False, nothing, nothing, nothing),
         )
 
     def moves(self, state: State) -> Iterator[Move]:
         """Give everything that may happen next."""
-        if state.uploads < max(self._scenario.events):
-            yield f"upload {state.uploads + 1}", state._replace(uploads=state.uploads + 1), None
+        if state.happened < self._scenario.last:
+            happened = state.happened + 1
+            what = "deletion" if self._scenario.is_deletion(happened) else "upload"
+            yield f"{what} {happened}", self._shown(state._replace(happened=happened)), None
         for event in sorted(set(state.waiting)):
-            if event <= state.uploads:
+            if event <= state.happened:
                 waiting = list(state.waiting)
                 waiting.remove(event)
                 name = f"{event}{'abcd'[state.waiting.count(event) - 1]}"
@@ -309,7 +234,7 @@ class Explorer:
         for run in state.runs:
             others = state._replace(runs=tuple(other for other in state.runs if other != run))
             yield from self._steps(others, run)
-            if state.crashes and self._is_recorded(state, run):
+            if state.crashes and self._promise.is_recorded(state, run):
                 yield self._crash(others, run)
         for orphan in state.orphans:
             others = state._replace(orphans=_without(state.orphans, orphan))
@@ -324,18 +249,21 @@ class Explorer:
 
     def judge(self, state: State) -> str | None:
         """Tell what is wrong with a state in which all is quiet."""
-        return None if state.runs or state.waiting else self._promise.rests(state)
+        if state.runs or state.waiting or any(_owes(orphan) for orphan in state.orphans):
+            return None
+        return self._promise.rests(state)
 
-    def _is_recorded(self, state: State, run: Run) -> bool:
-        """Tell whether the table knows of a run's event; before, it is as good as not delivered."""
-        item = dict(state.items).get(self._scenario.key(run.event), "{}")
-        sequencer = self._scenario.sequencer(run.event)
-        return max(attribute(item, "newest") or "", attribute(item, "sequencer") or "") >= sequencer
+    def _shown(self, state: State) -> State:
+        """Remember what the outputs show."""
+        shown = self._promise.shows(state)
+        if shown <= state.effective:
+            return state
+        return state._replace(effective=state.effective | shown)
 
     def _start(self, state: State, name: str, event: int, number: int) -> Iterator[Move]:
         if state.restarts and number == 1:
             state = state._replace(known=tuple(sorted({*state.known, (name, event, 1)})))
-        data = json.dumps(self._scenario.detail(event), sort_keys=True)
+        data = json.dumps(self._scenario.event(event), sort_keys=True)
         run = Run(name, number, event, self._engine.start, data)
         what = f"{name} is {'delivered' if number == 1 else 'run again'}; "
         paused, path, problem = self._settle(state, run)
@@ -420,10 +348,10 @@ class Explorer:
 
     def _serve(self, state: State, run: Run, when: str) -> Iterator[Move]:
         """Take a Task of DynamoDB or SQS, as it should be, with a lost answer, or in vain."""
-        item = dict(state.items).get(self._scenario.key(run.event))
+        item = self._item(state, run)
         step = self._step(state, run, item)
         who = f"{run.execution}: {when}{run.state}"
-        if "getItem" in self._engine.states[run.state]["Resource"]:
+        if self._engine.states[run.state]["ResultPath"] == "$.record":
             token = attribute(item, "lock_token")
             first = json.loads(run.data)["looks"]["count"] == 1
             run = run._replace(locked=token if first or token == run.locked else None)
@@ -462,27 +390,33 @@ class Explorer:
         failed = self._step(state, run, item, f"!{error}")
         return self._go(state, run, failed, f"{who} has a {error}", None)
 
+    def _item(self, state: State, run: Run) -> str | None:
+        """Give the item that a run's Task reads or writes, if it does."""
+        if "dynamodb" not in self._engine.states[run.state].get("Resource", ""):
+            return None
+        return dict(state.items).get(self._engine.item_key(run.state, run.data))
+
     def _apply(
         self, state: State, run: Run, before: str | None, item: str | None, message: str | None
     ) -> State:
         """Put what a Task wrote into a state."""
-        items = dict(state.items)
-        if item:
-            items[self._scenario.key(run.event)] = item
-        else:
-            items.pop(self._scenario.key(run.event), None)
-        state = state._replace(items=tuple(sorted(items.items())))
-        if message and json.loads(message)["event"] == self._scenario.detail(run.event):
+        if item != before:
+            items = dict(state.items)
+            key = self._engine.item_key(run.state, run.data)
+            items.pop(key, None)
+            if item:
+                items[key] = item
+            state = state._replace(items=tuple(sorted(items.items())))
+            if self._promise.is_done(run):
+                state = state._replace(done=state.done | {run.event})
+        if message and json.loads(message)["event"] == self._scenario.event(run.event):
             state = state._replace(parked=state.parked | {run.event})
-        if item != before and self._promise.is_done(run):
-            state = state._replace(done=state.done | {run.event})
         return state
 
     def _call_function(self, state: State, run: Run) -> Iterator[Move]:
         """Take one S3 call of a run's function, or hand its result to the execution."""
-        data = json.loads(run.data)
-        source = json.dumps(data["source"], sort_keys=True)
-        next_call = self._engine.call(source, data["sequencer"], run.answers)
+        event = json.dumps(json.loads(run.data)["event"], sort_keys=True)
+        next_call = self._engine.call(event, run.answers)
         who = run.execution
         if isinstance(next_call, Call):
             for label, after, answer, problem in self._answers(state, next_call):
@@ -500,73 +434,100 @@ class Explorer:
             step, said = self._step(fewer, run, None, mock), json.dumps(payload)
             yield self._go(fewer, run, step, f"{who}: answers {said}", None)
         if state.faults:
-            orphan = Orphan(source, data["sequencer"], run.answers)
-            fewer = state._replace(faults=state.faults - 1)
-            left = fewer._replace(orphans=tuple(sorted({*state.orphans, orphan}, key=repr)))
-            again = run._replace(answers=())
-            failed = self._step(fewer, run, None, "!States.Timeout")
+            left = self._orphaned(state._replace(faults=state.faults - 1), run)
+            failed = self._step(left, run, None, "!States.Timeout")
             # An orphan need not take another step, so that a function which died is one too.
             if self._engine.attempts(run.state, "States.Timeout")[1]:
+                again = run._replace(answers=())
                 yield f"{who}: the function times out, again", _with(left, again), None
             yield self._go(left, run, failed, f"{who}: the function times out for good", None)
 
+    def _orphaned(self, state: State, run: Run) -> State:
+        """Leave a run's function alone, which need not take another step."""
+        orphan = Orphan(json.dumps(json.loads(run.data)["event"], sort_keys=True), run.answers)
+        if not isinstance(self._engine.call(*orphan), Call):
+            return state
+        return state._replace(orphans=tuple(sorted({*state.orphans, orphan}, key=repr)))
+
     def _call_orphan(self, state: State, orphan: Orphan) -> Iterator[Move]:
         next_call = self._engine.call(*orphan)
-        if not isinstance(next_call, Call):
-            return
+        assert isinstance(next_call, Call)
         for label, after, answer, problem in self._answers(state, next_call):
             answered = orphan._replace(answers=(*orphan.answers, answer))
             following = after.orphans
             if isinstance(self._engine.call(*answered), Call):
                 following = tuple(sorted({*following, answered}, key=repr))
-            who = f"orphan of {self._scenario.number(orphan.sequencer)}"
+            sequencer = json.loads(orphan.event)["detail"]["object"]["sequencer"]
+            who = f"orphan of {self._scenario.number(sequencer)}"
             yield f"{who}: {label}", after._replace(orphans=following), problem
 
     def _answers(self, state: State, call: Call) -> Iterator[tuple[str, State, Answer, str | None]]:
         """Give what S3 may answer to a call, and what it does."""
-        output = state.output
-        etag = f'"{output.content}"' if output else None
-        answer: Answer
-        if call.operation == "HEAD output":
-            answer = (etag, output.metadata) if output else 404
-            yield call.operation, state, answer, None
-            return
-        if call.operation == "GET source":
-            content = self._scenario.content(state.uploads)
-            version = str(state.uploads) if self._scenario.versioned else None
-            wrong = call.condition not in {None, f'"etag-{content}"'}
-            answer = 412 if wrong else (content, version)
-            yield f"{call.operation}{' (changed)' if wrong else ''}", state, answer, None
-            return
-        if call.condition == "*":
-            status = 412 if output else 200
+        what, outputs = call.operation, dict(state.outputs)
+        output = outputs.get(call.key)
+        if what == "HEAD output":
+            answer = Answer(404)
+            if output:
+                answer = Answer(200, output.etag, metadata=output.metadata)
+            yield f"{what}{'' if output else ' (none)'}", state, answer, None
+        elif what == "LIST outputs":
+            keys = tuple(key for key in sorted(outputs) if key.startswith(call.key))
+            yield what, state, Answer(200, keys=keys), None
+        elif "source" in what:
+            answer, said = self._read_source(state, call)
+            yield f"{what}{said}", state, answer, None
         else:
-            status = 404 if not output else 412
-            status = 200 if call.condition in {None, etag} else status
-        if status != 200:
-            yield f"PUT output ({status})", state, status, None
+            yield from self._write_output(state, call, output)
+
+    def _read_source(self, state: State, call: Call) -> tuple[Answer, str]:
+        upload = self._scenario.current(state.happened)
+        if call.version:
+            there = int(call.version) in self._scenario.versions(state.happened)
+            upload = int(call.version) if there else None
+        if upload is None:
+            return Answer(404), " (none)"
+        content = self._scenario.content(upload)
+        etag = f'"etag-{content}"'
+        if call.condition not in {None, etag}:
+            return Answer(412), " (changed)"
+        version = str(upload) if self._scenario.versioned else None
+        return Answer(200, etag, content, version=version), ""
+
+    def _write_output(
+        self, state: State, call: Call, output: Output | None
+    ) -> Iterator[tuple[str, State, Answer, str | None]]:
+        what, status = call.operation, HTTPStatus.OK
+        if call.condition == "*":
+            status = HTTPStatus.PRECONDITION_FAILED if output else status
+        elif call.condition and output is None:
+            status = HTTPStatus.NOT_FOUND
+        elif call.condition and output and call.condition != output.etag:
+            status = HTTPStatus.PRECONDITION_FAILED
+        if status != HTTPStatus.OK:
+            yield f"{what} ({status})", state, Answer(status), None
             return
-        new = Output(call.content, call.metadata)
-        problem = self._promise.writes(output, new) if output else None
-        after = state._replace(output=new)
-        yield "PUT output", after, (), problem
+        outputs = dict(state.outputs)
+        outputs.pop(call.key, None)
+        new, problem = None, None
+        if what == "PUT output":
+            new = outputs[call.key] = Output(call.content, call.metadata)
+            problem = self._promise.writes(state, call.key, output, new)
+        after = self._shown(state._replace(outputs=tuple(sorted(outputs.items()))))
+        owes = self._promise.owes(state, new)
+        yield what, after, Answer(200, new.etag if new else "", owes=owes), problem
         if state.faults:
             fewer = after._replace(faults=state.faults - 1)
-            # The SDK puts it again, which its own first attempt makes fail.
-            yield "PUT output (the answer is lost, 412)", fewer, 412, problem
+            # The SDK sends it again, which its own first attempt makes fail.
+            status = HTTPStatus.PRECONDITION_FAILED if new else HTTPStatus.NOT_FOUND
+            yield f"{what} (the answer is lost, {status})", fewer, Answer(status, owes=owes), None
             fewer = state._replace(faults=state.faults - 1)
-            yield "PUT output (another write is under way, 409)", fewer, 409, None
+            yield f"{what} (another write is under way, 409)", fewer, Answer(409), None
 
     def _crash(self, state: State, run: Run) -> Move:
         lost = state.lost | {(run.event, run.token, "crashed")}
         state = state._replace(crashes=state.crashes - 1, lost=lost)
-        if run.state == "Invert Image":
-            data = json.loads(run.data)
-            source = json.dumps(data["source"], sort_keys=True)
-            orphan = Orphan(source, data["sequencer"], run.answers)
-            if isinstance(self._engine.call(*orphan), Call):
-                orphans = tuple(sorted({*state.orphans, orphan}, key=repr))
-                state = state._replace(orphans=orphans)
+        if "lambda" in self._engine.states[run.state].get("Resource", ""):
+            state = self._orphaned(state, run)
         return f"{run.execution} dies before {run.state}", state, None
 
     def _step(self, state: State, run: Run, item: str | None, mock: str | None = None) -> Step:
@@ -618,6 +579,15 @@ def attribute(item: str | None, name: str) -> str | None:
 def _at_look(run: Run, count: int) -> Run:
     data = json.loads(run.data) | {"looks": {"count": count}}
     return run._replace(data=json.dumps(data, sort_keys=True))
+
+
+def _owes(orphan: Orphan) -> bool:
+    """Tell whether an orphan must go on, as the product allows no function to stop where it is.
+
+    That takes three faults at once: it stalls, its execution dies, and then it dies itself, right
+    between a write and the look that follows it.
+    """
+    return any(answer.owes for answer in orphan.answers)
 
 
 def _without(orphans: tuple[Orphan, ...], orphan: Orphan) -> tuple[Orphan, ...]:

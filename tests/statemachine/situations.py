@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
+from collections.abc import Callable
 from typing import Any
+
+import boto3
 
 from tests.in_process import InProcess
 
@@ -40,6 +44,18 @@ class HeldBack:
         self.worked.set()
         assert self.release.wait(30)
         return answer
+
+
+def at_call(operation: str, number: int, action: Callable[[], Any]) -> None:
+    """Let something happen just before a call of the state machine, counted from one."""
+    calls = itertools.count(1)
+
+    def act(**_: Any) -> None:
+        if next(calls) == number:
+            action()
+
+    assert boto3.DEFAULT_SESSION
+    boto3.DEFAULT_SESSION.events.register(f"before-call.{operation}", act)
 
 
 def lose_the_lock(aws: InProcess, object_key: str) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from functools import partial
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -17,10 +16,10 @@ from inorder.policies import asl_file
 from inorder.run import with_object
 from inorder.stack import PROJECT
 from tests.conftest import picture
-from tests.in_process import INPUT, Ended, InProcess, in_process
+from tests.in_process import BUS, FUNCTION, HASH_FUNCTION, INPUT, TABLE, Ended, InProcess
+from tests.statemachine.situations import GREEN, RED
 
 DOCUMENT = (PROJECT / "docs" / "policies.md").read_text()
-RED, GREEN = (255, 0, 0), (0, 255, 0)
 EVENTS = sorted((PROJECT / "events").glob("*.json"))
 
 
@@ -51,12 +50,12 @@ def states(policy: str) -> dict[str, Any]:
 
 COSTS = list(table("cost of"))
 OUTCOMES = list(table("event"))
-Running = Callable[[str], AbstractContextManager[InProcess]]
-
-
-@pytest.fixture
-def running(monkeypatch: pytest.MonkeyPatch) -> Running:
-    return partial(in_process, monkeypatch)
+POLICIES = [row["cost of"] for row in COSTS]
+EACH = pytest.mark.parametrize(
+    "row",
+    [pytest.param(row, marks=pytest.mark.policy(row["cost of"])) for row in COSTS],
+    ids=POLICIES,
+)
 
 
 def test_the_table_of_states_is_that_of_the_files() -> None:
@@ -97,101 +96,126 @@ def entered(arn: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("row", COSTS, ids=[row["cost of"] for row in COSTS])
-def test_an_event_costs_what_the_table_says(running: Running, row: dict[str, str]) -> None:
+@EACH
+def test_an_event_costs_what_the_table_says(aws: InProcess, row: dict[str, str]) -> None:
     policy = row["cost of"]
-    with running(policy.replace("-", "_")) as aws:
-        older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
-        assert cost(policy, aws.run(newer)) == row["uncontended"]
-        assert cost(policy, aws.run(newer)) == row["duplicate"]
-        assert cost(policy, aws.run(older)) == row["older event"]
+    older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
+    assert cost(policy, aws.run(newer)) == row["uncontended"]
+    assert cost(policy, aws.run(newer)) == row["duplicate"]
+    assert cost(policy, aws.run(older)) == row["older event"]
 
 
-@pytest.mark.parametrize("row", COSTS, ids=[row["cost of"] for row in COSTS])
-def test_waiting_once_costs_what_the_table_says(running: Running, row: dict[str, str]) -> None:
+@EACH
+def test_waiting_once_costs_what_the_table_says(aws: InProcess, row: dict[str, str]) -> None:
     policy = row["cost of"]
     if row["waiter"] == "-":
         assert not any(state["Type"] == "Wait" for state in states(policy).values())
         return
-    with running(policy.replace("-", "_")) as aws:
-        first = aws.upload("x.png", picture(RED))
-        aws.run(first)
-        [locked] = [
-            item
-            for item in aws.table.scan()["Items"]
-            if not str(item["object_key"]).startswith("event:")
-        ]
-        aws.put_record(locked | {"status": "IN_PROGRESS", "lock_token": "another's"})
-        event = first if policy == "content-hash" else aws.upload("x.png", picture(GREEN))
-        waiting = aws.start(event)
-        wait_until(lambda: any(name.startswith("Wait") for name in entered(waiting)), 30, "a wait")
-        aws.table.update_item(
-            Key={"object_key": locked["object_key"]},
-            UpdateExpression="SET #status = :done REMOVE lock_token",
-            ExpressionAttributeNames={"#status": "status"},
-            ExpressionAttributeValues={":done": "DONE"},
-        )
-        assert cost(policy, aws.wait(waiting)) == row["waiter"]
+    first = aws.upload("x.png", picture(RED))
+    aws.run(first)
+    items = aws.table.scan()["Items"]
+    [key] = [item for item in items if not str(item["object_key"]).startswith("event:")]
+    aws.put_record(key | {"status": "IN_PROGRESS", "lock_token": "another run's"})
+    event = first if policy == "content-hash" else aws.upload("x.png", picture(GREEN))
+    waiting = aws.start(event)
+    wait_until(lambda: any(name.startswith("Wait ") for name in entered(waiting)), 30, "a wait")
+    aws.table.update_item(
+        Key={"object_key": key["object_key"]},
+        UpdateExpression="SET #status = :done REMOVE lock_token",
+        ExpressionAttributeNames={"#status": "status"},
+        ExpressionAttributeValues={":done": "DONE"},
+    )
+    assert cost(policy, aws.wait(waiting)) == row["waiter"]
 
 
 @pytest.mark.parametrize(
-    ("file", "policy", "outcome"),
+    ("file", "outcome"),
     [
-        (row["event"], policy, outcome)
+        pytest.param(
+            row["event"],
+            row[policy],
+            marks=pytest.mark.policy(policy),
+            id=f"{row['event']}-{policy}",
+        )
         for row in OUTCOMES
-        for policy, outcome in row.items()
-        if policy in {cost["cost of"] for cost in COSTS}
+        for policy in POLICIES
+        if policy in row
     ],
 )
-def test_an_event_file_ends_as_the_table_says(
-    running: Running, file: str, policy: str, outcome: str
-) -> None:
+def test_an_event_file_ends_as_the_table_says(aws: InProcess, file: str, outcome: str) -> None:
     event = json.loads((PROJECT / "events" / file).read_text())
-    with running(policy.replace("-", "_")) as aws:
-        if "version-id" in event["detail"].get("object", {}):
-            aws.keep_versions()
-        if event["detail-type"] in {"Object Created", "Object Deleted"}:
-            event = with_object(event, picture(RED), aws.s3, INPUT, aws.run, lambda _: None)
-        assert aws.run(event).outcome == outcome
+    if "version-id" in event["detail"].get("object", {}):
+        aws.keep_versions()
+    if event["detail-type"] in {"Object Created", "Object Deleted"}:
+        event = with_object(event, picture(RED), aws.s3, INPUT, aws.run, lambda _: None)
+    assert aws.run(event).outcome == outcome
 
 
-def test_the_same_order_in_other_words_is_a_duplicate(running: Running) -> None:
+@pytest.mark.policy("content-hash")
+def test_the_same_order_in_other_words_is_a_duplicate(aws: InProcess) -> None:
     files = [PROJECT / "events" / f"order-placed{which}.json" for which in ("", "-again")]
     first, again = (json.loads(file.read_text()) for file in files)
     assert first["detail"] == again["detail"]
     assert list(first["detail"]) != list(again["detail"])
-    with running("content_hash") as aws:
-        assert aws.run(first).outcome == "Processed"
-        assert aws.run(again).outcome == "Duplicate"
+    assert aws.run(first).outcome == "Processed"
+    assert aws.run(again).outcome == "Duplicate"
 
 
 @pytest.mark.parametrize("file", EVENTS, ids=lambda file: file.name)
-def test_each_event_file_is_there_for_something(file: Any) -> None:
+def test_each_event_file_is_there_for_something(file: Path) -> None:
     texts = [DOCUMENT, (PROJECT / "README.md").read_text()]
     texts += [test.read_text() for test in PROJECT.glob("tests/**/*.py")]
     assert any(file.stem in text for text in texts)
 
 
+def switch(policy: str) -> None:
+    """Let the state machine be that of another policy, with the same table."""
+    definition = (PROJECT / asl_file(policy)).read_text()
+    for name, value in {
+        "KeyTableName": TABLE,
+        "InvertImageFunctionArn": FUNCTION,
+        "CanonicalHashFunctionArn": HASH_FUNCTION,
+        "UniqueEventsBusName": BUS,
+        "ParkedEventsQueueUrl": boto3.client("sqs").get_queue_url(QueueName="parked")["QueueUrl"],
+    }.items():
+        definition = definition.replace(f"${{{name}}}", value)
+    client = boto3.client("stepfunctions")
+    [machine] = client.list_state_machines()["stateMachines"]
+    client.update_state_machine(stateMachineArn=machine["stateMachineArn"], definition=definition)
+
+
 @pytest.mark.parametrize(
-    ("before", "after", "outcome"),
+    ("after", "outcome"),
     [
-        ("latest_wins", "every_version", "Processed"),
-        ("latest_wins", "first_wins", "Duplicate"),
-        ("first_wins", "every_version", "Processed"),
-        ("first_wins", "latest_wins", "Parked"),
-        ("every_version", "latest_wins", "Parked"),
-        ("content_hash", "latest_wins", "Processed"),
-        ("optimistic", "latest_wins", "Processed"),
+        pytest.param(after, outcome, marks=pytest.mark.policy(before), id=f"{before}-{after}")
+        for before, after, outcome in [
+            ("latest-wins", "every-version", "Processed"),
+            ("latest-wins", "first-wins", "Duplicate"),
+            ("latest-wins", "optimistic", "Processed"),
+            ("latest-wins", "content-hash", "Processed"),
+            ("first-wins", "every-version", "Processed"),
+            ("first-wins", "latest-wins", "Parked"),
+            ("every-version", "latest-wins", "Parked"),
+            ("content-hash", "latest-wins", "Processed"),
+            ("optimistic", "latest-wins", "Processed"),
+        ]
     ],
 )
-def test_a_newer_event_after_a_switch_of_policy(
-    running: Running, before: str, after: str, outcome: str
+def test_a_newer_event_after_a_switch_of_policy(aws: InProcess, after: str, outcome: str) -> None:
+    aws.run(aws.upload("x.png", picture(RED)))
+    switch(after)
+    ended = aws.run(aws.upload("x.png", picture(GREEN)))
+    assert ended.outcome == outcome
+    if outcome == "Parked":
+        assert json.loads(ended.cause)["Error"] == "KeyLocked"
+
+
+@pytest.mark.policy("latest-wins")
+def test_a_redelivery_after_a_switch_to_every_version_is_processed_once_more(
+    aws: InProcess,
 ) -> None:
-    with running(before) as aws:
-        aws.run(aws.upload("x.png", picture(RED)))
-        left = aws.table.scan()["Items"]
-    with running(after) as aws:
-        for item in left:
-            aws.put_record(item)
-        aws.upload("x.png", picture(RED))  # sequencers begin anew
-        assert aws.run(aws.upload("x.png", picture(GREEN))).outcome == outcome
+    event = aws.upload("x.png", picture(RED))
+    aws.run(event)
+    switch("every-version")
+    assert aws.run(event).outcome == "Processed"
+    assert aws.run(event).outcome == "Duplicate"

@@ -1,0 +1,144 @@
+"""What happens to one object, and how much may go wrong with its events."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+INVALID = "invalid"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What happens, and how much the adversary may do.
+
+    Attributes
+    ----------
+    events : tuple of int
+        What happens to the object is numbered from 1; these are the events that are delivered, in
+        whichever order; an event twice is a duplicate.
+    contents : str
+        One character for each thing that happens; uploads of different contents if empty. A letter
+        is an upload, "ABA" if the third is the first again; a small one is no image. "-" is a
+        deletion, which in a versioned bucket puts a delete marker; there a digit is the deletion of
+        that version, or marker, for good.
+    versioned : bool
+        Whether the bucket is. Sequencers then fall from version to version, as they do not compare.
+    crashes, breaks, restarts, faults, expiries : int
+        How often an execution dies; a lock is broken whose holder lives; an execution is run again
+        from the start; a service or the function fails, or an answer is lost; an item expires.
+    transient : tuple of str
+        Errors that Tasks may have once each, and not again if they are tried again.
+    odd : bool
+        Whether a fault may also be a function's answer that no contract knows.
+    damaged : str
+        What is wrong with the events: "detail.object.key" is not there, or "detail.object.key=5".
+    item : str
+        The item that somebody else has left for the key, as JSON without the key.
+    """
+
+    events: tuple[int, ...]
+    crashes: int = 0
+    breaks: int = 0
+    restarts: int = 0
+    faults: int = 0
+    expiries: int = 0
+    contents: str = ""
+    versioned: bool = False
+    transient: tuple[str, ...] = ()
+    odd: bool = False
+    damaged: str = ""
+    item: str = ""
+
+    def __str__(self) -> str:
+        numbers = {
+            "crash": self.crashes,
+            "break": self.breaks,
+            "restart": self.restarts,
+            "fault": self.faults,
+            "expiry": self.expiries,
+        }
+        budgets = [f"{number} {name}" for name, number in numbers.items() if number]
+        budgets += [f"contents {self.contents}"] if self.contents else []
+        budgets += ["versioned"] if self.versioned else []
+        budgets += [f"transient {error}" for error in self.transient]
+        budgets += ["odd answers"] if self.odd else []
+        budgets += [f"damaged {self.damaged}"] if self.damaged else []
+        budgets += [f"item {self.item}"] if self.item else []
+        return f"{list(self.events)}; {', '.join(budgets) or 'none'}"
+
+    @property
+    def valid(self) -> bool:
+        """Whether the events have all that they must; a version is not needed."""
+        return not self.damaged or "version-id" in self.damaged
+
+    @property
+    def last(self) -> int:
+        """The last thing that happens."""
+        return max(self.events)
+
+    def letter(self, event: int) -> str:
+        return (self.contents or "ABCDEFGH")[event - 1]
+
+    def is_deletion(self, event: int) -> bool:
+        """Tell whether something is deleted, or a delete marker put."""
+        return not self.letter(event).isalpha()
+
+    def content(self, event: int) -> str:
+        """Give what upload `event` holds."""
+        letter = self.letter(event)
+        return letter if letter.isupper() else f"{INVALID} {letter}"
+
+    def version(self, event: int) -> int:
+        """Give the version, or marker, that is put, or deleted for good: named after its upload."""
+        letter = self.letter(event)
+        return int(letter) if letter.isdigit() else event
+
+    def versions(self, happened: int) -> list[int]:
+        """List the versions and markers that are there, the current one last."""
+        there: list[int] = []
+        for event in range(1, happened + 1):
+            if self.version(event) != event:
+                there.remove(self.version(event))
+            else:
+                there = [*there, event] if self.versioned else [event]
+        return there
+
+    def current(self, happened: int) -> int | None:
+        """Give the upload that is the object now, or None if there is no object."""
+        there = self.versions(happened)
+        return there[-1] if there and not self.is_deletion(there[-1]) else None
+
+    def sequencer(self, event: int) -> str:
+        """Give the sequencer of an event."""
+        return f"{9 - self.version(event) if self.versioned else 0}{event}"
+
+    def number(self, sequencer: str) -> int:
+        """Give the event of a sequencer."""
+        return int(sequencer[-1])
+
+    def key(self, event: int) -> str:
+        """Give the key of an event's item."""
+        return f"b/k#{self.version(event)}" if self.versioned else "b/k"
+
+    def event(self, number: int) -> dict[str, Any]:
+        """Make an event."""
+        described = {"key": "k", "sequencer": self.sequencer(number)}
+        if not self.is_deletion(number):
+            described["etag"] = f"etag-{self.content(number)}"
+        if self.versioned:
+            described["version-id"] = str(self.version(number))
+        detail = {"bucket": {"name": "b"}, "object": described}
+        name = "Object Deleted" if self.is_deletion(number) else "Object Created"
+        made: dict[str, Any] = {"detail-type": name, "detail": detail}
+        if self.damaged:
+            path, _, value = self.damaged.partition("=")
+            *parents, last = path.split(".")
+            inside = made
+            for parent in parents:
+                inside = inside[parent]
+            inside.pop(last, None)
+            if value:
+                inside[last] = json.loads(value)
+        return made
