@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.util
 import io
 import itertools
 import json
@@ -346,15 +345,10 @@ def _scale_waits(monkeypatch: pytest.MonkeyPatch, aws: InProcess) -> None:
     monkeypatch.setattr(retrier_decl, "time", SimpleNamespace(sleep=sleep))
 
 
-def _load_canonical_hash() -> ModuleType:
-    """Load the module by its file, as another function's is called `app` too."""
-    [file] = (PROJECT / "functions" / "canonical_hash").glob("*.py")
-    specification = importlib.util.spec_from_file_location("canonical_hash_app", file)
-    assert specification
-    assert specification.loader
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+def _import_anew(name: str) -> ModuleType:
+    """Import a function's module, which reads its configuration when it is imported."""
+    sys.modules.pop(name, None)
+    return importlib.import_module(name)
 
 
 @pytest.fixture
@@ -370,7 +364,6 @@ def aws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
         config={"stepfunctions": {"execute_state_machine": True}, "lambda": {"use_docker": False}}
     ):
         boto3.setup_default_session()
-        sys.modules.pop("app", None)  # it reads its configuration when it is imported
-        running = InProcess(policy, importlib.import_module("app"), _load_canonical_hash())
+        running = InProcess(policy, _import_anew("app"), _import_anew("canonical_hash"))
         _scale_waits(monkeypatch, running)
         yield running

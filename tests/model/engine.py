@@ -133,17 +133,15 @@ def _work(content: bytes) -> InvertedImage:
 
 
 class Engine:
-    """Takes steps of a state machine and a function.
+    """Takes steps of a state machine and a function, once they are loaded.
 
     Parameters
     ----------
     local : LocalAws
         Where TestState runs and the table and the queue are.
-    definition, function : str
-        The ASL, and the source of the module with `Fence`.
     """
 
-    def __init__(self, local: LocalAws, definition: str, function: str = FUNCTION) -> None:
+    def __init__(self, local: LocalAws) -> None:
         self._states = local.client("stepfunctions")
         self._sqs = local.client("sqs")
         self._dynamodb = local.client("dynamodb")
@@ -157,10 +155,15 @@ class Engine:
         self._queue = self._sqs.create_queue(QueueName="model-parked")["QueueUrl"]
         self._steps: dict[Any, Step] = {}
         self._calls: dict[Any, Call | dict[str, str] | Exception] = {}
-        self.load(definition, function)
 
     def load(self, definition: str, function: str = FUNCTION) -> None:
-        """Take the steps of these from now on."""
+        """Take the steps of these from now on.
+
+        Parameters
+        ----------
+        definition, function : str
+            The ASL, and the source of the module with `Fence`.
+        """
         self._definition = definition.replace("${KeyTableName}", TABLE).replace(
             "${ParkedEventsQueueUrl}", self._queue
         )

@@ -60,10 +60,23 @@ class Run(NamedTuple):
 
 
 class Orphan(NamedTuple):
-    """An invocation of the function whose execution does not wait for it any more."""
+    """An invocation of the function whose execution does not wait for it any more.
+
+    Attributes
+    ----------
+    may_stop : bool
+        Whether it may stop anywhere, as its execution tries again. Otherwise one that owes a look
+        must go on, as the product does not stand what it takes to stop it there: it stalls, its
+        execution dies or gives up, and then it dies between its write and the look.
+    """
 
     event: str
     answers: tuple[Answer, ...]
+    may_stop: bool = False
+
+    @property
+    def owes(self) -> bool:
+        return not self.may_stop and any(answer.owes for answer in self.answers)
 
 
 class Output(NamedTuple):
@@ -249,7 +262,7 @@ class Explorer:
 
     def judge(self, state: State) -> str | None:
         """Tell what is wrong with a state in which all is quiet."""
-        if state.runs or state.waiting or any(_owes(orphan) for orphan in state.orphans):
+        if state.runs or state.waiting or any(orphan.owes for orphan in state.orphans):
             return None
         return self._promise.rests(state)
 
@@ -434,28 +447,32 @@ class Explorer:
             step, said = self._step(fewer, run, None, mock), json.dumps(payload)
             yield self._go(fewer, run, step, f"{who}: answers {said}", None)
         if state.faults:
-            left = self._orphaned(state._replace(faults=state.faults - 1), run)
-            failed = self._step(left, run, None, "!States.Timeout")
-            # An orphan need not take another step, so that a function which died is one too.
+            fewer = state._replace(faults=state.faults - 1)
             if self._engine.attempts(run.state, "States.Timeout")[1]:
-                again = run._replace(answers=())
+                left, again = self._orphaned(fewer, run, may_stop=True), run._replace(answers=())
                 yield f"{who}: the function times out, again", _with(left, again), None
+            left = self._orphaned(fewer, run)
+            failed = self._step(left, run, None, "!States.Timeout")
             yield self._go(left, run, failed, f"{who}: the function times out for good", None)
 
-    def _orphaned(self, state: State, run: Run) -> State:
-        """Leave a run's function alone, which need not take another step."""
-        orphan = Orphan(json.dumps(json.loads(run.data)["event"], sort_keys=True), run.answers)
-        if not isinstance(self._engine.call(*orphan), Call):
-            return state
-        return state._replace(orphans=tuple(sorted({*state.orphans, orphan}, key=repr)))
+    def _orphaned(self, state: State, run: Run, may_stop: bool = False) -> State:
+        """Leave a run's function alone; it need not take another step, as it may have died too."""
+        event = json.dumps(json.loads(run.data)["event"], sort_keys=True)
+        orphans = {
+            each._replace(may_stop=each.may_stop and (may_stop or each.event != event))
+            for each in state.orphans
+        }
+        if isinstance(self._engine.call(event, run.answers), Call):
+            orphans.add(Orphan(event, run.answers, may_stop))
+        return state._replace(orphans=tuple(sorted(orphans, key=repr)))
 
     def _call_orphan(self, state: State, orphan: Orphan) -> Iterator[Move]:
-        next_call = self._engine.call(*orphan)
+        next_call = self._engine.call(orphan.event, orphan.answers)
         assert isinstance(next_call, Call)
         for label, after, answer, problem in self._answers(state, next_call):
             answered = orphan._replace(answers=(*orphan.answers, answer))
             following = after.orphans
-            if isinstance(self._engine.call(*answered), Call):
+            if isinstance(self._engine.call(answered.event, answered.answers), Call):
                 following = tuple(sorted({*following, answered}, key=repr))
             sequencer = json.loads(orphan.event)["detail"]["object"]["sequencer"]
             who = f"orphan of {self._scenario.number(sequencer)}"
@@ -579,15 +596,6 @@ def attribute(item: str | None, name: str) -> str | None:
 def _at_look(run: Run, count: int) -> Run:
     data = json.loads(run.data) | {"looks": {"count": count}}
     return run._replace(data=json.dumps(data, sort_keys=True))
-
-
-def _owes(orphan: Orphan) -> bool:
-    """Tell whether an orphan must go on, as the product allows no function to stop where it is.
-
-    That takes three faults at once: it stalls, its execution dies, and then it dies itself, right
-    between a write and the look that follows it.
-    """
-    return any(answer.owes for answer in orphan.answers)
 
 
 def _without(orphans: tuple[Orphan, ...], orphan: Orphan) -> tuple[Orphan, ...]:

@@ -7,7 +7,10 @@ import json
 from inorder.stack import PROJECT
 from tests.model.engine import Step
 from tests.model.explorer import Run, State, attribute
+from tests.model.mutation import Mutant
 from tests.model.newest import Newest
+from tests.model.scenario import Scenario
+from tests.model.suite import DAMAGED, NEWEST_CLAUSES, Clauses, Suite
 
 HOLDING = {"Invert Image", "Release Lock"}
 REFUSED = "DynamoDB.ConditionalCheckFailedException"
@@ -114,3 +117,191 @@ class LatestWins(Newest):
             alone = len(self.scenario.events) == 1 and not self.scenario.item
             return not alone or self.is_restarted(state)
         return super().is_reason(state, run)
+
+
+def fails_before_park() -> Mutant:
+    """Free the key of an event that fails before the event is in the queue."""
+    definition = json.loads(
+        LatestWins.definition.replace('"Next": "Park Event"', '"Next": "Fail Key"')
+    )
+    park, fail = (definition["States"][name] for name in ("Park Event", "Fail Key"))
+    park["Next"] = "Parked"
+    fail["Next"] = fail["Catch"][0]["Next"] = "Park Event"
+    return Mutant("Fail Key", "Park Event before it", json.dumps(definition))
+
+
+FAILED, TIMEOUT, THROTTLED = (
+    *("States.TaskFailed", "States.Timeout"),
+    "Lambda.TooManyRequestsException",
+)
+# What is small, and shows a clause that nothing else does.
+EDGES = (
+    *DAMAGED,
+    Scenario((1,), damaged="detail.object.key", faults=1),
+    Scenario((1,), damaged="detail.object.key", transient=(TIMEOUT,)),
+    Scenario((1,), damaged="detail.object.key", transient=(FAILED,)),
+    Scenario((1,), item='{"status": {"S": "DONE"}}'),
+    Scenario((1,), item='{"newest": {"S": "01"}}'),
+    Scenario((1,), item='{"lock_token": {"S": "left behind"}}'),
+    Scenario((1,), transient=(THROTTLED,) * 4),
+    Scenario((1,), contents="a", transient=(TIMEOUT,)),
+    Scenario((1,), contents="a", crashes=1),
+    Scenario((1, 2), crashes=1, transient=(FAILED,)),
+    Scenario((1, 2), crashes=1, transient=(TIMEOUT,)),
+    Scenario((1, 1), faults=1, odd=True),
+    Scenario((1,), contents="a", faults=1, odd=True),
+)
+# A deletion stalls, or a creation does until there has been one.
+DELETIONS = (
+    Scenario((1, 2), contents="A-"),
+    Scenario((1, 2), contents="A-", breaks=1),
+    Scenario((1, 2), contents="A-", crashes=1, breaks=1),
+    Scenario((1, 2, 3), contents="A-A", breaks=1),
+    Scenario((1, 2, 3), contents="AB-", breaks=1),
+    *(
+        Scenario((1, 2), contents=contents, breaks=1, versioned=True)
+        for contents in ("A-", "A1", "a-", "a1")
+    ),
+    *(
+        Scenario((1, 2, 3), contents=contents, versioned=True)
+        for contents in ("A-A", "AB2", "AA1", "A-2", "A-1")
+    ),
+)
+# Those whose whole paths are searched, for one that does not end.
+WHOLE = (
+    *(Scenario((1, 1)), Scenario((1, 2))),
+    *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1), (1, 2))),
+    Scenario((1, 2), contents="A-", breaks=1, faults=1),
+    Scenario((1, 2, 3), contents="A-A", breaks=1),
+    Scenario((1, 2, 3), contents="AB2", versioned=True),
+)
+SOUGHT = (
+    *(Scenario((1,)), Scenario((1,), contents="a")),
+    *(Scenario((1, 1)), Scenario((1, 2))),
+    *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1), (1, 2))),
+    *EDGES,
+    *DELETIONS,
+    Scenario((1, 1), contents="a", crashes=1),
+    Scenario((1, 2), contents="Ab", breaks=1),
+    Scenario((1, 2), crashes=1, expiries=1),
+    Scenario((1, 2, 3), breaks=1, contents="ABA"),
+    Scenario((1, 2), versioned=True, crashes=1, breaks=1),
+    Scenario((1, 2), versioned=True, contents="AA", crashes=1, breaks=1),
+    Scenario((1, 2), contents="AA", crashes=1, breaks=1),
+    *(Scenario(events, faults=1) for events in ((1, 1), (1, 2))),
+    *(Scenario(events, crashes=1, restarts=1) for events in ((1, 1), (1, 2))),
+    *(Scenario((1, 2, 2)), Scenario((1, 1, 2))),
+    Scenario((1, 2, 3), breaks=1),
+    Scenario((1, 2, 2), crashes=1, breaks=1),
+)
+SHORT = (
+    *(Scenario(events, crashes=1, breaks=1) for events in ((1, 2), (1, 1), (1, 1, 2))),
+    Scenario((1, 2), crashes=1, breaks=1, faults=1),
+    Scenario((1, 1), crashes=1, breaks=1, faults=1),
+    Scenario((1, 1), restarts=1, expiries=1),
+    Scenario((1, 2), crashes=1, breaks=1, faults=1, contents="Ab"),
+    Scenario((1, 2), crashes=1, breaks=1, versioned=True),
+    Scenario((1, 2, 3), breaks=1, expiries=1),
+    Scenario((1, 2), crashes=1, expiries=1),
+    Scenario((1, 2, 3), breaks=1, contents="ABA"),
+    *EDGES,
+    *DELETIONS,
+)
+FULL = (
+    *(Scenario(events, crashes=1, breaks=1) for events in ((1, 2, 2), (1, 2, 3))),
+    *(Scenario((1, 2, 3), contents=contents, crashes=1, breaks=1) for contents in ("A-A", "AB-")),
+    *(
+        Scenario((1, 2, 3), contents=contents, crashes=1, breaks=1, versioned=True)
+        for contents in ("A-A", "AB2", "AB1", "A-2", "A-1", "AB-")
+    ),
+    Scenario((1, 2), contents="A-", crashes=1, breaks=1, faults=1),
+    Scenario((1, 2), crashes=1, restarts=1),
+    Scenario((1, 1), crashes=1, restarts=1, expiries=1),
+    Scenario((1, 2), crashes=1, breaks=1, restarts=1),
+    Scenario((1, 1), crashes=1, breaks=1, restarts=1, expiries=1),
+    *(Scenario(events, crashes=1, faults=1) for events in ((1, 2, 2), (1, 1, 2), (1, 2, 3))),
+    Scenario((1, 2, 3), crashes=1, breaks=2),
+    Scenario((1, 2), crashes=1, breaks=1, restarts=1, faults=1),
+)
+
+CLAUSES: Clauses = (
+    *NEWEST_CLAUSES,
+    ("Claim Key", "no item", "attribute_not_exists(object_key)", "object_key = :done"),
+    ("Claim Key", "nothing newer seen", "newest <= :sequencer", "object_key <> :sequencer"),
+    ("Claim Key", "or it is mine", "execution = :execution", "object_key = :execution"),
+    (
+        "Claim Key",
+        "unlocked",
+        "attribute_not_exists(lock_token)",
+        "attribute_exists(object_key)",
+    ),
+    ("Claim Key", "newer than claimed", "(sequencer < :sequencer", "(object_key = :sequencer"),
+    ("Claim Key", "not done", "#status <> :done", "object_key <> :done"),
+    ("Claim Key", "writes newest", '"newest":', '"unused":'),
+    ("Claim Key", "writes sequencer", '"sequencer": {"S.$": "$.sequencer"}, ', ""),
+    ("Claim Key", "writes execution", '"execution":', '"unused":'),
+    ("Claim Key", "writes event", '"event":', '"unused":'),
+    ("Claim Key", "writes lock_token", '"lock_token":', '"unused":'),
+    ("Record Sequencer", "if newer", "newest < :sequencer", "object_key <> :sequencer"),
+    ("Record Sequencer", "writes newest", "SET newest =", "SET unused ="),
+    ("Record Sequencer", "writes newest_event", "newest_event =", "unused ="),
+    ("Break Lock", "if still the watched", "lock_token = :watched", "object_key <> :watched"),
+    ("Record Sequencer", "stays", "expires_at = :never", "ignored = :never"),
+    ("Break Lock", "removes the token", "REMOVE lock_token, execution", "REMOVE execution"),
+    ("Break Lock", "removes the execution", "REMOVE lock_token, execution", "REMOVE lock_token"),
+    ("Release Lock", "if mine", "lock_token = :lock_token", "object_key <> :lock_token"),
+    ("Release Lock", "removes the token", "REMOVE lock_token, execution", "REMOVE execution"),
+    ("Release Lock", "removes the execution", "REMOVE lock_token, execution", "REMOVE lock_token"),
+    (
+        "Release Lock",
+        "stays",
+        "if_not_exists(expires_at, :expires_at)",
+        "if_not_exists(ignored, :expires_at)",
+    ),
+    ("Release Lock", "marks as done", '":done": {"S": "DONE"}', '":done": {"S": "FREE"}'),
+    ("Fail Key", "if mine", "lock_token = :lock_token", "object_key <> :lock_token"),
+    ("Fail Key", "removes the token", "REMOVE lock_token, execution", "REMOVE execution"),
+    ("Fail Key", "removes the execution", "REMOVE lock_token, execution", "REMOVE lock_token"),
+    ("Fail Key", "failed is not done", '"S": "FAILED"', '"S": "DONE"'),
+)
+# What kills quickly; all are in the long run.
+REPRESENTATIVE = frozenset(
+    {
+        "Claim Key without nothing newer seen",
+        "Claim Key without unlocked",
+        "Claim Key without not done",
+        "Claim Key without Catch of DynamoDB.ConditionalCheckFailedException",
+        "Claim Key without Retry of States.TaskFailed, States.Timeout",
+        "Record Sequencer without if newer",
+        "Record Sequencer without stays",
+        "S3 Object Event? without rule 1: $.detail.object.key IsPresent",
+        "S3 Object Event? without rule 1: $.detail.object.sequencer IsString",
+        "Key State? without rule 5, to Break Lock",
+        "Key State? without rule 6, to Wait For Lock",
+        "Outcome? without rule 2: $.inversion.Payload.cause IsPresent",
+        "Release Lock without if mine",
+        "Release Lock without stays",
+        "Fail Key without Park Event before it",
+        "fenced_output.py without 1: a newer",
+        "fenced_output.py without 2: If-Match",
+        "fenced_output.py without 3: If-Match",
+        "fenced_output.py without 3: the stamp",
+        "fenced_output.py without 3: If-Match of the removal",
+        "fenced_output.py without 4: the look",
+        "fenced_output.py without 4: the look after a removal",
+    }
+)
+
+SUITE = Suite(
+    LatestWins,
+    *(SHORT, FULL, SOUGHT, CLAUSES, REPRESENTATIVE),
+    frozenset(
+        {
+            "Break Lock without removes the execution",
+            "Fail Key without removes the execution",
+            "fenced_output.py without 3: again on 409",
+        }
+    ),
+    more=(fails_before_park(),),
+    whole=WHOLE,
+)

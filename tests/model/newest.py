@@ -64,7 +64,8 @@ class Newest(Promise):
         """Give the event of the output, and the deletions if the output is the current object's."""
         output = self.output(state)
         is_current = output == self.scenario.current(state.happened)
-        return {output} - {None} | (set(self._deletions(state)) if is_current else set())
+        shown = set(self._deletions(state)) if is_current else set()
+        return shown | ({output} if output else set())
 
     def _deletions(self, state: State) -> list[int]:
         happened = range(1, state.happened + 1)

@@ -1,4 +1,4 @@
-"""The shipped state machine and function in every interleaving, and mutants of both."""
+"""The shipped state machines and function in every interleaving, and mutants of both."""
 
 from __future__ import annotations
 
@@ -7,55 +7,52 @@ import os
 import pytest
 
 from inorder.local_aws import LocalAws
+from tests.model import latest_wins
 from tests.model.engine import Engine
-from tests.model.explorer import Scenario, explore
-from tests.model.latest_wins import LatestWins
-from tests.model.mutants import EDGES, REPRESENTATIVE, SURVIVORS, find_out, mutants
+from tests.model.explorer import explore
 from tests.model.mutation import Mutant
+from tests.model.scenario import Scenario
+from tests.model.suite import Suite
 
 LONG = bool(os.environ.get("MODEL"))  # make model
-
-SHORT = (
-    *(Scenario(events, crashes=1, breaks=1) for events in ((1, 2), (1, 1), (1, 1, 2))),
-    Scenario((1, 2), crashes=1, breaks=1, faults=1),
-    Scenario((1, 1), crashes=1, breaks=1, faults=1),
-    Scenario((1, 1), restarts=1, expiries=1),
-    Scenario((1, 2), crashes=1, breaks=1, faults=1, contents="Ab"),
-    Scenario((1, 2), crashes=1, breaks=1, versioned=True),
-    Scenario((1, 2, 3), breaks=1, expiries=1),
-    Scenario((1, 2), crashes=1, expiries=1),
-    Scenario((1, 2, 3), breaks=1, contents="ABA"),
-    *EDGES,
-)
-FULL = (
-    *(Scenario(events, crashes=1, breaks=1) for events in ((1, 2, 2), (1, 2, 3))),
-    Scenario((1, 2), crashes=1, restarts=1),
-    Scenario((1, 1), crashes=1, restarts=1, expiries=1),
-    Scenario((1, 2), crashes=1, breaks=1, restarts=1),
-    Scenario((1, 1), crashes=1, breaks=1, restarts=1, expiries=1),
-    *(Scenario(events, crashes=1, breaks=1, restarts=1, faults=1) for events in ((1, 2), (1, 1))),
-    *(Scenario(events, crashes=1, faults=1) for events in ((1, 2, 2), (1, 1, 2), (1, 2, 3))),
-    Scenario((1, 2, 2), crashes=1, breaks=1, faults=1),
-    Scenario((1, 2, 3), crashes=1, breaks=2),
-    Scenario((1, 2), crashes=1, breaks=1, restarts=1, faults=1, expiries=1, versioned=True),
-)
+SUITES = (latest_wins.SUITE,)
 
 
 @pytest.fixture(scope="module")
 def engine(local: LocalAws) -> Engine:
-    return Engine(local, LatestWins.definition)
+    return Engine(local)
 
 
-@pytest.mark.parametrize("scenario", SHORT + (FULL if LONG else ()), ids=str)
-def test_promise_holds_in_every_state(engine: Engine, scenario: Scenario) -> None:
-    result = explore(LatestWins(engine, scenario))
+@pytest.mark.parametrize(
+    ("suite", "scenario"),
+    [(suite, each) for suite in SUITES for each in suite.short + (suite.full if LONG else ())],
+    ids=str,
+)
+def test_promise_holds_in_every_state(engine: Engine, suite: Suite, scenario: Scenario) -> None:
+    policy = suite.policy
+    engine.load(policy.definition, policy.function)
+    result = explore(policy(engine, scenario))
     print(f"{result.states} states, {result.transitions} transitions, depth {result.depth}")  # noqa: T201
     assert result.problem is None, "\n".join((result.problem or "", *result.trace))
 
 
 @pytest.mark.parametrize(
-    "mutant", [each for each in mutants() if LONG or str(each) in REPRESENTATIVE], ids=str
+    ("suite", "mutant"),
+    [
+        (suite, each)
+        for suite in SUITES
+        for each in suite.mutants()
+        if LONG or str(each) in suite.representative
+    ],
+    ids=str,
 )
-def test_a_missing_clause_is_found_out(engine: Engine, mutant: Mutant) -> None:
-    found = find_out(engine, LatestWins, mutant)
-    assert (found is None) == (str(mutant) in SURVIVORS)
+def test_a_missing_clause_is_found_out(engine: Engine, suite: Suite, mutant: Mutant) -> None:
+    found = suite.find_out(engine, mutant)
+    assert (found is None) == (str(mutant) in suite.survivors)
+
+
+@pytest.mark.parametrize("suite", SUITES, ids=str)
+def test_each_name_of_a_mutant_is_one(suite: Suite) -> None:
+    names = [str(mutant) for mutant in suite.mutants()]
+    assert len(names) == len(set(names))
+    assert suite.representative | suite.survivors <= set(names)

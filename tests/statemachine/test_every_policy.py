@@ -211,6 +211,7 @@ def test_an_execution_that_holds_the_lock_already_goes_on(
     policy: str,  # noqa: ARG001
 ) -> None:
     """Its first claim was written but the answer was lost, or Express runs it again."""
+    aws.wait_scale = SHORT
     claims = before_the_first_claim(aws.put_record)
     ended = aws.run(aws.upload("x.png", picture(RED)))
     assert claims

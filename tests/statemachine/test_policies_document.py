@@ -16,7 +16,7 @@ from inorder.policies import asl_file
 from inorder.run import with_object
 from inorder.stack import PROJECT
 from tests.conftest import picture
-from tests.in_process import BUS, FUNCTION, HASH_FUNCTION, INPUT, TABLE, Ended, InProcess
+from tests.in_process import BUS, FUNCTION, HASH_FUNCTION, INPUT, TABLE, InProcess
 from tests.statemachine.situations import GREEN, RED
 
 DOCUMENT = (PROJECT / "docs" / "policies.md").read_text()
@@ -79,10 +79,13 @@ def test_the_tables_tell_of_every_policy_that_the_project_ships() -> None:
     assert all((PROJECT / asl_file(policy)).exists() for policy in promised)
 
 
-def cost(policy: str, ended: Ended) -> str:
-    """Count writes, reads and invocations on an execution's path."""
-    each = states(policy)
-    used = Counter(each[name].get("Resource", "").rpartition(":::")[2] for name in ended.path)
+def cost(policy: str, arn: str) -> str:
+    """Count writes, reads and invocations on the path of an execution."""
+    client, each = boto3.client("stepfunctions"), states(policy)
+    wait_until(
+        lambda: client.describe_execution(executionArn=arn)["status"] != "RUNNING", 30, "the end"
+    )
+    used = Counter(each[name].get("Resource", "").rpartition(":::")[2] for name in entered(arn))
     writes = used["dynamodb:putItem"] + used["dynamodb:updateItem"]
     return f"{writes} / {used['dynamodb:getItem']} / {used['lambda:invoke']}"
 
@@ -100,9 +103,9 @@ def entered(arn: str) -> list[str]:
 def test_an_event_costs_what_the_table_says(aws: InProcess, row: dict[str, str]) -> None:
     policy = row["cost of"]
     older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
-    assert cost(policy, aws.run(newer)) == row["uncontended"]
-    assert cost(policy, aws.run(newer)) == row["duplicate"]
-    assert cost(policy, aws.run(older)) == row["older event"]
+    assert cost(policy, aws.start(newer)) == row["uncontended"]
+    assert cost(policy, aws.start(newer)) == row["duplicate"]
+    assert cost(policy, aws.start(older)) == row["older event"]
 
 
 @EACH
@@ -125,7 +128,7 @@ def test_waiting_once_costs_what_the_table_says(aws: InProcess, row: dict[str, s
         ExpressionAttributeNames={"#status": "status"},
         ExpressionAttributeValues={":done": "DONE"},
     )
-    assert cost(policy, aws.wait(waiting)) == row["waiter"]
+    assert cost(policy, waiting) == row["waiter"]
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_check_and_lint_find_nothing_after_a_diff(title: str, tmp_path: Path) ->
 
 
 @wish("Skip instead of waiting", "first-wins")
-def test_one_waits_for_a_lock_and_the_others_are_skipped(wished: Path, aws: InProcess) -> None:
+def test_one_waits_for_a_lock_and_the_others_are_skipped(aws: InProcess) -> None:
     held = HeldBack(aws)
     holder = aws.start(aws.upload("x.png", picture(RED)))
     assert held.worked.wait(30)
@@ -127,7 +127,7 @@ def test_one_waits_for_a_lock_and_the_others_are_skipped(wished: Path, aws: InPr
 
 
 @wish("Another function")
-def test_another_function_gets_what_it_wants(wished: Path, aws: InProcess) -> None:
+def test_another_function_gets_what_it_wants(aws: InProcess) -> None:
     names = invoked_functions()
     aws.invoke = lambda _: {"outcome": "Processed", "expires_at": "1800000000"}
     event = aws.upload("x.png", picture(RED))
@@ -165,7 +165,7 @@ def test_the_second_step_is_under_the_lock_and_parks_if_it_fails(
 
 
 @wish("Two steps under the lock")
-def test_a_superseded_event_takes_no_second_step(wished: Path, aws: InProcess) -> None:
+def test_a_superseded_event_takes_no_second_step(aws: InProcess) -> None:
     names = invoked_functions()
     older = aws.upload("x.png", picture(RED))
     aws.upload("x.png", picture(GREEN))
@@ -174,7 +174,7 @@ def test_a_superseded_event_takes_no_second_step(wished: Path, aws: InProcess) -
 
 
 @wish("Urgent keys first")
-def test_urgent_keys_have_a_function_of_their_own(wished: Path, aws: InProcess) -> None:
+def test_urgent_keys_have_a_function_of_their_own(aws: InProcess) -> None:
     names = invoked_functions()
     assert aws.run(aws.upload("urgent/x.png", picture(RED))).outcome == "Processed"
     assert aws.run(aws.upload("not/urgent/x.png", picture(RED))).outcome == "Processed"
@@ -182,7 +182,7 @@ def test_urgent_keys_have_a_function_of_their_own(wished: Path, aws: InProcess) 
 
 
 @wish("A quota for each key")
-def test_a_key_has_three_events_until_its_count_expires(wished: Path, aws: InProcess) -> None:
+def test_a_key_has_three_events_until_its_count_expires(aws: InProcess) -> None:
     for _ in range(3):
         assert aws.run(aws.upload("x.png", picture(RED))).outcome == "Processed"
     fourth = aws.upload("x.png", picture(GREEN))
@@ -209,7 +209,7 @@ def test_other_keys_start_nothing_and_are_ignored(wished: Path, aws: InProcess) 
 
 
 @wish("Only some sizes")
-def test_small_and_large_objects_are_ignored(wished: Path, aws: InProcess) -> None:
+def test_small_and_large_objects_are_ignored(aws: InProcess) -> None:
     event = aws.upload("x.png", picture(RED))
     for size, outcome in [(99, "Ignored"), (50_000_001, "Ignored"), (100, "Processed")]:
         event["detail"]["object"]["size"] = size
@@ -218,24 +218,26 @@ def test_small_and_large_objects_are_ignored(wished: Path, aws: InProcess) -> No
 
 
 @wish("A notification of each output")
-def test_what_is_processed_is_told_once(wished: Path, aws: InProcess) -> None:
-    events = boto3.client("events")
+def test_what_is_processed_is_told_once(aws: InProcess) -> None:
+    events, sqs = boto3.client("events"), boto3.client("sqs")
+    queue = sqs.create_queue(QueueName="told")["QueueUrl"]
     events.put_rule(Name="told", EventPattern='{"source": ["inorder"]}')
-    target = {"Id": "queue", "Arn": "arn:aws:sqs:us-east-1:123456789012:forwarded"}
+    target = {"Id": "queue", "Arn": "arn:aws:sqs:us-east-1:123456789012:told"}
     events.put_targets(Rule="told", Targets=[target])
     superseded = aws.upload("x.png", picture(GREEN))
     event = aws.upload("x.png", picture(RED))
     assert aws.run(superseded).outcome == "Superseded"
     assert aws.run(event).outcome == "Processed"
     assert aws.run(event).outcome == "Duplicate"
-    [told] = aws.forwarded()
+    [message] = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10)["Messages"]
+    told = json.loads(message["Body"])
     assert (told["source"], told["detail-type"]) == ("inorder", "Output Written")
     assert told["detail"]["object_key"] == "input/x.png"
     assert told["detail"]["result"]["output_key"] == "out-x.png"
 
 
 @wish("A notification of each output")
-def test_what_cannot_be_told_is_parked(wished: Path, aws: InProcess) -> None:
+def test_what_cannot_be_told_is_parked(aws: InProcess) -> None:
     assert Faults().refuse("eventbridge.PutEvents", 100) == []
     event = aws.upload("x.png", picture(RED))
     assert aws.run(event).outcome == "Parked"
@@ -243,7 +245,7 @@ def test_what_cannot_be_told_is_parked(wished: Path, aws: InProcess) -> None:
 
 
 @wish("A dry run")
-def test_a_dry_run_decides_and_does_nothing(wished: Path, aws: InProcess) -> None:
+def test_a_dry_run_decides_and_does_nothing(aws: InProcess) -> None:
     older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
     assert aws.run(newer).outcome == "Processed"
     assert aws.run(newer).outcome == "Duplicate"
@@ -268,7 +270,7 @@ def test_a_minute_leaves_room_for_one_attempt(wished: Path, aws: InProcess) -> N
 
 
 @wish("One event for all versions", "first-wins")
-def test_all_versions_of_a_key_have_one_event(wished: Path, aws: InProcess) -> None:
+def test_all_versions_of_a_key_have_one_event(aws: InProcess) -> None:
     aws.keep_versions()
     first, second = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
     assert aws.run(first).outcome == "Superseded"  # not current any more
@@ -278,7 +280,7 @@ def test_all_versions_of_a_key_have_one_event(wished: Path, aws: InProcess) -> N
 
 
 @wish("Parking what came too late")
-def test_an_older_event_is_parked(wished: Path, aws: InProcess) -> None:
+def test_an_older_event_is_parked(aws: InProcess) -> None:
     older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
     assert aws.run(newer).outcome == "Processed"
     assert aws.run(older).outcome == "Parked"

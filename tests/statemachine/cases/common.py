@@ -20,14 +20,16 @@ def event(name: str) -> Data:
 EVENT = event("object-created")
 VERSIONED = event("object-created-in-versioned-bucket")
 INCOMPLETE = event("object-created-without-sequencer")
-DELETED = {
-    **EVENT,
-    "detail-type": "Object Deleted",
-    "detail": {
-        **EVENT["detail"],
-        "object": {name: EVENT["detail"]["object"][name] for name in ("key", "sequencer")},
-    },
-}
+
+
+def described(**changes: Any) -> Data:
+    """Copy the event with changes of its object; with a None, a field is left out."""
+    fields = {**EVENT["detail"]["object"], **changes}
+    left = {name: value for name, value in fields.items() if value is not None}
+    return {**EVENT, "detail": {**EVENT["detail"], "object": left}}
+
+
+DELETED = described(etag=None) | {"detail-type": "Object Deleted"}
 # What Read Event has made of an event.
 READ = {
     "event": EVENT,
@@ -71,33 +73,20 @@ def write(name: str, data: Data, done: str, refused: str, failed: str) -> list[C
 
 def events(read_by: str, *, deletions: bool = True) -> list[Case]:
     """Make the cases of telling an S3 event from anything else."""
-
-    def without(*path: str) -> Any:
-        copy = json.loads(json.dumps(EVENT))
-        inside = copy
-        for name in path[:-1]:
-            inside = inside[name]
-        del inside[path[-1]]
-        return copy
-
-    def changed(name: str, value: Any) -> Any:
-        copy = json.loads(json.dumps(EVENT))
-        copy["detail"]["object"][name] = value
-        return copy
-
     wrong = [
         {},
         [],
         "text",
         INCOMPLETE,
-        without("detail-type"),
-        without("detail", "bucket", "name"),
-        without("detail", "object", "key"),
-        without("detail", "object", "etag"),
-        changed("key", 5),
-        changed("etag", 5),
-        changed("sequencer", 5),
-        changed("sequencer", ""),
+        {name: value for name, value in EVENT.items() if name != "detail-type"},
+        EVENT | {"detail": EVENT["detail"] | {"bucket": {}}},
+        described(key=None),
+        described(etag=None),
+        EVENT | {"detail": EVENT["detail"] | {"bucket": {"name": 5}}},
+        described(key=5),
+        described(etag=5),
+        described(sequencer=5),
+        described(sequencer=""),
         EVENT | {"detail-type": "Object Restore Completed"},
     ]
     return [
@@ -113,6 +102,7 @@ def versions(then: str) -> list[Case]:
     return [
         ("Versioned Object?", EVENT, None, "Read Event"),
         ("Versioned Object?", VERSIONED, None, "Read Versioned Event"),
+        ("Versioned Object?", described(**{"version-id": 5}), None, "Read Event"),
         ("Read Event", EVENT, None, then),
         ("Read Versioned Event", VERSIONED, None, then),
     ]
@@ -146,6 +136,7 @@ def waiting(
         (judge, seen(done, looks=too_many), None, "Report Duplicate"),
         (judge, seen(free), None, claim),
         (judge, seen(free | {"status": "FAILED"}), None, claim),
+        (judge, seen(free, looks=too_many), None, "Give Up Waiting"),
         (judge, seen(held), None, "Watch Lock"),
         (judge, seen(held | {"lock_token": "mine"}), None, "Watch Lock"),
         (judge, seen(held, watched=watched), None, "Wait For Lock"),
@@ -169,6 +160,7 @@ def work(data: Data, *, processed: str, superseded: str, expires: bool = True) -
         ({"outcome": "Rejected", "error": "InvalidImage"}, "Reject Result"),
         ({"outcome": "Rejected", "cause": "cut"}, "Reject Result"),
         ({"outcome": "Sure", "expires_at": "1"}, "Reject Result"),
+        ({"outcome": "Sure", "error": "InvalidImage", "cause": "cut"}, "Reject Result"),
         ({"outcome": 1, "expires_at": "1"}, "Reject Result"),
         ({}, "Reject Result"),
         ("Processed", "Reject Result"),

@@ -60,6 +60,7 @@ CASES: list[Case] = [
     ("Read Key", READ, error("States.Timeout"), "Key State?"),
     judged("Give Up Waiting", {}, looks={"count": 36}),
     judged("Claim Key", {}, looks={"count": 35}),
+    judged("Give Up Waiting", LOCKED, watched_lock=WATCHED_LOCK, looks={"count": 36}),
     judged("Watch Lock", LOCKED),
     judged("Watch Lock", LOCKED | MINE, turn=SAID_BEFORE),
     judged("Watch Lock", {"lock_token": "b"}, watched_lock=WATCHED_LOCK, looks={"count": 29}),
@@ -67,6 +68,9 @@ CASES: list[Case] = [
     judged("Break Lock", LOCKED, watched_lock=WATCHED_LOCK, looks={"count": 29}),
     judged("Claim Key", {}),
     judged("Claim Key", MINE, turn=SAID_BEFORE),
+    judged(
+        "Claim Key", MINE, turn=SAID_BEFORE, watched_turn={"sequencer": "0B", "pass_at_look": 1}
+    ),
     judged("Watch Turn", MINE),
     judged("Watch Turn", MINE, turn={"Error": "States.Timeout", "Cause": ""}),
     judged("Watch Turn", OLDER, turn=SAID_BEFORE),

@@ -1,0 +1,160 @@
+"""`inorder run`, and a policy of one's own from `policy new` to its first output."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from click.testing import CliRunner, Result
+
+from inorder import cli, policies, stack
+from inorder.executions import Executions
+from inorder.local_aws import LocalAws
+from inorder.stack import PROJECT, deploy
+from tests.conftest import colour_of, picture
+
+EVENTS = PROJECT / "events"
+
+
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Result:
+    monkeypatch.setattr(cli, "OUT", tmp_path / "out")
+    result = CliRunner(mix_stderr=False).invoke(cli.main, ["run", *map(str, arguments)])
+    assert not any(psutil.Process().children())
+    return result
+
+
+def steps(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_run_shows_the_path_of_an_event_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = run(tmp_path, monkeypatch, EVENTS / "object-created.json")
+    assert result.exit_code == 0, result.output
+    shown = [line for line in result.stdout.splitlines() if not line.startswith("     ")]
+    assert [line.split("  ")[-1].rpartition(" (")[0] for line in shown] == [
+        "S3 Object Event?",
+        "Versioned Object?",
+        "Read Event",
+        "Claim Key",
+        "Invert Image",
+        "Outcome?",
+        "Release Lock",
+        "Output Written?",
+        "Report Processed",
+        "Processed",
+    ]
+    assert '"key": "holiday/a b+c%2B\'é.png"' in result.stdout
+    assert '"output_key": "holiday/out-a b+c%2B\'é.png"' in result.stdout
+    assert "detail.bucket.name: pictures -> " in result.stderr
+    assert "detail.object.etag: 9b2cf535f27731c974343645a3985328 -> " in result.stderr
+    assert result.stderr.endswith("Ended in Processed.\n")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_run_deletes_an_object_that_has_an_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = (EVENTS / "delete-marker-created.json", "--policy", "every-version", "--json")
+    result = run(tmp_path, monkeypatch, *arguments)
+    assert result.exit_code == 0, result.output
+    assert "The creation ended as Processed." in result.stderr
+    path = steps(result)
+    assert [step["state"] for step in path if step["type"] == "Task"] == [
+        "Record Event",
+        "Claim Key",
+        "Read Event Record",
+        "Invert Image",
+        "Mark Done",
+        "Release Lock",
+    ]
+    before, after = (step["input"]["event"] for step in path[3:5])
+    assert before == after
+    told = json.loads((EVENTS / "delete-marker-created.json").read_text())["detail"]["object"]
+    changed = {key for key in told if told[key] != before["detail"]["object"][key]}
+    assert changed == {"version-id"}
+
+
+def test_run_parks_what_is_no_picture_and_shows_no_escape_sequence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event = json.loads((EVENTS / "object-created.json").read_text())
+    event["detail"]["object"]["key"] = "a\x9b31mb[red]c"
+    file = tmp_path / "event.json"
+    file.write_text(json.dumps(event))
+    result = run(tmp_path, monkeypatch, file, "--image", file)
+    assert result.exit_code == 0, result.output
+    assert "Ended in Parked: Parked: " in result.stderr
+    assert "InvalidImage" in result.stderr
+    assert "\x9b" not in result.output
+    assert '"key": "a\\x9b31mb[red]c"' in result.stdout
+
+
+def test_run_takes_what_is_no_event_of_s3_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = run(tmp_path, monkeypatch, EVENTS / "order-placed.json", "--json")
+    assert result.exit_code == 0, result.output
+    first, *_, last = steps(result)
+    assert first["input"] == json.loads((EVENTS / "order-placed.json").read_text())
+    assert (last["state"], last["output"]) == ("Invalid Event", None)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Copy the project, as somebody has it who makes a policy of their own."""
+    copy = tmp_path / "project"
+    parts = ["events", "functions", "inorder", "statemachine", "tests"]
+    for name in parts:
+        shutil.copytree(PROJECT / name, copy / name)
+    for name in ("template.yaml", "samconfig.toml", "pyproject.toml"):
+        shutil.copy(PROJECT / name, copy)
+    return copy
+
+
+def in_project(project: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-m", *command], cwd=project, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_new_policy_passes_its_test_is_deployed_and_processes_an_upload(
+    project: Path, local: LocalAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = in_project(project, "inorder.cli", "policy", "new", "my-policy")
+    assert made.returncode == 0, made.stderr
+    assert "Written: statemachine/my_policy.asl.json" in made.stdout
+    tested = in_project(project, "pytest", "-q", "tests/statemachine/test_my_policy.py")
+    assert tested.returncode == 0, tested.stdout
+    assert "2 passed" in tested.stdout
+
+    monkeypatch.setattr(stack, "PROJECT", project)
+    deployed = deploy(local, "own-policy", {"Policy": "my-policy"})
+    assert "MyPolicyStateMachine" in deployed.state_machine_arn
+    s3, key = local.client("s3"), "folder/x.png"
+    s3.put_object(Bucket=deployed.input_bucket, Key=key, Body=picture((255, 0, 0)))
+    [ended] = Executions(local, deployed.state_machine_arn).wait_for(1)
+    assert ended.outcome == "Processed"
+    output = s3.get_object(Bucket=deployed.output_bucket, Key="folder/out-x.png")["Body"].read()
+    assert colour_of(output) == (0, 255, 255)
+
+
+def test_run_fails_if_no_state_has_foreseen_the_end(project: Path) -> None:
+    policies.create("my-policy", "uncoordinated", project)
+    file = project / "statemachine" / "my_policy.asl.json"
+    definition = json.loads(file.read_text())
+    del definition["States"]["Invert Image"]["Retry"], definition["States"]["Invert Image"]["Catch"]
+    del definition["States"]["Lost"]
+    file.write_text(json.dumps(definition))
+    command = ("inorder.cli", "run", "events/order-placed.json", "--policy", "my-policy")
+    ended = in_project(project, *command)
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1] == "Error: No state of the policy has foreseen this."
+    assert "Invert Image (Task)" in ended.stdout

@@ -1,0 +1,173 @@
+"""Negative controls: a policy without one thing, which the explorer must find out.
+
+`mutants_of` makes most; by hand are clauses of DynamoDB's expressions and of the function's fence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tests.model.engine import FUNCTION, Engine
+from tests.model.explorer import Promise, Result, explore, shortest
+from tests.model.mutation import Mutant, mutants_of
+from tests.model.scenario import Scenario
+
+STATES_AT_MOST = 5_000
+FENCE = "fenced_output.py"
+
+# where, what is missing, text, its replacement. A clause becomes one of the same names and values
+# that is always true or never, as DynamoDB refuses those that nothing uses.
+Clauses = tuple[tuple[str, str, str, str], ...]
+Found = tuple[Scenario, Result] | None
+
+
+@dataclass(frozen=True)
+class Suite:
+    """What is checked of a policy.
+
+    Attributes
+    ----------
+    policy : type of Promise
+        What it promises.
+    short, full : tuple of Scenario
+        Those of which every state is searched, always and in the long run.
+    sought : tuple of Scenario
+        Those in which mutants are sought, breadth first, in this order; small ones first.
+    clauses : tuple
+        The mutants that are made by hand.
+    representative : frozenset of str
+        The mutants that are tried always.
+    survivors : frozenset of str
+        Those that no condition of the promise needs; docs/proof.md says what they are for.
+    more : tuple of Mutant
+        Mutants of another kind.
+    whole : tuple of Scenario
+        Those of which every state is searched for what is left, as a path that does not end.
+    """
+
+    policy: type[Promise]
+    short: tuple[Scenario, ...]
+    full: tuple[Scenario, ...]
+    sought: tuple[Scenario, ...]
+    clauses: Clauses
+    representative: frozenset[str]
+    survivors: frozenset[str] = frozenset()
+    more: tuple[Mutant, ...] = ()
+    whole: tuple[Scenario, ...] = ()
+
+    def __str__(self) -> str:
+        return self.policy.__name__
+
+    def mutants(self) -> Iterator[Mutant]:
+        """Make all mutants."""
+        definition = json.loads(self.policy.definition)
+        for where, missing, old, new in self.clauses:
+            if where == FENCE:
+                assert FUNCTION.count(old) == 1, (where, missing)
+                yield Mutant(where, missing, function=FUNCTION.replace(old, new))
+                continue
+            text = json.dumps(definition["States"][where])
+            assert old in text, (where, missing)
+            changed = {**definition["States"], where: json.loads(text.replace(old, new))}
+            yield Mutant(where, missing, json.dumps({**definition, "States": changed}))
+        yield from self.more
+        yield from mutants_of(self.policy.definition)
+
+    def find_out(self, engine: Engine, mutant: Mutant) -> Found:
+        """Search for the shortest trace against a mutant, or any if only a whole path shows it."""
+        policy = self.policy
+        engine.load(mutant.definition or policy.definition, mutant.function or policy.function)
+        try:
+            for scenario in self.sought:
+                result = shortest(policy(engine, scenario), STATES_AT_MOST)
+                if result.problem:
+                    return scenario, result
+            for scenario in self.whole:
+                result = explore(policy(engine, scenario))
+                if result.problem:
+                    return scenario, result
+        finally:
+            engine.load(policy.definition, policy.function)
+        return None
+
+
+def damaged(*paths: str) -> tuple[Scenario, ...]:
+    """Make events in which something is absent, or of a wrong type."""
+    return tuple(Scenario((1,), damaged=path) for path in paths)
+
+
+# Of an Object Created or Deleted event of S3; that a version is absent is no damage.
+DAMAGED = (
+    *damaged("detail-type", "detail", "detail.bucket", "detail.bucket.name", "detail.object"),
+    *damaged("detail.object.key", "detail.object.etag", "detail.object.sequencer"),
+    *damaged("detail-type=5", 'detail-type="Object Restore Completed"', "detail.bucket.name=5"),
+    *damaged("detail.object.key=5", "detail.object.etag=5", "detail.object.sequencer=5"),
+    *damaged('detail.object.sequencer=""', "detail.object.version-id=null"),
+    *damaged("detail.object.version-id=5"),
+)
+
+# The fence that latest_wins, first_wins and optimistic share.
+NEWEST_CLAUSES: Clauses = (
+    (FENCE, "1: a newer", "order is not None and order > 0", "False"),
+    (FENCE, "1: the same", "            if order != 0:\n", "            if True:\n"),
+    (
+        FENCE,
+        "1: not between versions",
+        ' or metadata.get("source-version-id") != event.version_id',
+        "",
+    ),
+    (FENCE, "1: a version is created once", "0 if event.version_id else ", ""),
+    (
+        FENCE,
+        "2: If-Match",
+        """self._read(wanted, IfMatch=f'"{wanted.etag}"')""",
+        "self._read(wanted)",
+    ),
+    (FENCE, "2: the version", "if event.version_id and response", "if False and response"),
+    (
+        FENCE,
+        "2: the source is gone",
+        "self._current(event) if follows_source",
+        "None if follows_source",
+    ),
+    (FENCE, "2: it is right already", "order == 0 or not (", "not ("),
+    (FENCE, "2: uploaded again", " or not (wanted.version_id or event.version_id)", ""),
+    (FENCE, "3: the stamp", "result.content + stamp(event)", "result.content"),
+    (FENCE, "3: If-Match", '{"IfMatch": etag} if etag', "{} if etag"),
+    (FENCE, "3: If-None-Match", 'if etag else {"IfNoneMatch": "*"}', "if etag else {}"),
+    (FENCE, "3: If-Match of the removal", "Key=key, IfMatch=etag)", "Key=key)"),
+    (FENCE, "3: again on 412", "CONFLICT, HTTPStatus.PRECONDITION_FAILED}", "CONFLICT}"),
+    (FENCE, "3: again on 409", "{HTTPStatus.CONFLICT, HTTPStatus.PRE", "{HTTPStatus.PRE"),
+    (FENCE, "3: again on 404", "return _is_missing(error) or _status", "return _status"),
+    (
+        FENCE,
+        "3: the ETag of step 1",
+        "results[wanted.etag] = self.work(content)\n",
+        "results[wanted.etag] = self.work(content)\n                etag, _ = self._look_at(key)\n",
+    ),
+    (FENCE, "4: the look", "self._is_current(wanted)", "True"),
+    (FENCE, "4: the look after a first write", "is_update = etag and order", "is_update = order"),
+    (FENCE, "4: the look of a retry", "etag and order != 0 and not", "etag and not"),
+    (FENCE, "4: the look of a version", "order != 0 and not wanted.version_id", "order != 0"),
+    (FENCE, "4: the look after a removal", " and self._current(event) is None", ""),
+    (
+        FENCE,
+        "4: which version it is",
+        "current is not None and current.version_id == event.version_id",
+        "current is not None",
+    ),
+    (
+        FENCE,
+        "4: begins with what is current",
+        'follows_source, outcome = True, "Superseded"',
+        'outcome = "Superseded"',
+    ),
+    (
+        FENCE,
+        "4: says that it was superseded",
+        'follows_source, outcome = True, "Superseded"',
+        "follows_source = True",
+    ),
+)
