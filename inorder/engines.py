@@ -223,7 +223,8 @@ def log_entries(logs: Any, log_group: str, execution: str) -> list[Entry]:
     )
     messages = [json.loads(event["message"]) for page in pages for event in page["events"]]
     # Entries may be stored in another order, and twice. Their IDs count from 1.
-    by_id = {int(message["id"]): message for message in messages}
+    of_execution = [each for each in messages if each["execution_arn"] == execution]
+    by_id = {int(message["id"]): message for message in of_execution}
     return [Entry(by_id[at]["type"], by_id[at].get("details", {})) for at in sorted(by_id)]
 
 

@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import Any
 from urllib.parse import unquote
@@ -27,7 +26,7 @@ from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_funct
 )
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 
-from inorder.executions import wait_until
+from inorder.engines import Ended, LocalStateMachine, create_local
 from inorder.policies import asl_file
 from inorder.stack import PROJECT
 
@@ -60,16 +59,6 @@ class Context:
     aws_request_id = "test"
 
 
-@dataclass(frozen=True)
-class Ended:
-    """An execution that has ended."""
-
-    outcome: str
-    output: Any
-    cause: str
-    path: list[str]
-
-
 class InProcess:
     """Everything the template deploys for a policy, in this process.
 
@@ -90,7 +79,6 @@ class InProcess:
         self.invocations: list[Any] = []
         self.invoke: Callable[[Any], Any] = self.handle
         self.hash: Callable[[Any], Any] = self.handle_hash
-        self._names = itertools.count()
         self._sequencers = itertools.count(0x006A0F5FCE2D7F28B1)
         for bucket in (INPUT, OUTPUT):
             self.s3.create_bucket(Bucket=bucket)
@@ -102,30 +90,27 @@ class InProcess:
         )
         self._sqs = boto3.client("sqs")
         self._queue: str = self._sqs.create_queue(QueueName="parked")["QueueUrl"]
-        definition = (PROJECT / asl_file(policy)).read_text()
-        if "${UniqueEventsBusName}" in definition:
-            self._forwarded = self._make_bus()
-        for name, value in {
-            "KeyTableName": TABLE,
-            "InvertImageFunctionArn": FUNCTION,
-            "CanonicalHashFunctionArn": HASH_FUNCTION,
-            "ParkedEventsQueueUrl": self._queue,
-            "UniqueEventsBusName": BUS,
-        }.items():
-            definition = definition.replace(f"${{{name}}}", value)
-        self._states = boto3.client("stepfunctions")
-        self._arn = self._states.create_state_machine(
-            name=policy,
-            definition=definition,
-            roleArn="arn:aws:iam::123456789012:role/test",
-            type="EXPRESS",
-        )["stateMachineArn"]
+        self._forwarded = self._make_bus()
+        self._machine = self.machine(policy)
         # moto runs functions in Docker only; so its calls to Lambda are answered here.
         assert boto3.DEFAULT_SESSION
         # botocore's types know no handler that answers.
         boto3.DEFAULT_SESSION.events.register_first(
             "before-send.lambda.Invoke",
             self._serve,  # type: ignore[arg-type]
+        )
+
+    def machine(self, policy: str) -> LocalStateMachine:
+        """Create the state machine of a policy."""
+        substitutions = {
+            "KeyTableName": TABLE,
+            "InvertImageFunctionArn": FUNCTION,
+            "CanonicalHashFunctionArn": HASH_FUNCTION,
+            "ParkedEventsQueueUrl": self._queue,
+            "UniqueEventsBusName": BUS,
+        }
+        return create_local(
+            boto3.client("stepfunctions"), PROJECT / asl_file(policy), substitutions
         )
 
     def _make_bus(self) -> str:
@@ -193,29 +178,10 @@ class InProcess:
         return [each["Key"] for each in self.s3.list_objects_v2(Bucket=OUTPUT).get("Contents", [])]
 
     def start(self, event: Any) -> str:
-        arn: str = self._states.start_execution(
-            stateMachineArn=self._arn, name=f"test-{next(self._names)}", input=json.dumps(event)
-        )["executionArn"]
-        return arn
+        return self._machine.start(event)
 
-    def wait(self, arn: str, seconds: float = 60) -> Ended:
-        described: dict[str, Any] = {}
-
-        def ended() -> bool:
-            described.update(self._states.describe_execution(executionArn=arn))
-            return bool(described["status"] != "RUNNING")
-
-        wait_until(ended, seconds, arn)
-        history = self._states.get_execution_history(executionArn=arn, maxResults=1000)["events"]
-        path = [
-            event["stateEnteredEventDetails"]["name"]
-            for event in history
-            if "stateEnteredEventDetails" in event
-        ]
-        if described["status"] == "SUCCEEDED":
-            output = json.loads(described["output"])
-            return Ended(output["outcome"], output, "", path)
-        return Ended(described["error"], None, described["cause"], path)
+    def wait(self, execution: str, seconds: float = 60) -> Ended:
+        return self._machine.wait(execution, seconds)
 
     def run(self, event: Any) -> Ended:
         return self.wait(self.start(event))

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from click.testing import CliRunner, Result
 from inorder import cli, policies, stack
 from inorder.executions import Executions
 from inorder.local_aws import LocalAws
+from inorder.run import run_event
 from inorder.stack import PROJECT, deploy
 from tests.conftest import colour_of, picture
 
@@ -57,6 +59,19 @@ def test_run_shows_the_path_of_an_event_and_leaves_nothing(
     assert "detail.object.etag: 9b2cf535f27731c974343645a3985328 -> " in result.stderr
     assert result.stderr.endswith("Ended in Processed.\n")
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_the_upload_of_run_starts_no_execution_of_its_own(tmp_path: Path) -> None:
+    event = json.loads((EVENTS / "object-created.json").read_text())
+    event["detail"]["object"]["sequencer"] = "00"  # older than what S3 would tell of the upload
+
+    def wait_once_it_is_there(said: str) -> None:
+        if said.startswith("detail."):
+            time.sleep(2)
+
+    content = picture((255, 0, 0))
+    _, ended = run_event(event, "latest-wins", content, tmp_path / "aws", wait_once_it_is_there)
+    assert ended.outcome == "Processed"
 
 
 def test_run_deletes_an_object_that_has_an_output(

@@ -65,9 +65,9 @@ class Orphan(NamedTuple):
     Attributes
     ----------
     may_stop : bool
-        Whether it may stop anywhere, as its execution tries again. Otherwise one that owes a look
-        must go on, as the product does not stand what it takes to stop it there: it stalls, its
-        execution dies or gives up, and then it dies between its write and the look.
+        Whether it may stop though it owes a look, as its execution has begun again since and looks.
+        Otherwise it must go on, as the product does not stand what it takes to stop it there: it
+        stalls, nobody waits for it any more, and then it dies between its write and the look.
     """
 
     event: str
@@ -470,7 +470,8 @@ class Explorer:
         next_call = self._engine.call(orphan.event, orphan.answers)
         assert isinstance(next_call, Call)
         for label, after, answer, problem in self._answers(state, next_call):
-            answered = orphan._replace(answers=(*orphan.answers, answer))
+            may_stop = orphan.may_stop and not answer.owes
+            answered = Orphan(orphan.event, (*orphan.answers, answer), may_stop)
             following = after.orphans
             if isinstance(self._engine.call(answered.event, answered.answers), Call):
                 following = tuple(sorted({*following, answered}, key=repr))

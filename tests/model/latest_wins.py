@@ -7,85 +7,43 @@ import json
 from inorder.stack import PROJECT
 from tests.model.engine import Step
 from tests.model.explorer import Run, State, attribute
+from tests.model.locking import Locking
 from tests.model.mutation import Mutant
 from tests.model.newest import Newest
 from tests.model.scenario import Scenario
 from tests.model.suite import DAMAGED, NEWEST_CLAUSES, Clauses, Suite
 
-HOLDING = {"Invert Image", "Release Lock"}
-REFUSED = "DynamoDB.ConditionalCheckFailedException"
 
-
-class LatestWins(Newest):
+class LatestWins(Locking, Newest):
     """Of all events of a key the output ends as that of the newest."""
 
     definition = (PROJECT / "statemachine" / "latest_wins.asl.json").read_text()
+    holding = frozenset({"Invert Image", "Release Lock"})
 
     def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
-        """Check I3, that a free key can be claimed, and that a broken lock was watched."""
-        if step.error == REFUSED and self.engine.attempts(run.state, REFUSED)[1]:
-            return f"I5: {run.execution} tries again what was refused, for which there is no time"
+        """Check I3, and that a free key can be claimed."""
         if run.state == "Claim Key" and step.following == "Record Sequencer":
             free = run.event not in state.done and attribute(item, "lock_token") is None
             newest = attribute(item, "newest") or ""
             if free and newest <= self.scenario.sequencer(run.event) and not self.scenario.item:
                 return f"I5: {run.execution} cannot claim a free key"
-        if run.state == "Break Lock":
-            return self._breaks(run, step)
-        if step.following in HOLDING and run.state not in HOLDING:
-            if run.event in state.done:
-                return f"I3: {run.event} is done and worked on again"
-            others = [
-                other
-                for other in state.runs
-                if other.state in HOLDING
-                and other.event not in state.done
-                and self.scenario.key(other.event) == self.scenario.key(run.event)
-            ]
-            if others and not state.broken and not self.is_restarted(state):
-                return f"I3: {run.execution} works while {others[0].execution} does"
-        return None
-
-    def _breaks(self, run: Run, step: Step) -> str | None:
-        data = json.loads(run.data)
-        watched = data["watched"]
-        if not watched["lock_token"] or data["looks"]["count"] < watched["break_at_look"]:
-            return f"I5: {run.execution} breaks a lock that it has not watched"
-        if step.following == "Claim Key" and attribute(step.item, "lock_token"):
-            return f"I5: {run.execution} has broken a lock that is still there"
-        return None
+        if step.following == "Invert Image" and run.event in state.done:
+            return f"I3: {run.event} is done and worked on again"
+        return super().steps(state, run, item, step)
 
     def passes(self, state: State, run: Run, following: str) -> str | None:
-        """Check that nobody waits for itself, and who gives up had to.
-
-        Its event must not be over, and there was no one lock that it could have broken.
-        """
-        if following == "Wait For Lock":
-            seen = json.loads(run.data)["record"].get("Item", {}).get("lock_token", {}).get("S")
-            if seen == run.token:
-                return f"I5: {run.execution} waits for its own lock"
-        if following != "Give Up Waiting":
-            return None
-        item = json.dumps(json.loads(run.data)["record"].get("Item", {}))
-        sequencer = self.scenario.sequencer(run.event)
-        done = attribute(item, "sequencer") == sequencer and attribute(item, "status") == "DONE"
-        if attribute(item, "newest") not in {None, sequencer} or done:
-            return f"I4: {run.execution} gives up an event that is over"
-        if run.locked and not self.is_faulty(state):
-            return f"I5: {run.execution} gives up at a lock that it has seen for a lease"
-        return None
+        """Check that who gives up had to, and that its event is not over."""
+        if following == "Give Up Waiting":
+            item = json.dumps(json.loads(run.data)["record"].get("Item", {}))
+            sequencer = self.scenario.sequencer(run.event)
+            done = attribute(item, "sequencer") == sequencer and attribute(item, "status") == "DONE"
+            if attribute(item, "newest") not in {None, sequencer} or done:
+                return f"I4: {run.execution} gives up an event that is over"
+        return super().passes(state, run, following)
 
     def rests(self, state: State) -> str | None:
         """Check I1, and that only the dead have locks."""
-        if wrong := super().rests(state):
-            return wrong
-        dead = {token for _, token, _ in state.lost}
-        for _, item in state.items:
-            # A lost answer to a claim may leave a lock behind, which a waiter breaks in time.
-            token = attribute(item, "lock_token")
-            if not self.is_faulty(state) and token not in {None, *dead}:
-                return f"all is quiet and {token} has the lock"
-        return None
+        return super().rests(state) or self.free(state)
 
     def is_recorded(self, state: State, run: Run) -> bool:
         """Tell whether the item knows of a run's event, or of a newer one."""
@@ -114,8 +72,7 @@ class LatestWins(Newest):
     def is_reason(self, state: State, run: Run) -> bool:
         """Tell whether an event was parked for a reason that is one."""
         if json.loads(run.data).get("fault", {}).get("Error") == "KeyLocked":
-            alone = len(self.scenario.events) == 1 and not self.scenario.item
-            return not alone or self.is_restarted(state)
+            return self.could_be_locked(state)
         return super().is_reason(state, run)
 
 
@@ -174,6 +131,7 @@ WHOLE = (
     Scenario((1, 2), contents="A-", breaks=1, faults=1),
     Scenario((1, 2, 3), contents="A-A", breaks=1),
     Scenario((1, 2, 3), contents="AB2", versioned=True),
+    Scenario((1, 2, 3), contents="AB2", breaks=1, versioned=True),
 )
 SOUGHT = (
     *(Scenario((1,)), Scenario((1,), contents="a")),
@@ -206,6 +164,7 @@ SHORT = (
     Scenario((1, 2, 3), breaks=1, contents="ABA"),
     *EDGES,
     *DELETIONS,
+    Scenario((1, 2), contents="A-", crashes=1, breaks=1, versioned=True),
 )
 FULL = (
     *(Scenario(events, crashes=1, breaks=1) for events in ((1, 2, 2), (1, 2, 3))),

@@ -114,6 +114,7 @@ def test_waiting_once_costs_what_the_table_says(aws: InProcess, row: dict[str, s
     if row["waiter"] == "-":
         assert not any(state["Type"] == "Wait" for state in states(policy).values())
         return
+    aws.wait_scale = 0.4
     first = aws.upload("x.png", picture(RED))
     aws.run(first)
     items = aws.table.scan()["Items"]
@@ -210,6 +211,7 @@ def test_a_newer_event_after_a_switch_of_policy(aws: InProcess, after: str, outc
     ended = aws.run(aws.upload("x.png", picture(GREEN)))
     assert ended.outcome == outcome
     if outcome == "Parked":
+        assert ended.cause
         assert json.loads(ended.cause)["Error"] == "KeyLocked"
 
 

@@ -1,0 +1,213 @@
+"""One set of scenarios for every engine: what is there, which events come, in which order."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from inorder.engines import Ended, StateMachine, Step
+from tests.conftest import picture
+
+RED, GREEN = (255, 0, 0), (0, 255, 0)
+SECONDS = 60
+SEQUENCER = 0x006A0F5FCE2D7F28B1
+
+
+class Place:
+    """Where a scenario runs: an engine, and the resources of the template on it."""
+
+    input_bucket: str
+    output_bucket: str
+    s3: Any
+    table: Any
+    machine: Callable[[str], StateMachine]  # of a policy, made of the shipped file
+
+    def upload(self, key: str, content: bytes, number: int = 0) -> dict[str, Any]:
+        """Put an object and give the event of it, with the sequencer of that number."""
+        etag = self.s3.put_object(Bucket=self.input_bucket, Key=key, Body=content)["ETag"]
+        return self._event("Object Created", key, number, etag=etag.strip('"'))
+
+    def delete(self, key: str, number: int) -> dict[str, Any]:
+        """Delete an object and give the event of it."""
+        self.s3.delete_object(Bucket=self.input_bucket, Key=key)
+        return self._event("Object Deleted", key, number)
+
+    def run(self, policy: str, *events: Any) -> list[Ended]:
+        """Run events one after the other."""
+        return [self.machine(policy).run(event, SECONDS) for event in events]
+
+    def put_record(self, object_key: str, **attributes: str) -> None:
+        """Write an item of the key table."""
+        self.table.put_item(Item={"object_key": object_key, **attributes})
+
+    def _event(self, kind: str, key: str, number: int, **described: str) -> dict[str, Any]:
+        described |= {"key": key, "sequencer": f"{SEQUENCER + number:018X}"}
+        bucket = {"name": self.input_bucket}
+        return {
+            "source": "aws.s3",
+            "detail-type": kind,
+            "detail": {"bucket": bucket, "object": described},
+        }
+
+    def comparable(self, ended: Ended) -> dict[str, Any]:
+        """Give an execution without what differs from run to run and from place to place."""
+
+        def compared(value: Any) -> Any:
+            if isinstance(value, dict):
+                # The text of an error is the service's own, and SDK metadata AWS's alone.
+                left_out = {"Cause", "SdkHttpMetadata", "SdkResponseMetadata"}
+                return {k: compared(v) for k, v in value.items() if k not in left_out}
+            if isinstance(value, list):
+                return list(map(compared, value))
+            if isinstance(value, str) and value.startswith("{"):
+                return compared(json.loads(value))
+            return self._comparable_text(value) if isinstance(value, str) else value
+
+        def compared_step(step: Step) -> dict[str, Any]:
+            return {"state": step.state, "input": compared(step.input)} | (
+                {} if step.output is None else {"output": compared(step.output)}
+            )
+
+        return {
+            "outcome": ended.outcome,
+            "output": compared(ended.output),
+            "steps": list(map(compared_step, ended.steps)),
+        }
+
+    def _comparable_text(self, text: str) -> str:
+        text = text.replace(self.input_bucket, "INPUT").replace(self.output_bucket, "OUTPUT")
+        for pattern, name in {
+            r"arn:aws:states:\S+": "EXECUTION",
+            r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b": "UUID",
+            r"\b\d{4}-\d\d-\d\dT[\d:.]+(Z|\+00:00)": "TIME",
+            r"^\d{10}$": "SECONDS",
+        }.items():
+            text = re.sub(pattern, name, text)
+        return text
+
+
+Scenario = Callable[[Place], list[Ended]]
+SCENARIOS: dict[str, Scenario] = {}
+
+
+def scenario(function: Scenario) -> Scenario:
+    """Add a function to the scenarios."""
+    SCENARIOS[function.__name__] = function
+    return function
+
+
+@scenario
+def latest_wins_upload_duplicate_and_overwrite(place: Place) -> list[Ended]:
+    old = place.upload("a b+%C3%A9.png", picture(RED), 1)
+    first = place.run("latest-wins", old, old)
+    new = place.upload("a b+%C3%A9.png", picture(GREEN), 2)
+    return first + place.run("latest-wins", new, old, new)
+
+
+@scenario
+def latest_wins_source_replaced_before_it_is_read(place: Place) -> list[Ended]:
+    old = place.upload("replaced.png", picture(RED), 1)
+    place.upload("replaced.png", picture(GREEN), 2)
+    return place.run("latest-wins", old)
+
+
+@scenario
+def latest_wins_bad_image_and_again(place: Place) -> list[Ended]:
+    bad = place.upload("bad.png", b"no image", 1)
+    failed = place.run("latest-wins", bad, bad)
+    return failed + place.run("latest-wins", place.upload("bad.png", picture(RED), 2), bad)
+
+
+@scenario
+def latest_wins_deletion(place: Place) -> list[Ended]:
+    created = place.upload("gone.png", picture(RED), 1)
+    first = place.run("latest-wins", created)
+    deleted = place.delete("gone.png", 2)
+    again = place.upload("gone.png", picture(GREEN), 3)
+    return first + place.run("latest-wins", deleted, created, again, deleted)
+
+
+@scenario
+def latest_wins_dead_holder(place: Place) -> list[Ended]:
+    event = place.upload("dead.png", picture(RED), 1)
+    sequencer = event["detail"]["object"]["sequencer"]
+    place.put_record(
+        f"{place.input_bucket}/dead.png",
+        sequencer=sequencer,
+        newest=sequencer,
+        status="IN_PROGRESS",
+        lock_token="dead",
+        execution="dead",
+        event=json.dumps(event),
+    )
+    return place.run("latest-wins", event)
+
+
+@scenario
+def what_is_no_event(place: Place) -> list[Ended]:
+    whole = place.upload("lacking.png", picture(RED), 1)
+    events: list[Any] = [{}, [], {"detail": {}}]
+    for lacking in ("sequencer", "etag", "key"):
+        event = json.loads(json.dumps(whole))
+        del event["detail"]["object"][lacking]
+        events.append(event)
+    policies = ("latest-wins", "every-version", "first-wins", "optimistic")
+    return [ended for policy in policies for ended in place.run(policy, *events)]
+
+
+@scenario
+def every_version_each_once_and_deleted(place: Place) -> list[Ended]:
+    first = place.upload("each.png", picture(RED), 1)
+    ended = place.run("every-version", first, first)
+    second = place.upload("each.png", picture(GREEN), 2)
+    ended += place.run("every-version", second, first)
+    return ended + place.run("every-version", place.delete("each.png", 3), second)
+
+
+@scenario
+def every_version_overwritten_before_it_is_read(place: Place) -> list[Ended]:
+    old = place.upload("lost.png", picture(RED), 1)
+    place.upload("lost.png", picture(GREEN), 2)
+    return place.run("every-version", old)
+
+
+@scenario
+def every_version_dead_turn_is_passed_over(place: Place) -> list[Ended]:
+    event = place.upload("turn.png", picture(RED), 1)
+    place.put_record(f"{place.input_bucket}/turn.png", oldest_waiting="00")
+    return place.run("every-version", event)
+
+
+@scenario
+def first_wins_second_upload(place: Place) -> list[Ended]:
+    first = place.upload("first.png", picture(RED), 1)
+    ended = place.run("first-wins", first, first)
+    return ended + place.run("first-wins", place.upload("first.png", picture(GREEN), 2))
+
+
+@scenario
+def first_wins_after_a_failure(place: Place) -> list[Ended]:
+    bad = place.upload("second.png", b"no image", 1)
+    ended = place.run("first-wins", bad)
+    good = place.upload("second.png", picture(RED), 2)
+    return ended + place.run("first-wins", bad, good, bad)
+
+
+@scenario
+def content_hash_same_content(place: Place) -> list[Ended]:
+    event = {"source": "com.example", "detail-type": "Paid", "detail": {"a": 1, "b": ["x", 1.0]}}
+    same = {"detail": {"b": ["x", 1], "a": 1}, "detail-type": "Paid", "source": "com.example"}
+    other = event | {"detail": {"a": 2}}
+    shipped = event | {"detail-type": "Shipped"}
+    return place.run("content-hash", event, same, other, shipped, {"detail": {}})
+
+
+@scenario
+def optimistic_in_any_order(place: Place) -> list[Ended]:
+    old = place.upload("fence.png", picture(RED), 1)
+    new = place.upload("fence.png", picture(GREEN), 2)
+    ended = place.run("optimistic", new, old, new)
+    bad = place.run("optimistic", place.upload("not.png", b"no image", 1))
+    return ended + bad + place.run("optimistic", place.delete("fence.png", 3), new)

@@ -1,0 +1,75 @@
+"""What all policies with a lock promise of it."""
+
+from __future__ import annotations
+
+import json
+from typing import ClassVar
+
+from tests.model.engine import Step
+from tests.model.explorer import Promise, Run, State, attribute
+
+REFUSED = "DynamoDB.ConditionalCheckFailedException"
+
+
+class Locking(Promise):
+    """One run at a time works on a key, and nobody waits for ever."""
+
+    claim: ClassVar[str] = "Claim Key"
+    wait: ClassVar[str] = "Wait For Lock"
+    watched: ClassVar[str] = "watched"
+    holding: ClassVar[frozenset[str]]  # the Tasks between a claim and what ends the work
+
+    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
+        """Check I3, that nothing refused is tried again, and that a broken lock was watched."""
+        if step.error == REFUSED and self.engine.attempts(run.state, REFUSED)[1]:
+            return f"I5: {run.execution} tries again what was refused, for which there is no time"
+        if run.state == "Break Lock":
+            return self._breaks(run, step)
+        if step.following in self.holding and run.state == self.claim:
+            others = [
+                other
+                for other in state.runs
+                if other.state in self.holding
+                and other.event not in state.done
+                and self.lock_key(other.event) == self.lock_key(run.event)
+            ]
+            if others and not state.broken and not self.is_restarted(state):
+                return f"I3: {run.execution} works while {others[0].execution} does"
+        return None
+
+    def lock_key(self, event: int) -> str:
+        """Give the key of the item that has the lock."""
+        return self.scenario.key(event)
+
+    def _breaks(self, run: Run, step: Step) -> str | None:
+        data = json.loads(run.data)
+        watched = data[self.watched]
+        if not watched["lock_token"] or data["looks"]["count"] < watched["break_at_look"]:
+            return f"I5: {run.execution} breaks a lock that it has not watched"
+        if step.following == self.claim and attribute(step.item, "lock_token"):
+            return f"I5: {run.execution} has broken a lock that is still there"
+        return None
+
+    def passes(self, state: State, run: Run, following: str) -> str | None:
+        """Check that nobody waits for itself, nor gives up at a lock that it could have broken."""
+        item = json.dumps(json.loads(run.data).get("record", {}).get("Item", {}))
+        if following == self.wait and attribute(item, "lock_token") == run.token:
+            return f"I5: {run.execution} waits for its own lock"
+        if following == "Give Up Waiting" and run.locked and not self.is_faulty(state):
+            return f"I5: {run.execution} gives up at a lock that it has seen for a lease"
+        return None
+
+    def free(self, state: State) -> str | None:
+        """Check, when all is quiet, that only the dead have locks."""
+        dead = {token for _, token, _ in state.lost}
+        for _, item in state.items:
+            # A lost answer to a claim may leave a lock behind, which a waiter breaks in time.
+            token = attribute(item, "lock_token")
+            if not self.is_faulty(state) and token not in {None, *dead}:
+                return f"all is quiet and {token} has the lock"
+        return None
+
+    def could_be_locked(self, state: State) -> bool:
+        """Tell whether there was another run that an execution may have waited for in vain."""
+        alone = len(self.scenario.events) == 1 and not self.scenario.item
+        return not alone or self.is_restarted(state)
