@@ -130,8 +130,10 @@ class Ended:
         ``SUCCEEDED``, ``FAILED``, ``ABORTED`` or ``TIMED_OUT``.
     output : object
         What it gave, if it succeeded.
-    error, cause : str or None
-        Why it failed, if it did.
+    error : str or None
+        What it failed with, if it did.
+    cause : str
+        Why it failed; empty if it did not.
     steps : tuple of Step
         The states it passed, in order.
     """
@@ -139,7 +141,7 @@ class Ended:
     status: str
     output: Any
     error: str | None
-    cause: str | None
+    cause: str
     steps: tuple[Step, ...]
 
     @property
@@ -183,7 +185,7 @@ def ended(entries: Iterable[Entry]) -> Ended | None:
             steps[-1] = replace(steps[-1], output=json.loads(details["output"]))
         elif kind in ENDS:
             output = json.loads(details["output"]) if "output" in details else None
-            error, cause = details.get("error"), details.get("cause")
+            error, cause = details.get("error"), details.get("cause", "")
             return Ended(ENDS[kind], output, error, cause, tuple(steps))
     return None
 

@@ -43,6 +43,8 @@ class Run(NamedTuple):
         The retriers of the state that it has used.
     locked : str or None
         The lock that it has seen with its first look and with each since.
+    asked : bool
+        Whether it has asked for its turn since the lock was taken last, where a policy has turns.
     """
 
     execution: str
@@ -53,6 +55,7 @@ class Run(NamedTuple):
     answers: tuple[Answer, ...] = ()
     tried: tuple[int, ...] = ()
     locked: str | None = None
+    asked: bool = False
 
     @property
     def token(self) -> str:
@@ -99,8 +102,8 @@ class State(NamedTuple):
         How much of the object's history has happened.
     known : tuple
         Executions that may be run again: name, event, number of runs.
-    broken : bool
-        Whether a live holder's lock was broken.
+    broken : frozenset of str
+        What was broken though its holder lived: a "lock", or a "turn" to take one.
     effective : frozenset of int
         Events that the outputs have shown at some time.
     lost : frozenset
@@ -121,7 +124,7 @@ class State(NamedTuple):
     expiries: int
     transient: tuple[str, ...]
     known: tuple[tuple[str, int, int], ...]
-    broken: bool
+    broken: frozenset[str]
     done: frozenset[int]
     effective: frozenset[int]
     lost: frozenset[tuple[int, str, str]]
@@ -182,6 +185,19 @@ class Promise:
         """Judge a state in which all is quiet."""
         raise NotImplementedError
 
+    def awaits(self, state: State, run: Run, patience: int) -> tuple[int, str]:
+        """Tell at which look a waiting run's patience with what it watches ends.
+
+        Returns
+        -------
+        The look, at most `patience`, and what it then breaks though its holder lives, or nothing.
+        """
+        raise NotImplementedError
+
+    def remembers(self, state: State, run: Run, step: Step) -> tuple[State, Run]:  # noqa: ARG002
+        """Note what a condition needs to know of a Task; `state` is without the run."""
+        return state, run
+
     def is_recorded(self, state: State, run: Run) -> bool:
         """Tell whether the table knows of a run's event; before, it is as good as not delivered."""
         raise NotImplementedError
@@ -224,7 +240,7 @@ class Explorer:
         items = ((key, left),) if left else ()
         return State(
             *(waiting, 0, items, (), nothing, (), (), *budgets, s.transient),
-            *((), False, nothing, nothing, nothing),
+            *((), nothing, nothing, nothing, nothing),
         )
 
     def moves(self, state: State) -> Iterator[Move]:
@@ -315,49 +331,48 @@ class Explorer:
             ("after a lease", later),
         ):
             at = state
-            if label != "later":
-                if breaks and not state.breaks:
+            if label != "later" and breaks:
+                if not state.breaks:
                     continue
-                if breaks:
-                    at = state._replace(breaks=state.breaks - 1, broken=True)
+                at = state._replace(breaks=state.breaks - 1, broken=state.broken | {breaks})
             paused, path, problem = self._settle(at, at_look, wait=True)
             if isinstance(paused, State):
                 yield path, at, problem or "I4: a wait ended the execution"
                 return
             yield from self._serve(at, paused, f"{label} ")
 
-    def _leased(self, state: State, run: Run) -> tuple[Run, bool]:
-        """Wait until the next look breaks the lock or is the last one, while nobody else moves.
+    def _leased(self, state: State, run: Run) -> tuple[Run, str]:
+        """Wait until the next look breaks what it watches or is the last, while nobody else moves.
 
-        A look that changes nothing is taken once only for all that are like it.
+        Looks that change nothing are taken once only for all that are like it.
 
         Returns
         -------
-        The run before that look, and whether the lock is then one whose holder lives.
+        The run before that look, and what is then broken though its holder lives.
         """
-        item = dict(state.items).get(self._scenario.key(run.event))
         while True:
-            data = json.loads(run.data)
-            count, watched = data["looks"]["count"], data.get("watched", {})
-            at = min(watched.get("break_at_look", self._patience), self._patience)
-            if count >= at - 1:
-                break
-            paused, _, _ = self._settle(state, run, wait=True)
-            if isinstance(paused, State):
-                break
-            step = self._step(state, paused, item)
-            if step.following is None:
-                break
-            moved = paused._replace(state=step.following, data=step.data)
-            looked, _, _ = self._settle(state, moved)
-            if isinstance(looked, State) or looked.state != run.state:
-                break
+            count = json.loads(run.data)["looks"]["count"]
+            at, breaks = self._promise.awaits(state, run, self._patience)
+            looked = self._look_in_vain(state, run) if count < at - 1 else None
+            if looked is None:
+                return run, breaks if at < self._patience else ""
             if _at_look(looked, 0).data == _at_look(run, 0).data:
                 looked = _at_look(run, at - 1)
             run = looked
-        holder = attribute(item, "lock_token")
-        live = holder in {other.token for other in state.runs}
-        return run, at < self._patience and holder == watched.get("lock_token") and live
+
+    def _look_in_vain(self, state: State, run: Run) -> Run | None:
+        """Give a waiting run as it waits again, or None if its look changes anything."""
+        looked, _, _ = self._settle(state, run, wait=True)
+        while isinstance(looked, Run) and looked.state != run.state:
+            if "dynamodb" not in self._engine.states[looked.state].get("Resource", ""):
+                return None
+            item = self._item(state, looked)
+            step = self._step(state, looked, item)
+            if step.following is None or step.item != item:
+                return None
+            moved = looked._replace(state=step.following, data=step.data)
+            looked, _, _ = self._settle(state, moved)
+        return looked if isinstance(looked, Run) else None
 
     def _serve(self, state: State, run: Run, when: str) -> Iterator[Move]:
         """Take a Task of DynamoDB or SQS, as it should be, with a lost answer, or in vain."""
@@ -370,7 +385,7 @@ class Explorer:
             run = run._replace(locked=token if first or token == run.locked else None)
         problem = self._promise.steps(state, run, item, step)
         after = self._apply(state, run, item, step.item, step.message)
-        yield self._go(after, run, step, who, problem)
+        yield self._go(*self._promise.remembers(after, run, step), step, who, problem)
         for error in sorted(set(state.transient)):
             if not error.startswith("Lambda."):
                 yield self._fail_once(state, run, item, who, error)
@@ -648,7 +663,13 @@ def explore(promise: Promise, limit: int = 10**9) -> Result:
             wrong = problem or (None if state in seen else explorer.judge(state))
             if wrong:
                 return stopped(wrong, label)
-            if state in open_states or len(stack) > LONGEST:
+            if state in open_states:
+                since = labels[list(open_states).index(state) :]
+                # Looks are counted, so that what waits ends; here one count stands for many.
+                if any(": later " in each for each in (*since, label)):
+                    continue
+                return stopped("I5: this may go on for ever", label)
+            if len(stack) > LONGEST:
                 return stopped("I5: this may go on for ever", label)
             if state not in seen:
                 seen.add(state)

@@ -19,7 +19,7 @@ class Locking(Promise):
     watched: ClassVar[str] = "watched"
     holding: ClassVar[frozenset[str]]  # the Tasks between a claim and what ends the work
 
-    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
+    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:  # noqa: ARG002
         """Check I3, that nothing refused is tried again, and that a broken lock was watched."""
         if step.error == REFUSED and self.engine.attempts(run.state, REFUSED)[1]:
             return f"I5: {run.execution} tries again what was refused, for which there is no time"
@@ -33,7 +33,7 @@ class Locking(Promise):
                 and other.event not in state.done
                 and self.lock_key(other.event) == self.lock_key(run.event)
             ]
-            if others and not state.broken and not self.is_restarted(state):
+            if others and "lock" not in state.broken and not self.is_restarted(state):
                 return f"I3: {run.execution} works while {others[0].execution} does"
         return None
 
@@ -58,6 +58,14 @@ class Locking(Promise):
         if following == "Give Up Waiting" and run.locked and not self.is_faulty(state):
             return f"I5: {run.execution} gives up at a lock that it has seen for a lease"
         return None
+
+    def awaits(self, state: State, run: Run, patience: int) -> tuple[int, str]:
+        """Wait for a lease of the lock that is watched."""
+        data = json.loads(run.data)
+        watched = data.get(self.watched, {})
+        token = attribute(dict(state.items).get(self.lock_key(run.event)), "lock_token")
+        lives = token == watched.get("lock_token") and token in {each.token for each in state.runs}
+        return min(watched.get("break_at_look", patience), patience), "lock" if lives else ""
 
     def free(self, state: State) -> str | None:
         """Check, when all is quiet, that only the dead have locks."""

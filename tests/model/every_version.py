@@ -1,0 +1,222 @@
+"""What the policy every_version promises."""
+
+from __future__ import annotations
+
+import json
+
+from inorder.stack import PROJECT
+from tests.model.engine import Step
+from tests.model.explorer import Output, Run, State, attribute
+from tests.model.locking import REFUSED, Locking
+from tests.model.scenario import INVALID, Scenario
+from tests.model.suite import DAMAGED, FENCE, Clauses, Suite
+
+OVER = {"Processed", "Superseded", "Duplicate"}
+
+
+class EveryVersion(Locking):
+    """Each event is processed once, one at a time, in order among those that wait."""
+
+    definition = (PROJECT / "statemachine" / "every_version.asl.json").read_text()
+    holding = frozenset({"Read Event Record", "Invert Image", "Mark Done", "Release Lock"})
+    wait = "Wait For Turn"
+    watched = "watched_lock"
+
+    def event_key(self, event: int) -> str:
+        """Give the key of an event's own record."""
+        return f"event:{self.scenario.key(event)}@{self.scenario.sequencer(event)}"
+
+    def output_key(self, event: int) -> str:
+        """Give the key of an event's output."""
+        name = self.scenario.version(event)
+        return f"out-k/{name if self.scenario.versioned else self.scenario.sequencer(event)}"
+
+    def starts(self, run: Run) -> str | None:
+        """Check I4 for what is no event, and that an event is worked on under its own keys."""
+        is_parked = "sqs" in self.engine.states[run.state]["Resource"]
+        if not self.scenario.valid and not is_parked:
+            return f"I4: {run.execution} works on what is no event"
+        data = json.loads(run.data)
+        keys = self.scenario.key(run.event), self.event_key(run.event)
+        if not is_parked and (data["object_key"], data["event_key"]) != keys:
+            return f"I3: {run.execution} works under another key"
+        return None
+
+    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
+        """Check I3, the order, and that a free key can be claimed."""
+        sequencer = self.scenario.sequencer(run.event)
+        if run.state == "Claim Key" and step.following == "Ask For Turn":
+            word = attribute(item, "oldest_waiting") or sequencer
+            if attribute(item, "lock_token") is None and word >= sequencer:
+                return f"I5: {run.execution} cannot claim a free key"
+        if run.state == "Claim Key" and step.following == "Read Event Record":
+            passed = [
+                other.execution
+                for other in state.runs
+                if other.asked
+                and self.scenario.key(other.event) == self.scenario.key(run.event)
+                and self.scenario.sequencer(other.event) < sequencer
+            ]
+            if passed and not self._is_disturbed(state):
+                return f"order: {run.execution} goes before {passed[0]}, which has asked"
+        return super().steps(state, run, item, step)
+
+    def _is_disturbed(self, state: State) -> bool:
+        scenario = self.scenario
+        crashed, tried = state.crashes < scenario.crashes, len(state.transient)
+        restarted = self.is_restarted(state) or self.is_faulty(state)
+        return bool(state.broken or crashed or restarted or tried < len(scenario.transient))
+
+    def remembers(self, state: State, run: Run, step: Step) -> tuple[State, Run]:
+        """Note who has asked for its turn since the lock was taken last."""
+        if run.state == "Ask For Turn":
+            return state, run._replace(asked=True)
+        if run.state == "Claim Key" and step.following == "Read Event Record":
+            runs = (
+                each._replace(asked=False)
+                if self.scenario.key(each.event) == self.scenario.key(run.event)
+                else each
+                for each in state.runs
+            )
+            return state._replace(runs=tuple(runs)), run._replace(asked=False)
+        return state, run
+
+    def passes(self, state: State, run: Run, following: str) -> str | None:
+        """Check that what is done is not worked on again."""
+        if following == "Invert Image" and run.event in state.done:
+            return f"I3: {run.event} is done and worked on again"
+        return super().passes(state, run, following)
+
+    def awaits(self, state: State, run: Run, patience: int) -> tuple[int, str]:
+        """Wait for a lease of the watched lock, or for the watched event to take its turn."""
+        item = dict(state.items).get(self.scenario.key(run.event))
+        if attribute(item, "lock_token"):
+            return super().awaits(state, run, patience)
+        watched = json.loads(run.data)["watched_turn"]
+        word = attribute(item, "oldest_waiting")
+        if word is None or word != watched["sequencer"]:
+            return 0, ""
+        lives = word in {self.scenario.sequencer(each.event) for each in state.runs}
+        return min(watched["pass_at_look"], patience), "turn" if lives else ""
+
+    def writes(self, state: State, key: str, before: Output | None, after: Output) -> str | None:  # noqa: ARG002
+        """Check that each event's output is written once, under its own key."""
+        event = self.scenario.number(dict(after.metadata)["sequencer"])
+        if key != self.output_key(event):
+            return f"I3: {event} is written to {key}"
+        return f"I3: the output of {event} is written again" if before else None
+
+    def is_deleted(self, state: State, event: int) -> bool:
+        """Tell whether the object that an event created has been deleted."""
+        if self.scenario.versioned:
+            return event not in self.scenario.versions(state.happened)
+        later = range(event + 1, state.happened + 1)
+        return any(self.scenario.is_deletion(each) for each in later)
+
+    def owes(self, state: State, after: Output | None) -> bool:
+        """Tell whether the object had been deleted already when its output was written."""
+        if after is None:
+            return False
+        return self.is_deleted(state, self.scenario.number(dict(after.metadata)["sequencer"]))
+
+    def concerned(self, deletion: int) -> list[int]:
+        """List the creations whose outputs a deletion removes."""
+        if self.scenario.versioned:
+            version = self.scenario.version(deletion)
+            return [] if self.scenario.is_deletion(version) else [version]
+        before = range(1, deletion)
+        return [each for each in before if not self.scenario.is_deletion(each)]
+
+    def shows(self, state: State) -> set[int]:
+        """Give the creations that have an output, and the deletions whose objects have none."""
+        keys = {key for key, _ in state.outputs}
+        return {
+            event
+            for event in range(1, state.happened + 1)
+            if (
+                not any(self.output_key(each) in keys for each in self.concerned(event))
+                if self.scenario.is_deletion(event)
+                else self.output_key(event) in keys
+            )
+        }
+
+    def ends(self, state: State, run: Run) -> str | None:
+        """Check I4: an execution's outcome is true, and its event's record says so."""
+        valid, shown = self.scenario.valid, run.event in state.effective
+        true = {
+            "Processed": valid and shown,
+            "Superseded": valid
+            and not self.scenario.is_deletion(run.event)
+            and self.is_deleted(state, run.event),
+            "Duplicate": valid and run.event in state.done,
+            "Parked": valid and run.event in state.parked and self._is_reason(state, run),
+            "Invalid Event": not valid and run.event in state.parked,
+            "Not Parked": self.is_faulty(state),
+        }
+        if not true.get(run.state, False):
+            return f"I4: {run.execution} ends in {run.state}, which is not so"
+        record = dict(state.items).get(self.event_key(run.event))
+        if run.state in OVER and attribute(record, "status") != "DONE":
+            return f"I4: {run.execution} ends in {run.state}, and its record is not DONE"
+        return None
+
+    def _is_reason(self, state: State, run: Run) -> bool:
+        reason = json.loads(run.data).get("fault", {}).get("Error")
+        if reason == "InvalidImage":
+            return self.scenario.content(run.event).startswith(INVALID)
+        if reason == "SourceChanged":
+            return not self.scenario.versioned and state.happened > run.event
+        if reason == "KeyLocked":
+            return self.could_be_locked(state)
+        return self.is_faulty(state)
+
+    def rests(self, state: State) -> str | None:
+        """Check that no event is dropped, and that each output is there that should be."""
+        outputs = dict(state.outputs)
+        for event in set(self.scenario.events):
+            if event in state.parked or self._is_kept(state, event):
+                continue
+            if event not in state.done:
+                return f"I4: all is quiet and {event} is neither done nor parked"
+            if self.scenario.is_deletion(event):
+                if wrong := self._stays(state, event):
+                    return wrong
+            elif not self.is_deleted(state, event):
+                output = outputs.get(self.output_key(event))
+                content = f"inverse of {self.scenario.content(event)}"
+                if not output or not output.content.startswith(content):
+                    return f"I1: all is quiet and {event} has no output"
+        return self.free(state)
+
+    def _stays(self, state: State, deletion: int) -> str | None:
+        """Check that no output stays of what was deleted.
+
+        Where a writer that has stalled looks at the source again, it cannot tell an object that was
+        overwritten from one that was deleted and created again.
+        """
+        keys = {key for key, _ in state.outputs}
+        again = not self.scenario.versioned and self.scenario.current(state.happened)
+        stays = [each for each in self.concerned(deletion) if self.output_key(each) in keys]
+        if stays and not (again and "lock" in state.broken):
+            return f"I1: all is quiet and {deletion} has left the output of {stays[0]}"
+        return None
+
+    def is_recorded(self, state: State, run: Run) -> bool:
+        """Tell whether the event has a record of its own."""
+        return self.event_key(run.event) in dict(state.items)
+
+    def is_done(self, run: Run) -> bool:
+        """Tell whether the event is done once the run's Task has written."""
+        return run.state == "Mark Done"
+
+    def loses(self, run: Run) -> str:
+        """Name what an execution that fails here leaves behind."""
+        return {"Fail Key": "not freed", "Not Parked": "not parked"}.get(run.state, "")
+
+    def _is_kept(self, state: State, event: int) -> bool:
+        """Tell whether a lost event is in the log, or `inorder stuck` finds it in its record."""
+        hows = {how for lost, _, how in state.lost if lost == event}
+        record = dict(state.items).get(self.event_key(event))
+        found = json.loads(attribute(record, "event") or "{}") == self.scenario.event(event)
+        kept = attribute(record, "status") == "IN_PROGRESS" and found
+        return "not parked" in hows or bool(hows and kept)
