@@ -19,10 +19,11 @@ from rich.text import Text
 from inorder import local_aws, policies
 from inorder.check import check_file
 from inorder.demo import POLICIES, run_demonstration
+from inorder.engines import Step
 from inorder.pictures import own_pairs, pairs_from_folder
 from inorder.redrive import Redrive, aws_errors_in_one_line
 from inorder.report import console_table, write_report
-from inorder.run import Step, run_event
+from inorder.run import run_event
 from inorder.stack import PROJECT, deploy
 
 OUT = PROJECT / "out"
@@ -228,19 +229,20 @@ def run(event: Path, policy_name: str, image: Path | None, as_json: bool) -> Non
         )
     content = _content(image) if image else own_pairs(1)[0].new
     try:
-        steps, execution = run_event(parsed, policy_name, content, OUT / "run-aws", _say)
+        ended = run_event(parsed, policy_name, content, OUT / "run-aws", _say)
     except TimeoutError as error:
         raise click.ClickException(f"{error} This machine may be too busy.") from None
-    for number, step in enumerate(steps, 1):
+    for number, step in enumerate(ended.steps, 1):
         if as_json:
             click.echo(json.dumps(asdict(step)))
         else:
             _print_step(number, step)
-    if execution.status == "SUCCEEDED":
-        _say(f"Ended in {steps[-1].state}.")
+    last = ended.steps[-1]
+    if ended.status == "SUCCEEDED":
+        _say(f"Ended in {last.state}.")
         return
-    _say(f"Ended in {steps[-1].state}: {execution.outcome}: {execution.cause}")
-    if steps[-1].type != "Fail":
+    _say(f"Ended in {last.state}: {ended.error}: {ended.cause}")
+    if last.type != "Fail":
         raise click.ClickException("No state of the policy has foreseen this.")
 
 

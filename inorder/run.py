@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,36 +12,15 @@ import click
 from botocore.exceptions import BotoCoreError, ClientError
 
 from inorder import local_aws
-from inorder.executions import Execution, Executions
-from inorder.local_aws import LocalAws
+from inorder.engines import Ended, LocalStateMachine
 from inorder.stack import deploy
 
 PATIENCE_SECONDS = 300  # no Express execution is older
 
 
-@dataclass(frozen=True)
-class Step:
-    """A state that an execution passed.
-
-    Attributes
-    ----------
-    state : str
-        Its name.
-    type : str
-        Such as ``Task``.
-    input, output : object
-        What it got and gave. A state that fails, as the last one may, gives None.
-    """
-
-    state: str
-    type: str
-    input: Any
-    output: Any
-
-
 def run_event(
     event: Any, policy: str, content: bytes, folder: Path, say: Callable[[str], None]
-) -> tuple[list[Step], Execution]:
+) -> Ended:
     """Run an event through a policy, deployed to a local AWS of its own.
 
     An event of S3 needs its object. So the object is put into the stack's input bucket, and the
@@ -71,8 +49,8 @@ def run_event(
 
     Returns
     -------
-    tuple
-        The states that were passed, in order, and the execution.
+    Ended
+        The execution, with the states that it passed.
     """
     say("Starting a local AWS ...")
     with local_aws.running(folder) as local:
@@ -83,11 +61,8 @@ def run_event(
         events = local.client("events")
         for rule in events.list_rules()["Rules"]:
             events.disable_rule(Name=rule["Name"])
-        executions = Executions(local, stack.state_machine_arn)
-
-        def process(event: Any) -> Execution:
-            return executions.wait(executions.start(event), PATIENCE_SECONDS)
-
+        machine = LocalStateMachine(local.client("stepfunctions"), stack.state_machine_arn)
+        process = partial(machine.run, seconds=PATIENCE_SECONDS)
         if _s3_object(event):
             bucket, s3 = stack.input_bucket, local.client("s3")
             try:
@@ -96,8 +71,7 @@ def run_event(
                 raise click.ClickException(f"S3 refuses the event's object: {error}") from None
         else:
             say("This tells of no S3 object that was created or deleted: run as it is.")
-        execution = process(event)
-        return _steps(local, execution.arn), execution
+        return process(event)
 
 
 def _s3_object(event: Any) -> dict[str, Any]:
@@ -172,19 +146,3 @@ def _telling(event: Any, bucket: str, facts: dict[str, Any]) -> Any:
     described = _s3_object(told)
     described |= {name: fact for name, fact in facts.items() if name in described}
     return told
-
-
-def _steps(local: LocalAws, arn: str) -> list[Step]:
-    """Read the path of an execution that has ended."""
-    pages = local.client("stepfunctions").get_paginator("get_execution_history")
-    steps: list[Step] = []
-    for page in pages.paginate(executionArn=arn):
-        for event in page["events"]:
-            if "stateEnteredEventDetails" in event:
-                entered = event["stateEnteredEventDetails"]
-                kind = event["type"].removesuffix("StateEntered")
-                steps.append(Step(entered["name"], kind, json.loads(entered["input"]), None))
-            elif "stateExitedEventDetails" in event:
-                output = json.loads(event["stateExitedEventDetails"]["output"])
-                steps[-1] = replace(steps[-1], output=output)
-    return steps

@@ -26,8 +26,9 @@ EVENTS = PROJECT / "events"
 
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Result:
     monkeypatch.setattr(cli, "OUT", tmp_path / "out")
+    before = psutil.Process().children()
     result = CliRunner(mix_stderr=False).invoke(cli.main, ["run", *map(str, arguments)])
-    assert not any(psutil.Process().children())
+    assert psutil.Process().children() == before
     return result
 
 
@@ -70,7 +71,7 @@ def test_the_upload_of_run_starts_no_execution_of_its_own(tmp_path: Path) -> Non
             time.sleep(2)
 
     content = picture((255, 0, 0))
-    _, ended = run_event(event, "latest-wins", content, tmp_path / "aws", wait_once_it_is_there)
+    ended = run_event(event, "latest-wins", content, tmp_path / "aws", wait_once_it_is_there)
     assert ended.outcome == "Processed"
 
 

@@ -7,9 +7,9 @@ import json
 from inorder.stack import PROJECT
 from tests.model.engine import Step
 from tests.model.explorer import Output, Run, State, attribute
-from tests.model.locking import REFUSED, Locking
+from tests.model.locking import Locking
 from tests.model.scenario import INVALID, Scenario
-from tests.model.suite import DAMAGED, FENCE, Clauses, Suite
+from tests.model.suite import EDGES, FENCE, Clauses, Suite
 
 OVER = {"Processed", "Superseded", "Duplicate"}
 
@@ -191,13 +191,13 @@ class EveryVersion(Locking):
     def _stays(self, state: State, deletion: int) -> str | None:
         """Check that no output stays of what was deleted.
 
-        Where a writer that has stalled looks at the source again, it cannot tell an object that was
-        overwritten from one that was deleted and created again.
+        Without versions, one that was deleted and then created again looks as one that was
+        overwritten, or, if its content is the same, as if nothing had happened.
         """
         keys = {key for key, _ in state.outputs}
         again = not self.scenario.versioned and self.scenario.current(state.happened)
         stays = [each for each in self.concerned(deletion) if self.output_key(each) in keys]
-        if stays and not (again and "lock" in state.broken):
+        if stays and not again:
             return f"I1: all is quiet and {deletion} has left the output of {stays[0]}"
         return None
 
@@ -220,3 +220,135 @@ class EveryVersion(Locking):
         found = json.loads(attribute(record, "event") or "{}") == self.scenario.event(event)
         kept = attribute(record, "status") == "IN_PROGRESS" and found
         return "not parked" in hows or bool(hows and kept)
+
+
+DELETIONS = (
+    Scenario((1, 2), contents="A-", breaks=1),
+    Scenario((1, 2), contents="A1", crashes=1, breaks=1, versioned=True),
+    Scenario((1, 2), contents="A-", versioned=True),
+    *(Scenario((1, 2, 3), contents=contents, versioned=True) for contents in ("A-2", "AB1")),
+)
+THREE = (
+    Scenario((1, 2, 3)),
+    *(Scenario((1, 2, 3), contents=contents) for contents in ("A-A", "A-C", "AB-")),
+)
+SHORT = (
+    *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1), (1, 2))),
+    Scenario((1, 2), contents="AA"),
+    Scenario((1, 2), crashes=1, breaks=1, versioned=True),
+    *EDGES,
+    *DELETIONS,
+)
+FULL = (
+    *THREE,
+    *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1, 2), (1, 2, 3))),
+    *(Scenario(events, crashes=1, breaks=1, faults=1) for events in ((1, 1), (1, 2))),
+    Scenario((1, 1), restarts=1, expiries=1),
+)
+SOUGHT = (
+    *(Scenario((1,)), Scenario((1,), contents="a"), Scenario((1, 1)), Scenario((1, 2))),
+    *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1), (1, 2))),
+    *EDGES,
+    *DELETIONS,
+    *THREE,
+    Scenario((1, 2), versioned=True),
+    *(Scenario(events, faults=1) for events in ((1, 1), (1, 2))),
+    Scenario((1, 1), restarts=1),
+    Scenario((1, 1), expiries=1),
+)
+CLAUSES: Clauses = (
+    ("Record Event", "no record", "attribute_not_exists(object_key)", "object_key = :done"),
+    ("Record Event", "not done", "#status <> :done", "object_key <> :done"),
+    ("Record Event", "writes event", '"event":', '"unused":'),
+    ("Record Event", "writes status", '"status": {', '"unused": {'),
+    ("Record Event", "writes execution", '"execution":', '"unused":'),
+    ("Claim Key", "no item", "attribute_not_exists(object_key)", "object_key = :sequencer"),
+    ("Claim Key", "or it is mine", "execution = :execution", "object_key = :execution"),
+    ("Claim Key", "unlocked", "attribute_not_exists(lock_token)", "attribute_exists(object_key)"),
+    (
+        "Claim Key",
+        "nobody waits",
+        "attribute_not_exists(oldest_waiting)",
+        "object_key = :sequencer",
+    ),
+    ("Claim Key", "nobody older waits", "oldest_waiting >= :sequencer", "object_key <> :sequencer"),
+    ("Claim Key", "its own turn", "oldest_waiting >= :sequencer", "oldest_waiting > :sequencer"),
+    ("Claim Key", "writes lock_token", '"lock_token":', '"unused":'),
+    ("Claim Key", "writes execution", '"execution":', '"unused":'),
+    ("Ask For Turn", "an item", "attribute_exists(object_key) AND ", ""),
+    (
+        "Ask For Turn",
+        "nobody waits",
+        "attribute_not_exists(oldest_waiting) OR ",
+        "object_key = :sequencer OR ",
+    ),
+    ("Ask For Turn", "only newer ones wait", "oldest_waiting > :seq", "object_key <> :seq"),
+    ("Ask For Turn", "not itself", "oldest_waiting > :seq", "oldest_waiting >= :seq"),
+    ("Break Lock", "if still the watched", "lock_token = :watched", "object_key <> :watched"),
+    ("Break Lock", "removes the token", "REMOVE lock_token, execution", "REMOVE execution"),
+    ("Break Lock", "removes the execution", "REMOVE lock_token, execution", "REMOVE lock_token"),
+    ("Pass Over", "if still the watched", "oldest_waiting = :watched", "object_key <> :watched"),
+    ("Pass Over", "if unlocked", " AND attribute_not_exists(lock_token)", ""),
+    ("Mark Done", "marks as done", '"S": "DONE"', '"S": "FREE"'),
+    ("Mark Done", "expires", "expires_at = :expires_at", "unused = :expires_at"),
+    ("Release Lock", "if mine", "lock_token = :lock_token", "object_key <> :lock_token"),
+    ("Release Lock", "removes the token", "REMOVE lock_token, execution", "REMOVE execution"),
+    ("Release Lock", "removes the execution", "REMOVE lock_token, execution", "REMOVE lock_token"),
+    ("Release Lock", "expires", "expires_at = :expires_at", "unused = :expires_at"),
+    ("Fail Key", "if mine", "lock_token = :lock_token", "object_key <> :lock_token"),
+    ("Fail Key", "removes the token", "REMOVE lock_token, execution", "REMOVE execution"),
+    ("Fail Key", "removes the execution", "REMOVE lock_token, execution", "REMOVE lock_token"),
+    ("Fail Event", "if its own", "execution = :execution", "object_key <> :execution"),
+    ("Fail Event", "if not done", "#status <> :done", "object_key <> :done"),
+    ("Fail Event", "failed is not done", '"S": "FAILED"', '"S": "DONE"'),
+    (
+        FENCE,
+        "1: its output is there",
+        "_look_at(key)\n            if etag is None:",
+        "_look_at(key)\n            if True:",
+    ),
+    (
+        FENCE,
+        "2: If-Match",
+        """self._read(event, IfMatch=f'"{event.etag}"', **version)""",
+        "self._read(event, **version)",
+    ),
+    (
+        FENCE,
+        "2: its version",
+        """self._read(event, IfMatch=f'"{event.etag}"', **version)""",
+        """self._read(event, IfMatch=f'"{event.etag}"')""",
+    ),
+    (FENCE, "2: the source is gone", "except SourceGone:", "except KeyError:"),
+    (FENCE, "3: If-None-Match", 'event, {"IfNoneMatch": "*"})', "event, {})"),
+    (FENCE, "4: the look", "self._current(event, **version):", "True:"),
+    (FENCE, "4: of its version", "self._current(event, **version):", "self._current(event):"),
+    (FENCE, "deletion: this version's only", "[key] if event.version_id else ", ""),
+    (
+        FENCE,
+        "deletion: not between versions",
+        "order is None or order > 0",
+        "order is not None and order > 0",
+    ),
+    (FENCE, "deletion: a newer one stays", "order is None or order > 0", "order is None"),
+    (
+        FENCE,
+        "deletion: again",
+        "order > 0 or self._remove(key, etag):",
+        "order > 0 or self._remove(key, etag) or True:",
+    ),
+)
+REPRESENTATIVE = frozenset(
+    {
+        "Record Event without not done",
+        "Claim Key without unlocked",
+        "Claim Key without nobody older waits",
+        "Ask For Turn without only newer ones wait",
+        "Mark Done without marks as done",
+        "Release Lock without if mine",
+        "fenced_output.py without 2: its version",
+        "fenced_output.py without 3: If-None-Match",
+        "fenced_output.py without 4: the look",
+    }
+)
+SUITE = Suite(EveryVersion, SHORT, FULL, SOUGHT, CLAUSES, REPRESENTATIVE)

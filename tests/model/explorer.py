@@ -148,10 +148,15 @@ class Promise:
 
     definition: ClassVar[str]
     function: ClassVar[str] = FUNCTION
+    odd: ClassVar[tuple[Any, ...]] = ODD
 
     def __init__(self, engine: Engine, scenario: Scenario) -> None:
         self.engine = engine
         self.scenario = scenario
+
+    def key(self, event: int) -> str:
+        """Give the object key under which an event is worked on."""
+        return self.scenario.key(event)
 
     def starts(self, run: Run) -> str | None:
         """Judge a run that has come to its first Task."""
@@ -457,7 +462,7 @@ class Explorer:
             yield self._go(state, run, self._step(state, run, None, mock), f"{who}: answers", None)
         for error in sorted(set(state.transient)):
             yield self._fail_once(state, run, None, f"{who}: {run.state}", error)
-        for payload in ODD if self._scenario.odd and state.faults else ():
+        for payload in self._promise.odd if self._scenario.odd and state.faults else ():
             fewer, mock = state._replace(faults=state.faults - 1), json.dumps({"Payload": payload})
             step, said = self._step(fewer, run, None, mock), json.dumps(payload)
             yield self._go(fewer, run, step, f"{who}: answers {said}", None)

@@ -11,7 +11,7 @@ from tests.model.locking import Locking
 from tests.model.mutation import Mutant
 from tests.model.newest import Newest
 from tests.model.scenario import Scenario
-from tests.model.suite import DAMAGED, NEWEST_CLAUSES, Clauses, Suite
+from tests.model.suite import EDGES, NEWEST_CLAUSES, Clauses, Suite
 
 
 class LatestWins(Locking, Newest):
@@ -87,26 +87,11 @@ def fails_before_park() -> Mutant:
     return Mutant("Fail Key", "Park Event before it", json.dumps(definition))
 
 
-FAILED, TIMEOUT, THROTTLED = (
-    *("States.TaskFailed", "States.Timeout"),
-    "Lambda.TooManyRequestsException",
-)
-# What is small, and shows a clause that nothing else does.
-EDGES = (
-    *DAMAGED,
-    Scenario((1,), damaged="detail.object.key", faults=1),
-    Scenario((1,), damaged="detail.object.key", transient=(TIMEOUT,)),
-    Scenario((1,), damaged="detail.object.key", transient=(FAILED,)),
+# What somebody else has left.
+LEFT = (
     Scenario((1,), item='{"status": {"S": "DONE"}}'),
     Scenario((1,), item='{"newest": {"S": "01"}}'),
     Scenario((1,), item='{"lock_token": {"S": "left behind"}}'),
-    Scenario((1,), transient=(THROTTLED,) * 4),
-    Scenario((1,), contents="a", transient=(TIMEOUT,)),
-    Scenario((1,), contents="a", crashes=1),
-    Scenario((1, 2), crashes=1, transient=(FAILED,)),
-    Scenario((1, 2), crashes=1, transient=(TIMEOUT,)),
-    Scenario((1, 1), faults=1, odd=True),
-    Scenario((1,), contents="a", faults=1, odd=True),
 )
 # A deletion stalls, or a creation does until there has been one.
 DELETIONS = (
@@ -138,6 +123,7 @@ SOUGHT = (
     *(Scenario((1, 1)), Scenario((1, 2))),
     *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1), (1, 2))),
     *EDGES,
+    *LEFT,
     *DELETIONS,
     Scenario((1, 1), contents="a", crashes=1),
     Scenario((1, 2), contents="Ab", breaks=1),
@@ -163,6 +149,7 @@ SHORT = (
     Scenario((1, 2), crashes=1, expiries=1),
     Scenario((1, 2, 3), breaks=1, contents="ABA"),
     *EDGES,
+    *LEFT,
     *DELETIONS,
     Scenario((1, 2), contents="A-", crashes=1, breaks=1, versioned=True),
 )

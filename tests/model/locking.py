@@ -31,15 +31,11 @@ class Locking(Promise):
                 for other in state.runs
                 if other.state in self.holding
                 and other.event not in state.done
-                and self.lock_key(other.event) == self.lock_key(run.event)
+                and self.key(other.event) == self.key(run.event)
             ]
             if others and "lock" not in state.broken and not self.is_restarted(state):
                 return f"I3: {run.execution} works while {others[0].execution} does"
         return None
-
-    def lock_key(self, event: int) -> str:
-        """Give the key of the item that has the lock."""
-        return self.scenario.key(event)
 
     def _breaks(self, run: Run, step: Step) -> str | None:
         data = json.loads(run.data)
@@ -63,7 +59,7 @@ class Locking(Promise):
         """Wait for a lease of the lock that is watched."""
         data = json.loads(run.data)
         watched = data.get(self.watched, {})
-        token = attribute(dict(state.items).get(self.lock_key(run.event)), "lock_token")
+        token = attribute(dict(state.items).get(self.key(run.event)), "lock_token")
         lives = token == watched.get("lock_token") and token in {each.token for each in state.runs}
         return min(watched.get("break_at_look", patience), patience), "lock" if lives else ""
 

@@ -1,9 +1,10 @@
-"""Any state machine without one of its rules, conditions, retriers or catchers."""
+"""Any state machine with one thing left out or changed: rules, conditions, handlers, fields."""
 
 from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -94,3 +95,196 @@ def _describe(condition: Json) -> str:
     [(operator, told)] = [each for each in condition.items() if each[0] not in {"Variable", "Next"}]
     value = "" if told is True else f" {json.dumps(told)}"
     return f"{condition['Variable']} {operator}{value}"
+
+
+@dataclass(frozen=True)
+class Change(Mutant):
+    """A state machine with something that is not as it was; `missing` says what."""
+
+    def __str__(self) -> str:
+        return f"{self.where} with {self.missing}"
+
+
+def changes_of(definition: str) -> Iterator[Change]:
+    """Make all mutants of an ASL file in which one thing is changed or, below rules, left out.
+
+    Parameters
+    ----------
+    definition : str
+        The file, as it stands before substitution.
+    """
+    whole = json.loads(definition)
+    for where, state in whole["States"].items():
+        for to in _substitutes(whole["States"], where):
+            yield Change(where, f"{to} in its place", json.dumps(_bypassed(whole, where, to)))
+        for changed, other in _changed(state):
+            made = {**whole, "States": {**whole["States"], where: other}}
+            yield Change(where, changed, json.dumps(made))
+
+
+def _substitutes(states: Json, where: str) -> Iterator[str]:
+    """Name the state that follows; for an end, another one."""
+    state = states[where]
+    ends = [name for name in states if name != where and states[name]["Type"] in {"Succeed", "Fail"}]
+    following = state.get("Next", state.get("Default"))
+    yield following if following not in {None, where} else ends[0]
+
+
+def _bypassed(whole: Json, where: str, to: str) -> Json:
+    def redirected(part: Any) -> Any:
+        if isinstance(part, list):
+            return [redirected(each) for each in part]
+        if not isinstance(part, dict):
+            return part
+        return {
+            key: to if key in {"Next", "Default", "StartAt"} and value == where else redirected(value)
+            for key, value in part.items()
+        }
+
+    made: Json = redirected(whole)
+    del made["States"][where]
+    return made
+
+
+def _changed(state: Json) -> Iterator[tuple[str, Json]]:
+    yield from _other_rules(state)
+    for field in ("Choices", "Retry", "Catch"):
+        parts = state.get(field, [])
+        for at in range(len(parts) - 1):
+            if field == "Retry" or parts[at]["Next"] != parts[at + 1]["Next"]:
+                swapped = [*parts[:at], parts[at + 1], parts[at], *parts[at + 2 :]]
+                yield f"{field} {at + 1} and {at + 2} swapped", {**state, field: swapped}
+    for name in ("ConditionExpression", "UpdateExpression"):
+        parameters = state.get("Parameters", {})
+        for changed, less in _other_expressions(parameters.get(name, "")):
+            other = _without_unused({**parameters, name: less})
+            yield f"{name}: {changed}", {**state, "Parameters": other}
+    for path in _leaves(state):
+        yield from _other_leaf(state, path)
+
+
+def _other_rules(state: Json) -> Iterator[tuple[str, Json]]:
+    rules = state.get("Choices", [])
+    for at, rule in enumerate(rules):
+        inverted = {"Not": {k: v for k, v in rule.items() if k != "Next"}, "Next": rule["Next"]}
+        others = [*rules[:at], inverted, *rules[at + 1 :]]
+        yield f"rule {at + 1}, to {rule['Next']}, inverted", {**state, "Choices": others}
+    if rules:
+        yield f"Default to {rules[0]['Next']}", {**state, "Default": rules[0]["Next"]}
+
+
+def _other_expressions(expression: str) -> Iterator[tuple[str, str]]:
+    """Leave out each clause of a DynamoDB expression; turn each comparison."""
+    if not expression:
+        return
+    if re.match("SET|REMOVE", expression):
+        yield from _without_assignment(expression)
+        return
+    yield "none", ""
+    for missing, less in _without_clause(expression):
+        yield f"no {missing}", less
+    turned = {"=": "<>", "<>": "=", "<": "<=", "<=": "<", ">": ">=", ">=": ">"}
+    for number, found in enumerate(re.finditer(r"(?<= )[<=>]+(?= )", expression), 1):
+        other = turned[found[0]]
+        made = expression[: found.start()] + other + expression[found.end() :]
+        yield f"comparison {number}, {found[0]}, as {other}", made
+
+
+def _without_clause(expression: str) -> Iterator[tuple[str, str]]:
+    for word in (" OR ", " AND "):
+        parts = _split(expression, word)
+        if len(parts) == 1:
+            continue
+        for at, part in enumerate(parts):
+            before, after = parts[:at], parts[at + 1 :]
+            yield part, word.join([*before, *after])
+            inner = part[1:-1] if part.startswith("(") else part
+            for missing, less in _without_clause(inner):
+                yield missing, word.join([*before, f"({less})", *after])
+        return
+
+
+def _without_assignment(expression: str) -> Iterator[tuple[str, str]]:
+    words = re.split(r" ?\b(SET|REMOVE)\b ", expression)[1:]
+    clauses = dict(zip(words[::2], words[1::2], strict=True))
+    for word, told in clauses.items():
+        parts = _split(told, ", ")
+        for at, part in enumerate(parts):
+            others = {**clauses, word: ", ".join([*parts[:at], *parts[at + 1 :]])}
+            yield f"no {word} {part}", " ".join(f"{k} {v}" for k, v in others.items() if v)
+            if found := re.fullmatch(r"(.+ = )if_not_exists\(.+, (.+)\)", part):
+                kept = [*parts[:at], found[1] + found[2], *parts[at + 1 :]]
+                others = {**clauses, word: ", ".join(kept)}
+                yield f"always {part}", " ".join(f"{k} {v}" for k, v in others.items())
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Split where no parenthesis is open."""
+    parts = [""]
+    for piece in text.split(separator):
+        whole = parts[-1].count("(") == parts[-1].count(")")
+        parts[-1:] = [parts[-1], piece] if whole else [parts[-1] + separator + piece]
+    return parts[1:]
+
+
+def _without_unused(parameters: Json) -> Json:
+    """Drop empty expressions, and the names and values that none uses, as DynamoDB refuses them."""
+    made = {key: value for key, value in parameters.items() if value != ""}
+    used = [made.get(name, "") for name in ("ConditionExpression", "UpdateExpression")]
+    for field in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
+        kept = {k: v for k, v in made.pop(field, {}).items() if re.search(rf"{k}\b", " ".join(used))}
+        made |= {field: kept} if kept else {}
+    return made
+
+
+_NOT_CHANGED = {"Comment", "Type", "Resource", "Next", "Default", "ErrorEquals", "Variable"}
+_REMOVED = {"IntervalSeconds", "BackoffRate", "MaxDelaySeconds", "JitterStrategy", "CausePath"}
+_EXPRESSIONS = {"ConditionExpression", "UpdateExpression"}
+
+
+def _leaves(part: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """List the paths of all values that are no objects; DynamoDB's typed ones count as one."""
+    inside = part.items() if isinstance(part, dict) else enumerate(part)
+    for key, value in inside:
+        at = (*path, key)
+        if key in _NOT_CHANGED | _EXPRESSIONS or str(key).startswith("ExpressionAttribute"):
+            continue
+        is_typed = isinstance(value, dict) and [str(each)[:1] for each in value] in (["S"], ["N"])
+        if value and isinstance(value, dict | list) and not (is_typed and "Parameters" in path):
+            yield from _leaves(value, at)
+        else:
+            yield at
+
+
+def _other_leaf(state: Json, path: tuple[str | int, ...]) -> Iterator[tuple[str, Json]]:
+    other = copy.deepcopy(state)
+    part = other
+    for key in path[:-1]:
+        part = part[key]
+    key, value = path[-1], part[path[-1]]
+    name = ".".join(str(each) for each in path)
+    if key == "ResultPath":
+        del part[key]
+        yield f"no {name}", other
+        if value is not None:
+            part[key] = None
+            yield f"{name} null", copy.deepcopy(other)
+        return
+    if key == "IsPresent" or key == "IsString":
+        return  # to leave the condition out is enough
+    if key in _REMOVED or str(key).endswith(".$") or isinstance(value, dict) or value is None:
+        added = re.fullmatch(r"(States\.MathAdd\(.*, )(\d+)\)", str(value))
+        if added:
+            part[key] = f"{added[1]}{int(added[2]) + 1})"
+            yield f"{name} {part[key]}", copy.deepcopy(other)
+        del part[key]
+        yield f"no {name}", other
+    elif isinstance(value, bool):
+        part[key] = not value
+        yield f"{name} {part[key]}", other
+    elif isinstance(value, int | float):
+        part[key] = value + 1
+        yield f"{name} {part[key]}", other
+    elif not str(key).endswith("Path"):
+        part[key] = "changed"
+        yield f"{name} changed", other

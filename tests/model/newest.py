@@ -29,8 +29,7 @@ class Newest(Promise):
         is_parked = "sqs" in self.engine.states[run.state]["Resource"]
         if not self.scenario.valid and not is_parked:
             return f"I4: {run.execution} works on what is no event"
-        data = json.loads(run.data)
-        if not is_parked and data.get("object_key", "") not in {"", self.scenario.key(run.event)}:
+        if not is_parked and json.loads(run.data)["object_key"] != self.key(run.event):
             return f"I3: {run.execution} works under another key"
         return None
 

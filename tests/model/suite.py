@@ -98,7 +98,7 @@ def damaged(*paths: str) -> tuple[Scenario, ...]:
     return tuple(Scenario((1,), damaged=path) for path in paths)
 
 
-# Of an Object Created or Deleted event of S3; that a version is absent is no damage.
+# Of an event of S3; that a version is absent is no damage.
 DAMAGED = (
     *damaged("detail-type", "detail", "detail.bucket", "detail.bucket.name", "detail.object"),
     *damaged("detail.object.key", "detail.object.etag", "detail.object.sequencer"),
@@ -106,6 +106,25 @@ DAMAGED = (
     *damaged("detail.object.key=5", "detail.object.etag=5", "detail.object.sequencer=5"),
     *damaged('detail.object.sequencer=""', "detail.object.version-id=null"),
     *damaged("detail.object.version-id=5"),
+)
+
+FAILED, TIMEOUT, THROTTLED = (
+    *("States.TaskFailed", "States.Timeout"),
+    "Lambda.TooManyRequestsException",
+)
+# What is small, and shows a clause that nothing else does.
+EDGES = (
+    *DAMAGED,
+    Scenario((1,), damaged="detail.object.key", faults=1),
+    Scenario((1,), damaged="detail.object.key", transient=(TIMEOUT,)),
+    Scenario((1,), damaged="detail.object.key", transient=(FAILED,)),
+    Scenario((1,), transient=(THROTTLED,) * 4),
+    Scenario((1,), contents="a", transient=(TIMEOUT,)),
+    Scenario((1,), contents="a", crashes=1),
+    Scenario((1, 2), crashes=1, transient=(FAILED,)),
+    Scenario((1, 2), crashes=1, transient=(TIMEOUT,)),
+    Scenario((1, 1), faults=1, odd=True),
+    Scenario((1,), contents="a", faults=1, odd=True),
 )
 
 # The fence that latest_wins, first_wins and optimistic share.

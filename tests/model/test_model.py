@@ -7,7 +7,7 @@ import os
 import pytest
 
 from inorder.local_aws import LocalAws
-from tests.model import latest_wins
+from tests.model import every_version, first_wins, latest_wins, optimistic
 from tests.model.engine import Engine
 from tests.model.explorer import explore
 from tests.model.mutation import Mutant
@@ -15,7 +15,7 @@ from tests.model.scenario import Scenario
 from tests.model.suite import Suite
 
 LONG = bool(os.environ.get("MODEL"))  # make model
-SUITES = (latest_wins.SUITE,)
+SUITES = tuple(policy.SUITE for policy in (latest_wins, every_version, first_wins, optimistic))
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,153 @@
+"""What the policy first_wins promises."""
+
+from __future__ import annotations
+
+import json
+
+from inorder.stack import PROJECT
+from tests.model.engine import Step
+from tests.model.explorer import Run, State, attribute
+from tests.model.locking import Locking
+from tests.model.newest import KEY, Newest
+from tests.model.scenario import Scenario
+from tests.model.suite import EDGES, Suite, damaged
+
+
+class FirstWins(Locking, Newest):
+    """Of all events of a key one is processed."""
+
+    definition = (PROJECT / "statemachine" / "first_wins.asl.json").read_text()
+    holding = frozenset({"Invert Image", "Release Lock", "Open Key"})
+
+    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
+        """Check I3, that one event is processed, and that a free key can be claimed."""
+        done = self._done(state, run.event)
+        free = not done and attribute(item, "lock_token") is None
+        if run.state == "Claim Key" and step.following == "Count Look" and free:
+            return f"I5: {run.execution} cannot claim a free key"
+        if step.following == "Invert Image" and done:
+            return f"I3: {run.event} is worked on though {min(done)} is done"
+        return super().steps(state, run, item, step)
+
+    def _done(self, state: State, event: int) -> set[int]:
+        """Give the events of the same key that are done: it should be one."""
+        key = self.scenario.key(event)
+        return {each for each in state.done if self.scenario.key(each) == key}
+
+    def ends(self, state: State, run: Run) -> str | None:
+        """Check I4, and that there are duplicates of what is done only."""
+        if run.state == "Duplicate" and not self._done(state, run.event):
+            return f"I4: {run.execution} is a duplicate, of nothing"
+        return super().ends(state, run) if run.state != "Duplicate" else None
+
+    def rests(self, state: State) -> str | None:
+        """Check that an event of each key was processed, and that the output is its."""
+        newest = self.scenario.last
+        if state.expiries < self.scenario.expiries:
+            return self.free(state)
+        if not self._done(state, newest):
+            kept = any(self.is_kept(state, event) for event in self.scenario.events)
+            # One whose lock was broken has processed its event all the same.
+            if newest not in state.parked | state.effective and not kept:
+                return f"I4: all is quiet, nothing is done, and {newest} is not parked"
+        elif not self._is_disturbed(state) and not self.scenario.versioned:
+            output = dict(state.outputs).get(KEY)
+            if not output or self.written(output) not in state.done:
+                return f"I1: the output is that of {self.output(state)}, which is not done"
+        return self.free(state)
+
+    def _is_disturbed(self, state: State) -> bool:
+        crashed = state.crashes < self.scenario.crashes
+        return bool(state.broken or crashed or self.is_faulty(state) or self.is_restarted(state))
+
+    def is_recorded(self, state: State, run: Run) -> bool:
+        """Tell whether the run has the lock; one that waits is in no record."""
+        item = dict(state.items).get(self.scenario.key(run.event))
+        return attribute(item, "lock_token") == run.token
+
+    def is_done(self, run: Run) -> bool:
+        """Tell whether the event is done once the run's Task has written."""
+        return run.state == "Release Lock"
+
+    def loses(self, run: Run) -> str:
+        """Name what an execution that fails here leaves behind."""
+        return {"Fail Key": "not freed", "Not Parked": "not parked"}.get(run.state, "")
+
+    def is_kept(self, state: State, event: int) -> bool:
+        """Tell whether a lost event is in the log, or `inorder stuck` finds it in its item."""
+        hows = {how for lost, _, how in state.lost if lost == event}
+        item = dict(state.items).get(self.scenario.key(event))
+        found = json.loads(attribute(item, "event") or "{}") == self.scenario.event(event)
+        kept = attribute(item, "status") == "IN_PROGRESS" and found
+        # The one fault that is known: docs/proof.md, "A dead holder's event is forgotten".
+        forgotten = attribute(item, "status") == "FAILED" and not found
+        return "not parked" in hows or bool(hows and (kept or forgotten))
+
+    def is_reason(self, state: State, run: Run) -> bool:
+        """Tell whether an event was parked for a reason that is one."""
+        if json.loads(run.data).get("fault", {}).get("Error") == "KeyLocked":
+            return self.could_be_locked(state)
+        return super().is_reason(state, run)
+
+
+FIRST = (
+    *(Scenario((1,)), Scenario((1,), contents="a"), Scenario((1, 1)), Scenario((1, 2))),
+    *damaged('detail-type="Object Deleted"'),
+    *EDGES,
+    *(Scenario((1, 2), contents=contents) for contents in ("aB", "Ab", "AA")),
+    Scenario((1, 2), versioned=True),
+    *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1), (1, 2))),
+    Scenario((1, 2), expiries=1),
+)
+SUITE = Suite(
+    FirstWins,
+    short=FIRST,
+    full=(
+        Scenario((1, 2, 3)),
+        Scenario((1, 2, 3), crashes=1, breaks=1),
+        *(Scenario(events, crashes=1, breaks=1, faults=1) for events in ((1, 1), (1, 2))),
+        Scenario((1, 1), restarts=1, expiries=1),
+        Scenario((1, 2), crashes=1, restarts=1),
+    ),
+    sought=(
+        *FIRST,
+        *(Scenario(events, faults=1) for events in ((1, 1), (1, 2))),
+        Scenario((1, 1), restarts=1),
+        Scenario((1, 1, 2), crashes=1, breaks=1),
+    ),
+    clauses=(
+        ("Claim Key", "no item", "attribute_not_exists(object_key)", "object_key = :done"),
+        ("Claim Key", "or it is mine", "execution = :execution", "object_key = :execution"),
+        (
+            "Claim Key",
+            "unlocked",
+            "attribute_not_exists(lock_token)",
+            "attribute_exists(object_key)",
+        ),
+        ("Claim Key", "not done", "#status <> :done", "object_key <> :done"),
+        ("Claim Key", "writes lock_token", '"lock_token":', '"unused":'),
+        ("Claim Key", "writes execution", '"execution":', '"unused":'),
+        ("Claim Key", "writes event", '"event":', '"unused":'),
+        ("Break Lock", "if still the watched", "lock_token = :watched", "object_key <> :watched"),
+        ("Break Lock", "removes the token", "REMOVE lock_token, execution", "REMOVE execution"),
+        *(
+            clause
+            for state in ("Release Lock", "Open Key", "Fail Key")
+            for clause in (
+                (state, "if mine", "lock_token = :lock_token", "object_key <> :lock_token"),
+                (state, "removes the token", "REMOVE lock_token, execution", "REMOVE execution"),
+            )
+        ),
+        ("Release Lock", "marks as done", '":done": {"S": "DONE"}', '":done": {"S": "FREE"}'),
+        ("Open Key", "open is not done", '"S": "FAILED"', '"S": "DONE"'),
+        ("Fail Key", "failed is not done", '"S": "FAILED"', '"S": "DONE"'),
+    ),
+    representative=frozenset(
+        {
+            "Claim Key without not done",
+            "Claim Key without unlocked",
+            "Release Lock without marks as done",
+            "Open Key without open is not done",
+        }
+    ),
+)

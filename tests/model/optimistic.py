@@ -1,0 +1,95 @@
+"""What the policy optimistic promises: the fence alone, with no lock and no table."""
+
+from __future__ import annotations
+
+from inorder.stack import PROJECT
+from tests.model.engine import Step
+from tests.model.explorer import ODD, Run, State
+from tests.model.newest import Newest
+from tests.model.scenario import Scenario
+from tests.model.suite import DAMAGED, FAILED, NEWEST_CLAUSES, THROTTLED, TIMEOUT, Suite
+
+
+class Optimistic(Newest):
+    """Of all events of a key the output ends as that of the newest; they race for it."""
+
+    definition = (PROJECT / "statemachine" / "optimistic.asl.json").read_text()
+    # An outcome is all that it reads, so that none of those with one is odd.
+    odd = tuple(
+        answer
+        for answer in ODD
+        if "Processed" not in str(answer) and "Superseded" not in str(answer)
+    )
+
+    def key(self, event: int) -> str:  # noqa: ARG002
+        """Give the one key of all versions."""
+        return "b/k"
+
+    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:  # noqa: ARG002
+        """There is no lock that could be wrong."""
+        return None
+
+    def passes(self, state: State, run: Run, following: str) -> str | None:  # noqa: ARG002
+        """There is no wait."""
+        return None
+
+    def is_recorded(self, state: State, run: Run) -> bool:  # noqa: ARG002
+        """Let executions die though nothing is recorded: their functions go on."""
+        return True
+
+    def is_done(self, run: Run) -> bool:  # noqa: ARG002
+        """There is no record."""
+        return False
+
+    def loses(self, run: Run) -> str:
+        """Name what an execution that fails here leaves behind."""
+        return "not parked" if run.state == "Not Parked" else ""
+
+    def is_kept(self, state: State, event: int) -> bool:
+        """Tell whether a lost event is in the log of its execution."""
+        return event in {lost for lost, _, _ in state.lost}
+
+
+RACES = (
+    *(Scenario((1,)), Scenario((1,), contents="a"), Scenario((1, 1)), Scenario((1, 2))),
+    *(Scenario((1, 2), contents=contents) for contents in ("A-", "Ab", "AA")),
+    *(
+        Scenario((1, 2), contents=contents, versioned=True)
+        for contents in ("AB", "AA", "A-", "A1", "a1")
+    ),
+    *(Scenario(events, crashes=1, faults=1) for events in ((1, 1), (1, 2))),
+    Scenario((1, 2), contents="A-", crashes=1, faults=1),
+)
+EDGES = (
+    *DAMAGED,
+    Scenario((1,), damaged="detail.object.key", faults=1),
+    Scenario((1,), damaged="detail.object.key", transient=(TIMEOUT,)),
+    Scenario((1,), transient=(THROTTLED,) * 6),
+    Scenario((1,), contents="a", transient=(TIMEOUT,)),
+    Scenario((1,), transient=(FAILED,) * 5),
+    Scenario((1,), faults=1, odd=True),
+    Scenario((1,), contents="a", faults=1, odd=True),
+)
+THREE = (
+    *(Scenario((1, 2, 3), contents=contents) for contents in ("ABC", "ABA", "A-A", "AB-")),
+    *(
+        Scenario((1, 2, 3), contents=contents, versioned=True)
+        for contents in ("A-A", "AB2", "A-2", "AB1")
+    ),
+)
+SUITE = Suite(
+    Optimistic,
+    short=(*RACES, *EDGES),
+    full=(*THREE, Scenario((1, 1, 2), crashes=1)),
+    sought=(*RACES, *EDGES, *THREE),
+    clauses=NEWEST_CLAUSES,
+    representative=frozenset(
+        {
+            "fenced_output.py without 1: a newer",
+            "fenced_output.py without 3: If-Match",
+            "fenced_output.py without 4: the look of a version",
+        }
+    ),
+    survivors=frozenset(),
+    whole=THREE,
+)

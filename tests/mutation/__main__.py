@@ -1,0 +1,37 @@
+"""Tries all mutants of all policies: `make mutants`."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+
+from tests.mutation.harness import POLICIES, STAGES, examine, mutants
+from tests.mutation.survivors import EXPECTED
+
+WORKERS = 2
+
+
+def main(policies: list[str]) -> int:
+    """Print what killed how many, and the survivors; fail if others survive than are expected."""
+    chosen = [(policy, mutant) for policy in policies for mutant in mutants(policy)]
+    verdicts = examine(chosen, WORKERS)
+    counted = Counter((each.policy, each.stage) for each in verdicts)
+    columns = (*STAGES, None)
+    print("| policy | mutants |", " | ".join(each or "survived" for each in columns), "|")
+    print("| --- |", " | ".join(["---:"] * (1 + len(columns))), "|")
+    for policy in policies:
+        row = [counted[policy, stage] for stage in columns]
+        print(f"| {policy} | {sum(row)} |", " | ".join(map(str, row)), "|")
+    survivors = {f"{each.policy}: {each.mutant}" for each in verdicts if each.stage is None}
+    expected = {name for name in EXPECTED if name.split(": ")[0] in policies}
+    for name in sorted(survivors & expected):
+        print(f"survives, as expected: {name}: {EXPECTED[name]}")
+    for name in sorted(survivors - expected):
+        print(f"SURVIVES: {name}")
+    for name in sorted(expected - survivors):
+        print(f"DOES NOT SURVIVE: {name}")
+    return int(survivors != expected)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:] or POLICIES))
