@@ -250,11 +250,10 @@ SOUGHT = (
     *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1), (1, 2))),
     *EDGES,
     *DELETIONS,
-    *THREE,
     Scenario((1, 2), versioned=True),
     *(Scenario(events, faults=1) for events in ((1, 1), (1, 2))),
-    Scenario((1, 1), restarts=1),
-    Scenario((1, 1), expiries=1),
+    Scenario((1, 2, 3), contents="A-C"),
+    Scenario((1, 2, 3)),
 )
 CLAUSES: Clauses = (
     ("Record Event", "no record", "attribute_not_exists(object_key)", "object_key = :done"),

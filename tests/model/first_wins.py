@@ -17,7 +17,7 @@ class FirstWins(Locking, Newest):
     """Of all events of a key one is processed."""
 
     definition = (PROJECT / "statemachine" / "first_wins.asl.json").read_text()
-    holding = frozenset({"Invert Image", "Release Lock", "Open Key"})
+    holding = frozenset({"Invert Image", "Release Lock"})
 
     def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
         """Check I3, that one event is processed, and that a free key can be claimed."""

@@ -125,7 +125,9 @@ def changes_of(definition: str) -> Iterator[Change]:
 def _substitutes(states: Json, where: str) -> Iterator[str]:
     """Name the state that follows; for an end, another one."""
     state = states[where]
-    ends = [name for name in states if name != where and states[name]["Type"] in {"Succeed", "Fail"}]
+    ends = [
+        name for name in states if name != where and states[name]["Type"] in {"Succeed", "Fail"}
+    ]
     following = state.get("Next", state.get("Default"))
     yield following if following not in {None, where} else ends[0]
 
@@ -137,7 +139,9 @@ def _bypassed(whole: Json, where: str, to: str) -> Json:
         if not isinstance(part, dict):
             return part
         return {
-            key: to if key in {"Next", "Default", "StartAt"} and value == where else redirected(value)
+            key: to
+            if key in {"Next", "Default", "StartAt"} and value == where
+            else redirected(value)
             for key, value in part.items()
         }
 
@@ -232,7 +236,9 @@ def _without_unused(parameters: Json) -> Json:
     made = {key: value for key, value in parameters.items() if value != ""}
     used = [made.get(name, "") for name in ("ConditionExpression", "UpdateExpression")]
     for field in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
-        kept = {k: v for k, v in made.pop(field, {}).items() if re.search(rf"{k}\b", " ".join(used))}
+        kept = {
+            k: v for k, v in made.pop(field, {}).items() if re.search(rf"{k}\b", " ".join(used))
+        }
         made |= {field: kept} if kept else {}
     return made
 

@@ -16,6 +16,12 @@ from typing import Any
 
 import boto3
 import pytest
+from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service import (  # noqa: E501
+    StateTaskService,
+)
+from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_dynamodb import (  # noqa: E501
+    StateTaskServiceDynamoDB,
+)
 from moto.stepfunctions.parser.asl.eval.environment import Environment
 from moto.stepfunctions.parser.mocking.mock_config import MockedResponseReturn, MockedResponseThrow
 
@@ -289,6 +295,8 @@ def run_on_moto(monkeypatch: pytest.MonkeyPatch, aws: InProcess, policy: str) ->
             return MockedResponseReturn(0, 0, response["Return"])
         return MockedResponseThrow(0, 0, response["Throw"]["Error"], response["Throw"]["Cause"])
 
+    # It would give every error of DynamoDB that is not botocore's one name.
+    monkeypatch.setattr(StateTaskServiceDynamoDB, "_from_error", StateTaskService._from_error)
     ended = {}
     for name, case in cases(policy).items():
         left = {state: map(mocked, responses(response)) for state, response in case.items()}

@@ -233,12 +233,9 @@ def test_the_function_may_just_read_write_and_log() -> None:
         ]
     )
     role = ROLES["InvertImageRole"]
-    assert {condition for condition, _ in statements(role)} == {
-        "",
-        "EveryVersion",
-        "RemovesOutputs",
-    }
-    assert grants(role, "EveryVersion") == [("s3:GetObjectVersion", json.dumps(inputs))]
+    [versions] = {condition for condition, _ in statements(role)} - {"", "RemovesOutputs"}
+    assert versions.endswith("EveryVersion")  # or LikeEveryVersion, if it has been copied
+    assert grants(role, versions) == [("s3:GetObjectVersion", json.dumps(inputs))]
     assert grants(role, "RemovesOutputs") == [("s3:DeleteObject", json.dumps(outputs))]
     function = RESOURCES["InvertImageFunction"]["Properties"]
     assert function["Role"] == arn("InvertImageRole")
