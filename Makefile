@@ -4,10 +4,10 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: help install demo up down test model soak lint format build deploy lock clean
+.PHONY: help install demo up down test model sfn-local test-sfn-local soak lint format build deploy lock clean
 
 help: ## List the verbs
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 install: .venv/installed ## Install everything into .venv
 
@@ -34,6 +34,13 @@ test: install ## Run all tests
 
 model: install ## The longer scenarios and all mutants of the model checker
 	@MODEL=1 python -m pytest tests/model
+
+sfn-local: ## Start AWS's Step Functions Local, and a local AWS behind it, in Docker
+	@docker compose version >/dev/null 2>&1 || { echo "There is no docker compose, which Step Functions Local needs: install Docker." >&2; exit 1; }
+	@docker compose up --wait
+
+test-sfn-local: install ## Run the scenarios and the mocked cases on Step Functions Local
+	@SFN_LOCAL_ENDPOINT=http://127.0.0.1:8083 AWS_ENDPOINT_URL=http://127.0.0.1:4566 python -m pytest tests/engines/test_step_functions_local.py
 
 soak: install ## A thousand events with faults and kills: make soak [SEED=1]
 	@SOAK_EVENTS=1000 SOAK_KEYS=50 SOAK_SEED=$(or $(SEED),1) python -m pytest -s tests/soak

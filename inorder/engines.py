@@ -88,6 +88,31 @@ DIFFERENCES = (
         "no scenario forwards one",
     ),
     Difference(
+        "moto",
+        "reads no file of mocks",
+        "the tests hand each case's responses to it",
+    ),
+    Difference(
+        "ministack",
+        "repeats a mocked error when it retries, and reads the next response at the next entry",
+        "mocked cases with retries that help are run on moto",
+    ),
+    Difference(
+        "ministack",
+        "calls the service when no mocked response is left",
+        "the tests count the responses",
+    ),
+    Difference(
+        "sfn-local",
+        "cannot be pointed at a local EventBridge",
+        "Forward Event is mocked even where all the rest is real",
+    ),
+    Difference(
+        "sfn-local",
+        "scales Wait states alone, not the delays between attempts",
+        "its tests have more time",
+    ),
+    Difference(
         "sfn-local",
         "executions of STANDARD machines alone are sure to have a history",
         "the same ASL is created as STANDARD there",

@@ -14,7 +14,7 @@ from inorder.executions import Execution, Executions, s3_object, wait_until
 from inorder.local_aws import LocalAws
 from inorder.stack import Stack, deploy
 
-SECONDS = 40  # no execution of these tests takes longer
+SECONDS = 90  # no execution of these tests takes as long, even on a busy machine
 
 
 class Workflow:

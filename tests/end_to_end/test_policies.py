@@ -258,17 +258,17 @@ class TestOptimistic:
 
     def test_quick_overwrites_end_with_the_newest(self, local: LocalAws) -> None:
         workflow = Workflow(local, deploy(local, "optimistic", {"Policy": "optimistic"}))
-        for number in range(15):
+        for number in range(6):
             workflow.upload("hot.png", picture((number, 0, 0)))
-        counted = Counter(each.outcome for each in workflow.of_key("hot.png", 15))
+        counted = Counter(each.outcome for each in workflow.of_key("hot.png", 6))
         assert set(counted) <= {"Processed", "Superseded"}
-        assert outputs(workflow) == {"out-hot.png": (255 - 14, 255, 255)}
+        assert outputs(workflow) == {"out-hot.png": (255 - 5, 255, 255)}
         assert workflow._table.scan()["Items"] == []
-        [oldest, *_] = workflow.events("hot.png", 15)
+        [oldest, *_] = workflow.events("hot.png", 6)
         [late] = workflow.wait(workflow.deliver(oldest))
         assert late.outcome == "Superseded"
         delete(workflow, "hot.png")
-        assert workflow.of_key("hot.png", 17)[-1].outcome == "Processed"
+        assert workflow.of_key("hot.png", 8)[-1].outcome == "Processed"
         assert outputs(workflow) == {}
 
 

@@ -156,6 +156,10 @@ class EveryVersion(Locking):
         if not true.get(run.state, False):
             return f"I4: {run.execution} ends in {run.state}, which is not so"
         record = dict(state.items).get(self.event_key(run.event))
+        alone = run.event not in {other.event for other in state.runs}
+        if run.state == "Parked" and alone and not self._is_disturbed(state):
+            if attribute(record, "status") != "FAILED":
+                return f"I4: {run.execution} is parked, and its record is not FAILED"
         if run.state in OVER and attribute(record, "status") != "DONE":
             return f"I4: {run.execution} ends in {run.state}, and its record is not DONE"
         return None
@@ -168,7 +172,8 @@ class EveryVersion(Locking):
             return not self.scenario.versioned and state.happened > run.event
         if reason == "KeyLocked":
             return self.could_be_locked(state)
-        return self.is_faulty(state)
+        # "x" is a function's own word, which no rule may take for a reason.
+        return self.is_faulty(state) and reason != "x"
 
     def rests(self, state: State) -> str | None:
         """Check that no event is dropped, and that each output is there that should be."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -154,8 +155,9 @@ def _changed(state: Json) -> Iterator[tuple[str, Json]]:
     yield from _other_rules(state)
     for field in ("Choices", "Retry", "Catch"):
         parts = state.get(field, [])
-        for at in range(len(parts) - 1):
-            if field == "Retry" or parts[at]["Next"] != parts[at + 1]["Next"]:
+        for at, (one, other) in enumerate(itertools.pairwise(parts)):
+            same = field != "Retry" and one["Next"] == other["Next"]
+            if not same and not _exclude(one, other):
                 swapped = [*parts[:at], parts[at + 1], parts[at], *parts[at + 2 :]]
                 yield f"{field} {at + 1} and {at + 2} swapped", {**state, field: swapped}
     for name in ("ConditionExpression", "UpdateExpression"):
@@ -165,6 +167,23 @@ def _changed(state: Json) -> Iterator[tuple[str, Json]]:
             yield f"{name}: {changed}", {**state, "Parameters": other}
     for path in _leaves(state):
         yield from _other_leaf(state, path)
+
+
+def _exclude(one: Json, other: Json) -> bool:
+    """Tell whether two rules want a variable to equal different texts, so that one at most fits."""
+    wanted, unwanted = _texts(one), _texts(other)
+    return any(wanted[name].isdisjoint(unwanted[name]) for name in wanted.keys() & unwanted.keys())
+
+
+def _texts(condition: Json) -> dict[str, set[str]]:
+    """List the texts that a condition allows, for each variable that it compares with some."""
+    if "StringEquals" in condition:
+        return {condition["Variable"]: {condition["StringEquals"]}}
+    if "Or" in condition:
+        each = [_texts(part) for part in condition["Or"]]
+        names = set.intersection(*map(set, each))
+        return {name: set.union(*(texts[name] for texts in each)) for name in names}
+    return {k: v for part in condition.get("And", []) for k, v in _texts(part).items()}
 
 
 def _other_rules(state: Json) -> Iterator[tuple[str, Json]]:

@@ -94,7 +94,6 @@ SUITE = Suite(
         {
             "fenced_output.py without 2: it is right already",
             "fenced_output.py without 4: says that it was superseded",
-            'Outcome? without rule 3: $.inversion.Payload.outcome StringEquals "Rejected"',
         }
     ),
     whole=THREE,

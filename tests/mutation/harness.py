@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from collections import Counter
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,21 +19,27 @@ from typing import Any, NoReturn
 import pytest
 from _pytest.runner import runtestprotocol
 
-from inorder import engines, policies
+from inorder import check, engines, policies
 from inorder.check import check_file
 from inorder.stack import PROJECT
 from tests.model.mutation import Mutant, changes_of, mutants_of
 
 TESTED_BY = "tests/statemachine"
 NOT_TESTED_BY = {
+    "test_mocks.py",  # mocks what a state is for, on a server of its own for each policy
     "test_wishes.py",  # runs copies of the project, in which there is no mutant
     # compares the files with each other, so that whatever is changed in one of them is noticed
     "test_the_table_of_states_is_that_of_the_files",
 }
 WAIT_SCALE = 0.2
 PATIENCE = 5  # a test that takes so many times as long as without a mutant fails
-STAGES = ("the file's tests", "states by TestState", "inorder check", "paths in moto")
-FILE_TESTS, STATES, CHECK, PATHS = STAGES
+STAGES = CHECK, FILE_TESTS, STATES, SCHEMA, PATHS = (
+    "inorder check",
+    "the file's tests",
+    "states by TestState",
+    "the schema",
+    "paths in moto",
+)
 
 POLICIES = policies.names()
 _asl_file = policies.asl_file
@@ -96,7 +105,16 @@ def examine(chosen: Sequence[tuple[str, Mutant]], workers: int) -> list[Verdict]
     about = {policy for policy, _ in chosen}
     with get_context("spawn").Pool(workers, maxtasksperchild=1) as pool:
         parts = [(about, number, workers) for number in range(workers)]
-        survey = {name: seen for part in pool.starmap(_survey, parts) for name, seen in part.items()}
+        begun = time.monotonic()
+        survey = {
+            name: seen for part in pool.starmap(_survey, parts) for name, seen in part.items()
+        }
+        print(
+            "survey",
+            time.monotonic() - begun,
+            Counter(s.stage for s in survey.values()),
+            sum(s.seconds for s in survey.values()),
+        )
         tried = [(chosen[number::workers], survey) for number in range(workers)]
         return [verdict for part in pool.starmap(_try, tried) for verdict in part]
 
@@ -132,9 +150,7 @@ class _Run:
         (self._folder / "statemachine").mkdir()
         (self._folder / "template.yaml").symlink_to(PROJECT / "template.yaml")
         self._executions: list[tuple[Any, str]] = []
-
-    def pytest_sessionstart(self) -> None:
-        """Stand in between the tests and the files before any test module is read."""
+        # Before a module that imports it is read.
         for policy in POLICIES:
             self.write(policy, (PROJECT / _asl_file(policy)).read_text(encoding="utf-8"))
         policies.asl_file = self._file
@@ -149,9 +165,9 @@ class _Run:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run what this run is for, instead of each test once."""
-        from tests import in_process
-        from tests.statemachine import test_states
-
+        # Not before: they are to find this run's files.
+        in_process = sys.modules["tests.in_process"]
+        test_states = sys.modules["tests.statemachine.test_states"]
         self._in_process, self._test_states = in_process, test_states
         begin, run_state = in_process.InProcess.__init__, test_states.run_state
 
@@ -164,8 +180,8 @@ class _Run:
             self.seen.states.setdefault(policy, set()).add(name)
             return run_state(local, policy, name, *arguments, **named)
 
-        in_process.InProcess.__init__ = init  # type: ignore[method-assign]
-        test_states.run_state = run_one
+        in_process.InProcess.__init__ = init
+        test_states.run_state = run_one  # type: ignore[attr-defined]
         self.problem = ""
         self.run_all(session)
         return True
@@ -252,6 +268,7 @@ class _Trying(_Run):
     def run_all(self, session: pytest.Session) -> None:
         items = {item.nodeid: item for item in session.items if item.nodeid in self._survey}
         for policy, mutant in self._chosen:
+            begun = time.monotonic()
             shipped = self.path(policy).read_text(encoding="utf-8")
             assert mutant.definition
             self.load(policy, mutant.definition)
@@ -259,16 +276,26 @@ class _Trying(_Run):
                 stage, killer = self._killed(policy, mutant, items)
             finally:
                 self.load(policy, shipped)
+            print(
+                f"{time.monotonic() - begun:.1f}",
+                len(self.verdicts),
+                stage,
+                policy,
+                mutant,
+                killer,
+                flush=True,
+            )
             self.verdicts.append(Verdict(policy, str(mutant), stage, killer))
 
     def _killed(
         self, policy: str, mutant: Mutant, items: dict[str, pytest.Item]
     ) -> tuple[str | None, str]:
         for stage in STAGES:
-            if stage == CHECK:
-                if findings := check_file(self.path(policy)):
-                    return stage, findings[0]
+            if stage in {CHECK, SCHEMA}:
+                if wrong := self._wrong(policy, with_schema=stage == SCHEMA):
+                    return stage, wrong
                 continue
+            if stage == PATHS and os.environ.get("QUICK"): return "to do", ""
             able = [
                 name
                 for name, seen in self._survey.items()
@@ -278,6 +305,20 @@ class _Trying(_Run):
                 if self.run_test(items[name], PATIENCE * (1 + self._survey[name].seconds)):
                     return stage, name
         return None, ""
+
+
+    def _wrong(self, policy: str, *, with_schema: bool) -> str:
+        """Check a file, by cfn-lint's schema only if need be, which takes half a second."""
+        if with_schema:
+            return "".join(check_file(self.path(policy))[:1])
+        definition = json.loads(self.path(policy).read_text(encoding="utf-8"))
+        for rule in (rule for stage in check.STAGES[1:] for rule in stage.values()):
+            try:
+                for state, wrong in rule(definition):
+                    return f"{state}: {wrong}"
+            except (KeyError, TypeError, ValueError):
+                return ""  # a rule takes for granted what the schema tells
+        return ""
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from samcli.yamlhelper import yaml_parse
 
 from inorder.check import EXPRESS_SECONDS, lease_numbers, longest, longest_execution
-from inorder.policies import asl_file
+from inorder.policies import asl_file, names
 from inorder.stack import PROJECT
 
 
@@ -67,6 +68,32 @@ def test_an_execution_that_passes_over_dead_events_stays_below_express() -> None
 def test_an_execution_without_a_lock_stays_below_express(policy: str, seconds: int) -> None:
     assert longest_execution(definition_of(policy)) == seconds
     assert seconds < EXPRESS_SECONDS
+
+
+def retriers_of(policy: str) -> list[list[dict[str, Any]]]:
+    states = definition_of(policy)["States"].values()
+    return [state["Retry"] for state in states if "Retry" in state]
+
+
+@pytest.mark.parametrize("policy", names())
+def test_those_that_were_refused_at_once_do_not_try_again_at_once(policy: str) -> None:
+    """Nor is it left to an engine how long they wait."""
+    for retrier in itertools.chain(*retriers_of(policy)):
+        if retrier["MaxAttempts"]:
+            assert retrier["JitterStrategy"] == "FULL"
+            assert {"IntervalSeconds", "BackoffRate", "MaxDelaySeconds"} < set(retrier)
+
+
+@pytest.mark.parametrize("policy", names())
+def test_an_error_with_a_retrier_of_its_own_is_not_taken_by_that_of_all(policy: str) -> None:
+    for retriers in retriers_of(policy):
+        everything = {"States.ALL", "States.TaskFailed"}
+        assert [each for each in retriers[:-1] if everything & set(each["ErrorEquals"])] == []
+
+
+@pytest.mark.parametrize("policy", [name for name in names() if name != "uncoordinated"])
+def test_what_is_no_event_has_longer_to_reach_the_queue_than_what_holds_a_lock(policy: str) -> None:
+    assert longest(definition_of(policy)["States"]["Park Invalid Event"]) == 107
 
 
 @pytest.mark.parametrize(

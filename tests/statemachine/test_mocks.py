@@ -46,7 +46,6 @@ SECONDS = 60
 SUBSTITUTIONS: dict[str, str] = defaultdict(lambda: "mocked")
 
 Branch = tuple[str, str, int]  # state, field, place in it
-Path_ = list[str]
 
 
 def cases(policy: str) -> dict[str, dict[str, str]]:
@@ -93,7 +92,7 @@ INVALID = {
 }
 
 
-def latest_wins() -> dict[str, Path_]:
+def latest_wins() -> dict[str, list[str]]:
     claim, waiting = [*EVENT, "Claim Key"], [*EVENT, "Claim Key", "Record Sequencer"]
     parked = ["Park Event", "Fail Key", "Parked"]
     released = [*INVERTED, "Release Lock", "Output Written?"]
@@ -125,15 +124,17 @@ def latest_wins() -> dict[str, Path_]:
     }
 
 
-def every_version() -> dict[str, Path_]:
+def every_version() -> dict[str, list[str]]:
     record, claim = [*EVENT, "Record Event"], [*EVENT, "Record Event", "Claim Key"]
     held = ["Read Event Record", "Done Meanwhile?"]
     parked = ["Park Event", "Fail Key", "Fail Event", "Parked"]
     released = [*held, *INVERTED, "Mark Done", "Release Lock", "What Was Done?"]
+    noted = ["Note Duplicate", "Release Lock", "What Was Done?"]
     again = ["Claim Key", *released, *PROCESSED]
     look = ["Ask For Turn", *LOOK]
     wait = [*look, "Wait For Turn"]
     lock, turn = [*look, "Watch Lock", "Wait For Turn"], [*look, "Watch Turn", "Wait For Turn"]
+    waited = [*lock, *19 * wait, *lock, *14 * wait, *look]
     dead = [*claim, *lock, *27 * wait, *look, "Break Lock"]
     passed = [*claim, *turn, *4 * wait, *look, "Pass Over", "Wait For Turn", *look, *again]
     inverted = [*claim, *held, *INVERTED]
@@ -144,9 +145,7 @@ def every_version() -> dict[str, Path_]:
         "Superseded": [*claim, *released, *SUPERSEDED],
         "LockLostProcessed": [*record, *again],
         "Duplicate": [*record, *DUPLICATE],
-        "DoneMeanwhileDuplicate": [
-            *[*claim, *held, "Note Duplicate", "Release Lock", "What Was Done?", *DUPLICATE]
-        ],
+        "DoneMeanwhileDuplicate": [*claim, *held, *noted, *DUPLICATE],
         "LockedThenProcessed": [*claim, *lock, *wait, *look, *again],
         "LookFailedThenProcessed": [*claim, *look, *again],
         "OlderFirstThenProcessed": [*claim, *turn, *wait, *look, *again],
@@ -154,9 +153,7 @@ def every_version() -> dict[str, Path_]:
         "TurnTakenAsItWasPassedOverThenProcessed": passed,
         "DeadHolderThenProcessed": [*dead, *again],
         "LockChangedAsItWasBrokenThenProcessed": [*dead, *look, *again],
-        "GaveUpWaiting": [
-            *[*claim, *lock, *19 * wait, *lock, *14 * wait, *look, "Give Up Waiting", *parked]
-        ],
+        "GaveUpWaiting": [*claim, *waited, "Give Up Waiting", *parked],
         "InvalidImageParked": [*inverted, "Reject Object", *parked],
         "UnknownResultParked": [*inverted, "Reject Result", *parked],
         "FunctionFailedParked": [*claim, *held, "Invert Image", *parked],
@@ -172,7 +169,7 @@ def every_version() -> dict[str, Path_]:
     }
 
 
-def first_wins() -> dict[str, Path_]:
+def first_wins() -> dict[str, list[str]]:
     claim = [*EVENT, "Claim Key"]
     parked = ["Park Event", "Fail Key", "Parked"]
     again = ["Claim Key", *INVERTED, "Release Lock", *PROCESSED]
@@ -205,7 +202,7 @@ def first_wins() -> dict[str, Path_]:
     }
 
 
-def content_hash() -> dict[str, Path_]:
+def content_hash() -> dict[str, list[str]]:
     hashed = ["Whole Event?", "Read Event", "Hash Detail", "Hashed?"]
     claim = [*hashed, "Name Content", "Claim Content"]
     parked = ["Park Event", "Fail Content", "Parked"]
@@ -234,7 +231,7 @@ def content_hash() -> dict[str, Path_]:
     }
 
 
-def optimistic() -> dict[str, Path_]:
+def optimistic() -> dict[str, list[str]]:
     read = ["S3 Object Event?", "Read Event"]
     inverted, parked = [*read, *INVERTED], ["Park Event", "Parked"]
     return INVALID | {
@@ -250,7 +247,7 @@ def optimistic() -> dict[str, Path_]:
     }
 
 
-PATHS: dict[str, dict[str, Path_]] = {
+PATHS: dict[str, dict[str, list[str]]] = {
     "latest-wins": latest_wins(),
     "every-version": every_version(),
     "first-wins": first_wins(),
@@ -319,11 +316,6 @@ def mocking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
         yield server
 
 
-@pytest.fixture
-def on_moto(monkeypatch: pytest.MonkeyPatch, aws: InProcess, policy: str) -> dict[str, Ended]:
-    return run_on_moto(monkeypatch, aws, policy)
-
-
 def test_the_file_is_as_step_functions_local_wants_it() -> None:
     assert set(CONFIGURED) == {"StateMachines", "MockedResponses"}
     assert sorted(names()) == sorted(POLICIES)
@@ -349,12 +341,6 @@ def test_responses_are_numbered_without_a_gap(name: str) -> None:
         if kind == "Throw":
             assert set(content) == {"Error", "Cause"}
             assert not content["Error"].startswith("States.")  # those are the engine's own
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_every_case_takes_its_path_on_moto(policy: str, on_moto: dict[str, Ended]) -> None:
-    assert set(on_moto) == set(PATHS[policy])
-    assert wrongly_ended(policy, on_moto) == []
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -402,21 +388,24 @@ def matching(rules: list[dict[str, Any]], error: str) -> int:
 
 
 def attempts(name: str, state: dict[str, Any], left: Iterator[dict[str, Any]]) -> Iterator[Branch]:
-    """Give the branches of one stay in a state, the last of which leads on."""
+    """Give the branches of one stay in a state, the last of which leads on.
+
+    A retrier counts if an attempt after it helped, or if it is there to forbid one.
+    """
     tried: Counter[int] = Counter()
     for response in left:
         if "Return" in response:
+            yield from ((name, "Retry", at) for at in tried)
             yield name, "Next", 0
             return
         error = response["Throw"]["Error"]
         at = matching(state["Retry"], error)
         most = state["Retry"][at]["MaxAttempts"]
         if tried[at] == most:
-            if most == 0:  # this one is there to say so
+            if most == 0:
                 yield name, "Retry", at
             yield name, "Catch", matching(state["Catch"], error)
             return
-        yield name, "Retry", at
         tried[at] += 1
 
 
@@ -455,13 +444,18 @@ def branches(local: LocalAws, policy: str, case: str, ended: Ended) -> Iterator[
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_the_cases_take_every_branch(
-    policy: str, on_moto: dict[str, Ended], mocking: LocalAws
+def test_every_case_takes_its_path_on_moto_and_together_every_branch(
+    policy: str, monkeypatch: pytest.MonkeyPatch, aws: InProcess, mocking: LocalAws
 ) -> None:
+    ended = run_on_moto(monkeypatch, aws, policy)
+    assert set(ended) == set(PATHS[policy])
+    assert wrongly_ended(policy, ended) == []
     taken = {
         branch
-        for case, ended in on_moto.items()
-        for branch in branches(mocking, policy, case, ended)
+        for case, execution in ended.items()
+        for branch in branches(mocking, policy, case, execution)
     }
-    assert {step.state for ended in on_moto.values() for step in ended.steps} == set(STATES[policy])
+    assert {state for execution in ended.values() for state in execution.path} == set(
+        STATES[policy]
+    )
     assert taken == all_branches(policy)
