@@ -295,7 +295,8 @@ class _Trying(_Run):
                 if wrong := self._wrong(policy, with_schema=stage == SCHEMA):
                     return stage, wrong
                 continue
-            if stage == PATHS and os.environ.get("QUICK"): return "to do", ""
+            if stage == PATHS and os.environ.get("QUICK"):
+                return "to do", ""
             able = [
                 name
                 for name, seen in self._survey.items()
@@ -305,7 +306,6 @@ class _Trying(_Run):
                 if self.run_test(items[name], PATIENCE * (1 + self._survey[name].seconds)):
                     return stage, name
         return None, ""
-
 
     def _wrong(self, policy: str, *, with_schema: bool) -> str:
         """Check a file, by cfn-lint's schema only if need be, which takes half a second."""

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 from samcli.yamlhelper import yaml_parse
 
-from inorder.check import EXPRESS_SECONDS, lease_numbers, longest, longest_execution
+from inorder.check import (
+    CONDITION_FAILED,
+    EXPRESS_SECONDS,
+    GET,
+    lease_numbers,
+    longest,
+    longest_execution,
+)
 from inorder.policies import asl_file, names
 from inorder.stack import PROJECT
 
@@ -85,10 +92,29 @@ def test_those_that_were_refused_at_once_do_not_try_again_at_once(policy: str) -
 
 
 @pytest.mark.parametrize("policy", names())
-def test_an_error_with_a_retrier_of_its_own_is_not_taken_by_that_of_all(policy: str) -> None:
-    for retriers in retriers_of(policy):
-        everything = {"States.ALL", "States.TaskFailed"}
-        assert [each for each in retriers[:-1] if everything & set(each["ErrorEquals"])] == []
+def test_a_fault_is_tried_again_and_what_has_a_retrier_of_its_own_is_not_taken_for_one(
+    policy: str,
+) -> None:
+    everything = {"States.ALL", "States.TaskFailed"}
+    for *own, of_all in retriers_of(policy):
+        assert everything & set(of_all["ErrorEquals"])
+        assert [each for each in own if everything & set(each["ErrorEquals"])] == []
+
+
+@pytest.mark.parametrize("policy", names())
+def test_a_refused_write_is_not_tried_again(policy: str) -> None:
+    for state in definition_of(policy)["States"].values():
+        if "ConditionExpression" in state.get("Parameters", {}):
+            first = state["Retry"][0]
+            assert first["MaxAttempts"] == 0
+            assert {"States.ALL", CONDITION_FAILED[0]} & set(first["ErrorEquals"])
+
+
+@pytest.mark.parametrize("policy", names())
+def test_what_is_read_is_what_was_written_last(policy: str) -> None:
+    for state in definition_of(policy)["States"].values():
+        if state.get("Resource") == GET:
+            assert state["Parameters"]["ConsistentRead"] is True
 
 
 @pytest.mark.parametrize("policy", [name for name in names() if name != "uncoordinated"])

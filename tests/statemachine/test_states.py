@@ -50,10 +50,12 @@ def run_state(
     data: Any,
     mock: Data | None = None,
     table: str = "${KeyTableName}",
+    queue: str = "${ParkedEventsQueueUrl}",
 ) -> Data:
     parameters = {"mock": mock} if mock else {}
+    definition = json.dumps(STATES[policy][name]).replace("${KeyTableName}", table)
     tested: Data = local.client("stepfunctions").test_state(
-        definition=json.dumps(STATES[policy][name]).replace("${KeyTableName}", table),
+        definition=definition.replace("${ParkedEventsQueueUrl}", queue),
         input=json.dumps(data),
         roleArn="arn:aws:iam::123456789012:role/test",
         context=json.dumps({"Execution": {"Id": "arn:test", "Name": "test"}}),
@@ -141,6 +143,14 @@ def test_a_version_is_part_of_the_object_key(local: LocalAws, policy: str) -> No
     assert output["object_key"] == key
     if policy == "every-version":
         assert output["event_key"] == f"event:{key}@{output['sequencer']}"
+    assert output["event"] == VERSIONED
+    # In all else it is as an event without a version.
+    of_event = {"event", "object_key", "event_key", "sequencer", "lock_token"}
+    unversioned = output_of(local, policy, "Read Event", EVENT)
+    assert output.keys() == unversioned.keys()
+    assert {name: output[name] for name in output.keys() - of_event} == {
+        name: unversioned[name] for name in unversioned.keys() - of_event
+    }
 
 
 @pytest.mark.parametrize("policy", ["latest-wins", "every-version", "first-wins", "content-hash"])
@@ -194,6 +204,7 @@ FAILURES = {
     "Parked": '{"Error":"Some.Fault","Cause":"because"}',
     "Invalid Event": "This is no ",
     "Not Parked": "could not be reached",
+    "Lost": "",
 }
 
 
@@ -208,14 +219,74 @@ def test_a_failed_execution_says_why(local: LocalAws, policy: str, name: str) ->
     assert FAILURES[name] in tested["cause"]
 
 
-@pytest.mark.parametrize(
-    ("policy", "answered"), [("latest-wins", "inversion"), ("content-hash", "content")]
-)
-def test_a_function_without_an_answer_is_explained(
-    local: LocalAws, policy: str, answered: str
-) -> None:
-    output = output_of(local, policy, "Reject Result", {answered: answer(None)})
+def with_state(*wanted: str) -> list[tuple[str, str]]:
+    """List the policies that have a state, each with its name."""
+    return [(policy, name) for policy in TABLES for name in wanted if name in STATES[policy]]
+
+
+@pytest.mark.parametrize(("policy", "name"), with_state("Reject Result"))
+def test_a_function_without_an_answer_is_explained(local: LocalAws, policy: str, name: str) -> None:
+    data = {"inversion": answer(None), "content": answer(None)}
+    output = output_of(local, policy, name, data)
     assert output["fault"] == {"Error": "UnknownResult", "Cause": "null"}
+
+
+@pytest.mark.parametrize(("policy", "name"), with_state("Reject Object"))
+def test_an_object_is_rejected_for_the_reason_that_the_function_gave(
+    local: LocalAws, policy: str, name: str
+) -> None:
+    rejected = {"outcome": "Rejected", "error": "InvalidImage", "cause": "cut"}
+    output = output_of(local, policy, name, {"inversion": answer(rejected)})
+    assert output["fault"] == {"Error": "InvalidImage", "Cause": "cut"}
+
+
+@pytest.mark.parametrize(("policy", "name"), with_state("Give Up Waiting"))
+def test_whoever_gives_up_says_that_the_key_was_locked(
+    local: LocalAws, policy: str, name: str
+) -> None:
+    fault = output_of(local, policy, name, {})["fault"]
+    assert fault["Error"] == "KeyLocked"
+    assert "stayed locked" in fault["Cause"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "name"), with_state("Report Processed", "Report Duplicate", "Report Superseded")
+)
+def test_an_execution_tells_how_it_ended_and_with_which_event(
+    local: LocalAws, policy: str, name: str
+) -> None:
+    result = {"outcome": "Processed", "output_key": "out-x.png"}
+    data = {"object_key": "b/k", "sequencer": "0B", "expires_at": "1", "inversion": answer(result)}
+    told = {"outcome": name.removeprefix("Report "), "object_key": "b/k"}
+    if policy != "content-hash":
+        told["sequencer"] = "0B"
+    if name == "Report Processed":
+        told |= {"expires_at": "1"} if policy == "content-hash" else {"result": result}
+    assert output_of(local, policy, name, data) == told
+
+
+@pytest.mark.parametrize(("policy", "name"), with_state("Park Event", "Park Invalid Event"))
+def test_a_parked_event_is_in_the_queue_whole_with_what_there_is_to_know_of_it(
+    local: LocalAws, policy: str, name: str
+) -> None:
+    sqs = local.client("sqs")
+    queue = sqs.create_queue(QueueName="states")["QueueUrl"]
+    data = {"event": EVENT, "object_key": "b/k", "sequencer": "0B", "fault": FAULT}
+    parked: Data = {"outcome": "Parked", "execution": "arn:test"}
+    if name == "Park Event":
+        parked |= {"object_key": "b/k", "event": EVENT, "reason": FAULT}
+        parked |= {"sequencer": "0B"} if policy != "content-hash" else {}
+    else:
+        parked |= {"event": data}
+    assert run_state(local, policy, name, data, queue=queue)["status"] == "SUCCEEDED"
+    [message] = sqs.receive_message(QueueUrl=queue)["Messages"]
+    sqs.delete_queue(QueueUrl=queue)
+    body = json.loads(message["Body"])
+    if name == "Park Invalid Event":
+        reason = body.pop("reason")
+        assert reason["Error"] == "InvalidEvent"
+        assert reason["Cause"] == STATES[policy]["Invalid Event"]["Cause"]
+    assert body == parked
 
 
 LOCKS = [

@@ -1,0 +1,113 @@
+"""The scenarios and the mocked cases on Step Functions Local: `make test-sfn-local`.
+
+It needs Docker, so `make test` leaves it out. See docs/engines.md.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from urllib.parse import urlsplit
+
+import pytest
+
+from inorder.engines import LocalStateMachine, StateMachine, create_local, substitute
+from inorder.local_aws import HOST, LocalAws
+from inorder.policies import asl_file
+from inorder.stack import PROJECT
+from tests.engines.scenarios import SCENARIOS
+from tests.engines.test_engines import Ministack
+from tests.statemachine.test_mocks import (
+    NOT_ALL_MOCKED,
+    POLICIES,
+    case_machine,
+    cases,
+    event_of,
+    wrongly_ended,
+)
+
+SFN_LOCAL, AWS = os.environ["SFN_LOCAL_ENDPOINT"], os.environ["AWS_ENDPOINT_URL"]
+SECONDS = 300  # delays between attempts are not scaled there
+
+
+def running_at(address: str) -> LocalAws:
+    """Give a server that was not started here."""
+    url = urlsplit(address)
+    assert url.hostname == HOST
+    assert url.port
+    return LocalAws(url.port, pid=0, started=0, folder="")
+
+
+class StepFunctionsLocal(Ministack):
+    """Step Functions Local, with the resources of the template on the local AWS behind it."""
+
+    def __init__(self) -> None:
+        super().__init__(running_at(AWS))
+        self._states = running_at(SFN_LOCAL).client("stepfunctions")
+        self.plain_machine = cache(self._plain_machine)
+        self._empty()
+
+    def _empty(self) -> None:
+        """Remove what an earlier run has left."""
+        for item in self.table.scan()["Items"]:
+            self.table.delete_item(Key={"object_key": item["object_key"]})
+        for output in self.s3.list_objects_v2(Bucket=self.output_bucket).get("Contents", []):
+            self.s3.delete_object(Bucket=self.output_bucket, Key=output["Key"])
+
+    def _plain_machine(self, policy: str) -> LocalStateMachine:
+        """Create the state machine of a policy, or update that of an earlier run."""
+        pages = self._states.get_paginator("list_state_machines").paginate()
+        machines = [machine for page in pages for machine in page["stateMachines"]]
+        for machine in machines:
+            if machine["name"] == policy:
+                definition = substitute(PROJECT / asl_file(policy), self._substitutions)
+                arn = machine["stateMachineArn"]
+                self._states.update_state_machine(stateMachineArn=arn, definition=definition)
+                return LocalStateMachine(self._states, arn)
+        file = PROJECT / asl_file(policy)
+        return create_local(self._states, file, self._substitutions, "STANDARD", policy)
+
+    def _machine(self, policy: str) -> StateMachine:
+        machine = self.plain_machine(policy)
+        only_mocked, case = NOT_ALL_MOCKED
+        return case_machine(machine, self._states, case) if policy == only_mocked else machine
+
+    def wrong_cases(self, policy: str, *, retried: bool) -> list[tuple[str, object]]:
+        """Run cases of a policy at once and list those that did not take their paths."""
+        machine = self.plain_machine(policy)
+        started = {
+            case: case_machine(machine, self._states, case).start(event_of(policy, case))
+            for case in cases(policy)
+            if case.startswith("Retried") == retried
+        }
+        ended = {case: machine.wait(execution, SECONDS) for case, execution in started.items()}
+        return wrongly_ended(policy, ended)
+
+
+@pytest.fixture(scope="module")
+def sfn_local() -> StepFunctionsLocal:
+    return StepFunctionsLocal()
+
+
+@pytest.fixture(scope="module")
+def ministack(local: LocalAws) -> Ministack:
+    return Ministack(local)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_same_as_on_ministack(
+    name: str, sfn_local: StepFunctionsLocal, ministack: Ministack
+) -> None:
+    run = SCENARIOS[name]
+    on_ministack = [ministack.comparable(ended) for ended in run(ministack)]
+    assert [sfn_local.comparable(ended) for ended in run(sfn_local)] == on_ministack
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_mocked_cases_without_retries(policy: str, sfn_local: StepFunctionsLocal) -> None:
+    assert sfn_local.wrong_cases(policy, retried=False) == []
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_mocked_cases_with_retries(policy: str, sfn_local: StepFunctionsLocal) -> None:
+    assert sfn_local.wrong_cases(policy, retried=True) == []
