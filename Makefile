@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: help install demo up down test model sfn-local test-sfn-local soak lint format build deploy lock clean
+.PHONY: help install demo up down test model sfn-local test-sfn-local test-aws soak lint format build deploy lock clean
 
 help: ## List the verbs
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -41,6 +41,10 @@ sfn-local: ## Start AWS's Step Functions Local, and a local AWS behind it, in Do
 
 test-sfn-local: install ## Run the scenarios and the mocked cases on Step Functions Local
 	@SFN_LOCAL_ENDPOINT=http://127.0.0.1:8083 AWS_ENDPOINT_URL=http://127.0.0.1:4566 python -m pytest tests/engines/test_step_functions_local.py
+
+test-aws: install ## Run the scenarios and TestState on AWS, in a test stack: make test-aws STACK=name
+	@test -n "$(STACK)" || { echo "Say which stack: make test-aws STACK=name" >&2; exit 1; }
+	@STACK="$(STACK)" python -m pytest tests/engines/test_aws.py tests/statemachine/test_states.py
 
 soak: install ## A thousand events with faults and kills: make soak [SEED=1]
 	@SOAK_EVENTS=1000 SOAK_KEYS=50 SOAK_SEED=$(or $(SEED),1) python -m pytest -s tests/soak

@@ -376,14 +376,16 @@ def create_local(
 
 
 def create_on_aws(
-    session: Any, stack_machine: str, file: Path, substitutions: Mapping[str, str]
+    states: Any, logs: Any, stack_machine: str, file: Path, substitutions: Mapping[str, str]
 ) -> AwsStateMachine:
     """Create a state machine of an ASL file on AWS, with the role and the log of a deployed one.
 
     Parameters
     ----------
-    session : boto3.Session
-        With the user's credentials and region.
+    states : SFNClient
+        Of AWS.
+    logs : CloudWatchLogsClient
+        Of AWS.
     stack_machine : str
         ARN of the state machine of a stack.
     file : Path
@@ -391,7 +393,6 @@ def create_on_aws(
     substitutions : Mapping
         What stands for its ``${Names}``.
     """
-    states = session.client("stepfunctions")
     described = states.describe_state_machine(stateMachineArn=stack_machine)
     created = states.create_state_machine(
         name=f"inorder-{uuid4()}",
@@ -402,4 +403,4 @@ def create_on_aws(
     )
     [destination] = described["loggingConfiguration"]["destinations"]
     log_group = destination["cloudWatchLogsLogGroup"]["logGroupArn"].split(":")[6]
-    return AwsStateMachine(states, created["stateMachineArn"], session.client("logs"), log_group)
+    return AwsStateMachine(states, created["stateMachineArn"], logs, log_group)

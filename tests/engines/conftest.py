@@ -1,7 +1,8 @@
-"""Leaves the tests of Step Functions Local to those who say where it is: `make test-sfn-local`."""
+"""Leaves the tests of engines that are elsewhere to `make test-sfn-local` and `make test-aws`."""
 
 from __future__ import annotations
 
 import os
 
-collect_ignore = [] if "SFN_LOCAL_ENDPOINT" in os.environ else ["test_step_functions_local.py"]
+ELSEWHERE = {"SFN_LOCAL_ENDPOINT": "test_step_functions_local.py", "STACK": "test_aws.py"}
+collect_ignore = [file for variable, file in ELSEWHERE.items() if variable not in os.environ]

@@ -11,7 +11,6 @@ from inorder.engines import Ended, StateMachine, Step
 from tests.conftest import picture
 
 RED, GREEN = (255, 0, 0), (0, 255, 0)
-SECONDS = 60
 SEQUENCER = 0x006A0F5FCE2D7F28B1
 
 
@@ -22,6 +21,7 @@ class Place:
     output_bucket: str
     s3: Any
     table: Any
+    seconds = 60.0
     machine: Callable[[str], StateMachine]  # of a policy, made of the shipped file
 
     def upload(self, key: str, content: bytes, number: int = 0) -> dict[str, Any]:
@@ -36,7 +36,7 @@ class Place:
 
     def run(self, policy: str, *events: Any) -> list[Ended]:
         """Run events one after the other."""
-        return [self.machine(policy).run(event, SECONDS) for event in events]
+        return [self.machine(policy).run(event, self.seconds) for event in events]
 
     def put_record(self, object_key: str, **attributes: str) -> None:
         """Write an item of the key table."""

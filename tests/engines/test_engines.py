@@ -13,6 +13,7 @@ from inorder.stack import PROJECT, deploy
 from tests.end_to_end.conftest import Workflow
 from tests.engines.scenarios import SCENARIOS, Place
 from tests.in_process import INPUT, OUTPUT, InProcess
+from tests.on_aws import resources_of, substitutions_of
 
 
 class Moto(Place):
@@ -38,18 +39,9 @@ class Ministack(Place):
         for rule in events.list_rules()["Rules"]:
             if rule["Name"].startswith("engines-"):
                 events.disable_rule(Name=rule["Name"])
-        resources = {
-            each["LogicalResourceId"]: each["PhysicalResourceId"]
-            for stack in ("engines-content", "engines")
-            for each in cloudformation.describe_stack_resources(StackName=stack)["StackResources"]
-        }
-        self._substitutions = {
-            "KeyTableName": workflow.stack.key_table,
-            "InvertImageFunctionArn": resources["InvertImageFunctionAliaslive"],
-            "CanonicalHashFunctionArn": resources["CanonicalHashFunctionAliaslive"],
-            "ParkedEventsQueueUrl": workflow.stack.parked_events_queue_url,
-            "UniqueEventsBusName": resources["UniqueEventsBus"],
-        }
+        resources = resources_of(cloudformation, "engines-content")
+        resources |= resources_of(cloudformation, "engines")
+        self._substitutions = substitutions_of(resources)
         self._states = local.client("stepfunctions")
         self.input_bucket = workflow.stack.input_bucket
         self.output_bucket = workflow.stack.output_bucket

@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import picture
 from tests.in_process import InProcess, Throttled
 from tests.statemachine.situations import (
+    GREEN,
     OTHER_RUN,
     RED,
     SHORT,
@@ -31,7 +32,7 @@ def for_policies(*names: str) -> pytest.MarkDecorator:
 
 
 def is_free(aws: InProcess) -> bool:
-    return "lock_token" not in aws.record("input/x.png")
+    return not {"lock_token", "execution"} & set(aws.record("input/x.png"))
 
 
 @for_policies(*OBJECTS)
@@ -54,6 +55,15 @@ def test_an_invalid_image_is_parked_with_the_cause_and_not_retried(
     assert is_free(aws)
     if policy == "optimistic":
         assert aws.table.scan()["Items"] == []
+
+
+@for_policies(*LOCKING)
+def test_a_released_key_is_no_executions(aws: InProcess, policy: str) -> None:  # noqa: ARG001
+    """If Express ran that execution again, it would take the key for its own."""
+    older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
+    for event in (older, newer):
+        aws.run(event)
+        assert is_free(aws)
 
 
 @for_policies(*LOCKING)
@@ -214,7 +224,8 @@ def test_an_execution_that_holds_the_lock_already_goes_on(
     aws.wait_scale = SHORT
     claims = before_the_first_claim(aws.put_record)
     ended = aws.run(aws.upload("x.png", picture(RED)))
-    assert claims
+    [claim] = claims
+    assert claim["claimed_at"]
     assert ended.outcome == "Processed"
     assert "Count Look" not in ended.path
 

@@ -1,0 +1,79 @@
+"""The scenarios on AWS, in a deployed stack: `make test-aws STACK=name`. See docs/engines.md.
+
+The state machines are made of the shipped files, with the stack's role and log, and deleted again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+
+from inorder.engines import AwsStateMachine, create_on_aws
+from inorder.local_aws import LocalAws
+from inorder.policies import asl_file
+from inorder.stack import PROJECT
+from tests.engines.scenarios import SCENARIOS, Place
+from tests.engines.test_engines import Ministack
+from tests.on_aws import OnAws, on_aws, resources_of, substitutions_of
+
+FOUND = on_aws()
+assert FOUND, "STACK names no stack"
+AWS: OnAws = FOUND
+# The role and the resources of a stack are those that its policy needs.
+IS_CONTENT_HASH = "ContentHash" in AWS.stack.state_machine_arn
+NAMES = [name for name in SCENARIOS if name.startswith("content_hash") == IS_CONTENT_HASH]
+
+
+class Aws(Place):
+    """AWS."""
+
+    seconds = 300  # waits take the time that they take
+
+    def __init__(self) -> None:
+        self._substitutions = substitutions_of(resources_of(AWS.cloudformation, AWS.stack.name))
+        self.input_bucket, self.output_bucket = AWS.stack.input_bucket, AWS.stack.output_bucket
+        self.s3, self.table = AWS.s3, AWS.table
+        self.made: list[AwsStateMachine] = []
+        self.machine = cache(self._machine)
+
+    def _machine(self, policy: str) -> AwsStateMachine:
+        file = PROJECT / asl_file(policy)
+        arn = AWS.stack.state_machine_arn
+        machine = create_on_aws(AWS.states, AWS.logs, arn, file, self._substitutions)
+        self.made.append(machine)
+        return machine
+
+
+@pytest.fixture(scope="module")
+def aws_place() -> Iterator[Aws]:
+    """Switch the stack's rule off, as uploads would start executions of their own."""
+    described = AWS.cloudformation.describe_stack_resources(StackName=AWS.stack.name)
+    rules = [
+        each["PhysicalResourceId"]
+        for each in described["StackResources"]
+        if each["ResourceType"] == "AWS::Events::Rule"
+    ]
+    place = Aws()
+    for rule in rules:
+        AWS.events.disable_rule(Name=rule)
+    try:
+        yield place
+    finally:
+        for rule in rules:
+            AWS.events.enable_rule(Name=rule)
+        for machine in place.made:
+            machine.delete()
+
+
+@pytest.fixture(scope="module")
+def ministack(local: LocalAws) -> Ministack:
+    return Ministack(local)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_as_on_ministack(name: str, aws_place: Aws, ministack: Ministack) -> None:
+    run = SCENARIOS[name]
+    on_ministack = [ministack.comparable(ended) for ended in run(ministack)]
+    assert [aws_place.comparable(ended) for ended in run(aws_place)] == on_ministack
