@@ -103,7 +103,7 @@ class State(NamedTuple):
     known : tuple
         Executions that may be run again: name, event, number of runs.
     broken : frozenset of str
-        What was broken though its holder lived: a "lock", or a "turn" to take one.
+        What was broken though its holder lived: a lock's token, or the "turn" to take one.
     effective : frozenset of int
         Events that the outputs have shown at some time.
     lost : frozenset

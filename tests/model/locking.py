@@ -19,21 +19,25 @@ class Locking(Promise):
     watched: ClassVar[str] = "watched"
     holding: ClassVar[frozenset[str]]  # the Tasks between a claim and what ends the work
 
-    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:  # noqa: ARG002
+    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
         """Check I3, that nothing refused is tried again, and that a broken lock was watched."""
         if step.error == REFUSED and self.engine.attempts(run.state, REFUSED)[1]:
             return f"I5: {run.execution} tries again what was refused, for which there is no time"
         if run.state == "Break Lock":
             return self._breaks(run, step)
+        before, after = attribute(item, "lock_token"), attribute(step.item, "lock_token")
+        if run.state != self.claim and before not in {None, run.token} and after is None:
+            return f"I3: {run.execution} frees the lock of another"
         if step.following in self.holding and run.state == self.claim:
             others = [
                 other
                 for other in state.runs
                 if other.state in self.holding
                 and other.event not in state.done
+                and other.token not in state.broken
                 and self.key(other.event) == self.key(run.event)
             ]
-            if others and "lock" not in state.broken and not self.is_restarted(state):
+            if others and not self.is_restarted(state):
                 return f"I3: {run.execution} works while {others[0].execution} does"
         return None
 
@@ -61,7 +65,8 @@ class Locking(Promise):
         watched = data.get(self.watched, {})
         token = attribute(dict(state.items).get(self.key(run.event)), "lock_token")
         lives = token == watched.get("lock_token") and token in {each.token for each in state.runs}
-        return min(watched.get("break_at_look", patience), patience), "lock" if lives else ""
+        breaks = (token or "") if lives else ""
+        return min(watched.get("break_at_look", patience), patience), breaks
 
     def free(self, state: State) -> str | None:
         """Check, when all is quiet, that only the dead have locks."""

@@ -283,7 +283,7 @@ def _leaves(part: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str |
 
 def _other_leaf(state: Json, path: tuple[str | int, ...]) -> Iterator[tuple[str, Json]]:
     other = copy.deepcopy(state)
-    part = other
+    part: Any = other
     for key in path[:-1]:
         part = part[key]
     key, value = path[-1], part[path[-1]]
@@ -295,7 +295,7 @@ def _other_leaf(state: Json, path: tuple[str | int, ...]) -> Iterator[tuple[str,
             part[key] = None
             yield f"{name} null", copy.deepcopy(other)
         return
-    if key == "IsPresent" or key == "IsString":
+    if key in {"IsPresent", "IsString"}:
         return  # to leave the condition out is enough
     if key in _REMOVED or str(key).endswith(".$") or isinstance(value, dict) or value is None:
         added = re.fullmatch(r"(States\.MathAdd\(.*, )(\d+)\)", str(value))

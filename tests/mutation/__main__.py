@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections import Counter
 
+import click
+
 from tests.mutation.harness import POLICIES, STAGES, examine, mutants
 from tests.mutation.survivors import EXPECTED
 
@@ -17,20 +19,24 @@ def main(policies: list[str]) -> int:
     verdicts = examine(chosen, WORKERS)
     counted = Counter((each.policy, each.stage) for each in verdicts)
     columns = (*STAGES, None)
-    print("| policy | mutants |", " | ".join(each or "survived" for each in columns), "|")
-    print("| --- |", " | ".join(["---:"] * (1 + len(columns))), "|")
+    click.echo(_row("policy", "mutants", *(each or "survived" for each in columns)))
+    click.echo(_row("---", *["---:"] * (1 + len(columns))))
     for policy in policies:
         row = [counted[policy, stage] for stage in columns]
-        print(f"| {policy} | {sum(row)} |", " | ".join(map(str, row)), "|")
+        click.echo(_row(policy, sum(row), *row))
     survivors = {f"{each.policy}: {each.mutant}" for each in verdicts if each.stage is None}
     expected = {name for name in EXPECTED if name.split(": ")[0] in policies}
     for name in sorted(survivors & expected):
-        print(f"survives, as expected: {name}: {EXPECTED[name]}")
+        click.echo(f"survives, as expected: {name}: {EXPECTED[name]}")
     for name in sorted(survivors - expected):
-        print(f"SURVIVES: {name}")
+        click.echo(f"SURVIVES: {name}")
     for name in sorted(expected - survivors):
-        print(f"DOES NOT SURVIVE: {name}")
+        click.echo(f"DOES NOT SURVIVE: {name}")
     return int(survivors != expected)
+
+
+def _row(*cells: object) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 if __name__ == "__main__":
