@@ -359,6 +359,7 @@ SUITE = Suite(
     frozenset(
         {
             "Record Event without no record",
+            "Claim Key without no item",
             "Ask For Turn without an item",
         }
     ),
