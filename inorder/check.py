@@ -228,6 +228,7 @@ def lease_numbers(definition: Json) -> LeaseNumbers | None:
         ],
         f"Catch of {claim} for a failed condition",
     )
+    parking = _before_breaking(states, choice, limit, breaker)
     between = _leading(states, states[wait]["Next"], choice)
     before = _leading(states, refused, choice) - between
     pause = states[wait]["Seconds"]
@@ -241,6 +242,7 @@ def lease_numbers(definition: Json) -> LeaseNumbers | None:
         + sum(longest(states[name]) for name in before)
         + waiter
         + looks * sum(longest(states[name]) for name in between)
+        + sum(longest(states[name]) for name in parking)
         + longest(states[breaker])
         + holder,
     )
@@ -640,6 +642,17 @@ def _leading(states: Json, start: str, stop: str) -> set[str]:
 def _leading_up(definition: Json, claim: str) -> set[str]:
     """List the states that an execution may pass before it first claims a key."""
     return _leading(definition["States"], definition["StartAt"], claim)
+
+
+def _before_breaking(states: Json, choice: str, limit: str, breaker: str) -> set[str]:
+    """List what an execution may do when a lease is over, before it breaks the lock."""
+    over = [
+        rule["Next"]
+        for rule in states[choice]["Choices"]
+        for condition in _conditions(rule)
+        if condition.get("NumericGreaterThanEqualsPath") == limit
+    ]
+    return {name for start in over for name in _leading(states, start, breaker)} & {*over}
 
 
 def _longest_path(states: Json, start: str, claim: str = "") -> float:

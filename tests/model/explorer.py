@@ -442,8 +442,10 @@ class Explorer:
             state = state._replace(items=tuple(sorted(items.items())))
             if self._promise.is_done(run):
                 state = state._replace(done=state.done | {run.event})
-        if message and json.loads(message)["event"] == self._scenario.event(run.event):
-            state = state._replace(parked=state.parked | {run.event})
+        if message:  # of this run's event, or of another's that it keeps from being forgotten
+            parked = json.loads(message)["event"]
+            known = {each for each in self._scenario.events if self._scenario.event(each) == parked}
+            state = state._replace(parked=state.parked | known)
         return state
 
     def _call_function(self, state: State, run: Run) -> Iterator[Move]:

@@ -79,9 +79,7 @@ class FirstWins(Locking, Newest):
         item = dict(state.items).get(self.scenario.key(event))
         found = json.loads(attribute(item, "event") or "{}") == self.scenario.event(event)
         kept = attribute(item, "status") == "IN_PROGRESS" and found
-        # The one fault that is known: docs/proof.md, "A dead holder's event is forgotten".
-        forgotten = attribute(item, "status") == "FAILED" and not found
-        return "not parked" in hows or bool(hows and (kept or forgotten))
+        return "not parked" in hows or event in state.parked or bool(hows and kept)
 
     def is_reason(self, state: State, run: Run) -> bool:
         """Tell whether an event was parked for a reason that is one."""

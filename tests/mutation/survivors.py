@@ -2,4 +2,27 @@
 
 from __future__ import annotations
 
-EXPECTED: dict[str, str] = {}
+_NO_ITEM = "no item has neither a lock nor a status, so that the other conditions let it pass too"
+_FAILS = "the state that follows fails and reads nothing; what is kept is for the log"
+_SECOND = "whether a record counts in the very second in which it expires is nobody's matter"
+
+EXPECTED: dict[str, str] = {
+    **{
+        f"{name} with ConditionExpression: no attribute_not_exists(object_key)": _NO_ITEM
+        for name in (
+            "latest-wins: Claim Key",
+            "first-wins: Claim Key",
+            "every-version: Record Event",
+            "content-hash: Claim Content",
+        )
+    },
+    **{
+        f"{policy}: {name}": _FAILS
+        for policy in ("latest-wins", "every-version", "first-wins", "content-hash", "optimistic")
+        for name in (
+            "Park Event with no Catch.0.ResultPath",
+            "Park Invalid Event with no ResultPath",
+        )
+    },
+    "content-hash: Claim Content with ConditionExpression: comparison 3, <, as <=": _SECOND,
+}

@@ -51,13 +51,16 @@ def test_an_event_is_forwarded_with_its_type_and_detail(aws: InProcess) -> None:
         "Report Processed",
         "Processed",
     ]
+    # The hash alone is the name, so that it must be made of all that tells contents apart.
+    [hashed] = aws.invocations
+    assert hashed == {"detail": {name: EVENT[name] for name in ("source", "detail-type", "detail")}}
     assert forwarded(aws) == [("unique.orders", "Order Placed", EVENT["detail"])]
     record = aws.record(object_key(aws))
     assert record["object_key"].startswith("content:orders/Order Placed/")
     assert record["status"] == "DONE"
     assert record["expires_at"] == int(ended.output["expires_at"])
     assert json.loads(record["event"]) == EVENT
-    assert "lock_token" not in record
+    assert not {"lock_token", "execution"} & set(record)
 
 
 def test_the_same_content_is_forwarded_once_however_it_is_written(aws: InProcess) -> None:
@@ -98,7 +101,9 @@ def test_what_could_not_be_forwarded_is_parked_and_not_marked(aws: InProcess) ->
     assert len(refused) == 3
     [message] = aws.parked()
     assert message["event"] == EVENT
-    assert aws.record(object_key(aws))["status"] == "FAILED"
+    record = aws.record(object_key(aws))
+    assert record["status"] == "FAILED"
+    assert not {"lock_token", "execution"} & set(record)
     assert aws.run(SAME).outcome == "Processed"
     assert len(forwarded(aws)) == 1
 

@@ -37,7 +37,7 @@ def definition_of(policy: str) -> dict[str, Any]:
     [
         ("latest-wins", (82, 84, 87, 286)),
         ("every-version", (83, 84, 105, 287)),
-        ("first-wins", (82, 84, 87, 277)),
+        ("first-wins", (82, 84, 87, 286)),
         ("content-hash", (54, 60, 63, 230)),
     ],
 )

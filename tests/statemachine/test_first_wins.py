@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
 
@@ -15,8 +16,10 @@ from tests.statemachine.situations import (
     MAGENTA,
     OTHER_RUN,
     RED,
+    SHORT,
     HeldBack,
     at_call,
+    leave_a_dead_holder,
     lose_the_lock,
     sequencer_of,
 )
@@ -52,6 +55,19 @@ def test_the_first_event_is_processed_and_all_others_are_duplicates(aws: InProce
 def test_an_older_event_after_the_one_that_was_processed_is_a_duplicate(aws: InProcess) -> None:
     older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
     assert [aws.run(event).outcome for event in (newer, older)] == ["Processed", "Duplicate"]
+    assert colour_of(aws.output("out-x.png")) == MAGENTA
+
+
+def test_a_dead_holders_event_is_parked_before_an_older_one_takes_the_key(aws: InProcess) -> None:
+    aws.wait_scale = SHORT
+    older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
+    leave_a_dead_holder(aws, "input/x.png", event=json.dumps(newer))
+    ended = aws.run(older)
+    # The object has been replaced: without the other event, nobody would process what is there.
+    assert ended.outcome == "Superseded"
+    [parked] = aws.parked()
+    assert (parked["event"], parked["reason"]["Error"]) == (newer, "HolderDied")
+    assert aws.run(parked["event"]).outcome == "Processed"
     assert colour_of(aws.output("out-x.png")) == MAGENTA
 
 

@@ -59,6 +59,7 @@ def test_an_uncontended_event_takes_two_writes_and_no_read(aws: InProcess) -> No
 def test_a_duplicate_is_dropped_without_invoking(aws: InProcess) -> None:
     event = aws.upload("x.png", picture(RED))
     aws.run(event)
+    record = aws.record("input/x.png")
     ended = aws.run(event)
     assert ended.outcome == "Duplicate"
     assert ended.output == {
@@ -67,6 +68,7 @@ def test_a_duplicate_is_dropped_without_invoking(aws: InProcess) -> None:
         "sequencer": sequencer_of(event),
     }
     assert len(aws.invocations) == 1
+    assert aws.record("input/x.png") == record  # and expires when it would have
 
 
 def test_an_older_event_is_dropped_without_invoking(aws: InProcess) -> None:

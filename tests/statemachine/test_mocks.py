@@ -174,7 +174,8 @@ def first_wins() -> dict[str, list[str]]:
     parked = ["Park Event", "Fail Key", "Parked"]
     again = ["Claim Key", *INVERTED, "Release Lock", *PROCESSED]
     opened = [*claim, *INVERTED, "Open Key"]
-    dead = [*claim, *WATCH, *27 * WAIT, *LOOK, "Break Lock"]
+    over = [*claim, *WATCH, *27 * WAIT, *LOOK]
+    dead = [*over, "Park Lost Event", "Break Lock"]
     return INVALID | {
         "Processed": [*EVENT, *again],
         "VersionProcessed": [*VERSION, *again],
@@ -185,7 +186,9 @@ def first_wins() -> dict[str, list[str]]:
         "LockedThenProcessed": [*claim, *WATCH, *WAIT, *LOOK, *again],
         "LookFailedThenProcessed": [*claim, *LOOK, *again],
         "DeadHolderThenProcessed": [*dead, *again],
-        "LockChangedAsItWasBrokenThenDuplicate": [*dead, *LOOK, *DUPLICATE],
+        "DeadHolderWithoutEventThenProcessed": [*over, "Break Lock", *again],
+        "DeadHolderQueueLostNotParked": [*over, "Park Lost Event", *NOT_PARKED],
+        "LockChangedAsItWasBrokenThenDuplicate": [*over, "Break Lock", *LOOK, *DUPLICATE],
         "GaveUpWaiting": [*claim, *2 * WATCH, *27 * WAIT, *LOOK, "Give Up Waiting", *parked],
         "InvalidImageParked": [*claim, *INVERTED, "Reject Object", *parked],
         "UnknownResultParked": [*claim, *INVERTED, "Reject Result", *parked],

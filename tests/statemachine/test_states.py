@@ -135,6 +135,17 @@ def test_an_optimistic_event_has_no_lock(local: LocalAws) -> None:
     assert output_of(local, "optimistic", "Read Event", EVENT) == NAMED
 
 
+def test_a_content_is_named_by_its_type_and_hash(local: LocalAws) -> None:
+    data = {"event": EVENT, "lock_token": "mine", "content": answer(content_hash.HASHED)}
+    assert output_of(local, "content-hash", "Name Content", data) == WAITING | {
+        "event": EVENT,
+        "object_key": "content:aws.s3/Object Created/9f",
+        "now": "1",
+        "expires_at": "2",
+        "lock_token": "mine",
+    }
+
+
 @pytest.mark.parametrize("policy", ["latest-wins", "every-version", "first-wins", "content-hash"])
 def test_each_run_has_a_lock_token_of_its_own(local: LocalAws, policy: str) -> None:
     tokens = {output_of(local, policy, "Read Event", EVENT)["lock_token"] for _ in range(5)}
