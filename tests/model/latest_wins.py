@@ -141,7 +141,10 @@ SOUGHT = (
     Scenario((1, 2, 2), crashes=1, breaks=1),
 )
 SHORT = (
-    *(Scenario(events, crashes=1, breaks=1) for events in ((1, 2), (1, 1), (1, 1, 2))),
+    *(
+        Scenario(events, crashes=1, breaks=1)
+        for events in ((1, 2), (1, 1), (1, 2, 2), (1, 1, 2), (1, 2, 3))
+    ),
     Scenario((1, 2), crashes=1, breaks=1, faults=1),
     Scenario((1, 2), crashes=1, breaks=1, versioned=True),
     Scenario((1, 2), crashes=1, expiries=1),
@@ -157,7 +160,6 @@ FULL = (
     Scenario((1, 2), crashes=1, breaks=1, faults=1, contents="Ab"),
     Scenario((1, 2, 3), breaks=1, expiries=1),
     *(Scenario((1, 2, 3), contents=contents, versioned=True) for contents in ("A-A", "AB2")),
-    *(Scenario(events, crashes=1, breaks=1) for events in ((1, 2, 2), (1, 2, 3))),
     *(Scenario((1, 2, 3), contents=contents, crashes=1, breaks=1) for contents in ("A-A", "AB-")),
     *(
         Scenario((1, 2, 3), contents=contents, crashes=1, breaks=1, versioned=True)
