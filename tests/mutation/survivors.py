@@ -12,6 +12,7 @@ EXPECTED: dict[str, str] = {
         for name in (
             "latest-wins: Claim Key",
             "first-wins: Claim Key",
+            "every-version: Claim Key",
             "every-version: Record Event",
             "content-hash: Claim Content",
         )
@@ -24,5 +25,8 @@ EXPECTED: dict[str, str] = {
             "Park Invalid Event with no ResultPath",
         )
     },
+    "every-version: Ask For Turn with ResultSelector.word changed": (
+        "all that is asked of it is that there is no Error in it"
+    ),
     "content-hash: Claim Content with ConditionExpression: comparison 3, <, as <=": _SECOND,
 }

@@ -73,6 +73,7 @@ def test_an_uncontended_event_leaves_its_own_record_and_a_free_key(aws: InProces
     assert json.loads(record["event"]) == event
     assert (record["status"], record["expires_at"]) == ("DONE", expires_at)
     assert record["sequencer"] == sequencer_of(event)
+    assert record["claimed_at"]
     key = aws.record("input/x.png")
     assert key.pop("claimed_at")
     assert key == {

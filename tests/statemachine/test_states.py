@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -286,7 +287,7 @@ def test_a_parked_event_is_in_the_queue_whole_with_what_there_is_to_know_of_it(
     local: LocalAws, policy: str, name: str
 ) -> None:
     sqs = local.client("sqs")
-    queue = sqs.create_queue(QueueName="states")["QueueUrl"]
+    queue = sqs.create_queue(QueueName=f"states-{uuid4()}")["QueueUrl"]
     data = {"event": EVENT, "object_key": "b/k", "sequencer": "0B", "fault": FAULT}
     parked: Data = {"outcome": "Parked", "execution": "arn:test"}
     if name == "Park Event":
@@ -296,13 +297,21 @@ def test_a_parked_event_is_in_the_queue_whole_with_what_there_is_to_know_of_it(
         parked |= {"event": data}
     assert run_state(local, policy, name, data, queue=queue)["status"] == "SUCCEEDED"
     [message] = sqs.receive_message(QueueUrl=queue)["Messages"]
-    sqs.delete_queue(QueueUrl=queue)
     body = json.loads(message["Body"])
     if name == "Park Invalid Event":
         reason = body.pop("reason")
         assert reason["Error"] == "InvalidEvent"
         assert reason["Cause"] == STATES[policy]["Invalid Event"]["Cause"]
     assert body == parked
+
+
+def key_table(local: LocalAws, name: str) -> Any:
+    return local.session.resource("dynamodb", endpoint_url=local.endpoint_url).create_table(
+        TableName=f"{name}-{uuid4()}",
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": "object_key", "AttributeType": "S"}],
+        KeySchema=[{"AttributeName": "object_key", "KeyType": "HASH"}],
+    )
 
 
 LOCKS = [
@@ -317,12 +326,7 @@ LOCKS = [
 def test_only_the_watched_lock_is_broken(
     local: LocalAws, policy: str, watched: str, claim: str, look: str
 ) -> None:
-    table = local.session.resource("dynamodb", endpoint_url=local.endpoint_url).create_table(
-        TableName=f"keys-{policy}",
-        BillingMode="PAY_PER_REQUEST",
-        AttributeDefinitions=[{"AttributeName": "object_key", "AttributeType": "S"}],
-        KeySchema=[{"AttributeName": "object_key", "KeyType": "HASH"}],
-    )
+    table = key_table(local, policy)
     for token, following, left in [("theirs", claim, None), ("another", look, "another")]:
         table.put_item(Item={"object_key": "b/k", "lock_token": token, "execution": "theirs"})
         data = {"object_key": "b/k", watched: {"lock_token": "theirs", "break_at_look": 29}}
@@ -331,3 +335,63 @@ def test_only_the_watched_lock_is_broken(
         found = table.get_item(Key={"object_key": "b/k"})["Item"]
         assert found.get("lock_token") == left
         assert ("execution" in found) == bool(left)
+
+
+@pytest.mark.parametrize(
+    ("key", "is_passed_over"),
+    [
+        ({"oldest_waiting": "0A"}, True),
+        ({"oldest_waiting": "09"}, False),
+        ({"oldest_waiting": "0A", "lock_token": "theirs"}, False),
+    ],
+    ids=str,
+)
+def test_only_the_watched_word_is_passed_over_and_only_of_a_free_key(
+    local: LocalAws, key: Data, is_passed_over: bool
+) -> None:
+    table = key_table(local, "words")
+    table.put_item(Item={"object_key": "b/k", **key})
+    run_state(local, "every-version", "Pass Over", every_version.PASSING, table=table.name)
+    found = table.get_item(Key={"object_key": "b/k"})["Item"]
+    assert ("oldest_waiting" not in found) == is_passed_over
+
+
+@pytest.mark.parametrize(
+    ("key", "word"),
+    [
+        (None, None),
+        ({"lock_token": "theirs"}, "0B"),
+        ({"oldest_waiting": "0C"}, "0B"),
+        ({"oldest_waiting": "0B"}, "0B"),
+        ({"oldest_waiting": "0A"}, "0A"),
+    ],
+    ids=str,
+)
+def test_word_is_left_of_the_oldest_and_of_none_at_a_key_that_is_gone(
+    local: LocalAws, key: Data | None, word: str | None
+) -> None:
+    table = key_table(local, "turns")
+    if key:
+        table.put_item(Item={"object_key": "b/k", **key})
+    run_state(local, "every-version", "Ask For Turn", every_version.READ, table=table.name)
+    found = table.get_item(Key={"object_key": "b/k"}).get("Item")
+    assert found == ({"object_key": "b/k", **key, "oldest_waiting": word} if key else None)
+
+
+@pytest.mark.parametrize(
+    ("record", "status"),
+    [
+        ({"execution": "arn:test", "status": "IN_PROGRESS"}, "FAILED"),
+        ({"execution": "arn:test", "status": "DONE"}, "DONE"),
+        ({"execution": "another's", "status": "IN_PROGRESS"}, "IN_PROGRESS"),
+    ],
+    ids=str,
+)
+def test_only_an_executions_own_event_that_is_not_done_is_failed(
+    local: LocalAws, record: Data, status: str
+) -> None:
+    table = key_table(local, "events")
+    own = {"object_key": every_version.READ["event_key"]}
+    table.put_item(Item={**own, **record})
+    run_state(local, "every-version", "Fail Event", every_version.READ, table=table.name)
+    assert table.get_item(Key=own)["Item"]["status"] == status
