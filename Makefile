@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: help install demo up down test model sfn-local test-sfn-local test-aws soak lint format build deploy lock clean
+.PHONY: help install demo up down test model mutants sfn-local test-sfn-local test-aws soak lint format build deploy lock clean
 
 help: ## List the verbs
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -34,6 +34,9 @@ test: install ## Run all tests
 
 model: install ## The longer scenarios and all mutants of the model checker
 	@MODEL=1 python -m pytest tests/model
+
+mutants: install ## Break the state machines in every small way: each time some test must fail
+	@python -m tests.mutation
 
 sfn-local: ## Start AWS's Step Functions Local, and a local AWS behind it, in Docker
 	@docker compose version >/dev/null 2>&1 || { echo "There is no docker compose, which Step Functions Local needs: install Docker." >&2; exit 1; }

@@ -22,6 +22,7 @@ from tests.statemachine.cases import (
     uncoordinated,
 )
 from tests.statemachine.cases.common import (
+    DELETED,
     EVENT,
     FAULT,
     VERSIONED,
@@ -312,6 +313,21 @@ def key_table(local: LocalAws, name: str) -> Any:
         AttributeDefinitions=[{"AttributeName": "object_key", "AttributeType": "S"}],
         KeySchema=[{"AttributeName": "object_key", "KeyType": "HASH"}],
     )
+
+
+def test_the_event_of_a_dead_holder_is_parked_from_its_record(local: LocalAws) -> None:
+    sqs = local.client("sqs")
+    queue = sqs.create_queue(QueueName=f"states-{uuid4()}")["QueueUrl"]
+    dead = item(event=json.dumps(EVENT), lock_token="theirs", sequencer="0A")
+    data = {"event": DELETED, "object_key": "b/k", "sequencer": "0B", "record": dead}
+    run_state(local, "first-wins", "Park Lost Event", data, queue=queue)
+    [message] = sqs.receive_message(QueueUrl=queue)["Messages"]
+    body = json.loads(message["Body"])
+    reason = body.pop("reason")
+    assert reason["Error"] == "HolderDied"
+    assert "for a whole lease" in reason["Cause"]
+    parked = {"outcome": "Parked", "object_key": "b/k", "execution": "arn:test", "event": EVENT}
+    assert body == parked
 
 
 LOCKS = [
