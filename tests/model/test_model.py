@@ -16,6 +16,8 @@ from tests.model.suite import Suite
 
 LONG = bool(os.environ.get("MODEL"))  # make model
 SUITES = tuple(policy.SUITE for policy in (latest_wins, every_version, first_wins, optimistic))
+# Those of every_version that no promise tells apart are not all known: `make mutants` has them.
+ALL_MUTANTS = (latest_wins.SUITE, first_wins.SUITE, optimistic.SUITE)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,7 @@ def test_promise_holds_in_every_state(engine: Engine, suite: Suite, scenario: Sc
         (suite, each)
         for suite in SUITES
         for each in suite.mutants()
-        if LONG or str(each) in suite.representative
+        if (LONG and suite in ALL_MUTANTS) or str(each) in suite.representative
     ],
     ids=str,
 )
