@@ -125,7 +125,7 @@ class Fence:
     maximum_bytes : int
         Size of the largest source that is read.
     work : callable
-        Makes the output of a source's content. Called once at most for each event.
+        Makes the output of a source's content. Called once at most for each content.
     handles_deletions : bool
         Whether the output of a source that is gone is removed.
     """
