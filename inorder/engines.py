@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-POLL_SECONDS = 0.1
+POLL_SECONDS = 0.03
 LOG_POLL_SECONDS = 2  # a log takes a few seconds to arrive, and reading it costs money
 ENDS = {
     "ExecutionSucceeded": "SUCCEEDED",

@@ -18,6 +18,7 @@ from urllib.parse import unquote
 import boto3
 import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.loaders import create_loader
 from moto import mock_aws
 from moto.dynamodb.models import DynamoDBBackend
 from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
@@ -295,8 +296,10 @@ def _make_writes_atomic(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(DynamoDBBackend, name, atomically(getattr(DynamoDBBackend, name)))
 
 
-# moto parses a definition whenever it is created or started, which takes longer than all the rest.
+# Done anew for each definition that moto creates or starts, and for each session, which reads the
+# models of all services, these two take longer than all the rest.
 _parse_once = functools.cache(AmazonStateLanguageParser.parse)
+_create_loader_once = functools.cache(create_loader)
 
 
 def _scale_waits(monkeypatch: pytest.MonkeyPatch, aws: InProcess) -> None:
@@ -326,6 +329,7 @@ def aws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
         monkeypatch.setenv(name, value)
     _make_writes_atomic(monkeypatch)
     monkeypatch.setattr(AmazonStateLanguageParser, "parse", _parse_once)
+    monkeypatch.setattr("botocore.session.create_loader", _create_loader_once)
     with mock_aws(
         config={"stepfunctions": {"execute_state_machine": True}, "lambda": {"use_docker": False}}
     ):
