@@ -33,7 +33,7 @@ test: install ## Run all tests
 	@python -m pytest -n 2 --dist loadfile
 
 model: install ## The longer scenarios and all mutants of the model checker
-	@MODEL=1 python -m pytest tests/model
+	@MODEL=1 python -m pytest -n 2 --dist worksteal tests/model
 
 mutants: install ## Break the state machines in every small way: each time some test must fail
 	@python -m tests.mutation

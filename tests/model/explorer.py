@@ -158,6 +158,10 @@ class Promise:
         """Give the object key under which an event is worked on."""
         return self.scenario.key(event)
 
+    def record_key(self, event: int) -> str:
+        """Give the key of the item that tells whether an event is done."""
+        return self.scenario.key(event)
+
     def starts(self, run: Run) -> str | None:
         """Judge a run that has come to its first Task."""
         raise NotImplementedError
@@ -277,7 +281,7 @@ class Explorer:
         for key, item in state.items if state.expiries and not state.runs else ():
             if json.loads(item).get("expires_at", NEVER) != NEVER:
                 items = tuple(pair for pair in state.items if pair[0] != key)
-                done = frozenset(e for e in state.done if self._scenario.key(e) != key)
+                done = frozenset(e for e in state.done if self._promise.record_key(e) != key)
                 expired = state._replace(items=items, done=done, expiries=state.expiries - 1)
                 yield f"the item of {key} expires", expired, None
 

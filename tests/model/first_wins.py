@@ -29,6 +29,13 @@ class FirstWins(Locking, Newest):
             return f"I3: {run.event} is worked on though {min(done)} is done"
         return super().steps(state, run, item, step)
 
+    def passes(self, state: State, run: Run, following: str) -> str | None:
+        """Check that nobody gives up what is done."""
+        item = json.dumps(json.loads(run.data).get("record", {}).get("Item", {}))
+        if following == "Give Up Waiting" and attribute(item, "status") == "DONE":
+            return f"I4: {run.execution} gives up an event that is over"
+        return super().passes(state, run, following)
+
     def _done(self, state: State, event: int) -> set[int]:
         """Give the events of the same key that are done: it should be one."""
         key = self.scenario.key(event)
@@ -88,10 +95,16 @@ class FirstWins(Locking, Newest):
         return super().is_reason(state, run)
 
 
+# A dead holder's lock, of another policy, which keeps no event, or of this one.
+LEFT = (
+    Scenario((1,), item='{"lock_token": {"S": "left behind"}}'),
+    Scenario((1,), item='{"lock_token": {"S": "left behind"}, "event": {"S": "{}"}}', faults=1),
+)
 FIRST = (
     *(Scenario((1,)), Scenario((1,), contents="a"), Scenario((1, 1)), Scenario((1, 2))),
     *damaged('detail-type="Object Deleted"'),
     *EDGES,
+    *LEFT,
     *(Scenario((1, 2), contents=contents) for contents in ("aB", "Ab", "AA")),
     Scenario((1, 2), versioned=True),
     *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1), (1, 2))),
@@ -113,39 +126,24 @@ SUITE = Suite(
         Scenario((1, 1), restarts=1),
         Scenario((1, 1, 2), crashes=1, breaks=1),
     ),
-    clauses=(
-        ("Claim Key", "no item", "attribute_not_exists(object_key)", "object_key = :done"),
-        ("Claim Key", "or it is mine", "execution = :execution", "object_key = :execution"),
-        (
-            "Claim Key",
-            "unlocked",
-            "attribute_not_exists(lock_token)",
-            "attribute_exists(object_key)",
-        ),
-        ("Claim Key", "not done", "#status <> :done", "object_key <> :done"),
-        ("Claim Key", "writes lock_token", '"lock_token":', '"unused":'),
-        ("Claim Key", "writes execution", '"execution":', '"unused":'),
-        ("Claim Key", "writes event", '"event":', '"unused":'),
-        ("Break Lock", "if still the watched", "lock_token = :watched", "object_key <> :watched"),
-        ("Break Lock", "removes the token", "REMOVE lock_token, execution", "REMOVE execution"),
-        *(
-            clause
-            for state in ("Release Lock", "Open Key", "Fail Key")
-            for clause in (
-                (state, "if mine", "lock_token = :lock_token", "object_key <> :lock_token"),
-                (state, "removes the token", "REMOVE lock_token, execution", "REMOVE execution"),
-            )
-        ),
-        ("Release Lock", "marks as done", '":done": {"S": "DONE"}', '":done": {"S": "FREE"}'),
-        ("Open Key", "open is not done", '"S": "FAILED"', '"S": "DONE"'),
-        ("Fail Key", "failed is not done", '"S": "FAILED"', '"S": "DONE"'),
-    ),
     representative=frozenset(
         {
-            "Claim Key without not done",
-            "Claim Key without unlocked",
-            "Release Lock without marks as done",
-            "Open Key without open is not done",
+            "Claim Key with ConditionExpression: no #status <> :done",
+            "Claim Key with ConditionExpression: no attribute_not_exists(lock_token)",
+            "Release Lock with ExpressionAttributeValues: :done FAILED",
+            "Open Key with UpdateExpression: no SET #status = :open",
+        }
+    ),
+    survivors=frozenset(
+        {
+            "Claim Key with ConditionExpression: no attribute_not_exists(object_key)",
+            "Claim Key with no Parameters.Item.sequencer",
+            "Claim Key with no Parameters.Item.claimed_at",
+            "Break Lock with UpdateExpression: no REMOVE execution",
+            "Release Lock with UpdateExpression: no SET expires_at = :expires_at",
+            "Open Key with UpdateExpression: no SET expires_at = :expires_at",
+            "Open Key with UpdateExpression: no REMOVE execution",
+            "Fail Key with UpdateExpression: no REMOVE execution",
         }
     ),
 )

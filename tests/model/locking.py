@@ -69,16 +69,22 @@ class Locking(Promise):
         return min(watched.get("break_at_look", patience), patience), breaks
 
     def free(self, state: State) -> str | None:
-        """Check, when all is quiet, that only the dead have locks."""
+        """Check, when all is quiet, that only the dead have locks, or work that is in progress."""
         dead = {token for _, token, _ in state.lost}
+        failed = self.is_faulty(state) or len(state.transient) < len(self.scenario.transient)
+        excused = state.lost or state.broken or failed or self.is_restarted(state)
         for _, item in state.items:
             # A lost answer to a claim may leave a lock behind, which a waiter breaks in time.
             token = attribute(item, "lock_token")
             if not self.is_faulty(state) and token not in {None, *dead}:
                 return f"all is quiet and {token} has the lock"
+            if attribute(item, "status") == "IN_PROGRESS" and not excused:
+                return "all is quiet and an event is still in progress"
         return None
 
     def could_be_locked(self, state: State) -> bool:
         """Tell whether there was another run that an execution may have waited for in vain."""
-        alone = len(self.scenario.events) == 1 and not self.scenario.item
-        return not alone or self.is_restarted(state)
+        # What somebody has left as done, but not of which event, cannot be claimed.
+        is_closed = "DONE" in self.scenario.item
+        failed = self.is_faulty(state) or self.is_restarted(state)
+        return len(self.scenario.events) > 1 or is_closed or failed

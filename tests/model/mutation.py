@@ -118,7 +118,16 @@ def changes_of(definition: str) -> Iterator[Change]:
     for where, state in whole["States"].items():
         for to in _substitutes(whole["States"], where):
             yield Change(where, f"{to} in its place", json.dumps(_bypassed(whole, where, to)))
-        for changed, other in _changed(state):
+        for changed, other in _changed(state, _written_texts(whole)):
+            made = {**whole, "States": {**whole["States"], where: other}}
+            yield Change(where, changed, json.dumps(made))
+
+
+def expression_changes_of(definition: str) -> Iterator[Change]:
+    """Make those of `changes_of` that change what DynamoDB writes, or on which condition."""
+    whole = json.loads(definition)
+    for where, state in whole["States"].items():
+        for changed, other in _changed_expressions(state, _written_texts(whole)):
             made = {**whole, "States": {**whole["States"], where: other}}
             yield Change(where, changed, json.dumps(made))
 
@@ -151,7 +160,19 @@ def _bypassed(whole: Json, where: str, to: str) -> Json:
     return made
 
 
-def _changed(state: Json) -> Iterator[tuple[str, Json]]:
+def _written_texts(whole: Json) -> set[str]:
+    """List the texts in the file that DynamoDB is to write or compare."""
+    return {
+        value
+        for state in whole["States"].values()
+        for field in _TYPED
+        for typed in state.get("Parameters", {}).get(field, {}).values()
+        for kind, value in typed.items()
+        if kind == "S"
+    }
+
+
+def _changed(state: Json, texts: set[str]) -> Iterator[tuple[str, Json]]:
     yield from _other_rules(state)
     for field in ("Choices", "Retry", "Catch"):
         parts = state.get(field, [])
@@ -160,13 +181,31 @@ def _changed(state: Json) -> Iterator[tuple[str, Json]]:
             if not same and not _exclude(one, other):
                 swapped = [*parts[:at], parts[at + 1], parts[at], *parts[at + 2 :]]
                 yield f"{field} {at + 1} and {at + 2} swapped", {**state, field: swapped}
+    yield from _changed_expressions(state, texts)
+    for path in _leaves(state):
+        if not _is_attribute(path):
+            yield from _other_leaf(state, path)
+
+
+def _changed_expressions(state: Json, texts: set[str]) -> Iterator[tuple[str, Json]]:
+    parameters = state.get("Parameters", {})
     for name in ("ConditionExpression", "UpdateExpression"):
-        parameters = state.get("Parameters", {})
         for changed, less in _other_expressions(parameters.get(name, "")):
             other = _without_unused({**parameters, name: less})
             yield f"{name}: {changed}", {**state, "Parameters": other}
-    for path in _leaves(state):
+    for field in _TYPED:
+        typed = parameters.get(field, {})
+        for name, [(kind, value)] in ((name, typed[name].items()) for name in typed):
+            for text in {"S": sorted(texts - {value}), "N": ["1"]}.get(kind, []):
+                other = {**parameters, field: {**typed, name: {kind: text}}}
+                yield f"{field}: {name} {text}", {**state, "Parameters": other}
+    for path in filter(_is_attribute, _leaves(state)):
         yield from _other_leaf(state, path)
+
+
+def _is_attribute(path: tuple[str | int, ...]) -> bool:
+    """Tell whether a path is that of an item's attribute; the key is none, as all items have it."""
+    return path[:2] == ("Parameters", "Item") and path[2] != "object_key"
 
 
 def _exclude(one: Json, other: Json) -> bool:
@@ -223,8 +262,14 @@ def _without_clause(expression: str) -> Iterator[tuple[str, str]]:
             yield part, word.join([*before, *after])
             inner = part[1:-1] if part.startswith("(") else part
             for missing, less in _without_clause(inner):
-                yield missing, word.join([*before, f"({less})", *after])
+                yield missing, word.join([*before, _grouped(less), *after])
         return
+
+
+def _grouped(expression: str) -> str:
+    """Put an expression in parentheses, of which DynamoDB allows no more than needed."""
+    alone = len(_split(expression, " OR ")) == len(_split(expression, " AND ")) == 1
+    return expression if alone else f"({expression})"
 
 
 def _without_assignment(expression: str) -> Iterator[tuple[str, str]]:
@@ -262,6 +307,7 @@ def _without_unused(parameters: Json) -> Json:
     return made
 
 
+_TYPED = ("Item", "ExpressionAttributeValues")
 _NOT_CHANGED = {"Comment", "Type", "Resource", "Next", "Default", "ErrorEquals", "Variable"}
 _REMOVED = {"IntervalSeconds", "BackoffRate", "MaxDelaySeconds", "JitterStrategy", "CausePath"}
 _EXPRESSIONS = {"ConditionExpression", "UpdateExpression"}

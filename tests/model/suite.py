@@ -1,25 +1,23 @@
 """Negative controls: a policy without one thing, which the explorer must find out.
 
-`mutants_of` makes most; by hand are clauses of DynamoDB's expressions and of the function's fence.
+`mutation` makes those of the state machine; those of the function's fence are made by hand.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tests.model.engine import FUNCTION, Engine
 from tests.model.explorer import Promise, Result, explore, shortest
-from tests.model.mutation import Mutant, mutants_of
+from tests.model.mutation import Mutant, expression_changes_of, mutants_of
 from tests.model.scenario import Scenario
 
 STATES_AT_MOST = 5_000
 FENCE = "fenced_output.py"
 
-# where, what is missing, text, its replacement. A clause becomes one of the same names and values
-# that is always true or never, as DynamoDB refuses those that nothing uses.
-Clauses = tuple[tuple[str, str, str, str], ...]
+# What is missing, text of the function's source, its replacement.
+Clauses = tuple[tuple[str, str, str], ...]
 Found = tuple[Scenario, Result] | None
 
 
@@ -36,7 +34,7 @@ class Suite:
     sought : tuple of Scenario
         Those in which mutants are sought, breadth first, in this order; small ones first.
     clauses : tuple
-        The mutants that are made by hand.
+        The mutants of the fence.
     representative : frozenset of str
         The mutants that are tried always.
     survivors : frozenset of str
@@ -51,8 +49,8 @@ class Suite:
     short: tuple[Scenario, ...]
     full: tuple[Scenario, ...]
     sought: tuple[Scenario, ...]
-    clauses: Clauses
     representative: frozenset[str]
+    clauses: Clauses = ()
     survivors: frozenset[str] = frozenset()
     more: tuple[Mutant, ...] = ()
     whole: tuple[Scenario, ...] = ()
@@ -62,18 +60,12 @@ class Suite:
 
     def mutants(self) -> Iterator[Mutant]:
         """Make all mutants."""
-        definition = json.loads(self.policy.definition)
-        for where, missing, old, new in self.clauses:
-            if where == FENCE:
-                assert FUNCTION.count(old) == 1, (where, missing)
-                yield Mutant(where, missing, function=FUNCTION.replace(old, new))
-                continue
-            text = json.dumps(definition["States"][where])
-            assert old in text, (where, missing)
-            changed = {**definition["States"], where: json.loads(text.replace(old, new))}
-            yield Mutant(where, missing, json.dumps({**definition, "States": changed}))
+        for missing, old, new in self.clauses:
+            assert FUNCTION.count(old) == 1, missing
+            yield Mutant(FENCE, missing, function=FUNCTION.replace(old, new))
         yield from self.more
         yield from mutants_of(self.policy.definition)
+        yield from expression_changes_of(self.policy.definition)
 
     def find_out(self, engine: Engine, mutant: Mutant) -> Found:
         """Search for the shortest trace against a mutant, or any if only a whole path shows it."""
@@ -129,62 +121,55 @@ EDGES = (
 
 # The fence that latest_wins, first_wins and optimistic share.
 NEWEST_CLAUSES: Clauses = (
-    (FENCE, "1: a newer", "order is not None and order > 0", "False"),
-    (FENCE, "1: the same", "            if order != 0:\n", "            if True:\n"),
+    ("1: a newer", "order is not None and order > 0", "False"),
+    ("1: the same", "            if order != 0:\n", "            if True:\n"),
     (
-        FENCE,
         "1: not between versions",
         ' or metadata.get("source-version-id") != event.version_id',
         "",
     ),
-    (FENCE, "1: a version is created once", "0 if event.version_id else ", ""),
+    ("1: a version is created once", "0 if event.version_id else ", ""),
     (
-        FENCE,
         "2: If-Match",
         """self._read(wanted, IfMatch=f'"{wanted.etag}"')""",
         "self._read(wanted)",
     ),
-    (FENCE, "2: the version", "if event.version_id and response", "if False and response"),
+    ("2: the version", "if event.version_id and response", "if False and response"),
     (
-        FENCE,
         "2: the source is gone",
         "self._current(event) if follows_source",
         "None if follows_source",
     ),
-    (FENCE, "2: it is right already", "order == 0 or not (", "not ("),
-    (FENCE, "2: uploaded again", " or not (wanted.version_id or event.version_id)", ""),
-    (FENCE, "3: the stamp", "result.content + stamp(event)", "result.content"),
-    (FENCE, "3: If-Match", '{"IfMatch": etag} if etag', "{} if etag"),
-    (FENCE, "3: If-None-Match", 'if etag else {"IfNoneMatch": "*"}', "if etag else {}"),
-    (FENCE, "3: If-Match of the removal", "Key=key, IfMatch=etag)", "Key=key)"),
-    (FENCE, "3: again on 412", "CONFLICT, HTTPStatus.PRECONDITION_FAILED}", "CONFLICT}"),
-    (FENCE, "3: again on 409", "{HTTPStatus.CONFLICT, HTTPStatus.PRE", "{HTTPStatus.PRE"),
-    (FENCE, "3: again on 404", "return _is_missing(error) or _status", "return _status"),
+    ("2: it is right already", "order == 0 or not (", "not ("),
+    ("2: uploaded again", " or not (wanted.version_id or event.version_id)", ""),
+    ("3: the stamp", "result.content + stamp(event)", "result.content"),
+    ("3: If-Match", '{"IfMatch": etag} if etag', "{} if etag"),
+    ("3: If-None-Match", 'if etag else {"IfNoneMatch": "*"}', "if etag else {}"),
+    ("3: If-Match of the removal", "Key=key, IfMatch=etag)", "Key=key)"),
+    ("3: again on 412", "CONFLICT, HTTPStatus.PRECONDITION_FAILED}", "CONFLICT}"),
+    ("3: again on 409", "{HTTPStatus.CONFLICT, HTTPStatus.PRE", "{HTTPStatus.PRE"),
+    ("3: again on 404", "return _is_missing(error) or _status", "return _status"),
     (
-        FENCE,
         "3: the ETag of step 1",
         "results[wanted.etag] = self.work(content)\n",
         "results[wanted.etag] = self.work(content)\n                etag, _ = self._look_at(key)\n",
     ),
-    (FENCE, "4: the look", "self._is_current(wanted)", "True"),
-    (FENCE, "4: the look after a first write", "is_update = etag and order", "is_update = order"),
-    (FENCE, "4: the look of a retry", "etag and order != 0 and not", "etag and not"),
-    (FENCE, "4: the look of a version", "order != 0 and not wanted.version_id", "order != 0"),
-    (FENCE, "4: the look after a removal", " and self._current(event) is None", ""),
+    ("4: the look", "self._is_current(wanted)", "True"),
+    ("4: the look after a first write", "is_update = etag and order", "is_update = order"),
+    ("4: the look of a retry", "etag and order != 0 and not", "etag and not"),
+    ("4: the look of a version", "order != 0 and not wanted.version_id", "order != 0"),
+    ("4: the look after a removal", " and self._current(event) is None", ""),
     (
-        FENCE,
         "4: which version it is",
         "current is not None and current.version_id == event.version_id",
         "current is not None",
     ),
     (
-        FENCE,
         "4: begins with what is current",
         'follows_source, outcome = True, "Superseded"',
         'outcome = "Superseded"',
     ),
     (
-        FENCE,
         "4: says that it was superseded",
         'follows_source, outcome = True, "Superseded"',
         "follows_source = True",
