@@ -238,6 +238,22 @@ def test_the_execution_killed_and_its_function_waking_up_late(slow_workflow: Wor
     slow_workflow.assert_quiet()
 
 
+def test_the_queue_unavailable_for_a_while(workflow: Workflow) -> None:
+    workflow.parked()
+    sqs, url = workflow.local.client("sqs"), workflow.stack.parked_events_queue_url
+    sqs.delete_queue(QueueUrl=url)
+    try:
+        execution = workflow.deliver({"no": "event"})
+        time.sleep(1)  # of the nine for which the queue is tried, as waits are scaled here
+        assert workflow.executions.arns("RUNNING") == [execution]
+    finally:
+        sqs.create_queue(QueueName=url.rpartition("/")[2])
+    [ended] = workflow.wait(execution)
+    assert ended.outcome == "InvalidEvent"
+    [message] = workflow.parked()
+    assert message["event"] == {"no": "event"}
+
+
 def test_thirty_quick_overwrites_of_one_key(workflow: Workflow) -> None:
     for number in range(30):
         workflow.upload("hot.png", picture((number, 0, 0)))
