@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Callable
 
 import pytest
 
 from inorder.local_aws import LocalAws
 from tests.model import every_version, first_wins, latest_wins, optimistic
+from tests.model.conftest import PAGE
 from tests.model.engine import Engine
 from tests.model.explorer import explore
 from tests.model.mutation import Mutant
@@ -46,10 +49,16 @@ def test_promise_holds_in_every_state(engine: Engine, suite: Suite, scenario: Sc
     ],
     ids=str,
 )
-def test_a_missing_clause_is_found_out(engine: Engine, suite: Suite, mutant: Mutant) -> None:
+def test_a_missing_clause_is_found_out(
+    engine: Engine,
+    suite: Suite,
+    mutant: Mutant,
+    record_property: Callable[[str, object], None],
+) -> None:
     found = suite.find_out(engine, mutant)
     if found:
-        print(f"{found[0]} | {found[1].problem}")  # noqa: T201
+        scenario, result = found
+        record_property(f"{suite}: {mutant}", [str(scenario), result.problem, *result.trace])
     assert (found is None) == (str(mutant) in suite.survivors)
 
 
@@ -58,3 +67,9 @@ def test_each_name_of_a_mutant_is_one(suite: Suite) -> None:
     names = [str(mutant) for mutant in suite.mutants()]
     assert len(names) == len(set(names))
     assert suite.representative | suite.survivors <= set(names)
+
+
+def test_the_page_of_mutants_tells_of_these() -> None:
+    suite = latest_wins.SUITE
+    names = {str(mutant) for mutant in suite.mutants()} - suite.survivors
+    assert set(re.findall("^- `(.+)`$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)) == names
