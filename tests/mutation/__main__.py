@@ -16,6 +16,7 @@ WORKERS = 2
 def main(policies: list[str]) -> int:
     """Print what killed how many, and the survivors; fail if others survive than are expected."""
     chosen = [(policy, mutant) for policy in policies for mutant in mutants(policy)]
+    click.echo(f"{len(chosen)} mutants, in {WORKERS} processes ...", err=True)
     verdicts = examine(chosen, WORKERS)
     counted = Counter((each.policy, each.stage) for each in verdicts)
     columns = (*STAGES, None)
