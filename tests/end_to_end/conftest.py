@@ -114,12 +114,6 @@ class Workflow:
         living = [each for each in server.children() if each.status() != psutil.STATUS_ZOMBIE]
         return [each for each in living if any(name in part for part in each.cmdline())]
 
-    def set_function_timeout(self, seconds: int) -> None:
-        """Say after how many seconds Lambda ends the function; its processes start anew."""
-        self.local.client("lambda").update_function_configuration(
-            FunctionName=self.stack.function_name, Timeout=seconds
-        )
-
     def logged(self, key: str) -> list[str]:
         """List the outcomes that the function has logged for a key, in order of time."""
         functions, logs = self.local.client("lambda"), self.local.client("logs")

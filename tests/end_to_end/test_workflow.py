@@ -202,10 +202,15 @@ def test_the_function_timing_out_once(slow_workflow: Workflow) -> None:
 
 @pytest.fixture
 def patient_lambda(slow_workflow: Workflow) -> Iterator[None]:
-    """Keep Lambda from ending a function that stalls for as long as a test may take."""
-    slow_workflow.set_function_timeout(600)
+    """Keep Lambda from ending a function that stalls, for as long as a test may take."""
+    functions = slow_workflow.local.client("lambda")
+    name = slow_workflow.stack.function_name
+    alias = functions.get_alias(FunctionName=name, Name="live")
+    functions.update_function_configuration(FunctionName=name, Timeout=600)
+    version = functions.publish_version(FunctionName=name)["Version"]
+    functions.update_alias(FunctionName=name, Name="live", FunctionVersion=version)
     yield
-    slow_workflow.set_function_timeout(15)
+    functions.update_alias(FunctionName=name, Name="live", FunctionVersion=alias["FunctionVersion"])
 
 
 @pytest.mark.usefixtures("patient_lambda", "no_idle_workers")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from itertools import groupby
 
 import pytest
 
 from inorder.stack import PROJECT
 from tests.model.latest_wins import SUITE
+from tests.model.suite import FENCE
 
 PAGE = PROJECT / "docs" / "mutants.md"
 HEAD = """# The mutants of latest_wins, and what shows them
@@ -33,16 +35,13 @@ def pytest_sessionfinish() -> None:
     if not all(told.values()):
         return
     lines = [HEAD]
-    states = sorted(found_out, key=lambda each: _place(each.where))
-    for where, mutants in groupby(states, key=lambda each: each.where):
+    # In the order of the file; the fence, which is none of its states, comes after all.
+    places = list(json.loads(SUITE.policy.definition)["States"])
+    in_order = sorted(found_out, key=lambda each: [*places, FENCE].index(each.where))
+    for where, mutants in groupby(in_order, key=lambda each: each.where):
         lines.append(f"## {where}\n")
         for mutant in mutants:
             scenario, problem, *trace = told[mutant] or []
             path = " · ".join(step.strip("; ") for step in trace)
             lines.append(f"- `{mutant}`\n  - {scenario}: **{problem}**\n  - {path}\n")
     PAGE.write_text("\n".join(lines), encoding="utf-8")
-
-
-def _place(where: str) -> int:
-    """Give a state's place in the file; the fence comes after all."""
-    return SUITE.policy.definition.find(f'"{where}": {{') % 10**6

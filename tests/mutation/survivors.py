@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-_NO_ITEM = "where no item is, status <> DONE holds too, on all engines; AWS does not document it"
+_NO_ITEM = (
+    "where no item is, status <> DONE holds too, on moto and ministack; AWS does not document it"
+)
 _FAILS = "the state that follows fails and reads nothing; what is kept is for the log"
 _SECOND = "whether a record counts in the very second in which it expires is nobody's matter"
 
