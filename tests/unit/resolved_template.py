@@ -1,0 +1,136 @@
+"""The template as CloudFormation sees it: transformed by SAM, with parameters and conditions.
+
+A reference to a resource becomes its logical ID, an attribute ``ID.Attribute``. Physical names are
+CloudFormation's matter.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cache
+from typing import Any
+
+from samcli.yamlhelper import yaml_parse
+from samtranslator.parser.parser import Parser  # type: ignore[import-untyped]
+from samtranslator.translator.translator import Translator  # type: ignore[import-untyped]
+
+from inorder.stack import PROJECT
+
+Json = dict[str, Any]
+ABSENT = object()
+PSEUDO_PARAMETERS = {
+    "AWS::AccountId": "123456789012",
+    "AWS::NoValue": ABSENT,
+    "AWS::Partition": "aws",
+    "AWS::Region": "us-east-1",
+    "AWS::StackName": "stack",
+    "AWS::URLSuffix": "amazonaws.com",
+}
+
+
+def template() -> Json:
+    """Read template.yaml."""
+    parsed: Json = yaml_parse((PROJECT / "template.yaml").read_text(encoding="utf-8"))
+    return parsed
+
+
+@cache
+def _transform(given: tuple[tuple[str, str], ...]) -> Json:
+    parsed = template()
+    for resource in parsed["Resources"].values():
+        for field in ("CodeUri", "DefinitionUri"):
+            if field in resource["Properties"]:  # SAM wants them uploaded
+                resource["Properties"][field] = "s3://bucket/key"
+    os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
+    transformed: Json = Translator({}, Parser()).translate(parsed, dict(given))
+    return transformed
+
+
+def resources_with(parameters: dict[str, str]) -> Json:
+    """List the resources of a deployment.
+
+    Parameters
+    ----------
+    parameters : dict
+        Values of the template's parameters; the others have their defaults.
+
+    Returns
+    -------
+    dict
+        The resources whose conditions hold, by logical ID, without intrinsic functions.
+    """
+    declared = template()["Parameters"]
+    values = {name: str(each["Default"]) for name, each in declared.items()} | parameters
+    transformed = _transform(tuple(sorted(values.items())))
+    lists = {name for name, each in declared.items() if each["Type"] == "CommaDelimitedList"}
+    split = {name: value.split(",") if name in lists else value for name, value in values.items()}
+    resolver = _Resolver({**split, **PSEUDO_PARAMETERS}, transformed["Conditions"])
+    return {
+        name: resolver.resolve({k: v for k, v in each.items() if k != "Condition"})
+        for name, each in transformed["Resources"].items()
+        if "Condition" not in each or resolver.holds(each["Condition"])
+    }
+
+
+class _Resolver:
+    def __init__(self, values: Json, conditions: Json) -> None:
+        self._values, self._conditions = values, conditions
+
+    def holds(self, condition: str) -> bool:
+        return bool(self.resolve(self._conditions[condition]))
+
+    def resolve(self, value: Any) -> Any:
+        """Give a value without intrinsic functions."""
+        if isinstance(value, list):
+            return [found for each in value if (found := self.resolve(each)) is not ABSENT]
+        if not isinstance(value, dict):
+            return value
+        if len(value) == 1:
+            [(name, argument)] = value.items()
+            function = getattr(self, "_" + name.removeprefix("Fn::").lower(), None)
+            if name in {"Ref", "Condition"} or name.startswith("Fn::"):
+                assert function, f"{name} is not known here"
+                return function(argument)
+        resolved = {name: self.resolve(each) for name, each in value.items()}
+        return {name: each for name, each in resolved.items() if each is not ABSENT}
+
+    def _ref(self, name: str) -> Any:
+        return self._values.get(name, name)
+
+    def _condition(self, name: Any) -> Any:
+        # In an IAM statement, Condition is a field.
+        return self.holds(name) if isinstance(name, str) else {"Condition": self.resolve(name)}
+
+    def _getatt(self, argument: list[str]) -> str:
+        return ".".join(argument)
+
+    def _if(self, argument: list[Any]) -> Any:
+        condition, then, otherwise = argument
+        return self.resolve(then if self.holds(condition) else otherwise)
+
+    def _equals(self, argument: list[Any]) -> bool:
+        one, other = self.resolve(argument)
+        return bool(one == other)
+
+    def _not(self, argument: list[Any]) -> bool:
+        return not self.resolve(argument)[0]
+
+    def _and(self, argument: list[Any]) -> bool:
+        return all(self.resolve(argument))
+
+    def _or(self, argument: list[Any]) -> bool:
+        return any(self.resolve(argument))
+
+    def _join(self, argument: list[Any]) -> str:
+        separator, parts = argument
+        return str(separator.join(map(str, self.resolve(parts))))
+
+    def _sub(self, argument: Any) -> str:
+        text, more = argument if isinstance(argument, list) else (argument, {})
+        known = self._values | self.resolve(more)
+
+        def found(name: re.Match[str]) -> str:
+            return str(known.get(name[1], name[1]))
+
+        return re.sub(r"\$\{([\w.:]+)\}", found, text)

@@ -1,0 +1,139 @@
+"""A changed parameter takes effect: SAM's translator, and the conditions, on pairs of values.
+
+SAM hashes a function before parameters have values. So it publishes no new version when only a
+parameter changes, and an alias would keep the old configuration:
+https://docs.aws.amazon.com/serverless-application-model/latest/developerguide/automating-updates-to-serverless-apps.html
+The state machines therefore invoke the functions without a version.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.unit.resolved_template import Json, resources_with, template
+
+# Two values of each parameter, and a resource that must not be the same with both.
+PAIRS = {
+    "Policy": ("first-wins", "latest-wins", "InvertImageFunction"),
+    "HandleDeletions": ("true", "false", "InvertImageFunction"),
+    "InputBucketName": ("", "my-bucket", "InvertImageRole"),
+    "InputBucketVersioning": ("Disabled", "Enabled", "InputBucket"),
+    "ContentSources": ("aws.s3", "com.example", "ContentHashStateMachineAnyEvent"),
+    "RecordRetentionDays": ("7", "30", "InvertImageFunction"),
+    "LogRetentionDays": ("14", "30", "StateMachineLogGroup"),
+    "FunctionMemorySize": ("1769", "3000", "InvertImageFunction"),
+    "MaximumPixels": ("30000000", "1000", "InvertImageFunction"),
+    "AdaptRecords": ("false", "true", "RecordsQueue"),
+    "RecordsSourceArns": ("", "arn:aws:s3:::my-bucket", "RecordsQueuePolicy"),
+    "RecordsStreamArn": (
+        "",
+        "arn:aws:kinesis:us-east-1:123456789012:stream/s",
+        "AdaptRecordsStreamMapping",
+    ),
+    "SlowProbability": ("0", "0.5", "InvertImageFunction"),
+    "SlowSeconds": ("0", "2", "InvertImageFunction"),
+}
+WITH = {
+    "ContentSources": {"Policy": "content-hash"},
+    "RecordsSourceArns": {"AdaptRecords": "true"},
+    "RecordsStreamArn": {"AdaptRecords": "true"},
+}
+POLICIES: list[str] = template()["Parameters"]["Policy"]["AllowedValues"]
+
+
+def test_every_parameter_has_a_pair() -> None:
+    assert set(PAIRS) == set(template()["Parameters"])
+
+
+@pytest.mark.parametrize("parameter", PAIRS)
+def test_a_changed_parameter_changes_what_is_deployed(parameter: str) -> None:
+    one, other, resource = PAIRS[parameter]
+    others = WITH.get(parameter, {})
+    before = resources_with({**others, parameter: one})
+    after = resources_with({**others, parameter: other})
+    assert before.get(resource) != after.get(resource)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_state_machine_invokes_the_function_that_a_deployment_changes(policy: str) -> None:
+    resources = resources_with({"Policy": policy, "AdaptRecords": "true"})
+    functions = {
+        f"{name}.Arn" for name, each in resources.items() if each["Type"] == "AWS::Lambda::Function"
+    }
+    kinds = {each["Type"] for each in resources.values()}
+    assert not kinds & {"AWS::Lambda::Version", "AWS::Lambda::Alias"}
+    [machine] = [
+        each["Properties"]
+        for each in resources.values()
+        if each["Type"] == "AWS::StepFunctions::StateMachine"
+    ]
+    invoked = {
+        value
+        for name, value in machine["DefinitionSubstitutions"].items()
+        if name.endswith("FunctionArn")
+    }
+    assert invoked
+    assert invoked <= functions
+
+
+def environment(parameters: dict[str, str]) -> Json:
+    function = resources_with(parameters)["InvertImageFunction"]
+    variables: Json = function["Properties"]["Environment"]["Variables"]
+    return variables
+
+
+@pytest.mark.parametrize(
+    ("policy", "handles_deletions"), [("first-wins", "false"), ("latest-wins", "true")]
+)
+def test_a_switch_of_policy_reaches_the_function(policy: str, handles_deletions: str) -> None:
+    assert environment({"Policy": policy})["HANDLES_DELETIONS"] == handles_deletions
+
+
+# --- Queue policies --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("adapt", ["false", "true"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_each_queue_has_a_policy_of_its_own_and_each_statement_one_resource(
+    policy: str, adapt: str
+) -> None:
+    """SQS is reported to refuse a statement with two resources; no linter tells."""
+    sources = "arn:aws:s3:::my-bucket"
+    resources = resources_with(
+        {"Policy": policy, "AdaptRecords": adapt, "RecordsSourceArns": sources}
+    )
+    queues = [name for name, each in resources.items() if each["Type"] == "AWS::SQS::Queue"]
+    named = []
+    for each in resources.values():
+        if each["Type"] == "AWS::SQS::QueuePolicy":
+            [queue] = each["Properties"]["Queues"]
+            named.append(queue)
+            for statement in each["Properties"]["PolicyDocument"]["Statement"]:
+                assert statement["Resource"] == f"{queue}.Arn"
+    assert sorted(named) == sorted(queues)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_undelivered_events_are_accepted_from_the_rule_by_its_own_arn(policy: str) -> None:
+    resources = resources_with({"Policy": policy})
+    [rule] = [name for name, each in resources.items() if each["Type"] == "AWS::Events::Rule"]
+    statements = resources["UndeliveredEventsQueuePolicy"]["Properties"]["PolicyDocument"]
+    [allowed] = [each for each in statements["Statement"] if each["Effect"] == "Allow"]
+    assert allowed["Condition"] == {"ArnEquals": {"aws:SourceArn": f"{rule}.Arn"}}
+    [target] = resources[rule]["Properties"]["Targets"]
+    assert target["DeadLetterConfig"]["Arn"] == "UndeliveredEventsQueue.Arn"
+
+
+def test_the_records_queue_accepts_only_the_named_sources() -> None:
+    named = "arn:aws:s3:::one,arn:aws:sns:us-east-1:123456789012:two"
+    for sources, allowed in (("", []), (named, [named.split(",")])):
+        resources = resources_with({"AdaptRecords": "true", "RecordsSourceArns": sources})
+        document = resources["RecordsQueuePolicy"]["Properties"]["PolicyDocument"]
+        assert [
+            each["Condition"]["ArnEquals"]["aws:SourceArn"]
+            for each in document["Statement"]
+            if each["Effect"] == "Allow"
+        ] == allowed
+    assert "Ref" not in json.dumps(resources)
