@@ -91,7 +91,7 @@ def test_a_switch_of_policy_reaches_the_function(policy: str, handles_deletions:
     assert environment({"Policy": policy})["HANDLES_DELETIONS"] == handles_deletions
 
 
-# --- Queue policies --------------------------------------------------------------------------------
+# --- Queue policies -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adapt", ["false", "true"])
