@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: help install demo up down test model mutants sfn-local test-sfn-local test-aws soak lint format build deploy lock clean
+.PHONY: help install demo up down test model mutants sfn-local test-sfn-local test-aws soak lint audit format build deploy lock clean
 
 help: ## List the verbs
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -64,6 +64,15 @@ lint: install ## Check code, types, ASL and template
 	inorder check statemachine/*.asl.json
 	AWS_DEFAULT_REGION=us-east-1 sam validate --lint
 
+audit: install .venv/checkov/installed ## Check the template of every policy and condition with checkov
+	@python -m tests.audit .venv/checkov/bin/checkov
+
+# checkov wants other versions of boto3 and networkx than the project.
+.venv/checkov/installed: tests/audit/requirements.txt | .venv/installed
+	@$(PYTHON) -m venv --clear .venv/checkov
+	@.venv/checkov/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r tests/audit/requirements.txt
+	@touch $@
+
 format: install ## Format the code
 	ruff check --fix
 	ruff format
@@ -76,6 +85,7 @@ deploy: build ## Deploy to AWS, as samconfig.toml says
 
 lock: install ## Update the locked versions: pyproject.toml to requirements.txt and functions/*/requirements.txt
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --group dev pyproject.toml --output-file requirements.txt
+	echo checkov | uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header - --output-file tests/audit/requirements.txt
 	for function in invert-image adapt-records; do \
 		uv pip compile --quiet --upgrade --python-version 3.13 --python-platform aarch64-manylinux_2_34 --generate-hashes --no-header --group "pyproject.toml:$$function" --constraint requirements.txt --output-file "functions/$$(echo $$function | tr - _)/requirements.txt" || exit 1; \
 	done

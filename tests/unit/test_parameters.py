@@ -12,7 +12,7 @@ import json
 
 import pytest
 
-from tests.unit.resolved_template import Json, resources_with, template
+from tests.resolved_template import Json, resources_with, template
 
 # Two values of each parameter, and a resource that must not be the same with both.
 PAIRS = {
