@@ -137,3 +137,24 @@ def test_the_records_queue_accepts_only_the_named_sources() -> None:
             if each["Effect"] == "Allow"
         ] == allowed
     assert "Ref" not in json.dumps(resources)
+
+
+# --- Data outlives the stack ----------------------------------------------------------------------
+
+HOLD_DATA = {"AWS::S3::Bucket", "AWS::DynamoDB::Table", "AWS::SQS::Queue"}
+ALL_RESOURCES = {"AdaptRecords": "true", "RecordsStreamArn": PAIRS["RecordsStreamArn"][1]}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_what_holds_data_is_kept_when_the_stack_is_deleted(policy: str) -> None:
+    """RetainExceptOnCreate keeps nothing of a stack whose creation failed.
+
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html
+    """
+    kept = {
+        name: (each.get("DeletionPolicy"), each.get("UpdateReplacePolicy"))
+        for name, each in resources_with({"Policy": policy, **ALL_RESOURCES}).items()
+        if each["Type"] in HOLD_DATA
+    }
+    assert len(kept) == 8
+    assert set(kept.values()) == {("RetainExceptOnCreate", "Retain")}
