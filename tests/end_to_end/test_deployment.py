@@ -1,0 +1,95 @@
+"""A stack that is deployed again, deleted, or has the longest name that CloudFormation allows."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+from inorder.local_aws import LocalAws
+from inorder.stack import PROJECT, Stack, deploy
+from tests.conftest import picture
+from tests.end_to_end.conftest import Workflow
+
+LONGEST_STACK_NAME = 128
+LONGEST_RULE_NAME = 64
+RED, GREEN = (255, 0, 0), (0, 255, 0)
+
+
+def ended(workflow: Workflow, key: str, count: int) -> list[str | None]:
+    return [execution.outcome for execution in workflow.of_key(key, count)]
+
+
+def deploy_again(workflow: Workflow, **parameters: object) -> Workflow:
+    return Workflow(workflow.local, deploy(workflow.local, workflow.stack.name, parameters))
+
+
+def test_a_changed_parameter_reaches_the_function(local: LocalAws) -> None:
+    workflow = Workflow(local, deploy(local, "again", {"MaximumPixels": 1}))
+    workflow.upload("too-large.png", picture(RED))
+    assert ended(workflow, "too-large.png", 1) == ["Parked"]
+    workflow = deploy_again(workflow, MaximumPixels=1000)
+    workflow.upload("small-enough.png", picture(RED))
+    assert ended(workflow, "small-enough.png", 1) == ["Processed"]
+
+
+def test_after_a_switch_from_first_wins_to_latest_wins_a_deletion_removes_the_output(
+    local: LocalAws,
+) -> None:
+    workflow = Workflow(local, deploy(local, "switched", {"Policy": "first-wins"}))
+    workflow.upload("x.png", picture(RED))
+    assert ended(workflow, "x.png", 1) == ["Processed"]
+    assert workflow.output("x.png") is not None
+    workflow = deploy_again(workflow, Policy="latest-wins")
+    workflow.s3.delete_object(Bucket=workflow.stack.input_bucket, Key="x.png")
+    assert ended(workflow, "x.png", 1) == ["Processed"]
+    assert workflow.output("x.png") is None
+
+
+def queue_policy(local: LocalAws, stack: Stack, queue: str) -> dict[str, object]:
+    resource = local.client("cloudformation").describe_stack_resource(
+        StackName=stack.name, LogicalResourceId=queue
+    )["StackResourceDetail"]
+    attributes = local.client("sqs").get_queue_attributes(
+        QueueUrl=resource["PhysicalResourceId"], AttributeNames=["Policy"]
+    )["Attributes"]
+    policy: dict[str, object] = json.loads(attributes["Policy"])
+    return policy
+
+
+def test_the_rule_of_a_stack_with_the_longest_name_may_send_to_its_dead_letter_queue(
+    local: LocalAws,
+) -> None:
+    stack = deploy(local, "s" * LONGEST_STACK_NAME, {})
+    rules = local.client("events").list_rules()["Rules"]
+    [rule] = [each for each in rules if each["Name"].startswith("sss")]
+    assert len(rule["Name"]) == LONGEST_RULE_NAME
+    policy = queue_policy(local, stack, "UndeliveredEventsQueue")
+    assert isinstance(policy["Statement"], list)
+    [allowed] = [each for each in policy["Statement"] if each["Effect"] == "Allow"]
+    assert allowed["Condition"] == {"ArnEquals": {"aws:SourceArn": rule["Arn"]}}
+
+
+def test_a_deleted_stack_leaves_uploads_outputs_records_and_parked_events(local: LocalAws) -> None:
+    workflow = Workflow(local, deploy(local, "deleted", {}))
+    workflow.upload("x.png", picture(GREEN))
+    workflow.upload("broken.png", b"not an image")
+    assert ended(workflow, "x.png", 1) + ended(workflow, "broken.png", 1) == ["Processed", "Parked"]
+    command = [sys.executable, "-m", "samcli", "delete", "--stack-name", "deleted"]
+    command += ["--no-prompts", "--region", "us-east-1"]
+    subprocess.run(  # noqa: S603 - our own interpreter
+        command,
+        cwd=PROJECT,
+        env=os.environ | local.environment | {"SAM_CLI_TELEMETRY": "0"},
+        capture_output=True,
+        check=True,
+    )
+    machines = local.client("stepfunctions").list_state_machines()["stateMachines"]
+    assert workflow.stack.state_machine_arn not in {each["stateMachineArn"] for each in machines}
+    source = {"Bucket": workflow.stack.input_bucket, "Key": "x.png"}
+    assert workflow.s3.get_object(**source)["Body"].read() == picture(GREEN)
+    assert workflow.output("x.png") is not None
+    assert workflow.record("x.png")["status"] == "DONE"
+    [parked] = workflow.parked()
+    assert parked["object_key"].endswith("/broken.png")
