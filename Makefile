@@ -33,10 +33,10 @@ test: install ## Run all tests
 	@python -m pytest -n 2 --dist loadfile
 
 model: install ## The longer scenarios and all mutants of the model checker
-	@MODEL=1 python -m pytest -n 2 --dist worksteal tests/model
+	@MODEL=1 python -m pytest -n 2 --dist worksteal tests/proof/model
 
 mutants: install ## Break the state machines in every small way: each time some test must fail
-	@python -m tests.mutation
+	@python -m tests.proof.mutants
 
 sfn-local: ## Start AWS's Step Functions Local, and a local AWS behind it, in Docker
 	@docker compose version >/dev/null 2>&1 || { echo "There is no docker compose, which Step Functions Local needs: install Docker." >&2; exit 1; }
@@ -50,7 +50,7 @@ test-aws: install ## Run the scenarios and TestState on AWS, in a test stack: ma
 	@STACK="$(STACK)" python -m pytest tests/engines/test_aws.py tests/statemachine/test_states.py
 
 soak: install ## A thousand events with faults and kills: make soak [SEED=1]
-	@SOAK_EVENTS=1000 SOAK_KEYS=50 SOAK_SEED=$(or $(SEED),1) python -m pytest -s tests/soak
+	@SOAK_EVENTS=1000 SOAK_KEYS=50 SOAK_SEED=$(or $(SEED),1) python -m pytest -s tests/proof/soak
 
 lint: install ## Check code, types, ASL and template
 	ruff check

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 from inorder.stack import PROJECT
-from tests.model.engine import Step
-from tests.model.explorer import Output, Run, State, attribute
-from tests.model.locking import Locking
-from tests.model.scenario import INVALID, Scenario
-from tests.model.suite import EDGES, Clauses, Suite
+from tests.proof.model.engine import Step
+from tests.proof.model.explorer import Output, Run, State, attribute
+from tests.proof.model.locking import Locking
+from tests.proof.model.scenario import INVALID, Scenario
+from tests.proof.model.suite import EDGES, Clauses, Suite
 
 OVER = {"Processed", "Superseded", "Duplicate"}
 
@@ -38,7 +38,7 @@ class EveryVersion(Locking):
             return f"I4: {run.execution} works on what is no event"
         data = json.loads(run.data)
         keys = self.scenario.key(run.event), self.record_key(run.event)
-        if not is_parked and (data["object_key"], data["event_key"]) != keys:
+        if not is_parked and (data["ids"]["key"], data["ids"]["event"]) != keys:
             return f"I3: {run.execution} works under another key"
         return None
 
@@ -343,7 +343,7 @@ SURVIVORS = frozenset(
         "Record Oldest Waiter with ConditionExpression: no attribute_exists(id)",
         "Record Oldest Waiter without Retry of States.ALL",
         "Read Key Record without Retry of States.ALL",
-        "Key State? without rule 5: $.turn.Error StringEquals "
+        "Key State? without rule 5: $.recording.Error StringEquals "
         '"DynamoDB.ConditionalCheckFailedException"',
         "Break Lock without Retry of States.TaskFailed, States.Timeout",
         "Break Lock with UpdateExpression: no REMOVE execution",

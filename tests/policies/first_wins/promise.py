@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 from inorder.stack import PROJECT
-from tests.model.engine import Step
-from tests.model.explorer import Run, State, attribute
-from tests.model.locking import Locking
-from tests.model.newest import KEY, Newest
-from tests.model.scenario import Scenario
-from tests.model.suite import EDGES, Suite, damaged
+from tests.proof.model.engine import Step
+from tests.proof.model.explorer import Run, State, attribute
+from tests.proof.model.locking import Locking
+from tests.proof.model.newest import KEY, Newest
+from tests.proof.model.scenario import Scenario
+from tests.proof.model.suite import EDGES, Suite, damaged
 
 
 class FirstWins(Locking, Newest):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from inorder.stack import PROJECT
-from tests.model.engine import Step
-from tests.model.explorer import ODD, Run, State
-from tests.model.newest import Newest
-from tests.model.scenario import Scenario
-from tests.model.suite import DAMAGED, FAILED, NEWEST_CLAUSES, THROTTLED, TIMEOUT, Suite
+from tests.proof.model.engine import Step
+from tests.proof.model.explorer import ODD, Run, State
+from tests.proof.model.newest import Newest
+from tests.proof.model.scenario import Scenario
+from tests.proof.model.suite import DAMAGED, FAILED, NEWEST_CLAUSES, THROTTLED, TIMEOUT, Suite
 
 
 class Optimistic(Newest):

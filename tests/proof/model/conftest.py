@@ -8,8 +8,8 @@ from itertools import groupby
 import pytest
 
 from inorder.stack import PROJECT
-from tests.model.latest_wins import SUITE
-from tests.model.suite import FENCE
+from tests.policies.latest_wins.promise import SUITE
+from tests.proof.model.suite import FENCE
 
 PAGE = PROJECT / "docs" / "mutants.md"
 HEAD = """# The mutants of latest_wins, and what shows them

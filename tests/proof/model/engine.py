@@ -21,8 +21,8 @@ from inversion import InvalidImage, InvertedImage
 from object_event import ObjectEvent
 
 from inorder.local_aws import LocalAws
-from tests.model.runtime_errors import UncaughtError, check_paths, choose, find
-from tests.model.scenario import INVALID
+from tests.proof.model.runtime_errors import UncaughtError, check_paths, choose, find
+from tests.proof.model.scenario import INVALID
 
 FUNCTION = Path(fenced_output.__file__).read_text()
 TABLE = "model-keys"
@@ -165,11 +165,15 @@ class Engine:
             The ASL, and the source of the module with `Fence`.
         """
         # A Wait is no time here; TestState would wait.
-        definition = re.sub(r'"Seconds": \d+', '"Seconds": 0', definition)
+        definition = re.sub(r'"poll_seconds": \d+', '"poll_seconds": 0', definition)
         self._definition = definition.replace("${KeyTableName}", TABLE).replace(
             "${ParkedEventsQueueUrl}", self._queue
         )
         self.states: dict[str, Any] = json.loads(self._definition)["States"]
+        parameters = [state.get("Parameters", {}) for state in self.states.values()]
+        self.limits: dict[str, int] = next(
+            (each["limits"] for each in parameters if "limits" in each), {}
+        )
         self.start: str = json.loads(self._definition)["StartAt"]
         self._texts = {name: json.dumps(state) for name, state in self.states.items()}
         self._live = {faults: live_fields(self.states, faults) for faults in (False, True)}
@@ -263,8 +267,6 @@ class Engine:
                 output[caught] = {}
         if "lock_token" in output and token:
             output["lock_token"] = token
-        if "CausePath" in self.states[name]:
-            message = tested["cause"]
         following = tested.get("nextState")
         # A null is there on AWS, and absent on ministack.
         assert expected in {None, following} or "null" in data, (name, data, expected, following)

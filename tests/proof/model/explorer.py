@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, ClassVar, NamedTuple
 
-from tests.model.engine import FUNCTION, Answer, Call, Engine, Metadata, Step
-from tests.model.scenario import Scenario
+from tests.proof.model.engine import FUNCTION, Answer, Call, Engine, Metadata, Step
+from tests.proof.model.scenario import Scenario
 
 LONGEST = 200  # steps of a path; the shipped machines need fewer than 100
 
@@ -235,9 +235,7 @@ class Explorer:
         self._promise = promise
         self._engine = engine = promise.engine
         self._scenario = promise.scenario
-        rules = [rule for each in engine.states.values() for rule in each.get("Choices", [])]
-        limits = [rule.get("NumericGreaterThanEquals") for rule in rules]
-        self._patience = max((limit for limit in limits if limit), default=30)
+        self._patience = engine.limits.get("maximum_polls", 0)
 
     def first(self) -> State:
         """Give the state before anything has happened."""
@@ -598,20 +596,20 @@ class Explorer:
         The run where it pauses, or if it ended the state; the path; what is wrong.
         """
         path: list[str] = []
-        while wait or self._engine.states[run.state]["Type"] in {"Pass", "Choice"}:
+        while wait or self._engine.states[run.state]["Type"] not in {"Task", "Wait"}:
             wait = False
             step = self._step(state, run, None)
             if step.following is None:
-                return state, " → ".join(path), f"I4: ended by {step.error} in {run.state}"
+                if step.error != self._engine.states[run.state].get("Error"):
+                    return state, " → ".join(path), f"I4: ended by {step.error} in {run.state}"
+                if how := self._promise.loses(run):
+                    state = state._replace(lost=state.lost | {(run.event, run.token, how)})
+                return state, " → ".join(path), self._promise.ends(state, run)
             if wrong := self._promise.passes(state, run, step.following):
                 return state, " → ".join((*path, step.following)), wrong
             run = run._replace(state=step.following, data=step.data)
             path.append(run.state)
-        if self._engine.states[run.state]["Type"] not in {"Succeed", "Fail"}:
-            return run, " → ".join(path), None
-        if how := self._promise.loses(run):
-            state = state._replace(lost=state.lost | {(run.event, run.token, how)})
-        return state, " → ".join(path), self._promise.ends(state, run)
+        return run, " → ".join(path), None
 
 
 def attribute(item: str | None, name: str) -> str | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import ClassVar
 
-from tests.model.engine import Step
-from tests.model.explorer import Promise, Run, State, attribute
+from tests.proof.model.engine import Step
+from tests.proof.model.explorer import Promise, Run, State, attribute
 
 REFUSED = "DynamoDB.ConditionalCheckFailedException"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tests.model.explorer import Output, Promise, Run, State
-from tests.model.scenario import INVALID
+from tests.proof.model.explorer import Output, Promise, Run, State
+from tests.proof.model.scenario import INVALID
 
 KEY = "out-k"
 
@@ -29,7 +29,7 @@ class Newest(Promise):
         is_parked = "sqs" in self.engine.states[run.state]["Resource"]
         if not self.scenario.valid and not is_parked:
             return f"I4: {run.execution} works on what is no event"
-        if not is_parked and json.loads(run.data)["object_key"] != self.key(run.event):
+        if not is_parked and json.loads(run.data)["ids"]["key"] != self.key(run.event):
             return f"I3: {run.execution} works under another key"
         return None
 

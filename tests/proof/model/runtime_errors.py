@@ -35,8 +35,9 @@ def check_paths(state: dict[str, Any], data: Any) -> None:
         Its input.
     """
     _check_payload(state.get("Parameters", {}), data)
-    for path in paths(state.get("CausePath", "")):
-        find(path, data)
+    for field in ("CausePath", "SecondsPath"):
+        for path in paths(state.get(field, "")):
+            find(path, data)
 
 
 def choose(state: dict[str, Any], data: Any) -> str:

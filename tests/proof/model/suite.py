@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.model.engine import FUNCTION, Engine
-from tests.model.explorer import Promise, Result, explore, shortest
-from tests.model.mutation import Mutant, expression_changes_of, mutants_of
-from tests.model.scenario import Scenario
+from tests.proof.model.engine import FUNCTION, Engine
+from tests.proof.model.explorer import Promise, Result, explore, shortest
+from tests.proof.model.mutation import Mutant, expression_changes_of, mutants_of
+from tests.proof.model.scenario import Scenario
 
 STATES_AT_MOST = 5_000
 FENCE = "fenced_output.py"

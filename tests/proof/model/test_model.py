@@ -9,13 +9,16 @@ from collections.abc import Callable
 import pytest
 
 from inorder.local_aws import LocalAws
-from tests.model import every_version, first_wins, latest_wins, optimistic
-from tests.model.conftest import PAGE
-from tests.model.engine import Engine
-from tests.model.explorer import explore
-from tests.model.mutation import Mutant
-from tests.model.scenario import Scenario
-from tests.model.suite import Suite
+from tests.policies.every_version import promise as every_version
+from tests.policies.first_wins import promise as first_wins
+from tests.policies.latest_wins import promise as latest_wins
+from tests.policies.optimistic import promise as optimistic
+from tests.proof.model.conftest import PAGE
+from tests.proof.model.engine import Engine
+from tests.proof.model.explorer import explore
+from tests.proof.model.mutation import Mutant
+from tests.proof.model.scenario import Scenario
+from tests.proof.model.suite import Suite
 
 LONG = bool(os.environ.get("MODEL"))  # make model
 SUITES = tuple(policy.SUITE for policy in (latest_wins, every_version, first_wins, optimistic))

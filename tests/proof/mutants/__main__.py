@@ -7,8 +7,8 @@ from collections import Counter
 
 import click
 
-from tests.mutation.harness import POLICIES, STAGES, examine, mutants
-from tests.mutation.survivors import EXPECTED
+from tests.proof.mutants.harness import POLICIES, STAGES, examine, mutants
+from tests.proof.mutants.survivors import EXPECTED
 
 WORKERS = 2
 

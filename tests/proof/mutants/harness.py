@@ -20,7 +20,7 @@ from _pytest.runner import runtestprotocol
 from inorder import check, engines, policies
 from inorder.check import check_file
 from inorder.stack import PROJECT
-from tests.model.mutation import Mutant, changes_of, mutants_of
+from tests.proof.model.mutation import Mutant, changes_of, mutants_of
 
 TESTED_BY = "tests/statemachine"
 NOT_TESTED_BY = {

@@ -8,9 +8,9 @@ import pytest
 
 from inorder.policies import asl_file
 from inorder.stack import PROJECT
-from tests.model.mutation import Change
-from tests.mutation.harness import CHECK, FILE_TESTS, PATHS, POLICIES, STATES, examine, mutants
-from tests.mutation.survivors import EXPECTED
+from tests.proof.model.mutation import Change
+from tests.proof.mutants.harness import CHECK, FILE_TESTS, PATHS, POLICIES, STATES, examine, mutants
+from tests.proof.mutants.survivors import EXPECTED
 
 # One that each stage is the first to kill.
 KILLED = {

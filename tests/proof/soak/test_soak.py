@@ -25,7 +25,7 @@ from inorder.executions import Execution, wait_until
 from inorder.stack import deploy
 from tests.conftest import WAIT_SCALE, colour_of, picture
 from tests.end_to_end.conftest import Workflow
-from tests.soak.fault_proxy import FaultProxy, fault_proxy
+from tests.proof.soak.fault_proxy import FaultProxy, fault_proxy
 
 EVENTS = int(os.environ.get("SOAK_EVENTS", "120"))
 KEYS = int(os.environ.get("SOAK_KEYS", "8"))
