@@ -357,20 +357,25 @@ class Explorer:
         -------
         The run before that look, and what is then broken though its holder lives.
         """
-        while True:
+        for _ in range(self._patience):
             count = json.loads(run.data)["polls"]["count"]
             at, breaks = self._promise.awaits(state, run, self._patience)
             looked = self._look_in_vain(state, run) if count < at - 1 else None
             if looked is None:
-                return run, breaks if at < self._patience else ""
+                break
             if _at_look(looked, 0).data == _at_look(run, 0).data:
                 looked = _at_look(run, at - 1)
             run = looked
+        return run, breaks if at < self._patience else ""
 
     def _look_in_vain(self, state: State, run: Run) -> Run | None:
         """Give a waiting run as it waits again, or None if its look changes anything."""
         looked, _, _ = self._settle(state, run, wait=True)
-        while isinstance(looked, Run) and looked.state != run.state:
+        for _ in self._engine.states:
+            if not isinstance(looked, Run):
+                return None
+            if looked.state == run.state:
+                return looked
             if "dynamodb" not in self._engine.states[looked.state].get("Resource", ""):
                 return None
             item = self._item(state, looked)
@@ -379,7 +384,7 @@ class Explorer:
                 return None
             moved = looked._replace(state=step.following, data=step.data)
             looked, _, _ = self._settle(state, moved)
-        return looked if isinstance(looked, Run) else None
+        return None
 
     def _serve(self, state: State, run: Run, when: str) -> Iterator[Move]:
         """Take a Task of DynamoDB or SQS, as it should be, with a lost answer, or in vain."""
@@ -605,6 +610,8 @@ class Explorer:
                 if how := self._promise.loses(run):
                     state = state._replace(lost=state.lost | {(run.event, run.token, how)})
                 return state, " → ".join(path), self._promise.ends(state, run)
+            if len(path) > len(self._engine.states):
+                return state, " → ".join(path), "I5: this may go on for ever"
             if wrong := self._promise.passes(state, run, step.following):
                 return state, " → ".join((*path, step.following)), wrong
             run = run._replace(state=step.following, data=step.data)

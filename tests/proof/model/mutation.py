@@ -1,4 +1,4 @@
-"""Any state machine with one thing left out or changed: rules, conditions, handlers, fields."""
+"""Makes mutants of a state machine: each lacks one thing, or has one thing changed."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A state machine, or a function, without something.
+    """A state machine, or a function, that lacks something.
 
     Attributes
     ----------
     where, missing : str
-        The state, or the file of the function, and what it lacks. Both together are the name.
+        The state, or the function's file, and what it lacks. Together they are the mutant's name.
     definition, function : str or None
-        The ASL and the function's source; None for what is shipped.
+        The ASL and the function's source; None stands for the shipped one.
     """
 
     where: str
@@ -35,7 +35,7 @@ class Mutant:
 
 
 def mutants_of(definition: str) -> Iterator[Mutant]:
-    """Make all mutants of an ASL file that lack one thing.
+    """Make all mutants of an ASL file that lack a rule, a condition, a Retry or a Catch.
 
     Parameters
     ----------
@@ -93,21 +93,23 @@ def _describe(condition: Json) -> str:
         return f" {operator.lower()} ".join(map(_describe, condition[operator]))
     if "Not" in condition:
         return f"not {_describe(condition['Not'])}"
-    [(operator, told)] = [each for each in condition.items() if each[0] not in {"Variable", "Next"}]
-    value = "" if told is True else f" {json.dumps(told)}"
+    [(operator, operand)] = [
+        each for each in condition.items() if each[0] not in {"Variable", "Next"}
+    ]
+    value = "" if operand is True else f" {json.dumps(operand)}"
     return f"{condition['Variable']} {operator}{value}"
 
 
 @dataclass(frozen=True)
 class Change(Mutant):
-    """A state machine with something that is not as it was; `missing` says what."""
+    """A state machine in which something is changed; `missing` says what."""
 
     def __str__(self) -> str:
         return f"{self.where} with {self.missing}"
 
 
 def changes_of(definition: str) -> Iterator[Change]:
-    """Make all mutants of an ASL file in which one thing is changed or, below rules, left out.
+    """Make all mutants of an ASL file in which a state is bypassed, or a part of one changed.
 
     Parameters
     ----------
@@ -118,28 +120,33 @@ def changes_of(definition: str) -> Iterator[Change]:
     for where, state in whole["States"].items():
         for to in _substitutes(whole["States"], where):
             yield Change(where, f"{to} in its place", json.dumps(_bypassed(whole, where, to)))
-        for changed, other in _changed(state, _written_texts(whole)):
+        for changed, other in _changed(state, _operands(whole)):
             made = {**whole, "States": {**whole["States"], where: other}}
             yield Change(where, changed, json.dumps(made))
 
 
 def expression_changes_of(definition: str) -> Iterator[Change]:
-    """Make those of `changes_of` that change what DynamoDB writes, or on which condition."""
+    """Make those of `changes_of` that change what DynamoDB writes, or under which condition."""
     whole = json.loads(definition)
     for where, state in whole["States"].items():
-        for changed, other in _changed_expressions(state, _written_texts(whole)):
+        for changed, other in _changed_expressions(state, _operands(whole)):
             made = {**whole, "States": {**whole["States"], where: other}}
             yield Change(where, changed, json.dumps(made))
 
 
 def _substitutes(states: Json, where: str) -> Iterator[str]:
-    """Name the state that follows; for an end, another one."""
-    state = states[where]
-    ends = [
-        name for name in states if name != where and states[name]["Type"] in {"Succeed", "Fail"}
-    ]
-    following = state.get("Next", state.get("Default"))
-    yield following if following not in {None, where} else ends[0]
+    """Name the state that follows; for an end, another end if there is one."""
+    following = states[where].get("Next", states[where].get("Default"))
+    if following in {None, where}:
+        ends = [name for name, state in states.items() if is_end(state) and name != where]
+        following = next(iter(ends), None)
+    if following:
+        yield following
+
+
+def is_end(state: Json) -> bool:
+    """Tell whether an execution ends in a state."""
+    return state["Type"] in {"Succeed", "Fail"} or state.get("End", False)
 
 
 def _bypassed(whole: Json, where: str, to: str) -> Json:
@@ -160,19 +167,56 @@ def _bypassed(whole: Json, where: str, to: str) -> Json:
     return made
 
 
-def _written_texts(whole: Json) -> set[str]:
-    """List the texts in the file that DynamoDB is to write or compare."""
-    return {
+class _Operands(NamedTuple):
+    """What a mutant may have in place of an operand: another one that the file has of its kind.
+
+    Attributes
+    ----------
+    texts : list of str
+        The texts that DynamoDB writes or compares.
+    paths : list of list of str
+        Paths that may be exchanged: those of numbers, and those that texts are compared with.
+    """
+
+    texts: list[str]
+    paths: list[list[str]]
+
+    def exchanged(self, key: str, value: str) -> Iterator[str]:
+        """Exchange a path that is compared, added or waited for, for the next one of its kind."""
+        if not key.endswith("Path") and "MathAdd" not in value:
+            return
+        for paths in self.paths:
+            for old, new in zip(paths, [*paths[1:], *paths[:1]], strict=True):
+                if old != new and re.search(rf"{re.escape(old)}(?!\w)", value):
+                    yield value.replace(old, new)
+
+
+def _operands(whole: Json) -> _Operands:
+    parameters = [state.get("Parameters", {}) for state in whole["States"].values()]
+    texts = {
         value
-        for state in whole["States"].values()
+        for each in parameters
         for field in _TYPED
-        for typed in state.get("Parameters", {}).get(field, {}).values()
+        for typed in each.get(field, {}).values()
         for kind, value in typed.items()
         if kind == "S"
     }
+    limits = [f"$.limits.{name}" for each in parameters for name in each.get("limits", {})]
+    numbers = [*limits, *_found(whole, "NumericGreaterThanEqualsPath")]
+    compared = _found(whole, "StringEqualsPath")
+    return _Operands(sorted(texts), [list(dict.fromkeys(each)) for each in (numbers, compared)])
 
 
-def _changed(state: Json, texts: set[str]) -> Iterator[tuple[str, Json]]:
+def _found(part: Any, field: str) -> Iterator[str]:
+    """List all values of a field."""
+    if isinstance(part, dict):
+        yield from (value for key, value in part.items() if key == field)
+    for inner in part.values() if isinstance(part, dict) else part:
+        if isinstance(inner, dict | list):
+            yield from _found(inner, field)
+
+
+def _changed(state: Json, operands: _Operands) -> Iterator[tuple[str, Json]]:
     yield from _other_rules(state)
     for field in ("Choices", "Retry", "Catch"):
         parts = state.get(field, [])
@@ -181,13 +225,13 @@ def _changed(state: Json, texts: set[str]) -> Iterator[tuple[str, Json]]:
             if not same and not _exclude(one, other):
                 swapped = [*parts[:at], parts[at + 1], parts[at], *parts[at + 2 :]]
                 yield f"{field} {at + 1} and {at + 2} swapped", {**state, field: swapped}
-    yield from _changed_expressions(state, texts)
+    yield from _changed_expressions(state, operands)
     for path in _leaves(state):
         if not _is_attribute(path):
-            yield from _other_leaf(state, path)
+            yield from _other_leaf(state, path, operands)
 
 
-def _changed_expressions(state: Json, texts: set[str]) -> Iterator[tuple[str, Json]]:
+def _changed_expressions(state: Json, operands: _Operands) -> Iterator[tuple[str, Json]]:
     parameters = state.get("Parameters", {})
     for name in ("ConditionExpression", "UpdateExpression"):
         for changed, less in _other_expressions(parameters.get(name, "")):
@@ -196,20 +240,21 @@ def _changed_expressions(state: Json, texts: set[str]) -> Iterator[tuple[str, Js
     for field in _TYPED:
         typed = parameters.get(field, {})
         for name, [(kind, value)] in ((name, typed[name].items()) for name in typed):
-            for text in {"S": sorted(texts - {value}), "N": ["1"]}.get(kind, []):
+            texts = [text for text in operands.texts if text != value]
+            for text in {"S": texts, "N": ["1"]}.get(kind, []):
                 other = {**parameters, field: {**typed, name: {kind: text}}}
                 yield f"{field}: {name} {text}", {**state, "Parameters": other}
     for path in filter(_is_attribute, _leaves(state)):
-        yield from _other_leaf(state, path)
+        yield from _other_leaf(state, path, operands)
 
 
 def _is_attribute(path: tuple[str | int, ...]) -> bool:
-    """Tell whether a path is that of an item's attribute; the key is none, as all items have it."""
+    """Tell whether a path is that of an item's attribute other than its key."""
     return path[:2] == ("Parameters", "Item") and path[2] != "id"
 
 
 def _exclude(one: Json, other: Json) -> bool:
-    """Tell whether two rules want a variable to equal different texts, so that one at most fits."""
+    """Tell whether two rules never fit both, as they want a variable to equal different texts."""
     wanted, unwanted = _texts(one), _texts(other)
     return any(wanted[name].isdisjoint(unwanted[name]) for name in wanted.keys() & unwanted.keys())
 
@@ -236,7 +281,7 @@ def _other_rules(state: Json) -> Iterator[tuple[str, Json]]:
 
 
 def _other_expressions(expression: str) -> Iterator[tuple[str, str]]:
-    """Leave out each clause of a DynamoDB expression; turn each comparison."""
+    """Leave out each clause of a DynamoDB expression, and change each comparison."""
     if not expression:
         return
     if re.match("SET|REMOVE", expression):
@@ -245,9 +290,9 @@ def _other_expressions(expression: str) -> Iterator[tuple[str, str]]:
     yield "none", ""
     for missing, less in _without_clause(expression):
         yield f"no {missing}", less
-    turned = {"=": "<>", "<>": "=", "<": "<=", "<=": "<", ">": ">=", ">=": ">"}
+    others = {"=": "<>", "<>": "=", "<": "<=", "<=": "<", ">": ">=", ">=": ">"}
     for number, found in enumerate(re.finditer(r"(?<= )[<=>]+(?= )", expression), 1):
-        other = turned[found[0]]
+        other = others[found[0]]
         made = expression[: found.start()] + other + expression[found.end() :]
         yield f"comparison {number}, {found[0]}, as {other}", made
 
@@ -267,7 +312,7 @@ def _without_clause(expression: str) -> Iterator[tuple[str, str]]:
 
 
 def _grouped(expression: str) -> str:
-    """Put an expression in parentheses, of which DynamoDB allows no more than needed."""
+    """Put an expression in parentheses if needed; DynamoDB refuses redundant ones."""
     alone = len(_split(expression, " OR ")) == len(_split(expression, " AND ")) == 1
     return expression if alone else f"({expression})"
 
@@ -275,8 +320,8 @@ def _grouped(expression: str) -> str:
 def _without_assignment(expression: str) -> Iterator[tuple[str, str]]:
     words = re.split(r" ?\b(SET|REMOVE)\b ", expression)[1:]
     clauses = dict(zip(words[::2], words[1::2], strict=True))
-    for word, told in clauses.items():
-        parts = _split(told, ", ")
+    for word, assignments in clauses.items():
+        parts = _split(assignments, ", ")
         for at, part in enumerate(parts):
             others = {**clauses, word: ", ".join([*parts[:at], *parts[at + 1 :]])}
             yield f"no {word} {part}", " ".join(f"{k} {v}" for k, v in others.items() if v)
@@ -287,7 +332,7 @@ def _without_assignment(expression: str) -> Iterator[tuple[str, str]]:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """Split where no parenthesis is open."""
+    """Split a text, but not inside parentheses."""
     parts = [""]
     for piece in text.split(separator):
         whole = parts[-1].count("(") == parts[-1].count(")")
@@ -296,7 +341,7 @@ def _split(text: str, separator: str) -> list[str]:
 
 
 def _without_unused(parameters: Json) -> Json:
-    """Drop empty expressions, and the names and values that none uses, as DynamoDB refuses them."""
+    """Drop empty expressions and unused names and values, because DynamoDB refuses them."""
     made = {key: value for key, value in parameters.items() if value != ""}
     used = [made.get(name, "") for name in ("ConditionExpression", "UpdateExpression")]
     for field in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
@@ -308,13 +353,13 @@ def _without_unused(parameters: Json) -> Json:
 
 
 _TYPED = ("Item", "ExpressionAttributeValues")
-_NOT_CHANGED = {"Comment", "Type", "Resource", "Next", "Default", "ErrorEquals", "Variable"}
+_NOT_CHANGED = {"Comment", "Type", "Resource", "Next", "End", "Default", "ErrorEquals", "Variable"}
 _REMOVED = {"IntervalSeconds", "BackoffRate", "MaxDelaySeconds", "JitterStrategy", "CausePath"}
 _EXPRESSIONS = {"ConditionExpression", "UpdateExpression"}
 
 
 def _leaves(part: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """List the paths of all values that are no objects; DynamoDB's typed ones count as one."""
+    """List the paths of all values that are not objects; DynamoDB's typed ones count as one."""
     inside = part.items() if isinstance(part, dict) else enumerate(part)
     for key, value in inside:
         at = (*path, key)
@@ -327,7 +372,9 @@ def _leaves(part: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str |
             yield at
 
 
-def _other_leaf(state: Json, path: tuple[str | int, ...]) -> Iterator[tuple[str, Json]]:
+def _other_leaf(
+    state: Json, path: tuple[str | int, ...], operands: _Operands
+) -> Iterator[tuple[str, Json]]:
     other = copy.deepcopy(state)
     part: Any = other
     for key in path[:-1]:
@@ -342,7 +389,10 @@ def _other_leaf(state: Json, path: tuple[str | int, ...]) -> Iterator[tuple[str,
             yield f"{name} null", copy.deepcopy(other)
         return
     if key in {"IsPresent", "IsString"}:
-        return  # to leave the condition out is enough
+        return  # `mutants_of` leaves the condition out
+    for exchanged in operands.exchanged(str(key), str(value)):
+        part[key] = exchanged
+        yield f"{name} {exchanged}", copy.deepcopy(other)
     if key in _REMOVED or str(key).endswith(".$") or isinstance(value, dict) or value is None:
         added = re.fullmatch(r"(States\.MathAdd\(.*, )(\d+)\)", str(value))
         if added:
@@ -359,3 +409,4 @@ def _other_leaf(state: Json, path: tuple[str | int, ...]) -> Iterator[tuple[str,
     elif not str(key).endswith("Path"):
         part[key] = "changed"
         yield f"{name} changed", other
+

@@ -26,7 +26,7 @@ EXPECTED: dict[str, str] = {
             "Park Invalid Event with no ResultPath",
         )
     },
-    "every-version: Record Oldest Waiter with ResultSelector.word changed": (
+    "every-version: Record Oldest Waiter with ResultSelector.recorded changed": (
         "all that is asked of it is that there is no Error in it"
     ),
     "content-hash: Claim Content with ConditionExpression: comparison 3, <, as <=": _SECOND,
