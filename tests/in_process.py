@@ -86,8 +86,8 @@ class InProcess:
         self.table = boto3.resource("dynamodb").create_table(
             TableName=TABLE,
             BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[{"AttributeName": "object_key", "AttributeType": "S"}],
-            KeySchema=[{"AttributeName": "object_key", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
         )
         self._sqs = boto3.client("sqs")
         self._queue: str = self._sqs.create_queue(QueueName="parked")["QueueUrl"]
@@ -188,7 +188,7 @@ class InProcess:
         return self.wait(self.start(event))
 
     def record(self, object_key: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.table.get_item(Key={"object_key": object_key}).get("Item", {})
+        found: dict[str, Any] = self.table.get_item(Key={"id": object_key}).get("Item", {})
         return found
 
     def put_record(self, item: dict[str, Any]) -> None:

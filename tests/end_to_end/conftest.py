@@ -72,7 +72,7 @@ class Workflow:
         """Read the key's item, or an empty one."""
         object_key = f"{self.stack.input_bucket}/{key}"
         record: dict[str, Any] = self._table.get_item(
-            Key={"object_key": object_key}, ConsistentRead=True
+            Key={"id": object_key}, ConsistentRead=True
         ).get("Item", {})
         return record
 

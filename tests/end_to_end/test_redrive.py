@@ -247,7 +247,7 @@ def test_stuck_keys_are_found_and_processed(
     slow_workflow.executions.stop(waiter)
     # Its lock is broken by a waiter, which then dies too.
     slow_workflow._table.update_item(
-        Key={"object_key": object_key(slow_workflow, "broken.png")},
+        Key={"id": object_key(slow_workflow, "broken.png")},
         UpdateExpression="REMOVE lock_token, execution",
     )
     stuck = {
@@ -303,7 +303,7 @@ def test_a_waiter_that_died_behind_a_holder_that_ended_is_found(
     newer = copy.deepcopy(event)
     newer["detail"]["object"]["sequencer"] += "1"
     workflow._table.update_item(
-        Key={"object_key": object_key(workflow, "left-word.png")},
+        Key={"id": object_key(workflow, "left-word.png")},
         UpdateExpression="SET newest = :newest, newest_event = :event",
         ExpressionAttributeValues={
             ":newest": newer["detail"]["object"]["sequencer"],
@@ -343,7 +343,7 @@ def test_nobody_who_is_alive_leaves_a_key_unchanged_for_so_long() -> None:
     [looks] = [
         rule["NumericGreaterThanEquals"]
         for rule in definition["States"]["Key State?"]["Choices"]
-        if rule.get("Variable") == "$.looks.count"
+        if rule.get("Variable") == "$.polls.count"
     ]
     assert (looks - 1) * wait < UNCHANGED_SECONDS
 

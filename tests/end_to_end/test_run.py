@@ -45,13 +45,13 @@ def test_run_shows_the_path_of_an_event_and_leaves_nothing(
     assert [line.split("  ")[-1].rpartition(" (")[0] for line in shown] == [
         "S3 Object Event?",
         "Versioned Object?",
-        "Read Event",
+        "Prepare Event",
         "Claim Key",
         "Invert Image",
         "Outcome?",
         "Release Lock",
         "Output Written?",
-        "Report Processed",
+        "Processed",
         "Processed",
     ]
     assert '"key": "holiday/a b+c%2B\'é.png"' in result.stdout
@@ -88,7 +88,7 @@ def test_run_deletes_an_object_that_has_an_output(
         "Claim Key",
         "Read Event Record",
         "Invert Image",
-        "Mark Done",
+        "Mark Event Done",
         "Release Lock",
     ]
     before, after = (step["input"]["event"] for step in path[3:5])

@@ -40,7 +40,7 @@ class Place:
 
     def put_record(self, object_key: str, **attributes: str) -> None:
         """Write an item of the key table."""
-        self.table.put_item(Item={"object_key": object_key, **attributes})
+        self.table.put_item(Item={"id": object_key, **attributes})
 
     def _event(self, kind: str, key: str, number: int, **described: str) -> dict[str, Any]:
         described |= {"key": key, "sequencer": f"{SEQUENCER + number:018X}"}

@@ -26,8 +26,8 @@ SUCCEEDED = [
     ("TaskStarted", {"resource": "putItem", "resourceType": "dynamodb"}),
     ("TaskFailed", {"error": "DynamoDB.ConditionalCheckFailedException", "cause": "refused"}),
     ("TaskStateExited", {"name": "Claim Key", "output": '{"a": 1, "refusal": {}}'}),
-    ("PassStateEntered", {"input": '{"a": 1, "refusal": {}}', "name": "Report Duplicate"}),
-    ("PassStateExited", {"name": "Report Duplicate", "output": json.dumps(REPORT)}),
+    ("PassStateEntered", {"input": '{"a": 1, "refusal": {}}', "name": "Duplicate"}),
+    ("PassStateExited", {"name": "Duplicate", "output": json.dumps(REPORT)}),
     ("SucceedStateEntered", {"input": json.dumps(REPORT), "name": "Duplicate"}),
     ("SucceedStateExited", {"name": "Duplicate", "output": json.dumps(REPORT)}),
     ("ExecutionSucceeded", {"output": json.dumps(REPORT)}),
@@ -90,7 +90,7 @@ def machine(log: Log) -> AwsStateMachine:
 def test_an_execution_that_succeeded(log: Log) -> None:
     ended = machine(log).wait(ARN, 10)
     assert (ended.status, ended.outcome, ended.output) == ("SUCCEEDED", "Duplicate", REPORT)
-    assert ended.path == ["Whole?", "Claim Key", "Report Duplicate", "Duplicate"]
+    assert ended.path == ["Whole?", "Claim Key", "Duplicate", "Duplicate"]
     assert ended.steps[1] == Step("Claim Key", "Task", {"a": 1}, {"a": 1, "refusal": {}})
 
 

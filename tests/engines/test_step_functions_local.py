@@ -50,7 +50,7 @@ class StepFunctionsLocal(Ministack):
     def _empty(self) -> None:
         """Remove what an earlier run has left."""
         for item in self.table.scan()["Items"]:
-            self.table.delete_item(Key={"object_key": item["object_key"]})
+            self.table.delete_item(Key={"id": item["id"]})
         for output in self.s3.list_objects_v2(Bucket=self.output_bucket).get("Contents", []):
             self.s3.delete_object(Bucket=self.output_bucket, Key=output["Key"])
 

@@ -149,8 +149,8 @@ class Engine:
             self._dynamodb.create_table(
                 TableName=TABLE,
                 BillingMode="PAY_PER_REQUEST",
-                AttributeDefinitions=[{"AttributeName": "object_key", "AttributeType": "S"}],
-                KeySchema=[{"AttributeName": "object_key", "KeyType": "HASH"}],
+                AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+                KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
             )
         self._queue = self._sqs.create_queue(QueueName="model-parked")["QueueUrl"]
         self._steps: dict[Any, Step] = {}
@@ -256,7 +256,7 @@ class Engine:
         if "dynamodb" in service and not mock:
             item = self._get_item(self.item_key(name, data))
         output = json.loads(tested.get("output", "{}"))
-        for caught in ("refusal", "fault", "queue_fault", "turn"):
+        for caught in ("refusal", "fault", "queue_fault", "recording"):
             if "Cause" in output.get(caught, {}):
                 output[caught]["Cause"] = ""
             elif "SdkHttpMetadata" in output.get(caught, {}):
@@ -296,7 +296,7 @@ class Engine:
     def item_key(self, name: str, data: str) -> str:
         """Tell of which item a state reads or writes."""
         parameters = self.states[name]["Parameters"]
-        path = (parameters.get("Key") or parameters["Item"])["object_key"]["S.$"]
+        path = (parameters.get("Key") or parameters["Item"])["id"]["S.$"]
         key: str = find(path, json.loads(data))
         return key
 
@@ -304,10 +304,10 @@ class Engine:
         if item:
             self._dynamodb.put_item(TableName=TABLE, Item=json.loads(item))
         else:
-            self._dynamodb.delete_item(TableName=TABLE, Key={"object_key": {"S": key}})
+            self._dynamodb.delete_item(TableName=TABLE, Key={"id": {"S": key}})
 
     def _get_item(self, key: str) -> str | None:
-        found = self._dynamodb.get_item(TableName=TABLE, Key={"object_key": {"S": key}})
+        found = self._dynamodb.get_item(TableName=TABLE, Key={"id": {"S": key}})
         item = found.get("Item")
         if item and "claimed_at" in item:
             item["claimed_at"] = {"S": "now"}

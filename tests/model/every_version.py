@@ -18,7 +18,7 @@ class EveryVersion(Locking):
     """Each event is processed once, one at a time, in order among those that wait."""
 
     definition = (PROJECT / "statemachine" / "every_version.asl.json").read_text()
-    holding = frozenset({"Read Event Record", "Invert Image", "Mark Done", "Release Lock"})
+    holding = frozenset({"Read Event Record", "Invert Image", "Mark Event Done", "Release Lock"})
     wait = "Wait For Turn"
     watched = "watched_lock"
 
@@ -45,7 +45,7 @@ class EveryVersion(Locking):
     def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
         """Check I3, the order, and that a free key can be claimed."""
         sequencer = self.scenario.sequencer(run.event)
-        if run.state == "Claim Key" and step.following == "Ask For Turn":
+        if run.state == "Claim Key" and step.following == "Record Oldest Waiter":
             word = attribute(item, "oldest_waiting") or sequencer
             if attribute(item, "lock_token") is None and word >= sequencer:
                 return f"I5: {run.execution} cannot claim a free key"
@@ -59,16 +59,16 @@ class EveryVersion(Locking):
             ]
             if passed and not self._is_disturbed(state):
                 return f"order: {run.execution} goes before {passed[0]}, which has asked"
-        if run.state == "Pass Over":
+        if run.state == "Clear Dead Waiter":
             return self._passes_over(run, item, step)
         return super().steps(state, run, item, step)
 
     def _passes_over(self, run: Run, item: str | None, step: Step) -> str | None:
         data = json.loads(run.data)
         # The model forgets the watch if the state does not read it.
-        watched, word = data.get("watched_turn", {}), attribute(item, "oldest_waiting")
+        watched, word = data.get("watched_waiter", {}), attribute(item, "oldest_waiting")
         is_other = step.item != item and word != watched.get("sequencer")
-        if is_other or data["looks"]["count"] < watched.get("pass_at_look", 0):
+        if is_other or data["polls"]["count"] < watched.get("clear_at_poll", 0):
             return f"order: {run.execution} passes over {word}, which it has not watched"
         return None
 
@@ -80,10 +80,10 @@ class EveryVersion(Locking):
 
     def remembers(self, state: State, run: Run, step: Step) -> tuple[State, Run]:
         """Note who has asked for its turn since the word of who waits was taken away."""
-        if run.state == "Ask For Turn":
+        if run.state == "Record Oldest Waiter":
             return state, run._replace(asked=True)
         is_claimed = run.state == "Claim Key" and step.following == "Read Event Record"
-        if is_claimed or (run.state == "Pass Over" and not attribute(step.item, "oldest_waiting")):
+        if is_claimed or (run.state == "Clear Dead Waiter" and not attribute(step.item, "oldest_waiting")):
             runs = (
                 each._replace(asked=False)
                 if self.scenario.key(each.event) == self.scenario.key(run.event)
@@ -104,12 +104,12 @@ class EveryVersion(Locking):
         item = dict(state.items).get(self.scenario.key(run.event))
         if attribute(item, "lock_token"):
             return super().awaits(state, run, patience)
-        watched = json.loads(run.data)["watched_turn"]
+        watched = json.loads(run.data)["watched_waiter"]
         word = attribute(item, "oldest_waiting")
         if word is None or word != watched["sequencer"]:
             return 0, ""
         lives = word in {self.scenario.sequencer(each.event) for each in state.runs}
-        return min(watched["pass_at_look"], patience), "turn" if lives else ""
+        return min(watched["clear_at_poll"], patience), "recording" if lives else ""
 
     def writes(self, state: State, key: str, before: Output | None, after: Output) -> str | None:  # noqa: ARG002
         """Check that each event's output is written once, under its own key."""
@@ -226,11 +226,11 @@ class EveryVersion(Locking):
 
     def is_done(self, run: Run) -> bool:
         """Tell whether the event is done once the run's Task has written."""
-        return run.state == "Mark Done"
+        return run.state == "Mark Event Done"
 
     def loses(self, run: Run) -> str:
         """Name what an execution that fails here leaves behind."""
-        return {"Fail Key": "not freed", "Not Parked": "not parked"}.get(run.state, "")
+        return {"Release Failed Key": "not freed", "Not Parked": "not parked"}.get(run.state, "")
 
     def _is_kept(self, state: State, event: int) -> bool:
         """Tell whether a lost event is in the log, or `inorder stuck` finds it in its record."""
@@ -321,7 +321,7 @@ REPRESENTATIVE = frozenset(
     {
         "Record Event with ConditionExpression: none",
         "Claim Key with ConditionExpression: no attribute_not_exists(lock_token)",
-        "Mark Done with ExpressionAttributeValues: :done FAILED",
+        "Mark Event Done with ExpressionAttributeValues: :done FAILED",
         "Release Lock with ConditionExpression: none",
         "fenced_output.py without 2: its version",
         "fenced_output.py without 3: If-None-Match",
@@ -332,28 +332,28 @@ SURVIVORS = frozenset(
     {
         "fenced_output.py without deletion: this version's only",
         "fenced_output.py without deletion: not between versions",
-        "Record Event with ConditionExpression: no attribute_not_exists(object_key)",
+        "Record Event with ConditionExpression: no attribute_not_exists(id)",
         "Record Event with no Parameters.Item.sequencer",
         "Record Event with no Parameters.Item.claimed_at",
         "Claim Key with no Parameters.Item.sequencer",
         "Claim Key with no Parameters.Item.claimed_at",
-        "Done Meanwhile? without rule 1: $.event_record.Item.status.S IsPresent",
-        'Done Meanwhile? without rule 1: $.event_record.Item.status.S StringEquals "DONE"',
-        "Done Meanwhile? without rule 1: $.event_record.Item.expires_at.N IsPresent",
-        "Ask For Turn with ConditionExpression: no attribute_exists(object_key)",
-        "Ask For Turn without Retry of States.ALL",
-        "Read Key without Retry of States.ALL",
+        "Event Done? without rule 1: $.event_record.Item.status.S IsPresent",
+        'Event Done? without rule 1: $.event_record.Item.status.S StringEquals "DONE"',
+        "Event Done? without rule 1: $.event_record.Item.expires_at.N IsPresent",
+        "Record Oldest Waiter with ConditionExpression: no attribute_exists(id)",
+        "Record Oldest Waiter without Retry of States.ALL",
+        "Read Key Record without Retry of States.ALL",
         "Key State? without rule 5: $.turn.Error StringEquals "
         '"DynamoDB.ConditionalCheckFailedException"',
         "Break Lock without Retry of States.TaskFailed, States.Timeout",
         "Break Lock with UpdateExpression: no REMOVE execution",
-        "Pass Over without Retry of States.ALL",
-        "Pass Over with ConditionExpression: no attribute_not_exists(lock_token)",
+        "Clear Dead Waiter without Retry of States.ALL",
+        "Clear Dead Waiter with ConditionExpression: no attribute_not_exists(lock_token)",
         "Release Lock with UpdateExpression: no SET expires_at = :expires_at",
         "Release Lock with UpdateExpression: no REMOVE execution",
-        "Fail Key with UpdateExpression: no REMOVE execution",
-        "Fail Event without Retry of States.ALL",
-        "Fail Event with ConditionExpression: no execution = :execution",
+        "Release Failed Key with UpdateExpression: no REMOVE execution",
+        "Mark Event Failed without Retry of States.ALL",
+        "Mark Event Failed with ConditionExpression: no execution = :execution",
     }
 )
 SUITE = Suite(

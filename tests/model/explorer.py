@@ -29,7 +29,7 @@ ODD: tuple[Any, ...] = (
     {"outcome": "Rejected", "error": "x"},
     {"outcome": "Other", "expires_at": "1", "error": "x", "cause": "x"},
 )
-NEVER = {"N": "253402300799"}  # what Record Sequencer writes: the year 9999
+NEVER = {"N": "253402300799"}  # what Record Newest Event writes: the year 9999
 
 
 class Run(NamedTuple):
@@ -103,7 +103,7 @@ class State(NamedTuple):
     known : tuple
         Executions that may be run again: name, event, number of runs.
     broken : frozenset of str
-        What was broken though its holder lived: a lock's token, or the "turn" to take one.
+        What was broken though its holder lived: a lock's token, or the "recording" to take one.
     effective : frozenset of int
         Events that the outputs have shown at some time.
     lost : frozenset
@@ -245,7 +245,7 @@ class Explorer:
         budgets = (s.crashes, s.breaks, s.restarts, s.faults, s.expiries)
         nothing: frozenset[Any] = frozenset()
         waiting, key = tuple(sorted(s.events)), s.key(s.events[0])
-        left = json.dumps(json.loads(s.item) | {"object_key": {"S": key}}) if s.item else None
+        left = json.dumps(json.loads(s.item) | {"id": {"S": key}}) if s.item else None
         items = ((key, left),) if left else ()
         return State(
             *(waiting, 0, items, (), nothing, (), (), *budgets, s.transient),
@@ -330,7 +330,7 @@ class Explorer:
         Looks are the execution's clock. All but the first look count as the second, as long as the
         run does not wait for a whole lease; so that it need not be followed 28 times.
         """
-        count = json.loads(run.data)["looks"]["count"]
+        count = json.loads(run.data)["polls"]["count"]
         if count >= self._patience:
             yield f"{run.execution}: waits on", state, "I5: waits for longer than its budget"
             return
@@ -360,7 +360,7 @@ class Explorer:
         The run before that look, and what is then broken though its holder lives.
         """
         while True:
-            count = json.loads(run.data)["looks"]["count"]
+            count = json.loads(run.data)["polls"]["count"]
             at, breaks = self._promise.awaits(state, run, self._patience)
             looked = self._look_in_vain(state, run) if count < at - 1 else None
             if looked is None:
@@ -390,7 +390,7 @@ class Explorer:
         who = f"{run.execution}: {when}{run.state}"
         if self._engine.states[run.state]["ResultPath"] == "$.record":
             token = attribute(item, "lock_token")
-            first = json.loads(run.data)["looks"]["count"] == 1
+            first = json.loads(run.data)["polls"]["count"] == 1
             run = run._replace(locked=token if first or token == run.locked else None)
         problem = self._promise.steps(state, run, item, step)
         after = self._apply(state, run, item, step.item, step.message)
@@ -621,7 +621,7 @@ def attribute(item: str | None, name: str) -> str | None:
 
 
 def _at_look(run: Run, count: int) -> Run:
-    data = json.loads(run.data) | {"looks": {"count": count}}
+    data = json.loads(run.data) | {"polls": {"count": count}}
     return run._replace(data=json.dumps(data, sort_keys=True))
 
 

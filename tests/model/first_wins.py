@@ -23,7 +23,7 @@ class FirstWins(Locking, Newest):
         """Check I3, that one event is processed, and that a free key can be claimed."""
         done = self._done(state, run.event)
         free = not done and attribute(item, "lock_token") is None
-        if run.state == "Claim Key" and step.following == "Count Look" and free:
+        if run.state == "Claim Key" and step.following == "Count Poll" and free:
             return f"I5: {run.execution} cannot claim a free key"
         if step.following == "Invert Image" and done:
             return f"I3: {run.event} is worked on though {min(done)} is done"
@@ -78,7 +78,7 @@ class FirstWins(Locking, Newest):
 
     def loses(self, run: Run) -> str:
         """Name what an execution that fails here leaves behind."""
-        return {"Fail Key": "not freed", "Not Parked": "not parked"}.get(run.state, "")
+        return {"Release Failed Key": "not freed", "Not Parked": "not parked"}.get(run.state, "")
 
     def is_kept(self, state: State, event: int) -> bool:
         """Tell whether a lost event is in the log, or `inorder stuck` finds it in its item."""
@@ -131,19 +131,19 @@ SUITE = Suite(
             "Claim Key with ConditionExpression: no #status <> :done",
             "Claim Key with ConditionExpression: no attribute_not_exists(lock_token)",
             "Release Lock with ExpressionAttributeValues: :done FAILED",
-            "Open Key with UpdateExpression: no SET #status = :open",
+            "Release Superseded Key with UpdateExpression: no SET #status = :open",
         }
     ),
     survivors=frozenset(
         {
-            "Claim Key with ConditionExpression: no attribute_not_exists(object_key)",
+            "Claim Key with ConditionExpression: no attribute_not_exists(id)",
             "Claim Key with no Parameters.Item.sequencer",
             "Claim Key with no Parameters.Item.claimed_at",
             "Break Lock with UpdateExpression: no REMOVE execution",
             "Release Lock with UpdateExpression: no SET expires_at = :expires_at",
-            "Open Key with UpdateExpression: no SET expires_at = :expires_at",
-            "Open Key with UpdateExpression: no REMOVE execution",
-            "Fail Key with UpdateExpression: no REMOVE execution",
+            "Release Superseded Key with UpdateExpression: no SET expires_at = :expires_at",
+            "Release Superseded Key with UpdateExpression: no REMOVE execution",
+            "Release Failed Key with UpdateExpression: no REMOVE execution",
         }
     ),
 )

@@ -22,7 +22,7 @@ class LatestWins(Locking, Newest):
 
     def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
         """Check I3, and that a free key can be claimed."""
-        if run.state == "Claim Key" and step.following == "Record Sequencer":
+        if run.state == "Claim Key" and step.following == "Record Newest Event":
             free = run.event not in state.done and attribute(item, "lock_token") is None
             newest = attribute(item, "newest") or ""
             sequencer = self.scenario.sequencer(run.event)
@@ -60,7 +60,7 @@ class LatestWins(Locking, Newest):
 
     def loses(self, run: Run) -> str:
         """Name what an execution that fails here leaves behind."""
-        return {"Fail Key": "not freed", "Not Parked": "not parked"}.get(run.state, "")
+        return {"Release Failed Key": "not freed", "Not Parked": "not parked"}.get(run.state, "")
 
     def is_kept(self, state: State, event: int) -> bool:
         """Tell whether a lost event is in the log, or `inorder redrive` finds it in its item."""
@@ -82,12 +82,12 @@ class LatestWins(Locking, Newest):
 def fails_before_park() -> Mutant:
     """Free the key of an event that fails before the event is in the queue."""
     definition = json.loads(
-        LatestWins.definition.replace('"Next": "Park Event"', '"Next": "Fail Key"')
+        LatestWins.definition.replace('"Next": "Park Event"', '"Next": "Release Failed Key"')
     )
-    park, fail = (definition["States"][name] for name in ("Park Event", "Fail Key"))
+    park, fail = (definition["States"][name] for name in ("Park Event", "Release Failed Key"))
     park["Next"] = "Parked"
     fail["Next"] = fail["Catch"][0]["Next"] = "Park Event"
-    return Mutant("Fail Key", "Park Event before it", json.dumps(definition))
+    return Mutant("Release Failed Key", "Park Event before it", json.dumps(definition))
 
 
 # What somebody else has left.
@@ -183,13 +183,13 @@ REPRESENTATIVE = frozenset(
         "Claim Key with ConditionExpression: no (sequencer < :sequencer OR #status <> :done)",
         "Claim Key without Catch of DynamoDB.ConditionalCheckFailedException",
         "Claim Key without Retry of States.TaskFailed, States.Timeout",
-        "Record Sequencer with ConditionExpression: none",
+        "Record Newest Event with ConditionExpression: none",
         "S3 Object Event? without rule 1: $.detail.object.key IsPresent",
         "S3 Object Event? without rule 1: $.detail.object.sequencer IsString",
         "Key State? without rule 5, to Break Lock",
         "Outcome? without rule 2: $.inversion.Payload.cause IsPresent",
         "Release Lock with ConditionExpression: none",
-        "Fail Key without Park Event before it",
+        "Release Failed Key without Park Event before it",
         "fenced_output.py without 1: a newer",
         "fenced_output.py without 3: If-Match",
         "fenced_output.py without 3: the stamp",
@@ -205,13 +205,13 @@ SUITE = Suite(
         {
             "fenced_output.py without 2: it is right already",
             "fenced_output.py without 4: says that it was superseded",
-            "Claim Key with ConditionExpression: no attribute_not_exists(object_key)",
+            "Claim Key with ConditionExpression: no attribute_not_exists(id)",
             "Claim Key with no Parameters.Item.claimed_at",
-            "Record Sequencer with ConditionExpression: comparison 1, <, as <=",
+            "Record Newest Event with ConditionExpression: comparison 1, <, as <=",
             "Break Lock with UpdateExpression: no REMOVE execution",
             "Release Lock with UpdateExpression: "
             "no SET expires_at = if_not_exists(expires_at, :expires_at)",
-            "Fail Key with UpdateExpression: no REMOVE execution",
+            "Release Failed Key with UpdateExpression: no REMOVE execution",
         }
     ),
     more=(fails_before_park(),),

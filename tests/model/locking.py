@@ -16,7 +16,7 @@ class Locking(Promise):
 
     claim: ClassVar[str] = "Claim Key"
     wait: ClassVar[str] = "Wait For Lock"
-    watched: ClassVar[str] = "watched"
+    watched: ClassVar[str] = "watched_lock"
     holding: ClassVar[frozenset[str]]  # the Tasks between a claim and what ends the work
 
     def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
@@ -44,7 +44,7 @@ class Locking(Promise):
     def _breaks(self, run: Run, step: Step) -> str | None:
         data = json.loads(run.data)
         watched = data[self.watched]
-        if not watched["lock_token"] or data["looks"]["count"] < watched["break_at_look"]:
+        if not watched["lock_token"] or data["polls"]["count"] < watched["break_at_poll"]:
             return f"I5: {run.execution} breaks a lock that it has not watched"
         if step.following == self.claim and attribute(step.item, "lock_token"):
             return f"I5: {run.execution} has broken a lock that is still there"
@@ -66,7 +66,7 @@ class Locking(Promise):
         token = attribute(dict(state.items).get(self.key(run.event)), "lock_token")
         lives = token == watched.get("lock_token") and token in {each.token for each in state.runs}
         breaks = (token or "") if lives else ""
-        return min(watched.get("break_at_look", patience), patience), breaks
+        return min(watched.get("break_at_poll", patience), patience), breaks
 
     def free(self, state: State) -> str | None:
         """Check, when all is quiet, that only the dead have locks, or work that is in progress."""

@@ -205,7 +205,7 @@ def _changed_expressions(state: Json, texts: set[str]) -> Iterator[tuple[str, Js
 
 def _is_attribute(path: tuple[str | int, ...]) -> bool:
     """Tell whether a path is that of an item's attribute; the key is none, as all items have it."""
-    return path[:2] == ("Parameters", "Item") and path[2] != "object_key"
+    return path[:2] == ("Parameters", "Item") and path[2] != "id"
 
 
 def _exclude(one: Json, other: Json) -> bool:

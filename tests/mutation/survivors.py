@@ -10,7 +10,7 @@ _SECOND = "whether a record counts in the very second in which it expires is nob
 
 EXPECTED: dict[str, str] = {
     **{
-        f"{name} with ConditionExpression: no attribute_not_exists(object_key)": _NO_ITEM
+        f"{name} with ConditionExpression: no attribute_not_exists(id)": _NO_ITEM
         for name in (
             "latest-wins: Claim Key",
             "first-wins: Claim Key",
@@ -26,7 +26,7 @@ EXPECTED: dict[str, str] = {
             "Park Invalid Event with no ResultPath",
         )
     },
-    "every-version: Ask For Turn with ResultSelector.word changed": (
+    "every-version: Record Oldest Waiter with ResultSelector.word changed": (
         "all that is asked of it is that there is no Error in it"
     ),
     "content-hash: Claim Content with ConditionExpression: comparison 3, <, as <=": _SECOND,

@@ -63,7 +63,7 @@ def lose_the_lock(aws: InProcess, object_key: str) -> None:
 
     def lose(payload: Any) -> Any:
         aws.table.update_item(
-            Key={"object_key": object_key},
+            Key={"id": object_key},
             UpdateExpression="SET lock_token = :other",
             ExpressionAttributeValues={":other": OTHER_RUN},
         )
@@ -76,7 +76,7 @@ def leave_a_dead_holder(aws: InProcess, object_key: str, **attributes: str) -> N
     """Leave a lock whose execution is gone."""
     aws.put_record(
         {
-            "object_key": object_key,
+            "id": object_key,
             "status": "IN_PROGRESS",
             "lock_token": "dead",
             "execution": "dead",

@@ -34,21 +34,21 @@ def forwarded(aws: InProcess) -> list[tuple[str, str, Any]]:
 
 def object_key(aws: InProcess) -> str:
     [item] = aws.table.scan()["Items"]
-    return str(item["object_key"])
+    return str(item["id"])
 
 
 def test_an_event_is_forwarded_with_its_type_and_detail(aws: InProcess) -> None:
     ended = aws.run(EVENT)
     assert ended.path == [
-        "Whole Event?",
-        "Read Event",
+        "Complete Event?",
+        "Prepare Event",
         "Hash Detail",
         "Hashed?",
         "Name Content",
         "Claim Content",
         "Forward Event",
         "Release Lock",
-        "Report Processed",
+        "Processed",
         "Processed",
     ]
     # The hash alone is the name, so that it must be made of all that tells contents apart.
@@ -123,7 +123,7 @@ def test_a_record_that_has_expired_counts_no_longer_even_if_it_is_still_there(
     ended = aws.run(EVENT)
     now = int(ended.output["expires_at"]) - 7 * 86_400
     aws.table.update_item(
-        Key={"object_key": object_key(aws)},
+        Key={"id": object_key(aws)},
         UpdateExpression="SET expires_at = :then",
         ExpressionAttributeValues={":then": now + expires_in},
     )

@@ -63,10 +63,10 @@ def test_an_execution_that_passes_over_dead_events_stays_below_express() -> None
         for rule in states["Key State?"]["Choices"]
         if "NumericGreaterThanEquals" in rule
     ]
-    watched = states["Watch Turn"]["Parameters"]["pass_at_look.$"]
-    assert watched == "States.MathAdd($.looks.count, 5)"
+    watched = states["Watch Oldest Waiter"]["Parameters"]["clear_at_poll.$"]
+    assert watched == "States.MathAdd($.polls.count, 5)"
     passes = (give_up - 1) // (5 + 1)  # each has its word seen first at a look of its own
-    seconds = passes * longest(states["Pass Over"])
+    seconds = passes * longest(states["Clear Dead Waiter"])
     assert f"at most {seconds} more" in definition["Comment"]
     assert numbers.longest_execution + seconds < EXPRESS_SECONDS
 

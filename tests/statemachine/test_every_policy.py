@@ -229,7 +229,7 @@ def test_an_execution_that_holds_the_lock_already_goes_on(
     if policy != "every-version":  # there the event's own record has it
         assert claim["status"] == {"S": "IN_PROGRESS"}
     assert ended.outcome == "Processed"
-    assert "Count Look" not in ended.path
+    assert "Count Poll" not in ended.path
 
 
 @pytest.mark.policy("latest-wins")

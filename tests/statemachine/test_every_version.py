@@ -31,17 +31,17 @@ pytestmark = pytest.mark.policy("every-version")
 UNCONTENDED = [
     "S3 Object Event?",
     "Versioned Object?",
-    "Read Event",
+    "Prepare Event",
     "Record Event",
     "Claim Key",
     "Read Event Record",
-    "Done Meanwhile?",
+    "Event Done?",
     "Invert Image",
     "Outcome?",
-    "Mark Done",
+    "Mark Event Done",
     "Release Lock",
-    "What Was Done?",
-    "Report Processed",
+    "Which Outcome?",
+    "Processed",
     "Processed",
 ]
 
@@ -60,7 +60,7 @@ def word(aws: InProcess) -> Any:
 
 def say_that_an_older_one_waits(aws: InProcess) -> None:
     """Leave word of an event that is dead, for a key that is free."""
-    aws.put_record({"object_key": "input/x.png", "oldest_waiting": "00"})
+    aws.put_record({"id": "input/x.png", "oldest_waiting": "00"})
 
 
 def test_an_uncontended_event_leaves_its_own_record_and_a_free_key(aws: InProcess) -> None:
@@ -135,7 +135,7 @@ def test_of_two_copies_at_once_the_second_waits_and_finds_it_done(aws: InProcess
     assert aws.wait(first).outcome == "Processed"
     ended = aws.wait(second)
     assert ended.outcome == "Duplicate"
-    assert {"Wait For Turn", "Done Meanwhile?", "Note Duplicate", "Release Lock"} < set(ended.path)
+    assert {"Wait For Turn", "Event Done?", "Skip Duplicate", "Release Lock"} < set(ended.path)
     assert len(aws.invocations) == 1
     assert "lock_token" not in aws.record("input/x.png")
 
@@ -177,8 +177,8 @@ def test_word_of_a_dead_event_is_passed_over_after_5_looks(aws: InProcess) -> No
     say_that_an_older_one_waits(aws)
     ended = aws.run(aws.upload("x.png", picture(RED)))
     assert ended.outcome == "Processed"
-    assert ended.path.count("Pass Over") == 1
-    before = ended.path[: ended.path.index("Pass Over")]
+    assert ended.path.count("Clear Dead Waiter") == 1
+    before = ended.path[: ended.path.index("Clear Dead Waiter")]
     assert before.count("Wait For Turn") == 5
     assert "Break Lock" not in ended.path
 
@@ -192,7 +192,7 @@ def test_an_event_that_was_only_slow_is_not_passed_over_at_once_again(aws: InPro
     say_that_an_older_one_waits(aws)
     time.sleep(3 * 3 * aws.wait_scale)  # three looks
     assert word(aws) == "00"
-    assert aws.wait(passing).path.count("Pass Over") == 2
+    assert aws.wait(passing).path.count("Clear Dead Waiter") == 2
 
 
 def test_all_that_wait_behind_a_dead_holder_get_their_turns(aws: InProcess) -> None:
@@ -211,7 +211,7 @@ def test_a_key_that_stays_locked_parks_the_event(aws: InProcess) -> None:
 
     def take_again() -> None:
         aws.table.update_item(
-            Key={"object_key": "input/x.png"},
+            Key={"id": "input/x.png"},
             UpdateExpression="SET lock_token = :other",
             ExpressionAttributeValues={":other": OTHER_RUN},
         )
@@ -272,6 +272,6 @@ def test_an_event_whose_record_has_expired_is_processed_again_without_harm(aws: 
     event = aws.upload("x.png", picture(RED))
     aws.run(event)
     for item in aws.table.scan()["Items"]:
-        aws.table.delete_item(Key={"object_key": item["object_key"]})
+        aws.table.delete_item(Key={"id": item["id"]})
     assert aws.run(event).outcome == "Processed"
     assert len(aws.outputs()) == 1

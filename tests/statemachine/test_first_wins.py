@@ -29,12 +29,12 @@ pytestmark = pytest.mark.policy("first-wins")
 UNCONTENDED = [
     "S3 Object Event?",
     "Versioned Object?",
-    "Read Event",
+    "Prepare Event",
     "Claim Key",
     "Invert Image",
     "Outcome?",
     "Release Lock",
-    "Report Processed",
+    "Processed",
     "Processed",
 ]
 
@@ -112,7 +112,7 @@ def test_an_object_that_was_replaced_before_it_was_read_leaves_the_key_open(
     older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
     ended = aws.run(older)
     assert ended.outcome == "Superseded"
-    assert "Open Key" in ended.path
+    assert "Release Superseded Key" in ended.path
     record = aws.record("input/x.png")
     assert record["status"] == "FAILED"
     assert record["expires_at"]  # nobody may come
@@ -147,9 +147,9 @@ def test_the_first_event_of_each_version_counts(aws: InProcess) -> None:
 def test_after_the_record_has_expired_another_event_is_processed(aws: InProcess) -> None:
     event = aws.upload("x.png", picture(RED))
     aws.run(event)
-    aws.table.delete_item(Key={"object_key": "input/x.png"})
+    aws.table.delete_item(Key={"id": "input/x.png"})
     assert aws.run(event).outcome == "Processed"
-    aws.table.delete_item(Key={"object_key": "input/x.png"})
+    aws.table.delete_item(Key={"id": "input/x.png"})
     assert aws.run(aws.upload("x.png", picture(GREEN))).outcome == "Processed"
     assert colour_of(aws.output("out-x.png")) == MAGENTA
 

@@ -18,13 +18,13 @@ pytestmark = pytest.mark.policy("latest-wins")
 UNCONTENDED = [
     "S3 Object Event?",
     "Versioned Object?",
-    "Read Event",
+    "Prepare Event",
     "Claim Key",
     "Invert Image",
     "Outcome?",
     "Release Lock",
     "Output Written?",
-    "Report Processed",
+    "Processed",
     "Processed",
 ]
 
@@ -124,7 +124,7 @@ def test_a_free_key_is_not_claimed_past_a_newer_event_that_waits_for_it(aws: InP
     newest = sequencer_of(aws.upload("x.png", picture(GREEN)))
     aws.run(first)
     aws.table.update_item(
-        Key={"object_key": "input/x.png"},
+        Key={"id": "input/x.png"},
         UpdateExpression="SET newest = :newest",
         ExpressionAttributeValues={":newest": newest},
     )
@@ -138,8 +138,8 @@ def test_a_record_that_keeps_a_newer_event_does_not_expire(aws: InProcess) -> No
     older = aws.upload("x.png", picture(RED))
 
     def refuse_a_newer_one(payload: Any) -> Any:
-        aws.table.update_item(  # as Record Sequencer does while the older one is worked on
-            Key={"object_key": "input/x.png"},
+        aws.table.update_item(  # as Record Newest Event does while the older one is worked on
+            Key={"id": "input/x.png"},
             UpdateExpression="SET newest = :newest, newest_event = :event, expires_at = :never",
             ExpressionAttributeValues={":newest": "FF", ":event": "{}", ":never": 253402300799},
         )
@@ -156,7 +156,7 @@ def test_word_of_a_newer_event_keeps_the_record_from_expiring(aws: InProcess) ->
     aws.run(event)
     assert aws.record("input/x.png")["expires_at"] < 253402300799
     aws.table.update_item(  # somebody else holds the key when the newer event comes
-        Key={"object_key": "input/x.png"},
+        Key={"id": "input/x.png"},
         UpdateExpression="SET lock_token = :other",
         ExpressionAttributeValues={":other": "another run's"},
     )
@@ -164,7 +164,7 @@ def test_word_of_a_newer_event_keeps_the_record_from_expiring(aws: InProcess) ->
     waiting = aws.start(newer)
     wait_until(lambda: "newest_event" in aws.record("input/x.png"), 30, "word of the newer event")
     assert aws.record("input/x.png")["expires_at"] == 253402300799
-    aws.table.update_item(Key={"object_key": "input/x.png"}, UpdateExpression="REMOVE lock_token")
+    aws.table.update_item(Key={"id": "input/x.png"}, UpdateExpression="REMOVE lock_token")
     assert aws.wait(waiting).outcome == "Processed"
     record = aws.record("input/x.png")
     assert "newest_event" not in record
@@ -186,7 +186,7 @@ def test_each_version_is_a_key_of_its_own(aws: InProcess) -> None:
 def test_a_key_that_is_gone_by_its_time_to_live_is_new_again(aws: InProcess) -> None:
     event = aws.upload("x.png", picture(RED))
     aws.run(event)
-    aws.table.delete_item(Key={"object_key": "input/x.png"})
+    aws.table.delete_item(Key={"id": "input/x.png"})
     ended = aws.run(event)
     # The function finds the event's own output and leaves it.
     assert ended.outcome == "Processed"

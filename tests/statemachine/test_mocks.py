@@ -75,13 +75,13 @@ def responses(name: str) -> list[dict[str, Any]]:
 
 
 # Parts of paths that several cases share.
-EVENT = ["S3 Object Event?", "Versioned Object?", "Read Event"]
-VERSION = [*EVENT[:2], "Read Versioned Event"]
+EVENT = ["S3 Object Event?", "Versioned Object?", "Prepare Event"]
+VERSION = [*EVENT[:2], "Add Version"]
 INVERTED = ["Invert Image", "Outcome?"]
-PROCESSED = ["Report Processed", "Processed"]
-SUPERSEDED = ["Report Superseded", "Superseded"]
-DUPLICATE = ["Report Duplicate", "Duplicate"]
-LOOK = ["Count Look", "Read Key", "Key State?"]
+PROCESSED = ["Processed", "Processed"]
+SUPERSEDED = ["Superseded", "Superseded"]
+DUPLICATE = ["Duplicate", "Duplicate"]
+LOOK = ["Count Poll", "Read Key Record", "Key State?"]
 WAIT = [*LOOK, "Wait For Lock"]
 WATCH = [*LOOK, "Watch Lock", "Wait For Lock"]
 NOT_PARKED = ["Park Event", "Not Parked"]
@@ -93,8 +93,8 @@ INVALID = {
 
 
 def latest_wins() -> dict[str, list[str]]:
-    claim, waiting = [*EVENT, "Claim Key"], [*EVENT, "Claim Key", "Record Sequencer"]
-    parked = ["Park Event", "Fail Key", "Parked"]
+    claim, waiting = [*EVENT, "Claim Key"], [*EVENT, "Claim Key", "Record Newest Event"]
+    parked = ["Park Event", "Release Failed Key", "Parked"]
     released = [*INVERTED, "Release Lock", "Output Written?"]
     again = ["Claim Key", *released, *PROCESSED]
     dead = [*waiting, *WATCH, *27 * WAIT, *LOOK, "Break Lock"]
@@ -126,17 +126,17 @@ def latest_wins() -> dict[str, list[str]]:
 
 def every_version() -> dict[str, list[str]]:
     record, claim = [*EVENT, "Record Event"], [*EVENT, "Record Event", "Claim Key"]
-    held = ["Read Event Record", "Done Meanwhile?"]
-    parked = ["Park Event", "Fail Key", "Fail Event", "Parked"]
-    released = [*held, *INVERTED, "Mark Done", "Release Lock", "What Was Done?"]
-    noted = ["Note Duplicate", "Release Lock", "What Was Done?"]
+    held = ["Read Event Record", "Event Done?"]
+    parked = ["Park Event", "Release Failed Key", "Mark Event Failed", "Parked"]
+    released = [*held, *INVERTED, "Mark Event Done", "Release Lock", "Which Outcome?"]
+    noted = ["Skip Duplicate", "Release Lock", "Which Outcome?"]
     again = ["Claim Key", *released, *PROCESSED]
-    look = ["Ask For Turn", *LOOK]
+    look = ["Record Oldest Waiter", *LOOK]
     wait = [*look, "Wait For Turn"]
-    lock, turn = [*look, "Watch Lock", "Wait For Turn"], [*look, "Watch Turn", "Wait For Turn"]
+    lock, turn = [*look, "Watch Lock", "Wait For Turn"], [*look, "Watch Oldest Waiter", "Wait For Turn"]
     waited = [*lock, *19 * wait, *lock, *14 * wait, *look]
     dead = [*claim, *lock, *27 * wait, *look, "Break Lock"]
-    passed = [*claim, *turn, *4 * wait, *look, "Pass Over", "Wait For Turn", *look, *again]
+    passed = [*claim, *turn, *4 * wait, *look, "Clear Dead Waiter", "Wait For Turn", *look, *again]
     inverted = [*claim, *held, *INVERTED]
     return INVALID | {
         "Processed": [*record, *again],
@@ -160,8 +160,8 @@ def every_version() -> dict[str, list[str]]:
         "RecordFailedParked": [*record, *parked],
         "ClaimFailedParked": [*claim, *parked],
         "LookAtEventFailedParked": [*claim, "Read Event Record", *parked],
-        "MarkFailedParked": [*inverted, "Mark Done", *parked],
-        "ReleaseFailedParked": [*inverted, "Mark Done", "Release Lock", *parked],
+        "MarkFailedParked": [*inverted, "Mark Event Done", *parked],
+        "ReleaseFailedParked": [*inverted, "Mark Event Done", "Release Lock", *parked],
         "QueueLostNotParked": [*inverted, "Reject Object", *NOT_PARKED],
         "RetriedThenProcessed": [*record, *again],
         "RetriedThenDeadHolderThenProcessed": [*dead, *again],
@@ -171,9 +171,9 @@ def every_version() -> dict[str, list[str]]:
 
 def first_wins() -> dict[str, list[str]]:
     claim = [*EVENT, "Claim Key"]
-    parked = ["Park Event", "Fail Key", "Parked"]
+    parked = ["Park Event", "Release Failed Key", "Parked"]
     again = ["Claim Key", *INVERTED, "Release Lock", *PROCESSED]
-    opened = [*claim, *INVERTED, "Open Key"]
+    opened = [*claim, *INVERTED, "Release Superseded Key"]
     over = [*claim, *WATCH, *27 * WAIT, *LOOK]
     dead = [*over, "Park Lost Event", "Break Lock"]
     return INVALID | {
@@ -206,14 +206,14 @@ def first_wins() -> dict[str, list[str]]:
 
 
 def content_hash() -> dict[str, list[str]]:
-    hashed = ["Whole Event?", "Read Event", "Hash Detail", "Hashed?"]
+    hashed = ["Complete Event?", "Prepare Event", "Hash Detail", "Hashed?"]
     claim = [*hashed, "Name Content", "Claim Content"]
-    parked = ["Park Event", "Fail Content", "Parked"]
+    parked = ["Park Event", "Release Failed Content", "Parked"]
     again = ["Claim Content", "Forward Event", "Release Lock", *PROCESSED]
-    look = ["Count Look", "Read Record", "Record State?"]
+    look = ["Count Poll", "Read Content Record", "Content State?"]
     wait, watch = [*look, "Wait For Lock"], [*look, "Watch Lock", "Wait For Lock"]
     dead = [*claim, *watch, *19 * wait, *look, "Break Lock"]
-    return {name: ["Whole Event?", *path[1:]] for name, path in INVALID.items()} | {
+    return {name: ["Complete Event?", *path[1:]] for name, path in INVALID.items()} | {
         "Processed": [*hashed, "Name Content", *again],
         "LockLostProcessed": [*hashed, "Name Content", *again],
         "Duplicate": [*claim, *look, *DUPLICATE],
@@ -235,7 +235,7 @@ def content_hash() -> dict[str, list[str]]:
 
 
 def optimistic() -> dict[str, list[str]]:
-    read = ["S3 Object Event?", "Read Event"]
+    read = ["S3 Object Event?", "Prepare Event"]
     inverted, parked = [*read, *INVERTED], ["Park Event", "Parked"]
     return INVALID | {
         "Processed": [*inverted, *PROCESSED],

@@ -19,10 +19,10 @@ def test_an_event_takes_one_invocation_and_no_table(aws: InProcess) -> None:
     ended = aws.run(aws.upload("a/x.png", picture(GREEN)))
     assert ended.path == [
         "S3 Object Event?",
-        "Read Event",
+        "Prepare Event",
         "Invert Image",
         "Outcome?",
-        "Report Processed",
+        "Processed",
         "Processed",
     ]
     assert ended.output["object_key"] == "input/a/x.png"

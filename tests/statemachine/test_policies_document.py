@@ -118,13 +118,13 @@ def test_waiting_once_costs_what_the_table_says(aws: InProcess, row: dict[str, s
     first = aws.upload("x.png", picture(RED))
     aws.run(first)
     items = aws.table.scan()["Items"]
-    [key] = [item for item in items if not str(item["object_key"]).startswith("event:")]
+    [key] = [item for item in items if not str(item["id"]).startswith("event:")]
     aws.put_record(key | {"status": "IN_PROGRESS", "lock_token": "another run's"})
     event = first if policy == "content-hash" else aws.upload("x.png", picture(GREEN))
     waiting = aws.start(event)
     wait_until(lambda: any(name.startswith("Wait ") for name in entered(waiting)), 30, "a wait")
     aws.table.update_item(
-        Key={"object_key": key["object_key"]},
+        Key={"id": key["id"]},
         UpdateExpression="SET #status = :done REMOVE lock_token",
         ExpressionAttributeNames={"#status": "status"},
         ExpressionAttributeValues={":done": "DONE"},

@@ -103,8 +103,8 @@ NAMED = {
 }
 WAITING = {
     "record": {},
-    "looks": {"count": 0},
-    "watched": {"lock_token": "", "break_at_look": 0},
+    "polls": {"count": 0},
+    "watched_lock": {"lock_token": "", "break_at_poll": 0},
 }
 
 
@@ -119,22 +119,22 @@ WAITING = {
                 **NAMED,
                 "event_key": "event:pictures/holiday/a b+c%2B'é.png@006A0F5FCE2D7F28B1",
                 "record": {},
-                "turn": {},
-                "looks": {"count": 0},
-                "watched_lock": {"lock_token": "", "break_at_look": 0},
-                "watched_turn": {"sequencer": "", "pass_at_look": 0},
+                "recording": {},
+                "polls": {"count": 0},
+                "watched_lock": {"lock_token": "", "break_at_poll": 0},
+                "watched_waiter": {"sequencer": "", "clear_at_poll": 0},
             },
         ),
     ],
 )
 def test_what_read_event_names(local: LocalAws, policy: str, named: Data) -> None:
-    output = output_of(local, policy, "Read Event", EVENT)
+    output = output_of(local, policy, "Prepare Event", EVENT)
     assert output.pop("lock_token")
     assert output == named
 
 
 def test_an_optimistic_event_has_no_lock(local: LocalAws) -> None:
-    assert output_of(local, "optimistic", "Read Event", EVENT) == NAMED
+    assert output_of(local, "optimistic", "Prepare Event", EVENT) == NAMED
 
 
 def test_a_content_is_named_by_its_type_and_hash(local: LocalAws) -> None:
@@ -150,13 +150,13 @@ def test_a_content_is_named_by_its_type_and_hash(local: LocalAws) -> None:
 
 @pytest.mark.parametrize("policy", ["latest-wins", "every-version", "first-wins", "content-hash"])
 def test_each_run_has_a_lock_token_of_its_own(local: LocalAws, policy: str) -> None:
-    tokens = {output_of(local, policy, "Read Event", EVENT)["lock_token"] for _ in range(5)}
+    tokens = {output_of(local, policy, "Prepare Event", EVENT)["lock_token"] for _ in range(5)}
     assert len(tokens) == 5
 
 
 @pytest.mark.parametrize("policy", ["latest-wins", "every-version", "first-wins"])
 def test_a_version_is_part_of_the_object_key(local: LocalAws, policy: str) -> None:
-    output = output_of(local, policy, "Read Versioned Event", VERSIONED)
+    output = output_of(local, policy, "Add Version", VERSIONED)
     key = "pictures/holiday/beach.png#Yx6b0ZT0Qk8q4nW1mVfC2hR7sLd9uJeA"
     assert output["object_key"] == key
     if policy == "every-version":
@@ -164,7 +164,7 @@ def test_a_version_is_part_of_the_object_key(local: LocalAws, policy: str) -> No
     assert output["event"] == VERSIONED
     # In all else it is as an event without a version.
     of_event = {"event", "object_key", "event_key", "sequencer", "lock_token"}
-    unversioned = output_of(local, policy, "Read Event", EVENT)
+    unversioned = output_of(local, policy, "Prepare Event", EVENT)
     assert output.keys() == unversioned.keys()
     assert {name: output[name] for name in output.keys() - of_event} == {
         name: unversioned[name] for name in unversioned.keys() - of_event
@@ -173,43 +173,43 @@ def test_a_version_is_part_of_the_object_key(local: LocalAws, policy: str) -> No
 
 @pytest.mark.parametrize("policy", ["latest-wins", "every-version", "first-wins", "content-hash"])
 def test_looks_are_counted(local: LocalAws, policy: str) -> None:
-    assert output_of(local, policy, "Count Look", {"looks": {"count": 1}})["looks"] == {"count": 2}
+    assert output_of(local, policy, "Count Poll", {"polls": {"count": 1}})["polls"] == {"count": 2}
 
 
 @pytest.mark.parametrize(
-    ("policy", "watched", "leased_looks"),
+    ("policy", "watched_lock", "lease_polls"),
     [
-        ("latest-wins", "watched", 28),
+        ("latest-wins", "watched_lock", 28),
         ("every-version", "watched_lock", 28),
-        ("first-wins", "watched", 28),
-        ("content-hash", "watched", 20),
+        ("first-wins", "watched_lock", 28),
+        ("content-hash", "watched_lock", 20),
     ],
 )
 def test_a_lock_is_watched_for_a_lease_from_now(
-    local: LocalAws, policy: str, watched: str, leased_looks: int
+    local: LocalAws, policy: str, watched: str, lease_polls: int
 ) -> None:
-    data = {"looks": {"count": 1}, "record": item(lock_token="theirs")}
+    data = {"polls": {"count": 1}, "record": item(lock_token="theirs")}
     output = output_of(local, policy, "Watch Lock", data)
-    assert output[watched] == {"lock_token": "theirs", "break_at_look": 1 + leased_looks}
+    assert output[watched] == {"lock_token": "theirs", "break_at_poll": 1 + lease_polls}
 
 
 def test_a_turn_is_watched_for_5_looks_from_now_and_forgotten_when_passed_over(
     local: LocalAws,
 ) -> None:
-    data = every_version.READ | {"looks": {"count": 7}, "record": item(oldest_waiting="0A")}
-    watching = output_of(local, "every-version", "Watch Turn", data)
-    assert watching["watched_turn"] == {"sequencer": "0A", "pass_at_look": 12}
-    passed = output_of(local, "every-version", "Pass Over", watching, {"result": "{}"})
-    assert passed == watching | {"watched_turn": {"sequencer": "", "pass_at_look": 0}}
+    data = every_version.READ | {"polls": {"count": 7}, "record": item(oldest_waiting="0A")}
+    watching = output_of(local, "every-version", "Watch Oldest Waiter", data)
+    assert watching["watched_waiter"] == {"sequencer": "0A", "clear_at_poll": 12}
+    passed = output_of(local, "every-version", "Clear Dead Waiter", watching, {"result": "{}"})
+    assert passed == watching | {"watched_waiter": {"sequencer": "", "clear_at_poll": 0}}
 
 
 @pytest.mark.parametrize(
     ("policy", "name"),
     [
-        ("latest-wins", "Read Key"),
-        ("every-version", "Read Key"),
-        ("first-wins", "Read Key"),
-        ("content-hash", "Read Record"),
+        ("latest-wins", "Read Key Record"),
+        ("every-version", "Read Key Record"),
+        ("first-wins", "Read Key Record"),
+        ("content-hash", "Read Content Record"),
     ],
 )
 def test_a_failed_look_keeps_what_the_last_one_saw(local: LocalAws, policy: str, name: str) -> None:
@@ -268,7 +268,7 @@ def test_whoever_gives_up_says_that_the_key_was_locked(
 
 
 @pytest.mark.parametrize(
-    ("policy", "name"), with_state("Report Processed", "Report Duplicate", "Report Superseded")
+    ("policy", "name"), with_state("Processed", "Duplicate", "Superseded")
 )
 def test_an_execution_tells_how_it_ended_and_with_which_event(
     local: LocalAws, policy: str, name: str
@@ -278,7 +278,7 @@ def test_an_execution_tells_how_it_ended_and_with_which_event(
     told: Data = {"outcome": name.removeprefix("Report "), "object_key": "b/k"}
     if policy != "content-hash":
         told["sequencer"] = "0B"
-    if name == "Report Processed":
+    if name == "Processed":
         told |= {"expires_at": "1"} if policy == "content-hash" else {"result": result}
     assert output_of(local, policy, name, data) == told
 
@@ -310,8 +310,8 @@ def key_table(local: LocalAws, name: str) -> Any:
     return local.session.resource("dynamodb", endpoint_url=local.endpoint_url).create_table(
         TableName=f"{name}-{uuid4()}",
         BillingMode="PAY_PER_REQUEST",
-        AttributeDefinitions=[{"AttributeName": "object_key", "AttributeType": "S"}],
-        KeySchema=[{"AttributeName": "object_key", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
     )
 
 
@@ -331,24 +331,24 @@ def test_the_event_of_a_dead_holder_is_parked_from_its_record(local: LocalAws) -
 
 
 LOCKS = [
-    ("latest-wins", "watched", "Claim Key", "Count Look"),
-    ("every-version", "watched_lock", "Claim Key", "Ask For Turn"),
-    ("first-wins", "watched", "Claim Key", "Count Look"),
-    ("content-hash", "watched", "Claim Content", "Count Look"),
+    ("latest-wins", "watched_lock", "Claim Key", "Count Poll"),
+    ("every-version", "watched_lock", "Claim Key", "Record Oldest Waiter"),
+    ("first-wins", "watched_lock", "Claim Key", "Count Poll"),
+    ("content-hash", "watched_lock", "Claim Content", "Count Poll"),
 ]
 
 
-@pytest.mark.parametrize(("policy", "watched", "claim", "look"), LOCKS)
+@pytest.mark.parametrize(("policy", "watched_lock", "claim", "look"), LOCKS)
 def test_only_the_watched_lock_is_broken(
     local: LocalAws, policy: str, watched: str, claim: str, look: str
 ) -> None:
     table = key_table(local, policy)
     for token, following, left in [("theirs", claim, None), ("another", look, "another")]:
-        table.put_item(Item={"object_key": "b/k", "lock_token": token, "execution": "theirs"})
-        data = {"object_key": "b/k", watched: {"lock_token": "theirs", "break_at_look": 29}}
+        table.put_item(Item={"id": "b/k", "lock_token": token, "execution": "theirs"})
+        data = {"object_key": "b/k", watched: {"lock_token": "theirs", "break_at_poll": 29}}
         tested = run_state(local, policy, "Break Lock", data, table=table.name)
         assert tested["nextState"] == following
-        found = table.get_item(Key={"object_key": "b/k"})["Item"]
+        found = table.get_item(Key={"id": "b/k"})["Item"]
         assert found.get("lock_token") == left
         assert ("execution" in found) == bool(left)
 
@@ -366,9 +366,9 @@ def test_only_the_watched_word_is_passed_over_and_only_of_a_free_key(
     local: LocalAws, key: Data, is_passed_over: bool
 ) -> None:
     table = key_table(local, "words")
-    table.put_item(Item={"object_key": "b/k", **key})
-    run_state(local, "every-version", "Pass Over", every_version.PASSING, table=table.name)
-    found = table.get_item(Key={"object_key": "b/k"})["Item"]
+    table.put_item(Item={"id": "b/k", **key})
+    run_state(local, "every-version", "Clear Dead Waiter", every_version.PASSING, table=table.name)
+    found = table.get_item(Key={"id": "b/k"})["Item"]
     assert ("oldest_waiting" not in found) == is_passed_over
 
 
@@ -388,9 +388,9 @@ def test_word_is_left_of_the_oldest_and_of_none_at_a_key_that_is_gone(
 ) -> None:
     table = key_table(local, "turns")
     if key:
-        table.put_item(Item={"object_key": "b/k", **key})
-    run_state(local, "every-version", "Ask For Turn", every_version.READ, table=table.name)
-    found = table.get_item(Key={"object_key": "b/k"}).get("Item")
+        table.put_item(Item={"id": "b/k", **key})
+    run_state(local, "every-version", "Record Oldest Waiter", every_version.READ, table=table.name)
+    found = table.get_item(Key={"id": "b/k"}).get("Item")
     assert found == ({"object_key": "b/k", **key, "oldest_waiting": word} if key else None)
 
 
@@ -409,5 +409,5 @@ def test_only_an_executions_own_event_that_is_not_done_is_failed(
     table = key_table(local, "events")
     own = {"object_key": every_version.READ["event_key"]}
     table.put_item(Item={**own, **record})
-    run_state(local, "every-version", "Fail Event", every_version.READ, table=table.name)
+    run_state(local, "every-version", "Mark Event Failed", every_version.READ, table=table.name)
     assert table.get_item(Key=own)["Item"]["status"] == status

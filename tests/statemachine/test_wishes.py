@@ -117,7 +117,7 @@ def test_one_waits_for_a_lock_and_the_others_are_skipped(aws: InProcess) -> None
     holder = aws.start(aws.upload("x.png", picture(RED)))
     assert held.worked.wait(30)
     waiting = aws.start(aws.upload("x.png", picture(RED)))
-    wait_until(lambda: "watched" in aws.record("input/x.png"), 30, "somebody who waits")
+    wait_until(lambda: "watched_lock" in aws.record("input/x.png"), 30, "somebody who waits")
     assert aws.run(aws.upload("x.png", picture(RED))).outcome == "Skipped"
     held.release.set()
     assert aws.wait(holder).outcome == "Processed"
@@ -193,7 +193,7 @@ def test_a_key_has_three_events_until_its_count_expires(aws: InProcess) -> None:
     count = aws.record("quota:input/x.png")
     assert (count["uses"], "expires_at" in count) == (3, True)
     assert "lock_token" not in aws.record("input/x.png")
-    aws.table.delete_item(Key={"object_key": "quota:input/x.png"})
+    aws.table.delete_item(Key={"id": "quota:input/x.png"})
     assert aws.run(fourth).outcome == "Processed"
 
 

@@ -30,15 +30,15 @@ def described(**changes: Any) -> Data:
 
 
 DELETED = described(etag=None) | {"detail-type": "Object Deleted"}
-# What Read Event has made of an event.
+# What Prepare Event has made of an event.
 READ = {
     "event": EVENT,
     "object_key": "b/k",
     "sequencer": "0B",
     "lock_token": "mine",
     "record": {},
-    "looks": {"count": 1},
-    "watched": {"lock_token": "", "break_at_look": 0},
+    "polls": {"count": 1},
+    "watched_lock": {"lock_token": "", "break_at_poll": 0},
 }
 FAULT = {"Error": "Some.Fault", "Cause": "because"}
 DONE = {"result": "{}"}
@@ -100,11 +100,11 @@ def events(read_by: str, *, deletions: bool = True) -> list[Case]:
 def versions(then: str) -> list[Case]:
     """Make the cases of reading an event with a version or without."""
     return [
-        ("Versioned Object?", EVENT, None, "Read Event"),
-        ("Versioned Object?", VERSIONED, None, "Read Versioned Event"),
-        ("Versioned Object?", described(**{"version-id": 5}), None, "Read Event"),
-        ("Read Event", EVENT, None, then),
-        ("Read Versioned Event", VERSIONED, None, then),
+        ("Versioned Object?", EVENT, None, "Prepare Event"),
+        ("Versioned Object?", VERSIONED, None, "Add Version"),
+        ("Versioned Object?", described(**{"version-id": 5}), None, "Prepare Event"),
+        ("Prepare Event", EVENT, None, then),
+        ("Add Version", VERSIONED, None, then),
     ]
 
 
@@ -112,14 +112,14 @@ def waiting(
     data: Data,
     locked: Data,
     *,
-    leased_looks: int,
-    read: str = "Read Key",
+    lease_polls: int,
+    read: str = "Read Key Record",
     judge: str = "Key State?",
     claim: str = "Claim Key",
 ) -> list[Case]:
     """Make the cases of waiting for a lock; `locked` is the item of a key that somebody holds."""
-    watched = {"lock_token": "theirs", "break_at_look": leased_looks + 1}
-    last, too_many = {"count": leased_looks + 1}, {"count": leased_looks + 2}
+    watched = {"lock_token": "theirs", "break_at_poll": lease_polls + 1}
+    last, too_many = {"count": lease_polls + 1}, {"count": lease_polls + 2}
 
     def seen(attributes: Data, **more: Any) -> Data:
         return {**data, "record": item(**(locked | attributes)), **more}
@@ -128,25 +128,25 @@ def waiting(
     free = {"lock_token": ""}
     done = {"lock_token": "", "status": "DONE"}
     return [
-        ("Count Look", data, None, read),
+        ("Count Poll", data, None, read),
         (read, data, {"result": json.dumps(item(**locked))}, judge),
         (read, data, error("States.Timeout"), judge),
         (judge, data, None, claim),  # no item
-        (judge, seen(done), None, "Report Duplicate"),
-        (judge, seen(done, looks=too_many), None, "Report Duplicate"),
+        (judge, seen(done), None, "Duplicate"),
+        (judge, seen(done, looks=too_many), None, "Duplicate"),
         (judge, seen(free), None, claim),
         (judge, seen(free | {"status": "FAILED"}), None, claim),
         (judge, seen(free, looks=too_many), None, "Give Up Waiting"),
         (judge, seen(held), None, "Watch Lock"),
         (judge, seen(held | {"lock_token": "mine"}), None, "Watch Lock"),
         (judge, seen(held, watched=watched), None, "Wait For Lock"),
-        (judge, seen(held, watched=watched, looks={"count": leased_looks}), None, "Wait For Lock"),
+        (judge, seen(held, watched=watched, looks={"count": lease_polls}), None, "Wait For Lock"),
         (judge, seen(held, watched=watched, looks=last), None, "Break Lock"),
         (judge, seen({"lock_token": "another"}, watched=watched, looks=last), None, "Watch Lock"),
         (judge, seen(held, watched=watched, looks=too_many), None, "Give Up Waiting"),
         ("Watch Lock", seen(held), None, "Wait For Lock"),
-        ("Wait For Lock", data, None, "Count Look"),
-        *write("Break Lock", {**data, "watched": watched}, claim, "Count Look", "Count Look"),
+        ("Wait For Lock", data, None, "Count Poll"),
+        *write("Break Lock", {**data, "watched_lock": watched}, claim, "Count Poll", "Count Poll"),
         ("Give Up Waiting", data, None, "Park Event"),
     ]
 

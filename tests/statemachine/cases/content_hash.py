@@ -12,10 +12,10 @@ NAMED = {**READ, "object_key": "content:s/t/9f", "now": "1", "expires_at": "2"}
 LOCKED = {"status": "IN_PROGRESS", "lock_token": "theirs"}
 
 CASES: list[Case] = [
-    ("Whole Event?", EVENT, None, "Read Event"),
-    ("Whole Event?", EVENT | {"detail": {}}, None, "Read Event"),
+    ("Complete Event?", EVENT, None, "Prepare Event"),
+    ("Complete Event?", EVENT | {"detail": {}}, None, "Prepare Event"),
     *(
-        ("Whole Event?", event, None, "Park Invalid Event")
+        ("Complete Event?", event, None, "Park Invalid Event")
         for event in [
             {},
             [],
@@ -28,7 +28,7 @@ CASES: list[Case] = [
             EVENT | {"detail-type": 5},
         ]
     ),
-    ("Read Event", EVENT, None, "Hash Detail"),
+    ("Prepare Event", EVENT, None, "Hash Detail"),
     ("Hash Detail", READ, {"result": json.dumps(answer(HASHED))}, "Hashed?"),
     ("Hash Detail", READ, error("Lambda.Unknown"), "Park Event"),
     ("Hashed?", READ | {"content": answer(HASHED)}, None, "Name Content"),
@@ -43,19 +43,19 @@ CASES: list[Case] = [
     ),
     ("Reject Result", READ | {"content": answer(None)}, None, "Park Event"),
     ("Name Content", READ | {"content": answer(HASHED)}, None, "Claim Content"),
-    *write("Claim Content", NAMED, "Forward Event", "Count Look", "Park Event"),
+    *write("Claim Content", NAMED, "Forward Event", "Count Poll", "Park Event"),
     *common.waiting(
         NAMED,
         LOCKED,
-        leased_looks=20,
-        read="Read Record",
-        judge="Record State?",
+        lease_polls=20,
+        read="Read Content Record",
+        judge="Content State?",
         claim="Claim Content",
     ),
     ("Forward Event", NAMED, {"result": '{"FailedEntryCount": 0}'}, "Release Lock"),
     ("Forward Event", NAMED, error("EventBridge.FailedEntry"), "Park Event"),
-    *write("Release Lock", NAMED, "Report Processed", "Report Processed", "Park Event"),
+    *write("Release Lock", NAMED, "Processed", "Processed", "Park Event"),
     *common.ends(NAMED, "Processed", "Duplicate"),
-    *common.parking(NAMED, "Fail Content"),
-    *write("Fail Content", NAMED, "Parked", "Parked", "Parked"),
+    *common.parking(NAMED, "Release Failed Content"),
+    *write("Release Failed Content", NAMED, "Parked", "Parked", "Parked"),
 ]

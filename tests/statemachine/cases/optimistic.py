@@ -8,10 +8,10 @@ from tests.statemachine.cases.common import EVENT, VERSIONED, Case
 READ = {"event": EVENT, "object_key": "b/k", "sequencer": "0B"}
 
 CASES: list[Case] = [
-    *common.events("Read Event"),
-    ("Read Event", EVENT, None, "Invert Image"),
-    ("Read Event", VERSIONED, None, "Invert Image"),
-    *common.work(READ, processed="Report Processed", superseded="Report Superseded", expires=False),
+    *common.events("Prepare Event"),
+    ("Prepare Event", EVENT, None, "Invert Image"),
+    ("Prepare Event", VERSIONED, None, "Invert Image"),
+    *common.work(READ, processed="Processed", superseded="Superseded", expires=False),
     *common.ends(READ, "Processed", "Superseded"),
     *common.parking(READ, "Parked"),
 ]
