@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inorder.stack import PROJECT
+from inorder import PROJECT
 from tests.proof.model.engine import Step
 from tests.proof.model.explorer import ODD, Run, State
 from tests.proof.model.newest import Newest

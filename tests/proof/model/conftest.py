@@ -7,7 +7,7 @@ from itertools import groupby
 
 import pytest
 
-from inorder.stack import PROJECT
+from inorder import PROJECT
 from tests.policies.latest_wins.promise import SUITE
 from tests.proof.model.suite import FENCE
 

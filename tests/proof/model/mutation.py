@@ -409,4 +409,3 @@ def _other_leaf(
     elif not str(key).endswith("Path"):
         part[key] = "changed"
         yield f"{name} changed", other
-
