@@ -1,4 +1,4 @@
-"""What the policy every_version promises."""
+"""What every_version promises, its scenarios and its mutants."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from tests.proof.model.locking import Locking
 from tests.proof.model.scenario import INVALID, Scenario
 from tests.proof.model.suite import EDGES, Clauses, Suite
 
-OVER = {"Processed", "Superseded", "Duplicate"}
-
 
 class EveryVersion(Locking):
     """Each event is processed once, one at a time, in order among those that wait."""
@@ -20,10 +18,10 @@ class EveryVersion(Locking):
     definition = (PROJECT / "statemachine" / "every_version.asl.json").read_text()
     holding = frozenset({"Read Event Record", "Invert Image", "Mark Event Done", "Release Lock"})
     wait = "Wait For Turn"
-    watched = "watched_lock"
+    done = "Mark Event Done"
 
     def record_key(self, event: int) -> str:
-        """Give the key of an event's own record."""
+        """Give the ID of an event's own record."""
         return f"event:{self.scenario.key(event)}@{self.scenario.sequencer(event)}"
 
     def output_key(self, event: int) -> str:
@@ -31,45 +29,38 @@ class EveryVersion(Locking):
         name = self.scenario.version(event)
         return f"out-k/{name if self.scenario.versioned else self.scenario.sequencer(event)}"
 
-    def starts(self, run: Run) -> str | None:
-        """Check I4 for what is no event, and that an event is worked on under its own keys."""
-        is_parked = "sqs" in self.engine.states[run.state]["Resource"]
-        if not self.scenario.valid and not is_parked:
-            return f"I4: {run.execution} works on what is no event"
-        data = json.loads(run.data)
-        keys = self.scenario.key(run.event), self.record_key(run.event)
-        if not is_parked and (data["ids"]["key"], data["ids"]["event"]) != keys:
-            return f"I3: {run.execution} works under another key"
-        return None
+    def ids(self, event: int) -> dict[str, str]:
+        """Give the IDs of the key's record and of the event's record."""
+        return {"key": self.key(event), "event": self.record_key(event)}
 
     def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
         """Check I3, the order, and that a free key can be claimed."""
         sequencer = self.scenario.sequencer(run.event)
         if run.state == "Claim Key" and step.following == "Record Oldest Waiter":
-            word = attribute(item, "oldest_waiting") or sequencer
-            if attribute(item, "lock_token") is None and word >= sequencer:
+            oldest = attribute(item, "oldest_waiting") or sequencer
+            if attribute(item, "lock_token") is None and oldest >= sequencer:
                 return f"I5: {run.execution} cannot claim a free key"
         if run.state == "Claim Key" and step.following == "Read Event Record":
-            passed = [
+            overtaken = [
                 other.execution
                 for other in state.runs
-                if other.asked
+                if other.in_line
                 and self.scenario.key(other.event) == self.scenario.key(run.event)
                 and self.scenario.sequencer(other.event) < sequencer
             ]
-            if passed and not self._is_disturbed(state):
-                return f"order: {run.execution} goes before {passed[0]}, which has asked"
+            if overtaken and not self._is_disturbed(state):
+                return f"order: {run.execution} overtakes {overtaken[0]}, which waits for its turn"
         if run.state == "Clear Dead Waiter":
-            return self._passes_over(run, item, step)
+            return self._clears(run, item, step)
         return super().steps(state, run, item, step)
 
-    def _passes_over(self, run: Run, item: str | None, step: Step) -> str | None:
+    def _clears(self, run: Run, item: str | None, step: Step) -> str | None:
         data = json.loads(run.data)
-        # The model forgets the watch if the state does not read it.
-        watched, word = data.get("watched_waiter", {}), attribute(item, "oldest_waiting")
-        is_other = step.item != item and word != watched.get("sequencer")
+        # The model drops fields that no state reads, in a mutant perhaps this one.
+        watched, oldest = data.get("watched_waiter", {}), attribute(item, "oldest_waiting")
+        is_other = step.item != item and oldest != watched.get("sequencer")
         if is_other or data["polls"]["count"] < watched.get("clear_at_poll", 0):
-            return f"order: {run.execution} passes over {word}, which it has not watched"
+            return f"order: {run.execution} clears the waiter {oldest}, which it has not watched"
         return None
 
     def _is_disturbed(self, state: State) -> bool:
@@ -79,39 +70,39 @@ class EveryVersion(Locking):
         return bool(state.broken or crashed or restarted or tried < len(scenario.transient))
 
     def remembers(self, state: State, run: Run, step: Step) -> tuple[State, Run]:
-        """Note who has asked for its turn since the word of who waits was taken away."""
+        """Remember which runs have waited for their turn since the oldest waiter was cleared."""
         if run.state == "Record Oldest Waiter":
-            return state, run._replace(asked=True)
+            return state, run._replace(in_line=True)
         is_claimed = run.state == "Claim Key" and step.following == "Read Event Record"
         if is_claimed or (
             run.state == "Clear Dead Waiter" and not attribute(step.item, "oldest_waiting")
         ):
             runs = (
-                each._replace(asked=False)
+                each._replace(in_line=False)
                 if self.scenario.key(each.event) == self.scenario.key(run.event)
                 else each
                 for each in state.runs
             )
-            return state._replace(runs=tuple(runs)), run._replace(asked=False)
+            return state._replace(runs=tuple(runs)), run._replace(in_line=False)
         return state, run
 
     def passes(self, state: State, run: Run, following: str) -> str | None:
-        """Check that what is done is not worked on again."""
+        """Check that an event that is done is not processed again."""
         if following == "Invert Image" and run.event in state.done:
-            return f"I3: {run.event} is done and worked on again"
+            return f"I3: {run.event} is done and processed again"
         return super().passes(state, run, following)
 
     def awaits(self, state: State, run: Run, patience: int) -> tuple[int, str]:
-        """Wait for a lease of the watched lock, or for the watched event to take its turn."""
+        """Wait for a lease of the watched lock, or for the watched waiter to take its turn."""
         item = dict(state.items).get(self.scenario.key(run.event))
         if attribute(item, "lock_token"):
             return super().awaits(state, run, patience)
         watched = json.loads(run.data)["watched_waiter"]
-        word = attribute(item, "oldest_waiting")
-        if word is None or word != watched["sequencer"]:
+        oldest = attribute(item, "oldest_waiting")
+        if oldest is None or oldest != watched["sequencer"]:
             return 0, ""
-        lives = word in {self.scenario.sequencer(each.event) for each in state.runs}
-        return min(watched["clear_at_poll"], patience), "recording" if lives else ""
+        lives = oldest in {self.scenario.sequencer(each.event) for each in state.runs}
+        return min(watched["clear_at_poll"], patience), "waiter" if lives else ""
 
     def writes(self, state: State, key: str, before: Output | None, after: Output) -> str | None:  # noqa: ARG002
         """Check that each event's output is written once, under its own key."""
@@ -128,12 +119,12 @@ class EveryVersion(Locking):
         return any(self.scenario.is_deletion(each) for each in later)
 
     def owes(self, state: State, after: Output | None) -> bool:
-        """Tell whether the object had been deleted already when its output was written."""
+        """Tell whether the object had been deleted when its output was written."""
         if after is None:
             return False
         return self.is_deleted(state, self.scenario.number(dict(after.metadata)["sequencer"]))
 
-    def concerned(self, deletion: int) -> list[int]:
+    def removed(self, deletion: int) -> list[int]:
         """List the creations whose outputs a deletion removes."""
         if self.scenario.versioned:
             version = self.scenario.version(deletion)
@@ -142,58 +133,53 @@ class EveryVersion(Locking):
         return [each for each in before if not self.scenario.is_deletion(each)]
 
     def shows(self, state: State) -> set[int]:
-        """Give the creations that have an output, and the deletions whose objects have none."""
+        """List the creations that have an output, and the deletions whose objects have none."""
         keys = {key for key, _ in state.outputs}
         return {
             event
             for event in range(1, state.happened + 1)
             if (
-                not any(self.output_key(each) in keys for each in self.concerned(event))
+                not any(self.output_key(each) in keys for each in self.removed(event))
                 if self.scenario.is_deletion(event)
                 else self.output_key(event) in keys
             )
         }
 
-    def ends(self, state: State, run: Run) -> str | None:
-        """Check I4: an execution's outcome is true, and its event's record says so."""
-        valid, shown = self.scenario.valid, run.event in state.effective
-        true = {
-            "Processed": valid and shown,
-            "Superseded": valid
-            and not self.scenario.is_deletion(run.event)
-            and self.is_deleted(state, run.event),
-            "Duplicate": valid and run.event in state.done,
-            "Parked": valid and run.event in state.parked and self._is_reason(state, run),
-            "Invalid Event": not valid and run.event in state.parked,
-            "Not Parked": self.is_faulty(state),
+    def outcomes(self, state: State, run: Run) -> dict[str, bool]:
+        """Tell which outcomes are true of a run's valid event."""
+        is_creation = not self.scenario.is_deletion(run.event)
+        return {
+            "Processed": run.event in state.effective,
+            "Superseded": is_creation and self.is_deleted(state, run.event),
+            "Duplicate": run.event in state.done,
         }
-        if not true.get(run.state, False):
-            return f"I4: {run.execution} ends in {run.state}, which is not so"
+
+    def ends(self, state: State, run: Run) -> str | None:
+        """Check I4: an execution's outcome is true, and its event's record agrees."""
+        if wrong := super().ends(state, run):
+            return wrong
         record = dict(state.items).get(self.record_key(run.event))
         alone = run.event not in {other.event for other in state.runs}
         failed = attribute(record, "status") == "FAILED" or self._is_disturbed(state)
         if run.state == "Parked" and alone and not failed:
             return f"I4: {run.execution} is parked, and its record is not FAILED"
-        if run.state in OVER and attribute(record, "status") != "DONE":
+        if run.state in self.outcomes(state, run) and attribute(record, "status") != "DONE":
             return f"I4: {run.execution} ends in {run.state}, and its record is not DONE"
         return None
 
-    def _is_reason(self, state: State, run: Run) -> bool:
-        reason = json.loads(run.data).get("fault", {}).get("Error")
+    def is_reason(self, state: State, run: Run, reason: str | None) -> bool:
+        """Tell whether an event was parked for a true reason."""
         if reason == "InvalidImage":
             return self.scenario.content(run.event).startswith(INVALID)
         if reason == "SourceChanged":
             return not self.scenario.versioned and state.happened > run.event
-        if reason == "KeyLocked":
-            return self.could_be_locked(state)
-        # "x" is a function's own word, which no rule may take for a reason.
-        return self.is_faulty(state) and reason != "x"
+        return super().is_reason(state, run, reason)
 
     def rests(self, state: State) -> str | None:
-        """Check that no event is dropped, and that each output is there that should be."""
+        """Check that no event is lost, and that each event has the output that it should have."""
         outputs = dict(state.outputs)
         for event in set(self.scenario.events):
-            if event in state.parked or self._is_kept(state, event):
+            if event in state.parked or self.is_kept(state, event):
                 continue
             if event not in state.done:
                 if state.expiries < self.scenario.expiries:
@@ -210,14 +196,14 @@ class EveryVersion(Locking):
         return self.free(state)
 
     def _stays(self, state: State, deletion: int) -> str | None:
-        """Check that no output stays of what was deleted.
+        """Check that no output of a deleted object stays.
 
-        Without versions, one that was deleted and then created again looks as one that was
-        overwritten, or, if its content is the same, as if nothing had happened.
+        Without versions, an object that was deleted and created again looks like one that was
+        overwritten or, if its content is the same, like one that never changed.
         """
         keys = {key for key, _ in state.outputs}
         again = not self.scenario.versioned and self.scenario.current(state.happened)
-        stays = [each for each in self.concerned(deletion) if self.output_key(each) in keys]
+        stays = [each for each in self.removed(deletion) if self.output_key(each) in keys]
         if stays and not again:
             return f"I1: all is quiet and {deletion} has left the output of {stays[0]}"
         return None
@@ -226,22 +212,6 @@ class EveryVersion(Locking):
         """Tell whether the event has a record of its own."""
         return self.record_key(run.event) in dict(state.items)
 
-    def is_done(self, run: Run) -> bool:
-        """Tell whether the event is done once the run's Task has written."""
-        return run.state == "Mark Event Done"
-
-    def loses(self, run: Run) -> str:
-        """Name what an execution that fails here leaves behind."""
-        return {"Release Failed Key": "not freed", "Not Parked": "not parked"}.get(run.state, "")
-
-    def _is_kept(self, state: State, event: int) -> bool:
-        """Tell whether a lost event is in the log, or `inorder stuck` finds it in its record."""
-        hows = {how for lost, _, how in state.lost if lost == event}
-        record = dict(state.items).get(self.record_key(event))
-        found = json.loads(attribute(record, "event") or "{}") == self.scenario.event(event)
-        kept = attribute(record, "status") == "IN_PROGRESS" and found
-        return "not parked" in hows or bool(hows and kept)
-
 
 DELETIONS = (
     Scenario((1, 2), contents="A-", breaks=1),
@@ -249,10 +219,10 @@ DELETIONS = (
     Scenario((1, 2), contents="A-", versioned=True),
     *(Scenario((1, 2, 3), contents=contents, versioned=True) for contents in ("A-2", "AB1")),
 )
-# What somebody has left who is dead: a lock, a turn.
-LOCK, TURN = '{"lock_token": {"S": "left behind"}}', '{"oldest_waiting": {"S": "00"}}'
-LEFT = tuple(Scenario((1,), item=item) for item in (LOCK, TURN))
-LEFT_FOR_TWO = tuple(Scenario((1, 2), item=item) for item in (LOCK, TURN))
+# What a dead execution left: its lock, or itself as the oldest waiter.
+LOCK, WAITER = '{"lock_token": {"S": "left behind"}}', '{"oldest_waiting": {"S": "00"}}'
+LEFT = tuple(Scenario((1,), item=item) for item in (LOCK, WAITER))
+LEFT_FOR_TWO = tuple(Scenario((1, 2), item=item) for item in (LOCK, WAITER))
 THREE = (
     Scenario((1, 2, 3)),
     *(Scenario((1, 2, 3), contents=contents) for contents in ("A-A", "A-C", "AB-")),

@@ -1,20 +1,18 @@
-"""What the policy first_wins promises."""
+"""What first_wins promises, its scenarios and its mutants."""
 
 from __future__ import annotations
-
-import json
 
 from inorder import PROJECT
 from tests.proof.model.engine import Step
 from tests.proof.model.explorer import Run, State, attribute
-from tests.proof.model.locking import Locking
+from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.newest import KEY, Newest
 from tests.proof.model.scenario import Scenario
 from tests.proof.model.suite import EDGES, Suite, damaged
 
 
 class FirstWins(Locking, Newest):
-    """Of all events of a key one is processed."""
+    """One event of a key is processed."""
 
     definition = (PROJECT / "statemachine" / "first_wins.asl.json").read_text()
     holding = frozenset({"Invert Image", "Release Lock"})
@@ -26,35 +24,32 @@ class FirstWins(Locking, Newest):
         if run.state == "Claim Key" and step.following == "Count Poll" and free:
             return f"I5: {run.execution} cannot claim a free key"
         if step.following == "Invert Image" and done:
-            return f"I3: {run.event} is worked on though {min(done)} is done"
+            return f"I3: {run.event} is processed although {min(done)} is done"
         return super().steps(state, run, item, step)
 
     def passes(self, state: State, run: Run, following: str) -> str | None:
-        """Check that nobody gives up what is done."""
-        item = json.dumps(json.loads(run.data).get("record", {}).get("Item", {}))
-        if following == "Give Up Waiting" and attribute(item, "status") == "DONE":
-            return f"I4: {run.execution} gives up an event that is over"
+        """Check that no run gives up at a key that is done."""
+        if following == "Give Up Waiting" and attribute(known_record(run), "status") == "DONE":
+            return f"I4: {run.execution} gives up an event that is a duplicate"
         return super().passes(state, run, following)
 
     def _done(self, state: State, event: int) -> set[int]:
-        """Give the events of the same key that are done: it should be one."""
+        """List the events of the same key that are done, which is one at most."""
         key = self.scenario.key(event)
         return {each for each in state.done if self.scenario.key(each) == key}
 
-    def ends(self, state: State, run: Run) -> str | None:
-        """Check I4, and that there are duplicates of what is done only."""
-        if run.state == "Duplicate" and not self._done(state, run.event):
-            return f"I4: {run.execution} is a duplicate, of nothing"
-        return super().ends(state, run) if run.state != "Duplicate" else None
+    def outcomes(self, state: State, run: Run) -> dict[str, bool]:
+        """Tell which outcomes are true; only an event of a key that is done is a duplicate."""
+        return super().outcomes(state, run) | {"Duplicate": bool(self._done(state, run.event))}
 
     def rests(self, state: State) -> str | None:
-        """Check that an event of each key was processed, and that the output is its."""
+        """Check that one event of the key was processed, and that the output is that event's."""
         newest = self.scenario.last
         if state.expiries < self.scenario.expiries:
             return self.free(state)
         if not self._done(state, newest):
             kept = any(self.is_kept(state, event) for event in self.scenario.events)
-            # One whose lock was broken has processed its event all the same.
+            # A holder whose lock was broken may have processed its event all the same.
             if newest not in state.parked | state.effective and not kept:
                 return f"I4: all is quiet, nothing is done, and {newest} is not parked"
         elif not self._is_disturbed(state) and not self.scenario.versioned:
@@ -68,34 +63,16 @@ class FirstWins(Locking, Newest):
         return bool(state.broken or crashed or self.is_faulty(state) or self.is_restarted(state))
 
     def is_recorded(self, state: State, run: Run) -> bool:
-        """Tell whether the run has the lock; one that waits is in no record."""
+        """Tell whether the run has the lock; the event of a waiter is in no record."""
         item = dict(state.items).get(self.scenario.key(run.event))
         return attribute(item, "lock_token") == run.token
 
-    def is_done(self, run: Run) -> bool:
-        """Tell whether the event is done once the run's Task has written."""
-        return run.state == "Release Lock"
-
-    def loses(self, run: Run) -> str:
-        """Name what an execution that fails here leaves behind."""
-        return {"Release Failed Key": "not freed", "Not Parked": "not parked"}.get(run.state, "")
-
     def is_kept(self, state: State, event: int) -> bool:
-        """Tell whether a lost event is in the log, or `inorder stuck` finds it in its item."""
-        hows = {how for lost, _, how in state.lost if lost == event}
-        item = dict(state.items).get(self.scenario.key(event))
-        found = json.loads(attribute(item, "event") or "{}") == self.scenario.event(event)
-        kept = attribute(item, "status") == "IN_PROGRESS" and found
-        return "not parked" in hows or event in state.parked or bool(hows and kept)
-
-    def is_reason(self, state: State, run: Run) -> bool:
-        """Tell whether an event was parked for a reason that is one."""
-        if json.loads(run.data).get("fault", {}).get("Error") == "KeyLocked":
-            return self.could_be_locked(state)
-        return super().is_reason(state, run)
+        """Tell whether a lost event is in the log, in its record, or parked by a waiter."""
+        return event in state.parked or super().is_kept(state, event)
 
 
-# A dead holder's lock, of another policy, which keeps no event, or of this one.
+# A dead holder's lock: of another policy, which keeps no event, or of this one.
 LEFT = (
     Scenario((1,), item='{"lock_token": {"S": "left behind"}}'),
     Scenario((1,), item='{"lock_token": {"S": "left behind"}, "event": {"S": "{}"}}', faults=1),

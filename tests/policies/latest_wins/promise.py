@@ -1,4 +1,4 @@
-"""What the policy latest_wins promises: docs/proof.md lists I1 to I5 in words."""
+"""What latest_wins promises (docs/proof.md explains I1 to I5), its scenarios and its mutants."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from inorder import PROJECT
 from tests.proof.model.engine import Step
 from tests.proof.model.explorer import Run, State, attribute
-from tests.proof.model.locking import Locking
+from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.mutation import Mutant
 from tests.proof.model.newest import Newest
 from tests.proof.model.scenario import Scenario
@@ -15,7 +15,7 @@ from tests.proof.model.suite import EDGES, NEWEST_CLAUSES, Suite
 
 
 class LatestWins(Locking, Newest):
-    """Of all events of a key the output ends as that of the newest."""
+    """The output of a key ends as that of its newest event."""
 
     definition = (PROJECT / "statemachine" / "latest_wins.asl.json").read_text()
     holding = frozenset({"Invert Image", "Release Lock"})
@@ -26,22 +26,21 @@ class LatestWins(Locking, Newest):
             free = run.event not in state.done and attribute(item, "lock_token") is None
             newest = attribute(item, "newest") or ""
             sequencer = self.scenario.sequencer(run.event)
-            # What others have left need not be free, unless it says of which older event it is.
+            # A record that others left counts as free only if it names an older event.
             known = not self.scenario.item or (attribute(item, "sequencer") or "9") < sequencer
             if free and known and newest <= sequencer:
                 return f"I5: {run.execution} cannot claim a free key"
         if step.following == "Invert Image" and run.event in state.done:
-            return f"I3: {run.event} is done and worked on again"
+            return f"I3: {run.event} is done and processed again"
         return super().steps(state, run, item, step)
 
     def passes(self, state: State, run: Run, following: str) -> str | None:
-        """Check that who gives up had to, and that its event is not over."""
+        """Check that no run gives up an event that is superseded or done."""
         if following == "Give Up Waiting":
-            item = json.dumps(json.loads(run.data)["record"].get("Item", {}))
-            sequencer = self.scenario.sequencer(run.event)
+            item, sequencer = known_record(run), self.scenario.sequencer(run.event)
             done = attribute(item, "sequencer") == sequencer and attribute(item, "status") == "DONE"
             if attribute(item, "newest") not in {None, sequencer} or done:
-                return f"I4: {run.execution} gives up an event that is over"
+                return f"I4: {run.execution} gives up an event that is superseded or done"
         return super().passes(state, run, following)
 
     def rests(self, state: State) -> str | None:
@@ -49,38 +48,22 @@ class LatestWins(Locking, Newest):
         return super().rests(state) or self.free(state)
 
     def is_recorded(self, state: State, run: Run) -> bool:
-        """Tell whether the item knows of a run's event, or of a newer one."""
+        """Tell whether the key's record has a run's event, or a newer one."""
         item = dict(state.items).get(self.scenario.key(run.event))
         known = max(attribute(item, "newest") or "", attribute(item, "sequencer") or "")
         return known >= self.scenario.sequencer(run.event)
 
-    def is_done(self, run: Run) -> bool:
-        """Tell whether the event is done once the run's Task has written."""
-        return run.state == "Release Lock"
-
-    def loses(self, run: Run) -> str:
-        """Name what an execution that fails here leaves behind."""
-        return {"Release Failed Key": "not freed", "Not Parked": "not parked"}.get(run.state, "")
-
-    def is_kept(self, state: State, event: int) -> bool:
-        """Tell whether a lost event is in the log, or `inorder redrive` finds it in its item."""
-        hows = {how for lost, _, how in state.lost if lost == event}
+    def is_stuck(self, state: State, event: int) -> bool:
+        """Tell whether `inorder stuck` finds the event in the key's record."""
         item = dict(state.items).get(self.scenario.key(event))
         newest, claimed = attribute(item, "newest"), attribute(item, "sequencer")
         stuck = attribute(item, "status") == "IN_PROGRESS" or newest != claimed
         found = attribute(item, "newest_event") or attribute(item, "event") or "{}"
-        kept = stuck and json.loads(found) == self.scenario.event(event)
-        return "not parked" in hows or bool(hows and kept)
-
-    def is_reason(self, state: State, run: Run) -> bool:
-        """Tell whether an event was parked for a reason that is one."""
-        if json.loads(run.data).get("fault", {}).get("Error") == "KeyLocked":
-            return self.could_be_locked(state)
-        return super().is_reason(state, run)
+        return stuck and json.loads(found) == self.scenario.event(event)
 
 
-def fails_before_park() -> Mutant:
-    """Free the key of an event that fails before the event is in the queue."""
+def releases_before_parking() -> Mutant:
+    """Release the key of a failed event before the event is in the queue."""
     definition = json.loads(
         LatestWins.definition.replace('"Next": "Park Event"', '"Next": "Release Failed Key"')
     )
@@ -90,14 +73,14 @@ def fails_before_park() -> Mutant:
     return Mutant("Release Failed Key", "Park Event before it", json.dumps(definition))
 
 
-# What somebody else has left.
+# A record that others left.
 LEFT = (
     Scenario((1,), item='{"status": {"S": "DONE"}}'),
     Scenario((1,), item='{"status": {"S": "DONE"}, "sequencer": {"S": "00"}}'),
     Scenario((1,), item='{"newest": {"S": "01"}}'),
     Scenario((1,), item='{"lock_token": {"S": "left behind"}}'),
 )
-# A deletion stalls, or a creation does until there has been one.
+# A deletion stalls, or a creation stalls until there has been a deletion.
 DELETIONS = (
     Scenario((1, 2), contents="A-"),
     Scenario((1, 2), contents="A-", breaks=1),
@@ -110,7 +93,7 @@ DELETIONS = (
     ),
     *(Scenario((1, 2, 3), contents=contents, versioned=True) for contents in ("AA1", "A-2", "A-1")),
 )
-# Those whose whole paths are searched, for one that does not end.
+# Every state is searched, because some mutants only show in a path that does not end.
 WHOLE = (
     *(Scenario((1, 1)), Scenario((1, 2))),
     *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1), (1, 2))),
@@ -174,7 +157,7 @@ FULL = (
     Scenario((1, 2, 3), crashes=1, breaks=2),
 )
 
-# What kills quickly; all are in the long run.
+# These are found quickly; `make model` tries all mutants.
 REPRESENTATIVE = frozenset(
     {
         "Claim Key with ConditionExpression: no "
@@ -214,6 +197,6 @@ SUITE = Suite(
             "Release Failed Key with UpdateExpression: no REMOVE execution",
         }
     ),
-    more=(fails_before_park(),),
+    more=(releases_before_parking(),),
     whole=WHOLE,
 )

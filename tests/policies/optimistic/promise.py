@@ -1,4 +1,4 @@
-"""What the policy optimistic promises: the fence alone, with no lock and no table."""
+"""What optimistic promises with the fence alone, its scenarios and its mutants."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tests.proof.model.suite import DAMAGED, FAILED, NEWEST_CLAUSES, THROTTLED, 
 
 
 class Optimistic(Newest):
-    """Of all events of a key the output ends as that of the newest; they race for it."""
+    """The output of a key ends as that of its newest event, although executions race for it."""
 
     definition = (PROJECT / "statemachine" / "optimistic.asl.json").read_text()
-    # An outcome is all that it reads, so that none of those with one is odd.
+    # It reads nothing but the outcome, so no answer that has one is odd.
     odd = tuple(
         answer
         for answer in ODD
@@ -26,15 +26,15 @@ class Optimistic(Newest):
         return "b/k"
 
     def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:  # noqa: ARG002
-        """There is no lock that could be wrong."""
+        """There is no lock to check."""
         return None
 
     def passes(self, state: State, run: Run, following: str) -> str | None:  # noqa: ARG002
-        """There is no wait."""
+        """There is no wait to check."""
         return None
 
     def is_recorded(self, state: State, run: Run) -> bool:  # noqa: ARG002
-        """Let executions die though nothing is recorded: their functions go on."""
+        """Let executions die although nothing is recorded, because their functions go on."""
         return True
 
     def is_done(self, run: Run) -> bool:  # noqa: ARG002
@@ -42,11 +42,11 @@ class Optimistic(Newest):
         return False
 
     def loses(self, run: Run) -> str:
-        """Name what an execution that fails here leaves behind."""
+        """Say how an execution that fails here loses its event."""
         return "not parked" if run.state == "Not Parked" else ""
 
     def is_kept(self, state: State, event: int) -> bool:
-        """Tell whether a lost event is in the log of its execution."""
+        """Tell whether a lost event is in its execution's log."""
         return event in {lost for lost, _, _ in state.lost}
 
 

@@ -1,7 +1,7 @@
-"""What one step of the product does: a state by TestState, the function by one S3 call.
+"""Takes one step of the shipped code: a state by TestState, or the function up to an S3 call.
 
-Both are the shipped code. Answers are remembered, as the same step is taken in very many states of
-the model, and as a mutant changes one state of all.
+Results are remembered, because the search takes the same step very often, and because a mutant
+changes only one state.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.proof.model.scenario import INVALID
 FUNCTION = Path(fenced_output.__file__).read_text()
 TABLE = "model-keys"
 OUTPUT_BUCKET = "output"
-# Of the handler's `FENCES`, which cannot be imported, as it wants the function's environment.
+# As the handler's `FENCES`, which cannot be imported without the function's environment.
 FENCES = {"newest": "write_newest", "each": "write_each", "none": "write_unfenced"}
 
 Metadata = tuple[tuple[str, str], ...]
@@ -45,7 +45,7 @@ class Call(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What an S3 call gave.
+    """What S3 answered to a call.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Answer(NamedTuple):
     etag, content, metadata, version, keys
         What the call reads.
     owes : bool
-        Whether the call wrote what its writer must look at once more.
+        Whether the writer must check the source after this write.
     """
 
     status: int
@@ -67,7 +67,7 @@ class Answer(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a state did: where the execution is now, and what is in the table and the queue."""
+    """What a state did: the next state and its data, the record, and the message to the queue."""
 
     following: str | None
     data: str
@@ -77,11 +77,11 @@ class Step(NamedTuple):
 
 
 class _Pending(BaseException):
-    """The function has reached a call that has no answer yet."""
+    """The function has reached an S3 call that has no answer yet."""
 
 
 class _Replay:
-    """An S3 that gives recorded answers and stops the function at the first call without one."""
+    """An S3 client that gives recorded answers and stops the function at the next call."""
 
     def __init__(self, answers: tuple[Answer, ...]) -> None:
         self._answers = iter(answers)
@@ -133,12 +133,12 @@ def _work(content: bytes) -> InvertedImage:
 
 
 class Engine:
-    """Takes steps of a state machine and a function, once they are loaded.
+    """Takes the steps of a state machine and a function, once they are loaded.
 
-    Parameters
+    Attributes
     ----------
-    local : LocalAws
-        Where TestState runs and the table and the queue are.
+    states, start, limits
+        The loaded states, the first one's name, and the limits that *Prepare Event* sets.
     """
 
     def __init__(self, local: LocalAws) -> None:
@@ -164,7 +164,7 @@ class Engine:
         definition, function : str
             The ASL, and the source of the module with `Fence`.
         """
-        # A Wait is no time here; TestState would wait.
+        # TestState would wait.
         definition = re.sub(r'"poll_seconds": \d+', '"poll_seconds": 0', definition)
         self._definition = definition.replace("${KeyTableName}", TABLE).replace(
             "${ParkedEventsQueueUrl}", self._queue
@@ -206,13 +206,14 @@ class Engine:
         Parameters
         ----------
         name, execution, data, item : str
-            The state, the execution's name, its data and the item of its key, or None.
+            The state, the execution's name, its data, and the record that the state uses.
         mock : str, optional
-            Mocked result of the state's service; one that starts with "!" is an error's name.
+            Mocked result of the state's service; an error's name if it starts with "!".
         token : str, optional
-            Stands for the UUID that the state makes, so that equal states are equal.
+            Replaces the UUID that the state makes, so that equal states are equal.
         faults : bool
-            Whether services may still fail; if not, what only a failure would read is forgotten.
+            Whether services may still fail. If not, fields are dropped that are only read after a
+            failure.
         """
         key = (name, self._texts[name], execution, data, item, mock, token)
         if key not in self._steps:
@@ -268,25 +269,25 @@ class Engine:
         if "lock_token" in output and token:
             output["lock_token"] = token
         following = tested.get("nextState")
-        # A null is there on AWS, and absent on ministack.
+        # A null is present on AWS and absent on ministack.
         assert expected in {None, following} or "null" in data, (name, data, expected, following)
         following = expected or following
         error = tested.get("error")
         return Step(following, json.dumps(output, sort_keys=True), item, message, error)
 
     def _check(self, state: dict[str, Any], data: Any) -> str | None:
-        """Raise what AWS would; tell what must follow if it is a Choice."""
+        """Raise where AWS would; return what must follow a Choice."""
         if state["Type"] == "Choice":
             return choose(state, data)
         check_paths(state, data)
         return None
 
     def attempts(self, name: str, error: str) -> tuple[int, int]:
-        """Tell which retrier of a state tries an error again, and how often; TestState does not.
+        """Tell which retrier of a state retries an error, and how often; TestState does not retry.
 
         Returns
         -------
-        The retrier's number and its attempts; none if there is no retrier.
+        The retrier's number and its attempts; -1 and 0 if there is none.
         """
         for number, retrier in enumerate(self.states[name].get("Retry", [])):
             names = retrier["ErrorEquals"]
@@ -296,7 +297,7 @@ class Engine:
         return -1, 0
 
     def item_key(self, name: str, data: str) -> str:
-        """Tell of which item a state reads or writes."""
+        """Give the ID of the record that a state reads or writes."""
         parameters = self.states[name]["Parameters"]
         path = (parameters.get("Key") or parameters["Item"])["id"]["S.$"]
         key: str = find(path, json.loads(data))
@@ -316,7 +317,7 @@ class Engine:
         return json.dumps(item, sort_keys=True) if item else None
 
     def call(self, event: str, answers: tuple[Answer, ...]) -> Call | dict[str, str] | Exception:
-        """Give what the function does next: an S3 call, a result as the handler's, or a fault."""
+        """Give the function's next S3 call, or its handler's result, or its exception."""
         key = (self._function, self._write, event, answers)
         if key not in self._calls:
             self._calls[key] = self._run(event, answers)
@@ -340,18 +341,18 @@ class Engine:
 def live_fields(states: dict[str, Any], faults: bool) -> dict[str, frozenset[str] | None]:
     """Tell which fields of its data an execution may still read in each state.
 
-    Two executions that differ in other fields only behave alike, so the model forgets those.
+    Executions that differ only in other fields behave alike, so the search drops those fields.
 
     Returns
     -------
     dict
-        For each state the names, or None for all.
+        The names for each state, or None for all.
     """
     edges: dict[str, list[tuple[str, str | None]]] = {}
     live: dict[str, set[str]] = {}
     for name, state in states.items():
         catches = state.get("Catch", [])
-        # A failed condition is no fault, and States.ALL may be what catches it.
+        # States.ALL may also catch a failed condition, which is not a fault.
         refusable = "ConditionExpression" in state.get("Parameters", {}) and len(catches) == 1
         if not faults and not refusable:
             catches = [catch for catch in catches if catch["ErrorEquals"] != ["States.ALL"]]

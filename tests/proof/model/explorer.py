@@ -1,17 +1,16 @@
-"""Every interleaving of the executions of a few events of one object.
+"""Searches every interleaving of the executions of a few events of one object.
 
-What must hold in each is the policy's matter, which is a `Promise`.
+A policy's `Promise` says what must hold in each.
 
-An execution pauses before each Task and each Wait; the Pass, Choice and end states between touch
-nothing that another execution can see, so that nothing is lost by taking them at once. The function
-pauses before each S3 call.
+An execution pauses before each Task and each Wait, and the function before each S3 call. The states
+between are taken at once, because no other execution can see what they do.
 """
 
 from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, ClassVar, NamedTuple
@@ -19,9 +18,10 @@ from typing import Any, ClassVar, NamedTuple
 from tests.proof.model.engine import FUNCTION, Answer, Call, Engine, Metadata, Step
 from tests.proof.model.scenario import Scenario
 
-LONGEST = 200  # steps of a path; the shipped machines need fewer than 100
+LONGEST = 120  # steps of a path; the shipped state machines need at most 94
+ENDLESS = "I5: this may go on for ever"
 
-# Answers that the function's contract does not know.
+# Answers that are not in the function's contract.
 ODD: tuple[Any, ...] = (
     *(None, "text", {}, {"expires_at": "1"}, {"outcome": "Processed"}, {"outcome": "Superseded"}),
     *({"outcome": each, "expires_at": 5} for each in ("Processed", "Superseded")),
@@ -33,18 +33,19 @@ NEVER = {"N": "253402300799"}  # what Record Newest Event writes: the year 9999
 
 
 class Run(NamedTuple):
-    """A live run of an execution.
+    """A live run of an execution, which may be restarted and then has several.
 
     Attributes
     ----------
     answers : tuple
-        What its function has got from S3 so far.
+        What its function has received from S3 so far.
     tried : tuple of int
         The retriers of the state that it has used.
     locked : str or None
-        The lock that it has seen with its first look and with each since.
-    asked : bool
-        Whether it has asked for its turn since the lock was taken last, where a policy has turns.
+        The lock that it has seen at its first poll and at each since.
+    in_line : bool
+        Whether its event has waited for its turn since the key was last claimed, in a policy that
+        has turns.
     """
 
     execution: str
@@ -55,7 +56,7 @@ class Run(NamedTuple):
     answers: tuple[Answer, ...] = ()
     tried: tuple[int, ...] = ()
     locked: str | None = None
-    asked: bool = False
+    in_line: bool = False
 
     @property
     def token(self) -> str:
@@ -63,14 +64,14 @@ class Run(NamedTuple):
 
 
 class Orphan(NamedTuple):
-    """An invocation of the function whose execution does not wait for it any more.
+    """An invocation of the function whose execution no longer waits for it.
 
     Attributes
     ----------
     may_stop : bool
-        Whether it may stop though it owes a look, as its execution has begun again since and looks.
-        Otherwise it must go on, as the product does not stand what it takes to stop it there: it
-        stalls, nobody waits for it any more, and then it dies between its write and the look.
+        Whether it may stop although it owes a check of the source, because its execution has
+        invoked the function again. Otherwise it must go on: the product does not withstand a
+        function that stalls, is abandoned, and then dies between its write and the check.
     """
 
     event: str
@@ -94,20 +95,20 @@ class Output(NamedTuple):
 
 
 class State(NamedTuple):
-    """All there is. The last seven fields remember what the conditions need to know.
+    """A state of the search. The last four fields remember what the promise refers to.
 
     Attributes
     ----------
     happened : int
         How much of the object's history has happened.
     known : tuple
-        Executions that may be run again: name, event, number of runs.
+        Executions that may be restarted: name, event, number of runs.
     broken : frozenset of str
-        What was broken though its holder lived: a lock's token, or the "recording" to take one.
+        What was removed although its execution lived: a lock's token, or "waiter" for a waiter.
     effective : frozenset of int
         Events that the outputs have shown at some time.
     lost : frozenset
-        Events that an execution left behind, its lock token, and how.
+        Events of executions that died or failed: event, lock token, and how.
     """
 
     waiting: tuple[int, ...]
@@ -130,20 +131,20 @@ class State(NamedTuple):
     lost: frozenset[tuple[int, str, str]]
 
 
-Move = tuple[str, State, str | None]  # what happens, what follows, what is wrong with it
+Move = tuple[str, State, str | None]  # what happens, the next state, what is wrong with it
 
 
 class Promise:
-    """What a policy promises: its methods tell what is wrong, if anything is.
+    """What a policy promises. Its methods return what is wrong, or None.
 
-    A policy is a subclass: its ASL, its function's source, and these methods.
+    Each policy has a subclass with its ASL, its function's source, and these methods.
 
     Parameters
     ----------
     engine : Engine
-        What runs.
+        Takes the steps.
     scenario : Scenario
-        What happens to it.
+        What happens.
     """
 
     definition: ClassVar[str]
@@ -155,81 +156,111 @@ class Promise:
         self.scenario = scenario
 
     def key(self, event: int) -> str:
-        """Give the object key under which an event is worked on."""
+        """Give the ID of the key's record under which an event is worked on."""
         return self.scenario.key(event)
 
     def record_key(self, event: int) -> str:
-        """Give the key of the item that tells whether an event is done."""
+        """Give the ID of the record that says whether an event is done."""
         return self.scenario.key(event)
 
+    def ids(self, event: int) -> dict[str, str]:
+        """Give the IDs of all records of an event."""
+        return {"key": self.key(event)}
+
     def starts(self, run: Run) -> str | None:
-        """Judge a run that has come to its first Task."""
-        raise NotImplementedError
+        """Check a run at its first Task: it parks an invalid event, and has its event's IDs."""
+        if "sqs" in self.engine.states[run.state]["Resource"]:
+            return None
+        if not self.scenario.valid:
+            return f"I4: {run.execution} works on an invalid event"
+        if json.loads(run.data)["ids"] != self.ids(run.event):
+            return f"I3: {run.execution} works under another event's IDs"
+        return None
 
     def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
-        """Judge a Task; `item` is what it has found, `state` as it was, without the run."""
+        """Check a Task: `item` is the record before it, `state` was before it, without the run."""
         raise NotImplementedError
 
     def passes(self, state: State, run: Run, following: str) -> str | None:
-        """Judge the way that a Pass or a Choice takes."""
+        """Check the state that follows a Pass, a Choice or a Wait."""
+        raise NotImplementedError
+
+    def outcomes(self, state: State, run: Run) -> dict[str, bool]:
+        """Tell which outcomes of a run are true, if its event is valid and not parked."""
         raise NotImplementedError
 
     def ends(self, state: State, run: Run) -> str | None:
-        """Judge an outcome."""
-        raise NotImplementedError
+        """Check I4 at an execution's end: its outcome is true."""
+        valid, is_parked = self.scenario.valid, run.event in state.parked
+        reason = json.loads(run.data).get("fault", {}).get("Error")
+        true = {
+            "Parked": valid and is_parked and self.is_reason(state, run, reason),
+            "Invalid Event": not valid and is_parked,
+            "Not Parked": self.is_faulty(state),
+        }
+        if valid:
+            true |= self.outcomes(state, run)
+        if not true.get(run.state):
+            return f"I4: {run.execution} ends in {run.state}, which is not true"
+        return None
+
+    def is_reason(self, state: State, run: Run, reason: str | None) -> bool:  # noqa: ARG002
+        """Tell whether an event was parked for a true reason."""
+        # "x" comes from an odd answer; no rule may take it for a reason.
+        return self.is_faulty(state) and reason != "x"
 
     def writes(self, state: State, key: str, before: Output | None, after: Output) -> str | None:
-        """Judge an output that is written, over another one perhaps."""
+        """Check an output that is written, and the output that it replaces, if any."""
         raise NotImplementedError
 
     def owes(self, state: State, after: Output | None) -> bool:
-        """Tell whether who writes an output, or removes it, must look at the source once more."""
+        """Tell whether the writer or remover of an output must check the source afterwards."""
         raise NotImplementedError
 
     def shows(self, state: State) -> set[int]:
-        """Give the events that the outputs show."""
+        """List the events that the outputs show."""
         raise NotImplementedError
 
     def rests(self, state: State) -> str | None:
-        """Judge a state in which all is quiet."""
+        """Check a state in which all is quiet."""
         raise NotImplementedError
 
     def awaits(self, state: State, run: Run, patience: int) -> tuple[int, str]:
-        """Tell at which look a waiting run's patience with what it watches ends.
+        """Tell at which poll a waiting run removes the lock or the waiter that it watches.
 
         Returns
         -------
-        The look, at most `patience`, and what it then breaks though its holder lives, or nothing.
+        The poll, at most `patience`, and what is then removed although its execution lives, or "".
         """
         raise NotImplementedError
 
     def remembers(self, state: State, run: Run, step: Step) -> tuple[State, Run]:  # noqa: ARG002
-        """Note what a condition needs to know of a Task; `state` is without the run."""
+        """Remember what the promise refers to after a Task; `state` is without the run."""
         return state, run
 
     def is_recorded(self, state: State, run: Run) -> bool:
-        """Tell whether the table knows of a run's event; before, it is as good as not delivered."""
+        """Tell whether the table has a run's event; before, a crash is as if not delivered."""
         raise NotImplementedError
 
     def is_done(self, run: Run) -> bool:
-        """Tell whether an event is done once its run's Task has written to the table."""
+        """Tell whether an event is done when its run's Task has written to the table."""
         raise NotImplementedError
 
     def loses(self, run: Run) -> str:
-        """Name how an execution that fails here may lose its event or lock, or nothing."""
+        """Say how an execution that fails here loses its event or lock; "" if it does not."""
         raise NotImplementedError
 
     def is_faulty(self, state: State) -> bool:
-        """Tell whether there was a fault that may pass as the reason for anything."""
+        """Tell whether there was a fault, which excuses a lot."""
         return state.faults < self.scenario.faults
 
     def is_restarted(self, state: State) -> bool:
-        """Tell whether an execution was run again."""
+        """Tell whether an execution was restarted."""
         return state.restarts < self.scenario.restarts
 
 
 class Explorer:
-    """Makes the moves of one scenario."""
+    """Makes the moves of a scenario."""
 
     def __init__(self, promise: Promise) -> None:
         self._promise = promise
@@ -238,7 +269,7 @@ class Explorer:
         self._patience = engine.limits.get("maximum_polls", 0)
 
     def first(self) -> State:
-        """Give the state before anything has happened."""
+        """Give the first state."""
         s = self._scenario
         budgets = (s.crashes, s.breaks, s.restarts, s.faults, s.expiries)
         nothing: frozenset[Any] = frozenset()
@@ -251,7 +282,7 @@ class Explorer:
         )
 
     def moves(self, state: State) -> Iterator[Move]:
-        """Give everything that may happen next."""
+        """List everything that may happen next."""
         if state.happened < self._scenario.last:
             happened = state.happened + 1
             what = "deletion" if self._scenario.is_deletion(happened) else "upload"
@@ -275,16 +306,16 @@ class Explorer:
         for orphan in state.orphans:
             others = state._replace(orphans=_without(state.orphans, orphan))
             yield from self._call_orphan(others, orphan)
-        # A record outlives every execution that began before it was done: days against minutes.
+        # A record outlives every execution that began before it was done, by days.
         for key, item in state.items if state.expiries and not state.runs else ():
             if json.loads(item).get("expires_at", NEVER) != NEVER:
                 items = tuple(pair for pair in state.items if pair[0] != key)
                 done = frozenset(e for e in state.done if self._promise.record_key(e) != key)
                 expired = state._replace(items=items, done=done, expiries=state.expiries - 1)
-                yield f"the item of {key} expires", expired, None
+                yield f"the record {key} expires", expired, None
 
     def judge(self, state: State) -> str | None:
-        """Tell what is wrong with a state in which all is quiet."""
+        """Check a state, if all is quiet in it."""
         if state.runs or state.waiting or any(orphan.owes for orphan in state.orphans):
             return None
         return self._promise.rests(state)
@@ -301,7 +332,7 @@ class Explorer:
             state = state._replace(known=tuple(sorted({*state.known, (name, event, 1)})))
         data = json.dumps(self._scenario.event(event), sort_keys=True)
         run = Run(name, number, event, self._engine.start, data)
-        what = f"{name} is {'delivered' if number == 1 else 'run again'}; "
+        what = f"{name} is {'delivered' if number == 1 else 'restarted'}; "
         paused, path, problem = self._settle(state, run)
         if isinstance(paused, State):
             yield what + path, state, problem or "I4: the event is not worked on"
@@ -313,28 +344,28 @@ class Explorer:
             yield what + label, following, wrong
 
     def _steps(self, state: State, run: Run) -> Iterator[Move]:
-        """Make the moves of a run; `state` is without it."""
+        """List the moves of a run; `state` is without it."""
         kind = self._engine.states[run.state]
         if kind["Type"] == "Wait":
-            yield from self._look(state, run)
+            yield from self._poll(state, run)
         elif "lambda" in kind["Resource"]:
             yield from self._call_function(state, run)
         else:
             yield from self._serve(state, run, "")
 
-    def _look(self, state: State, run: Run) -> Iterator[Move]:
-        """Wait, once or for a lease, and look again.
+    def _poll(self, state: State, run: Run) -> Iterator[Move]:
+        """Wait, either until the next poll or for a lease, and poll.
 
-        Looks are the execution's clock. All but the first look count as the second, as long as the
-        run does not wait for a whole lease; so that it need not be followed 28 times.
+        Polls are the execution's clock. Unless the run waits for a whole lease, each poll after the
+        first counts as the second, so that the search need not follow 28 of them.
         """
         count = json.loads(run.data)["polls"]["count"]
         if count >= self._patience:
-            yield f"{run.execution}: waits on", state, "I5: waits for longer than its budget"
+            yield f"{run.execution}: waits on", state, "I5: waits for longer than its limit"
             return
         later, breaks = self._leased(state, run)
-        for label, at_look in (
-            ("later", _at_look(run, count - (count > 1))),
+        for label, at_poll in (
+            ("later", _at_poll(run, count - (count > 1))),
             ("after a lease", later),
         ):
             at = state
@@ -342,60 +373,62 @@ class Explorer:
                 if not state.breaks:
                     continue
                 at = state._replace(breaks=state.breaks - 1, broken=state.broken | {breaks})
-            paused, path, problem = self._settle(at, at_look, wait=True)
+            paused, path, problem = self._settle(at, at_poll, wait=True)
             if isinstance(paused, State):
                 yield path, at, problem or "I4: a wait ended the execution"
                 return
             yield from self._serve(at, paused, f"{label} ")
 
     def _leased(self, state: State, run: Run) -> tuple[Run, str]:
-        """Wait until the next look breaks what it watches or is the last, while nobody else moves.
+        """Wait until the next poll removes what is watched, or is the last; nothing else moves.
 
-        Looks that change nothing are taken once only for all that are like it.
+        A poll that changes nothing stands for all polls like it.
 
         Returns
         -------
-        The run before that look, and what is then broken though its holder lives.
+        The run before that poll, and what is then removed although its execution lives.
         """
         for _ in range(self._patience):
             count = json.loads(run.data)["polls"]["count"]
             at, breaks = self._promise.awaits(state, run, self._patience)
-            looked = self._look_in_vain(state, run) if count < at - 1 else None
-            if looked is None:
+            polled = self._poll_in_vain(state, run) if count < at - 1 else None
+            if polled is None:
                 break
-            if _at_look(looked, 0).data == _at_look(run, 0).data:
-                looked = _at_look(run, at - 1)
-            run = looked
+            if _at_poll(polled, 0).data == _at_poll(run, 0).data:
+                polled = _at_poll(run, at - 1)
+            run = polled
         return run, breaks if at < self._patience else ""
 
-    def _look_in_vain(self, state: State, run: Run) -> Run | None:
-        """Give a waiting run as it waits again, or None if its look changes anything."""
-        looked, _, _ = self._settle(state, run, wait=True)
-        for _ in self._engine.states:
-            if not isinstance(looked, Run):
+    def _poll_in_vain(self, state: State, run: Run) -> Run | None:
+        """Give a waiting run as it waits again, or None if its poll changes anything."""
+        polled, _, _ = self._settle(state, run, wait=True)
+        for _ in self._engine.states:  # a broken file may never come back to the Wait
+            if not isinstance(polled, Run):
                 return None
-            if looked.state == run.state:
-                return looked
-            if "dynamodb" not in self._engine.states[looked.state].get("Resource", ""):
+            if polled.state == run.state:
+                return polled
+            if "dynamodb" not in self._engine.states[polled.state].get("Resource", ""):
                 return None
-            item = self._item(state, looked)
-            step = self._step(state, looked, item)
+            item = self._item(state, polled)
+            step = self._step(state, polled, item)
             if step.following is None or step.item != item:
                 return None
-            moved = looked._replace(state=step.following, data=step.data)
-            looked, _, _ = self._settle(state, moved)
+            moved = polled._replace(state=step.following, data=step.data)
+            polled, _, _ = self._settle(state, moved)
         return None
 
     def _serve(self, state: State, run: Run, when: str) -> Iterator[Move]:
-        """Take a Task of DynamoDB or SQS, as it should be, with a lost answer, or in vain."""
+        """Take a Task of DynamoDB or SQS: it works, its answer is lost, or it fails."""
         item = self._item(state, run)
         step = self._step(state, run, item)
         who = f"{run.execution}: {when}{run.state}"
+        problem = None
         if self._engine.states[run.state]["ResultPath"] == "$.record":
-            token = attribute(item, "lock_token")
-            first = json.loads(run.data)["polls"]["count"] == 1
-            run = run._replace(locked=token if first or token == run.locked else None)
-        problem = self._promise.steps(state, run, item, step)
+            token, polls = attribute(item, "lock_token"), json.loads(run.data)["polls"]["count"]
+            run = run._replace(locked=token if polls == 1 or token == run.locked else None)
+            if polls > self._patience:
+                problem = "I5: polls more often than its limit"
+        problem = problem or self._promise.steps(state, run, item, step)
         after = self._apply(state, run, item, step.item, step.message)
         yield self._go(*self._promise.remembers(after, run, step), step, who, problem)
         for error in sorted(set(state.transient)):
@@ -417,7 +450,7 @@ class Explorer:
         yield self._go(fewer, run, failed, f"{who} fails", None)
 
     def _fail_once(self, state: State, run: Run, item: str | None, who: str, error: str) -> Move:
-        """Let a Task fail; it is tried again if a retrier has attempts left."""
+        """Let one attempt of a Task fail; the Task is retried if a retrier has attempts left."""
         left = list(state.transient)
         left.remove(error)
         state = state._replace(transient=tuple(left))
@@ -425,13 +458,13 @@ class Explorer:
         if run.tried.count(retrier) < attempts:
             again = run._replace(tried=tuple(sorted((*run.tried, retrier))), answers=())
             return f"{who} has a {error}, again", _with(state, again), None
-        if error == "States.Timeout":  # of the first look, it costs the lease: there is no time
+        if error == "States.Timeout":  # such a poll takes so long that no time is left for a lease
             run = run._replace(locked=None)
         failed = self._step(state, run, item, f"!{error}")
         return self._go(state, run, failed, f"{who} has a {error}", None)
 
     def _item(self, state: State, run: Run) -> str | None:
-        """Give the item that a run's Task reads or writes, if it does."""
+        """Give the record that a run's Task reads or writes, if it is a Task of DynamoDB."""
         if "dynamodb" not in self._engine.states[run.state].get("Resource", ""):
             return None
         return dict(state.items).get(self._engine.item_key(run.state, run.data))
@@ -439,7 +472,7 @@ class Explorer:
     def _apply(
         self, state: State, run: Run, before: str | None, item: str | None, message: str | None
     ) -> State:
-        """Put what a Task wrote into a state."""
+        """Put the record and the message that a Task wrote into a state."""
         if item != before:
             items = dict(state.items)
             key = self._engine.item_key(run.state, run.data)
@@ -449,14 +482,14 @@ class Explorer:
             state = state._replace(items=tuple(sorted(items.items())))
             if self._promise.is_done(run):
                 state = state._replace(done=state.done | {run.event})
-        if message:  # of this run's event, or of another's that it keeps from being forgotten
+        if message:  # has this run's event, or that of a dead holder
             parked = json.loads(message)["event"]
             known = {each for each in self._scenario.events if self._scenario.event(each) == parked}
             state = state._replace(parked=state.parked | known)
         return state
 
     def _call_function(self, state: State, run: Run) -> Iterator[Move]:
-        """Take one S3 call of a run's function, or hand its result to the execution."""
+        """Take one S3 call of a run's function, or give its result to the execution."""
         event = json.dumps(json.loads(run.data)["event"], sort_keys=True)
         next_call = self._engine.call(event, run.answers)
         who = run.execution
@@ -473,8 +506,8 @@ class Explorer:
             yield self._fail_once(state, run, None, f"{who}: {run.state}", error)
         for payload in self._promise.odd if self._scenario.odd and state.faults else ():
             fewer, mock = state._replace(faults=state.faults - 1), json.dumps({"Payload": payload})
-            step, said = self._step(fewer, run, None, mock), json.dumps(payload)
-            yield self._go(fewer, run, step, f"{who}: answers {said}", None)
+            label = f"{who}: answers {json.dumps(payload)}"
+            yield self._go(fewer, run, self._step(fewer, run, None, mock), label, None)
         if state.faults:
             fewer = state._replace(faults=state.faults - 1)
             if self._engine.attempts(run.state, "States.Timeout")[1]:
@@ -485,7 +518,7 @@ class Explorer:
             yield self._go(left, run, failed, f"{who}: the function times out for good", None)
 
     def _orphaned(self, state: State, run: Run, may_stop: bool = False) -> State:
-        """Leave a run's function alone; it need not take another step, as it may have died too."""
+        """Abandon a run's function, which may go on, or may have died too."""
         event = json.dumps(json.loads(run.data)["event"], sort_keys=True)
         orphans = {
             each._replace(may_stop=each.may_stop and (may_stop or each.event != event))
@@ -509,7 +542,7 @@ class Explorer:
             yield f"{who}: {label}", after._replace(orphans=following), problem
 
     def _answers(self, state: State, call: Call) -> Iterator[tuple[str, State, Answer, str | None]]:
-        """Give what S3 may answer to a call, and what it does."""
+        """List what S3 may do and answer."""
         what, outputs = call.operation, dict(state.outputs)
         output = outputs.get(call.key)
         if what == "HEAD output":
@@ -521,8 +554,8 @@ class Explorer:
             keys = tuple(key for key in sorted(outputs) if key.startswith(call.key))
             yield what, state, Answer(200, keys=keys), None
         elif "source" in what:
-            answer, said = self._read_source(state, call)
-            yield f"{what}{said}", state, answer, None
+            answer, remark = self._read_source(state, call)
+            yield f"{what}{remark}", state, answer, None
         else:
             yield from self._write_output(state, call, output)
 
@@ -564,7 +597,7 @@ class Explorer:
         yield what, after, Answer(200, new.etag if new else "", owes=owes), problem
         if state.faults:
             fewer = after._replace(faults=state.faults - 1)
-            # The SDK sends it again, which its own first attempt makes fail.
+            # The SDK retries, and fails because its first attempt has done the work.
             status = HTTPStatus.PRECONDITION_FAILED if new else HTTPStatus.NOT_FOUND
             yield f"{what} (the answer is lost, {status})", fewer, Answer(status, owes=owes), None
             fewer = state._replace(faults=state.faults - 1)
@@ -582,7 +615,7 @@ class Explorer:
         return self._engine.step(run.state, run.execution, run.data, item, mock, run.token, faults)
 
     def _go(self, state: State, run: Run, step: Step, label: str, problem: str | None) -> Move:
-        """Take a run that has done a Task to where it pauses next."""
+        """Take a run from a Task to its next pause."""
         if step.following is None:
             return label, state, problem or f"I4: ended by {step.error} in {run.state}"
         label += f" → {step.following}"
@@ -594,11 +627,11 @@ class Explorer:
     def _settle(
         self, state: State, run: Run, wait: bool = False
     ) -> tuple[Run | State, str, str | None]:
-        """Take the states that nobody else can see.
+        """Take states until the run pauses or ends.
 
         Returns
         -------
-        The run where it pauses, or if it ended the state; the path; what is wrong.
+        The run at its pause, or the state if it ended; the path; what is wrong.
         """
         path: list[str] = []
         while wait or self._engine.states[run.state]["Type"] not in {"Task", "Wait"}:
@@ -611,7 +644,7 @@ class Explorer:
                     state = state._replace(lost=state.lost | {(run.event, run.token, how)})
                 return state, " → ".join(path), self._promise.ends(state, run)
             if len(path) > len(self._engine.states):
-                return state, " → ".join(path), "I5: this may go on for ever"
+                return state, " → ".join(path), ENDLESS
             if wrong := self._promise.passes(state, run, step.following):
                 return state, " → ".join((*path, step.following)), wrong
             run = run._replace(state=step.following, data=step.data)
@@ -620,12 +653,12 @@ class Explorer:
 
 
 def attribute(item: str | None, name: str) -> str | None:
-    """Read a string of an item."""
+    """Read an attribute of a record, which is a string."""
     value: str | None = json.loads(item or "{}").get(name, {}).get("S")
     return value
 
 
-def _at_look(run: Run, count: int) -> Run:
+def _at_poll(run: Run, count: int) -> Run:
     data = json.loads(run.data) | {"polls": {"count": count}}
     return run._replace(data=json.dumps(data, sort_keys=True))
 
@@ -635,26 +668,69 @@ def _without(orphans: tuple[Orphan, ...], orphan: Orphan) -> tuple[Orphan, ...]:
 
 
 def _with(state: State, run: Run) -> State:
-    """Add a run, and forget what cannot matter any more."""
+    """Add a run."""
     return state._replace(runs=tuple(sorted((*state.runs, run), key=lambda r: (r[0], r[1]))))
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a search found. The trace, if there is one, ends in the problem."""
+    """What a search found.
+
+    Attributes
+    ----------
+    problem : str or None
+        What is wrong at the end of the trace.
+    ended : bool
+        Whether the search ended before it had seen as many states as it may.
+    """
 
     states: int
     transitions: int
     depth: int
     problem: str | None = None
     trace: tuple[str, ...] = ()
+    ended: bool = True
+
+    def __str__(self) -> str:
+        searched = f"{self.states} states, {self.transitions} transitions, depth {self.depth}"
+        if self.ended and not self.problem:
+            return searched
+        problem = self.problem or "The search found nothing, but has not ended; it is here:"
+        return "\n".join((problem, *folded(self.trace), f"({searched})"))
 
 
-def explore(promise: Promise, limit: int = 10**9) -> Result:
-    """Search depth first for anything wrong, and for a path that does not end.
+def folded(trace: Sequence[str]) -> Iterator[str]:
+    """Write a trace, in which steps that are repeated at once stand only once."""
+    at = 0
+    while at < len(trace):
+        for length in range(1, (len(trace) - at) // 2 + 1):
+            steps = trace[at : at + length]
+            times = 1
+            while trace[at + times * length :][:length] == steps:
+                times += 1
+            if times > 1:
+                yield from steps
+                what = "this step" if length == 1 else f"these {length} steps"
+                yield f"... {what} {times} times in all"
+                at += times * length
+                break
+        else:
+            yield trace[at]
+            at += 1
 
-    Paths of one acyclic graph all end, so this looks for a state that follows itself. A look that
-    finds all as it was is no step.
+
+def explore(promise: Promise, limit: int) -> Result:
+    """Search depth first for the first violation, and for a path that does not end.
+
+    Paths of one acyclic graph all end, so a path that comes back to one of its states does not. A
+    poll that changes nothing is not a step.
+
+    Parameters
+    ----------
+    promise : Promise
+        What must hold, and the scenario.
+    limit : int
+        The search ends when it has seen so many states.
     """
     explorer = Explorer(promise)
     first = explorer.first()
@@ -668,7 +744,7 @@ def explore(promise: Promise, limit: int = 10**9) -> Result:
     def stopped(problem: str, label: str) -> Result:
         return Result(len(seen), transitions, depth, problem, (*labels, label))
 
-    while stack and len(seen) < limit:
+    while stack and len(seen) <= limit:
         depth = max(depth, len(stack))
         here = next(reversed(open_states))
         for label, state, problem in stack[-1]:
@@ -681,12 +757,12 @@ def explore(promise: Promise, limit: int = 10**9) -> Result:
                 return stopped(wrong, label)
             if state in open_states:
                 since = labels[list(open_states).index(state) :]
-                # Looks are counted, so that what waits ends; here one count stands for many.
+                # Polls are counted, so waiting ends; but here one count stands for many.
                 if any(": later " in each for each in (*since, label)):
                     continue
-                return stopped("I5: this may go on for ever", label)
+                return stopped(ENDLESS, label)
             if len(stack) > LONGEST:
-                return stopped("I5: this may go on for ever", label)
+                return stopped(ENDLESS, label)
             if state not in seen:
                 seen.add(state)
                 open_states[state] = True
@@ -701,11 +777,11 @@ def explore(promise: Promise, limit: int = 10**9) -> Result:
             del open_states[here]
             if labels:
                 labels.pop()
-    return Result(len(seen), transitions, depth)
+    return Result(len(seen), transitions, depth, None, tuple(labels), ended=not stack)
 
 
 def shortest(promise: Promise, limit: int) -> Result:
-    """Search breadth first for the shortest way to anything wrong, in `limit` states at most."""
+    """Search breadth first for the shortest path to a violation, in `limit` states at most."""
     explorer = Explorer(promise)
     first = explorer.first()
     came: dict[State, tuple[State, str] | None] = {first: None}
@@ -736,4 +812,4 @@ def shortest(promise: Promise, limit: int) -> Result:
                 queue.append((state, depth + 1))
         if not moved and (here.runs or here.waiting):
             return stopped("I5: nothing can go on")
-    return Result(len(came), transitions, depth)
+    return Result(len(came), transitions, depth, ended=not queue)

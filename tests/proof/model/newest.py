@@ -1,8 +1,6 @@
-"""What the fence `write_newest` promises to all policies that use it."""
+"""What all policies promise whose function keeps the newest output."""
 
 from __future__ import annotations
-
-import json
 
 from tests.proof.model.explorer import Output, Promise, Run, State
 from tests.proof.model.scenario import INVALID
@@ -24,20 +22,11 @@ class Newest(Promise):
         output = dict(state.outputs).get(KEY)
         return self.written(output) if output else None
 
-    def starts(self, run: Run) -> str | None:
-        """Check I4 for what is no event, and that an event is worked on under its own key."""
-        is_parked = "sqs" in self.engine.states[run.state]["Resource"]
-        if not self.scenario.valid and not is_parked:
-            return f"I4: {run.execution} works on what is no event"
-        if not is_parked and json.loads(run.data)["ids"]["key"] != self.key(run.event):
-            return f"I3: {run.execution} works under another key"
-        return None
-
     def writes(self, state: State, key: str, before: Output | None, after: Output) -> str | None:
         """Check I2, and that no output is written twice.
 
-        A writer that has stalled since there was no output may write one after a deletion, for as
-        long as it takes to look once more; it `owes` that look.
+        A writer that has stalled since there was no output may write one after a deletion, until it
+        checks the source, as it must (`owes`).
         """
         new, current = self.written(after), self.scenario.current(state.happened)
         if key != KEY:
@@ -56,11 +45,11 @@ class Newest(Promise):
         return f"I2: the output of {old} becomes {new}'s" if new < old else None
 
     def owes(self, state: State, after: Output | None) -> bool:
-        """Tell whether the source was another one already when the output was written."""
+        """Tell whether the source had changed already when the output was written."""
         return (self.written(after) if after else None) != self.scenario.current(state.happened)
 
     def shows(self, state: State) -> set[int]:
-        """Give the event of the output, and the deletions if the output is the current object's."""
+        """List the event of the output, and the deletions if the output is the current object's."""
         output = self.output(state)
         is_current = output == self.scenario.current(state.happened)
         shown = set(self._deletions(state)) if is_current else set()
@@ -70,33 +59,20 @@ class Newest(Promise):
         happened = range(1, state.happened + 1)
         return [event for event in happened if self.scenario.is_deletion(event)]
 
-    def ends(self, state: State, run: Run) -> str | None:
-        """Check I4: an execution's outcome is true."""
-        valid, newer = self.scenario.valid, state.happened > run.event
-        shown = run.event in state.effective
-        deletion = self.scenario.versioned and self.scenario.is_deletion(run.event)
-        true = {
-            "Processed": valid and shown,
-            # A version's deletion may leave the output as it is.
-            "Superseded": valid and (newer or (deletion and shown)),
-            "Duplicate": valid and (newer or shown),
-            "Parked": valid and run.event in state.parked and self.is_reason(state, run),
-            "Invalid Event": not valid and run.event in state.parked,
-            "Not Parked": self.is_faulty(state),
-        }
-        if true.get(run.state, False):
-            return None
-        return f"I4: {run.execution} ends in {run.state}, which is not so"
+    def outcomes(self, state: State, run: Run) -> dict[str, bool]:
+        """Tell which outcomes are true of a run's valid event."""
+        newer, shown = state.happened > run.event, run.event in state.effective
+        # A version's deletion may leave the output as it is.
+        unchanged = self.scenario.versioned and self.scenario.is_deletion(run.event) and shown
+        return {"Processed": shown, "Superseded": newer or unchanged, "Duplicate": newer or shown}
 
-    def is_reason(self, state: State, run: Run) -> bool:
-        """Tell whether an event was parked for a reason that is one."""
-        reason = json.loads(run.data).get("fault", {}).get("Error")
+    def is_reason(self, state: State, run: Run, reason: str | None) -> bool:
+        """Tell whether an event was parked for a true reason."""
         if reason == "InvalidImage":
             versions = range(1, state.happened + 1)
             read = versions if self.scenario.is_deletion(run.event) else [run.event]
             return any(self.scenario.content(each).startswith(INVALID) for each in read)
-        # "x" is a function's own word, which no rule may take for a reason.
-        return self.is_faulty(state) and reason != "x"
+        return super().is_reason(state, run, reason)
 
     def rests(self, state: State) -> str | None:
         """Check I1: the output is the current object's, unless the event that made it is kept."""
@@ -114,5 +90,5 @@ class Newest(Promise):
         return None
 
     def is_kept(self, state: State, event: int) -> bool:
-        """Tell whether a lost event is where it is looked for."""
+        """Tell whether a lost event is still to be found."""
         raise NotImplementedError

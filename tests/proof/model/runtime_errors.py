@@ -1,7 +1,7 @@
-"""What ends an execution uncaught on AWS, and does not on ministack.
+"""Finds what ends an execution with States.Runtime on AWS but not on ministack.
 
-There an absent path gives null, or a comparison that does not hold; on AWS it gives States.Runtime,
-which no Catch sees, and so does an attribute of DynamoDB whose value is no string.
+On ministack, an absent path gives null, or a comparison that is false. On AWS it gives
+States.Runtime, which no Catch handles; so does an attribute for DynamoDB that is not a string.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ _PATH = re.compile(r"'[^']*'|(\$\$?(?:\.\w+|\['[^']*'\])*)")
 _STEP = re.compile(r"\.(\w+)|\['([^']*)'\]")
 
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    "IsString": lambda value, told: isinstance(value, str) == told,
-    "StringEquals": lambda value, told: isinstance(value, str) and value == told,
-    "NumericGreaterThanEquals": lambda value, told: value >= told,
+    "IsString": lambda value, operand: isinstance(value, str) == operand,
+    "StringEquals": lambda value, operand: isinstance(value, str) and value == operand,
+    "NumericGreaterThanEquals": lambda value, operand: value >= operand,
 }
 
 
 class UncaughtError(Exception):
-    """States.Runtime."""
+    """An error that AWS would report as States.Runtime."""
 
 
 def check_paths(state: dict[str, Any], data: Any) -> None:
-    """Raise if a Pass, Task or Fail reads what is not there, or not of the type that it must be.
+    """Raise if a state other than a Choice reads an absent path, or a value of a wrong type.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def check_paths(state: dict[str, Any], data: Any) -> None:
 
 
 def choose(state: dict[str, Any], data: Any) -> str:
-    """Give the state that follows a Choice, or raise if it compares what is not there."""
+    """Give the state that follows a Choice, or raise if it compares an absent path."""
     for rule in state["Choices"]:
         if _holds(rule, data):
             following: str = rule["Next"]
@@ -51,7 +51,7 @@ def choose(state: dict[str, Any], data: Any) -> str:
 
 
 def paths(expression: str) -> Iterator[str]:
-    """List the paths of an expression, those of the context apart."""
+    """List the paths of an expression, except those of the context."""
     for path in _PATH.findall(expression):
         if path and not path.startswith("$$"):
             yield path
@@ -61,7 +61,7 @@ def find(path: str, data: Any) -> Any:
     """Follow a path."""
     for name, quoted in _STEP.findall(path):
         if not isinstance(data, dict) or (name or quoted) not in data:
-            raise UncaughtError(f"{path} is not there")
+            raise UncaughtError(f"{path} is absent")
         data = data[name or quoted]
     return data
 
@@ -73,7 +73,7 @@ def _check_payload(template: dict[str, Any], data: Any) -> None:
         elif name.endswith(".$"):
             found = [find(path, data) for path in paths(value)]
             if name in {"S.$", "N.$"} and value.startswith("$.") and not isinstance(found[0], str):
-                raise UncaughtError(f"{value} is no string")
+                raise UncaughtError(f"{value} is not a string")
 
 
 def _holds(rule: dict[str, Any], data: Any) -> bool:
@@ -83,15 +83,15 @@ def _holds(rule: dict[str, Any], data: Any) -> bool:
         return any(_holds(each, data) for each in rule["Or"])
     if "Not" in rule:
         return not _holds(rule["Not"], data)
-    [(operator, told)] = [each for each in rule.items() if each[0] not in {"Variable", "Next"}]
+    [(operator, operand)] = [each for each in rule.items() if each[0] not in {"Variable", "Next"}]
     try:
         value = find(rule["Variable"], data)
     except UncaughtError:
         if operator == "IsPresent":
-            return not told
+            return not operand
         raise
     if operator == "IsPresent":
-        return bool(told)
+        return bool(operand)
     if operator.endswith("Path"):
-        operator, told = operator.removesuffix("Path"), find(told, data)
-    return bool(_OPERATORS[operator](value, told))
+        operator, operand = operator.removesuffix("Path"), find(operand, data)
+    return bool(_OPERATORS[operator](value, operand))

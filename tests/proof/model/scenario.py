@@ -1,4 +1,4 @@
-"""What happens to one object, and how much may go wrong with its events."""
+"""What happens to one object, and how often the adversary may act."""
 
 from __future__ import annotations
 
@@ -11,31 +11,32 @@ INVALID = "invalid"
 
 @dataclass(frozen=True)
 class Scenario:
-    """What happens, and how much the adversary may do.
+    """What happens, and how often the adversary may act.
 
     Attributes
     ----------
     events : tuple of int
-        What happens to the object is numbered from 1; these are the events that are delivered, in
-        whichever order; an event twice is a duplicate.
+        What happens to the object is numbered from 1. These are the numbers whose events are
+        delivered, in any order; a number that stands twice is a duplicate.
     contents : str
         One character for each thing that happens; uploads of different contents if empty. A letter
-        is an upload, "ABA" if the third is the first again; a small one is no image. "-" is a
-        deletion, which in a versioned bucket puts a delete marker; there a digit is the deletion of
-        that version, or marker, for good.
+        is an upload: "ABA" if the third has the first one's content; a small letter is not an
+        image. "-" is a deletion, in a versioned bucket a delete marker. There, a digit is the
+        permanent deletion of that version or marker.
     versioned : bool
-        Whether the bucket is. Sequencers then fall from version to version, as they do not compare.
+        Whether the bucket is. Sequencers then fall from version to version, because they must not
+        be compared.
     crashes, breaks, restarts, faults, expiries : int
-        How often an execution dies; a lock is broken whose holder lives; an execution is run again
-        from the start; a service or the function fails, or an answer is lost; an item expires.
+        How often an execution dies; a lock is broken although its holder lives; an execution is
+        restarted; a service or the function fails, or an answer is lost; a record expires.
     transient : tuple of str
-        Errors that Tasks may have once each, and not again if they are tried again.
+        Errors of Tasks, each of which fails one attempt.
     odd : bool
-        Whether a fault may also be a function's answer that no contract knows.
+        Whether a fault may also be an answer of the function that is not in its contract.
     damaged : str
-        What is wrong with the events: "detail.object.key" is not there, or "detail.object.key=5".
+        What is wrong with the events: "detail.object.key" is absent, or "detail.object.key=5".
     item : str
-        The item that somebody else has left for the key, as JSON without the key.
+        The key's record that others left, as JSON without its ID.
     """
 
     events: tuple[int, ...]
@@ -70,7 +71,7 @@ class Scenario:
 
     @property
     def valid(self) -> bool:
-        """Whether the events have all that they must; a version is not needed."""
+        """Whether the events have all required fields; a version is not required."""
         return not self.damaged or "version-id" in self.damaged
 
     @property
@@ -82,21 +83,21 @@ class Scenario:
         return (self.contents or "ABCDEFGH")[event - 1]
 
     def is_deletion(self, event: int) -> bool:
-        """Tell whether something is deleted, or a delete marker put."""
+        """Tell whether something is deleted, or a delete marker created."""
         return not self.letter(event).isalpha()
 
     def content(self, event: int) -> str:
-        """Give what upload `event` holds."""
+        """Give the content of an upload."""
         letter = self.letter(event)
         return letter if letter.isupper() else f"{INVALID} {letter}"
 
     def version(self, event: int) -> int:
-        """Give the version, or marker, that is put, or deleted for good: named after its upload."""
+        """Give the number of the version or marker that is created or permanently deleted."""
         letter = self.letter(event)
         return int(letter) if letter.isdigit() else event
 
     def versions(self, happened: int) -> list[int]:
-        """List the versions and markers that are there, the current one last."""
+        """List the versions and markers that exist, the current one last."""
         there: list[int] = []
         for event in range(1, happened + 1):
             if self.version(event) != event:
@@ -106,7 +107,7 @@ class Scenario:
         return there
 
     def current(self, happened: int) -> int | None:
-        """Give the upload that is the object now, or None if there is no object."""
+        """Give the upload that is the current object, or None if there is no object."""
         there = self.versions(happened)
         return there[-1] if there and not self.is_deletion(there[-1]) else None
 
@@ -119,7 +120,7 @@ class Scenario:
         return int(sequencer[-1])
 
     def key(self, event: int) -> str:
-        """Give the key of an event's item."""
+        """Give the ID of the record of an event's key."""
         return f"b/k#{self.version(event)}" if self.versioned else "b/k"
 
     def event(self, number: int) -> dict[str, Any]:
