@@ -30,6 +30,7 @@ from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguagePa
 from inorder.engines import Ended, LocalStateMachine, create_local
 from inorder.policies import asl_file
 from inorder.stack import PROJECT
+from tests.events import SEQUENCER, created, deleted
 
 INPUT, OUTPUT, TABLE = "input", "output", "keys"
 FUNCTION, HASH_FUNCTION = (
@@ -80,7 +81,7 @@ class InProcess:
         self.invocations: list[Any] = []
         self.invoke: Callable[[Any], Any] = self.handle
         self.hash: Callable[[Any], Any] = self.handle_hash
-        self._sequencers = itertools.count(0x006A0F5FCE2D7F28B1)
+        self._sequencers = itertools.count(int(SEQUENCER, 16))
         for bucket in (INPUT, OUTPUT):
             self.s3.create_bucket(Bucket=bucket)
         self.table = boto3.resource("dynamodb").create_table(
@@ -151,21 +152,18 @@ class InProcess:
     def upload(self, key: str, content: bytes) -> dict[str, Any]:
         """Put an object and give the event that S3 would send."""
         answer = self.s3.put_object(Bucket=INPUT, Key=key, Body=content)
-        return self._event("Object Created", key, answer, etag=answer["ETag"].strip('"'))
+        return created(key, etag=answer["ETag"].strip('"'), **self._event(answer))
 
     def delete(self, key: str, **version: Any) -> dict[str, Any]:
         """Delete an object, or one version of it, and give the event that S3 would send."""
         answer = self.s3.delete_object(Bucket=INPUT, Key=key, **version)
-        return self._event("Object Deleted", key, answer)
+        return deleted(key, **self._event(answer))
 
-    def _event(self, kind: str, key: str, answer: Any, **described: str) -> dict[str, Any]:
-        described |= {"key": key, "sequencer": f"{next(self._sequencers):018X}"}
-        if "VersionId" in answer:
-            described["version-id"] = answer["VersionId"]
+    def _event(self, answer: Any) -> dict[str, Any]:
         return {
-            "source": "aws.s3",
-            "detail-type": kind,
-            "detail": {"bucket": {"name": INPUT}, "object": described},
+            "bucket": INPUT,
+            "sequencer": f"{next(self._sequencers):018X}",
+            "version_id": answer.get("VersionId"),
         }
 
     def keep_versions(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from inorder.engines import DIFFERENCES
 from inorder.stack import PROJECT
-from tests.statemachine.test_mocks import NOT_ALL_MOCKED, POLICIES, cases
+from tests.policies.mock_config import NOT_ALL_MOCKED
+from tests.policies.tables import TABLES
 
 DOCUMENT = (PROJECT / "docs" / "engines.md").read_text()
 
@@ -16,7 +17,8 @@ def test_every_difference_is_a_row_of_the_document_and_no_other() -> None:
 
 
 def test_the_number_of_mocked_cases_is_right() -> None:
-    assert f"{sum(len(cases(policy)) for policy in POLICIES)} cases mock every service" in DOCUMENT
+    paths = sum(len(table.paths) for table in TABLES.values())
+    assert f"{paths} cases mock every service" in DOCUMENT
 
 
 def test_the_partly_mocked_case_is_told() -> None:

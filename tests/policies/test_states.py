@@ -1,8 +1,9 @@
-"""Each state of each shipped file alone, through the TestState API, with its service mocked."""
+"""Each state of each policy alone, through the TestState API, as its policy's table says."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
@@ -10,40 +11,14 @@ import pytest
 
 from inorder.check import targets
 from inorder.local_aws import LocalAws
-from inorder.policies import asl_file
-from inorder.stack import PROJECT
 from tests.on_aws import on_aws
-from tests.statemachine.cases import (
-    content_hash,
-    every_version,
-    first_wins,
-    latest_wins,
-    optimistic,
-    uncoordinated,
-)
-from tests.statemachine.cases.common import (
-    DELETED,
-    EVENT,
-    FAULT,
-    VERSIONED,
-    Case,
-    Data,
-    answer,
-    error,
-    item,
-)
+from tests.policies.common import CREATED, DELETED, EXECUTION, FAULT, RESPONSES, Data, item
+from tests.policies.tables import STATES, TABLES
 
 AWS = on_aws()  # `make test-aws STACK=name` runs these tests there
-TABLES: dict[str, list[Case]] = {
-    "latest-wins": latest_wins.CASES,
-    "every-version": every_version.CASES,
-    "first-wins": first_wins.CASES,
-    "content-hash": content_hash.CASES,
-    "optimistic": optimistic.CASES,
-    "uncoordinated": uncoordinated.CASES,
-}
-STATES = {
-    policy: json.loads((PROJECT / asl_file(policy)).read_text())["States"] for policy in TABLES
+CONTEXT = {
+    "Execution": {"Id": EXECUTION, "Name": "test"},
+    "State": {"EnteredTime": "2026-11-20T09:30:00Z"},
 }
 
 
@@ -65,349 +40,185 @@ def run_state(
         definition=definition.replace("${ParkedEventsQueueUrl}", queue),
         input=json.dumps(data),
         roleArn=aws.role if aws else "arn:aws:iam::123456789012:role/test",
-        context=json.dumps({"Execution": {"Id": "arn:test", "Name": "test"}}),
+        context=json.dumps(CONTEXT),
         **parameters,
     )
     return tested
 
 
-def output_of(local: LocalAws, policy: str, name: str, data: Any, mock: Data | None = None) -> Any:
-    return json.loads(run_state(local, policy, name, data, mock)["output"])
+def mocked(response: str) -> Data | None:
+    """Give what TestState wants instead of calling the service."""
+    if not response:
+        return None
+    [(kind, content)] = RESPONSES[response].items()
+    if kind == "Return":
+        return {"result": json.dumps(content)}
+    return {"errorOutput": {"error": content["Error"], "cause": content["Cause"]}}
 
 
-@pytest.mark.parametrize(
-    ("policy", "state"), [(policy, state) for policy in TABLES for state in STATES[policy]]
-)
-def test_what_follows_each_state(local: LocalAws, policy: str, state: str) -> None:
+def states_where(is_wanted: Callable[[str, str], bool]) -> list[tuple[str, str]]:
+    """List the states of all policies, each with its policy, that are wanted."""
+    return [
+        (policy, name) for policy in TABLES for name in STATES[policy] if is_wanted(policy, name)
+    ]
+
+
+def of_type(*types: str) -> list[tuple[str, str]]:
+    return states_where(lambda policy, name: STATES[policy][name]["Type"] in types)
+
+
+@pytest.mark.parametrize(("policy", "state"), states_where(lambda *_: True))
+def test_each_state_is_followed_by_the_state_of_the_table(
+    local: LocalAws, policy: str, state: str
+) -> None:
     wrong = [
-        (data, mock, following, found)
-        for name, data, mock, following in TABLES[policy]
-        if name == state
-        and (found := run_state(local, policy, name, data, mock).get("nextState")) != following
+        (row, found)
+        for row in TABLES[policy].rows
+        if row.state == state
+        and (
+            found := run_state(local, policy, state, row.input, mocked(row.response)).get(
+                "nextState"
+            )
+        )
+        != row.following
     ]
     assert wrong == []
 
 
 @pytest.mark.parametrize("policy", TABLES)
-def test_the_cases_reach_every_state_and_every_transition(policy: str) -> None:
-    cases, states = TABLES[policy], STATES[policy]
-    reached = {(name, following) for name, _, _, following in cases if following}
-    assert {name for name, *_ in cases} == set(states)
-    assert reached == {(name, target) for name in states for target in targets(states[name])}
-
-
-NAMED = {
-    "event": EVENT,
-    "object_key": "pictures/holiday/a b+c%2B'é.png",
-    "sequencer": "006A0F5FCE2D7F28B1",
-}
-WAITING = {
-    "record": {},
-    "polls": {"count": 0},
-    "watched_lock": {"lock_token": "", "break_at_poll": 0},
-}
-
-
-@pytest.mark.parametrize(
-    ("policy", "named"),
-    [
-        ("latest-wins", NAMED | WAITING),
-        ("first-wins", NAMED | WAITING),
-        (
-            "every-version",
-            {
-                **NAMED,
-                "event_key": "event:pictures/holiday/a b+c%2B'é.png@006A0F5FCE2D7F28B1",
-                "record": {},
-                "recording": {},
-                "polls": {"count": 0},
-                "watched_lock": {"lock_token": "", "break_at_poll": 0},
-                "watched_waiter": {"sequencer": "", "clear_at_poll": 0},
-            },
-        ),
-    ],
-)
-def test_what_read_event_names(local: LocalAws, policy: str, named: Data) -> None:
-    output = output_of(local, policy, "Prepare Event", EVENT)
-    assert output.pop("lock_token")
-    assert output == named
-
-
-def test_an_optimistic_event_has_no_lock(local: LocalAws) -> None:
-    assert output_of(local, "optimistic", "Prepare Event", EVENT) == NAMED
-
-
-def test_a_content_is_named_by_its_type_and_hash(local: LocalAws) -> None:
-    data = {"event": EVENT, "lock_token": "mine", "content": answer(content_hash.HASHED)}
-    assert output_of(local, "content-hash", "Name Content", data) == WAITING | {
-        "event": EVENT,
-        "object_key": "content:aws.s3/Object Created/9f",
-        "now": "1",
-        "expires_at": "2",
-        "lock_token": "mine",
-    }
-
-
-@pytest.mark.parametrize("policy", ["latest-wins", "every-version", "first-wins", "content-hash"])
-def test_each_run_has_a_lock_token_of_its_own(local: LocalAws, policy: str) -> None:
-    tokens = {output_of(local, policy, "Prepare Event", EVENT)["lock_token"] for _ in range(5)}
-    assert len(tokens) == 5
-
-
-@pytest.mark.parametrize("policy", ["latest-wins", "every-version", "first-wins"])
-def test_a_version_is_part_of_the_object_key(local: LocalAws, policy: str) -> None:
-    output = output_of(local, policy, "Add Version", VERSIONED)
-    key = "pictures/holiday/beach.png#Yx6b0ZT0Qk8q4nW1mVfC2hR7sLd9uJeA"
-    assert output["object_key"] == key
-    if policy == "every-version":
-        assert output["event_key"] == f"event:{key}@{output['sequencer']}"
-    assert output["event"] == VERSIONED
-    # In all else it is as an event without a version.
-    of_event = {"event", "object_key", "event_key", "sequencer", "lock_token"}
-    unversioned = output_of(local, policy, "Prepare Event", EVENT)
-    assert output.keys() == unversioned.keys()
-    assert {name: output[name] for name in output.keys() - of_event} == {
-        name: unversioned[name] for name in unversioned.keys() - of_event
-    }
-
-
-@pytest.mark.parametrize("policy", ["latest-wins", "every-version", "first-wins", "content-hash"])
-def test_looks_are_counted(local: LocalAws, policy: str) -> None:
-    assert output_of(local, policy, "Count Poll", {"polls": {"count": 1}})["polls"] == {"count": 2}
-
-
-@pytest.mark.parametrize(
-    ("policy", "watched_lock", "lease_polls"),
-    [
-        ("latest-wins", "watched_lock", 28),
-        ("every-version", "watched_lock", 28),
-        ("first-wins", "watched_lock", 28),
-        ("content-hash", "watched_lock", 20),
-    ],
-)
-def test_a_lock_is_watched_for_a_lease_from_now(
-    local: LocalAws, policy: str, watched: str, lease_polls: int
+def test_the_table_has_every_state_every_transition_and_the_output_of_every_pass(
+    policy: str,
 ) -> None:
-    data = {"polls": {"count": 1}, "record": item(lock_token="theirs")}
-    output = output_of(local, policy, "Watch Lock", data)
-    assert output[watched] == {"lock_token": "theirs", "break_at_poll": 1 + lease_polls}
+    table, states = TABLES[policy], STATES[policy]
+    assert {row.state for row in table.rows} == set(states)
+    assert {(row.state, row.following) for row in table.rows if row.following} == {
+        (name, target) for name in states for target in targets(states[name])
+    }
+    passes = {name for name, state in states.items() if state["Type"] == "Pass"}
+    assert {output.state for output in table.outputs} == passes
 
 
-def test_a_turn_is_watched_for_5_looks_from_now_and_forgotten_when_passed_over(
-    local: LocalAws,
-) -> None:
-    data = every_version.READ | {"polls": {"count": 7}, "record": item(oldest_waiting="0A")}
-    watching = output_of(local, "every-version", "Watch Oldest Waiter", data)
-    assert watching["watched_waiter"] == {"sequencer": "0A", "clear_at_poll": 12}
-    passed = output_of(local, "every-version", "Clear Dead Waiter", watching, {"result": "{}"})
-    assert passed == watching | {"watched_waiter": {"sequencer": "", "clear_at_poll": 0}}
+@pytest.mark.parametrize(("policy", "state"), of_type("Pass"))
+def test_each_pass_gives_what_the_table_says(local: LocalAws, policy: str, state: str) -> None:
+    expected = [each for each in TABLES[policy].outputs if each.state == state]
+    for each in expected:
+        assert json.loads(run_state(local, policy, state, each.input)["output"]) == each.output
 
 
 @pytest.mark.parametrize(
-    ("policy", "name"),
+    ("policy", "state"),
+    sorted({(policy, write.state) for policy in TABLES for write in TABLES[policy].writes}),
+)
+def test_each_conditional_write_changes_only_the_records_that_it_may(
+    local: LocalAws, policy: str, state: str
+) -> None:
+    created = local.session.resource("dynamodb", endpoint_url=local.endpoint_url).create_table(
+        TableName=f"states-{uuid4()}",
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+    )
+    parameters = STATES[policy][state]["Parameters"]
+    id_path = parameters.get("Key", parameters.get("Item"))["id"]["S.$"]
+    key = {"id": TABLES[policy].data["ids"][id_path.removeprefix("$.ids.")]}
+    for _, before, after in (each for each in TABLES[policy].writes if each.state == state):
+        created.delete_item(Key=key)
+        if before is not None:
+            created.put_item(Item=key | before)
+        run_state(local, policy, state, TABLES[policy].data, table=created.name)
+        found = created.get_item(Key=key).get("Item")
+        assert found == (None if after is None else key | after)
+
+
+@pytest.mark.parametrize(
+    "policy",
     [
-        ("latest-wins", "Read Key Record"),
-        ("every-version", "Read Key Record"),
-        ("first-wins", "Read Key Record"),
-        ("content-hash", "Read Content Record"),
+        policy
+        for policy in TABLES
+        if "lock_token.$" in STATES[policy].get("Prepare Event", {}).get("Parameters", {})
     ],
 )
-def test_a_failed_look_keeps_what_the_last_one_saw(local: LocalAws, policy: str, name: str) -> None:
-    before = {"object_key": "b/k", "record": item(lock_token="theirs")}
-    after = output_of(local, policy, name, before, error("States.Timeout"))
-    assert after["record"] == before["record"]
+def test_each_execution_has_a_lock_token_of_its_own(local: LocalAws, policy: str) -> None:
+    outputs = [run_state(local, policy, "Prepare Event", CREATED)["output"] for _ in range(5)]
+    assert len({json.loads(output)["lock_token"] for output in outputs}) == 5
 
 
-FAILURES = {
+@pytest.mark.parametrize(
+    ("policy", "state"),
+    states_where(lambda policy, name: STATES[policy][name].get("ResultPath") == "$.record"),
+)
+def test_a_failed_read_keeps_the_record_that_was_read_before(
+    local: LocalAws, policy: str, state: str
+) -> None:
+    data = TABLES[policy].data
+    output = json.loads(run_state(local, policy, state, data, mocked("TimedOut"))["output"])
+    assert output["record"] == data["record"]
+
+
+CAUSES = {
     "Parked": '{"Error":"Some.Fault","Cause":"because"}',
-    "Invalid Event": "This is no ",
+    "Invalid Event": "The input is not a valid event.",
     "Not Parked": "could not be reached",
     "Lost": "nothing remembers the event",
 }
 
 
-@pytest.mark.parametrize(
-    ("policy", "name"),
-    [(policy, name) for policy in TABLES for name in FAILURES if name in STATES[policy]],
-)
-def test_a_failed_execution_says_why(local: LocalAws, policy: str, name: str) -> None:
-    tested = run_state(local, policy, name, {"fault": FAULT})
+@pytest.mark.parametrize(("policy", "state"), of_type("Fail"))
+def test_a_failed_execution_says_why(local: LocalAws, policy: str, state: str) -> None:
+    tested = run_state(local, policy, state, {"fault": FAULT})
     assert tested["status"] == "FAILED"
-    assert tested["error"] == name.replace(" ", "")
-    assert FAILURES[name] in tested["cause"]
+    assert tested["error"] == state.replace(" ", "")
+    assert CAUSES[state] in tested["cause"]
 
 
-def with_state(*wanted: str) -> list[tuple[str, str]]:
-    """List the policies that have a state, each with its name."""
-    return [(policy, name) for policy in TABLES for name in wanted if name in STATES[policy]]
-
-
-@pytest.mark.parametrize(("policy", "name"), with_state("Reject Result"))
-def test_a_function_without_an_answer_is_explained(local: LocalAws, policy: str, name: str) -> None:
-    data = {"inversion": answer(None), "content": answer(None)}
-    output = output_of(local, policy, name, data)
-    assert output["fault"] == {"Error": "UnknownResult", "Cause": "null"}
-
-
-@pytest.mark.parametrize(("policy", "name"), with_state("Reject Object"))
-def test_an_object_is_rejected_for_the_reason_that_the_function_gave(
-    local: LocalAws, policy: str, name: str
-) -> None:
-    rejected = {"outcome": "Rejected", "error": "InvalidImage", "cause": "cut"}
-    output = output_of(local, policy, name, {"inversion": answer(rejected)})
-    assert output["fault"] == {"Error": "InvalidImage", "Cause": "cut"}
-
-
-@pytest.mark.parametrize(("policy", "name"), with_state("Give Up Waiting"))
-def test_whoever_gives_up_says_that_the_key_was_locked(
-    local: LocalAws, policy: str, name: str
-) -> None:
-    fault = output_of(local, policy, name, {})["fault"]
-    assert fault["Error"] == ("ContentLocked" if policy == "content-hash" else "KeyLocked")
-    assert "stayed locked" in fault["Cause"]
-
-
-@pytest.mark.parametrize(
-    ("policy", "name"), with_state("Processed", "Duplicate", "Superseded")
-)
-def test_an_execution_tells_how_it_ended_and_with_which_event(
-    local: LocalAws, policy: str, name: str
-) -> None:
-    result = {"outcome": "Processed", "output_key": "out-x.png"}
-    data = {"object_key": "b/k", "sequencer": "0B", "expires_at": "1", "inversion": answer(result)}
-    told: Data = {"outcome": name.removeprefix("Report "), "object_key": "b/k"}
-    if policy != "content-hash":
-        told["sequencer"] = "0B"
-    if name == "Processed":
-        told |= {"expires_at": "1"} if policy == "content-hash" else {"result": result}
-    assert output_of(local, policy, name, data) == told
-
-
-@pytest.mark.parametrize(("policy", "name"), with_state("Park Event", "Park Invalid Event"))
-def test_a_parked_event_is_in_the_queue_whole_with_what_there_is_to_know_of_it(
-    local: LocalAws, policy: str, name: str
-) -> None:
+def parked_by(local: LocalAws, policy: str, state: str, data: Any) -> Any:
+    """Run a state that sends a message to a queue, and give the message."""
     sqs = local.client("sqs")
     queue = sqs.create_queue(QueueName=f"states-{uuid4()}")["QueueUrl"]
-    data = {"event": EVENT, "object_key": "b/k", "sequencer": "0B", "fault": FAULT}
-    parked: Data = {"outcome": "Parked", "execution": "arn:test"}
-    if name == "Park Event":
-        parked |= {"object_key": "b/k", "event": EVENT, "reason": FAULT}
-        parked |= {"sequencer": "0B"} if policy != "content-hash" else {}
-    else:
-        parked |= {"event": data}
-    assert run_state(local, policy, name, data, queue=queue)["status"] == "SUCCEEDED"
+    assert run_state(local, policy, state, data, queue=queue)["status"] == "SUCCEEDED"
     [message] = sqs.receive_message(QueueUrl=queue)["Messages"]
-    body = json.loads(message["Body"])
-    if name == "Park Invalid Event":
-        reason = body.pop("reason")
-        assert reason["Error"] == "InvalidEvent"
-        assert reason["Cause"] == STATES[policy]["Invalid Event"]["Cause"]
-    assert body == parked
+    return json.loads(message["Body"])
 
 
-def key_table(local: LocalAws, name: str) -> Any:
-    return local.session.resource("dynamodb", endpoint_url=local.endpoint_url).create_table(
-        TableName=f"{name}-{uuid4()}",
-        BillingMode="PAY_PER_REQUEST",
-        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+@pytest.mark.parametrize("policy", [policy for policy in TABLES if "Park Event" in STATES[policy]])
+def test_a_parked_event_is_in_the_queue_with_the_reason(local: LocalAws, policy: str) -> None:
+    data = TABLES[policy].data
+    told = (
+        {"content": "b/k"} if policy == "content-hash" else {"object_key": "b/k", "sequencer": "0B"}
     )
+    assert parked_by(local, policy, "Park Event", data) == told | {
+        "outcome": "Parked",
+        "execution": EXECUTION,
+        "reason": FAULT,
+        "event": data["event"],
+    }
+
+
+@pytest.mark.parametrize(
+    "policy", [policy for policy in TABLES if "Park Invalid Event" in STATES[policy]]
+)
+def test_an_invalid_event_is_in_the_queue_as_it_came(local: LocalAws, policy: str) -> None:
+    message = parked_by(local, policy, "Park Invalid Event", ["not", "an", "event"])
+    reason = message.pop("reason")
+    assert reason["Error"] == "InvalidEvent"
+    assert reason["Cause"].startswith("This is not an ")
+    assert message == {
+        "outcome": "Parked",
+        "execution": EXECUTION,
+        "event": ["not", "an", "event"],
+    }
 
 
 def test_the_event_of_a_dead_holder_is_parked_from_its_record(local: LocalAws) -> None:
-    sqs = local.client("sqs")
-    queue = sqs.create_queue(QueueName=f"states-{uuid4()}")["QueueUrl"]
-    dead = item(event=json.dumps(EVENT), lock_token="theirs", sequencer="0A")
-    data = {"event": DELETED, "object_key": "b/k", "sequencer": "0B", "record": dead}
-    run_state(local, "first-wins", "Park Lost Event", data, queue=queue)
-    [message] = sqs.receive_message(QueueUrl=queue)["Messages"]
-    body = json.loads(message["Body"])
-    reason = body.pop("reason")
+    data = TABLES["first-wins"].data
+    held = data | {"record": item(event=json.dumps(DELETED), lock_token="theirs")}
+    message = parked_by(local, "first-wins", "Park Lost Event", held)
+    reason = message.pop("reason")
     assert reason["Error"] == "HolderDied"
     assert "for a whole lease" in reason["Cause"]
-    parked = {"outcome": "Parked", "object_key": "b/k", "execution": "arn:test", "event": EVENT}
-    assert body == parked
-
-
-LOCKS = [
-    ("latest-wins", "watched_lock", "Claim Key", "Count Poll"),
-    ("every-version", "watched_lock", "Claim Key", "Record Oldest Waiter"),
-    ("first-wins", "watched_lock", "Claim Key", "Count Poll"),
-    ("content-hash", "watched_lock", "Claim Content", "Count Poll"),
-]
-
-
-@pytest.mark.parametrize(("policy", "watched_lock", "claim", "look"), LOCKS)
-def test_only_the_watched_lock_is_broken(
-    local: LocalAws, policy: str, watched: str, claim: str, look: str
-) -> None:
-    table = key_table(local, policy)
-    for token, following, left in [("theirs", claim, None), ("another", look, "another")]:
-        table.put_item(Item={"id": "b/k", "lock_token": token, "execution": "theirs"})
-        data = {"object_key": "b/k", watched: {"lock_token": "theirs", "break_at_poll": 29}}
-        tested = run_state(local, policy, "Break Lock", data, table=table.name)
-        assert tested["nextState"] == following
-        found = table.get_item(Key={"id": "b/k"})["Item"]
-        assert found.get("lock_token") == left
-        assert ("execution" in found) == bool(left)
-
-
-@pytest.mark.parametrize(
-    ("key", "is_passed_over"),
-    [
-        ({"oldest_waiting": "0A"}, True),
-        ({"oldest_waiting": "09"}, False),
-        ({"oldest_waiting": "0A", "lock_token": "theirs"}, False),
-    ],
-    ids=str,
-)
-def test_only_the_watched_word_is_passed_over_and_only_of_a_free_key(
-    local: LocalAws, key: Data, is_passed_over: bool
-) -> None:
-    table = key_table(local, "words")
-    table.put_item(Item={"id": "b/k", **key})
-    run_state(local, "every-version", "Clear Dead Waiter", every_version.PASSING, table=table.name)
-    found = table.get_item(Key={"id": "b/k"})["Item"]
-    assert ("oldest_waiting" not in found) == is_passed_over
-
-
-@pytest.mark.parametrize(
-    ("key", "word"),
-    [
-        (None, None),
-        ({"lock_token": "theirs"}, "0B"),
-        ({"oldest_waiting": "0C"}, "0B"),
-        ({"oldest_waiting": "0B"}, "0B"),
-        ({"oldest_waiting": "0A"}, "0A"),
-    ],
-    ids=str,
-)
-def test_word_is_left_of_the_oldest_and_of_none_at_a_key_that_is_gone(
-    local: LocalAws, key: Data | None, word: str | None
-) -> None:
-    table = key_table(local, "turns")
-    if key:
-        table.put_item(Item={"id": "b/k", **key})
-    run_state(local, "every-version", "Record Oldest Waiter", every_version.READ, table=table.name)
-    found = table.get_item(Key={"id": "b/k"}).get("Item")
-    assert found == ({"object_key": "b/k", **key, "oldest_waiting": word} if key else None)
-
-
-@pytest.mark.parametrize(
-    ("record", "status"),
-    [
-        ({"execution": "arn:test", "status": "IN_PROGRESS"}, "FAILED"),
-        ({"execution": "arn:test", "status": "DONE"}, "DONE"),
-        ({"execution": "another's", "status": "IN_PROGRESS"}, "IN_PROGRESS"),
-    ],
-    ids=str,
-)
-def test_only_an_executions_own_event_that_is_not_done_is_failed(
-    local: LocalAws, record: Data, status: str
-) -> None:
-    table = key_table(local, "events")
-    own = {"object_key": every_version.READ["event_key"]}
-    table.put_item(Item={**own, **record})
-    run_state(local, "every-version", "Mark Event Failed", every_version.READ, table=table.name)
-    assert table.get_item(Key=own)["Item"]["status"] == status
+    assert message == {
+        "outcome": "Parked",
+        "object_key": "b/k",
+        "execution": EXECUTION,
+        "event": DELETED,
+    }

@@ -2,16 +2,51 @@
 
 from __future__ import annotations
 
-from tests.statemachine.cases import common
-from tests.statemachine.cases.common import EVENT, VERSIONED, Case
+from tests.events import SEQUENCER
+from tests.policies import common
+from tests.policies.common import CREATED, FAULT, ID, Cases, Output, answer, inverted, paths
 
-READ = {"event": EVENT, "object_key": "b/k", "sequencer": "0B"}
+DATA = {
+    "event": CREATED,
+    "ids": {"key": "b/k"},
+    "sequencer": "0B",
+    "inversion": answer(common.PROCESSED),
+    "fault": FAULT,
+}
 
-CASES: list[Case] = [
-    *common.events("Prepare Event"),
-    ("Prepare Event", EVENT, None, "Invert Image"),
-    ("Prepare Event", VERSIONED, None, "Invert Image"),
-    *common.work(READ, processed="Processed", superseded="Superseded", expires=False),
-    *common.ends(READ, "Processed", "Superseded"),
-    *common.parking(READ, "Parked"),
+CHOICES = [
+    *common.s3_events(),
+    *common.answers(processed="Processed", superseded="Superseded", expires=False),
 ]
+
+OUTPUTS = [
+    Output(
+        "Prepare Event", CREATED, {"event": CREATED, "ids": {"key": ID}, "sequencer": SEQUENCER}
+    ),
+    *common.rejections(DATA),
+    *common.outcomes(DATA, "Processed", "Superseded"),
+]
+
+prepared = ["S3 Object Event?", "Prepare Event"]
+processed = [*prepared, *inverted("Processed"), "Processed"]
+parked = ["Park Event: Sent", "Parked"]
+
+PATHS = {
+    **common.invalid_events(),
+    **paths({"VersionProcessed": processed}, common.VERSIONED),
+    **paths({"DeletionProcessed": processed}, common.DELETED),
+    **paths(
+        {
+            **common.parked_answers(prepared, parked, invocations=6, messages=6),
+            "Processed": processed,
+            "ProcessedAfterRetries": [
+                *prepared,
+                *inverted("Throttled, FunctionFailed, Processed"),
+                "Processed",
+            ],
+            "Superseded": [*prepared, *inverted("Superseded"), "Superseded"],
+        }
+    ),
+}
+
+CASES = Cases(DATA, CHOICES, OUTPUTS, writes=[], paths=PATHS)

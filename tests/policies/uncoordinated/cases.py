@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from tests.statemachine.cases.common import DONE, EVENT, Case, error
+from tests.policies.common import CREATED, PROCESSED, Cases, Output, answer, paths
 
-CASES: list[Case] = [
-    ("Invert Image", EVENT, DONE, "Processed"),
-    ("Invert Image", EVENT, error("Lambda.Unknown"), "Lost"),
-    ("Processed", {}, None, None),
-    ("Lost", {}, None, None),
-]
+CASES = Cases(
+    data=CREATED,
+    choices=[],
+    outputs=[Output("Processed", answer(PROCESSED), {"outcome": "Processed", "result": PROCESSED})],
+    writes=[],
+    paths=paths(
+        {
+            "Processed": ["Invert Image: Processed", "Processed"],
+            "ProcessedAfterRetry": ["Invert Image: FunctionFailed, Processed", "Processed"],
+            "FunctionFailedLost": ["Invert Image: FunctionFailed*3", "Lost"],
+        }
+    ),
+)
