@@ -66,16 +66,18 @@ class InProcess:
 
     Attributes
     ----------
+    policy : str
+        Its name.
     invoke, hash : callable
         Answer the state machine's invocations: the functions' handlers, until a test replaces them.
     invocations : list
         The payloads of all invocations.
     wait_scale : float
-        What the seconds of waits and of delays between attempts are multiplied with.
+        Factor for the seconds of waits and of delays between attempts.
     """
 
     def __init__(self, policy: str, app: ModuleType, canonical_hash: ModuleType) -> None:
-        self.app, self.canonical_hash = app, canonical_hash
+        self.policy, self.app, self.canonical_hash = policy, app, canonical_hash
         self.wait_scale = 1.0
         self.s3 = boto3.client("s3")
         self.invocations: list[Any] = []
@@ -116,7 +118,7 @@ class InProcess:
         )
 
     def _make_bus(self) -> str:
-        """Make a bus, and give the queue that all its events go to."""
+        """Create a bus, and return the queue that all its events go to."""
         queue: str = self._sqs.create_queue(QueueName="forwarded")["QueueUrl"]
         events = boto3.client("events")
         events.create_event_bus(Name=BUS)
@@ -189,6 +191,10 @@ class InProcess:
         found: dict[str, Any] = self.table.get_item(Key={"id": object_key}).get("Item", {})
         return found
 
+    def records(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.table.scan()["Items"]
+        return found
+
     def put_record(self, item: dict[str, Any]) -> None:
         self.table.put_item(Item=item)
 
@@ -203,12 +209,6 @@ class InProcess:
     def _receive(self, queue: str) -> list[dict[str, Any]]:
         messages = self._sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10)
         return [json.loads(message["Body"]) for message in messages.get("Messages", [])]
-
-    def lose_queue(self) -> None:
-        self._sqs.delete_queue(QueueUrl=self._queue)
-
-    def lose_table(self) -> None:
-        self.table.delete()
 
 
 class Faults:

@@ -1,9 +1,8 @@
-"""What the tests of several policies bring about: pictures, events, and holders of a lock."""
+"""What the tests of several policies need: colours, slow functions, and holders of a lock."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -15,8 +14,7 @@ from tests.in_process import InProcess
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 CYAN, MAGENTA, YELLOW = (0, 255, 255), (255, 0, 255), (255, 255, 0)  # their inverses
 
-OTHER_RUN = "another run's"  # lock token
-SHORT = 0.02  # scale of waits where nobody else needs the time
+SHORT = 0.02  # scale of waits, where no other execution needs the time
 
 
 def sequencer_of(event: dict[str, Any]) -> str:
@@ -24,15 +22,8 @@ def sequencer_of(event: dict[str, Any]) -> str:
     return sequencer
 
 
-def later(event: dict[str, Any], sequencer: str) -> dict[str, Any]:
-    """Copy an event with another sequencer."""
-    copy: dict[str, Any] = json.loads(json.dumps(event))
-    copy["detail"]["object"]["sequencer"] = sequencer
-    return copy
-
-
 class HeldBack:
-    """Lets the function work, and keeps its answers back until a test releases them."""
+    """Lets the function work but keeps its answers back until a test releases them."""
 
     def __init__(self, aws: InProcess) -> None:
         self.worked, self.release = threading.Event(), threading.Event()
@@ -47,7 +38,7 @@ class HeldBack:
 
 
 def at_call(operation: str, number: int, action: Callable[[], Any]) -> None:
-    """Let something happen just before a call of the state machine, counted from one."""
+    """Let something happen just before the first, second, ... call of an operation."""
     calls = itertools.count(1)
 
     def act(**_: Any) -> None:
@@ -58,29 +49,7 @@ def at_call(operation: str, number: int, action: Callable[[], Any]) -> None:
     boto3.DEFAULT_SESSION.events.register(f"before-call.{operation}", act)
 
 
-def lose_the_lock(aws: InProcess, object_key: str) -> None:
-    """Let another run take the lock over while the function works."""
-
-    def lose(payload: Any) -> Any:
-        aws.table.update_item(
-            Key={"id": object_key},
-            UpdateExpression="SET lock_token = :other",
-            ExpressionAttributeValues={":other": OTHER_RUN},
-        )
-        return aws.handle(payload)
-
-    aws.invoke = lose
-
-
-def leave_a_dead_holder(aws: InProcess, object_key: str, **attributes: str) -> None:
-    """Leave a lock whose execution is gone."""
-    aws.put_record(
-        {
-            "id": object_key,
-            "status": "IN_PROGRESS",
-            "lock_token": "dead",
-            "execution": "dead",
-            "event": "{}",
-            **attributes,
-        }
-    )
+def leave_a_dead_holder(aws: InProcess, **attributes: str) -> None:
+    """Leave a lock of the key x.png whose execution is gone."""
+    dead = {"lock_token": "dead", "execution": "dead", "status": "IN_PROGRESS", "event": "{}"}
+    aws.put_record({"id": "input/x.png", **dead, **attributes})

@@ -1,9 +1,8 @@
-"""What can be told from the ASL files and the template alone. The rest is what `check` tells."""
+"""What the ASL files and the template alone tell, beside what `inorder check` finds."""
 
 from __future__ import annotations
 
 import itertools
-import json
 from typing import Any
 
 import pytest
@@ -13,12 +12,20 @@ from inorder.check import (
     CONDITION_FAILED,
     EXPRESS_SECONDS,
     GET,
+    INVOKE,
     lease_numbers,
     longest,
     longest_execution,
 )
-from inorder.policies import asl_file, names
+from inorder.policies import names
 from inorder.stack import PROJECT
+from tests.policies.tables import definition_of
+
+EACH = pytest.mark.parametrize("policy", names())
+FUNCTIONS = {
+    "${InvertImageFunctionArn}": "InvertImageFunction",
+    "${CanonicalHashFunctionArn}": "CanonicalHashFunction",
+}
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +34,8 @@ def template() -> dict[str, Any]:
     return parsed
 
 
-def definition_of(policy: str) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads((PROJECT / asl_file(policy)).read_text())
-    return loaded
+def states_of(policy: str) -> list[dict[str, Any]]:
+    return list(definition_of(policy)["States"].values())
 
 
 @pytest.mark.parametrize(
@@ -41,103 +47,89 @@ def definition_of(policy: str) -> dict[str, Any]:
         ("content-hash", (54, 60, 63, 230)),
     ],
 )
-def test_no_holder_outlives_its_lease_and_no_execution_express(
+def test_holder_lease_and_waiter_have_the_seconds_that_the_comment_states(
     policy: str, seconds: tuple[int, ...]
 ) -> None:
     definition = definition_of(policy)
     numbers = lease_numbers(definition)
-    assert numbers == seconds  # as the file says
+    assert numbers == seconds
     assert numbers.holder < numbers.lease < numbers.waiter
     assert numbers.longest_execution < EXPRESS_SECONDS
     for number in numbers:
         assert f"{number:g}" in definition["Comment"]
 
 
-def test_an_execution_that_passes_over_dead_events_stays_below_express() -> None:
+def test_an_execution_that_clears_dead_waiters_ends_before_express_stops_it() -> None:
     definition = definition_of("every-version")
-    numbers = lease_numbers(definition)
     states = definition["States"]
+    limits = states["Prepare Event"]["Parameters"]["limits"]
+    # Each dead waiter is seen at a poll of its own before its turn begins.
+    cleared = (limits["maximum_polls"] - 1) // (limits["turn_polls"] + 1)
+    seconds = cleared * longest(states["Clear Dead Waiter"])
+    assert f"at most {seconds:g} more" in definition["Comment"]
+    numbers = lease_numbers(definition)
     assert numbers
-    [give_up] = [
-        rule["NumericGreaterThanEquals"]
-        for rule in states["Key State?"]["Choices"]
-        if "NumericGreaterThanEquals" in rule
-    ]
-    watched = states["Watch Oldest Waiter"]["Parameters"]["clear_at_poll.$"]
-    assert watched == "States.MathAdd($.polls.count, 5)"
-    passes = (give_up - 1) // (5 + 1)  # each has its word seen first at a look of its own
-    seconds = passes * longest(states["Clear Dead Waiter"])
-    assert f"at most {seconds} more" in definition["Comment"]
     assert numbers.longest_execution + seconds < EXPRESS_SECONDS
 
 
 @pytest.mark.parametrize(("policy", "seconds"), [("optimistic", 227), ("uncoordinated", 54)])
-def test_an_execution_without_a_lock_stays_below_express(policy: str, seconds: int) -> None:
+def test_an_execution_without_a_lock_ends_before_express_stops_it(
+    policy: str, seconds: int
+) -> None:
     assert longest_execution(definition_of(policy)) == seconds
     assert seconds < EXPRESS_SECONDS
 
 
-def retriers_of(policy: str) -> list[list[dict[str, Any]]]:
-    states = definition_of(policy)["States"].values()
-    return [state["Retry"] for state in states if "Retry" in state]
-
-
-@pytest.mark.parametrize("policy", names())
-def test_those_that_were_refused_at_once_do_not_try_again_at_once(policy: str) -> None:
-    """Nor is it left to an engine how long they wait."""
-    for retrier in itertools.chain(*retriers_of(policy)):
+@EACH
+def test_every_delay_before_a_retry_is_random_and_bounded(policy: str) -> None:
+    """Executions that were refused at the same time must not try again at the same time."""
+    retriers = itertools.chain(*(state.get("Retry", []) for state in states_of(policy)))
+    for retrier in retriers:
         if retrier["MaxAttempts"]:
             assert retrier["JitterStrategy"] == "FULL"
             assert {"IntervalSeconds", "BackoffRate", "MaxDelaySeconds"} < set(retrier)
 
 
-@pytest.mark.parametrize("policy", names())
-def test_a_fault_is_tried_again_and_what_has_a_retrier_of_its_own_is_not_taken_for_one(
-    policy: str,
-) -> None:
+@EACH
+def test_only_the_last_retrier_of_a_state_is_for_any_fault(policy: str) -> None:
     everything = {"States.ALL", "States.TaskFailed"}
-    for *own, of_all in retriers_of(policy):
-        assert everything & set(of_all["ErrorEquals"])
-        assert [each for each in own if everything & set(each["ErrorEquals"])] == []
+    for *others, last in (state["Retry"] for state in states_of(policy) if "Retry" in state):
+        assert everything & set(last["ErrorEquals"])
+        assert [each for each in others if everything & set(each["ErrorEquals"])] == []
 
 
-@pytest.mark.parametrize("policy", names())
-def test_a_refused_write_is_not_tried_again(policy: str) -> None:
-    for state in definition_of(policy)["States"].values():
+@EACH
+def test_a_refused_write_is_not_retried(policy: str) -> None:
+    for state in states_of(policy):
         if "ConditionExpression" in state.get("Parameters", {}):
             first = state["Retry"][0]
             assert first["MaxAttempts"] == 0
             assert {"States.ALL", CONDITION_FAILED[0]} & set(first["ErrorEquals"])
 
 
-@pytest.mark.parametrize("policy", names())
-def test_what_is_read_is_what_was_written_last(policy: str) -> None:
-    for state in definition_of(policy)["States"].values():
+@EACH
+def test_every_read_is_consistent(policy: str) -> None:
+    for state in states_of(policy):
         if state.get("Resource") == GET:
             assert state["Parameters"]["ConsistentRead"] is True
 
 
 @pytest.mark.parametrize("policy", [name for name in names() if name != "uncoordinated"])
-def test_what_is_no_event_has_longer_to_reach_the_queue_than_what_holds_a_lock(policy: str) -> None:
+def test_an_invalid_event_is_sent_to_the_queue_for_107_seconds(policy: str) -> None:
+    """No lock is held, so there is more time than in *Park Event*."""
     assert longest(definition_of(policy)["States"]["Park Invalid Event"]) == 107
 
 
-@pytest.mark.parametrize(
-    ("policy", "function", "state"),
-    [
-        ("latest-wins", "InvertImageFunction", "Invert Image"),
-        ("every-version", "InvertImageFunction", "Invert Image"),
-        ("first-wins", "InvertImageFunction", "Invert Image"),
-        ("optimistic", "InvertImageFunction", "Invert Image"),
-        ("uncoordinated", "InvertImageFunction", "Invert Image"),
-        ("content-hash", "CanonicalHashFunction", "Hash Detail"),
-    ],
-)
-def test_the_function_ends_before_the_state_that_waits_for_it(
-    template: dict[str, Any], policy: str, function: str, state: str
+@EACH
+def test_a_function_ends_before_the_state_that_waits_for_it(
+    template: dict[str, Any], policy: str
 ) -> None:
-    timeout = template["Resources"][function]["Properties"]["Timeout"]
-    assert timeout < definition_of(policy)["States"][state]["TimeoutSeconds"]
+    invoking = [state for state in states_of(policy) if state.get("Resource") == INVOKE]
+    assert invoking
+    for state in invoking:
+        function = FUNCTIONS[state["Parameters"]["FunctionName"]]
+        timeout = template["Resources"][function]["Properties"]["Timeout"]
+        assert timeout < state["TimeoutSeconds"]
 
 
 def test_a_slow_function_of_the_demonstration_still_ends(template: dict[str, Any]) -> None:
