@@ -31,11 +31,12 @@ class Row(NamedTuple):
 
 
 class Output(NamedTuple):
-    """A Pass, its input and its output."""
+    """A state, its input and its output; a Task also has a response."""
 
     state: str
     input: Any
     output: Any
+    response: str = ""
 
 
 class Write(NamedTuple):
@@ -44,6 +45,7 @@ class Write(NamedTuple):
     state: str
     before: Data | None
     after: Data | None
+    is_refused: bool = False
 
 
 class Entry(NamedTuple):
@@ -105,7 +107,7 @@ class Cases:
     choices : list of Row
         What follows each Choice.
     outputs : list of Output
-        What each Pass gives.
+        What each Pass gives, and each Task whose result is read later.
     writes : list of Write
         What conditional writes change, and what they leave as it is.
     paths : dict of Path
@@ -479,12 +481,12 @@ def answers(*, processed: str, superseded: str, expires: bool = True) -> list[Ro
     return [Row("Outcome?", {"inversion": answer(payload)}, to) for payload, to in decided]
 
 
-# --- What Passes give ----------------------------------------------------------------------------
+# --- What states give ----------------------------------------------------------------------------
 
 
-def adds(state: str, data: Data, **added: Any) -> Output:
-    """Let a Pass add fields to what it gets, or replace some."""
-    return Output(state, data, data | added)
+def adds(state: str, data: Data, response: str = "", **added: Any) -> Output:
+    """Let a state add fields to its input, or replace some."""
+    return Output(state, data, data | added, response)
 
 
 def prepared(start: Data) -> list[Output]:
@@ -516,25 +518,27 @@ def rejections(data: Data) -> list[Output]:
 
 
 def waiter_outputs(data: Data, locked: str = "key") -> list[Output]:
-    """Give what a waiter counts and remembers, and why it gives up."""
+    """Give what a waiter reads, counts and remembers, and why it gives up."""
     seen = data | {"polls": {"count": 7}, "watched_lock": NO_LOCK}
     watched = {"lock_token": "theirs", "break_at_poll": 7 + data["limits"]["lease_polls"]}
     cause = f"The {locked} stayed locked for as long as an execution can wait."
+    reason = {"Error": f"{locked.capitalize()}Locked", "Cause": cause}
+    read = f"Read {locked.capitalize()} Record"
     return [
+        adds(read, data, "Free", record=RESPONSES["Free"]["Return"]),
+        adds(read, data, TIMED_OUT, refusal=ANY),  # what was read before is kept
         adds("Count Poll", seen, polls={"count": 8}),
         adds("Watch Lock", seen, watched_lock=watched),
-        adds(
-            "Give Up Waiting", data, fault={"Error": f"{locked.capitalize()}Locked", "Cause": cause}
-        ),
+        adds("Give Up Waiting", data, fault=reason),
     ]
 
 
 # --- What conditional writes change --------------------------------------------------------------
 
 
-def refused(state: str, *records: Data) -> list[Write]:
-    """Let a write leave each of some records as it is."""
-    return [Write(state, record, record) for record in records]
+def refused(state: str, *records: Data | None) -> list[Write]:
+    """Let a write be refused for each of some records."""
+    return [Write(state, record, record, is_refused=True) for record in records]
 
 
 def break_lock() -> list[Write]:

@@ -16,6 +16,7 @@ from tests.policies.common import CREATED, DELETED, EXECUTION, FAULT, RESPONSES,
 from tests.policies.tables import STATES, TABLES
 
 AWS = on_aws()  # `make test-aws STACK=name` runs these tests there
+CONDITION = "ConditionExpression"
 CONTEXT = {
     "Execution": {"Id": EXECUTION, "Name": "test"},
     "State": {"EnteredTime": "2026-11-20T09:30:00Z"},
@@ -63,51 +64,48 @@ def states_where(is_wanted: Callable[[str, str], bool]) -> list[tuple[str, str]]
     ]
 
 
-def of_type(*types: str) -> list[tuple[str, str]]:
-    return states_where(lambda policy, name: STATES[policy][name]["Type"] in types)
-
-
 @pytest.mark.parametrize(("policy", "state"), states_where(lambda *_: True))
 def test_each_state_is_followed_by_the_state_of_the_table(
     local: LocalAws, policy: str, state: str
 ) -> None:
+    rows = [row for row in TABLES[policy].rows if row.state == state]
+    tested = [run_state(local, policy, state, row.input, mocked(row.response)) for row in rows]
     wrong = [
-        (row, found)
-        for row in TABLES[policy].rows
-        if row.state == state
-        and (
-            found := run_state(local, policy, state, row.input, mocked(row.response)).get(
-                "nextState"
-            )
-        )
-        != row.following
+        (row, found.get("nextState"))
+        for row, found in zip(rows, tested, strict=True)
+        if found.get("nextState") != row.following
     ]
     assert wrong == []
 
 
 @pytest.mark.parametrize("policy", TABLES)
-def test_the_table_has_every_state_every_transition_and_the_output_of_every_pass(
-    policy: str,
-) -> None:
+def test_the_table_has_every_state_transition_output_and_condition(policy: str) -> None:
     table, states = TABLES[policy], STATES[policy]
     assert {row.state for row in table.rows} == set(states)
     assert {(row.state, row.following) for row in table.rows if row.following} == {
         (name, target) for name in states for target in targets(states[name])
     }
     passes = {name for name, state in states.items() if state["Type"] == "Pass"}
-    assert {output.state for output in table.outputs} == passes
-
-
-@pytest.mark.parametrize(("policy", "state"), of_type("Pass"))
-def test_each_pass_gives_what_the_table_says(local: LocalAws, policy: str, state: str) -> None:
-    expected = [each for each in TABLES[policy].outputs if each.state == state]
-    for each in expected:
-        assert json.loads(run_state(local, policy, state, each.input)["output"]) == each.output
+    assert passes <= {output.state for output in table.outputs}
+    conditional = {
+        name for name, state in states.items() if CONDITION in state.get("Parameters", {})
+    }
+    assert conditional <= {write.state for write in table.writes}
 
 
 @pytest.mark.parametrize(
     ("policy", "state"),
-    sorted({(policy, write.state) for policy in TABLES for write in TABLES[policy].writes}),
+    states_where(lambda policy, name: name in {each.state for each in TABLES[policy].outputs}),
+)
+def test_each_state_gives_what_the_table_says(local: LocalAws, policy: str, state: str) -> None:
+    for each in (output for output in TABLES[policy].outputs if output.state == state):
+        tested = run_state(local, policy, state, each.input, mocked(each.response))
+        assert json.loads(tested["output"]) == each.output
+
+
+@pytest.mark.parametrize(
+    ("policy", "state"),
+    states_where(lambda policy, name: name in {each.state for each in TABLES[policy].writes}),
 )
 def test_each_conditional_write_changes_only_the_records_that_it_may(
     local: LocalAws, policy: str, state: str
@@ -121,13 +119,14 @@ def test_each_conditional_write_changes_only_the_records_that_it_may(
     parameters = STATES[policy][state]["Parameters"]
     id_path = parameters.get("Key", parameters.get("Item"))["id"]["S.$"]
     key = {"id": TABLES[policy].data["ids"][id_path.removeprefix("$.ids.")]}
-    for _, before, after in (each for each in TABLES[policy].writes if each.state == state):
+    for write in (each for each in TABLES[policy].writes if each.state == state):
         created.delete_item(Key=key)
-        if before is not None:
-            created.put_item(Item=key | before)
-        run_state(local, policy, state, TABLES[policy].data, table=created.name)
+        if write.before is not None:
+            created.put_item(Item=key | write.before)
+        tested = run_state(local, policy, state, TABLES[policy].data, table=created.name)
         found = created.get_item(Key=key).get("Item")
-        assert found == (None if after is None else key | after)
+        assert found == (None if write.after is None else key | write.after)
+        assert ("ConditionalCheckFailed" in tested["output"]) == write.is_refused
 
 
 @pytest.mark.parametrize(
@@ -143,18 +142,6 @@ def test_each_execution_has_a_lock_token_of_its_own(local: LocalAws, policy: str
     assert len({json.loads(output)["lock_token"] for output in outputs}) == 5
 
 
-@pytest.mark.parametrize(
-    ("policy", "state"),
-    states_where(lambda policy, name: STATES[policy][name].get("ResultPath") == "$.record"),
-)
-def test_a_failed_read_keeps_the_record_that_was_read_before(
-    local: LocalAws, policy: str, state: str
-) -> None:
-    data = TABLES[policy].data
-    output = json.loads(run_state(local, policy, state, data, mocked("TimedOut"))["output"])
-    assert output["record"] == data["record"]
-
-
 CAUSES = {
     "Parked": '{"Error":"Some.Fault","Cause":"because"}',
     "Invalid Event": "The input is not a valid event.",
@@ -163,7 +150,9 @@ CAUSES = {
 }
 
 
-@pytest.mark.parametrize(("policy", "state"), of_type("Fail"))
+@pytest.mark.parametrize(
+    ("policy", "state"), states_where(lambda policy, name: STATES[policy][name]["Type"] == "Fail")
+)
 def test_a_failed_execution_says_why(local: LocalAws, policy: str, state: str) -> None:
     tested = run_state(local, policy, state, {"fault": FAULT})
     assert tested["status"] == "FAILED"

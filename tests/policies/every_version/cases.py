@@ -127,6 +127,10 @@ OUTPUTS = [
         NOTHING_SEEN | {"polls": {"count": 7}},
         watched_waiter={"sequencer": "0A", "clear_at_poll": 7 + LIMITS["turn_polls"]},
     ),
+    # What an earlier write or watch left is replaced.
+    adds("Record Oldest Waiter", DATA | RECORDED_BEFORE, "Written", recording={"recorded": ANY}),
+    adds("Clear Dead Waiter", DATA, "Written", watched_waiter=NO_WAITER),
+    adds("Read Event Record", DATA, "Free", event_record=common.RESPONSES["Free"]["Return"]),
     *common.rejections(DATA),
     *common.outcomes(DATA, "Processed", "Duplicate", "Superseded"),
 ]
@@ -149,10 +153,9 @@ WRITES = [
     *refused("Claim Key", OLDER, LOCK, LOCK | MINE),
     *(
         Write("Record Oldest Waiter", LOCK | before, LOCK | MINE)
-        for before in ({}, MINE, {"oldest_waiting": "0C"})
+        for before in ({}, {"oldest_waiting": "0C"})
     ),
-    Write("Record Oldest Waiter", None, None),
-    *refused("Record Oldest Waiter", LOCK | OLDER),
+    *refused("Record Oldest Waiter", None, LOCK | OLDER, LOCK | MINE),
     Write("Clear Dead Waiter", OLDER, {}),
     *refused("Clear Dead Waiter", {"oldest_waiting": "09"}, LOCK | OLDER),
     *common.break_lock(),
