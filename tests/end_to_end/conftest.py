@@ -10,9 +10,9 @@ import psutil
 import pytest
 from botocore.exceptions import ClientError
 
-from inorder.executions import Execution, Executions, s3_object, wait_until
+from inorder.aws.executions import Execution, LocalStateMachine, s3_object, wait_until
+from inorder.aws.stack import Stack, deploy
 from inorder.local_aws import LocalAws
-from inorder.stack import Stack, deploy
 
 SECONDS = 90  # no execution of these tests takes as long, even on a busy machine
 
@@ -23,7 +23,7 @@ class Workflow:
     def __init__(self, local: LocalAws, stack: Stack) -> None:
         self.local, self.stack = local, stack
         self.s3 = local.client("s3")
-        self.executions = Executions(local, stack.state_machine_arn)
+        self.executions = LocalStateMachine(local.client("stepfunctions"), stack.state_machine_arn)
         self._table = local.session.resource("dynamodb", endpoint_url=local.endpoint_url).Table(
             stack.key_table
         )

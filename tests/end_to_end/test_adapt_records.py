@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from inorder.executions import wait_until
+from inorder import PROJECT
+from inorder.aws.executions import wait_until
+from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
-from inorder.stack import PROJECT, deploy
 from tests.conftest import colour_of, picture
 from tests.end_to_end.conftest import SECONDS, Workflow
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from inorder.stack import PROJECT
+from inorder import PROJECT
 
 PYTHON, GLIBC = "3.13", (2, 34)
 AARCH64 = 183  # of an ELF file's machine: https://refspecs.linuxfoundation.org/elf/

@@ -15,9 +15,8 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from inorder import cli, demo, local_aws
-from inorder.executions import wait_until
-from inorder.stack import PROJECT
+from inorder import PROJECT, cli, demo, local_aws
+from inorder.aws.executions import wait_until
 
 
 @pytest.fixture

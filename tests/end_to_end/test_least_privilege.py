@@ -24,9 +24,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from inorder import local_aws
-from inorder.executions import Execution
+from inorder.aws.executions import Execution
+from inorder.aws.stack import deploy
 from inorder.local_aws import REGION, LocalAws
-from inorder.stack import deploy
 from tests.conftest import WAIT_SCALE, colour_of, picture
 from tests.end_to_end.conftest import Workflow
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from inorder.executions import wait_until
+from inorder.aws.executions import wait_until
+from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
-from inorder.stack import deploy
 from tests.conftest import colour_of, picture
 from tests.end_to_end.conftest import SECONDS, Workflow
 
@@ -216,7 +216,7 @@ class TestEveryVersion:
         assert second.event in parked
         assert set(outputs(workflow).values()) >= {YELLOW}
         # The third waited for the second, which had come before it.
-        assert "Wait For Turn" in workflow.executions.path(third.arn)
+        assert "Wait For Turn" in workflow.executions.describe(third.arn).path
         assert first.outcome in {"Processed", "Parked"}
         workflow.assert_quiet()
 

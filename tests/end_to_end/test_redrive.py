@@ -16,11 +16,11 @@ from botocore.client import BaseClient
 from botocore.exceptions import EndpointConnectionError
 from click.testing import CliRunner, Result
 
-from inorder import cli, redrive
-from inorder.executions import wait_until
+from inorder import cli
+from inorder.aws import parked
+from inorder.aws.executions import wait_until
+from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
-from inorder.redrive import UNCHANGED_SECONDS
-from inorder.stack import PROJECT, deploy
 from tests.conftest import colour_of, picture
 from tests.end_to_end.conftest import SECONDS, Workflow
 
@@ -39,7 +39,7 @@ def inorder(monkeypatch: pytest.MonkeyPatch, workflow: Workflow) -> Iterator[Ino
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("STACK_NAME", workflow.stack.name)
     monkeypatch.setenv("COLUMNS", "250")
-    monkeypatch.setattr(redrive, "RECEIVE_SECONDS", 0)  # the local AWS has one server, not many
+    monkeypatch.setattr(parked, "RECEIVE_SECONDS", 0)  # the local AWS has one server, not many
     sqs, queue = workflow.local.client("sqs"), workflow.stack.parked_events_queue_url
 
     def invoke(*arguments: str) -> Result:
@@ -102,7 +102,7 @@ def fail_once(monkeypatch: pytest.MonkeyPatch, operation: str, error: BaseExcept
 def test_parked_shows_keys_as_they_are_and_consumes_nothing(
     inorder: Inorder, workflow: Workflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redrive, "RECEIVE_SECONDS", 1)
+    monkeypatch.setattr(parked, "RECEIVE_SECONDS", 1)
     hostile = "[red]x[/red].png"
     event = park_bad_image(workflow, hostile)
     park(workflow, json.dumps({"object_key": "\x1b[2J\u202e", "reason": None}))
@@ -264,10 +264,10 @@ def test_stuck_keys_are_found_and_processed(
         slept.append(seconds)
         slow_workflow.of_key("busy.png", 1)
 
-    monkeypatch.setattr(redrive, "time", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr("inorder.aws.stuck.time", SimpleNamespace(sleep=sleep))
     result = inorder("stuck")
     assert result.exit_code == 0, result.output
-    assert result.stderr == "4 in progress; looking again in 90 s, to see which move.\n"
+    assert result.stderr == "4 in progress; reading them again in 90 s, to see which change.\n"
     for key, record in stuck.items():
         [row] = [line for line in result.stdout.splitlines() if f"/{key} " in line]
         assert record["newest"] in row
@@ -325,7 +325,7 @@ def test_an_event_of_every_version_whose_execution_is_gone_is_found(
     monkeypatch.setenv("STACK_NAME", every.stack.name)
     every.die_holding("x.png", picture(RED))
     slept = list[float]()
-    monkeypatch.setattr(redrive, "time", SimpleNamespace(sleep=slept.append))
+    monkeypatch.setattr("inorder.aws.stuck.time", SimpleNamespace(sleep=slept.append))
     result = inorder("stuck", "--redrive")
     assert result.exit_code == 0, result.output
     assert slept == [300]
@@ -335,17 +335,6 @@ def test_an_event_of_every_version_whose_execution_is_gone_is_found(
     assert {each.outcome for each in ended if each.outcome} == {"Processed"}
     every.assert_quiet()
     assert inorder("stuck").stderr == "No key is stuck.\n"
-
-
-def test_nobody_who_is_alive_leaves_a_key_unchanged_for_so_long() -> None:
-    definition = json.loads((PROJECT / "statemachine/latest_wins.asl.json").read_text())
-    wait = definition["States"]["Wait For Lock"]["Seconds"]
-    [looks] = [
-        rule["NumericGreaterThanEquals"]
-        for rule in definition["States"]["Key State?"]["Choices"]
-        if rule.get("Variable") == "$.polls.count"
-    ]
-    assert (looks - 1) * wait < UNCHANGED_SECONDS
 
 
 @pytest.mark.parametrize("command", [["parked"], ["redrive", "--all"], ["stuck"]])

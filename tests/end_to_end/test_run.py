@@ -14,11 +14,12 @@ import psutil
 import pytest
 from click.testing import CliRunner, Result
 
-from inorder import cli, policies, stack
-from inorder.executions import Executions
+from inorder import PROJECT, cli, new_policy
+from inorder.aws import stack
+from inorder.aws.executions import LocalStateMachine
+from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
 from inorder.run import run_event
-from inorder.stack import PROJECT, deploy
 from tests.conftest import colour_of, picture
 
 EVENTS = PROJECT / "events"
@@ -44,14 +45,13 @@ def test_run_shows_the_path_of_an_event_and_leaves_nothing(
     shown = [line for line in result.stdout.splitlines() if not line.startswith("     ")]
     assert [line.split("  ")[-1].rpartition(" (")[0] for line in shown] == [
         "S3 Object Event?",
-        "Versioned Object?",
         "Prepare Event",
+        "Versioned Object?",
         "Claim Key",
         "Invert Image",
         "Outcome?",
         "Release Lock",
         "Output Written?",
-        "Processed",
         "Processed",
     ]
     assert '"key": "holiday/a b+c%2B\'é.png"' in result.stdout
@@ -147,7 +147,7 @@ def test_a_new_policy_passes_its_test_is_deployed_and_processes_an_upload(
     made = in_project(project, "inorder.cli", "policy", "new", "my-policy")
     assert made.returncode == 0, made.stderr
     assert "Written: statemachine/my_policy.asl.json" in made.stdout
-    tested = in_project(project, "pytest", "-q", "tests/statemachine/test_my_policy.py")
+    tested = in_project(project, "pytest", "-q", "tests/policies/my_policy")
     assert tested.returncode == 0, tested.stdout
     assert "2 passed" in tested.stdout
 
@@ -156,14 +156,15 @@ def test_a_new_policy_passes_its_test_is_deployed_and_processes_an_upload(
     assert "MyPolicyStateMachine" in deployed.state_machine_arn
     s3, key = local.client("s3"), "folder/x.png"
     s3.put_object(Bucket=deployed.input_bucket, Key=key, Body=picture((255, 0, 0)))
-    [ended] = Executions(local, deployed.state_machine_arn).wait_for(1)
+    machine = LocalStateMachine(local.client("stepfunctions"), deployed.state_machine_arn)
+    [ended] = machine.wait_for(1)
     assert ended.outcome == "Processed"
     output = s3.get_object(Bucket=deployed.output_bucket, Key="folder/out-x.png")["Body"].read()
     assert colour_of(output) == (0, 255, 255)
 
 
 def test_run_fails_if_no_state_has_foreseen_the_end(project: Path) -> None:
-    policies.create("my-policy", "uncoordinated", project)
+    new_policy.create("my-policy", "uncoordinated", project)
     file = project / "statemachine" / "my_policy.asl.json"
     definition = json.loads(file.read_text())
     del definition["States"]["Invert Image"]["Retry"], definition["States"]["Invert Image"]["Catch"]

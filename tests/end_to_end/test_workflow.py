@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from inorder.executions import wait_until
+from inorder.aws.executions import wait_until
 from tests.conftest import colour_of, picture
 from tests.end_to_end.conftest import SECONDS, Workflow
 
@@ -47,7 +47,7 @@ def test_a_newer_event_during_a_slow_older_one(slow_workflow: Workflow) -> None:
     # The older one may be processed or find its source overwritten; the newer one wins either way.
     assert older.outcome in {"Processed", "Superseded"}
     assert newer.outcome == "Processed"
-    assert "Wait For Lock" in slow_workflow.executions.path(newer.arn)
+    assert "Wait For Lock" in slow_workflow.executions.describe(newer.arn).path
     assert colour(slow_workflow, "during.png") == MAGENTA
     slow_workflow.assert_quiet()
 
@@ -81,7 +81,7 @@ def test_a_duplicate_afterwards(workflow: Workflow) -> None:
     [event] = workflow.events("again.png", 1)
     [duplicate] = workflow.wait(workflow.deliver(event))
     assert duplicate.outcome == "Duplicate"
-    assert "Invert Image" not in workflow.executions.path(duplicate.arn)
+    assert "Invert Image" not in workflow.executions.describe(duplicate.arn).path
 
 
 def test_an_older_event_afterwards(workflow: Workflow) -> None:
@@ -117,7 +117,7 @@ def test_a_bad_image_is_parked_and_its_event_is_no_duplicate(workflow: Workflow)
     [event] = workflow.events("bad.png", 1)
     [again] = workflow.wait(workflow.deliver(event))
     assert again.outcome == "Parked"
-    assert "Invert Image" in workflow.executions.path(again.arn)
+    assert "Invert Image" in workflow.executions.describe(again.arn).path
     messages = workflow.parked()
     assert [message["event"] for message in messages] == [event, event]
     assert [message["reason"]["Error"] for message in messages] == ["InvalidImage"] * 2
@@ -227,7 +227,7 @@ def test_the_execution_killed_and_its_function_waking_up_late(slow_workflow: Wor
         assert slow_workflow.record("stuck.png")["lock_token"] == token
         slow_workflow.wait_for_lock("stuck.png", other_than=token)
         _, newer = slow_workflow.of_key("stuck.png", 2)
-        path = slow_workflow.executions.path(newer.arn)
+        path = slow_workflow.executions.describe(newer.arn).path
         assert newer.outcome == "Processed"
         assert path.count("Break Lock") == 1
         assert path.count("Wait For Lock") == 28

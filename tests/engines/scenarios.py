@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from inorder.engines import Ended, StateMachine, Step
+from inorder.aws.executions import Execution, StateMachine, Step
 from tests.conftest import picture
 
 RED, GREEN = (255, 0, 0), (0, 255, 0)
@@ -34,7 +34,7 @@ class Place:
         self.s3.delete_object(Bucket=self.input_bucket, Key=key)
         return self._event("Object Deleted", key, number)
 
-    def run(self, policy: str, *events: Any) -> list[Ended]:
+    def run(self, policy: str, *events: Any) -> list[Execution]:
         """Run events one after the other."""
         return [self.machine(policy).run(event, self.seconds) for event in events]
 
@@ -51,7 +51,7 @@ class Place:
             "detail": {"bucket": bucket, "object": described},
         }
 
-    def comparable(self, ended: Ended) -> dict[str, Any]:
+    def comparable(self, ended: Execution) -> dict[str, Any]:
         """Give an execution without what differs from run to run and from place to place."""
 
         def compared(value: Any) -> Any:
@@ -88,7 +88,7 @@ class Place:
         return text
 
 
-Scenario = Callable[[Place], list[Ended]]
+Scenario = Callable[[Place], list[Execution]]
 SCENARIOS: dict[str, Scenario] = {}
 
 
@@ -99,7 +99,7 @@ def scenario(function: Scenario) -> Scenario:
 
 
 @scenario
-def latest_wins_upload_duplicate_and_overwrite(place: Place) -> list[Ended]:
+def latest_wins_upload_duplicate_and_overwrite(place: Place) -> list[Execution]:
     old = place.upload("a b+%C3%A9.png", picture(RED), 1)
     first = place.run("latest-wins", old, old)
     new = place.upload("a b+%C3%A9.png", picture(GREEN), 2)
@@ -107,21 +107,21 @@ def latest_wins_upload_duplicate_and_overwrite(place: Place) -> list[Ended]:
 
 
 @scenario
-def latest_wins_source_replaced_before_it_is_read(place: Place) -> list[Ended]:
+def latest_wins_source_replaced_before_it_is_read(place: Place) -> list[Execution]:
     old = place.upload("replaced.png", picture(RED), 1)
     place.upload("replaced.png", picture(GREEN), 2)
     return place.run("latest-wins", old)
 
 
 @scenario
-def latest_wins_bad_image_and_again(place: Place) -> list[Ended]:
+def latest_wins_bad_image_and_again(place: Place) -> list[Execution]:
     bad = place.upload("bad.png", b"no image", 1)
     failed = place.run("latest-wins", bad, bad)
     return failed + place.run("latest-wins", place.upload("bad.png", picture(RED), 2), bad)
 
 
 @scenario
-def latest_wins_deletion(place: Place) -> list[Ended]:
+def latest_wins_deletion(place: Place) -> list[Execution]:
     created = place.upload("gone.png", picture(RED), 1)
     first = place.run("latest-wins", created)
     deleted = place.delete("gone.png", 2)
@@ -130,7 +130,7 @@ def latest_wins_deletion(place: Place) -> list[Ended]:
 
 
 @scenario
-def latest_wins_dead_holder(place: Place) -> list[Ended]:
+def latest_wins_dead_holder(place: Place) -> list[Execution]:
     event = place.upload("dead.png", picture(RED), 1)
     sequencer = event["detail"]["object"]["sequencer"]
     place.put_record(
@@ -146,7 +146,7 @@ def latest_wins_dead_holder(place: Place) -> list[Ended]:
 
 
 @scenario
-def what_is_no_event(place: Place) -> list[Ended]:
+def what_is_no_event(place: Place) -> list[Execution]:
     whole = place.upload("lacking.png", picture(RED), 1)
     events: list[Any] = [{}, [], {"detail": {}}]
     for lacking in ("sequencer", "etag", "key"):
@@ -158,7 +158,7 @@ def what_is_no_event(place: Place) -> list[Ended]:
 
 
 @scenario
-def every_version_each_once_and_deleted(place: Place) -> list[Ended]:
+def every_version_each_once_and_deleted(place: Place) -> list[Execution]:
     first = place.upload("each.png", picture(RED), 1)
     ended = place.run("every-version", first, first)
     second = place.upload("each.png", picture(GREEN), 2)
@@ -167,28 +167,28 @@ def every_version_each_once_and_deleted(place: Place) -> list[Ended]:
 
 
 @scenario
-def every_version_overwritten_before_it_is_read(place: Place) -> list[Ended]:
+def every_version_overwritten_before_it_is_read(place: Place) -> list[Execution]:
     old = place.upload("lost.png", picture(RED), 1)
     place.upload("lost.png", picture(GREEN), 2)
     return place.run("every-version", old)
 
 
 @scenario
-def every_version_dead_turn_is_passed_over(place: Place) -> list[Ended]:
+def every_version_dead_turn_is_passed_over(place: Place) -> list[Execution]:
     event = place.upload("turn.png", picture(RED), 1)
     place.put_record(f"{place.input_bucket}/turn.png", oldest_waiting="00")
     return place.run("every-version", event)
 
 
 @scenario
-def first_wins_second_upload(place: Place) -> list[Ended]:
+def first_wins_second_upload(place: Place) -> list[Execution]:
     first = place.upload("first.png", picture(RED), 1)
     ended = place.run("first-wins", first, first)
     return ended + place.run("first-wins", place.upload("first.png", picture(GREEN), 2))
 
 
 @scenario
-def first_wins_after_a_failure(place: Place) -> list[Ended]:
+def first_wins_after_a_failure(place: Place) -> list[Execution]:
     bad = place.upload("second.png", b"no image", 1)
     ended = place.run("first-wins", bad)
     good = place.upload("second.png", picture(RED), 2)
@@ -196,7 +196,7 @@ def first_wins_after_a_failure(place: Place) -> list[Ended]:
 
 
 @scenario
-def content_hash_same_content(place: Place) -> list[Ended]:
+def content_hash_same_content(place: Place) -> list[Execution]:
     event = {"source": "com.example", "detail-type": "Paid", "detail": {"a": 1, "b": ["x", 1.0]}}
     same = {"detail": {"b": ["x", 1], "a": 1}, "detail-type": "Paid", "source": "com.example"}
     other = event | {"detail": {"a": 2}}
@@ -205,7 +205,7 @@ def content_hash_same_content(place: Place) -> list[Ended]:
 
 
 @scenario
-def optimistic_in_any_order(place: Place) -> list[Ended]:
+def optimistic_in_any_order(place: Place) -> list[Execution]:
     old = place.upload("fence.png", picture(RED), 1)
     new = place.upload("fence.png", picture(GREEN), 2)
     ended = place.run("optimistic", new, old, new)

@@ -6,14 +6,15 @@ from functools import cache
 
 import pytest
 
-from inorder.engines import StateMachine, create_local
+from inorder import PROJECT
+from inorder.aws.executions import StateMachine, create_local
+from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
 from inorder.policies import asl_file
-from inorder.stack import PROJECT, deploy
 from tests.end_to_end.conftest import Workflow
+from tests.engines.on_aws import resources_of, substitutions_of
 from tests.engines.scenarios import SCENARIOS, Place
 from tests.in_process import INPUT, OUTPUT, InProcess
-from tests.on_aws import resources_of, substitutions_of
 
 
 class Moto(Place):

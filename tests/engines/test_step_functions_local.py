@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from inorder.engines import LocalStateMachine, StateMachine, create_local, substitute
+from inorder import PROJECT
+from inorder.aws.executions import LocalStateMachine, StateMachine, create_local, substitute
 from inorder.local_aws import HOST, LocalAws
 from inorder.policies import asl_file
-from inorder.stack import PROJECT
 from tests.engines.scenarios import SCENARIOS
 from tests.engines.test_engines import Ministack
 from tests.policies.mock_config import NOT_ALL_MOCKED

@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 from unittest.mock import ANY
 
+from inorder import PROJECT
 from inorder.policies import asl_file
-from inorder.stack import PROJECT
 from tests.events import SEQUENCER, created, shipped
 
 Data = dict[str, Any]

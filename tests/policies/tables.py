@@ -5,18 +5,17 @@ from __future__ import annotations
 import importlib
 import json
 
-from inorder.policies import asl_file, names
-from inorder.stack import PROJECT
+from inorder import PROJECT
+from inorder.policies import asl_file, names, stem
 from tests.policies.common import Cases, Data
 
 
 def _load() -> dict[str, Cases]:
     """Import each policy's cases; a policy of a user's own need not have any."""
-    stems = {policy: policy.replace("-", "_") for policy in names()}
     return {
-        policy: importlib.import_module(f"tests.policies.{stem}.cases").CASES
-        for policy, stem in stems.items()
-        if (PROJECT / "tests" / "policies" / stem / "cases.py").exists()
+        policy: importlib.import_module(f"tests.policies.{stem(policy)}.cases").CASES
+        for policy in names()
+        if (PROJECT / "tests" / "policies" / stem(policy) / "cases.py").exists()
     }
 
 

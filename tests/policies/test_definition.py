@@ -8,17 +8,10 @@ from typing import Any
 import pytest
 from samcli.yamlhelper import yaml_parse
 
-from inorder.check import (
-    CONDITION_FAILED,
-    EXPRESS_SECONDS,
-    GET,
-    INVOKE,
-    lease_numbers,
-    longest,
-    longest_execution,
-)
+from inorder import PROJECT
+from inorder.asl.definition import CONDITION_FAILED, GET, INVOKE
+from inorder.asl.lease import EXPRESS_SECONDS, lease_numbers, longest, longest_execution
 from inorder.policies import names
-from inorder.stack import PROJECT
 from tests.policies.tables import definition_of
 
 EACH = pytest.mark.parametrize("policy", names())

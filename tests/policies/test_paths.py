@@ -24,11 +24,10 @@ from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state
 from moto.stepfunctions.parser.asl.eval.environment import Environment
 from moto.stepfunctions.parser.mocking.mock_config import MockedResponseReturn, MockedResponseThrow
 
-from inorder import local_aws
-from inorder.engines import Ended, LocalStateMachine, Step, create_local
+from inorder import PROJECT, local_aws
+from inorder.aws.executions import Execution, LocalStateMachine, Step, create_local
 from inorder.local_aws import LocalAws
 from inorder.policies import asl_file
-from inorder.stack import PROJECT
 from tests.in_process import InProcess
 from tests.policies.common import RESPONSES, Entry
 from tests.policies.mock_config import mock_config, responses_of, write
@@ -48,7 +47,7 @@ def case_machine(machine: LocalStateMachine, states: Any, case: str) -> LocalSta
 
 def run_paths(
     machine: LocalStateMachine, states: Any, policy: str, *, helpful_retries: bool, seconds: float
-) -> dict[str, Ended]:
+) -> dict[str, Execution]:
     """Run all paths of a policy, at once, on an engine that has read the file of mocks."""
     started = {
         name: case_machine(machine, states, name).start(path.event)
@@ -58,7 +57,7 @@ def run_paths(
     return {name: machine.wait(execution, seconds) for name, execution in started.items()}
 
 
-def wrongly_ended(policy: str, ended: dict[str, Ended]) -> list[tuple[str, Any]]:
+def wrongly_ended(policy: str, ended: dict[str, Execution]) -> list[tuple[str, Any]]:
     """List the executions that took another path than theirs, or ended otherwise than it says."""
     wrong: list[tuple[str, Any]] = []
     for name, execution in ended.items():
@@ -72,7 +71,9 @@ def wrongly_ended(policy: str, ended: dict[str, Ended]) -> list[tuple[str, Any]]
     return wrong
 
 
-def run_on_moto(monkeypatch: pytest.MonkeyPatch, aws: InProcess, policy: str) -> dict[str, Ended]:
+def run_on_moto(
+    monkeypatch: pytest.MonkeyPatch, aws: InProcess, policy: str
+) -> dict[str, Execution]:
     """Run the paths of a policy on moto, which can answer for services but reads no file."""
     aws.wait_scale = 0
     machine = create_local(

@@ -9,9 +9,9 @@ from uuid import uuid4
 
 import pytest
 
-from inorder.check import targets
+from inorder.asl.definition import targets
 from inorder.local_aws import LocalAws
-from tests.on_aws import on_aws
+from tests.engines.on_aws import on_aws
 from tests.policies.common import CREATED, DELETED, EXECUTION, FAULT, RESPONSES, Data, item
 from tests.policies.tables import STATES, TABLES
 

@@ -11,10 +11,10 @@ from typing import Any
 import boto3
 import pytest
 
-from inorder.executions import wait_until
+from inorder import PROJECT
+from inorder.aws.executions import wait_until
 from inorder.policies import asl_file
 from inorder.run import with_object
-from inorder.stack import PROJECT
 from tests.conftest import picture
 from tests.in_process import INPUT, InProcess
 from tests.policies.situations import GREEN, RED

@@ -18,9 +18,10 @@ from cfnlint import ManualArgs
 from cfnlint.api import lint
 from samcli.yamlhelper import yaml_parse
 
-from inorder.check import LeaseNumbers, check_file, lease_numbers
-from inorder.executions import wait_until
-from inorder.stack import PROJECT
+from inorder import PROJECT
+from inorder.asl import check_file
+from inorder.asl.lease import LeaseNumbers, lease_numbers
+from inorder.aws.executions import wait_until
 from tests import in_process
 from tests.conftest import picture
 from tests.in_process import Faults, InProcess

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from inorder.executions import wait_until
+from inorder.aws.executions import wait_until
 from tests.conftest import colour_of, picture
 from tests.in_process import InProcess
 from tests.policies.situations import CYAN, GREEN, MAGENTA, RED, HeldBack, sequencer_of
