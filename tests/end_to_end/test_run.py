@@ -45,14 +45,13 @@ def test_run_shows_the_path_of_an_event_and_leaves_nothing(
     shown = [line for line in result.stdout.splitlines() if not line.startswith("     ")]
     assert [line.split("  ")[-1].rpartition(" (")[0] for line in shown] == [
         "S3 Object Event?",
-        "Versioned Object?",
         "Prepare Event",
+        "Versioned Object?",
         "Claim Key",
         "Invert Image",
         "Outcome?",
         "Release Lock",
         "Output Written?",
-        "Processed",
         "Processed",
     ]
     assert '"key": "holiday/a b+c%2B\'é.png"' in result.stdout

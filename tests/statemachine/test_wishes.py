@@ -25,7 +25,7 @@ from inorder.aws.executions import wait_until
 from tests import in_process
 from tests.conftest import picture
 from tests.in_process import Faults, InProcess
-from tests.statemachine.situations import GREEN, RED, SHORT, HeldBack, sequencer_of
+from tests.policies.situations import GREEN, RED, SHORT, HeldBack, sequencer_of
 
 DIFFS: dict[str, str] = dict(
     re.findall(
