@@ -1,4 +1,4 @@
-"""Tries all mutants of all policies: `make mutants`."""
+"""Tries all mutants of the given policies, or of all: `make mutants`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORKERS = 2
 
 
 def main(policies: list[str]) -> int:
-    """Print what killed how many, and the survivors; fail if others survive than are expected."""
+    """Print how many mutants each stage kills; fail if others survive than are expected."""
     chosen = [(policy, mutant) for policy in policies for mutant in mutants(policy)]
     click.echo(f"{len(chosen)} mutants, in {WORKERS} processes ...", err=True)
     verdicts = examine(chosen, WORKERS)

@@ -1,4 +1,4 @@
-"""Runs against a mutant the tests that can notice it, the quickest first, until one fails."""
+"""Runs the tests that can notice a mutant, the quickest first, until one fails."""
 
 from __future__ import annotations
 
@@ -22,15 +22,13 @@ from inorder.asl import check_file
 from inorder.aws import executions
 from tests.proof.model.mutation import Mutant, changes_of, mutants_of
 
-TESTED_BY = "tests/statemachine"
+TESTED_BY = "tests/policies"
 NOT_TESTED_BY = {
-    "test_mocks.py",  # mocks what a state is for, on a server of its own for each policy
-    "test_wishes.py",  # runs copies of the project, in which there is no mutant
-    # compares the files with each other, so that whatever is changed in one of them is noticed
-    "test_the_table_of_states_is_that_of_the_files",
+    "test_paths.py",  # mocks the services, on a server of its own for each policy
+    "test_recipes.py",  # edits copies of the project, in which there is no mutant
 }
 WAIT_SCALE = 0.2
-PATIENCE = 5  # a test that takes so many times as long as without a mutant fails
+PATIENCE = 5  # a test fails if it takes so many times as long as without a mutant
 STAGES = CHECK, FILE_TESTS, STATES, SCHEMA, PATHS = (
     "inorder check",
     "the file's tests",
@@ -45,16 +43,16 @@ _asl_file = policies.asl_file
 
 @dataclass
 class Seen:
-    """What a test does with the files as they are shipped.
+    """What a test does with the shipped files.
 
     Attributes
     ----------
     seconds : float
         How long it takes.
     stage : str
-        What kind of test it is, one of `STAGES`.
-    states : set
-        The policies whose files it reads, and the states of each that it runs.
+        One of `STAGES`.
+    states : dict
+        The policies whose files it reads, with the states that it runs.
     """
 
     seconds: float = 0
@@ -62,13 +60,13 @@ class Seen:
     states: dict[str, set[str]] = field(default_factory=dict)
 
     def can_notice(self, policy: str, where: str) -> bool:
-        """Tell whether a test may fail if a state is changed."""
+        """Tell whether the test may fail if a state is changed."""
         return policy in self.states and (self.stage == FILE_TESTS or where in self.states[policy])
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a mutant: the stage that killed it and the test, or neither."""
+    """The stage and the test that killed a mutant, or neither."""
 
     policy: str
     mutant: str
@@ -86,19 +84,19 @@ def mutants(policy: str) -> list[Mutant]:
 
 
 def examine(chosen: Sequence[tuple[str, Mutant]], workers: int) -> list[Verdict]:
-    """Try mutants, in processes of their own.
+    """Try mutants in new processes.
 
     Parameters
     ----------
     chosen : sequence
         Mutants, each with its policy.
     workers : int
-        How many processes.
+        The number of processes.
 
     Raises
     ------
     RuntimeError
-        A test fails without a mutant, perhaps when it runs for the second time.
+        A test fails without a mutant, perhaps only when it runs again.
     """
     about = {policy for policy, _ in chosen}
     with get_context("spawn").Pool(workers, maxtasksperchild=1) as pool:
@@ -131,7 +129,7 @@ def _run_pytest(run: _Run) -> None:
 
 
 class _Run:
-    """A plugin of pytest that lets the tests read other files and decides which tests run."""
+    """A plugin of pytest that makes the tests read other files, and decides which tests run."""
 
     def __init__(self) -> None:
         self.problem = "pytest ended before it ran a test"
@@ -141,7 +139,7 @@ class _Run:
         (self._folder / "statemachine").mkdir()
         (self._folder / "template.yaml").symlink_to(PROJECT / "template.yaml")
         self._executions: list[tuple[Any, str]] = []
-        # Before a module that imports it is read.
+        # Must happen before test modules are imported.
         for policy in POLICIES:
             self.write(policy, (PROJECT / _asl_file(policy)).read_text(encoding="utf-8"))
         policies.asl_file = self._file  # type: ignore[assignment]
@@ -156,9 +154,9 @@ class _Run:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run what this run is for, instead of each test once."""
-        # Not before: they are to find this run's files.
+        # Imported by now, so that they have found this run's files.
         in_process = sys.modules["tests.in_process"]
-        test_states = sys.modules["tests.statemachine.test_states"]
+        test_states = sys.modules["tests.policies.test_states"]
         self._in_process, self._test_states = in_process, test_states
         begin, run_state = in_process.InProcess.__init__, test_states.run_state
 
@@ -187,7 +185,7 @@ class _Run:
         self.path(policy).write_text(definition, encoding="utf-8")
 
     def load(self, policy: str, definition: str) -> None:
-        """Let all tests find a definition in place of what is shipped."""
+        """Make all tests use a definition in place of the shipped one."""
         self.write(policy, definition)
         self._test_states.STATES[policy] = json.loads(definition)["States"]
         self._in_process._parse_once.cache_clear()
@@ -197,19 +195,19 @@ class _Run:
         return str(self.path(policy))
 
     def run_test(self, item: pytest.Item, seconds: float) -> str:
-        """Run a test, and give the report of its failure, or nothing."""
+        """Run a test, and give the report of its failure, or ""."""
         self.seen = Seen()
         self._executions.clear()
         begun = time.monotonic()
         with _at_most(seconds):
-            # The session in place of the next test: all but the session's fixtures are torn down.
+            # With the session as the next item, all but the session's fixtures are torn down.
             reports = runtestprotocol(item, log=False, nextitem=item.session)  # type: ignore[arg-type]
         self.seen.seconds = time.monotonic() - begun
         return "".join(report.longreprtext for report in reports if report.failed)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
-        """Note the states that were passed, and end what still runs, before moto is gone."""
+        """Note the states that ran, and stop executions, before moto's state is dropped."""
         if self._executions:
             self.seen.stage = PATHS
         for states, arn in self._executions:
@@ -224,7 +222,7 @@ class _Run:
 
 
 def _policies(item: pytest.Item) -> set[str]:
-    """Name the policies that a test is marked with or has as parameters."""
+    """List the policies in a test's mark or parameters."""
     mark = item.get_closest_marker("policy")
     of_aws = mark.args if mark else ("latest-wins",) if "aws" in item.fixturenames else ()  # type: ignore[attr-defined]
     parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
@@ -241,7 +239,7 @@ class _Surveying(_Run):
         items = [item for item in session.items if self._concerns(item)]
         for item in items[self._number :: self._of]:
             failure = self.run_test(item, 60)
-            if self.seen.stage == STATES:  # once more, as all share a server
+            if self.seen.stage == STATES:  # again, because these tests share a server
                 failure += self.run_test(item, 60)
             if failure:
                 self.problem = f"{item.nodeid} fails without a mutant:\n{failure}"
@@ -291,7 +289,7 @@ class _Trying(_Run):
         return None, ""
 
     def _wrong(self, policy: str, *, with_schema: bool) -> str:
-        """Check a file, by cfn-lint's schema only if need be, which takes half a second."""
+        """Check a file, without cfn-lint's schema if possible, which takes half a second."""
         if with_schema:
             return "".join(check_file(self.path(policy))[:1])
         definition = json.loads(self.path(policy).read_text(encoding="utf-8"))
@@ -300,7 +298,7 @@ class _Trying(_Run):
                 for state, wrong in rule(definition):
                     return f"{state}: {wrong}"
             except (KeyError, TypeError, ValueError):
-                return ""  # a rule takes for granted what the schema tells
+                return ""  # a rule may rely on what only the schema checks
         return ""
 
 

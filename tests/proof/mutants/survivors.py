@@ -1,12 +1,12 @@
-"""The mutants that no test can kill, each with the reason."""
+"""The mutants that no test kills, each with the reason."""
 
 from __future__ import annotations
 
 _NO_ITEM = (
-    "where no item is, status <> DONE holds too, on moto and ministack; AWS does not document it"
+    "without a record, status <> DONE is true too, on moto and ministack; AWS does not document it"
 )
-_FAILS = "the state that follows fails and reads nothing; what is kept is for the log"
-_SECOND = "whether a record counts in the very second in which it expires is nobody's matter"
+_FAILS = "the next state ends the execution and reads nothing; the data is kept for the log"
+_SECOND = "it makes no difference whether a record counts in the second in which it expires"
 
 EXPECTED: dict[str, str] = {
     **{
@@ -27,7 +27,7 @@ EXPECTED: dict[str, str] = {
         )
     },
     "every-version: Record Oldest Waiter with ResultSelector.recorded changed": (
-        "all that is asked of it is that there is no Error in it"
+        "it only matters that there is no Error in it"
     ),
     "content-hash: Claim Content with ConditionExpression: comparison 3, <, as <=": _SECOND,
 }

@@ -1,4 +1,4 @@
-"""The mutation check itself: it tells what is killed, and what nothing can kill."""
+"""Tests the harness: it tells which stage kills a mutant, and which mutants survive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.proof.model.mutation import Change
 from tests.proof.mutants.harness import CHECK, FILE_TESTS, PATHS, POLICIES, STATES, examine, mutants
 from tests.proof.mutants.survivors import EXPECTED
 
-# One that each stage is the first to kill.
+# For each stage, a mutant that it is the first to kill.
 KILLED = {
     "Invert Image without Catch of States.ALL": CHECK,
     "Invert Image with no Retry.0.JitterStrategy": FILE_TESTS,
@@ -21,7 +21,7 @@ KILLED = {
 }
 
 
-def test_a_bad_mutant_is_killed_and_one_that_does_the_same_survives() -> None:
+def test_a_broken_state_is_noticed_and_another_comment_is_not() -> None:
     definition = json.loads((PROJECT / asl_file("uncoordinated")).read_text(encoding="utf-8"))
     definition["States"]["Invert Image"]["Comment"] = "In other words."
     same = Change("Invert Image", "another Comment", json.dumps(definition))
@@ -31,7 +31,7 @@ def test_a_bad_mutant_is_killed_and_one_that_does_the_same_survives() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_each_mutant_is_another_one(policy: str) -> None:
+def test_all_mutants_differ_from_each_other_and_from_the_shipped_file(policy: str) -> None:
     made = mutants(policy)
     shipped = json.loads((PROJECT / asl_file(policy)).read_text(encoding="utf-8"))
     assert len({str(each) for each in made}) == len(made)
@@ -39,5 +39,5 @@ def test_each_mutant_is_another_one(policy: str) -> None:
     assert shipped not in [json.loads(each.definition or "") for each in made]
 
 
-def test_each_survivor_is_a_mutant() -> None:
+def test_each_expected_survivor_is_a_mutant() -> None:
     assert set(EXPECTED) <= {f"{policy}: {each}" for policy in POLICIES for each in mutants(policy)}

@@ -1,4 +1,4 @@
-"""A proxy in front of the local AWS that makes a share of the function's calls to S3 fail."""
+"""A proxy before the local AWS that makes some of the function's calls to S3 fail."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class FaultProxy(ThreadingHTTPServer):
-    """Passes requests on, save for the faults it throws in.
+    """Forwards requests, with faults.
 
     Attributes
     ----------
     target : int
-        Port of the local AWS.
+        The port of the local AWS.
     weights : list of int
-        How likely it is that a request passes, is slow, is refused, or loses its answer.
+        How likely a request passes, is slow, is refused, or loses its answer.
     faults : Counter
-        How many of each kind there were.
+        The number of requests of each kind.
     """
 
     daemon_threads = True
@@ -36,7 +36,7 @@ class FaultProxy(ThreadingHTTPServer):
         self._lock = threading.Lock()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of a function that was killed while it waited for its answer."""
+        """Do not report a function that was killed while it waited for its answer."""
 
     def draw(self) -> str:
         """Choose what happens to a request."""
@@ -81,12 +81,12 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_any  # noqa: N815
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Write no log."""
 
 
 @contextmanager
 def fault_proxy(seed: int) -> Iterator[FaultProxy]:
-    """Run a proxy; its `target` is to be set before the first request comes."""
+    """Run a proxy, whose `target` must be set before the first request."""
     proxy = FaultProxy(seed)
     thread = threading.Thread(target=proxy.serve_forever, daemon=True)
     thread.start()

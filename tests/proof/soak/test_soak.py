@@ -1,8 +1,8 @@
-"""Many events in disorder, with faults and kills, against real processes: the promise at the end.
+"""Many events in disorder, with faults and kills, in real processes: the promise holds at the end.
 
-``make test`` runs a few of them, ``make soak`` a thousand. Numbers and seed come from the
-environment (``SOAK_EVENTS``, ``SOAK_KEYS``, ``SOAK_SEED``), and a failure names the seed. It gives
-the same uploads, deliveries and kills again, but not the same timing of threads and processes.
+`make test` delivers a few events, `make soak` a thousand. The environment gives the numbers and the
+seed (SOAK_EVENTS, SOAK_KEYS, SOAK_SEED), and a failure names the seed. The same seed gives the same
+uploads, deliveries and kills, but not the same timing.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def proxy() -> Iterator[FaultProxy]:
 
 @pytest.fixture(scope="module")
 def workflow(tmp_path_factory: pytest.TempPathFactory, proxy: FaultProxy) -> Iterator[Workflow]:
-    # Only the functions' S3 goes by way of the proxy.
+    # Only the functions' calls to S3 go through the proxy.
     endpoint = {"AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{proxy.server_address[1]}"}
     folder = tmp_path_factory.mktemp("soak")
     with local_aws.running(folder, wait_scale=WAIT_SCALE, settings=endpoint) as local:
@@ -54,7 +54,7 @@ def workflow(tmp_path_factory: pytest.TempPathFactory, proxy: FaultProxy) -> Ite
 
 @contextmanager
 def meanwhile(action: Callable[[], None], pause: float) -> Iterator[None]:
-    """Repeat an action in the background, and fail if it does."""
+    """Repeat an action in the background, and fail if it fails."""
     over = threading.Event()
 
     def repeat() -> None:
@@ -71,14 +71,14 @@ def meanwhile(action: Callable[[], None], pause: float) -> Iterator[None]:
 
 
 class Watch:
-    """Sees to it that no output ever goes back to an older sequencer."""
+    """Checks that no output ever goes back to an older sequencer."""
 
     def __init__(self, workflow: Workflow) -> None:
         self._workflow = workflow
         self._seen: dict[str, str] = defaultdict(str)
-        self.looks = 0
+        self.reads = 0
 
-    def look(self) -> None:
+    def read(self) -> None:
         s3, bucket = self._workflow.s3, self._workflow.stack.output_bucket
         for number in range(KEYS):
             key = f"out-{number}.png"
@@ -89,11 +89,11 @@ class Watch:
                 continue
             assert sequencer >= self._seen[key], f"{key} went backwards"
             self._seen[key] = sequencer
-            self.looks += 1
+            self.reads += 1
 
 
 def deliver_all(workflow: Workflow, chance: random.Random) -> None:
-    """Upload over and over to a few keys, and deliver events again, late and in any order."""
+    """Upload to the same keys again and again, and deliver events again, late and in any order."""
     uploads = [number % KEYS for number in range(EVENTS // 2)]
     chance.shuffle(uploads)
     s3, bucket = workflow.s3, workflow.stack.input_bucket
@@ -102,38 +102,40 @@ def deliver_all(workflow: Workflow, chance: random.Random) -> None:
         wait_until(
             lambda: len(workflow.executions.arns("RUNNING")) < 2 * AT_ONCE, SECONDS, "executions"
         )
-        # The colour tells which upload of all it is.
+        # Each upload has a colour of its own.
         colour = (step % 256, step // 256, number)
         s3.put_object(Bucket=bucket, Key=f"{number}.png", Body=picture(colour))
         known.extend(workflow.events(f"{number}.png", 1)[-1:])
-        workflow.executions.start(chance.choice(known))  # of this key or another one, old or new
+        workflow.executions.start(chance.choice(known))  # of any key, old or new
         time.sleep(chance.choice([0, 0, 0.05, 0.3]))
 
 
 def kill(workflow: Workflow, chance: random.Random, stopped: list[str]) -> None:
-    """Kill a function's process, or abort an execution."""
+    """Kill a function's process, or stop an execution."""
     running = workflow.executions.arns("RUNNING")
     if chance.random() < 0.3 and running:
         arn = chance.choice(sorted(running))
         try:
             workflow.executions.stop(arn)
         except ClientError:
-            return  # it has ended meanwhile
+            return  # it has just ended
         stopped.append(arn)
     elif workers := workflow.workers():
         chance.choice(workers).kill()
 
 
-def test_the_promise_after_disorder_faults_and_kills(workflow: Workflow, proxy: FaultProxy) -> None:
+def test_the_promise_holds_after_disorder_faults_and_kills(
+    workflow: Workflow, proxy: FaultProxy
+) -> None:
     print(f"SOAK_SEED={SEED}, {EVENTS} events, {KEYS} keys")  # noqa: T201 - shown on failure
     chance = random.Random(SEED)  # noqa: S311
     stopped: list[str] = []
     watch = Watch(workflow)
-    with meanwhile(watch.look, 0.2):
+    with meanwhile(watch.read, 0.2):
         with meanwhile(lambda: kill(workflow, chance, stopped), 2):
             deliver_all(workflow, random.Random(SEED))  # noqa: S311
         workflow.executions.wait_for(EVENTS, SECONDS)
-        # An aborted execution has no outcome. Its event is delivered again, as a redrive does.
+        # A stopped execution has no outcome. Its event is delivered again, as by a redrive.
         for arn in stopped:
             workflow.executions.start(workflow.executions.describe(arn).event)
         ended = workflow.executions.wait_for(EVENTS + len(stopped), SECONDS)
@@ -144,10 +146,10 @@ def test_the_promise_after_disorder_faults_and_kills(workflow: Workflow, proxy: 
     workflow.assert_quiet()
     outcomes = dict(Counter(each.outcome for each in ended))
     faults = dict(proxy.faults)
-    print(f"{outcomes}, {len(stopped)} aborted, faults {faults}, {watch.looks} looks")  # noqa: T201
+    print(f"{outcomes}, {len(stopped)} aborted, faults {faults}, {watch.reads} reads")  # noqa: T201
     assert set(faults) == {"pass", "slow", "refuse", "lose the answer"}
     assert stopped
-    assert watch.looks > KEYS
+    assert watch.reads > KEYS
 
     check_outputs(workflow, ended, {_sequencer(message["event"]) for message in redrive(workflow)})
     proxy.weights = [1, 0, 0, 0]
@@ -159,7 +161,7 @@ def test_the_promise_after_disorder_faults_and_kills(workflow: Workflow, proxy: 
 
 
 def redrive(workflow: Workflow) -> list[dict[str, Any]]:
-    """Deliver all parked events again, and give their messages."""
+    """Deliver all parked events again, and return their messages."""
     messages = workflow.parked()
     for message in messages:
         workflow.executions.start(message["event"])
@@ -172,7 +174,7 @@ def _sequencer(event: Any) -> str:
 
 
 def check_outputs(workflow: Workflow, ended: list[Execution], parked: set[str]) -> None:
-    """The output of each key is that of its newest event, unless that one is parked."""
+    """Check that each key's output is that of its newest event, unless that event is parked."""
     s3 = workflow.s3
     for number in range(KEYS):
         key = f"{number}.png"
