@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from inorder.engines import LocalStateMachine, StateMachine, create_local, substitute
+from inorder import PROJECT
+from inorder.aws.executions import LocalStateMachine, StateMachine, create_local, substitute
 from inorder.local_aws import HOST, LocalAws
 from inorder.policies import asl_file
-from inorder.stack import PROJECT
 from tests.engines.scenarios import SCENARIOS
 from tests.engines.test_engines import Ministack
 from tests.statemachine.test_mocks import (
@@ -48,14 +48,14 @@ class StepFunctionsLocal(Ministack):
         self._empty()
 
     def _empty(self) -> None:
-        """Remove what an earlier run has left."""
+        """Remove the records and outputs of earlier tests."""
         for item in self.table.scan()["Items"]:
             self.table.delete_item(Key={"id": item["id"]})
         for output in self.s3.list_objects_v2(Bucket=self.output_bucket).get("Contents", []):
             self.s3.delete_object(Bucket=self.output_bucket, Key=output["Key"])
 
     def _plain_machine(self, policy: str) -> LocalStateMachine:
-        """Create the state machine of a policy, or update that of an earlier run."""
+        """Create the state machine of a policy, or update that of earlier tests."""
         pages = self._states.get_paginator("list_state_machines").paginate()
         machines = [machine for page in pages for machine in page["stateMachines"]]
         for machine in machines:
@@ -95,7 +95,7 @@ def ministack(local: LocalAws) -> Ministack:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_same_as_on_ministack(
+def test_a_scenario_is_the_same_as_on_ministack(
     name: str, sfn_local: StepFunctionsLocal, ministack: Ministack
 ) -> None:
     run = SCENARIOS[name]
@@ -104,10 +104,14 @@ def test_the_same_as_on_ministack(
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_mocked_cases_without_retries(policy: str, sfn_local: StepFunctionsLocal) -> None:
+def test_mocked_cases_without_retries_take_their_paths(
+    policy: str, sfn_local: StepFunctionsLocal
+) -> None:
     assert sfn_local.wrong_cases(policy, retried=False) == []
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_mocked_cases_with_retries(policy: str, sfn_local: StepFunctionsLocal) -> None:
+def test_mocked_cases_with_retries_take_their_paths(
+    policy: str, sfn_local: StepFunctionsLocal
+) -> None:
     assert sfn_local.wrong_cases(policy, retried=True) == []
