@@ -20,7 +20,7 @@ install: .venv/installed ## Install everything into .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: install ## Show the problem and its end: make demo [POLICY=latest-wins] [IMAGES=folder]
+demo: install ## Show the problem and the solution: make demo [POLICY=latest-wins] [IMAGES=folder]
 	@inorder demo $(if $(POLICY),--policy "$(POLICY)") $(if $(IMAGES),--images "$(IMAGES)") $(if $(PORT),--port "$(PORT)")
 
 up: install ## Start a local AWS with the stack on it: make up [PORT=4566]
@@ -29,17 +29,22 @@ up: install ## Start a local AWS with the stack on it: make up [PORT=4566]
 down: install ## Stop it again
 	@inorder down
 
-test: install ## Run all tests
-	@python -m pytest -n 2 --dist loadfile
+# The quick layers run first and report first: a wrong edit of the ASL fails within a minute.
+test: install ## Run all tests, the quick ones first
+	@inorder check statemachine/*.asl.json
+	@for layer in "tests/unit" "tests/policies" "tests/proof tests/engines tests/end_to_end"; do \
+		echo "== $$layer" && python -m pytest -n 2 --dist loadfile $$layer || exit 1; \
+	done
 
-model: install ## The longer scenarios and all mutants of the model checker
-	@MODEL=1 python -m pytest -n 2 --dist worksteal tests/model
+model: install ## Explore the longer scenarios and all mutants with the model checker
+	@MODEL=1 python -m pytest -n 2 --dist worksteal --timeout 1800 tests/proof/model
 
-mutants: install ## Break the state machines in every small way: each time some test must fail
-	@python -m tests.mutation
+mutants: install ## Break the state machines in every small way: a test must fail each time
+	@python -m tests.proof.mutants
 
-sfn-local: ## Start AWS's Step Functions Local, and a local AWS behind it, in Docker
+sfn-local: install ## Start AWS's Step Functions Local, and a local AWS behind it, in Docker
 	@docker compose version >/dev/null 2>&1 || { echo "There is no docker compose, which Step Functions Local needs: install Docker." >&2; exit 1; }
+	@python -m tests.policies.mock_config out/MockConfigFile.json
 	@docker compose up --wait
 
 test-sfn-local: install ## Run the scenarios and the mocked cases on Step Functions Local
@@ -47,10 +52,10 @@ test-sfn-local: install ## Run the scenarios and the mocked cases on Step Functi
 
 test-aws: install ## Run the scenarios and TestState on AWS, in a test stack: make test-aws STACK=name
 	@test -n "$(STACK)" || { echo "Say which stack: make test-aws STACK=name" >&2; exit 1; }
-	@STACK="$(STACK)" python -m pytest tests/engines/test_aws.py tests/statemachine/test_states.py
+	@STACK="$(STACK)" python -m pytest tests/engines/test_aws.py tests/policies/test_states.py
 
 soak: install ## A thousand events with faults and kills: make soak [SEED=1]
-	@SOAK_EVENTS=1000 SOAK_KEYS=50 SOAK_SEED=$(or $(SEED),1) python -m pytest -s tests/soak
+	@SOAK_EVENTS=1000 SOAK_KEYS=50 SOAK_SEED=$(or $(SEED),1) python -m pytest -s --timeout 3600 tests/proof/soak
 
 lint: install ## Check code, types, ASL and template
 	ruff check
@@ -69,7 +74,7 @@ build: install ## Build for Lambda, with any Python on this machine
 deploy: build ## Deploy to AWS, as samconfig.toml says
 	sam deploy
 
-lock: install ## Choose versions anew: pyproject.toml to requirements.txt and functions/*/requirements.txt
+lock: install ## Update the locked versions: pyproject.toml to requirements.txt and functions/*/requirements.txt
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --group dev pyproject.toml --output-file requirements.txt
 	for function in invert-image adapt-records; do \
 		uv pip compile --quiet --upgrade --python-version 3.13 --python-platform aarch64-manylinux_2_34 --generate-hashes --no-header --group "pyproject.toml:$$function" --constraint requirements.txt --output-file "functions/$$(echo $$function | tr - _)/requirements.txt" || exit 1; \

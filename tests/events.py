@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from inorder.stack import PROJECT
+from inorder import PROJECT
 
 SEQUENCER = "006A0F5FCE2D7F28B1"
 

@@ -27,9 +27,9 @@ from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_funct
 )
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 
-from inorder.engines import Ended, LocalStateMachine, create_local
+from inorder import PROJECT
+from inorder.aws.executions import Execution, LocalStateMachine, create_local
 from inorder.policies import asl_file
-from inorder.stack import PROJECT
 
 INPUT, OUTPUT, TABLE = "input", "output", "keys"
 FUNCTION, HASH_FUNCTION = (
@@ -181,10 +181,10 @@ class InProcess:
     def start(self, event: Any) -> str:
         return self._machine.start(event)
 
-    def wait(self, execution: str, seconds: float = 60) -> Ended:
+    def wait(self, execution: str, seconds: float = 60) -> Execution:
         return self._machine.wait(execution, seconds)
 
-    def run(self, event: Any) -> Ended:
+    def run(self, event: Any) -> Execution:
         return self.wait(self.start(event))
 
     def record(self, object_key: str) -> dict[str, Any]:

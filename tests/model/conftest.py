@@ -7,7 +7,7 @@ from itertools import groupby
 
 import pytest
 
-from inorder.stack import PROJECT
+from inorder import PROJECT
 from tests.model.latest_wins import SUITE
 from tests.model.suite import FENCE
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from inorder.stack import PROJECT
+from inorder import PROJECT
 from tests.model.engine import Step
 from tests.model.explorer import Output, Run, State, attribute
 from tests.model.locking import Locking
@@ -83,7 +83,9 @@ class EveryVersion(Locking):
         if run.state == "Record Oldest Waiter":
             return state, run._replace(asked=True)
         is_claimed = run.state == "Claim Key" and step.following == "Read Event Record"
-        if is_claimed or (run.state == "Clear Dead Waiter" and not attribute(step.item, "oldest_waiting")):
+        if is_claimed or (
+            run.state == "Clear Dead Waiter" and not attribute(step.item, "oldest_waiting")
+        ):
             runs = (
                 each._replace(asked=False)
                 if self.scenario.key(each.event) == self.scenario.key(run.event)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from inorder.stack import PROJECT
+from inorder import PROJECT
 from tests.model.engine import Step
 from tests.model.explorer import Run, State, attribute
 from tests.model.locking import Locking

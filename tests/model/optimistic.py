@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inorder.stack import PROJECT
+from inorder import PROJECT
 from tests.model.engine import Step
 from tests.model.explorer import ODD, Run, State
 from tests.model.newest import Newest

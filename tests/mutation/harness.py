@@ -17,9 +17,9 @@ from typing import Any, NoReturn
 import pytest
 from _pytest.runner import runtestprotocol
 
-from inorder import check, engines, policies
-from inorder.check import check_file
-from inorder.stack import PROJECT
+from inorder import PROJECT, asl, policies
+from inorder.asl import check_file
+from inorder.aws import executions
 from tests.model.mutation import Mutant, changes_of, mutants_of
 
 TESTED_BY = "tests/statemachine"
@@ -145,14 +145,14 @@ class _Run:
         for policy in POLICIES:
             self.write(policy, (PROJECT / _asl_file(policy)).read_text(encoding="utf-8"))
         policies.asl_file = self._file  # type: ignore[assignment]
-        begin = engines.StateMachine.start
+        begin = executions.StateMachine.start
 
-        def start(machine: engines.StateMachine, event: Any) -> str:
+        def start(machine: executions.StateMachine, event: Any) -> str:
             arn = begin(machine, event)
-            self._executions.append((machine._states, arn))
+            self._executions.append((machine.client, arn))
             return arn
 
-        engines.StateMachine.start = start  # type: ignore[assignment,method-assign]
+        executions.StateMachine.start = start  # type: ignore[assignment,method-assign]
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run what this run is for, instead of each test once."""
@@ -213,7 +213,7 @@ class _Run:
         if self._executions:
             self.seen.stage = PATHS
         for states, arn in self._executions:
-            for kind, details in engines.history_entries(states, arn):
+            for kind, details in executions.history(states, arn):
                 if kind.endswith("StateEntered"):
                     for states_of in self.seen.states.values():
                         states_of.add(details["name"])
@@ -295,7 +295,7 @@ class _Trying(_Run):
         if with_schema:
             return "".join(check_file(self.path(policy))[:1])
         definition = json.loads(self.path(policy).read_text(encoding="utf-8"))
-        for rule in (rule for stage in check.STAGES[1:] for rule in stage.values()):
+        for rule in (rule for stage in asl.STAGES[1:] for rule in stage.values()):
             try:
                 for state, wrong in rule(definition):
                     return f"{state}: {wrong}"

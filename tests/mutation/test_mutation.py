@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from inorder import PROJECT
 from inorder.policies import asl_file
-from inorder.stack import PROJECT
 from tests.model.mutation import Change
 from tests.mutation.harness import CHECK, FILE_TESTS, PATHS, POLICIES, STATES, examine, mutants
 from tests.mutation.survivors import EXPECTED

@@ -1,4 +1,4 @@
-"""What an event costs, how each event file ends, and what a change of policy does: measured."""
+"""What statemachine/policies.toml and docs/policies.md say about events is what happens."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 import boto3
 import pytest
 
-from inorder.executions import wait_until
-from inorder.policies import asl_file
+from inorder import PROJECT
+from inorder.aws.executions import wait_until
+from inorder.policies import Cost, asl_file, policies
 from inorder.run import with_object
-from inorder.stack import PROJECT
 from tests.conftest import picture
 from tests.events import shipped
 from tests.in_process import INPUT, InProcess
@@ -21,7 +21,10 @@ from tests.statemachine.situations import GREEN, RED
 
 DOCUMENT = (PROJECT / "docs" / "policies.md").read_text()
 EVENTS = sorted((PROJECT / "events").glob("*.json"))
-WITHOUT_WAIT = "-"
+COSTS = {policy.name: policy.cost for policy in policies()}
+EACH_POLICY = pytest.mark.parametrize(
+    "policy", [pytest.param(policy, marks=pytest.mark.policy(policy)) for policy in COSTS]
+)
 
 
 def table(first_heading: str) -> Iterator[dict[str, str]]:
@@ -39,18 +42,7 @@ def cells(line: str) -> list[str]:
     return [cell.strip(" `") for cell in line.strip().strip("|").split("|")]
 
 
-def costs() -> dict[str, dict[str, str]]:
-    """Read each policy's costs, as "writes / reads / invocations" by situation."""
-    return {row.pop("cost of"): row for row in table("cost of")}
-
-
-COSTS = costs()
-EACH_POLICY = pytest.mark.parametrize(
-    "policy", [pytest.param(policy, marks=pytest.mark.policy(policy)) for policy in COSTS]
-)
-
-
-def cost(policy: str, execution: str) -> str:
+def cost(policy: str, execution: str) -> Cost:
     """Count the writes, reads and invocations of an execution, once it has ended."""
     states = json.loads((PROJECT / asl_file(policy)).read_text())["States"]
     client = boto3.client("stepfunctions")
@@ -61,7 +53,7 @@ def cost(policy: str, execution: str) -> str:
     )
     used = Counter(states[name].get("Resource", "").split(":::")[-1] for name in entered(execution))
     writes = used["dynamodb:putItem"] + used["dynamodb:updateItem"]
-    return f"{writes} / {used['dynamodb:getItem']} / {used['lambda:invoke']}"
+    return Cost(writes, reads=used["dynamodb:getItem"], invocations=used["lambda:invoke"])
 
 
 def entered(execution: str) -> list[str]:
@@ -72,16 +64,16 @@ def entered(execution: str) -> list[str]:
 
 
 @EACH_POLICY
-def test_an_event_costs_what_the_table_says(aws: InProcess, policy: str) -> None:
+def test_an_event_costs_what_the_facts_say(aws: InProcess, policy: str) -> None:
     older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
-    assert cost(policy, aws.start(newer)) == COSTS[policy]["uncontended"]
-    assert cost(policy, aws.start(newer)) == COSTS[policy]["duplicate"]
-    assert cost(policy, aws.start(older)) == COSTS[policy]["older event"]
+    assert cost(policy, aws.start(newer)) == COSTS[policy].uncontended
+    assert cost(policy, aws.start(newer)) == COSTS[policy].duplicate
+    assert cost(policy, aws.start(older)) == COSTS[policy].older
 
 
 @EACH_POLICY
-def test_an_event_that_waits_once_costs_what_the_table_says(aws: InProcess, policy: str) -> None:
-    if COSTS[policy]["waiter"] == WITHOUT_WAIT:
+def test_an_event_that_waits_once_costs_what_the_facts_say(aws: InProcess, policy: str) -> None:
+    if not COSTS[policy].waiter:
         assert '"Type": "Wait"' not in (PROJECT / asl_file(policy)).read_text()
         return
     aws.wait_scale = 0.4
@@ -99,7 +91,7 @@ def test_an_event_that_waits_once_costs_what_the_table_says(aws: InProcess, poli
         ExpressionAttributeNames={"#status": "status"},
         ExpressionAttributeValues={":done": "DONE"},
     )
-    assert cost(policy, waiter) == COSTS[policy]["waiter"]
+    assert cost(policy, waiter) == COSTS[policy].waiter
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from cfnlint import ManualArgs
 from cfnlint.api import lint
 from samcli.yamlhelper import yaml_parse
 
-from inorder import policies
-from inorder.check import LeaseNumbers, check_file, lease_numbers
-from inorder.executions import wait_until
-from inorder.stack import PROJECT
+from inorder import PROJECT, new_policy
+from inorder.asl import check_file
+from inorder.asl.lease import LeaseNumbers, lease_numbers
+from inorder.aws.executions import wait_until
 from tests import in_process
 from tests.conftest import picture
 from tests.in_process import Faults, InProcess
@@ -151,8 +151,8 @@ def test_a_recipe_applies_after_every_comment_was_reworded(name: str, tmp_path: 
 def test_a_recipe_applies_to_a_copy_of_a_policy(name: str, tmp_path: Path) -> None:
     source = Path(asl_of(RECIPES[name])).name.removesuffix(".asl.json")
     title = source.replace("_", " ").title().replace(" ", "")
-    (copied(tmp_path) / "tests" / "statemachine").mkdir(parents=True)
-    policies.create("my-policy", source.replace("_", "-"), tmp_path)
+    (copied(tmp_path) / "tests" / "policies").mkdir(parents=True)
+    new_policy.create("my-policy", source.replace("_", "-"), tmp_path)
     apply(RECIPES[name].replace(source, "my_policy").replace(title, "MyPolicy"), tmp_path)
     assert check_file(tmp_path / "statemachine" / "my_policy.asl.json") == []
 

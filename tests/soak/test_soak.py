@@ -21,8 +21,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from inorder import local_aws
-from inorder.executions import Execution, wait_until
-from inorder.stack import deploy
+from inorder.aws.executions import Execution, wait_until
+from inorder.aws.stack import deploy
 from tests.conftest import WAIT_SCALE, colour_of, picture
 from tests.end_to_end.conftest import Workflow
 from tests.soak.fault_proxy import FaultProxy, fault_proxy

@@ -9,16 +9,10 @@ from typing import Any
 import pytest
 from samcli.yamlhelper import yaml_parse
 
-from inorder.check import (
-    CONDITION_FAILED,
-    EXPRESS_SECONDS,
-    GET,
-    lease_numbers,
-    longest,
-    longest_execution,
-)
+from inorder import PROJECT
+from inorder.asl.definition import CONDITION_FAILED, GET
+from inorder.asl.lease import EXPRESS_SECONDS, lease_numbers, longest, longest_execution
 from inorder.policies import asl_file, names
-from inorder.stack import PROJECT
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from inorder.executions import wait_until
+from inorder.aws.executions import wait_until
 from tests.conftest import colour_of, picture
 from tests.in_process import InProcess
 from tests.statemachine.situations import (

@@ -25,11 +25,10 @@ from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state
 from moto.stepfunctions.parser.asl.eval.environment import Environment
 from moto.stepfunctions.parser.mocking.mock_config import MockedResponseReturn, MockedResponseThrow
 
-from inorder import local_aws
-from inorder.engines import Ended, LocalStateMachine, Step, create_local
+from inorder import PROJECT, local_aws
+from inorder.aws.executions import Execution, LocalStateMachine, Step, create_local
 from inorder.local_aws import LocalAws
 from inorder.policies import asl_file, names
-from inorder.stack import PROJECT
 from tests.in_process import InProcess
 from tests.statemachine.cases.common import event
 
@@ -133,7 +132,10 @@ def every_version() -> dict[str, list[str]]:
     again = ["Claim Key", *released, *PROCESSED]
     look = ["Record Oldest Waiter", *LOOK]
     wait = [*look, "Wait For Turn"]
-    lock, turn = [*look, "Watch Lock", "Wait For Turn"], [*look, "Watch Oldest Waiter", "Wait For Turn"]
+    lock, turn = (
+        [*look, "Watch Lock", "Wait For Turn"],
+        [*look, "Watch Oldest Waiter", "Wait For Turn"],
+    )
     waited = [*lock, *19 * wait, *lock, *14 * wait, *look]
     dead = [*claim, *lock, *27 * wait, *look, "Break Lock"]
     passed = [*claim, *turn, *4 * wait, *look, "Clear Dead Waiter", "Wait For Turn", *look, *again]
@@ -269,7 +271,7 @@ def case_machine(machine: LocalStateMachine, states: Any, case: str) -> LocalSta
     return LocalStateMachine(states, f"{machine.arn}#{case}")
 
 
-def wrongly_ended(policy: str, ended: dict[str, Ended]) -> list[tuple[str, Any]]:
+def wrongly_ended(policy: str, ended: dict[str, Execution]) -> list[tuple[str, Any]]:
     """List the cases that took another path than theirs, or ended otherwise than it says."""
     wrong: list[tuple[str, Any]] = []
     for case, execution in ended.items():
@@ -283,7 +285,9 @@ def wrongly_ended(policy: str, ended: dict[str, Ended]) -> list[tuple[str, Any]]
     return wrong
 
 
-def run_on_moto(monkeypatch: pytest.MonkeyPatch, aws: InProcess, policy: str) -> dict[str, Ended]:
+def run_on_moto(
+    monkeypatch: pytest.MonkeyPatch, aws: InProcess, policy: str
+) -> dict[str, Execution]:
     """Run the cases of a policy on moto, which can answer for services, but reads no file."""
     aws.wait_scale = 0
     machine = create_local(
@@ -425,7 +429,7 @@ def rule(local: LocalAws, step: Step, state: dict[str, Any]) -> Branch:
     return step.state, "Choices", int(following)
 
 
-def branches(local: LocalAws, policy: str, case: str, ended: Ended) -> Iterator[Branch]:
+def branches(local: LocalAws, policy: str, case: str, ended: Execution) -> Iterator[Branch]:
     """Give the branches that an execution took, checked against the path it took."""
     left = {state: iter(responses(name)) for state, name in cases(policy)[case].items()}
     for step, following in pairwise([*ended.steps, None]):

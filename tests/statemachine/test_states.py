@@ -8,11 +8,11 @@ from uuid import uuid4
 
 import pytest
 
-from inorder.check import targets
+from inorder import PROJECT
+from inorder.asl.definition import targets
 from inorder.local_aws import LocalAws
 from inorder.policies import asl_file
-from inorder.stack import PROJECT
-from tests.on_aws import on_aws
+from tests.engines.on_aws import on_aws
 from tests.statemachine.cases import (
     content_hash,
     every_version,
@@ -267,9 +267,7 @@ def test_whoever_gives_up_says_that_the_key_was_locked(
     assert "stayed locked" in fault["Cause"]
 
 
-@pytest.mark.parametrize(
-    ("policy", "name"), with_state("Processed", "Duplicate", "Superseded")
-)
+@pytest.mark.parametrize(("policy", "name"), with_state("Processed", "Duplicate", "Superseded"))
 def test_an_execution_tells_how_it_ended_and_with_which_event(
     local: LocalAws, policy: str, name: str
 ) -> None:

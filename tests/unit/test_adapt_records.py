@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from moto import mock_aws
 from notifications import MalformedNotification, adapt, s3_records
 
-from inorder.stack import PROJECT
+from inorder import PROJECT
 from tests.in_process import Context
 
 KEY = "holiday/a b+c é.png"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from inversion import InvalidImage, invert
 from PIL import Image
 
-from inorder.stack import PROJECT
+from inorder import PROJECT
 from tests.conftest import picture
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow's, of damaged files

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inorder.stack import PROJECT
+from inorder import PROJECT
 
 TEXTS = st.text()
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)

@@ -1,4 +1,4 @@
-"""What holds for the project's own files: locks, errors of the Makefile, and the events."""
+"""Rules for the project's own files: locks and the errors of the Makefile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from inorder.stack import PROJECT
+from inorder import PROJECT
 
 LOCKS = [PROJECT / "requirements.txt", *sorted(PROJECT.glob("functions/*/requirements.txt"))]
 
@@ -39,7 +39,7 @@ def test_a_function_runs_with_the_versions_it_was_tested_with(file: Path) -> Non
         ("./old-python", "./old-python is too old: Python 3.11 or newer is needed"),
     ],
 )
-def test_a_missing_or_old_python_is_said_in_one_line(
+def test_a_missing_or_old_python_is_reported_in_one_line(
     tmp_path: Path, python: str, complaint: str
 ) -> None:
     for name in ("Makefile", "requirements.txt", "pyproject.toml"):

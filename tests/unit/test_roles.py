@@ -1,6 +1,6 @@
-"""Least privilege, as the template says it once SAM has transformed it.
+"""Least privilege, in the template that SAM has transformed.
 
-What a state machine's role needs follows from the ASL: nothing may be missing, and nothing more
+The ASL tells what the role of a state machine needs: nothing may be missing, and nothing more
 may be there. No local engine enforces these roles.
 """
 
@@ -17,7 +17,7 @@ from samcli.yamlhelper import yaml_parse
 from samtranslator.parser.parser import Parser  # type: ignore[import-untyped]
 from samtranslator.translator.translator import Translator  # type: ignore[import-untyped]
 
-from inorder.stack import PROJECT
+from inorder import PROJECT
 
 Json = dict[str, Any]
 Grant = tuple[str, str]  # action, resource as JSON
@@ -88,7 +88,7 @@ def listed(one_or_more: Any) -> list[Any]:
 
 
 def conditional(value: Json) -> tuple[str, Json]:
-    """Give what is there under a condition, and the condition, or none."""
+    """Split a value into its condition, or an empty string, and what the condition includes."""
     if "Fn::If" not in value:
         return "", value
     condition, then, otherwise = value["Fn::If"]
@@ -97,7 +97,7 @@ def conditional(value: Json) -> tuple[str, Json]:
 
 
 def statements(role: Json) -> Iterator[tuple[str, Json]]:
-    """List what a role allows, each with the condition under which it does, or none."""
+    """List the statements of a role, each with its condition or an empty string."""
     for outer, policy in map(conditional, role["Policies"]):
         for inner, statement in map(conditional, policy["PolicyDocument"]["Statement"]):
             yield outer or inner, statement
@@ -136,7 +136,7 @@ def policy(machine: str) -> str:
 
 
 def rule(machine: str) -> str:
-    """Name the resource that SAM makes of a state machine's one event."""
+    """Name the resource that SAM generates for the one event of a state machine."""
     [event] = PARSED[machine]["Properties"]["Events"]
     return f"{machine}{event}"
 
@@ -160,7 +160,7 @@ def needed(machine: str) -> set[Grant]:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_a_state_machine_may_do_just_what_its_definition_does(machine: str) -> None:
+def test_a_state_machine_may_do_only_what_its_definition_does(machine: str) -> None:
     role = PARSED[machine]["Properties"]["Role"]
     name = role["Fn::GetAtt"][0]
     assert grants(ROLES[name]) == sorted(needed(machine))
@@ -173,7 +173,7 @@ def test_a_state_machine_may_do_just_what_its_definition_does(machine: str) -> N
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_a_rule_may_just_start_its_state_machine(machine: str) -> None:
+def test_a_rule_may_only_start_its_state_machine(machine: str) -> None:
     [target] = RESOURCES[rule(machine)]["Properties"]["Targets"]
     role = ROLES[target["RoleArn"]["Fn::GetAtt"][0]]
     assert grants(role) == [("states:StartExecution", json.dumps({"Ref": machine}))]
@@ -200,7 +200,7 @@ def test_a_rule_matches_what_its_policy_handles(machine: str) -> None:
     }
 
 
-def test_the_policies_that_follow_what_an_object_becomes_handle_deletions() -> None:
+def test_policies_whose_output_follows_the_object_handle_deletions() -> None:
     handling = {policy(machine) for machine in MACHINES if handles_deletions(machine)}
     assert handling >= {"latest-wins", "every-version", "optimistic"}
     assert not handling & {"first-wins", "content-hash", "uncoordinated"}
@@ -216,7 +216,7 @@ def test_each_policy_has_a_state_machine() -> None:
     )
 
 
-def test_the_function_may_just_read_write_and_log() -> None:
+def test_the_function_may_only_read_write_and_log() -> None:
     inputs, outputs = input_arn("/*"), sub("${OutputBucket.Arn}/*")
     group = arn("InvertImageLogGroup")
     assert grants(ROLES["InvertImageRole"]) == sorted(
@@ -248,7 +248,7 @@ def test_every_role_is_known() -> None:
     assert set(ROLES) == roles | {"InvertImageRole", "CanonicalHashRole", "AdaptRecordsRole"}
 
 
-def test_the_adapter_may_just_read_its_source_start_executions_and_log() -> None:
+def test_the_adapter_may_only_read_its_source_start_executions_and_log() -> None:
     role, queue, bucket = ROLES["AdaptRecordsRole"], arn("RecordsQueue"), "UnadaptedRecordsBucket"
     stream = {"Ref": "RecordsStreamArn"}
     assert {condition for condition, _ in statements(role)} == {"", "AdaptStream"}
@@ -278,7 +278,7 @@ def test_the_adapter_may_just_read_its_source_start_executions_and_log() -> None
     )
 
 
-def test_the_hash_function_may_just_log() -> None:
+def test_the_hash_function_may_only_log() -> None:
     group = arn("CanonicalHashLogGroup")
     assert grants(ROLES["CanonicalHashRole"]) == sorted(
         (action, json.dumps(group)) for action in ("logs:CreateLogStream", "logs:PutLogEvents")
@@ -286,7 +286,7 @@ def test_the_hash_function_may_just_log() -> None:
 
 
 @pytest.mark.parametrize("name", ROLES)
-def test_a_role_has_nothing_but_statements_that_name_what_they_allow(name: str) -> None:
+def test_a_role_has_only_statements_that_name_actions_and_resources(name: str) -> None:
     role = ROLES[name]
     assert "ManagedPolicyArns" not in role
     for _, statement in statements(role):
@@ -334,11 +334,11 @@ def test_a_queue_is_encrypted_and_tls_only(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", of_type("AWS::Logs::LogGroup"))
-def test_a_log_is_not_kept_for_ever(name: str) -> None:
+def test_a_log_expires(name: str) -> None:
     assert RESOURCES[name]["Properties"]["RetentionInDays"] == {"Ref": "LogRetentionDays"}
 
 
-def test_the_table_recovers_forgets_and_costs_by_request() -> None:
+def test_the_table_has_recovery_expiry_and_pay_per_request() -> None:
     [table] = of_type("AWS::DynamoDB::Table").values()
     assert table["BillingMode"] == "PAY_PER_REQUEST"
     recovery = table["PointInTimeRecoverySpecification"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from inorder.stack import PROJECT
+from inorder import PROJECT
 
 Data = dict[str, Any]
 # state, input, mocked answer of its service, next state

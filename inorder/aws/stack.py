@@ -1,4 +1,4 @@
-"""A deployed stack of template.yaml: deploying it, and what it consists of."""
+"""A stack of template.yaml: to deploy it, and to find one that is deployed."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+import boto3
 import click
+from botocore.config import Config
 
+from inorder import PROJECT
 from inorder.local_aws import LocalAws
-
-PROJECT = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def deploy(local: LocalAws, name: str, parameters: Mapping[str, str | float]) ->
     name : str
         The stack's name.
     parameters : Mapping
-        Parameters of the template that shall not have their defaults.
+        Parameters of the template, other than the defaults.
 
     Raises
     ------
@@ -100,3 +100,40 @@ def describe(cloudformation: Any, name: str) -> Stack:
         )
     except KeyError as error:
         raise click.ClickException(f"Stack {name} has no output {error.args[0]}.") from None
+
+
+class Connection:
+    """A deployed stack on AWS or on the local AWS, whichever the environment points boto3 at.
+
+    Attributes
+    ----------
+    stack : Stack
+        Its outputs.
+    table : Table
+        Its key table.
+    """
+
+    def __init__(self, stack_name: str) -> None:
+        self._session = boto3.Session()
+        self.stack = describe(self.client("cloudformation"), stack_name)
+        self.table = self._session.resource("dynamodb").Table(self.stack.key_table)
+
+    def client(self, service: str) -> Any:
+        """Make a boto3 client.
+
+        Parameters
+        ----------
+        service : str
+            For example ``stepfunctions``.
+
+        Raises
+        ------
+        click.ClickException
+            The environment's endpoint is not a URL.
+        """
+        config = Config(connect_timeout=10, retries={"mode": "standard", "total_max_attempts": 3})
+        try:
+            # boto3's overloads know literal service names only.
+            return self._session.client(service, config=config)  # type: ignore[call-overload]
+        except ValueError as error:
+            raise click.ClickException(str(error)) from None
