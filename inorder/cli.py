@@ -139,21 +139,17 @@ def redrive(stack_name: str, everything: bool, event_id: str | None) -> None:
         raise click.UsageError("Say which: ID (of `inorder parked`) or --all.")
     with aws_errors_in_one_line():
         aws = Connection(stack_name)
-        found = list(parked.parked_events(aws))
+        events = list(parked.parked_events(aws))
         if event_id:
-            found = [event for event in found if event.id.startswith(event_id)]
-            if len(found) != 1:
-                number = "No" if not found else "More than one"
-                hint = "" if found else " Another command may hide it for a moment."
-                raise click.ClickException(f"{number} parked event has the ID {event_id}.{hint}")
-        chosen = {event.id for event in found if event.is_startable(named=not everything)}
-        for event in found:
-            if event.id not in chosen:
+            events = [parked.only_one(events, event_id)]
+        startable = [event for event in events if event.is_startable(named=not everything)]
+        for event in events:
+            if event not in startable:
                 reason = _printable(event.reason)
                 click.echo(f"Left out, would fail again: {event.id[:8]} {reason}", err=True)
-        for event in parked.redrive(aws, chosen):
+        for event in parked.redrive(aws, {event.id for event in startable}):
             click.echo(f"Started: {event.id[:8]} {_printable(event.subject)}")
-        if not found:
+        if not events:
             click.echo(NOTHING_PARKED, err=True)
 
 

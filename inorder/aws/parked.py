@@ -7,12 +7,13 @@ machine processes it once. So an interrupted redrive may be run again, and two m
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import click
 from botocore.exceptions import BotoCoreError, ClientError
 
 from inorder.aws.executions import start
@@ -104,6 +105,29 @@ def parked_events(aws: Connection) -> Generator[ParkedEvent]:
                     for number, receipt in enumerate([*receipts.values()][first : first + 10])
                 ]
                 sqs.change_message_visibility_batch(QueueUrl=queue, Entries=entries)
+
+
+def only_one(events: Sequence[ParkedEvent], beginning: str) -> ParkedEvent:
+    """Give the one event whose ID begins like this.
+
+    Parameters
+    ----------
+    events : sequence of ParkedEvent
+        The parked events.
+    beginning : str
+        Of an ID, or the whole ID.
+
+    Raises
+    ------
+    click.ClickException
+        There is none, or more than one.
+    """
+    found = [event for event in events if event.id.startswith(beginning)]
+    if len(found) != 1:
+        number = "No" if not found else "More than one"
+        hint = "" if found else " Another command may hide it for a moment."
+        raise click.ClickException(f"{number} parked event has the ID {beginning}.{hint}")
+    return found[0]
 
 
 def redrive(aws: Connection, ids: set[str]) -> Generator[ParkedEvent]:

@@ -19,9 +19,9 @@ Record = dict[str, Any]
 
 
 def unfinished(aws: Connection) -> list[Record]:
-    """Read the records that tell of an event that is not finished.
+    """Read the records of events that are not finished.
 
-    Its status is in progress, or a newer event was recorded than was ever claimed.
+    Their status is in progress, or a newer event was recorded than was ever claimed.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def patience(aws: Connection, records: Sequence[Record]) -> float:
     definition = json.loads(states.describe_state_machine(stateMachineArn=arn)["definition"])
     try:
         numbers = lease_numbers(definition)
-    except ValueError:  # changed by somebody who did not run `inorder check`
+    except ValueError:  # an edited file that `inorder check` would refuse
         numbers = None
     if not numbers:
         return EXPRESS_SECONDS

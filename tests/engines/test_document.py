@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from inorder import PROJECT
-from tests.statemachine.test_mocks import NOT_ALL_MOCKED, POLICIES, cases
+from tests.policies.mock_config import NOT_ALL_MOCKED
+from tests.policies.tables import TABLES
 
 DOCUMENT = (PROJECT / "docs" / "engines.md").read_text()
 
 
 def test_the_number_of_mocked_cases_is_right() -> None:
-    assert f"{sum(len(cases(policy)) for policy in POLICIES)} cases mock every service" in DOCUMENT
+    paths = sum(len(table.paths) for table in TABLES.values())
+    assert f"{paths} cases mock every service" in DOCUMENT
 
 
 def test_the_partly_mocked_case_is_told() -> None:

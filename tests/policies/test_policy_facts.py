@@ -17,7 +17,7 @@ from inorder.run import with_object
 from tests.conftest import picture
 from tests.events import shipped
 from tests.in_process import INPUT, InProcess
-from tests.statemachine.situations import GREEN, RED
+from tests.policies.situations import GREEN, RED
 
 DOCUMENT = (PROJECT / "docs" / "policies.md").read_text()
 EVENTS = sorted((PROJECT / "events").glob("*.json"))

@@ -22,7 +22,7 @@ from inorder.aws.executions import wait_until
 from tests import in_process
 from tests.conftest import picture
 from tests.in_process import Faults, InProcess
-from tests.statemachine.situations import GREEN, RED, SHORT, HeldBack, sequencer_of
+from tests.policies.situations import GREEN, RED, SHORT, HeldBack, sequencer_of
 
 FOLDER = PROJECT / "docs" / "recipes"
 RECIPES = {file.stem: file.read_text() for file in sorted(FOLDER.glob("*.diff"))}
