@@ -133,8 +133,12 @@ class Workflow:
         server = self.local.process
         assert server
         name = f"ministack-lambda-{self.stack.function_name}-"
-        living = [each for each in server.children() if each.status() != psutil.STATUS_ZOMBIE]
-        return [each for each in living if any(name in part for part in each.cmdline())]
+        found = []
+        for child in server.children():
+            with suppress(psutil.NoSuchProcess):  # it has ended meanwhile; a zombie is one, too
+                if any(name in part for part in child.cmdline()):
+                    found.append(child)
+        return found
 
     def logged(self, key: str) -> list[str]:
         """List the outcomes that the function has logged for a key, in order of time."""
