@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, ClassVar, NamedTuple
 
-from tests.model.engine import FUNCTION, Answer, Call, Engine, Metadata, Step
+from tests.model.engine import Answer, Call, Engine, Metadata, Step
+from tests.model.fence import FUNCTION, Function
 from tests.model.scenario import Scenario
 
 LONGEST = 200  # steps of a path; the shipped machines need fewer than 100
@@ -136,7 +137,7 @@ Move = tuple[str, State, str | None]  # what happens, what follows, what is wron
 class Promise:
     """What a policy promises: its methods tell what is wrong, if anything is.
 
-    A policy is a subclass: its ASL, its function's source, and these methods.
+    A policy is a subclass: its ASL, its function, and these methods.
 
     Parameters
     ----------
@@ -147,7 +148,7 @@ class Promise:
     """
 
     definition: ClassVar[str]
-    function: ClassVar[str] = FUNCTION
+    function: ClassVar[Function] = FUNCTION
     odd: ClassVar[tuple[Any, ...]] = ODD
 
     def __init__(self, engine: Engine, scenario: Scenario) -> None:

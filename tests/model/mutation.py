@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tests.model.fence import Function
+
 Json = dict[str, Any]
 
 
@@ -21,14 +23,16 @@ class Mutant:
     ----------
     where, missing : str
         The state, or the file of the function, and what it lacks. Both together are the name.
-    definition, function : str or None
-        The ASL and the function's source; None for what is shipped.
+    definition : str or None
+        The ASL; None for what is shipped.
+    function : Function or None
+        The function; None for what is shipped.
     """
 
     where: str
     missing: str
     definition: str | None = None
-    function: str | None = None
+    function: Function | None = None
 
     def __str__(self) -> str:
         return f"{self.where} without {self.missing}"
