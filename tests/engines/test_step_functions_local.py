@@ -43,14 +43,14 @@ class StepFunctionsLocal(Ministack):
         self._empty()
 
     def _empty(self) -> None:
-        """Remove what an earlier run has left."""
+        """Remove the records and outputs of earlier tests."""
         for item in self.table.scan()["Items"]:
             self.table.delete_item(Key={"id": item["id"]})
         for output in self.s3.list_objects_v2(Bucket=self.output_bucket).get("Contents", []):
             self.s3.delete_object(Bucket=self.output_bucket, Key=output["Key"])
 
     def _plain_machine(self, policy: str) -> LocalStateMachine:
-        """Create the state machine of a policy, or update that of an earlier run."""
+        """Create the state machine of a policy, or update that of earlier tests."""
         pages = self._states.get_paginator("list_state_machines").paginate()
         machines = [machine for page in pages for machine in page["stateMachines"]]
         for machine in machines:
@@ -87,7 +87,7 @@ def ministack(local: LocalAws) -> Ministack:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_same_as_on_ministack(
+def test_a_scenario_is_the_same_as_on_ministack(
     name: str, sfn_local: StepFunctionsLocal, ministack: Ministack
 ) -> None:
     run = SCENARIOS[name]

@@ -1,4 +1,4 @@
-"""The hash of the policy that knows an event by its content."""
+"""The hash of an event's content, for the policy content-hash."""
 
 from __future__ import annotations
 

@@ -7,9 +7,10 @@ import json
 from inorder import PROJECT
 from tests.proof.model.engine import Step
 from tests.proof.model.explorer import Output, Run, State, attribute
+from tests.proof.model.fence import EACH
 from tests.proof.model.locking import Locking
 from tests.proof.model.scenario import INVALID, Scenario
-from tests.proof.model.suite import EDGES, Clauses, Suite
+from tests.proof.model.suite import EDGES, Suite
 
 
 class EveryVersion(Locking):
@@ -256,54 +257,21 @@ SOUGHT = (
     *LEFT_FOR_TWO,
     Scenario((1, 2, 3)),
 )
-CLAUSES: Clauses = (
-    (
-        "1: its output is there",
-        "_look_at(key)\n            if etag is None:",
-        "_look_at(key)\n            if True:",
-    ),
-    (
-        "2: If-Match",
-        """self._read(event, IfMatch=f'"{event.etag}"', **version)""",
-        "self._read(event, **version)",
-    ),
-    (
-        "2: its version",
-        """self._read(event, IfMatch=f'"{event.etag}"', **version)""",
-        """self._read(event, IfMatch=f'"{event.etag}"')""",
-    ),
-    ("2: the source is gone", "except SourceGone:", "except KeyError:"),
-    ("3: If-None-Match", 'event, {"IfNoneMatch": "*"})', "event, {})"),
-    ("4: the look", "self._current(event, **version):", "True:"),
-    ("4: of its version", "self._current(event, **version):", "self._current(event):"),
-    ("deletion: this version's only", "[key] if event.version_id else ", ""),
-    (
-        "deletion: not between versions",
-        "order is None or order > 0",
-        "order is not None and order > 0",
-    ),
-    ("deletion: a newer one stays", "order is None or order > 0", "order is None"),
-    (
-        "deletion: again",
-        "order > 0 or self._remove(key, etag):",
-        "order > 0 or self._remove(key, etag) or True:",
-    ),
-)
 REPRESENTATIVE = frozenset(
     {
         "Record Event with ConditionExpression: none",
         "Claim Key with ConditionExpression: no attribute_not_exists(lock_token)",
         "Mark Event Done with ExpressionAttributeValues: :done FAILED",
         "Release Lock with ConditionExpression: none",
-        "fenced_output.py without 2: its version",
+        "fenced_output.py without 2: the event's version",
         "fenced_output.py without 3: If-None-Match",
-        "fenced_output.py without 4: the look",
+        "fenced_output.py without 4: the check",
     }
 )
 SURVIVORS = frozenset(
     {
-        "fenced_output.py without deletion: this version's only",
-        "fenced_output.py without deletion: not between versions",
+        "fenced_output.py without deletion: this version's output only",
+        "fenced_output.py without deletion: versions do not compare",
         "Record Event with ConditionExpression: no attribute_not_exists(id)",
         "Record Event with no Parameters.Item.sequencer",
         "Record Event with no Parameters.Item.claimed_at",
@@ -330,7 +298,7 @@ SURVIVORS = frozenset(
 )
 SUITE = Suite(
     EveryVersion,
-    *(SHORT, FULL, SOUGHT, REPRESENTATIVE, CLAUSES),
+    *(SHORT, FULL, SOUGHT, REPRESENTATIVE, EACH),
     SURVIVORS,
     whole=WHOLE,
 )

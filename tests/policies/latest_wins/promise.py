@@ -7,11 +7,12 @@ import json
 from inorder import PROJECT
 from tests.proof.model.engine import Step
 from tests.proof.model.explorer import Run, State, attribute
+from tests.proof.model.fence import NEWEST
 from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.mutation import Mutant
 from tests.proof.model.newest import Newest
 from tests.proof.model.scenario import Scenario
-from tests.proof.model.suite import EDGES, NEWEST_CLAUSES, Suite
+from tests.proof.model.suite import EDGES, Suite
 
 
 class LatestWins(Locking, Newest):
@@ -173,21 +174,21 @@ REPRESENTATIVE = frozenset(
         "Outcome? without rule 2: $.inversion.Payload.cause IsPresent",
         "Release Lock with ConditionExpression: none",
         "Release Failed Key without Park Event before it",
-        "fenced_output.py without 1: a newer",
+        "fenced_output.py without 1: a newer output supersedes",
         "fenced_output.py without 3: If-Match",
         "fenced_output.py without 3: the stamp",
-        "fenced_output.py without 4: the look",
-        "fenced_output.py without 4: the look after a removal",
+        "fenced_output.py without 4: the check",
+        "fenced_output.py without 4: the check after a deletion",
     }
 )
 
 SUITE = Suite(
     LatestWins,
-    *(SHORT, FULL, SOUGHT, REPRESENTATIVE, NEWEST_CLAUSES),
+    *(SHORT, FULL, SOUGHT, REPRESENTATIVE, NEWEST),
     frozenset(
         {
-            "fenced_output.py without 2: it is right already",
-            "fenced_output.py without 4: says that it was superseded",
+            "fenced_output.py without 2: a right output is not checked",
+            "fenced_output.py without 4: a stale event is superseded",
             "Claim Key with ConditionExpression: no attribute_not_exists(id)",
             "Claim Key with no Parameters.Item.claimed_at",
             "Record Newest Event with ConditionExpression: comparison 1, <, as <=",

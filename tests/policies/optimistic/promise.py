@@ -5,9 +5,10 @@ from __future__ import annotations
 from inorder import PROJECT
 from tests.proof.model.engine import Step
 from tests.proof.model.explorer import ODD, Run, State
+from tests.proof.model.fence import NEWEST
 from tests.proof.model.newest import Newest
 from tests.proof.model.scenario import Scenario
-from tests.proof.model.suite import DAMAGED, FAILED, NEWEST_CLAUSES, THROTTLED, TIMEOUT, Suite
+from tests.proof.model.suite import DAMAGED, FAILED, THROTTLED, TIMEOUT, Suite
 
 
 class Optimistic(Newest):
@@ -82,18 +83,18 @@ SUITE = Suite(
     short=(*RACES, *EDGES),
     full=(*THREE, Scenario((1, 1, 2), crashes=1)),
     sought=(*RACES, *EDGES, *THREE),
-    clauses=NEWEST_CLAUSES,
+    fences=NEWEST,
     representative=frozenset(
         {
-            "fenced_output.py without 1: a newer",
+            "fenced_output.py without 1: a newer output supersedes",
             "fenced_output.py without 3: If-Match",
-            "fenced_output.py without 4: the look of a version",
+            "fenced_output.py without 4: the check after the write of a version",
         }
     ),
     survivors=frozenset(
         {
-            "fenced_output.py without 2: it is right already",
-            "fenced_output.py without 4: says that it was superseded",
+            "fenced_output.py without 2: a right output is not checked",
+            "fenced_output.py without 4: a stale event is superseded",
         }
     ),
     whole=THREE,

@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http import HTTPStatus
 from io import BytesIO
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
-import fenced_output
 from botocore.exceptions import ClientError
 from inversion import InvalidImage, InvertedImage
 from object_event import ObjectEvent
 
 from inorder.local_aws import LocalAws
+from tests.proof.model.fence import FUNCTION, Function
 from tests.proof.model.runtime_errors import UncaughtError, check_paths, choose, find
 from tests.proof.model.scenario import INVALID
 
-FUNCTION = Path(fenced_output.__file__).read_text()
 TABLE = "model-keys"
 OUTPUT_BUCKET = "output"
 # As the handler's `FENCES`, which cannot be imported without the function's environment.
@@ -156,13 +153,15 @@ class Engine:
         self._steps: dict[Any, Step] = {}
         self._calls: dict[Any, Call | dict[str, str] | Exception] = {}
 
-    def load(self, definition: str, function: str = FUNCTION) -> None:
+    def load(self, definition: str, function: Function = FUNCTION) -> None:
         """Take the steps of these from now on.
 
         Parameters
         ----------
-        definition, function : str
-            The ASL, and the source of the module with `Fence`.
+        definition : str
+            The ASL.
+        function : Function
+            The shipped function, or a mutant of it.
         """
         # TestState would wait.
         definition = re.sub(r'"poll_seconds": \d+', '"poll_seconds": 0', definition)
@@ -178,10 +177,6 @@ class Engine:
         self._texts = {name: json.dumps(state) for name, state in self.states.items()}
         self._live = {faults: live_fields(self.states, faults) for faults in (False, True)}
         self._function = function
-        module = ModuleType("fenced_output")
-        exec(compile(function, "fenced_output.py", "exec"), module.__dict__)  # noqa: S102
-        module.__dict__["time"] = SimpleNamespace(sleep=lambda _: None)
-        self._fence: Callable[..., Any] = module.__dict__["Fence"]
         payloads = [
             state["Parameters"].get("Payload", {})
             for state in self.states.values()
@@ -324,7 +319,7 @@ class Engine:
         return self._calls[key]
 
     def _run(self, event: str, answers: tuple[Answer, ...]) -> Call | dict[str, str] | Exception:
-        fence = self._fence(_Replay(answers), OUTPUT_BUCKET, 100, _work, handles_deletions=True)
+        fence = self._function.fence(_Replay(answers), OUTPUT_BUCKET, 100, _work, True)
         try:
             output = getattr(fence, self._write)(ObjectEvent.from_event(json.loads(event)))
         except _Pending as pending:

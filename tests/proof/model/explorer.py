@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, ClassVar, NamedTuple
 
-from tests.proof.model.engine import FUNCTION, Answer, Call, Engine, Metadata, Step
+from tests.proof.model.engine import Answer, Call, Engine, Metadata, Step
+from tests.proof.model.fence import FUNCTION, Function
 from tests.proof.model.scenario import Scenario
 
 LONGEST = 120  # steps of a path; the shipped state machines need at most 94
@@ -137,7 +138,7 @@ Move = tuple[str, State, str | None]  # what happens, the next state, what is wr
 class Promise:
     """What a policy promises. Its methods return what is wrong, or None.
 
-    Each policy has a subclass with its ASL, its function's source, and these methods.
+    Each policy has a subclass with its ASL, its function, and these methods.
 
     Parameters
     ----------
@@ -148,7 +149,7 @@ class Promise:
     """
 
     definition: ClassVar[str]
-    function: ClassVar[str] = FUNCTION
+    function: ClassVar[Function] = FUNCTION
     odd: ClassVar[tuple[Any, ...]] = ODD
 
     def __init__(self, engine: Engine, scenario: Scenario) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from tests.proof.model.fence import Function
+
 Json = dict[str, Any]
 
 
@@ -21,14 +23,16 @@ class Mutant:
     ----------
     where, missing : str
         The state, or the function's file, and what it lacks. Together they are the mutant's name.
-    definition, function : str or None
-        The ASL and the function's source; None stands for the shipped one.
+    definition : str or None
+        The ASL; None stands for the shipped one.
+    function : Function or None
+        The function; None stands for the shipped one.
     """
 
     where: str
     missing: str
     definition: str | None = None
-    function: str | None = None
+    function: Function | None = None
 
     def __str__(self) -> str:
         return f"{self.where} without {self.missing}"

@@ -1,6 +1,6 @@
 """What is searched of a policy, and its mutants, in which the search must find a violation.
 
-`mutation` makes the mutants of the state machine; those of the function's fence are made by hand.
+`mutation` makes those of the state machine, `fence` those of the function's fence.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.proof.model.engine import FUNCTION, Engine
+from tests.proof.model.engine import Engine
 from tests.proof.model.explorer import Promise, Result, explore, shortest
+from tests.proof.model.fence import Function
 from tests.proof.model.mutation import Mutant, expression_changes_of, mutants_of
 from tests.proof.model.scenario import Scenario
 
@@ -22,8 +23,6 @@ LIMITS = {1: 500, 2: 30_000, 3: 40_000}
 LONG = bool(os.environ.get("MODEL"))  # `make model`
 FENCE = "fenced_output.py"
 
-# What is missing, text of the function's source, its replacement.
-Clauses = tuple[tuple[str, str, str], ...]
 Found = tuple[Scenario, Result] | None
 
 
@@ -39,7 +38,7 @@ class Suite:
         Scenarios of which every state is searched: always, or only by `make model`.
     sought : tuple of Scenario
         Scenarios in which each mutant is sought breadth first, in this order; small ones first.
-    clauses : tuple
+    fences : tuple of Function
         The mutants of the fence.
     representative : frozenset of str
         The mutants that are always tried; `make model` tries all.
@@ -56,7 +55,7 @@ class Suite:
     full: tuple[Scenario, ...]
     sought: tuple[Scenario, ...]
     representative: frozenset[str]
-    clauses: Clauses = ()
+    fences: tuple[Function, ...] = ()
     survivors: frozenset[str] = frozenset()
     more: tuple[Mutant, ...] = ()
     whole: tuple[Scenario, ...] = ()
@@ -66,9 +65,8 @@ class Suite:
 
     def mutants(self) -> Iterator[Mutant]:
         """Make all mutants."""
-        for missing, old, new in self.clauses:
-            assert FUNCTION.count(old) == 1, missing
-            yield Mutant(FENCE, missing, function=FUNCTION.replace(old, new))
+        for fence in self.fences:
+            yield Mutant(FENCE, fence.name, function=fence)
         yield from self.more
         yield from mutants_of(self.policy.definition)
         yield from expression_changes_of(self.policy.definition)
@@ -134,61 +132,4 @@ EDGES = (
     Scenario((1, 2), crashes=1, transient=(TIMEOUT,)),
     Scenario((1, 1), faults=1, odd=True),
     Scenario((1,), contents="a", faults=1, odd=True),
-)
-
-# The fence that latest_wins, first_wins and optimistic share.
-NEWEST_CLAUSES: Clauses = (
-    ("1: a newer", "order is not None and order > 0", "False"),
-    ("1: the same", "            if order != 0:\n", "            if True:\n"),
-    (
-        "1: not between versions",
-        ' or metadata.get("source-version-id") != event.version_id',
-        "",
-    ),
-    ("1: a version is created once", "0 if event.version_id else ", ""),
-    (
-        "2: If-Match",
-        """self._read(wanted, IfMatch=f'"{wanted.etag}"')""",
-        "self._read(wanted)",
-    ),
-    ("2: the version", "if event.version_id and response", "if False and response"),
-    (
-        "2: the source is gone",
-        "self._current(event) if follows_source",
-        "None if follows_source",
-    ),
-    ("2: it is right already", "order == 0 or not (", "not ("),
-    ("2: uploaded again", " or not (wanted.version_id or event.version_id)", ""),
-    ("3: the stamp", "result.content + stamp(event)", "result.content"),
-    ("3: If-Match", '{"IfMatch": etag} if etag', "{} if etag"),
-    ("3: If-None-Match", 'if etag else {"IfNoneMatch": "*"}', "if etag else {}"),
-    ("3: If-Match of the removal", "Key=key, IfMatch=etag)", "Key=key)"),
-    ("3: again on 412", "CONFLICT, HTTPStatus.PRECONDITION_FAILED}", "CONFLICT}"),
-    ("3: again on 409", "{HTTPStatus.CONFLICT, HTTPStatus.PRE", "{HTTPStatus.PRE"),
-    ("3: again on 404", "return _is_missing(error) or _status", "return _status"),
-    (
-        "3: the ETag of step 1",
-        "results[wanted.etag] = self.work(content)\n",
-        "results[wanted.etag] = self.work(content)\n                etag, _ = self._look_at(key)\n",
-    ),
-    ("4: the look", "self._is_current(wanted)", "True"),
-    ("4: the look after a first write", "is_update = etag and order", "is_update = order"),
-    ("4: the look of a retry", "etag and order != 0 and not", "etag and not"),
-    ("4: the look of a version", "order != 0 and not wanted.version_id", "order != 0"),
-    ("4: the look after a removal", " and self._current(event) is None", ""),
-    (
-        "4: which version it is",
-        "current is not None and current.version_id == event.version_id",
-        "current is not None",
-    ),
-    (
-        "4: begins with what is current",
-        'follows_source, outcome = True, "Superseded"',
-        'outcome = "Superseded"',
-    ),
-    (
-        "4: says that it was superseded",
-        'follows_source, outcome = True, "Superseded"',
-        "follows_source = True",
-    ),
 )
