@@ -8,9 +8,10 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tests.proof.model.fence import Function
+if TYPE_CHECKING:
+    from tests.proof.model.fence import Function
 
 Json = dict[str, Any]
 
