@@ -1,3 +1,7 @@
-"""Local tooling of the project: a local AWS, the demonstration, and the ASL checks."""
+"""Local tooling of the project: the commands, the checks of ASL files, and a local AWS."""
+
+from pathlib import Path
 
 __version__ = "0.1.0"
+
+PROJECT = Path(__file__).resolve().parent.parent

@@ -6,29 +6,31 @@ import json
 import shlex
 import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
 import click
+from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from inorder import local_aws, policies
-from inorder.check import check_file
-from inorder.demo import POLICIES, run_demonstration
-from inorder.engines import Step
+from inorder import PROJECT, demo, local_aws, new_policy, policies
+from inorder.asl import check_file
+from inorder.aws import parked, stuck
+from inorder.aws.executions import Step
+from inorder.aws.stack import Connection, deploy
 from inorder.pictures import own_pairs, pairs_from_folder
-from inorder.redrive import Redrive, aws_errors_in_one_line
 from inorder.report import console_table, write_report
 from inorder.run import run_event
-from inorder.stack import PROJECT, deploy
 
 OUT = PROJECT / "out"
 LOCAL_AWS_FILE = "local-aws.json"
 NOTHING_PARKED = "Nothing is parked."
+STUCK_COLUMNS = ("id", "status", "sequencer", "newest", "claimed_at")
 
 deployed = click.option(
     "--stack-name", envvar="STACK_NAME", show_envvar=True, default="inorder", show_default=True
@@ -38,21 +40,23 @@ deployed = click.option(
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
     """Ordered, exactly-once processing of S3 events: the local tooling."""
-    # A terminated command cleans up as an interrupted one does.
+    # A terminated command cleans up like an interrupted one.
     signal.signal(signal.SIGTERM, _exit)
 
 
-@main.command()
+@main.command("demo")
 @click.option("--images", type=click.Path(path_type=Path), help="Folder with your own pictures.")
 @click.option("--keys", type=click.IntRange(1, 1000), default=100, show_default=True)
-@click.option("--policy", type=click.Choice(POLICIES), default=POLICIES[0], show_default=True)
-@click.option("--port", type=click.IntRange(1, 65535), help="Of the local AWS.")
-def demo(images: Path | None, keys: int, policy: str, port: int | None) -> None:
-    """Show what happens to disordered events without coordination and with it."""
+@click.option(
+    "--policy", type=click.Choice(demo.choices()), default=demo.choices()[0], show_default=True
+)
+@click.option("--port", type=click.IntRange(1, 65535), help="Port of the local AWS.")
+def show_demonstration(images: Path | None, keys: int, policy: str, port: int | None) -> None:
+    """Show what disordered events do without coordination and with it."""
     console = Console()
     pairs = pairs_from_folder(images, keys) if images else own_pairs(keys)
     try:
-        results = run_demonstration(pairs, OUT / "demo-aws", port, policy)
+        results = demo.run_demonstration(pairs, OUT / "demo-aws", port, policy)
     except TimeoutError as error:
         raise click.ClickException(f"{error} This machine may be too busy.") from None
     (off, outputs_off), (on, outputs_on) = results["off"], results["on"]
@@ -67,7 +71,7 @@ def demo(images: Path | None, keys: int, policy: str, port: int | None) -> None:
 @click.option("--port", type=click.IntRange(1, 65535), help="Any free one if none is given.")
 @click.option("--stack-name", default="inorder", show_default=True)
 def up(port: int | None, stack_name: str) -> None:
-    """Start a local AWS, deploy the template to it, and keep it running."""
+    """Start a local AWS with the stack on it, and keep it running."""
     local = local_aws.recall(OUT / LOCAL_AWS_FILE)
     if local and port not in {None, local.port}:
         raise click.ClickException(f"A local AWS runs on port {local.port} already: make down")
@@ -91,26 +95,26 @@ def down() -> None:
     (OUT / LOCAL_AWS_FILE).unlink(missing_ok=True)
 
 
-@main.command()
+@main.command("parked")
 @deployed
-@click.option("--json", "as_json", is_flag=True, help="All of each event, one on a line.")
-def parked(stack_name: str, as_json: bool) -> None:
-    """List the events that are parked, with their reasons."""
+@click.option("--json", "as_json", is_flag=True, help="The whole of each event, one per line.")
+def list_parked(stack_name: str, as_json: bool) -> None:
+    """List the parked events, with their reasons."""
     with aws_errors_in_one_line():
-        events = list(Redrive(stack_name).parked())
+        events = list(parked.parked_events(Connection(stack_name)))
     if as_json:
         for event in events:
             described = {"id": event.id, "parked_at": event.parked_at.isoformat(), **event.body}
             click.echo(json.dumps(described))
     elif events:
         _print_table(
-            ["ID", "Parked (UTC)", "Object key", "Sequencer", "Reason"],
+            ["ID", "Parked (UTC)", "Key", "Sequencer", "Reason"],
             [
                 (
                     event.id[:8],
                     f"{event.parked_at:%Y-%m-%d %H:%M:%S}",
-                    event.object_key,
-                    str(event.body.get("sequencer", "")),
+                    event.subject,
+                    event.sequencer,
                     event.reason[:200],
                 )
                 for event in sorted(events, key=lambda event: event.parked_at)
@@ -122,62 +126,70 @@ def parked(stack_name: str, as_json: bool) -> None:
 
 @main.command()
 @deployed
-@click.option("--all", "everything", is_flag=True, help="All but what is no S3 event.")
+@click.option("--all", "everything", is_flag=True, help="All but invalid events.")
 @click.argument("event_id", metavar="[ID]", required=False)
 def redrive(stack_name: str, everything: bool, event_id: str | None) -> None:
-    """Start parked events again: the one with this ID, or the start of it, or all.
+    """Start parked events again.
 
-    Each is removed from the queue once it has started, and not before. If it fails again, it is
-    parked again. Interrupted or run twice, this loses nothing and has nothing processed twice.
+    Starts the event with this ID (the beginning of it suffices), or all. Each is removed from
+    the queue once it has started. If it fails again, it is parked again. An interrupted redrive
+    can be repeated: no event is lost, and none is processed twice.
     """
     if everything == bool(event_id):
         raise click.UsageError("Say which: ID (of `inorder parked`) or --all.")
     with aws_errors_in_one_line():
-        stack = Redrive(stack_name)
-        found = list(stack.parked())
+        aws = Connection(stack_name)
+        events = list(parked.parked_events(aws))
         if event_id:
-            found = [event for event in found if event.id.startswith(event_id)]
-            if len(found) != 1:
-                number = "No" if not found else "More than one"
-                hint = "" if found else " It may be in the hands of another command for a moment."
-                raise click.ClickException(f"{number} parked event has the ID {event_id}.{hint}")
-        chosen = {event.id for event in found if event.is_startable(named=not everything)}
-        for event in found:
-            if event.id not in chosen:
+            events = [parked.only_one(events, event_id)]
+        startable = [event for event in events if event.is_startable(named=not everything)]
+        for event in events:
+            if event not in startable:
                 reason = _printable(event.reason)
                 click.echo(f"Left out, would fail again: {event.id[:8]} {reason}", err=True)
-        for event in stack.redrive(chosen):
-            click.echo(f"Started: {event.id[:8]} {_printable(event.object_key)}")
-        if not found:
+        for event in parked.redrive(aws, {event.id for event in startable}):
+            click.echo(f"Started: {event.id[:8]} {_printable(event.subject)}")
+        if not events:
             click.echo(NOTHING_PARKED, err=True)
 
 
-@main.command()
+@main.command("stuck")
 @deployed
 @click.option("--redrive", "restart", is_flag=True, help="Start their newest events again.")
 @click.option(
     "--lease",
     type=click.IntRange(1, 3600),
-    help="Seconds without a change after which nobody can be at work on a key; 90, or 300 with the"
-    " policy every-version.",
+    help="Seconds without a change after which a key is stuck. By default as long as an execution"
+    " of the policy may leave a key unchanged.",
 )
-def stuck(stack_name: str, restart: bool, lease: int | None) -> None:
-    """Find keys whose execution is gone, by looking at them twice.
+def list_stuck(stack_name: str, restart: bool, lease: int | None) -> None:
+    """List the keys whose execution has died.
 
-    A key whose newest event gave up waiting, and is parked, looks the same. To start that event
-    here and redrive it too does no harm: the second one is a duplicate.
+    Their records say that an event is in progress, and do not change for a while. A key whose
+    newest event gave up waiting, and is parked, is listed too. Starting that event here and
+    redriving it as well does no harm: the second is a duplicate.
     """
     with aws_errors_in_one_line():
-        stack = Redrive(stack_name)
-        items = stack.stuck(lease)
-        if not items:
+        aws = Connection(stack_name)
+        records = stuck.unfinished(aws)
+        if records:
+            seconds = lease or stuck.patience(aws, records)
+            click.echo(
+                f"{len(records)} in progress; reading them again in {seconds:g} s, to see which"
+                " change.",
+                err=True,
+            )
+            records = stuck.stuck(aws, records, seconds)
+        if not records:
             click.echo("No key is stuck.", err=True)
             return
-        columns = ["object_key", "status", "sequencer", "newest", "claimed_at"]
-        _print_table(columns, [[str(item.get(column, "")) for column in columns] for item in items])
-        for item in items if restart else []:
-            stack.restart(item)
-            click.echo(f"Started: {_printable(item['object_key'])}")
+        _print_table(
+            ["ID", "Status", "Sequencer", "Newest", "Claimed at"],
+            [[str(record.get(name, "")) for name in STUCK_COLUMNS] for record in records],
+        )
+        for record in records if restart else []:
+            stuck.restart(aws, record)
+            click.echo(f"Started: {_printable(record['id'])}")
 
 
 @main.command()
@@ -191,33 +203,37 @@ def check(files: tuple[Path, ...]) -> None:
         sys.exit(1)
 
 
-@main.group()
-def policy() -> None:
+@main.group("policy")
+def policy_group() -> None:
     """Make policies of your own."""
 
 
-@policy.command()
+@policy_group.command()
 @click.argument("name")
 @click.option("--from", "source", default="latest-wins", show_default=True, metavar="POLICY")
 def new(name: str, source: str) -> None:
     """Copy a policy under a new name, to be edited.
 
-    Writes its state machine, its part of template.yaml, and a first test.
+    Writes its ASL, its facts, its tests, its rows of the documentation's tables, and its part of
+    template.yaml.
     """
-    for file in policies.create(name, source):
+    for file in new_policy.create(name, source):
         click.echo(f"Written: {file.relative_to(PROJECT)}")
 
 
 @main.command()
 @click.argument("event", type=click.Path(path_type=Path))
 @click.option("--policy", "policy_name", default="latest-wins", show_default=True)
-@click.option("--image", type=click.Path(path_type=Path), help="What the event's object contains.")
-@click.option("--json", "as_json", is_flag=True, help="One state on a line, with all its data.")
+@click.option(
+    "--image", type=click.Path(path_type=Path), help="File with the content of the event's object."
+)
+@click.option("--json", "as_json", is_flag=True, help="One state per line, with all its data.")
 def run(event: Path, policy_name: str, image: Path | None, as_json: bool) -> None:
-    """Run the event in a file through a policy, on a local AWS, and show the path it takes.
+    """Show the states that an event passes.
 
-    The object that the event tells of is made, and the event is changed to tell of that one. Fails
-    if the execution does not end in a state that the policy has for that.
+    Processes the event in a file with a policy, on a local AWS of its own. The object of the
+    event is made, and the event is changed to name that one. Fails if the execution ends with
+    an error in a state that is not a Fail.
     """
     try:
         parsed = json.loads(_content(event))
@@ -229,21 +245,30 @@ def run(event: Path, policy_name: str, image: Path | None, as_json: bool) -> Non
         )
     content = _content(image) if image else own_pairs(1)[0].new
     try:
-        ended = run_event(parsed, policy_name, content, OUT / "run-aws", _say)
+        execution = run_event(parsed, policy_name, content, OUT / "run-aws", _say)
     except TimeoutError as error:
         raise click.ClickException(f"{error} This machine may be too busy.") from None
-    for number, step in enumerate(ended.steps, 1):
+    for number, step in enumerate(execution.steps, 1):
         if as_json:
             click.echo(json.dumps(asdict(step)))
         else:
             _print_step(number, step)
-    last = ended.steps[-1]
-    if ended.status == "SUCCEEDED":
+    last = execution.steps[-1]
+    if execution.status == "SUCCEEDED":
         _say(f"Ended in {last.state}.")
         return
-    _say(f"Ended in {last.state}: {ended.error}: {ended.cause}")
+    _say(f"Ended in {last.state}: {execution.error}: {execution.cause}")
     if last.type != "Fail":
         raise click.ClickException("No state of the policy has foreseen this.")
+
+
+@contextmanager
+def aws_errors_in_one_line() -> Iterator[None]:
+    """Report an error of AWS or boto3 in one line."""
+    try:
+        yield
+    except (BotoCoreError, ClientError) as error:
+        raise click.ClickException(" ".join(str(error).split())) from None
 
 
 def _content(file: Path) -> bytes:
@@ -258,7 +283,7 @@ def _say(text: str) -> None:
 
 
 def _print_step(number: int, step: Step) -> None:
-    """Print a state with its data, but not twice the same: the next one's input is its output."""
+    """Print a state with its data; the input only of the first, as it is the output before."""
     console = Console(soft_wrap=True)
     console.print(Text(f"{number:>2}  {_printable(step.state)}", style="bold"), f"({step.type})")
     if number == 1:
@@ -278,7 +303,7 @@ def _data(name: str, value: object) -> Text:
 
 
 def _print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print text as it is: what looks like markup is part of a key."""
+    """Print text without interpreting markup, which may be part of a key."""
     table = Table()
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -288,7 +313,7 @@ def _print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def _printable(text: str) -> str:
-    """Escape what a terminal would obey instead of showing it."""
+    """Escape the characters that control a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

@@ -16,15 +16,15 @@ import click
 from botocore.exceptions import ClientError
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from inorder import local_aws
-from inorder.executions import Executions, wait_until
+from inorder import PROJECT, local_aws, policies
+from inorder.aws.executions import LocalStateMachine, wait_until
+from inorder.aws.stack import Stack, deploy
 from inorder.local_aws import LocalAws
 from inorder.pictures import PicturePair
-from inorder.report import Output, Run
-from inorder.stack import PROJECT, Stack, deploy
+from inorder.policies import Policy
+from inorder.report import Counts, Output
 
-# Those that make pictures.
-POLICIES = ("latest-wins", "every-version", "first-wins", "optimistic")
+UNCOORDINATED = "uncoordinated"  # the policy to compare with
 SLOW = {"SlowProbability": 0.15, "SlowSeconds": 2.5}
 GAP_SECONDS = 1.0  # between an old picture and the new one over it
 # A concurrent invocation is a process of some 80 MB locally, which takes a second or two to start.
@@ -34,10 +34,16 @@ KEYS_AT_ONCE = 6
 PATIENCE_SECONDS = 240
 
 
+def choices() -> list[str]:
+    """List the policies that can be shown: those that make pictures, in order."""
+    makers = [policy.name for policy in policies.policies() if policy.pictures]
+    return [name for name in makers if name != UNCOORDINATED]
+
+
 def run_demonstration(
     pairs: Sequence[PicturePair], folder: Path, port: int | None, policy: str
-) -> dict[str, tuple[Run, list[Output]]]:
-    """Upload the pictures to two stacks on a local AWS and see what comes out.
+) -> dict[str, tuple[Counts, list[Output]]]:
+    """Upload the pictures to two stacks on a local AWS, and read the outputs.
 
     Parameters
     ----------
@@ -48,12 +54,12 @@ def run_demonstration(
     port : int, optional
         The local AWS's port; any free one if none is given.
     policy : str
-        What coordinates, one of `POLICIES`.
+        The policy to show, one of `choices`.
 
     Raises
     ------
     click.ClickException
-        A picture is none that the function can invert.
+        The function cannot invert a picture.
 
     Returns
     -------
@@ -64,54 +70,54 @@ def run_demonstration(
         try:
             _inverse(pair.old), _inverse(pair.new)
         except ValueError as error:
-            # Its event would be parked, and the key would rightly show an older picture or none.
+            # Its event would be parked, and the key would rightly have an older output or none.
             raise click.ClickException(f"The function cannot invert {pair.key}: {error}") from None
     columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn()) as progress:
         starting = progress.add_task("Local AWS, sam deploy (2x)", total=3)
         with local_aws.running(folder, port) as local:
             progress.advance(starting)
+            deployed = {"off": policies.policy(UNCOORDINATED), "on": policies.policy(policy)}
             stacks = {}
-            for mode, deployed in {"off": "uncoordinated", "on": policy}.items():
-                name = f"demo-{mode}"
-                stacks[mode] = deploy(local, name, {"Policy": deployed, **SLOW})
+            for mode, each in deployed.items():
+                stacks[mode] = deploy(local, f"demo-{mode}", {"Policy": each.name, **SLOW})
                 progress.advance(starting)
             tasks = {
                 mode: progress.add_task(f"Events, coordination {mode}", total=4 * len(pairs))
                 for mode in stacks
             }
             with ThreadPoolExecutor(len(stacks)) as pool:
-                runs = {
+                shown = {
                     mode: pool.submit(
-                        _run,
+                        _show,
                         local,
                         stack,
                         pairs,
                         EXECUTIONS_AT_ONCE[mode],
-                        policy if mode == "on" else "uncoordinated",
+                        deployed[mode],
                         partial(progress.advance, tasks[mode]),
                     )
                     for mode, stack in stacks.items()
                 }
-                return {mode: run.result() for mode, run in runs.items()}
+                return {mode: each.result() for mode, each in shown.items()}
 
 
-def _run(
+def _show(
     local: LocalAws,
     stack: Stack,
     pairs: Sequence[PicturePair],
     executions_at_once: int,
-    policy: str,
+    policy: Policy,
     advance: Callable[[], None],
-) -> tuple[Run, list[Output]]:
+) -> tuple[Counts, list[Output]]:
     started = time.monotonic()
-    executions = Executions(local, stack.state_machine_arn)
-    _deliver(local, stack, pairs, executions, executions_at_once, advance)
-    ended = executions.wait_for(4 * len(pairs), PATIENCE_SECONDS)
+    machine = LocalStateMachine(local.client("stepfunctions"), stack.state_machine_arn)
+    _deliver(local, stack, pairs, machine, executions_at_once, advance)
+    ended = machine.wait_for(4 * len(pairs), PATIENCE_SECONDS)
     outputs = _outputs(local, stack, pairs, policy)
     outcomes = Counter(execution.outcome for execution in ended)
     states = Counter(output.state for output in outputs)
-    return Run(
+    return Counts(
         keys=len(pairs),
         stale=states["old"] + states["other"],
         missing=states["missing"],
@@ -128,21 +134,21 @@ def _deliver(
     local: LocalAws,
     stack: Stack,
     pairs: Sequence[PicturePair],
-    executions: Executions,
+    machine: LocalStateMachine,
     executions_at_once: int,
     advance: Callable[[], None],
 ) -> None:
     """Upload each old picture and the new one over it; then deliver both events once more.
 
-    The new picture's event is then a duplicate, and the old one's comes out of order.
+    The new picture's event is then a duplicate, and the old picture's event is out of order.
     """
     s3 = local.client("s3")
     queue = threading.Lock()
 
     def deliver(pair: PicturePair) -> None:
-        with queue:  # one key after the other asks whether there is room for it
+        with queue:  # one key at a time waits until it may start
             wait_until(
-                lambda: len(executions.arns("RUNNING")) < executions_at_once,
+                lambda: len(machine.arns("RUNNING")) < executions_at_once,
                 PATIENCE_SECONDS,
                 "executions to end",
             )
@@ -151,8 +157,8 @@ def _deliver(
         time.sleep(GAP_SECONDS)
         s3.put_object(Bucket=stack.input_bucket, Key=pair.key, Body=pair.new)
         advance()
-        for event in executions.events(pair.key, 2, PATIENCE_SECONDS):
-            executions.start(event)
+        for event in machine.events(pair.key, 2, PATIENCE_SECONDS):
+            machine.start(event)
             advance()
 
     with ThreadPoolExecutor(KEYS_AT_ONCE) as pool:
@@ -161,14 +167,14 @@ def _deliver(
 
 
 def _outputs(
-    local: LocalAws, stack: Stack, pairs: Sequence[PicturePair], policy: str
+    local: LocalAws, stack: Stack, pairs: Sequence[PicturePair], policy: Policy
 ) -> list[Output]:
     s3 = local.client("s3")
 
     def output(pair: PicturePair) -> Output:
         folder, _, name = pair.key.rpartition("/")
         key = f"{folder}/out-{name}"
-        if policy == "every-version":  # an output for each sequencer, the newest last
+        if policy.keeps == "each":  # an output for each sequencer, the newest last
             listed = s3.list_objects_v2(Bucket=stack.output_bucket, Prefix=f"{key}/")
             key = max((each["Key"] for each in listed.get("Contents", [])), default=key)
         try:
@@ -181,8 +187,8 @@ def _outputs(
         if content.startswith(_inverse(pair.new)):  # the fence's stamp follows
             return Output(pair.key, content, "new")
         if content.startswith(_inverse(pair.old)):
-            # Whichever of the two is processed first stays.
-            return Output(pair.key, content, "new" if policy == "first-wins" else "old")
+            # Under first-wins either of the two may be processed first.
+            return Output(pair.key, content, "new" if policy.keeps == "first" else "old")
         return Output(pair.key, content, "other")
 
     return [output(pair) for pair in pairs]
@@ -190,7 +196,7 @@ def _outputs(
 
 @cache
 def _inverse(content: bytes) -> bytes:
-    """Give what the function makes of a picture: the measure is pixels, not what metadata says."""
+    """Invert a picture as the function does; outputs are compared by pixels, not by metadata."""
     inverted: bytes = _inversion().invert(content, maximum_pixels=30_000_000).content
     return inverted
 

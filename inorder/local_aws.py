@@ -1,4 +1,4 @@
-"""The local AWS: a ministack server of our own, on the loopback address only."""
+"""The local AWS: a ministack server of this project's own, on the loopback address only."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def start(
         **(settings or {}),
     }
     with log.open("wb") as output:
-        # A session of its own, so that Ctrl-C in a terminal reaches us and not it: we end it.
+        # In a session of its own, Ctrl-C in a terminal does not reach it: this process ends it.
         server = subprocess.Popen(
             [sys.executable, "-m", "ministack"],
             env=environment,
@@ -189,12 +189,12 @@ def running(
 
 
 def remember(local: LocalAws, file: Path) -> None:
-    """Write down a local AWS that outlives this process, for `recall`."""
+    """Write to a file which local AWS outlives this process, for `recall`."""
     file.write_text(json.dumps(asdict(local)))
 
 
 def recall(file: Path) -> LocalAws | None:
-    """Find the local AWS that an earlier process wrote down.
+    """Find the local AWS that an earlier process remembered.
 
     Returns
     -------

@@ -114,7 +114,7 @@ def _marked_as_old(picture: Image.Image) -> bytes:
 
 
 def _landscape(number: int, hues: tuple[int, int], word: str) -> Image.Image:
-    """Draw the numbered landscape, whose shapes are the same whatever its hues and word."""
+    """Draw the numbered landscape; its shapes depend on the number alone."""
     scene = Random(number)  # noqa: S311 - for variety, not for secrecy
     hue = scene.uniform(*hues)
     width, height = WIDTH * SUPERSAMPLING, HEIGHT * SUPERSAMPLING

@@ -1,200 +1,204 @@
-"""A new policy: a copy of another one's ASL, its part of the template, and a first test.
-
-The template is edited as text, because a YAML library would drop its comments and anchors. What is
-taken for granted of it: each policy has a value of the parameter Policy, a condition, a state
-machine and a role named after it, a line of the output StateMachineArn, and a comment that begins
-its block of resources.
-"""
+"""The facts about each policy, as statemachine/policies.toml has them, and the tables of docs/."""
 
 from __future__ import annotations
 
+import json
 import re
-from math import inf
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from string import Template
-from typing import Any
+from typing import Any, Literal
 
-import click
-from samcli.yamlhelper import yaml_parse
+from inorder import PROJECT
+from inorder.asl.lease import LeaseNumbers, lease_numbers, longest_execution
 
-from inorder.stack import PROJECT
-
-_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-_LONGEST_NAME = 40
-_RULER = 98  # columns of the comments that divide the template
-_ANCHOR = re.compile(r"^(?P<start> *(?:- )?(?:\w+: )?)&(?P<name>[\w-]+)")
-
-_TEST = Template('''\
-"""The policy $name, as it was made from $source. Change this with the policy."""
-
-from __future__ import annotations
-
-import pytest
-
-from inorder.check import check_file
-from inorder.stack import PROJECT
-from tests.conftest import picture
-from tests.in_process import InProcess
-
-pytestmark = pytest.mark.policy("$name")
+FACTS = "statemachine/policies.toml"
+DOCUMENT = "docs/policies.md"  # has the tables
 
 
-def test_the_file_has_no_finding() -> None:
-    assert check_file(PROJECT / "statemachine" / "$stem.asl.json") == []
+@dataclass(frozen=True)
+class Cost:
+    """What one event costs: writes to the table, reads from it, and invocations of the function."""
+
+    writes: int
+    reads: int
+    invocations: int
+
+    def __str__(self) -> str:
+        return f"{self.writes} / {self.reads} / {self.invocations}"
 
 
-def test_an_event_is_processed(aws: InProcess) -> None:
-    ended = aws.run(aws.upload("folder/x.png", picture((255, 0, 0))))
-    assert ended.path[-1] == "Processed"
-''')
+@dataclass(frozen=True)
+class Costs:
+    """What events cost by their situation; `waiter` is None if the policy waits for nothing."""
+
+    uncontended: Cost
+    duplicate: Cost
+    older: Cost
+    waiter: Cost | None = None
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A policy.
+
+    Attributes
+    ----------
+    name : str
+        Value of the template's parameter Policy.
+    promise, use : str
+        What it promises, and who needs that.
+    deletions : bool
+        Whether it removes the output of a deleted object.
+    pictures : bool
+        Whether it makes pictures.
+    cost : Costs
+        What events cost.
+    fence : str or None
+        What it passes to the function, if that writes outputs.
+    keeps : str or None
+        The output of a key that remains: that of the newest event, of the first, of each, or
+        whichever was written last.
+    """
+
+    name: str
+    promise: str
+    use: str
+    deletions: bool
+    pictures: bool
+    cost: Costs
+    fence: Literal["newest", "each", "none"] | None = None
+    keeps: Literal["newest", "first", "each", "last"] | None = None
+
+    @property
+    def asl_file(self) -> str:
+        """Its ASL file, from the project's folder."""
+        return asl_file(self.name)
+
+    @property
+    def test_folder(self) -> str:
+        """The folder of its tests, from the project's folder."""
+        return f"tests/policies/{stem(self.name)}"
+
+
+def policies(project: Path = PROJECT) -> list[Policy]:
+    """Read the facts about all policies.
+
+    Parameters
+    ----------
+    project : Path
+        Folder of the project.
+    """
+    facts = tomllib.loads((project / FACTS).read_text(encoding="utf-8"))
+    return [_policy(name, each) for name, each in facts.items()]
 
 
 def names(project: Path = PROJECT) -> list[str]:
-    """List the policies that the template offers.
-
-    Parameters
-    ----------
-    project : Path
-        Folder of the template.
-    """
-    template: dict[str, Any] = yaml_parse((project / "template.yaml").read_text(encoding="utf-8"))
-    offered: list[str] = template["Parameters"]["Policy"]["AllowedValues"]
-    return offered
+    """List the names of all policies."""
+    return [policy.name for policy in policies(project)]
 
 
-def asl_file(name: str) -> str:
-    """Name the file of a policy, from the project's folder."""
-    return f"statemachine/{_stem(name)}.asl.json"
-
-
-def create(name: str, source: str, project: Path = PROJECT) -> list[Path]:
-    """Make a policy that does what another one does, to be edited.
-
-    Parameters
-    ----------
-    name : str
-        Lower-case words with hyphens between them.
-    source : str
-        The policy to copy.
-    project : Path
-        Folder of the template.
-
-    Returns
-    -------
-    list of Path
-        The files that were written, the template last.
+def policy(name: str, project: Path = PROJECT) -> Policy:
+    """Read the facts about one policy.
 
     Raises
     ------
-    click.ClickException
-        It cannot be made; then nothing is written.
+    KeyError
+        There is no such policy.
     """
-    if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
-        raise click.ClickException(
-            f"{name!r} is no name for a policy: lower-case words with hyphens between them, "
-            f"{_LONGEST_NAME} characters at most, such as my-policy."
-        )
-    offered = names(project)
-    if name in offered:
-        raise click.ClickException(f"The template has a policy {name} already.")
-    if source not in offered:
-        raise click.ClickException(f"There is no policy {source!r}: {', '.join(offered)}.")
-    file = asl_file(name)
-    test = f"tests/statemachine/test_{_stem(name)}.py"
-    for taken in (file, test):
-        if (project / taken).exists():
-            raise click.ClickException(f"{taken} exists already.")
-    template = project / "template.yaml"
-    try:
-        definition = (project / asl_file(source)).read_text(encoding="utf-8")
-        edited = _with_policy(template.read_text(encoding="utf-8"), name, source)
-    except OSError as error:
-        raise click.ClickException(f"{error.filename}: {error.strerror}") from None
-    texts = {
-        project / file: _renamed(definition, name, source),
-        project / test: _TEST.substitute(name=name, source=source, stem=_stem(name)),
-        template: edited,
-    }
-    try:
-        for path, text in texts.items():
-            path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        for path in list(texts)[:-1]:  # the template names them only once it is written
-            path.unlink(missing_ok=True)
-        raise click.ClickException(f"{error.filename}: {error.strerror}") from None
-    return list(texts)
+    return {each.name: each for each in policies(project)}[name]
 
 
-def _renamed(definition: str, name: str, source: str) -> str:
-    """Let the first Comment of an ASL file begin with the new name, as its words before a colon."""
-    title = name.replace("-", " ").capitalize()
-    return re.sub(
-        r'("Comment": ")(?:[^:"]*: )?', rf"\g<1>{title}, made from {source}: ", definition, count=1
-    )
+def asl_file(name: str) -> str:
+    """Name the ASL file of a policy, from the project's folder."""
+    return f"statemachine/{stem(name)}.asl.json"
 
 
-def _with_policy(template: str, name: str, source: str) -> str:
-    """Add a policy to the template's text, each part of it behind that of the source."""
-    new, old = _logical_id(name), _logical_id(source)
-    for taken in (new, f"{new}StateMachine", f"{new}Role", f"Like{new}"):
-        if re.search(rf"^  {taken}:", template, re.MULTILINE):
-            raise click.ClickException(f"The template has a {taken} already: choose another name.")
-    machine = _found(rf"  {old}StateMachine:\n(?:    .*\n)+", template)
-    role = _found(rf"  {old}Role:\n(?:    .*\n)+", template)
-    text = template.replace(machine, "<machine>").replace(role, "<role>")
-
-    # Outside of the two, what depends on the source's condition depends on the new one's as well.
-    either = f"Like{old}"
-    text = re.sub(rf"^( +- Condition: ){old}\n", rf"\g<0>\g<1>{new}\n", text, flags=re.MULTILINE)
-    text, uses = re.subn(
-        rf"(^ +(?:- |Condition: )|!If \[){old}\b(?!, !Ref {old}StateMachine)",
-        rf"\g<1>{either}",
-        text,
-        flags=re.MULTILINE,
-    )
-    conditions = f"  {new}: !Equals [!Ref Policy, {name}]\n"
-    if uses:
-        conditions += f"  {either}: !Or\n    - Condition: {old}\n    - Condition: {new}\n"
-
-    title = f"  # --- The policy {name}: {asl_file(name)} ".ljust(_RULER, "-")
-    copies = _copied(f"{machine}\n{role}", new, old).replace(asl_file(source), asl_file(name))
-    arn = _found(rf" +(?:- )*!If \[{old}, !Ref {old}StateMachine, .*\n", text)
-    for place, addition in {
-        rf"      - {source}\n": f"      - {name}\n",
-        rf"  {old}: !Equals .*\n": conditions,
-        re.escape(arn): arn.replace("- - ", "  - ").replace(old, new),
-        rf"  # --- The policy {source}\b(?:.*\n)+?(?=  # ---|Outputs:)": f"{title}\n\n{copies}\n",
-    }.items():
-        before = _found(place, text)
-        text = text.replace(before, before + addition, 1)
-    return text.replace("<machine>", machine).replace("<role>", role)
-
-
-def _found(pattern: str, template: str) -> str:
-    """Give the first text of the template that begins a line and fits."""
-    found = re.search(f"^{pattern}", template, re.MULTILINE)
-    if not found:
-        raise click.ClickException(f"template.yaml is not as expected: nothing fits {pattern!r}.")
-    return found.group()
-
-
-def _copied(resources: str, new: str, old: str) -> str:
-    """Copy resources: where one defines an anchor, the copy refers to it."""
-    lines: list[str] = []
-    depth: float = inf  # of the anchor whose value is left out
-    for line in resources.splitlines():
-        indent = len(line) - len(line.lstrip())
-        if line and indent > depth:
-            continue
-        anchor = _ANCHOR.match(line)
-        depth = indent if anchor else inf
-        lines.append(f"{anchor['start']}*{anchor['name']}" if anchor else line)
-    return "\n".join(lines).replace(old, new) + "\n"
-
-
-def _stem(name: str) -> str:
+def stem(name: str) -> str:
+    """Give the name of a policy as it is in the names of its files."""
     return name.replace("-", "_")
 
 
-def _logical_id(name: str) -> str:
-    return "".join(word.capitalize() for word in name.split("-"))
+def seconds(name: str, project: Path = PROJECT) -> LeaseNumbers | float:
+    """Compute the seconds of a policy from its ASL.
+
+    Returns
+    -------
+    LeaseNumbers or float
+        The seconds of its longest execution alone, if it has no lock.
+    """
+    definition = json.loads((project / asl_file(name)).read_text(encoding="utf-8"))
+    return lease_numbers(definition) or longest_execution(definition)
+
+
+def tables(project: Path = PROJECT) -> dict[str, str]:
+    """Render the tables of the documentation, by their names, in Markdown."""
+    found = policies(project)
+    return {
+        "policies": _table(
+            ["policy", "promise", "use it for"],
+            ([f"`{each.name}`", each.promise, each.use] for each in found),
+        ),
+        "costs": _table(
+            ["cost of", "uncontended", "duplicate", "older event", "waiter"],
+            (
+                [
+                    f"`{each.name}`",
+                    str(each.cost.uncontended),
+                    str(each.cost.duplicate),
+                    str(each.cost.older),
+                    str(each.cost.waiter or "-"),
+                ]
+                for each in found
+            ),
+        ),
+        "seconds": _table(
+            ["seconds of", "holder", "lease", "waiter", "longest execution"],
+            ([f"`{each.name}`", *_seconds_row(each.name, project)] for each in found),
+        ),
+    }
+
+
+def with_tables(text: str, project: Path = PROJECT) -> str:
+    """Put the tables as they are now between their markers in a text of the documentation.
+
+    Parameters
+    ----------
+    text : str
+        It has ``<!-- table: NAME -->`` above a table, and ``<!-- end -->`` below.
+    project : Path
+        Folder of the project.
+
+    Raises
+    ------
+    ValueError
+        There is no table of that name.
+    """
+    rendered = tables(project)
+    unknown = set(re.findall(r"<!-- table: (.+) -->", text)) - set(rendered)
+    if unknown:
+        raise ValueError(f"there is no table {', '.join(sorted(unknown))}")
+    return re.sub(
+        r"(<!-- table: (.+) -->\n)(?:.*\n)*?(<!-- end -->)",
+        lambda found: f"{found[1]}{rendered[found[2]]}{found[3]}",
+        text,
+    )
+
+
+def _policy(name: str, facts: dict[str, Any]) -> Policy:
+    texts = {each: " ".join(facts[each].split()) for each in ("promise", "use")}
+    cost = Costs(**{situation: Cost(**each) for situation, each in facts["cost"].items()})
+    return Policy(name, **facts | texts | {"cost": cost})
+
+
+def _seconds_row(name: str, project: Path) -> list[str]:
+    found = seconds(name, project)
+    return (
+        [f"{each:g}" for each in found] if isinstance(found, tuple) else ["-"] * 3 + [f"{found:g}"]
+    )
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -33,8 +33,8 @@ FAULTS = ("stale", "missing")  # the measures that must be zero
 
 
 @dataclass(frozen=True)
-class Run:
-    """What one run of the demonstration counted."""
+class Counts:
+    """What the demonstration counted in one of its two stacks."""
 
     keys: int
     stale: int
@@ -49,7 +49,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Output:
-    """What the output bucket holds for one key when all is quiet; no content if it is missing."""
+    """The output of one key when all executions have ended; no content if it is missing."""
 
     key: str
     content: bytes | None
@@ -80,13 +80,13 @@ def contact_sheet(outputs: Sequence[Output]) -> Image.Image:
     return sheet
 
 
-def console_table(off: Run, on: Run) -> Table:
-    """Tabulate both runs for the console.
+def console_table(off: Counts, on: Counts) -> Table:
+    """Tabulate both counts for the console.
 
     Parameters
     ----------
     off, on
-        What the runs without and with coordination counted.
+        What was counted without and with coordination.
 
     Returns
     -------
@@ -97,12 +97,16 @@ def console_table(off: Run, on: Run) -> Table:
     table.add_column("off", justify="right")
     table.add_column("on", justify="right")
     for name, label in MEASURES.items():
-        table.add_row(label, *(Text(_number(run, name), _style(run, name)) for run in (off, on)))
+        table.add_row(label, *(Text(_number(each, name), _style(each, name)) for each in (off, on)))
     return table
 
 
 def write_report(
-    folder: Path, off: Run, on: Run, outputs_off: Sequence[Output], outputs_on: Sequence[Output]
+    folder: Path,
+    off: Counts,
+    on: Counts,
+    outputs_off: Sequence[Output],
+    outputs_on: Sequence[Output],
 ) -> Path:
     """Write the page, its two contact sheets and `summary.json`, over those of an earlier report.
 
@@ -111,9 +115,9 @@ def write_report(
     folder
         Where to write; made if it does not exist.
     off, on
-        What the runs without and with coordination counted.
+        What was counted without and with coordination.
     outputs_off, outputs_on
-        What the runs left in the output bucket.
+        What is in the output buckets.
 
     Returns
     -------
@@ -132,7 +136,7 @@ def write_report(
         undefined=StrictUndefined,
     )
     html = templates.get_template("report.html.jinja").render(
-        runs={"off": (off, outputs_off), "on": (on, outputs_on)},
+        results={"off": (off, outputs_off), "on": (on, outputs_on)},
         measures=MEASURES,
         faults=FAULTS,
         number=_number,
@@ -142,15 +146,15 @@ def write_report(
     return page
 
 
-def _number(run: Run, measure: str) -> str:
-    value = getattr(run, measure)
+def _number(counts: Counts, measure: str) -> str:
+    value = getattr(counts, measure)
     return f"{value:.1f}" if measure == "seconds" else str(value)
 
 
-def _style(run: Run, measure: str) -> str:
+def _style(counts: Counts, measure: str) -> str:
     if measure not in FAULTS:
         return ""
-    return "bold red" if getattr(run, measure) else "green"
+    return "bold red" if getattr(counts, measure) else "green"
 
 
 def _cell(output: Output, width: int, height: int) -> Image.Image:

@@ -1,4 +1,4 @@
-"""One event through one policy, on a local AWS of its own, to see which states it passes."""
+"""One event through one policy, on a local AWS of its own, to show which states it passes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ import click
 from botocore.exceptions import BotoCoreError, ClientError
 
 from inorder import local_aws
-from inorder.engines import Ended, LocalStateMachine
-from inorder.stack import deploy
+from inorder.asl.lease import EXPRESS_SECONDS
+from inorder.aws.executions import Execution, LocalStateMachine
+from inorder.aws.stack import deploy
 
-PATIENCE_SECONDS = 300  # no Express execution is older
+PATIENCE_SECONDS = EXPRESS_SECONDS
 
 
 def run_event(
     event: Any, policy: str, content: bytes, folder: Path, say: Callable[[str], None]
-) -> Ended:
-    """Run an event through a policy, deployed to a local AWS of its own.
+) -> Execution:
+    """Start an execution of a policy, deployed to a local AWS of its own, and wait for its end.
 
     An event of S3 needs its object. So the object is put into the stack's input bucket, and the
-    event is told of it. For a deletion the object is created, processed by the same policy, and
-    deleted, so that there is an output to remove.
+    event is changed to name that object. For a deletion the object is created, processed by the
+    same policy, and deleted, so that there is an output to remove.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ def run_event(
     folder : Path
         For the local AWS's own files, which are removed again.
     say : callable
-        Is told what is going on, and what is changed in the event.
+        Called with a line on each step, and on each change of the event.
 
     Raises
     ------
@@ -49,15 +50,15 @@ def run_event(
 
     Returns
     -------
-    Ended
-        The execution, with the states that it passed.
+    Execution
+        The execution, which has ended.
     """
     say("Starting a local AWS ...")
     with local_aws.running(folder) as local:
         say(f"Deploying template.yaml with Policy={policy} ...")
         versioning = "Enabled" if "version-id" in _s3_object(event) else "Disabled"
         stack = deploy(local, "run", {"Policy": policy, "InputBucketVersioning": versioning})
-        # The upload would start an execution of its own, and the one shown be a duplicate.
+        # The upload would start an execution too, and the one that is shown be a duplicate.
         events = local.client("events")
         for rule in events.list_rules()["Rules"]:
             events.disable_rule(Name=rule["Name"])
@@ -70,12 +71,12 @@ def run_event(
             except (ClientError, BotoCoreError, UnicodeError) as error:
                 raise click.ClickException(f"S3 refuses the event's object: {error}") from None
         else:
-            say("This tells of no S3 object that was created or deleted: run as it is.")
+            say("This is not an event of an S3 object created or deleted, so it is not changed.")
         return process(event)
 
 
 def _s3_object(event: Any) -> dict[str, Any]:
-    """Give ``detail.object`` if an event tells that an object was created or deleted."""
+    """Give ``detail.object`` of the event of an object created or deleted; else an empty dict."""
     try:
         created_or_deleted = event["detail-type"] in {"Object Created", "Object Deleted"}
         named = isinstance(event["detail"]["bucket"]["name"], str)
@@ -94,14 +95,14 @@ def with_object(
     process: Callable[[Any], Any],
     say: Callable[[str], None],
 ) -> Any:
-    """Make the object that an event tells of, and give the event as S3 would tell of this one.
+    """Make the object that an event names, and give the event as S3 would send it for that one.
 
-    What the event lacks it goes on lacking.
+    A field that the event lacks is not added.
 
     Parameters
     ----------
     event : object
-        Of an object that is created or deleted.
+        The event of an object created or deleted.
     content : bytes
         Of the object.
     s3 : S3Client
@@ -109,17 +110,17 @@ def with_object(
     bucket : str
         Where the object is put.
     process : callable
-        Runs the event of the creation of an object that is to be deleted.
+        Runs an execution with the event of the creation, before an object is deleted.
     say : callable
-        Is told what is done and changed.
+        Called with a line on each step, and on each change of the event.
     """
     key = _s3_object(event)["key"]
     named = {"Bucket": bucket, "Key": key}
     created = s3.put_object(Body=content, **named)
     facts = {"etag": created["ETag"].strip('"'), "version-id": created.get("VersionId")}
     if event["detail-type"] == "Object Deleted":
-        say("Creating the object, running the event of that, and deleting the object ...")
-        creation = _telling(event, bucket, facts | {"sequencer": "0"})
+        say("Creating the object, processing that event, and deleting the object ...")
+        creation = _changed(event, bucket, facts | {"sequencer": "0"})
         creation["detail-type"] = "Object Created"
         _s3_object(creation)["etag"] = facts["etag"]
         creation["detail"].pop("deletion-type", None)
@@ -129,7 +130,7 @@ def with_object(
         else:
             facts["version-id"] = s3.delete_object(**named).get("VersionId")
         del facts["etag"]  # that of a deletion is not the object's
-    changed = _telling(event, bucket, facts)
+    changed = _changed(event, bucket, facts)
     for name, before, after in [
         ("bucket.name", event["detail"]["bucket"]["name"], bucket),
         *((f"object.{name}", _s3_object(event).get(name), facts[name]) for name in facts),
@@ -139,10 +140,10 @@ def with_object(
     return changed
 
 
-def _telling(event: Any, bucket: str, facts: dict[str, Any]) -> Any:
-    """Copy an event, with a bucket's name, and facts of the object in the place of its own."""
-    told = copy.deepcopy(event)
-    told["detail"]["bucket"]["name"] = bucket
-    described = _s3_object(told)
+def _changed(event: Any, bucket: str, facts: dict[str, Any]) -> Any:
+    """Copy an event, with another bucket's name, and the facts of another object."""
+    changed = copy.deepcopy(event)
+    changed["detail"]["bucket"]["name"] = bucket
+    described = _s3_object(changed)
     described |= {name: fact for name, fact in facts.items() if name in described}
-    return told
+    return changed

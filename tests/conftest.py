@@ -18,6 +18,10 @@ __all__ = ["aws"]
 WAIT_SCALE = 0.1
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "policy(name): the policy whose state machine `aws` runs")
+
+
 @pytest.fixture(autouse=True)
 def no_aws_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep tests from whatever AWS the environment points at."""

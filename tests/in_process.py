@@ -27,9 +27,10 @@ from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_funct
 )
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 
-from inorder.engines import Ended, LocalStateMachine, create_local
+from inorder import PROJECT
+from inorder.aws.executions import Execution, LocalStateMachine, create_local
 from inorder.policies import asl_file
-from inorder.stack import PROJECT
+from tests.events import SEQUENCER, created, deleted
 
 INPUT, OUTPUT, TABLE = "input", "output", "keys"
 FUNCTION, HASH_FUNCTION = (
@@ -65,22 +66,24 @@ class InProcess:
 
     Attributes
     ----------
+    policy : str
+        Its name.
     invoke, hash : callable
         Answer the state machine's invocations: the functions' handlers, until a test replaces them.
     invocations : list
         The payloads of all invocations.
     wait_scale : float
-        What the seconds of waits and of delays between attempts are multiplied with.
+        Factor for the seconds of waits and of delays between attempts.
     """
 
     def __init__(self, policy: str, app: ModuleType, canonical_hash: ModuleType) -> None:
-        self.app, self.canonical_hash = app, canonical_hash
+        self.policy, self.app, self.canonical_hash = policy, app, canonical_hash
         self.wait_scale = 1.0
         self.s3 = boto3.client("s3")
         self.invocations: list[Any] = []
         self.invoke: Callable[[Any], Any] = self.handle
         self.hash: Callable[[Any], Any] = self.handle_hash
-        self._sequencers = itertools.count(0x006A0F5FCE2D7F28B1)
+        self._sequencers = itertools.count(int(SEQUENCER, 16))
         for bucket in (INPUT, OUTPUT):
             self.s3.create_bucket(Bucket=bucket)
         self.table = boto3.resource("dynamodb").create_table(
@@ -115,7 +118,7 @@ class InProcess:
         )
 
     def _make_bus(self) -> str:
-        """Make a bus, and give the queue that all its events go to."""
+        """Create a bus, and return the queue that all its events go to."""
         queue: str = self._sqs.create_queue(QueueName="forwarded")["QueueUrl"]
         events = boto3.client("events")
         events.create_event_bus(Name=BUS)
@@ -151,21 +154,18 @@ class InProcess:
     def upload(self, key: str, content: bytes) -> dict[str, Any]:
         """Put an object and give the event that S3 would send."""
         answer = self.s3.put_object(Bucket=INPUT, Key=key, Body=content)
-        return self._event("Object Created", key, answer, etag=answer["ETag"].strip('"'))
+        return created(key, etag=answer["ETag"].strip('"'), **self._event(answer))
 
     def delete(self, key: str, **version: Any) -> dict[str, Any]:
         """Delete an object, or one version of it, and give the event that S3 would send."""
         answer = self.s3.delete_object(Bucket=INPUT, Key=key, **version)
-        return self._event("Object Deleted", key, answer)
+        return deleted(key, **self._event(answer))
 
-    def _event(self, kind: str, key: str, answer: Any, **described: str) -> dict[str, Any]:
-        described |= {"key": key, "sequencer": f"{next(self._sequencers):018X}"}
-        if "VersionId" in answer:
-            described["version-id"] = answer["VersionId"]
+    def _event(self, answer: Any) -> dict[str, Any]:
         return {
-            "source": "aws.s3",
-            "detail-type": kind,
-            "detail": {"bucket": {"name": INPUT}, "object": described},
+            "bucket": INPUT,
+            "sequencer": f"{next(self._sequencers):018X}",
+            "version_id": answer.get("VersionId"),
         }
 
     def keep_versions(self) -> None:
@@ -181,14 +181,18 @@ class InProcess:
     def start(self, event: Any) -> str:
         return self._machine.start(event)
 
-    def wait(self, execution: str, seconds: float = 60) -> Ended:
+    def wait(self, execution: str, seconds: float = 60) -> Execution:
         return self._machine.wait(execution, seconds)
 
-    def run(self, event: Any) -> Ended:
+    def run(self, event: Any) -> Execution:
         return self.wait(self.start(event))
 
     def record(self, object_key: str) -> dict[str, Any]:
         found: dict[str, Any] = self.table.get_item(Key={"id": object_key}).get("Item", {})
+        return found
+
+    def records(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.table.scan()["Items"]
         return found
 
     def put_record(self, item: dict[str, Any]) -> None:
@@ -205,12 +209,6 @@ class InProcess:
     def _receive(self, queue: str) -> list[dict[str, Any]]:
         messages = self._sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10)
         return [json.loads(message["Body"]) for message in messages.get("Messages", [])]
-
-    def lose_queue(self) -> None:
-        self._sqs.delete_queue(QueueUrl=self._queue)
-
-    def lose_table(self) -> None:
-        self.table.delete()
 
 
 class Faults:

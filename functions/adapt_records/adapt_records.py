@@ -1,9 +1,9 @@
 """Lambda handler: starts the executions for S3 events that come by SQS, SNS or Kinesis.
 
-A message is done when each of its events has started an execution; else the source delivers the
-whole message again. Events that had started are then started twice, which the state machine finds
-out: so executions have no names either. Where names are unique, one would refuse the redelivery of
-an event whose execution failed.
+A message is finished when each of its events has started an execution. Otherwise the source
+delivers the whole message again, and some events start a second execution: the state machine drops
+these duplicates. Executions get no names: where names must be unique, the name of an execution that
+failed would prevent the redelivery of its event.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from botocore.config import Config
 from notifications import MalformedNotification, adapt, s3_records
 
 STATE_MACHINE_ARN = os.environ["STATE_MACHINE_ARN"]
-DETAIL_TYPES = frozenset(os.environ["DETAIL_TYPES"].split(","))  # that the rule's pattern names
-# A batch in which every message fails is reported like any other: raising would change nothing for
-# its messages, but make Lambda slow down its polling for one bad message that came alone.
+DETAIL_TYPES = frozenset(os.environ["DETAIL_TYPES"].split(","))  # those of the rule's pattern
+# A batch in which every message fails is reported like any other. To raise instead would change
+# nothing for its messages, but Lambda would poll less often because of one bad message.
 PROCESSORS = {
     "aws:sqs": BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False),
-    # Lambda goes back to the first record that failed. The later ones of the batch are processed
-    # all the same, as the order does not matter to the state machine: so none depends on a bad one.
+    # Lambda delivers again from the first record that failed. The later records are processed
+    # nevertheless: the state machine needs no order, so no record has to wait for a bad one.
     "aws:kinesis": BatchProcessor(
         EventType.KinesisDataStreams, raise_on_entire_batch_failure=False
     ),
@@ -59,29 +59,29 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailure
     event : dict
         A batch of an SQS or Kinesis event source mapping.
     context : LambdaContext
-        Lambda's.
+        Of the invocation.
 
     Returns
     -------
     dict
-        ``batchItemFailures``: the messages that are to be delivered again.
+        ``batchItemFailures``: the messages that must be delivered again.
     """
     processor = PROCESSORS[event["Records"][0]["eventSource"]]
     return process_partial_response(event, start_executions, processor, context)
 
 
 def start_executions(record: SQSRecord | KinesisStreamRecord) -> None:
-    """Start an execution for each S3 event of a message. Powertools calls it by keyword.
+    """Start an execution for each S3 event of a message.
 
     Parameters
     ----------
     record : SQSRecord or KinesisStreamRecord
-        With a notification of S3 in it.
+        The message. Powertools passes it by this name.
 
     Raises
     ------
     ExceptionGroup
-        Some could not be started. All others were: a bad one holds up nobody else.
+        Some could not be started. All others were, so a bad event delays no other one.
     """
     body: str | bytes
     if isinstance(record, SQSRecord):
@@ -97,7 +97,7 @@ def start_executions(record: SQSRecord | KinesisStreamRecord) -> None:
         for s3_record in records:
             try:
                 _start_execution(s3_record)
-            except Exception as error:  # Powertools would report it without a word
+            except Exception as error:  # Powertools would not log it
                 failures.append(error)
         for failure in failures:
             logger.error("RecordFailed", exc_info=failure)

@@ -1,7 +1,7 @@
-"""S3's direct notifications, as the events that EventBridge would bring.
+"""Turns S3's own notifications into the events that EventBridge would deliver.
 
-They tell of the same things in another shape, with other names, and with the key URL-encoded, which
-it is not in an EventBridge event.
+Both have the same content. But the shape and the names differ, and a notification URL-encodes the
+key, while EventBridge does not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CREATED_REASONS = {
     "Copy": "CopyObject",
     "CompleteMultipartUpload": "CompleteMultipartUpload",
 }
-# The event's name: its reason and deletion-type.
+# For each event name: the fields reason and deletion-type.
 DELETIONS = {
     "ObjectRemoved:Delete": ("DeleteObject", "Permanently Deleted"),
     "ObjectRemoved:DeleteMarkerCreated": ("DeleteObject", "Delete Marker Created"),
@@ -28,11 +28,11 @@ DELETIONS = {
 
 
 class MalformedNotification(ValueError):
-    """S3 sends nothing of this shape."""
+    """The message is not a notification of S3."""
 
 
 def s3_records(body: str | bytes) -> list[Any]:
-    """Read the records of a notification, perhaps in the envelope that SNS puts around it.
+    """Read the records of a notification, with or without the envelope of SNS.
 
     Parameters
     ----------
@@ -42,12 +42,12 @@ def s3_records(body: str | bytes) -> list[Any]:
     Returns
     -------
     list
-        At least one. The test that S3 sends to a new destination counts as a record.
+        At least one. The test message that S3 sends to a new destination counts as a record.
 
     Raises
     ------
     MalformedNotification
-        It is no notification of S3.
+        The body is not a notification of S3.
     """
     message = _json(body)
     if isinstance(message, dict) and message.get("Type") == "Notification":
@@ -58,15 +58,15 @@ def s3_records(body: str | bytes) -> list[Any]:
         records = message.get("Records")
         if isinstance(records, list) and records:
             return records
-    raise MalformedNotification("The message has no Records and is no s3:TestEvent")
+    raise MalformedNotification("The message has no Records and is not an s3:TestEvent")
 
 
 def adapt(record: Any) -> dict[str, Any] | None:
-    """Make the event that EventBridge would bring of a record.
+    """Make the event that EventBridge would deliver for a record.
 
-    The bucket owner's account is left out, as no notification tells it. The requester is a
-    principal's ID, where EventBridge has an account's. The same record makes the same event, down
-    to its ID, however often it is delivered.
+    Two fields differ. The bucket owner's account is absent, because a notification does not have
+    it. The requester is the ID of a principal, where EventBridge has that of an account. A record
+    that is delivered twice makes the same event twice, with the same ID.
 
     Parameters
     ----------
@@ -76,12 +76,13 @@ def adapt(record: Any) -> dict[str, Any] | None:
     Returns
     -------
     dict or None
-        None if the record tells neither of a new object nor of a deleted one.
+        None if no object was created or deleted.
 
     Raises
     ------
     MalformedNotification
-        It lacks its name, its bucket's name or its key, or the key is not URL-encoded UTF-8.
+        The name of the event, the bucket's name or the key is missing, or the key is not
+        URL-encoded UTF-8.
     """
     name = _text(record, "eventName").removeprefix("s3:")
     if name.startswith(OBJECT_CREATED):
@@ -134,7 +135,7 @@ def _json(text: Any) -> Any:
     try:
         return json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
-        raise MalformedNotification(f"The message is no JSON: {error}") from error
+        raise MalformedNotification(f"The message is not JSON: {error}") from error
 
 
 def _find(record: Any, *path: str) -> Any:

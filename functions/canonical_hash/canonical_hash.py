@@ -1,4 +1,7 @@
-"""Lambda handler: names an event by what it says: JSONPath can neither sort keys nor tell times."""
+"""Lambda handler: hashes an event's content, whatever the order of its fields.
+
+JSONPath can neither sort keys nor compute times, so the state machine calls this function.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,13 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, str]:  # noqa: ARG
     event : dict
         ``detail``: any JSON.
     context : LambdaContext
-        Lambda's.
+        Of the invocation.
 
     Returns
     -------
     dict
-        ``hash``, and in seconds since 1970 as text ``now`` and ``expires_at``, the time until which
-        the table keeps the record.
+        ``hash``; ``now``; and ``expires_at``, the time until which the table keeps the record. Both
+        times are seconds since 1970, as text.
     """
     now = int(time.time())
     return {
@@ -36,22 +39,23 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, str]:  # noqa: ARG
 
 
 def canonical_json(value: Any) -> bytes:
-    """Write a value as everybody who means the same would.
+    """Write a value as JSON, always with the same bytes for equal values.
 
-    Keys are sorted, white space is left out, 1.0 is 1, and each text has one spelling, in UTF-8.
-    Equal to RFC 8785 but for integers beyond 2**53, which keep all their digits, for fractions that
-    Python writes with an exponent, and for the order of keys with characters beyond U+FFFF. What
-    the parser drops, such as the first of two equal keys or a float's 18th digit, is not seen.
+    Keys are sorted, there is no white space, 1.0 is 1, and each text has one spelling, in UTF-8.
+    This is RFC 8785 with three exceptions: integers beyond 2**53 keep all their digits, Python
+    writes some fractions with an exponent, and keys with characters beyond U+FFFF are sorted
+    differently. Differences that a parser drops do not count, such as the first of two equal keys
+    or the 18th digit of a fraction.
 
     Parameters
     ----------
     value : object
-        What a JSON text was parsed to.
+        A parsed JSON text.
 
     Raises
     ------
     ValueError
-        A number is too large for a float: its digits are lost, so it could equal another one.
+        A number is too large for a float: its digits are lost, so two such numbers would be equal.
     """
     whole = json.loads(json.dumps(value), parse_float=_number)
     text = json.dumps(

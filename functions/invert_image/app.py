@@ -1,7 +1,7 @@
-"""Lambda handler: inverts the image that an S3 event tells of, behind a fence.
+"""Lambda handler: inverts the image that an S3 event names, behind a fence.
 
-What the function decides it returns, so that the state machine can branch on it. An exception is
-always a fault, which may pass by itself.
+The function returns its decisions, so that the state machine can branch on them. An exception is
+always a fault: an error that may pass.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from object_event import ObjectEvent
 configuration = Configuration.from_environment()
 logger = Logger()
 metrics = Metrics()
-# Three attempts of a few seconds each fit into the function's timeout; the state retries beyond.
+# Three attempts of a few seconds each fit into the function's timeout. The state retries longer.
 s3 = boto3.client(
     "s3",
     config=Config(
@@ -40,18 +40,18 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:  #
     Parameters
     ----------
     event : dict
-        ``event``, the event of S3, and ``fence``, which is ``newest``, ``each`` or ``none``, as
-        the state machine's Invert Image state makes it.
+        The payload that the state Invert Image sends: ``event``, the event of S3, and ``fence``,
+        which is ``newest``, ``each`` or ``none``.
     context : LambdaContext
-        Lambda's.
+        Of the invocation.
 
     Returns
     -------
     dict
-        ``outcome``: ``Processed`` or ``Superseded``, with ``output_key`` and ``expires_at``, the
-        time (seconds since 1970, as text) until which the key table keeps the record, as JSONPath
-        cannot compute one; or ``Rejected``, which no retry would mend, with ``error`` and
-        ``cause``.
+        ``outcome``. With ``Processed`` or ``Superseded`` there are ``output_key`` and
+        ``expires_at``, the time (seconds since 1970, as text) until which the key table keeps the
+        record. It is computed here because JSONPath cannot. With ``Rejected``, which a retry would
+        not change, there are ``error`` and ``cause``.
     """
     object_event = ObjectEvent.from_event(event["event"])
     logger.append_keys(source_key=object_event.key, sequencer=object_event.sequencer)
@@ -69,8 +69,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:  #
 
 
 def work(content: bytes) -> InvertedImage:
-    """Make the output of a source's content: what a user of this project replaces."""
-    if random.random() < configuration.slow_probability:  # noqa: S311 - no secret
+    """Make the output from a source's content. Replace this with your own work."""
+    if random.random() < configuration.slow_probability:  # noqa: S311 - not for a secret
         time.sleep(configuration.slow_seconds)
     return invert(content, configuration.maximum_pixels)
 

@@ -1,4 +1,4 @@
-"""What the template tells the function through its environment, read once."""
+"""The function's settings, which the template puts into its environment."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class Configuration:
     output_bucket : str
         Where the inverted images go.
     record_retention_days : int
-        Days for which the key table remembers an object key after its last event.
+        Days for which the key table keeps the record of an object key after its last event.
     handles_deletions : bool
-        Whether the output of a source that is deleted is removed.
+        Whether the output of a deleted source is deleted.
     maximum_bytes : int
         Size of the largest object that is read.
     maximum_pixels : int
-        Pixels of the largest image that is decoded.
+        Pixels of the largest image that is decoded, all frames together.
     slow_probability : float
-        For the demonstration: share of the invocations that are slow, 0 to 1.
+        For the demonstration: the share of the invocations that are slow, from 0 to 1.
     slow_seconds : float
-        For the demonstration: seconds that a slow invocation takes longer.
+        For the demonstration: how many seconds longer a slow invocation takes.
     """
 
     output_bucket: str
@@ -44,14 +44,14 @@ class Configuration:
         Parameters
         ----------
         environment : Mapping[str, str]
-            The function's environment variables, named as the attributes are, in capitals.
+            The environment variables: the names of the attributes, in capitals.
 
         Raises
         ------
         KeyError
             A variable is not set.
         ValueError
-            A variable is no number where one is needed.
+            A variable that must be a number is not one.
         """
         return cls(
             output_bucket=environment["OUTPUT_BUCKET"],

@@ -1,34 +1,42 @@
-"""The fence: an output in S3 is replaced by that of a newer event only.
+"""The fence: an older event's output never replaces a newer event's.
 
-A lock cannot promise this. Its holder may stall, lose the lock, and wake up when a newer event has
-been processed already. So the write itself is conditional::
+A lock alone cannot promise this. Its holder may stall, lose the lock, and wake up after a newer
+event was processed. So the function makes its write conditional on what it has read before::
 
-    1 look at the output      its ETag, and the sequencer in its metadata
-    2 read the source         only if it is still what the event told of
-    3 write the output        only if it is still what step 1 saw
+    1 read the output         its ETag, and the sequencer in its metadata
+    2 read the source         only if it is still the object that the event names
+    3 write the output        only if its ETag is still that of step 1
+    4 check the source again  only where step 3 cannot notice a deletion: see below
 
-The order matters. A newer event's output that is there at 1 is known by its sequencer or, as those
-do not compare between versions, by its source: it was uploaded before 1, so 2 fails. One that comes
-after 1 makes 3 fail, and the fence begins again. A deletion goes the same way: at 2 the source must
-be gone, and 3 removes the output instead.
+The order matters. If a newer event's output is there before step 1, step 1 reads its sequencer, and
+the event is superseded. Sequencers of two versions do not compare; but then step 2 finds that
+another version is current. If a newer event's output comes after step 1, step 3 fails, and the
+fence starts again. A deletion takes the same steps: step 2 finds that there is no source, and step
+3 deletes the output, only if its ETag is still that of step 1.
 
-An ETag names content, not a write: if a picture is uploaded, then another, then the first one
-again, the third event's output would have the ETag of the first one's, and step 3 of a writer that
-had stalled since could not tell them apart. So each output ends with its sequencer (see `stamp`).
-And that there is no output names no write at all: one that stalled when there was none yet cannot
-tell that there was one since, and a deletion. In a versioned bucket an old version may become
-current again, and its output right again without a write. So in these cases, a writer looks once
-more when it has written (and a deletion when it has removed)::
+Step 3 alone would miss three things:
 
-    4 look for the source     if it is gone or another version, begin again with what is current
+- An ETag identifies content, not a write. After uploads of A, B and A again, the third output would
+  have the ETag of the first, and a writer of B that stalled since the first would overwrite the
+  third. So each output ends with its event's sequencer (see `stamp`).
+- "No output" cannot reveal one that was created and deleted meanwhile. So after a first write, the
+  function checks the source again.
+- In a versioned bucket, an earlier version can become current again without an upload, and its
+  output be right again without a write. So after it wrote the output of a version, or deleted an
+  output, the function checks the source again.
+
+If step 4 finds another source, the fence starts again, and makes the output that of the source as
+it is then. A retry of an event whose output is there also takes step 4, because the attempt that
+wrote the output may have died before it did.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -44,11 +52,11 @@ MAXIMUM_KEY_BYTES = 1024  # https://docs.aws.amazon.com/AmazonS3/latest/userguid
 
 
 class OutputContended(Exception):
-    """Other writers changed the output each time that this one had looked at it."""
+    """In each attempt, another writer changed the output between steps 1 and 3."""
 
 
 class SourceChanged(Exception):
-    """The source is no longer the object that the event told of."""
+    """The source is no longer the object that the event names."""
 
 
 class SourceGone(SourceChanged):
@@ -57,18 +65,73 @@ class SourceGone(SourceChanged):
 
 @dataclass(frozen=True)
 class Output:
-    """Where an event's output is, or the newer one that forbids it.
+    """How an event ended, and where its output is, or would be.
 
     Attributes
     ----------
     outcome : "Processed" or "Superseded"
-        Whether the output is this event's.
+        Whether the output was made for this event.
     key : str
         The output's key.
     """
 
     outcome: Literal["Processed", "Superseded"]
     key: str
+
+
+class Attempt(Enum):
+    """What became of one attempt to take all steps."""
+
+    DONE = auto()  # the output is that of the event
+    SUPERSEDED = auto()  # a newer event decides what the output is
+    AGAIN = auto()  # another writer came between the steps: take all of them again
+    STALE = auto()  # the source has changed since the output was written: follow the source
+
+
+class Condition(Enum):
+    """Whether the condition of a write or deletion held."""
+
+    HELD = auto()
+    FAILED = auto()  # so S3 has changed nothing
+
+
+class Order(Enum):
+    """Where an output's event stands to another event of the key."""
+
+    OLDER = -1
+    SAME = 0
+    NEWER = 1
+    UNKNOWN = None  # no output, one of unknown origin, or one of another version
+
+
+@dataclass(frozen=True)
+class OutputState:
+    """An output as S3 has it.
+
+    Attributes
+    ----------
+    etag : str or None
+        None if there is no output.
+    metadata : Mapping[str, str]
+        From which event it was made.
+    """
+
+    etag: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def order(self, event: ObjectEvent) -> Order:
+        """Compare the output's event with another one."""
+        if "sequencer" not in self.metadata:
+            return Order.UNKNOWN
+        if self.metadata.get("source-version-id") != event.version_id:
+            return Order.UNKNOWN  # sequencers of two versions do not compare
+        if event.version_id:
+            return Order.SAME  # a version is created once
+        return Order(compare_sequencers(self.metadata["sequencer"], event.sequencer))
+
+    def unchanged(self) -> dict[str, Any]:
+        """Give the condition under which S3 replaces this output, and no other one."""
+        return {"IfMatch": self.etag} if self.etag else {"IfNoneMatch": "*"}
 
 
 def output_key(key: str) -> str:
@@ -88,13 +151,13 @@ def compare_sequencers(one: str, other: str) -> int:
 
     "Right pad the shorter value with zeros, and then do a lexicographic comparison"
     (https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html).
-    DynamoDB compares the bare strings, which gives the same order, save that it tells ``0A`` from
-    ``0A0``; S3 gives no two events of a key such a pair.
+    DynamoDB compares the strings without padding. The order is the same, except that DynamoDB
+    distinguishes ``0A`` from ``0A0``; S3 gives no two events of a key such a pair.
 
     Returns
     -------
     int
-        Below, at or above zero as `one` is older than, equal to or newer than `other`.
+        -1, 0 or 1 if `one` is older than, equal to or newer than `other`.
     """
     width = max(len(one), len(other))
     left, right = one.ljust(width, "0"), other.ljust(width, "0")
@@ -102,32 +165,32 @@ def compare_sequencers(one: str, other: str) -> int:
 
 
 def stamp(event: ObjectEvent) -> bytes:
-    """Give the bytes that make an output, and so its ETag, its event's own.
+    """Give the bytes that make an output, and so its ETag, differ from every other event's.
 
-    They stand behind the image, where readers of all our formats ignore them. Work that makes
-    another kind of output puts the sequencer wherever that kind has room for it.
+    They follow the image, where readers of all supported formats ignore them. A function that makes
+    another kind of output writes the sequencer wherever that format has room for it.
     """
     return f"\n{event.sequencer}#{event.version_id or ''}".encode()
 
 
 @dataclass(frozen=True)
 class Fence:
-    """What brings outputs up to date with events, and lets no older event undo a newer one.
+    """Brings outputs up to date with events, and lets no older event undo a newer one.
 
     Attributes
     ----------
     s3 : S3Client
-        Needs ``s3:GetObject`` and ``s3:ListBucket`` on both buckets (without the second, a missing
-        key answers 403 and not 404), ``s3:PutObject`` on the output's and, if deletions are
-        handled, ``s3:DeleteObject``; `write_each` also ``s3:GetObjectVersion`` on the source's.
+        Needs ``s3:GetObject`` and ``s3:ListBucket`` on both buckets (without ``s3:ListBucket``, a
+        missing key answers 403 instead of 404), ``s3:PutObject`` on the output's and, if deletions
+        are handled, ``s3:DeleteObject``; `write_each` also ``s3:GetObjectVersion`` on the source's.
     output_bucket : str
         Where the outputs go.
     maximum_bytes : int
         Size of the largest source that is read.
     work : callable
-        Makes the output of a source's content. Called once at most for each content.
+        Makes the output from a source's content. Called at most once for each content.
     handles_deletions : bool
-        Whether the output of a source that is gone is removed.
+        Whether the output of a deleted source is deleted.
     """
 
     s3: S3Client
@@ -137,68 +200,36 @@ class Fence:
     handles_deletions: bool
 
     def write_newest(self, event: ObjectEvent) -> Output:
-        """Let the one output of a key be that of its newest event; a deletion removes it.
+        """Make the one output of a key that of its newest event; a deletion deletes it.
 
         Raises
         ------
         InvalidImage
             The source cannot have an output.
         OutputContended
-            The fence was begun `ATTEMPTS` times in vain.
+            All `ATTEMPTS` attempts met another writer.
         botocore.exceptions.ClientError
             S3 failed.
         """
         key = output_key(event.key)
         if event.is_deletion and not self.handles_deletions:
             return Output("Superseded", key)
-        outcome: Literal["Processed", "Superseded"] = "Processed"
-        results: dict[str, InvertedImage] = {}
-        follows_source = event.is_deletion
-        for _ in attempts():
-            etag, metadata = self._look_at(key)
-            wanted = self._current(event) if follows_source else event
-            if wanted is None:
-                if etag is None or (self._remove(key, etag) and self._current(event) is None):
-                    return Output(outcome, key)
-                continue
-            order = _order(metadata, wanted)
-            if follows_source:
-                # It is right already; or, without versions, the upload has an event of its own.
-                is_superseded = order == 0 or not (wanted.version_id or event.version_id)
-            else:
-                is_superseded = order is not None and order > 0
-            if is_superseded:
-                return Output("Superseded", key)
-            if order != 0:
-                try:
-                    content = self._read(wanted, IfMatch=f'"{wanted.etag}"')
-                except SourceChanged:
-                    return Output("Superseded", key)
-                if wanted.etag not in results:
-                    results[wanted.etag] = self.work(content)
-                condition = {"IfMatch": etag} if etag else {"IfNoneMatch": "*"}
-                if not self._write(key, results[wanted.etag], wanted, condition):
-                    continue
-            # Without versions, a deletion since step 2 would have changed what step 1 saw.
-            is_update = etag and order != 0 and not wanted.version_id
-            if is_update or not self.handles_deletions or self._is_current(wanted):
-                return Output(outcome, key)
-            follows_source, outcome = True, "Superseded"
-        raise OutputContended(f"The output {key!r} changed under all attempts to write it.")
+        attempt = self._follow_source if event.is_deletion else self._apply_creation
+        return self._settle(event, key, attempt)
 
     def write_each(self, event: ObjectEvent) -> Output:
         """Give each event an output of its own, which is written once.
 
         The output goes to ``<folder>/out-<name>/<version or sequencer>``. The deletion of a version
-        removes that version's output, a delete marker none, and the deletion in a bucket without
-        versions those of all older events, as their source is gone.
+        deletes that version's output. A delete marker deletes none. In a bucket without versions, a
+        deletion deletes the outputs of all older events, because their source is gone.
 
         Raises
         ------
         InvalidImage
             The source cannot have an output.
         SourceChanged
-            The source has been overwritten, so that its content is lost.
+            The source has been overwritten, so its content is lost.
         OutputContended, botocore.exceptions.ClientError
             As for `write_newest`.
         """
@@ -206,69 +237,162 @@ class Fence:
         key = _of_allowed_length(prefix + (event.version_id or event.sequencer))
         if event.is_deletion and not self.handles_deletions:
             return Output("Superseded", key)
-        if event.is_deletion:
-            for old in [key] if event.version_id else self._list_outputs(prefix):
-                self._remove_older(old, event)
-            return Output("Processed", key)
-        version = {"VersionId": event.version_id} if event.version_id else {}
-        result: InvertedImage | None = None
-        for _ in attempts():
-            etag, _ = self._look_at(key)
-            if etag is None:
-                try:
-                    content = self._read(event, IfMatch=f'"{event.etag}"', **version)
-                except SourceGone:
-                    return Output("Superseded", key)
-                result = result or self.work(content)
-                etag = self._write(key, result, event, {"IfNoneMatch": "*"})
-                if etag is None:
-                    continue
-            if not self.handles_deletions or self._current(event, **version):
-                return Output("Processed", key)
-            if self._remove(key, etag):
-                return Output("Superseded", key)
-        raise OutputContended(f"The output {key!r} changed under all attempts to write it.")
-
-    def write_unfenced(self, event: ObjectEvent) -> Output:
-        """Write the output of whatever the source is now over whatever the output is now.
-
-        What most functions do, for the demonstration.
-        """
-        key = output_key(event.key)
-        current = replace(event, version_id=None)
-        self._write(key, self.work(self._read(current)), event, {})
+        if not event.is_deletion:
+            return self._settle(event, key, self._give_own_output)
+        for old in [key] if event.version_id else self._list_outputs(prefix):
+            self._delete_older(old, event)
         return Output("Processed", key)
 
-    def _list_outputs(self, prefix: str) -> Iterator[str]:
-        """List what lies under a prefix, but nothing deeper: that belongs to other sources."""
-        pages = self.s3.get_paginator("list_objects_v2").paginate(
-            Bucket=self.output_bucket, Prefix=prefix, Delimiter="/"
-        )
-        for page in pages:
-            for found in page.get("Contents", []):
-                yield found["Key"]
+    def write_unfenced(self, event: ObjectEvent) -> Output:
+        """Write the output of the source as it is now, whatever output is there.
 
-    def _remove_older(self, key: str, event: ObjectEvent) -> None:
-        """Remove an output if it is of the deleted version or, without versions, older."""
+        Most functions do this. It is here for the demonstration.
+        """
+        key = output_key(event.key)
+        result = self.work(self._read_source(replace(event, version_id=None)))
+        self._write_output(key, result, event)
+        return Output("Processed", key)
+
+    def _settle(
+        self,
+        event: ObjectEvent,
+        key: str,
+        attempt: Callable[[ObjectEvent, str, dict[str, InvertedImage]], Attempt],
+    ) -> Output:
+        """Make attempts until one of them gives an outcome."""
+        results: dict[str, InvertedImage] = {}  # of `work`, by the source's ETag
+        outcome: Literal["Processed", "Superseded"] = "Processed"
         for _ in attempts():
-            etag, metadata = self._look_at(key)
-            order = _order(metadata, event)
-            if etag is None or order is None or order > 0 or self._remove(key, etag):
-                return
-        raise OutputContended(f"The output {key!r} could not be removed.")
+            match attempt(event, key, results):
+                case Attempt.DONE:
+                    return Output(outcome, key)
+                case Attempt.SUPERSEDED:
+                    return Output("Superseded", key)
+                case Attempt.STALE:
+                    attempt = self._follow_source
+                    outcome = "Superseded"
+        raise OutputContended(f"The output {key!r} changed under all attempts to write it.")
 
-    def _look_at(self, key: str) -> tuple[str | None, dict[str, str]]:
-        """Give an output's ETag and metadata, or none if there is no output."""
+    def _apply_creation(
+        self, event: ObjectEvent, key: str, results: dict[str, InvertedImage]
+    ) -> Attempt:
+        """Make the output that of a creation, unless it is that of a newer event."""
+        output = self._read_output(key)  # step 1
+        match output.order(event):
+            case Order.NEWER:
+                return Attempt.SUPERSEDED
+            case Order.SAME:  # by an attempt that may have died before its step 4
+                return self._check_source(event)
+        return self._replace_output(output, event, key, results)
+
+    def _follow_source(
+        self, event: ObjectEvent, key: str, results: dict[str, InvertedImage]
+    ) -> Attempt:
+        """Make the output that of the source as it is now; delete it if there is no source."""
+        output = self._read_output(key)  # step 1
+        source = self._find_source(event)  # step 2
+        if source is None:
+            return self._delete_orphan(output, event, key)
+        if not (source.version_id or event.version_id):
+            return Attempt.SUPERSEDED  # by the upload that came after, which has its own event
+        if output.order(source) is Order.SAME:
+            return Attempt.SUPERSEDED  # the output is right already
+        return self._replace_output(output, source, key, results)
+
+    def _give_own_output(
+        self, event: ObjectEvent, key: str, results: dict[str, InvertedImage]
+    ) -> Attempt:
+        """Write a creation's own output, unless what it created has been deleted."""
+        version = {"VersionId": event.version_id} if event.version_id else {}
+        output = self._read_output(key)  # step 1
+        etag = output.etag
+        if etag is None:
+            try:  # step 2
+                content = self._read_source(event, IfMatch=_quoted(event.etag), **version)
+            except SourceGone:
+                return Attempt.SUPERSEDED
+            result = self._work_once(event, content, results)
+            # step 3
+            written = self._write_output(key, result, event, **output.unchanged())
+            if written is Condition.FAILED:
+                return Attempt.AGAIN
+            etag = written
+        if not self.handles_deletions or self._find_source(event, **version):  # step 4
+            return Attempt.DONE
+        if self._delete_output(key, etag) is Condition.FAILED:
+            return Attempt.AGAIN
+        return Attempt.SUPERSEDED
+
+    def _replace_output(
+        self,
+        output: OutputState,
+        source: ObjectEvent,
+        key: str,
+        results: dict[str, InvertedImage],
+    ) -> Attempt:
+        """Take steps 2 to 4 for a source that exists."""
+        try:  # step 2
+            content = self._read_source(source, IfMatch=_quoted(source.etag))
+        except SourceChanged:
+            return Attempt.SUPERSEDED
+        result = self._work_once(source, content, results)
+        # step 3
+        if self._write_output(key, result, source, **output.unchanged()) is Condition.FAILED:
+            return Attempt.AGAIN
+        if output.etag and not source.version_id:
+            # A deletion that was processed since step 1 would have made step 3 fail.
+            return Attempt.DONE
+        return self._check_source(source)
+
+    def _delete_orphan(self, output: OutputState, event: ObjectEvent, key: str) -> Attempt:
+        """Take steps 3 and 4 for an output without a source."""
+        if output.etag is None:
+            return Attempt.DONE
+        # step 3
+        if self._delete_output(key, output.etag) is Condition.FAILED:
+            return Attempt.AGAIN
+        # step 4
+        return Attempt.DONE if self._find_source(event) is None else Attempt.AGAIN
+
+    def _check_source(self, source: ObjectEvent) -> Attempt:
+        """Take step 4: find out whether the source is still there and is still this version."""
+        if not self.handles_deletions:
+            return Attempt.DONE
+        current = self._find_source(source)
+        if current is None or current.version_id != source.version_id:
+            return Attempt.STALE
+        return Attempt.DONE
+
+    def _delete_older(self, key: str, event: ObjectEvent) -> None:
+        """Delete an output if it is of the deleted version or, without versions, older."""
+        for _ in attempts():
+            output = self._read_output(key)
+            if output.etag is None or output.order(event) in {Order.UNKNOWN, Order.NEWER}:
+                return
+            if self._delete_output(key, output.etag) is Condition.HELD:
+                return
+        raise OutputContended(f"The output {key!r} could not be deleted.")
+
+    # The single steps
+
+    def _read_output(self, key: str) -> OutputState:
+        """Read an output's ETag and metadata."""
         try:
             response = self.s3.head_object(Bucket=self.output_bucket, Key=key)
         except ClientError as error:
             if _is_missing(error):
-                return None, {}
+                return OutputState()
             raise
-        return response["ETag"], response["Metadata"]
+        return OutputState(response["ETag"], response["Metadata"])
 
-    def _current(self, event: ObjectEvent, **version: Any) -> ObjectEvent | None:
-        """Look for the source: its current version, unless another is named."""
+    def _find_source(self, event: ObjectEvent, **version: Any) -> ObjectEvent | None:
+        """Find out what the source is now: its current version, unless another one is named.
+
+        Returns
+        -------
+        ObjectEvent or None
+            The event, as if it had created what is there. None if there is no source.
+        """
         try:
             found = self.s3.head_object(Bucket=event.bucket, Key=event.key, **version)
         except ClientError as error:
@@ -282,15 +406,16 @@ class Fence:
             is_deletion=False,
         )
 
-    def _is_current(self, event: ObjectEvent) -> bool:
-        """Tell whether the source is there and, if it has versions, is this one."""
-        current = self._current(event)
-        return current is not None and current.version_id == event.version_id
+    def _read_source(self, source: ObjectEvent, **condition: Any) -> bytes:
+        """Read the source's content: its current version, unless the condition names another one.
 
-    def _read(self, event: ObjectEvent, **condition: Any) -> bytes:
-        """Read the source: its current version, unless the condition names another."""
+        Raises
+        ------
+        SourceChanged
+            The condition does not hold, or the current version is not that of `source`.
+        """
         try:
-            response = self.s3.get_object(Bucket=event.bucket, Key=event.key, **condition)
+            response = self.s3.get_object(Bucket=source.bucket, Key=source.key, **condition)
         except ClientError as error:
             if _is_missing(error):
                 raise SourceGone("The object has been deleted.") from error
@@ -298,16 +423,24 @@ class Fence:
                 raise SourceChanged("The object has been overwritten.") from error
             raise
         with response["Body"] as body:
-            if event.version_id and response.get("VersionId") != event.version_id:
+            if source.version_id and response.get("VersionId") != source.version_id:
                 raise SourceChanged("Another version of the object is current.")
             if response["ContentLength"] > self.maximum_bytes:
                 raise InvalidImage(f"The object is larger than {self.maximum_bytes} bytes.")
             return body.read()
 
-    def _write(
-        self, key: str, result: InvertedImage, event: ObjectEvent, condition: dict[str, Any]
-    ) -> str | None:
-        """Write an output and give its ETag, or none if the condition does not allow it."""
+    def _work_once(
+        self, source: ObjectEvent, content: bytes, results: dict[str, InvertedImage]
+    ) -> InvertedImage:
+        """Call `work`, unless an earlier attempt has called it for the same content."""
+        if source.etag not in results:
+            results[source.etag] = self.work(content)
+        return results[source.etag]
+
+    def _write_output(
+        self, key: str, result: InvertedImage, event: ObjectEvent, **condition: Any
+    ) -> str | Literal[Condition.FAILED]:
+        """Write an output if the condition holds, and give its ETag."""
         metadata = {"sequencer": event.sequencer, "source-etag": event.etag}
         if event.version_id:
             metadata["source-version-id"] = event.version_id
@@ -321,26 +454,35 @@ class Fence:
                 **condition,
             )
         except ClientError as error:
-            if condition and _is_changed(error):
-                return None
+            if condition and _is_failed_condition(error):
+                return Condition.FAILED
             raise
         return response["ETag"]
 
-    def _remove(self, key: str, etag: str) -> bool:
-        """Remove an output and tell whether it was still the one of this ETag."""
+    def _delete_output(self, key: str, etag: str) -> Condition:
+        """Delete an output if it still has this ETag."""
         try:
             self.s3.delete_object(Bucket=self.output_bucket, Key=key, IfMatch=etag)
         except ClientError as error:
-            if _is_changed(error):
-                return False
+            if _is_failed_condition(error):
+                return Condition.FAILED
             raise
-        return True
+        return Condition.HELD
+
+    def _list_outputs(self, prefix: str) -> Iterator[str]:
+        """List the outputs under a prefix, but none that is deeper: that belongs to another key."""
+        pages = self.s3.get_paginator("list_objects_v2").paginate(
+            Bucket=self.output_bucket, Prefix=prefix, Delimiter="/"
+        )
+        for page in pages:
+            for found in page.get("Contents", []):
+                yield found["Key"]
 
 
 def attempts() -> Iterator[int]:
-    """Count the attempts of a fence, with a pause between them that spreads writers."""
+    """Count the attempts, and pause between them for random times, which spreads the writers."""
     for attempt in range(ATTEMPTS):
-        time.sleep(random.uniform(0, 0.1 * attempt))  # noqa: S311 - hides nothing
+        time.sleep(random.uniform(0, 0.1 * attempt))  # noqa: S311 - not for a secret
         yield attempt
 
 
@@ -350,30 +492,25 @@ def _of_allowed_length(key: str) -> str:
     return key
 
 
-def _order(metadata: dict[str, str], event: ObjectEvent) -> int | None:
-    """Compare an output's event with another one; none if they do not compare.
-
-    A version is created once. Without versions the sequencer tells; between versions, nothing.
-    """
-    if "sequencer" not in metadata or metadata.get("source-version-id") != event.version_id:
-        return None
-    return 0 if event.version_id else compare_sequencers(metadata["sequencer"], event.sequencer)
+def _quoted(etag: str) -> str:
+    """Write an event's ETag as S3's conditions want it."""
+    return f'"{etag}"'
 
 
 def _is_missing(error: ClientError) -> bool:
-    """Tell whether there is no such object. No such bucket is a fault, where S3 says so."""
+    """Tell whether there is no such object. A missing bucket is a fault, where S3 says so."""
     is_bucket = error.response["Error"]["Code"] == "NoSuchBucket"
     return _status(error) == HTTPStatus.NOT_FOUND and not is_bucket
 
 
-def _is_changed(error: ClientError) -> bool:
-    """Tell whether an output was no longer what the condition asked for.
+def _is_failed_condition(error: ClientError) -> bool:
+    """Tell whether S3 changed nothing because the output was not as the condition wants it.
 
-    412: another ETag. 409: another write is under way. 404: the output was deleted meanwhile.
+    412: another ETag. 409: another write is in progress. 404: the output was deleted meanwhile.
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-requests.html
     """
-    changed = {HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED}
-    return _is_missing(error) or _status(error) in changed
+    failed = {HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED}
+    return _is_missing(error) or _status(error) in failed
 
 
 def _status(error: ClientError) -> int:

@@ -1,4 +1,4 @@
-"""Invert the colours of an image and leave the rest of it: format, alpha, frames, metadata."""
+"""Inverts the colours of an image, and keeps the rest: format, alpha, frames and metadata."""
 
 import re
 import struct
@@ -13,24 +13,24 @@ from PIL.ExifTags import Base as Tag
 from PIL.JpegImagePlugin import JpegImageFile, get_sampling
 from PIL.TiffImagePlugin import TiffImageFile
 
-# `invert` checks a limit of its own before it decodes; Pillow's is in part a mere warning.
+# `invert` checks its own limit before it decodes. Pillow only warns of some images over its limit.
 Image.MAX_IMAGE_PIXELS = None
 
-# Beside GIF. Pillow opens far more, some of it with other programs (EPS with Ghostscript).
+# And GIF. Pillow opens many more formats, some with other programs (EPS with Ghostscript).
 _FORMATS = ("BMP", "JPEG", "PNG", "TIFF", "WEBP")
 
-# Bounds the time for very many, very small frames: 2,000 pages of a TIFF take some 3 seconds.
+# Limits the time that many small frames take: 2,000 pages of a TIFF take about 3 seconds.
 _MAXIMUM_FRAMES = 2_000
 
-# What one segment of a JPEG can hold, and one side of a WebP.
+# The maximum of one segment of a JPEG, and of one side of a WebP.
 _JPEG_SEGMENT_BYTES = 65_533
 _WEBP_SIDE_PIXELS = 16_383
 
 _KEPT = bytes(range(256))
 _INVERTED = _KEPT[::-1]
 
-# What Pillow's readers give for its writers to take. The types matter: in the same dictionary are
-# the texts of a PNG, as strings, under whatever names the file gives them.
+# What Pillow's readers find and its writers accept, with its type. The type matters: the same
+# dictionary has the texts of a PNG, as strings, under any names that the file gives them.
 _METADATA: dict[str, type | tuple[type, ...]] = {
     "comment": bytes,
     "default_image": bool,
@@ -46,7 +46,7 @@ _TIFF_TEXTS = (Tag.ImageDescription, Tag.Make, Tag.Model, Tag.DateTime, Tag.Arti
 
 
 class InvalidImage(ValueError):
-    """The bytes are no image that can be inverted; trying again cannot help."""
+    """The bytes are not an image that can be inverted. A retry cannot help."""
 
 
 @dataclass(frozen=True)
@@ -60,21 +60,24 @@ class InvertedImage:
 def invert(content: bytes, maximum_pixels: int) -> InvertedImage:
     """Invert the colours of an image file.
 
-    Format, alpha, frames and their timing stay; so do EXIF, ICC profile and resolution, and what
-    makes a JPEG's size and quality. The same bytes always give the same result.
+    Kept are the format, alpha, the frames and their timing, EXIF, the ICC profile, the resolution,
+    and the quantization and subsampling of a JPEG. The same bytes always give the same result.
 
-    Some is lost where Pillow cannot read or write it: 16 bits per channel become 8, but for grey
-    without alpha; of a multi-picture JPEG (MPO), only the primary picture is left; a PNG loses its
-    texts and gamma, a TIFF its XMP, EXIF and GPS directories, and its orientation is applied to
-    its pixels. Lossy WebP, and JPEG within TIFF, get Pillow's default quality.
+    Some is lost, because Pillow cannot read or write it:
+
+    - 16 bits per channel become 8, except in grey without alpha.
+    - Of a multi-picture JPEG (MPO), only the primary picture is left.
+    - A PNG loses its texts and gamma.
+    - A TIFF loses its XMP, EXIF and GPS directories; its orientation is applied to its pixels.
+    - Lossy WebP, and JPEG within TIFF, get Pillow's default quality.
 
     Parameters
     ----------
     content
         The bytes of a BMP, GIF, JPEG, PNG (or APNG), TIFF or WebP file.
     maximum_pixels
-        The most pixels (width times height) that all frames together may have. Memory use was
-        measured to be up to 16 bytes for each of them, in lossless WebP up to 45.
+        The most pixels (width times height) that all frames together may have. Each takes up to
+        16 bytes of memory, in lossless WebP up to 45 (measured).
 
     Returns
     -------
@@ -84,9 +87,9 @@ def invert(content: bytes, maximum_pixels: int) -> InvertedImage:
     Raises
     ------
     InvalidImage
-        If `content` is in no such format, damaged, too large, or of a kind without an inverse or
-        that Pillow cannot write: among others floating point, 32-bit and CIELAB pixels, BMP with
-        alpha, and animations in 16-bit grey.
+        The format is none of these, or the image is damaged or too large, has no inverse, or
+        cannot be written by Pillow. Examples are pixels in floating point, 32 bits or CIELAB, BMP
+        with alpha, and animations in 16-bit grey.
     """
     try:
         if content.startswith(b"GIF8"):
@@ -94,8 +97,8 @@ def invert(content: bytes, maximum_pixels: int) -> InvertedImage:
         file_format, frames = _decode(content, maximum_pixels)
     except InvalidImage:
         raise
-    except Exception as error:  # Pillow raises almost anything at hostile bytes.
-        reason = type(error).__name__  # The message may quote the bytes.
+    except Exception as error:  # Damaged bytes make Pillow raise errors of almost any type.
+        reason = type(error).__name__  # The message could quote the bytes.
         raise InvalidImage(f"not a readable image of a supported format ({reason})") from error
     output = BytesIO()
     with _encoder_buffer(frames[0]):
@@ -112,10 +115,10 @@ def _check_size(pixels: int, frames: int, maximum_pixels: int) -> None:
 
 
 def _invert_gif(content: bytes, maximum_pixels: int) -> bytes:
-    """Invert the colour tables in place: a GIF has its colours nowhere else.
+    """Invert the colour tables in place, because a GIF has no other colours.
 
-    So the frames stay as they are; Pillow would compose them and reduce their colours anew. The
-    layout is that of https://www.w3.org/Graphics/GIF/spec-gif89a.txt.
+    The frames stay as they are. Pillow would compose them, and reduce their colours again. The
+    layout is in https://www.w3.org/Graphics/GIF/spec-gif89a.txt.
     """
     inverted = bytearray(content)
 
@@ -146,7 +149,7 @@ def _invert_gif(content: bytes, maximum_pixels: int) -> bytes:
             position += 1 + block_size
         position += 1
 
-    # All this did without the pixels, but a damaged image must not pass for an inverted one.
+    # Nothing above read the pixels. A damaged image must be refused, so decode them all.
     source = Image.open(BytesIO(content), formats=["GIF"])
     for frame in range(frames):
         source.seek(frame)
@@ -155,9 +158,9 @@ def _invert_gif(content: bytes, maximum_pixels: int) -> bytes:
 
 
 def _decode(content: bytes, maximum_pixels: int) -> tuple[str, list[Image.Image]]:
-    """Read all frames; give the format and the frames inverted, each with its `encoderinfo`.
+    """Give the format and all frames, inverted, each with its `encoderinfo`.
 
-    Pillow's writers go through the frames more than once, so that these cannot be streamed.
+    They cannot be streamed, because Pillow's writers read the frames more than once.
     """
     source = Image.open(BytesIO(content), formats=_FORMATS)
     frames: list[Image.Image] = []
@@ -171,7 +174,7 @@ def _decode(content: bytes, maximum_pixels: int) -> tuple[str, list[Image.Image]
         frame.info = {} if transparency is None else {"transparency": transparency}
         frame.encoderinfo = _encoder_options(source, content)
         frames.append(frame)
-        if isinstance(source, JpegImageFile):  # Possibly an MPO, of which only this is taken.
+        if isinstance(source, JpegImageFile):  # In an MPO, others follow.
             return "JPEG", frames
     if len(frames) != getattr(source, "n_frames", 1):
         raise InvalidImage("an animation that lacks frames")
@@ -182,7 +185,7 @@ def _decode(content: bytes, maximum_pixels: int) -> tuple[str, list[Image.Image]
 
 
 def _inverted(image: Image.Image) -> Image.Image:
-    """Give the image inverted: its pixels or, if it has one, its palette."""
+    """Invert the pixels of an image or, if it has one, its palette."""
     match image.mode:
         case "P" | "PA":
             inverted = image.copy()
@@ -192,28 +195,28 @@ def _inverted(image: Image.Image) -> Image.Image:
             tables = [_KEPT if band == "A" else _INVERTED for band in image.getbands()]
             return image.point(b"".join(tables))
         case "CMYK":
-            # Inverting the four inks would turn black, which is all K, into black made of C, M and
-            # Y. So invert what they look like; the result has no K. Pillow has put Adobe's JPEGs,
-            # which store CMYK inverted, right on reading, and writes them so again.
+            # Black is all K. To invert the four inks would make it all C, M and Y, which is black
+            # again. So this inverts the colours that one sees; the result has no K. Adobe's JPEGs
+            # store CMYK inverted, but Pillow's reader and writer both correct that.
             return ImageChops.invert(image.convert("RGB")).convert("CMYK")
         case "I;16" | "I;16B":
-            # One byte order for all, as pages of both cannot be in one TIFF; Pillow goes by "I".
+            # One byte order, because a TIFF cannot have pages of both; Pillow converts through "I".
             native = image.convert("I").convert("I;16") if image.mode == "I;16B" else image
             if (
                 isinstance(image, TiffImageFile)
                 and image.tag_v2[Tag.PhotometricInterpretation] == 0
             ):
-                return native.copy()  # White is zero; written as "black is zero", it is inverted.
+                return native.copy()  # Zero is white here, and black in the TIFF that is written.
             return native.point(lambda value: value * -1 + 65535)
         case _:
             raise InvalidImage(f"pixels of mode {image.mode} have no inverse")
 
 
 def _inverted_transparency(source: ImageFile.ImageFile, content: bytes) -> Any:
-    """Give what marks, in the inverted PNG, the same pixels as transparent.
+    """Give the value that marks the same pixels as transparent in the inverted PNG.
 
-    For a palette that is the same as before. Otherwise it is a colour, whose samples are as deep
-    as in the file (https://www.w3.org/TR/png-3/#11tRNS); only RGB of 16 bits is written with 8.
+    With a palette, it stays the same. Otherwise it is a colour, with samples of the same depth as
+    the file's (https://www.w3.org/TR/png-3/#11tRNS), except that RGB of 16 bits is written with 8.
     """
     transparency, depth = source.info.get("transparency"), content[24]
 
@@ -232,20 +235,20 @@ def _inverted_transparency(source: ImageFile.ImageFile, content: bytes) -> Any:
 
 
 def _encoder_options(source: ImageFile.ImageFile, content: bytes) -> dict[str, Any]:
-    """Say how `Image.save` keeps what `source`, just loaded, has beside its pixels."""
+    """Give the options with which `Image.save` keeps what a loaded image has besides pixels."""
     options = {
         name: source.info[name]
         for name, kind in _METADATA.items()
         if isinstance(source.info.get(name), kind)
     }
     if not all(0 < resolution < 1 << 16 for resolution in options.get("dpi", ())):
-        del options["dpi"]  # It does not fit in every format, or makes no sense.
+        del options["dpi"]  # Not every format can store it, or it makes no sense.
     if isinstance(source, JpegImageFile):
         if len(options.get("exif", b"")) > _JPEG_SEGMENT_BYTES:
             raise InvalidImage("EXIF data that spans several JPEG segments")
         tables = [table for _, table in sorted(source.quantization.items())]
         options |= {
-            # Pillow writes CMYK, even if it was YCCK: no ink must get the table for chroma.
+            # Pillow writes CMYK, even if it was YCCK: no ink may get the table for chroma.
             "qtables": tables[:1] if source.mode == "CMYK" else tables,
             "subsampling": get_sampling(source),
             "progressive": "progressive" in source.info,
@@ -253,33 +256,33 @@ def _encoder_options(source: ImageFile.ImageFile, content: bytes) -> dict[str, A
     elif isinstance(source, TiffImageFile):
         tags = source.tag_v2
         if Tag.XResolution not in tags:
-            options.pop("dpi", None)  # Pillow has made it up.
+            options.pop("dpi", None)  # Pillow's default, which is not in the file.
         options |= {
             "compression": _tiff_compression(source),
             "tiffinfo": {tag: tags[tag] for tag in _TIFF_TEXTS if isinstance(tags.get(tag), str)},
         }
-        source.info = {}  # Pillow would leave it to the next page.
+        source.info = {}  # Otherwise Pillow keeps it for the next page.
     elif source.format == "PNG":
         if source.mode == "I;16" and getattr(source, "is_animated", False):
-            raise InvalidImage("an animation in 16-bit grey")  # Pillow would merge its frames.
+            raise InvalidImage("an animation in 16-bit grey")  # Pillow would merge the frames.
         if content[24] in {2, 4}:
             options["bits"] = content[24]
     elif source.format == "BMP":
-        options.setdefault("dpi", (0, 0))  # That is none; Pillow's default is 96.
+        options.setdefault("dpi", (0, 0))  # None. Pillow's default is 96.
     elif source.format == "WEBP":
         if max(source.size) > _WEBP_SIDE_PIXELS:
             raise InvalidImage("a WebP canvas that only an animation can have")
-        # Pillow does not tell, but the name of the first chunk with pixels does.
+        # Pillow does not say which kind it is. The name of the first chunk with pixels does.
         lossless = re.search(rb"VP8[ L]", content)
         if lossless is not None and lossless[0] == b"VP8L":
-            # Here "quality" is the effort to make the file small: Pillow's 80 takes twice as long.
+            # Here, "quality" is the effort to make the file small. Pillow's 80 takes twice as long.
             options |= {"lossless": True, "quality": 50}
         options["exact"] = True
     return options
 
 
 def _tiff_compression(page: TiffImageFile) -> str:
-    """Give the compression of a page or, if Pillow cannot write that, one without loss."""
+    """Give the compression of a page or, if Pillow cannot write it, a lossless one."""
     writable = {"raw", "packbits", "tiff_lzw", "tiff_adobe_deflate", "lzma", "zstd"}
     if page.mode == "1":
         writable |= {"group3", "group4", "tiff_ccitt"}
@@ -291,9 +294,9 @@ def _tiff_compression(page: TiffImageFile) -> str:
 
 @contextmanager
 def _encoder_buffer(image: Image.Image) -> Iterator[None]:
-    """Let Pillow have enough memory for a progressive JPEG, which it must encode at one go.
+    """Give Pillow a buffer for a whole progressive JPEG, which it must encode in one step.
 
-    It takes two bytes for each pixel, where noise with the finest quantization tables needs four:
+    Pillow's has two bytes for each pixel. Noise with the finest quantization tables needs four, see
     https://github.com/python-pillow/Pillow/issues/148.
     """
     default = ImageFile.MAXBLOCK

@@ -1,4 +1,4 @@
-"""What an event of S3 tells: which object was created or deleted, and when."""
+"""An event of S3: which object was created or deleted."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ class ObjectEvent:
     Attributes
     ----------
     bucket, key : str
-        Which object. The key as EventBridge gives it, which is not URL-encoded.
+        Of the object. EventBridge does not URL-encode the key.
     sequencer : str
-        Orders the events of one key; in a versioned bucket, of one version.
+        Orders the events of one key; in a versioned bucket, those of one version.
     etag : str
-        ETag of what was created, without quotes. Empty for a deletion.
+        ETag of the created object, without quotes. Empty for a deletion.
     version_id : str or None
-        Its version, or that of a delete marker, in a versioned bucket.
+        In a versioned bucket: the version, or the delete marker, that was created or deleted.
     is_deletion : bool
-        Whether the object was deleted, or a delete marker put over it.
+        Whether the object was deleted, or a delete marker was created.
     """
 
     bucket: str
@@ -33,7 +33,7 @@ class ObjectEvent:
 
     @classmethod
     def from_event(cls, event: dict[str, Any]) -> ObjectEvent:
-        """Read an event that the state machine has found to be whole.
+        """Read an event in which the state machine has found all fields that it needs.
 
         Parameters
         ----------
@@ -43,7 +43,7 @@ class ObjectEvent:
         Raises
         ------
         KeyError
-            The event lacks something.
+            The event lacks a field.
         """
         described = event["detail"]["object"]
         is_deletion = event["detail-type"] == "Object Deleted"
@@ -58,9 +58,9 @@ class ObjectEvent:
 
 
 def named_version(version_id: object) -> str | None:
-    """Give a version's ID, or none for an object that has no version of its own.
+    """Give a version's ID, or None for an object without a version of its own.
 
-    S3 calls that one ``null`` in a bucket whose versioning was off before or is suspended, and
-    overwrites it as in any bucket without versions.
+    If versioning was enabled later, or is suspended, S3 calls such an object's version ``null``,
+    and overwrites the object as in a bucket without versions.
     """
     return version_id if isinstance(version_id, str) and version_id != "null" else None

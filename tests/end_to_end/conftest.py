@@ -1,4 +1,4 @@
-"""The template as `sam deploy` deploys it, on a local AWS with real function processes."""
+"""Stacks that `sam deploy` deploys to a local AWS, where functions are processes of their own."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ import psutil
 import pytest
 from botocore.exceptions import ClientError
 
-from inorder.executions import Execution, Executions, s3_object, wait_until
+from inorder.aws.executions import Execution, LocalStateMachine, s3_object, wait_until
+from inorder.aws.stack import Stack, deploy
 from inorder.local_aws import LocalAws
-from inorder.stack import Stack, deploy
+from tests.conftest import colour_of
 
 SECONDS = 90  # no execution of these tests takes as long, even on a busy machine
+
+Colour = tuple[int, int, int]
+RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
+CYAN, MAGENTA, YELLOW = (0, 255, 255), (255, 0, 255), (255, 255, 0)  # their inverses
 
 
 class Workflow:
@@ -23,13 +28,15 @@ class Workflow:
     def __init__(self, local: LocalAws, stack: Stack) -> None:
         self.local, self.stack = local, stack
         self.s3 = local.client("s3")
-        self.executions = Executions(local, stack.state_machine_arn)
-        self._table = local.session.resource("dynamodb", endpoint_url=local.endpoint_url).Table(
-            stack.key_table
-        )
+        self.executions = LocalStateMachine(local.client("stepfunctions"), stack.state_machine_arn)
+        resources = local.session.resource("dynamodb", endpoint_url=local.endpoint_url)
+        self.table = resources.Table(stack.key_table)
 
     def upload(self, key: str, content: bytes) -> None:
         self.s3.put_object(Bucket=self.stack.input_bucket, Key=key, Body=content)
+
+    def delete(self, key: str) -> None:
+        self.s3.delete_object(Bucket=self.stack.input_bucket, Key=key)
 
     def events(self, key: str, count: int) -> list[dict[str, Any]]:
         """Wait for the events of a key that S3 has sent, oldest first."""
@@ -39,8 +46,9 @@ class Workflow:
         """Start an execution, as the rule does, and give its ARN."""
         return self.executions.start(event)
 
-    def wait(self, *arns: str) -> list[Execution]:
-        return [self.executions.wait(arn, SECONDS) for arn in arns]
+    def run(self, event: Any) -> Execution:
+        """Deliver an event and wait for the end of its execution."""
+        return self.executions.run(event, SECONDS)
 
     def of_key(self, key: str, count: int) -> list[Execution]:
         """Wait until `count` executions for a key have ended, oldest event first."""
@@ -68,11 +76,25 @@ class Workflow:
         content: bytes = answer["Body"].read()
         return content
 
+    def colour(self, key: str) -> Colour | None:
+        """Give the colour of the output of a key."""
+        content = self.output(key)
+        return None if content is None else colour_of(content)
+
+    def outputs(self) -> dict[str, Colour]:
+        """Give the colours of all outputs by the keys of the outputs."""
+        bucket = self.stack.output_bucket
+        keys = [each["Key"] for each in self.s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
+        found = {key: self.s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
+        return {key: colour_of(content) for key, content in found.items()}
+
+    def record_id(self, key: str) -> str:
+        return f"{self.stack.input_bucket}/{key}"
+
     def record(self, key: str) -> dict[str, Any]:
-        """Read the key's item, or an empty one."""
-        object_key = f"{self.stack.input_bucket}/{key}"
-        record: dict[str, Any] = self._table.get_item(
-            Key={"id": object_key}, ConsistentRead=True
+        """Read the record of a key, or an empty one."""
+        record: dict[str, Any] = self.table.get_item(
+            Key={"id": self.record_id(key)}, ConsistentRead=True
         ).get("Item", {})
         return record
 
@@ -111,8 +133,12 @@ class Workflow:
         server = self.local.process
         assert server
         name = f"ministack-lambda-{self.stack.function_name}-"
-        living = [each for each in server.children() if each.status() != psutil.STATUS_ZOMBIE]
-        return [each for each in living if any(name in part for part in each.cmdline())]
+        found = []
+        for child in server.children():
+            with suppress(psutil.NoSuchProcess):  # it has ended meanwhile; a zombie is one, too
+                if any(name in part for part in child.cmdline()):
+                    found.append(child)
+        return found
 
     def logged(self, key: str) -> list[str]:
         """List the outcomes that the function has logged for a key, in order of time."""
@@ -125,10 +151,17 @@ class Workflow:
         lines = [json.loads(message) for message in messages if message.startswith("{")]
         return [line["message"] for line in lines if line.get("source_key") == key]
 
+    def disable_rules(self) -> None:
+        """Keep events of S3 from starting executions."""
+        events = self.local.client("events")
+        for rule in events.list_rules()["Rules"]:
+            if rule["Name"].startswith(f"{self.stack.name}-"):
+                events.disable_rule(Name=rule["Name"])
+
     def assert_quiet(self) -> None:
         """No execution runs, and no key is locked."""
         assert self.executions.arns("RUNNING") == []
-        locked = [item for item in self._table.scan()["Items"] if "lock_token" in item]
+        locked = [item for item in self.table.scan()["Items"] if "lock_token" in item]
         assert locked == []
 
 
@@ -139,5 +172,5 @@ def workflow(local: LocalAws) -> Workflow:
 
 @pytest.fixture(scope="session")
 def slow_workflow(local: LocalAws) -> Workflow:
-    """The same with a function that takes three seconds, so that things can happen meanwhile."""
+    """Give a stack whose function takes three seconds, so that things can happen meanwhile."""
     return Workflow(local, deploy(local, "slow", {"SlowProbability": 1, "SlowSeconds": 3}))

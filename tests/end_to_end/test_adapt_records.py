@@ -1,4 +1,4 @@
-"""S3 events that come by SQS, SNS or Kinesis: handled as those of EventBridge are."""
+"""S3 notifications by SQS, SNS or Kinesis start the same executions as events by EventBridge."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from inorder.executions import wait_until
+from inorder.aws.executions import wait_until
+from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
-from inorder.stack import PROJECT, deploy
-from tests.conftest import colour_of, picture
-from tests.end_to_end.conftest import SECONDS, Workflow
+from tests.conftest import picture
+from tests.end_to_end.conftest import CYAN, RED, SECONDS, Workflow
+from tests.events import shipped
 
 KEY = "holiday/a b+c%2B é.png"
 EVENTS = ["s3:ObjectCreated:*"]
@@ -20,7 +21,7 @@ STREAM = "records"
 
 
 class Adapting(Workflow):
-    """A stack that adapts records, and what sends it some."""
+    """A stack with the function that adapts records, and what sends records to it."""
 
     def __init__(self, local: LocalAws) -> None:
         self.sns, self.sqs, self.kinesis = map(local.client, ("sns", "sqs", "kinesis"))
@@ -41,7 +42,7 @@ class Adapting(Workflow):
         return attributes
 
     def notify(self, **configuration: Any) -> None:
-        """Have the input bucket send its events elsewhere, and to EventBridge no longer."""
+        """Let the input bucket send its events elsewhere instead of to EventBridge."""
         self.s3.put_bucket_notification_configuration(
             Bucket=self.stack.input_bucket, NotificationConfiguration=configuration
         )
@@ -52,34 +53,27 @@ class Adapting(Workflow):
         self.notify(QueueConfigurations=[queue], **configuration)
 
     def notification(self, key: str) -> str:
-        """Upload a picture of which S3 tells nobody, and make its notification."""
+        """Upload a picture without any notification by S3, and build its notification."""
         self.notify()
-        etag = self.s3.put_object(
-            Bucket=self.stack.input_bucket, Key=key, Body=picture((255, 0, 0))
-        )["ETag"]
-        file = PROJECT / "events" / "s3-notification-all-kinds.json"
-        record = json.loads(file.read_text())["Records"][0]
-        record["s3"]["bucket"] = {"name": self.stack.input_bucket}
+        bucket = self.stack.input_bucket
+        etag = self.s3.put_object(Bucket=bucket, Key=key, Body=picture(RED))["ETag"]
+        record = shipped("s3-notification-all-kinds")["Records"][0]
+        record["s3"]["bucket"] = {"name": bucket}
         record["s3"]["object"] |= {"key": key, "eTag": etag.strip('"')}
         return json.dumps({"Records": [record]})
 
     def assert_processed(self, key: str) -> None:
         [execution] = self.of_key(key, 1)
         assert execution.outcome == "Processed", execution
-        output = self.output(key)
-        assert output
-        assert colour_of(output) == (0, 255, 255)
+        assert self.colour(key) == CYAN
 
     def assert_all_taken(self) -> None:
-        """No message waits, is in the function's hands, or was given up."""
+        """No message is in the queue, with the function, or a dead letter."""
 
         def taken() -> bool:
             attributes = self.queue_attributes(self.queue)
-            return (
-                attributes["ApproximateNumberOfMessages"]
-                == "0"
-                == (attributes["ApproximateNumberOfMessagesNotVisible"])
-            )
+            names = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
+            return all(attributes[name] == "0" for name in names)
 
         wait_until(taken, SECONDS, "the queue to be empty")
         dead = self.queue_attributes(self.dead_letter_queue)
@@ -93,15 +87,15 @@ def adapting(local: LocalAws) -> Iterator[Adapting]:
     adapting.kinesis.delete_stream(StreamName=STREAM)
 
 
-def test_s3_to_sqs(adapting: Adapting) -> None:
+def test_an_upload_is_processed_by_way_of_sqs(adapting: Adapting) -> None:
     adapting.notify_queue()
-    adapting.upload(KEY, picture((255, 0, 0)))
+    adapting.upload(KEY, picture(RED))
     adapting.assert_processed(KEY)
     adapting.assert_all_taken()  # S3's test event too
 
 
 @pytest.mark.parametrize("raw", ["false", "true"])
-def test_s3_to_sns_to_sqs(adapting: Adapting, raw: str) -> None:
+def test_an_upload_is_processed_by_way_of_sns_and_sqs(adapting: Adapting, raw: str) -> None:
     topic = adapting.sns.create_topic(Name=f"pictures-{raw}")["TopicArn"]
     adapting.sns.subscribe(
         TopicArn=topic,
@@ -111,19 +105,19 @@ def test_s3_to_sns_to_sqs(adapting: Adapting, raw: str) -> None:
     )
     adapting.notify(TopicConfigurations=[{"TopicArn": topic, "Events": EVENTS}])
     key = f"raw {raw}.png"
-    adapting.upload(key, picture((255, 0, 0)))
+    adapting.upload(key, picture(RED))
     adapting.assert_processed(key)
     adapting.assert_all_taken()
 
 
-def test_one_that_comes_both_ways_is_processed_once(adapting: Adapting) -> None:
+def test_an_event_that_arrives_both_ways_is_processed_once(adapting: Adapting) -> None:
     adapting.notify_queue(EventBridgeConfiguration={})
-    adapting.upload("both ways.png", picture((255, 0, 0)))
+    adapting.upload("both ways.png", picture(RED))
     executions = adapting.of_key("both ways.png", 2)
     assert sorted(str(each.outcome) for each in executions) == ["Duplicate", "Processed"]
 
 
-def test_a_malformed_message_becomes_a_dead_letter_alone(adapting: Adapting) -> None:
+def test_only_the_malformed_message_of_a_batch_becomes_a_dead_letter(adapting: Adapting) -> None:
     body = adapting.notification("beside.png")
     set_attributes = adapting.sqs.set_queue_attributes
     visible_after = adapting.queue_attributes(adapting.queue)["VisibilityTimeout"]
@@ -150,7 +144,7 @@ def test_a_malformed_message_becomes_a_dead_letter_alone(adapting: Adapting) -> 
     adapting.assert_all_taken()
 
 
-def test_kinesis_with_a_malformed_record_on_the_way(adapting: Adapting) -> None:
+def test_kinesis_records_around_a_malformed_one_are_processed(adapting: Adapting) -> None:
     keys = ["before.png", "after.png"]
     before, after = map(adapting.notification, keys)
     records = [{"Data": data, "PartitionKey": "p"} for data in (before, "no JSON", after)]

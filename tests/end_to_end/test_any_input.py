@@ -1,4 +1,4 @@
-"""Any JSON as an execution's input ends in a named outcome, and what is parked is parked whole."""
+"""Any JSON as an input ends in a named outcome; what is parked is parked whole."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.end_to_end.conftest import Workflow
+from tests.end_to_end.conftest import SECONDS, Workflow
 
 OUTCOMES = {"Processed", "Duplicate", "Superseded", "Parked", "InvalidEvent"}
 
@@ -27,7 +27,7 @@ ANYTHING = st.recursive(
 
 
 def perhaps(usual: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Give the usual value in most cases, and anything else in some."""
+    """Draw the usual value in most cases, and anything else in some."""
     return st.one_of(usual, usual, usual, ANYTHING)
 
 
@@ -72,9 +72,9 @@ def test_any_json_ends_in_a_named_outcome(workflow: Workflow, inputs: list[Any])
     workflow.parked()
     bucket = json.dumps(workflow.stack.input_bucket)
     inputs = json.loads(json.dumps(inputs).replace('"BUCKET"', bucket))
-    ended = workflow.wait(*[workflow.deliver(each) for each in inputs])
-    unnamed = [each for each in ended if each.outcome not in OUTCOMES]
-    assert unnamed == []
+    started = [workflow.deliver(each) for each in inputs]
+    ended = [workflow.executions.wait(execution, SECONDS) for execution in started]
+    assert [each for each in ended if each.outcome not in OUTCOMES] == []
     parked = [each.event for each in ended if each.outcome in {"Parked", "InvalidEvent"}]
     messages = [message["event"] for message in workflow.parked()]
     assert Counter(map(json.dumps, messages)) == Counter(map(json.dumps, parked))

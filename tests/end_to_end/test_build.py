@@ -1,7 +1,7 @@
-"""What `sam build` makes for Lambda: what is in it, and that Lambda can load it.
+"""What `sam build` makes: it is small, complete, and fits the runtime of Lambda.
 
-The runtime is Python 3.13 on arm64, on Amazon Linux 2023, whose glibc is 2.34. This machine may be
-neither, so that the packages are asked what they need.
+The runtime is Python 3.13 on arm64, on Amazon Linux 2023 with glibc 2.34. This machine may be
+neither, so the tests read what the packages need.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from inorder.stack import PROJECT
+from inorder import PROJECT
 
 PYTHON, GLIBC = "3.13", (2, 34)
 AARCH64 = 183  # of an ELF file's machine: https://refspecs.linuxfoundation.org/elf/
@@ -49,7 +49,9 @@ def test_each_function_is_built(built: Path) -> None:
 
 
 @pytest.mark.parametrize("function", MEGABYTES)
-def test_it_is_small_and_has_nothing_that_lambda_does_not_need(built: Path, function: str) -> None:
+def test_a_function_is_small_and_contains_nothing_that_lambda_does_not_need(
+    built: Path, function: str
+) -> None:
     files = [path for path in (built / function).rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < MEGABYTES[function] * 1_000_000
     top = {path.name for path in (built / function).iterdir()}
@@ -57,7 +59,7 @@ def test_it_is_small_and_has_nothing_that_lambda_does_not_need(built: Path, func
 
 
 @pytest.mark.parametrize("function", MEGABYTES)
-def test_its_packages_fit_the_runtime(built: Path, function: str) -> None:
+def test_a_functions_packages_fit_the_runtime(built: Path, function: str) -> None:
     for info in (built / function).glob("*.dist-info"):
         metadata = Parser().parsestr((info / "METADATA").read_text())
         assert SpecifierSet(metadata["Requires-Python"] or "").contains(f"{PYTHON}.0"), info
@@ -75,7 +77,7 @@ def test_its_packages_fit_the_runtime(built: Path, function: str) -> None:
 
 
 @pytest.mark.parametrize("function", MEGABYTES)
-def test_all_that_its_modules_import_is_there(built: Path, function: str) -> None:
+def test_a_function_contains_everything_that_it_imports(built: Path, function: str) -> None:
     there = {path.name.removesuffix(".py") for path in (built / function).iterdir()}
     there |= set(sys.stdlib_module_names) | IN_THE_RUNTIME
     modules = list((built / function).glob("*.py"))

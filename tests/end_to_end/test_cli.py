@@ -1,4 +1,4 @@
-"""`inorder up`, use and `inorder down`, and the demonstration, as a user runs them."""
+"""`inorder up`, `inorder down` and `inorder demo`, as a user runs them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from inorder import cli, demo, local_aws
-from inorder.executions import wait_until
-from inorder.stack import PROJECT
+from inorder import PROJECT, cli, demo, local_aws
+from inorder.aws.executions import wait_until
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ def exported(output: str) -> dict[str, str]:
     return dict(line[1].split("=", 1) for line in words)
 
 
-def test_up_prints_what_points_boto3_at_the_stack_and_down_leaves_nothing(
+def test_up_prints_the_environment_for_boto3_and_down_removes_everything(
     runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     up = runner.invoke(cli.main, ["up"])
@@ -70,10 +69,10 @@ def test_up_prints_what_points_boto3_at_the_stack_and_down_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_demonstration_shows_the_problem_and_its_end(
+def test_the_demonstration_ends_without_stale_outputs_if_the_policy_is_on(
     runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # With few keys, chance could leave none stale: let each run be slow or not by its turn.
+    # With few keys, chance could leave none stale, so more invocations are slow.
     monkeypatch.setattr(demo, "SLOW", {"SlowProbability": 0.4, "SlowSeconds": 2.5})
     result = runner.invoke(cli.main, ["demo", "--keys", "12"])
     assert result.exit_code == 0, result.output

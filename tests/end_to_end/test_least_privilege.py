@@ -1,12 +1,12 @@
-"""The function's role on a local AWS that enforces it: nothing is missing, and nothing too much.
+"""The function's role on a local AWS that enforces it: it grants what is needed and no more.
 
-ministack enforces a function's role (not a state machine's, which `test_roles` derives from the
-ASL) and the policies of buckets and queues. It differs from AWS in three ways that matter here:
+ministack enforces the roles of functions and the policies of buckets and queues, but no state
+machine's role, which `test_roles` derives from the ASL. Three differences from AWS matter here:
 
-- Functions reach it over plain HTTP, so the buckets' TLS-only policies refuse them. A test shows
+- Functions call it over plain HTTP, which the buckets' TLS-only policies refuse. One test shows
   that; the others run without these two policies.
-- A missing key answers 404 even without ``s3:ListBucket``, where AWS answers 403. So the work does
-  not show that the action is needed; the tests show that it is what the policy grants.
+- For a missing key it answers 404 even without ``s3:ListBucket``, where AWS answers 403. So the
+  tests cannot show that the action is needed; they show that only the role grants it.
 - The function's log is written without its role, and the trailing ``:*`` of a log group's ARN does
   not match the group itself. `test_roles` checks the two actions.
 """
@@ -24,14 +24,12 @@ import pytest
 from botocore.exceptions import ClientError
 
 from inorder import local_aws
-from inorder.executions import Execution
+from inorder.aws.executions import Execution
+from inorder.aws.stack import deploy
 from inorder.local_aws import REGION, LocalAws
-from inorder.stack import deploy
-from tests.conftest import WAIT_SCALE, colour_of, picture
-from tests.end_to_end.conftest import Workflow
+from tests.conftest import WAIT_SCALE, picture
+from tests.end_to_end.conftest import GREEN, MAGENTA, RED, Colour, Workflow
 
-RED, GREEN = (255, 0, 0), (0, 255, 0)
-CYAN, MAGENTA = (0, 255, 255), (255, 0, 255)  # their inverses
 POLICY = "InvertImage"
 
 
@@ -48,7 +46,7 @@ class Role:
 
     @contextmanager
     def without(self, action: str, resource: str) -> Iterator[None]:
-        """Take one action on one resource from the role, and give it back."""
+        """Remove one action on one resource from the role, and restore it."""
         document = self._iam.get_role_policy(**self._policy)["PolicyDocument"]
         grants = [
             (each_action, each_resource)
@@ -77,7 +75,7 @@ def listed(one_or_more: Any) -> list[str]:
 
 
 def as_if_over_tls(request: Any, **_: Any) -> None:
-    request.headers["X-Forwarded-Proto"] = "https"  # as a proxy says that has ended TLS
+    request.headers["X-Forwarded-Proto"] = "https"  # as a proxy that ends TLS does
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +93,7 @@ def enforcing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
 @pytest.fixture(scope="module")
 def workflow_as_deployed(enforcing: LocalAws) -> Workflow:
     stack = deploy(enforcing, "least", {})
-    # Executions take this over from the upload that started them, and the queue's policy with it.
+    # The state machine inherits the header from the upload, so the queue's policy lets it send.
     enforcing.session.events.register("before-send", as_if_over_tls)
     return Workflow(enforcing, stack)
 
@@ -121,8 +119,8 @@ def role(workflow: Workflow) -> Role:
     return Role(workflow)
 
 
-def run(workflow: Workflow, key: str, colour: tuple[int, int, int] = RED) -> Execution:
-    """Upload a picture and give the execution that its event starts."""
+def uploaded(workflow: Workflow, key: str, colour: Colour = RED) -> Execution:
+    """Upload a picture and give its execution, once it has ended."""
     earlier = len(workflow.events(key, 0))
     workflow.upload(key, picture(colour))
     return workflow.of_key(key, earlier + 1)[-1]
@@ -141,30 +139,27 @@ def test_a_call_over_plain_http_is_refused(refused_over_plain_http: Execution) -
     assert "403" in str(refused_over_plain_http.cause)
 
 
-def test_the_role_suffices_for_a_first_and_a_later_output(workflow: Workflow) -> None:
-    assert run(workflow, "one.png").outcome == "Processed"
-    assert run(workflow, "one.png", GREEN).outcome == "Processed"
-    output = workflow.output("one.png")
-    assert output
-    assert colour_of(output) == MAGENTA
+def test_the_role_suffices_to_write_and_replace_an_output(workflow: Workflow) -> None:
+    assert uploaded(workflow, "one.png").outcome == "Processed"
+    assert uploaded(workflow, "one.png", GREEN).outcome == "Processed"
+    assert workflow.colour("one.png") == MAGENTA
     assert workflow.parked() == []
 
 
-def test_the_role_suffices_to_see_that_an_output_is_missing(workflow: Workflow) -> None:
-    run(workflow, "gone.png")
+def test_the_role_suffices_to_find_that_an_output_is_missing(workflow: Workflow) -> None:
+    uploaded(workflow, "gone.png")
     workflow.s3.delete_object(Bucket=workflow.stack.output_bucket, Key="out-gone.png")
-    assert run(workflow, "gone.png").outcome == "Processed"
+    assert uploaded(workflow, "gone.png").outcome == "Processed"
     assert workflow.output("gone.png")
 
 
-def test_the_role_suffices_to_see_that_a_source_is_missing(workflow: Workflow) -> None:
-    run(workflow, "source.png")
+def test_the_role_suffices_to_find_that_an_object_is_missing(workflow: Workflow) -> None:
+    uploaded(workflow, "source.png")
     [event] = workflow.events("source.png", 1)
     workflow.s3.delete_object(Bucket=workflow.stack.input_bucket, Key="source.png")
     event["detail"]["object"]["sequencer"] += "1"
     workflow.s3.delete_object(Bucket=workflow.stack.output_bucket, Key="out-source.png")
-    [execution] = workflow.wait(workflow.deliver(event))
-    assert execution.outcome == "Superseded"
+    assert workflow.run(event).outcome == "Superseded"
 
 
 @pytest.mark.parametrize(
@@ -181,23 +176,21 @@ def test_without_an_action_the_event_is_parked(
 ) -> None:
     key = f"{action.partition(':')[2]}-{bucket}.png"
     with role.without(action, f"arn:aws:s3:::{getattr(workflow.stack, bucket)}/*"):
-        assert_parked_for(workflow, run(workflow, key), denied)
+        assert_parked_for(workflow, uploaded(workflow, key), denied)
     assert workflow.output(key) is None
     [event] = workflow.events(key, 1)
-    [redriven] = workflow.wait(workflow.deliver(event))
-    assert redriven.outcome == "Processed"
+    assert workflow.run(event).outcome == "Processed"
 
 
-def test_without_the_right_to_delete_a_deletion_is_parked(workflow: Workflow, role: Role) -> None:
-    run(workflow, "deleted.png")
+def test_without_the_delete_action_a_deletion_is_parked(workflow: Workflow, role: Role) -> None:
+    uploaded(workflow, "deleted.png")
     with role.without("s3:DeleteObject", f"arn:aws:s3:::{workflow.stack.output_bucket}/*"):
         workflow.s3.delete_object(Bucket=workflow.stack.input_bucket, Key="deleted.png")
         deletion = workflow.of_key("deleted.png", 2)[-1]
         denied = "(AccessDenied) when calling the DeleteObject operation"
         assert_parked_for(workflow, deletion, denied)
     assert workflow.output("deleted.png")
-    [redriven] = workflow.wait(workflow.deliver(deletion.event))
-    assert redriven.outcome == "Processed"
+    assert workflow.run(deletion.event).outcome == "Processed"
     assert workflow.output("deleted.png") is None
 
 
@@ -215,7 +208,7 @@ def as_the_function(workflow: Workflow, role: Role, service: str) -> Any:
 
 
 @pytest.mark.parametrize("bucket", ["input_bucket", "output_bucket"])
-def test_the_role_may_list_a_bucket_by_its_own_grant_alone(
+def test_the_role_may_list_a_bucket_only_by_its_own_grant(
     workflow: Workflow, role: Role, bucket: str
 ) -> None:
     s3, name = as_the_function(workflow, role, "s3"), getattr(workflow.stack, bucket)

@@ -1,10 +1,9 @@
-"""`inorder parked`, `inorder redrive` and `inorder stuck`, as a user runs them."""
+"""`inorder parked`, `inorder redrive` and `inorder stuck`, as a user runs them on a stack."""
 
 from __future__ import annotations
 
 import copy
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -16,30 +15,28 @@ from botocore.client import BaseClient
 from botocore.exceptions import EndpointConnectionError
 from click.testing import CliRunner, Result
 
-from inorder import cli, redrive
-from inorder.executions import wait_until
+from inorder import cli
+from inorder.aws import parked
+from inorder.aws.executions import wait_until
+from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
-from inorder.redrive import UNCHANGED_SECONDS
-from inorder.stack import PROJECT, deploy
-from tests.conftest import colour_of, picture
-from tests.end_to_end.conftest import SECONDS, Workflow
-
-RED, GREEN = (255, 0, 0), (0, 255, 0)
-CYAN, MAGENTA = (0, 255, 255), (255, 0, 255)  # their inverses
+from tests.conftest import picture
+from tests.end_to_end.conftest import CYAN, GREEN, MAGENTA, RED, SECONDS, Workflow
 
 CALL = "_make_api_call"  # of any boto3 client
+CLOCK = "inorder.aws.stuck.time"
 
 Inorder = Callable[..., Result]
 
 
 @pytest.fixture
 def inorder(monkeypatch: pytest.MonkeyPatch, workflow: Workflow) -> Iterator[Inorder]:
-    """The command, in the environment that `make up` tells the user to set."""
+    """Give the command, in the environment that `make up` tells the user to set."""
     for name, value in workflow.local.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("STACK_NAME", workflow.stack.name)
     monkeypatch.setenv("COLUMNS", "250")
-    monkeypatch.setattr(redrive, "RECEIVE_SECONDS", 0)  # the local AWS has one server, not many
+    monkeypatch.setattr(parked, "RECEIVE_SECONDS", 0)  # the local AWS has one server, not many
     sqs, queue = workflow.local.client("sqs"), workflow.stack.parked_events_queue_url
 
     def invoke(*arguments: str) -> Result:
@@ -57,6 +54,7 @@ def listed(inorder: Inorder) -> list[dict[str, Any]]:
 
 
 def park(workflow: Workflow, body: str) -> None:
+    """Send a message to the queue of parked events, as a state machine does."""
     workflow.local.client("sqs").send_message(
         QueueUrl=workflow.stack.parked_events_queue_url, MessageBody=body
     )
@@ -70,20 +68,21 @@ def park_bad_image(workflow: Workflow, key: str) -> dict[str, Any]:
     return event
 
 
-def park_processed(workflow: Workflow, key: str) -> dict[str, Any]:
-    """Park, by hand, an event that can be processed and has not been."""
+def newer_event(workflow: Workflow, key: str) -> dict[str, Any]:
+    """Process an upload, and build an event that is newer but undelivered."""
     workflow.upload(key, picture(RED))
     [event] = workflow.events(key, 1)
     workflow.of_key(key, 1)
     newer = copy.deepcopy(event)
     newer["detail"]["object"]["sequencer"] += "1"
-    body = {"outcome": "Parked", "object_key": object_key(workflow, key), "reason": {}}
-    park(workflow, json.dumps({**body, "sequencer": "", "event": newer}))
     return newer
 
 
-def object_key(workflow: Workflow, key: str) -> str:
-    return f"{workflow.stack.input_bucket}/{key}"
+def park_newer_event(workflow: Workflow, key: str) -> dict[str, Any]:
+    event = newer_event(workflow, key)
+    body = {"outcome": "Parked", "object_key": workflow.record_id(key), "reason": {}}
+    park(workflow, json.dumps({**body, "sequencer": "", "event": event}))
+    return event
 
 
 def fail_once(monkeypatch: pytest.MonkeyPatch, operation: str, error: BaseException) -> None:
@@ -102,7 +101,7 @@ def fail_once(monkeypatch: pytest.MonkeyPatch, operation: str, error: BaseExcept
 def test_parked_shows_keys_as_they_are_and_consumes_nothing(
     inorder: Inorder, workflow: Workflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redrive, "RECEIVE_SECONDS", 1)
+    monkeypatch.setattr(parked, "RECEIVE_SECONDS", 1)
     hostile = "[red]x[/red].png"
     event = park_bad_image(workflow, hostile)
     park(workflow, json.dumps({"object_key": "\x1b[2J\u202e", "reason": None}))
@@ -111,7 +110,7 @@ def test_parked_shows_keys_as_they_are_and_consumes_nothing(
         result = inorder("parked")
         assert result.exit_code == 0, result.output
         [row] = [line for line in result.stdout.splitlines() if "InvalidImage: " in line]
-        assert f" {object_key(workflow, hostile)} " in row
+        assert f" {workflow.record_id(hostile)} " in row
         assert event["detail"]["object"]["sequencer"] in row
         assert "\\x1b[2J\\u202e" in result.stdout
         assert "NoParkedEvent: no JSON [/]" in result.stdout
@@ -122,7 +121,7 @@ def test_parked_shows_keys_as_they_are_and_consumes_nothing(
     at_once = workflow.local.client("sqs").receive_message(
         QueueUrl=workflow.stack.parked_events_queue_url, MaxNumberOfMessages=10
     )
-    assert len(at_once["Messages"]) == 3  # a listing hides none from whoever comes next
+    assert len(at_once["Messages"]) == 3  # listing a message does not hide it from others
 
 
 def test_a_redriven_event_is_superseded_if_its_object_was_replaced(
@@ -134,7 +133,7 @@ def test_a_redriven_event_is_superseded_if_its_object_was_replaced(
     [found] = listed(inorder)
     result = inorder("redrive", found["id"][:8])
     assert result.exit_code == 0, result.output
-    assert result.stdout == f"Started: {found['id'][:8]} {object_key(workflow, 'mended.png')}\n"
+    assert result.stdout == f"Started: {found['id'][:8]} {workflow.record_id('mended.png')}\n"
     outcomes = Counter(each.outcome for each in workflow.of_key("mended.png", 3))
     assert outcomes == {"Parked": 1, "Processed": 1, "Superseded": 1}
     assert listed(inorder) == []
@@ -145,11 +144,11 @@ def test_a_redriven_event_is_superseded_if_its_object_was_replaced(
     assert inorder("parked").stderr == inorder("redrive", "--all").stderr == "Nothing is parked.\n"
 
 
-def test_all_leaves_out_what_is_no_s3_event(inorder: Inorder, workflow: Workflow) -> None:
+def test_redrive_all_leaves_out_invalid_events(inorder: Inorder, workflow: Workflow) -> None:
     for key in ("bad-1.png", "bad-2.png"):
         park_bad_image(workflow, key)
     invalid_event = {"detail": {"object": {"key": "[/x].png", "sequencer": "0"}}}
-    workflow.wait(workflow.deliver(invalid_event))
+    workflow.run(invalid_event)
     before = {each["id"]: each for each in listed(inorder)}
     [invalid] = [each["id"] for each in before.values() if "object_key" not in each]
     result = inorder("redrive", "--all")
@@ -169,13 +168,6 @@ def test_all_leaves_out_what_is_no_s3_event(inorder: Inorder, workflow: Workflow
     assert again["event"] == invalid_event
 
 
-@pytest.mark.parametrize("arguments", [[], [""], ["--all", "0"]])
-def test_redrive_wants_to_know_which(inorder: Inorder, arguments: list[str]) -> None:
-    result = inorder("redrive", *arguments)
-    assert result.exit_code == 2
-    assert "Say which: ID" in result.stderr
-
-
 def test_an_id_that_fits_two_events_starts_none(inorder: Inorder, workflow: Workflow) -> None:
     wanted = 17  # of so many ids in hexadecimal, two begin alike
     for number in range(wanted):
@@ -189,10 +181,10 @@ def test_an_id_that_fits_two_events_starts_none(inorder: Inorder, workflow: Work
     assert len(workflow.parked()) == wanted
 
 
-def test_an_event_that_could_not_be_started_stays(
+def test_an_event_that_could_not_be_started_stays_parked(
     inorder: Inorder, workflow: Workflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    event = park_processed(workflow, "unreachable.png")
+    event = park_newer_event(workflow, "unreachable.png")
     [found] = listed(inorder)
     fail_once(monkeypatch, "StartExecution", EndpointConnectionError(endpoint_url="http://x"))
     result = inorder("redrive", "--all")
@@ -206,11 +198,11 @@ def test_an_event_that_could_not_be_started_stays(
 
 
 @pytest.mark.parametrize("names", ["unique", "repeatable, as of Express on AWS"])
-def test_interrupted_between_start_and_removal_and_run_again(
+def test_a_redrive_that_is_interrupted_after_the_start_can_be_repeated(
     inorder: Inorder, workflow: Workflow, monkeypatch: pytest.MonkeyPatch, names: str
 ) -> None:
     key = f"interrupted-{names[:6]}.png"
-    park_processed(workflow, key)
+    park_newer_event(workflow, key)
     [found] = listed(inorder)
     fail_once(monkeypatch, "DeleteMessage", KeyboardInterrupt())
     result = inorder("redrive", found["id"])
@@ -242,12 +234,14 @@ def test_stuck_keys_are_found_and_processed(
     for key in ("holder[/].png", "waiter.png", "broken.png"):
         slow_workflow.die_holding(key, picture(RED))
     slow_workflow.upload("waiter.png", picture(GREEN))
-    wait_until(lambda: "newest_event" in slow_workflow.record("waiter.png"), SECONDS, "its word")
+    wait_until(
+        lambda: "newest_event" in slow_workflow.record("waiter.png"), SECONDS, "the waiter's event"
+    )
     [waiter] = slow_workflow.executions.arns("RUNNING")
     slow_workflow.executions.stop(waiter)
     # Its lock is broken by a waiter, which then dies too.
-    slow_workflow._table.update_item(
-        Key={"id": object_key(slow_workflow, "broken.png")},
+    slow_workflow.table.update_item(
+        Key={"id": slow_workflow.record_id("broken.png")},
         UpdateExpression="REMOVE lock_token, execution",
     )
     stuck = {
@@ -260,14 +254,14 @@ def test_stuck_keys_are_found_and_processed(
     slept = []
 
     def sleep(seconds: float) -> None:
-        """Take as long as the work on the key that is worked on, however slow this machine is."""
+        """Take as long as the work on the busy key, however slow this machine is."""
         slept.append(seconds)
         slow_workflow.of_key("busy.png", 1)
 
-    monkeypatch.setattr(redrive, "time", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(CLOCK, SimpleNamespace(sleep=sleep))
     result = inorder("stuck")
     assert result.exit_code == 0, result.output
-    assert result.stderr == "4 in progress; looking again in 90 s, to see which move.\n"
+    assert result.stderr == "4 in progress; reading them again in 90 s, to see which change.\n"
     for key, record in stuck.items():
         [row] = [line for line in result.stdout.splitlines() if f"/{key} " in line]
         assert record["newest"] in row
@@ -279,7 +273,7 @@ def test_stuck_keys_are_found_and_processed(
     assert result.exit_code == 0, result.output
     assert slept == [90, 5]
     assert sorted(line for line in result.stdout.splitlines() if "Started" in line) == sorted(
-        f"Started: {object_key(slow_workflow, key)}" for key in stuck
+        f"Started: {slow_workflow.record_id(key)}" for key in stuck
     )
     for key, record in stuck.items():
         redriven = slow_workflow.of_key(key, before[key] + 1)
@@ -287,23 +281,17 @@ def test_stuck_keys_are_found_and_processed(
         newest = json.loads(record.get("newest_event", record["event"]))
         assert redriven[-1].event == newest
         assert "Processed" in {each.outcome for each in redriven if each.event == newest}
-        content = slow_workflow.output(key)
-        assert content
-        assert colour_of(content) == (MAGENTA if key == "waiter.png" else CYAN)
+        assert slow_workflow.colour(key) == (MAGENTA if key == "waiter.png" else CYAN)
     slow_workflow.assert_quiet()
     assert inorder("stuck", "--redrive").stderr == "No key is stuck.\n"
 
 
-def test_a_waiter_that_died_behind_a_holder_that_ended_is_found(
+def test_stuck_finds_a_waiter_that_died_after_the_holder_had_ended(
     inorder: Inorder, workflow: Workflow
 ) -> None:
-    workflow.upload("left-word.png", picture(RED))
-    [event] = workflow.events("left-word.png", 1)
-    workflow.of_key("left-word.png", 1)
-    newer = copy.deepcopy(event)
-    newer["detail"]["object"]["sequencer"] += "1"
-    workflow._table.update_item(
-        Key={"id": object_key(workflow, "left-word.png")},
+    newer = newer_event(workflow, "recorded.png")
+    workflow.table.update_item(
+        Key={"id": workflow.record_id("recorded.png")},
         UpdateExpression="SET newest = :newest, newest_event = :event",
         ExpressionAttributeValues={
             ":newest": newer["detail"]["object"]["sequencer"],
@@ -312,12 +300,12 @@ def test_a_waiter_that_died_behind_a_holder_that_ended_is_found(
     )
     result = inorder("stuck", "--redrive", "--lease", "1")
     assert result.exit_code == 0, result.output
-    assert f"Started: {object_key(workflow, 'left-word.png')}\n" in result.stdout
-    again = workflow.of_key("left-word.png", 2)[-1]
+    assert f"Started: {workflow.record_id('recorded.png')}\n" in result.stdout
+    again = workflow.of_key("recorded.png", 2)[-1]
     assert (again.outcome, again.event) == ("Processed", newer)
 
 
-def test_an_event_of_every_version_whose_execution_is_gone_is_found(
+def test_stuck_finds_an_event_of_every_version_whose_execution_died(
     inorder: Inorder, local: LocalAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow: dict[str, str | float] = {"SlowProbability": 1, "SlowSeconds": 3}
@@ -325,31 +313,20 @@ def test_an_event_of_every_version_whose_execution_is_gone_is_found(
     monkeypatch.setenv("STACK_NAME", every.stack.name)
     every.die_holding("x.png", picture(RED))
     slept = list[float]()
-    monkeypatch.setattr(redrive, "time", SimpleNamespace(sleep=slept.append))
+    monkeypatch.setattr(CLOCK, SimpleNamespace(sleep=slept.append))
     result = inorder("stuck", "--redrive")
     assert result.exit_code == 0, result.output
     assert slept == [300]
     [started] = [line for line in result.stdout.splitlines() if "Started" in line]
-    assert started.startswith(f"Started: event:{object_key(every, 'x.png')}@")
+    assert started.startswith(f"Started: event:{every.record_id('x.png')}@")
     ended = every.of_key("x.png", 2)
     assert {each.outcome for each in ended if each.outcome} == {"Processed"}
     every.assert_quiet()
     assert inorder("stuck").stderr == "No key is stuck.\n"
 
 
-def test_nobody_who_is_alive_leaves_a_key_unchanged_for_so_long() -> None:
-    definition = json.loads((PROJECT / "statemachine/latest_wins.asl.json").read_text())
-    wait = definition["States"]["Wait For Lock"]["Seconds"]
-    [looks] = [
-        rule["NumericGreaterThanEquals"]
-        for rule in definition["States"]["Key State?"]["Choices"]
-        if rule.get("Variable") == "$.polls.count"
-    ]
-    assert (looks - 1) * wait < UNCHANGED_SECONDS
-
-
 @pytest.mark.parametrize("command", [["parked"], ["redrive", "--all"], ["stuck"]])
-def test_a_stack_that_is_not_there_is_said_in_one_line(
+def test_a_stack_that_does_not_exist_is_reported_in_one_line(
     inorder: Inorder, command: list[str]
 ) -> None:
     result = inorder(*command, "--stack-name", "nowhere")
@@ -359,7 +336,7 @@ def test_a_stack_that_is_not_there_is_said_in_one_line(
     assert "nowhere" in line
 
 
-def test_a_stack_of_something_else_is_said_in_one_line(
+def test_a_stack_of_another_template_is_reported_in_one_line(
     inorder: Inorder, workflow: Workflow
 ) -> None:
     cloudformation = workflow.local.client("cloudformation")
@@ -368,33 +345,3 @@ def test_a_stack_of_something_else_is_said_in_one_line(
     result = inorder("parked", "--stack-name", "another")
     assert result.exit_code == 1
     assert result.stderr == "Error: Stack another has no output InputBucketName.\n"
-
-
-@pytest.mark.parametrize(
-    ("environment", "said"),
-    [
-        ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "credentials"),
-        ({"AWS_DEFAULT_REGION": ""}, "region"),
-        ({"AWS_PROFILE": "nobody"}, "nobody"),
-        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "http://127.0.0.1:1"),
-        ({"AWS_ENDPOINT_URL": "nonsense"}, "nonsense"),
-    ],
-    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
-)
-def test_an_error_of_the_users_is_said_in_one_line(
-    inorder: Inorder,
-    monkeypatch: pytest.MonkeyPatch,
-    environment: dict[str, str],
-    said: str,
-) -> None:
-    nothing = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
-    for name, value in (nothing | {"AWS_EC2_METADATA_DISABLED": "true"} | environment).items():
-        monkeypatch.setenv(name, value)
-        if not value:
-            monkeypatch.delenv(name)
-    result = inorder("parked")
-    assert result.exit_code == 1
-    [line] = result.stderr.splitlines()
-    assert line.startswith("Error: ")
-    assert said in line
-    assert isinstance(result.exception, SystemExit)

@@ -1,4 +1,4 @@
-"""`inorder run`, and a policy of one's own from `policy new` to its first output."""
+"""`inorder run`, and a new policy from `inorder policy new` to its first output."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ import psutil
 import pytest
 from click.testing import CliRunner, Result
 
-from inorder import cli, policies, stack
-from inorder.executions import Executions
+from inorder import PROJECT, cli, new_policy
+from inorder.aws import stack
+from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
 from inorder.run import run_event
-from inorder.stack import PROJECT, deploy
-from tests.conftest import colour_of, picture
+from tests.conftest import picture
+from tests.end_to_end.conftest import CYAN, RED, Workflow
+from tests.events import created, shipped
 
 EVENTS = PROJECT / "events"
+COPIED = ["docs", "events", "functions", "inorder", "statemachine", "tests"]
+COPIED_FILES = ["README.md", "pyproject.toml", "samconfig.toml", "template.yaml"]
 
 
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Result:
@@ -36,7 +40,7 @@ def steps(result: Result) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def test_run_shows_the_path_of_an_event_and_leaves_nothing(
+def test_run_shows_the_path_of_an_event_and_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = run(tmp_path, monkeypatch, EVENTS / "object-created.json")
@@ -44,14 +48,13 @@ def test_run_shows_the_path_of_an_event_and_leaves_nothing(
     shown = [line for line in result.stdout.splitlines() if not line.startswith("     ")]
     assert [line.split("  ")[-1].rpartition(" (")[0] for line in shown] == [
         "S3 Object Event?",
-        "Versioned Object?",
         "Prepare Event",
+        "Versioned Object?",
         "Claim Key",
         "Invert Image",
         "Outcome?",
         "Release Lock",
         "Output Written?",
-        "Processed",
         "Processed",
     ]
     assert '"key": "holiday/a b+c%2B\'é.png"' in result.stdout
@@ -63,19 +66,18 @@ def test_run_shows_the_path_of_an_event_and_leaves_nothing(
 
 
 def test_the_upload_of_run_starts_no_execution_of_its_own(tmp_path: Path) -> None:
-    event = json.loads((EVENTS / "object-created.json").read_text())
-    event["detail"]["object"]["sequencer"] = "00"  # older than what S3 would tell of the upload
+    event = created(sequencer="00")  # older than any sequencer of S3
 
     def wait_once_it_is_there(said: str) -> None:
         if said.startswith("detail."):
             time.sleep(2)
 
-    content = picture((255, 0, 0))
+    content = picture(RED)
     ended = run_event(event, "latest-wins", content, tmp_path / "aws", wait_once_it_is_there)
     assert ended.outcome == "Processed"
 
 
-def test_run_deletes_an_object_that_has_an_output(
+def test_run_creates_an_object_and_its_output_before_it_deletes_the_object(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = (EVENTS / "delete-marker-created.json", "--policy", "every-version", "--json")
@@ -91,20 +93,16 @@ def test_run_deletes_an_object_that_has_an_output(
         "Mark Event Done",
         "Release Lock",
     ]
-    before, after = (step["input"]["event"] for step in path[3:5])
-    assert before == after
-    told = json.loads((EVENTS / "delete-marker-created.json").read_text())["detail"]["object"]
-    changed = {key for key in told if told[key] != before["detail"]["object"][key]}
-    assert changed == {"version-id"}
+    used = path[-1]["input"]["event"]["detail"]["object"]
+    given = shipped("delete-marker-created")["detail"]["object"]
+    assert {name for name in given if given[name] != used[name]} == {"version-id"}
 
 
-def test_run_parks_what_is_no_picture_and_shows_no_escape_sequence(
+def test_run_parks_an_object_that_is_no_image_and_prints_no_control_characters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    event = json.loads((EVENTS / "object-created.json").read_text())
-    event["detail"]["object"]["key"] = "a\x9b31mb[red]c"
     file = tmp_path / "event.json"
-    file.write_text(json.dumps(event))
+    file.write_text(json.dumps(created("a\x9b31mb[red]c")))
     result = run(tmp_path, monkeypatch, file, "--image", file)
     assert result.exit_code == 0, result.output
     assert "Ended in Parked: Parked: " in result.stderr
@@ -113,24 +111,23 @@ def test_run_parks_what_is_no_picture_and_shows_no_escape_sequence(
     assert '"key": "a\\x9b31mb[red]c"' in result.stdout
 
 
-def test_run_takes_what_is_no_event_of_s3_as_it_is(
+def test_run_takes_an_event_without_an_object_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = run(tmp_path, monkeypatch, EVENTS / "order-placed.json", "--json")
     assert result.exit_code == 0, result.output
     first, *_, last = steps(result)
-    assert first["input"] == json.loads((EVENTS / "order-placed.json").read_text())
+    assert first["input"] == shipped("order-placed")
     assert (last["state"], last["output"]) == ("Invalid Event", None)
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Copy the project, as somebody has it who makes a policy of their own."""
+    """Copy the project, as somebody has it who makes a policy."""
     copy = tmp_path / "project"
-    parts = ["events", "functions", "inorder", "statemachine", "tests"]
-    for name in parts:
+    for name in COPIED:
         shutil.copytree(PROJECT / name, copy / name)
-    for name in ("template.yaml", "samconfig.toml", "pyproject.toml"):
+    for name in COPIED_FILES:
         shutil.copy(PROJECT / name, copy)
     return copy
 
@@ -141,29 +138,27 @@ def in_project(project: Path, *command: str) -> subprocess.CompletedProcess[str]
     )
 
 
-def test_a_new_policy_passes_its_test_is_deployed_and_processes_an_upload(
+def test_a_new_policy_passes_its_tests_and_processes_an_upload_when_it_is_deployed(
     project: Path, local: LocalAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = in_project(project, "inorder.cli", "policy", "new", "my-policy")
     assert made.returncode == 0, made.stderr
     assert "Written: statemachine/my_policy.asl.json" in made.stdout
-    tested = in_project(project, "pytest", "-q", "tests/statemachine/test_my_policy.py")
+    tested = in_project(project, "pytest", "-q", "tests/policies/my_policy")
     assert tested.returncode == 0, tested.stdout
-    assert "2 passed" in tested.stdout
+    assert " passed" in tested.stdout
 
     monkeypatch.setattr(stack, "PROJECT", project)
-    deployed = deploy(local, "own-policy", {"Policy": "my-policy"})
-    assert "MyPolicyStateMachine" in deployed.state_machine_arn
-    s3, key = local.client("s3"), "folder/x.png"
-    s3.put_object(Bucket=deployed.input_bucket, Key=key, Body=picture((255, 0, 0)))
-    [ended] = Executions(local, deployed.state_machine_arn).wait_for(1)
-    assert ended.outcome == "Processed"
-    output = s3.get_object(Bucket=deployed.output_bucket, Key="folder/out-x.png")["Body"].read()
-    assert colour_of(output) == (0, 255, 255)
+    workflow = Workflow(local, deploy(local, "own-policy", {"Policy": "my-policy"}))
+    assert "MyPolicyStateMachine" in workflow.stack.state_machine_arn
+    workflow.upload("folder/x.png", picture(RED))
+    [execution] = workflow.of_key("folder/x.png", 1)
+    assert execution.outcome == "Processed"
+    assert workflow.colour("folder/x.png") == CYAN
 
 
-def test_run_fails_if_no_state_has_foreseen_the_end(project: Path) -> None:
-    policies.create("my-policy", "uncoordinated", project)
+def test_run_fails_if_the_execution_ends_in_no_state_of_its_policy(project: Path) -> None:
+    new_policy.create("my-policy", "uncoordinated", project)
     file = project / "statemachine" / "my_policy.asl.json"
     definition = json.loads(file.read_text())
     del definition["States"]["Invert Image"]["Retry"], definition["States"]["Invert Image"]["Catch"]

@@ -1,4 +1,4 @@
-"""Leaves the tests of engines that are elsewhere to `make test-sfn-local` and `make test-aws`."""
+"""Leaves out the tests that need AWS or Docker: `make test-aws` and `make test-sfn-local`."""
 
 from __future__ import annotations
 

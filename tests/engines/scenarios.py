@@ -1,4 +1,4 @@
-"""One set of scenarios for every engine: what is there, which events come, in which order."""
+"""One set of scenarios for every engine: which objects and records exist, which events arrive."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from inorder.engines import Ended, StateMachine, Step
+from inorder.aws.executions import Execution, StateMachine, Step
 from tests.conftest import picture
+from tests.events import created, deleted
 
 RED, GREEN = (255, 0, 0), (0, 255, 0)
-SEQUENCER = 0x006A0F5FCE2D7F28B1
+FIRST, SECOND, THIRD = (f"006A0F5FCE2D7F28B{number}" for number in "123")  # sequencers
 
 
 class Place:
@@ -22,41 +23,33 @@ class Place:
     s3: Any
     table: Any
     seconds = 60.0
-    machine: Callable[[str], StateMachine]  # of a policy, made of the shipped file
+    machine: Callable[[str], StateMachine]  # gives a policy's, created from the shipped file
 
-    def upload(self, key: str, content: bytes, number: int = 0) -> dict[str, Any]:
-        """Put an object and give the event of it, with the sequencer of that number."""
-        etag = self.s3.put_object(Bucket=self.input_bucket, Key=key, Body=content)["ETag"]
-        return self._event("Object Created", key, number, etag=etag.strip('"'))
+    def upload(self, key: str, content: bytes, sequencer: str) -> dict[str, Any]:
+        """Put an object and build its event."""
+        bucket = self.input_bucket
+        etag = self.s3.put_object(Bucket=bucket, Key=key, Body=content)["ETag"].strip('"')
+        return created(key, bucket=bucket, sequencer=sequencer, etag=etag)
 
-    def delete(self, key: str, number: int) -> dict[str, Any]:
-        """Delete an object and give the event of it."""
+    def delete(self, key: str, sequencer: str) -> dict[str, Any]:
+        """Delete an object and build its event."""
         self.s3.delete_object(Bucket=self.input_bucket, Key=key)
-        return self._event("Object Deleted", key, number)
+        return deleted(key, bucket=self.input_bucket, sequencer=sequencer)
 
-    def run(self, policy: str, *events: Any) -> list[Ended]:
+    def run(self, policy: str, *events: Any) -> list[Execution]:
         """Run events one after the other."""
         return [self.machine(policy).run(event, self.seconds) for event in events]
 
-    def put_record(self, object_key: str, **attributes: str) -> None:
-        """Write an item of the key table."""
-        self.table.put_item(Item={"id": object_key, **attributes})
+    def put_record(self, key: str, **attributes: str) -> None:
+        """Write the record of a key."""
+        self.table.put_item(Item={"id": f"{self.input_bucket}/{key}", **attributes})
 
-    def _event(self, kind: str, key: str, number: int, **described: str) -> dict[str, Any]:
-        described |= {"key": key, "sequencer": f"{SEQUENCER + number:018X}"}
-        bucket = {"name": self.input_bucket}
-        return {
-            "source": "aws.s3",
-            "detail-type": kind,
-            "detail": {"bucket": bucket, "object": described},
-        }
-
-    def comparable(self, ended: Ended) -> dict[str, Any]:
-        """Give an execution without what differs from run to run and from place to place."""
+    def comparable(self, ended: Execution) -> dict[str, Any]:
+        """Give an execution without what differs between engines and between executions."""
 
         def compared(value: Any) -> Any:
             if isinstance(value, dict):
-                # The text of an error is the service's own, and SDK metadata AWS's alone.
+                # Services word their errors differently, and only AWS adds SDK metadata.
                 left_out = {"Cause", "SdkHttpMetadata", "SdkResponseMetadata"}
                 return {k: compared(v) for k, v in value.items() if k not in left_out}
             if isinstance(value, list):
@@ -88,7 +81,7 @@ class Place:
         return text
 
 
-Scenario = Callable[[Place], list[Ended]]
+Scenario = Callable[[Place], list[Execution]]
 SCENARIOS: dict[str, Scenario] = {}
 
 
@@ -99,44 +92,43 @@ def scenario(function: Scenario) -> Scenario:
 
 
 @scenario
-def latest_wins_upload_duplicate_and_overwrite(place: Place) -> list[Ended]:
-    old = place.upload("a b+%C3%A9.png", picture(RED), 1)
+def latest_wins_upload_duplicate_and_overwrite(place: Place) -> list[Execution]:
+    old = place.upload("a b+%C3%A9.png", picture(RED), FIRST)
     first = place.run("latest-wins", old, old)
-    new = place.upload("a b+%C3%A9.png", picture(GREEN), 2)
+    new = place.upload("a b+%C3%A9.png", picture(GREEN), SECOND)
     return first + place.run("latest-wins", new, old, new)
 
 
 @scenario
-def latest_wins_source_replaced_before_it_is_read(place: Place) -> list[Ended]:
-    old = place.upload("replaced.png", picture(RED), 1)
-    place.upload("replaced.png", picture(GREEN), 2)
+def latest_wins_source_replaced_before_it_is_read(place: Place) -> list[Execution]:
+    old = place.upload("replaced.png", picture(RED), FIRST)
+    place.upload("replaced.png", picture(GREEN), SECOND)
     return place.run("latest-wins", old)
 
 
 @scenario
-def latest_wins_bad_image_and_again(place: Place) -> list[Ended]:
-    bad = place.upload("bad.png", b"no image", 1)
+def latest_wins_bad_image_and_again(place: Place) -> list[Execution]:
+    bad = place.upload("bad.png", b"no image", FIRST)
     failed = place.run("latest-wins", bad, bad)
-    return failed + place.run("latest-wins", place.upload("bad.png", picture(RED), 2), bad)
+    return failed + place.run("latest-wins", place.upload("bad.png", picture(RED), SECOND), bad)
 
 
 @scenario
-def latest_wins_deletion(place: Place) -> list[Ended]:
-    created = place.upload("gone.png", picture(RED), 1)
+def latest_wins_deletion(place: Place) -> list[Execution]:
+    created = place.upload("gone.png", picture(RED), FIRST)
     first = place.run("latest-wins", created)
-    deleted = place.delete("gone.png", 2)
-    again = place.upload("gone.png", picture(GREEN), 3)
+    deleted = place.delete("gone.png", SECOND)
+    again = place.upload("gone.png", picture(GREEN), THIRD)
     return first + place.run("latest-wins", deleted, created, again, deleted)
 
 
 @scenario
-def latest_wins_dead_holder(place: Place) -> list[Ended]:
-    event = place.upload("dead.png", picture(RED), 1)
-    sequencer = event["detail"]["object"]["sequencer"]
+def latest_wins_dead_holder(place: Place) -> list[Execution]:
+    event = place.upload("dead.png", picture(RED), FIRST)
     place.put_record(
-        f"{place.input_bucket}/dead.png",
-        sequencer=sequencer,
-        newest=sequencer,
+        "dead.png",
+        sequencer=FIRST,
+        newest=FIRST,
         status="IN_PROGRESS",
         lock_token="dead",
         execution="dead",
@@ -146,11 +138,11 @@ def latest_wins_dead_holder(place: Place) -> list[Ended]:
 
 
 @scenario
-def what_is_no_event(place: Place) -> list[Ended]:
-    whole = place.upload("lacking.png", picture(RED), 1)
+def invalid_events(place: Place) -> list[Execution]:
+    complete = place.upload("lacking.png", picture(RED), FIRST)
     events: list[Any] = [{}, [], {"detail": {}}]
     for lacking in ("sequencer", "etag", "key"):
-        event = json.loads(json.dumps(whole))
+        event = json.loads(json.dumps(complete))
         del event["detail"]["object"][lacking]
         events.append(event)
     policies = ("latest-wins", "every-version", "first-wins", "optimistic")
@@ -158,45 +150,45 @@ def what_is_no_event(place: Place) -> list[Ended]:
 
 
 @scenario
-def every_version_each_once_and_deleted(place: Place) -> list[Ended]:
-    first = place.upload("each.png", picture(RED), 1)
+def every_version_each_once_and_deleted(place: Place) -> list[Execution]:
+    first = place.upload("each.png", picture(RED), FIRST)
     ended = place.run("every-version", first, first)
-    second = place.upload("each.png", picture(GREEN), 2)
+    second = place.upload("each.png", picture(GREEN), SECOND)
     ended += place.run("every-version", second, first)
-    return ended + place.run("every-version", place.delete("each.png", 3), second)
+    return ended + place.run("every-version", place.delete("each.png", THIRD), second)
 
 
 @scenario
-def every_version_overwritten_before_it_is_read(place: Place) -> list[Ended]:
-    old = place.upload("lost.png", picture(RED), 1)
-    place.upload("lost.png", picture(GREEN), 2)
+def every_version_overwritten_before_it_is_read(place: Place) -> list[Execution]:
+    old = place.upload("lost.png", picture(RED), FIRST)
+    place.upload("lost.png", picture(GREEN), SECOND)
     return place.run("every-version", old)
 
 
 @scenario
-def every_version_dead_turn_is_passed_over(place: Place) -> list[Ended]:
-    event = place.upload("turn.png", picture(RED), 1)
-    place.put_record(f"{place.input_bucket}/turn.png", oldest_waiting="00")
+def every_version_dead_waiter_is_cleared(place: Place) -> list[Execution]:
+    event = place.upload("turn.png", picture(RED), FIRST)
+    place.put_record("turn.png", oldest_waiting="00")
     return place.run("every-version", event)
 
 
 @scenario
-def first_wins_second_upload(place: Place) -> list[Ended]:
-    first = place.upload("first.png", picture(RED), 1)
+def first_wins_second_upload(place: Place) -> list[Execution]:
+    first = place.upload("first.png", picture(RED), FIRST)
     ended = place.run("first-wins", first, first)
-    return ended + place.run("first-wins", place.upload("first.png", picture(GREEN), 2))
+    return ended + place.run("first-wins", place.upload("first.png", picture(GREEN), SECOND))
 
 
 @scenario
-def first_wins_after_a_failure(place: Place) -> list[Ended]:
-    bad = place.upload("second.png", b"no image", 1)
+def first_wins_after_a_failure(place: Place) -> list[Execution]:
+    bad = place.upload("second.png", b"no image", FIRST)
     ended = place.run("first-wins", bad)
-    good = place.upload("second.png", picture(RED), 2)
+    good = place.upload("second.png", picture(RED), SECOND)
     return ended + place.run("first-wins", bad, good, bad)
 
 
 @scenario
-def content_hash_same_content(place: Place) -> list[Ended]:
+def content_hash_same_content(place: Place) -> list[Execution]:
     event = {"source": "com.example", "detail-type": "Paid", "detail": {"a": 1, "b": ["x", 1.0]}}
     same = {"detail": {"b": ["x", 1], "a": 1}, "detail-type": "Paid", "source": "com.example"}
     other = event | {"detail": {"a": 2}}
@@ -205,9 +197,9 @@ def content_hash_same_content(place: Place) -> list[Ended]:
 
 
 @scenario
-def optimistic_in_any_order(place: Place) -> list[Ended]:
-    old = place.upload("fence.png", picture(RED), 1)
-    new = place.upload("fence.png", picture(GREEN), 2)
+def optimistic_in_any_order(place: Place) -> list[Execution]:
+    old = place.upload("fence.png", picture(RED), FIRST)
+    new = place.upload("fence.png", picture(GREEN), SECOND)
     ended = place.run("optimistic", new, old, new)
-    bad = place.run("optimistic", place.upload("not.png", b"no image", 1))
-    return ended + bad + place.run("optimistic", place.delete("fence.png", 3), new)
+    bad = place.run("optimistic", place.upload("not.png", b"no image", FIRST))
+    return ended + bad + place.run("optimistic", place.delete("fence.png", THIRD), new)

@@ -10,13 +10,18 @@ from functools import cache
 
 import pytest
 
-from inorder.engines import AwsStateMachine, create_on_aws
+from inorder import PROJECT
 from inorder.local_aws import LocalAws
 from inorder.policies import asl_file
-from inorder.stack import PROJECT
+from tests.engines.on_aws import (
+    AwsStateMachine,
+    OnAws,
+    on_aws,
+    resources_of,
+    substitutions_of,
+)
 from tests.engines.scenarios import SCENARIOS, Place
 from tests.engines.test_engines import Ministack
-from tests.on_aws import OnAws, on_aws, resources_of, substitutions_of
 
 FOUND = on_aws()
 assert FOUND, "STACK names no stack"
@@ -39,9 +44,7 @@ class Aws(Place):
         self.machine = cache(self._machine)
 
     def _machine(self, policy: str) -> AwsStateMachine:
-        file = PROJECT / asl_file(policy)
-        arn = AWS.stack.state_machine_arn
-        machine = create_on_aws(AWS.states, AWS.logs, arn, file, self._substitutions)
+        machine = AWS.create(PROJECT / asl_file(policy), self._substitutions)
         self.made.append(machine)
         return machine
 

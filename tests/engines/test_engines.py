@@ -1,4 +1,4 @@
-"""Each scenario on moto and on ministack: the same outcomes by the same states, data included."""
+"""Each scenario passes the same states with the same data on moto and on ministack."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from functools import cache
 
 import pytest
 
-from inorder.engines import StateMachine, create_local
+from inorder import PROJECT
+from inorder.aws.executions import StateMachine, create_local
+from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
 from inorder.policies import asl_file
-from inorder.stack import PROJECT, deploy
 from tests.end_to_end.conftest import Workflow
+from tests.engines.on_aws import resources_of, substitutions_of
 from tests.engines.scenarios import SCENARIOS, Place
 from tests.in_process import INPUT, OUTPUT, InProcess
-from tests.on_aws import resources_of, substitutions_of
 
 
 class Moto(Place):
@@ -31,21 +32,19 @@ class Ministack(Place):
     """ministack, with two stacks of template.yaml."""
 
     def __init__(self, local: LocalAws) -> None:
-        # The first for the objects, the second for what content-hash has beside.
+        # The first has the buckets, the second has what only content-hash needs.
         workflow = Workflow(local, deploy(local, "engines", {"Policy": "every-version"}))
         content = {"Policy": "content-hash", "ContentSources": "com.example.none"}
         deploy(local, "engines-content", content)
-        events, cloudformation = local.client("events"), local.client("cloudformation")
-        for rule in events.list_rules()["Rules"]:
-            if rule["Name"].startswith("engines-"):
-                events.disable_rule(Name=rule["Name"])
+        workflow.disable_rules()  # those of both stacks
+        cloudformation = local.client("cloudformation")
         resources = resources_of(cloudformation, "engines-content")
         resources |= resources_of(cloudformation, "engines")
         self._substitutions = substitutions_of(resources)
         self._states = local.client("stepfunctions")
         self.input_bucket = workflow.stack.input_bucket
         self.output_bucket = workflow.stack.output_bucket
-        self.s3, self.table = workflow.s3, workflow._table
+        self.s3, self.table = workflow.s3, workflow.table
         self.machine = cache(self._machine)
 
     def _machine(self, policy: str) -> StateMachine:
@@ -58,7 +57,9 @@ def ministack(local: LocalAws) -> Ministack:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_same_on_moto_and_ministack(name: str, ministack: Ministack, aws: InProcess) -> None:
+def test_a_scenario_is_the_same_on_moto_and_ministack(
+    name: str, ministack: Ministack, aws: InProcess
+) -> None:
     run = SCENARIOS[name]
     moto = Moto(aws)
     on_ministack = [ministack.comparable(ended) for ended in run(ministack)]

@@ -1,4 +1,4 @@
-"""An execution on AWS, read from the log that Express executions have for a history."""
+"""An execution on AWS, read from the log, as AWS keeps no history of Express executions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from inorder.engines import AwsStateMachine, Step, substitute
+from inorder import PROJECT
+from inorder.aws.executions import Step, substitute
 from inorder.local_aws import LocalAws
-from inorder.stack import PROJECT
+from tests.engines.on_aws import AwsStateMachine
 
 ARN = "arn:aws:states:us-east-1:123456789012:express:latest-wins:name:uuid"
 REPORT = {"outcome": "Duplicate", "object_key": "b/k", "sequencer": "0A"}
@@ -19,8 +20,8 @@ REPORT = {"outcome": "Duplicate", "object_key": "b/k", "sequencer": "0A"}
 # https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html
 SUCCEEDED = [
     ("ExecutionStarted", {"input": '{"a": 1}', "roleArn": "arn:aws:iam::123456789012:role/r"}),
-    ("ChoiceStateEntered", {"input": '{"a": 1}', "name": "Whole?"}),
-    ("ChoiceStateExited", {"name": "Whole?", "output": '{"a": 1}'}),
+    ("ChoiceStateEntered", {"input": '{"a": 1}', "name": "S3 Object Event?"}),
+    ("ChoiceStateExited", {"name": "S3 Object Event?", "output": '{"a": 1}'}),
     ("TaskStateEntered", {"input": '{"a": 1}', "name": "Claim Key"}),
     ("TaskScheduled", {"parameters": "{}", "resource": "putItem", "resourceType": "dynamodb"}),
     ("TaskStarted", {"resource": "putItem", "resourceType": "dynamodb"}),
@@ -28,8 +29,6 @@ SUCCEEDED = [
     ("TaskStateExited", {"name": "Claim Key", "output": '{"a": 1, "refusal": {}}'}),
     ("PassStateEntered", {"input": '{"a": 1, "refusal": {}}', "name": "Duplicate"}),
     ("PassStateExited", {"name": "Duplicate", "output": json.dumps(REPORT)}),
-    ("SucceedStateEntered", {"input": json.dumps(REPORT), "name": "Duplicate"}),
-    ("SucceedStateExited", {"name": "Duplicate", "output": json.dumps(REPORT)}),
     ("ExecutionSucceeded", {"output": json.dumps(REPORT)}),
 ]
 FAILED = [
@@ -40,7 +39,7 @@ FAILED = [
 
 
 class Log:
-    """A log group with what executions have written."""
+    """A log group to which executions have written."""
 
     name = "/aws/vendedlogs/states/test"
 
@@ -50,7 +49,7 @@ class Log:
         self.client.create_log_stream(logGroupName=self.name, logStreamName="s")
 
     def write(self, arn: str, entries: list[tuple[str, dict[str, Any]]]) -> None:
-        """Write entries as they come: in any order, some of them twice."""
+        """Write entries as they arrive: in any order, some of them twice."""
         messages = [
             {
                 "id": str(number),
@@ -87,25 +86,27 @@ def machine(log: Log) -> AwsStateMachine:
     return AwsStateMachine(None, "arn", log.client, log.name)
 
 
-def test_an_execution_that_succeeded(log: Log) -> None:
-    ended = machine(log).wait(ARN, 10)
-    assert (ended.status, ended.outcome, ended.output) == ("SUCCEEDED", "Duplicate", REPORT)
-    assert ended.path == ["Whole?", "Claim Key", "Duplicate", "Duplicate"]
-    assert ended.steps[1] == Step("Claim Key", "Task", {"a": 1}, {"a": 1, "refusal": {}})
+def test_an_execution_that_succeeded_is_read_from_its_log(log: Log) -> None:
+    found = machine(log).wait(ARN, 10)
+    assert (found.status, found.outcome, found.output) == ("SUCCEEDED", "Duplicate", REPORT)
+    assert (found.arn, found.event) == (ARN, {"a": 1})
+    assert found.path == ["S3 Object Event?", "Claim Key", "Duplicate"]
+    assert found.steps[1] == Step("Claim Key", "Task", {"a": 1}, {"a": 1, "refusal": {}})
 
 
-def test_an_execution_that_failed(log: Log) -> None:
-    ended = machine(log).wait(ARN + "-2", 10)
-    assert (ended.status, ended.outcome, ended.cause) == ("FAILED", "InvalidEvent", "no event")
-    assert ended.steps == (Step("Invalid Event", "Fail", {}, None),)
+def test_an_execution_that_failed_is_read_from_its_log(log: Log) -> None:
+    found = machine(log).wait(ARN + "-2", 10)
+    assert (found.status, found.outcome, found.cause) == ("FAILED", "InvalidEvent", "no event")
+    assert found.steps == (Step("Invalid Event", "Fail", {}, None),)
 
 
-def test_an_execution_whose_end_has_not_been_logged_yet(log: Log) -> None:
+def test_an_execution_runs_until_its_end_is_logged(log: Log) -> None:
+    assert machine(log).describe(ARN + "-3").status == "RUNNING"
     with pytest.raises(TimeoutError):
         machine(log).wait(ARN + "-3", 0)
 
 
-def test_a_substitution_that_is_not_given() -> None:
+def test_a_substitution_that_is_not_given_is_an_error() -> None:
     file = PROJECT / "statemachine" / "optimistic.asl.json"
     with pytest.raises(KeyError, match="ParkedEventsQueueUrl"):
         substitute(file, {"InvertImageFunctionArn": "arn"})

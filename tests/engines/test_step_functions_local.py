@@ -11,20 +11,15 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from inorder.engines import LocalStateMachine, StateMachine, create_local, substitute
+from inorder import PROJECT
+from inorder.aws.executions import LocalStateMachine, StateMachine, create_local, substitute
 from inorder.local_aws import HOST, LocalAws
 from inorder.policies import asl_file
-from inorder.stack import PROJECT
 from tests.engines.scenarios import SCENARIOS
 from tests.engines.test_engines import Ministack
-from tests.statemachine.test_mocks import (
-    NOT_ALL_MOCKED,
-    POLICIES,
-    case_machine,
-    cases,
-    event_of,
-    wrongly_ended,
-)
+from tests.policies.mock_config import NOT_ALL_MOCKED
+from tests.policies.tables import TABLES
+from tests.policies.test_paths import case_machine, run_paths, wrongly_ended
 
 SFN_LOCAL, AWS = os.environ["SFN_LOCAL_ENDPOINT"], os.environ["AWS_ENDPOINT_URL"]
 SECONDS = 300  # delays between attempts are not scaled there
@@ -48,14 +43,14 @@ class StepFunctionsLocal(Ministack):
         self._empty()
 
     def _empty(self) -> None:
-        """Remove what an earlier run has left."""
+        """Remove the records and outputs of earlier tests."""
         for item in self.table.scan()["Items"]:
             self.table.delete_item(Key={"id": item["id"]})
         for output in self.s3.list_objects_v2(Bucket=self.output_bucket).get("Contents", []):
             self.s3.delete_object(Bucket=self.output_bucket, Key=output["Key"])
 
     def _plain_machine(self, policy: str) -> LocalStateMachine:
-        """Create the state machine of a policy, or update that of an earlier run."""
+        """Create the state machine of a policy, or update that of earlier tests."""
         pages = self._states.get_paginator("list_state_machines").paginate()
         machines = [machine for page in pages for machine in page["stateMachines"]]
         for machine in machines:
@@ -69,18 +64,15 @@ class StepFunctionsLocal(Ministack):
 
     def _machine(self, policy: str) -> StateMachine:
         machine = self.plain_machine(policy)
-        only_mocked, case = NOT_ALL_MOCKED
+        only_mocked, case, _ = NOT_ALL_MOCKED
         return case_machine(machine, self._states, case) if policy == only_mocked else machine
 
-    def wrong_cases(self, policy: str, *, retried: bool) -> list[tuple[str, object]]:
-        """Run cases of a policy at once and list those that did not take their paths."""
+    def wrong_paths(self, policy: str, *, helpful_retries: bool) -> list[tuple[str, object]]:
+        """Run paths of a policy at once and list those that were not taken."""
         machine = self.plain_machine(policy)
-        started = {
-            case: case_machine(machine, self._states, case).start(event_of(policy, case))
-            for case in cases(policy)
-            if case.startswith("Retried") == retried
-        }
-        ended = {case: machine.wait(execution, SECONDS) for case, execution in started.items()}
+        ended = run_paths(
+            machine, self._states, policy, helpful_retries=helpful_retries, seconds=SECONDS
+        )
         return wrongly_ended(policy, ended)
 
 
@@ -95,7 +87,7 @@ def ministack(local: LocalAws) -> Ministack:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_same_as_on_ministack(
+def test_a_scenario_is_the_same_as_on_ministack(
     name: str, sfn_local: StepFunctionsLocal, ministack: Ministack
 ) -> None:
     run = SCENARIOS[name]
@@ -103,11 +95,9 @@ def test_the_same_as_on_ministack(
     assert [sfn_local.comparable(ended) for ended in run(sfn_local)] == on_ministack
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_mocked_cases_without_retries(policy: str, sfn_local: StepFunctionsLocal) -> None:
-    assert sfn_local.wrong_cases(policy, retried=False) == []
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_mocked_cases_with_retries(policy: str, sfn_local: StepFunctionsLocal) -> None:
-    assert sfn_local.wrong_cases(policy, retried=True) == []
+@pytest.mark.parametrize("helpful_retries", [False, True])
+@pytest.mark.parametrize("policy", TABLES)
+def test_every_path_is_taken(
+    policy: str, *, helpful_retries: bool, sfn_local: StepFunctionsLocal
+) -> None:
+    assert sfn_local.wrong_paths(policy, helpful_retries=helpful_retries) == []

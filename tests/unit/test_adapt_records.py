@@ -1,8 +1,7 @@
-"""S3 events that come by SQS, SNS or Kinesis: what executions they start."""
+"""The executions that S3 events start which come by SQS, SNS or Kinesis."""
 
 from __future__ import annotations
 
-import base64
 import importlib
 import json
 import sys
@@ -10,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import ModuleType
 from typing import Any
-from urllib.parse import quote_plus
 
 import boto3
 import pytest
@@ -20,53 +18,19 @@ from hypothesis import strategies as st
 from moto import mock_aws
 from notifications import MalformedNotification, adapt, s3_records
 
-from inorder.stack import PROJECT
+from tests.events import changed, kinesis_batch, notification, record, shipped, sqs_batch, without
 from tests.in_process import Context
+from tests.unit.conftest import Lines
 
 KEY = "holiday/a b+c é.png"
 
 
-def fixture(name: str) -> dict[str, Any]:
-    event: dict[str, Any] = json.loads((PROJECT / "events" / f"{name}.json").read_text())
-    return event
-
-
-ALL_KINDS: list[dict[str, Any]] = fixture("s3-notification-all-kinds")["Records"]
-CREATED = ALL_KINDS[0]
-
-
-def notification(*records: Any) -> str:
-    return json.dumps({"Records": records})
-
-
-def sqs_batch(*bodies: str) -> dict[str, Any]:
-    [template, *_] = fixture("sqs-batch-of-s3-notifications")["Records"]
-    numbered = enumerate(bodies)
-    return {"Records": [template | {"messageId": f"m{n}", "body": body} for n, body in numbered]}
-
-
-def kinesis_batch(*data: bytes) -> dict[str, Any]:
-    [template, *_] = fixture("kinesis-batch-of-s3-notifications")["Records"]
-    return {
-        "Records": [
-            template
-            | {
-                "kinesis": template["kinesis"]
-                | {"sequenceNumber": f"{n}", "data": base64.b64encode(each).decode()}
-            }
-            for n, each in enumerate(data)
-        ]
-    }
-
-
-def failed(answer: dict[str, Any]) -> list[str]:
-    return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+ALL_KINDS: list[dict[str, Any]] = shipped("s3-notification-all-kinds")["Records"]
+CREATED = record(KEY)
 
 
 def with_key(key: Any) -> dict[str, Any]:
-    changed: dict[str, Any] = json.loads(json.dumps(CREATED))
-    changed["s3"]["object"]["key"] = key
-    return changed
+    return changed(CREATED, "s3.object.key", key)
 
 
 class Adapter:
@@ -83,10 +47,12 @@ class Adapter:
         assert "name" not in params
         if json.loads(params["input"])["detail"]["object"]["key"] in self.refused_keys:
             raise ClientError({"Error": {"Code": "ThrottlingException"}}, "StartExecution")
-        return params | {"name": f"e{len(self.started())}"}  # moto makes up none
+        return params | {"name": f"e{len(self.started())}"}  # moto does not choose one
 
     def handle(self, batch: dict[str, Any]) -> list[str]:
-        return failed(self.function.handler(batch, Context()))
+        """Call the handler, and give the messages that must be delivered again."""
+        answer = self.function.handler(batch, Context())
+        return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
     def started(self) -> list[dict[str, Any]]:
         """Read the inputs of all executions, oldest first."""
@@ -119,24 +85,33 @@ def adapter(monkeypatch: pytest.MonkeyPatch) -> Iterator[Adapter]:
             "AWS_LAMBDA_FUNCTION_NAME": "adapt-records",
         }.items():
             monkeypatch.setenv(name, value)
-        sys.modules.pop("adapt_records", None)  # it reads its setting when it is imported
+        sys.modules.pop("adapt_records", None)  # it reads its settings when it is imported
         yield Adapter(importlib.import_module("adapt_records"), arn)
 
 
 @pytest.fixture
-def lines(
-    adapter: Adapter, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[[], list[dict[str, Any]]]:
-    """Read what the handler has printed: each line is JSON."""
-    # Powertools' logger outlives a test, and so would write to the output of the first one.
-    handler = adapter.function.logger.handlers[0]
-    monkeypatch.setattr(handler, "emit", lambda entry: print(handler.format(entry)))  # noqa: T201
-    return lambda: [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+def lines(adapter: Adapter, printed_by: Callable[[Any], Lines]) -> Lines:
+    return printed_by(adapter.function.logger)
 
 
-def test_s3_to_sqs(adapter: Adapter, lines: Callable[[], list[dict[str, Any]]]) -> None:
-    assert adapter.handle(fixture("sqs-batch-of-s3-notifications")) == []
-    assert adapter.started_keys() == [KEY, "holiday/beach.png"]
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("sqs-batch-of-s3-notifications", [KEY, "holiday/beach.png"]),
+        ("sns-notifications-in-sqs", [KEY]),
+        ("sns-raw-delivery-in-sqs", [KEY, "holiday/beach.png"]),
+        ("kinesis-batch-of-s3-notifications", [KEY, "holiday/beach.png", KEY]),
+    ],
+)
+def test_each_event_of_a_batch_starts_an_execution(
+    adapter: Adapter, name: str, keys: list[str]
+) -> None:
+    assert adapter.handle(shipped(name)) == []
+    assert adapter.started_keys() == keys
+
+
+def test_starts_are_logged_and_counted(adapter: Adapter, lines: Lines) -> None:
+    adapter.handle(shipped("sqs-batch-of-s3-notifications"))
     *logs, metrics = lines()
     assert [log["message"] for log in logs] == [*["ExecutionStarted"] * 2, "RecordSkipped"]
     assert logs[0]["source_key"] == KEY
@@ -144,57 +119,44 @@ def test_s3_to_sqs(adapter: Adapter, lines: Callable[[], list[dict[str, Any]]]) 
     assert metrics["RecordsSkipped"] == [1.0]
 
 
-@pytest.mark.parametrize(
-    ("name", "keys"),
-    [
-        ("sns-notifications-in-sqs", [KEY]),
-        ("sns-raw-delivery-in-sqs", [KEY, "holiday/beach.png"]),
-        ("kinesis-batch-of-s3-notifications", [KEY, "holiday/beach.png", KEY]),
-    ],
-)
-def test_other_ways(adapter: Adapter, name: str, keys: list[str]) -> None:
-    assert adapter.handle(fixture(name)) == []
-    assert adapter.started_keys() == keys
-
-
-def test_an_execution_gets_what_eventbridge_would_bring(adapter: Adapter) -> None:
+def test_execution_gets_the_event_that_eventbridge_would_deliver(adapter: Adapter) -> None:
     adapter.handle(sqs_batch(notification(CREATED)))
     [event] = adapter.started()
-    brought = fixture("object-created")
-    brought["detail"]["object"]["key"] = KEY
-    brought["detail"]["requester"] = "AWS:AROAEXAMPLEEXAMPLE:uploader"
-    brought["time"] = "2026-11-20T09:30:00.000Z"
-    del brought["account"]
-    brought["id"] = event["id"]
-    assert event == brought
+    expected = without(shipped("object-created"), "account")
+    for path, value in {
+        "detail.object.key": KEY,
+        "detail.requester": "AWS:AROAEXAMPLEEXAMPLE:uploader",
+        "time": "2026-11-20T09:30:00.000Z",
+        "id": event["id"],
+    }.items():
+        expected = changed(expected, path, value)
+    assert event == expected
 
 
 MALFORMED = {
-    "no JSON": "x",
-    "no text": b"\xff\xfe\xfd",
+    "not JSON": "x",
+    "not text": b"\xff\xfe\xfd",
     "nothing": "",
     "a number": "7",
     "no end of brackets": "[" * 100_000,
     "no records": "{}",
     "an empty list": notification(),
-    "records that are no list": '{"Records": {"s3": {}}}',
-    "a record that is no object": notification(7),
+    "records that are not a list": '{"Records": {"s3": {}}}',
+    "a record that is not an object": notification(7),
     "an envelope without a message": '{"Type": "Notification"}',
     "an envelope around something else": '{"Type": "Notification", "Message": "Hello"}',
-    "no event name": notification({"s3": CREATED["s3"]}),
-    "no bucket": notification(CREATED | {"s3": {"object": CREATED["s3"]["object"]}}),
-    "no object": notification(CREATED | {"s3": {"bucket": CREATED["s3"]["bucket"]}}),
+    "no event name": notification(without(CREATED, "eventName")),
+    "no bucket": notification(without(CREATED, "s3.bucket")),
+    "no object": notification(without(CREATED, "s3.object")),
     "no key": notification(with_key("")),
     "a key that is a number": notification(with_key(7)),
     "a key that is not UTF-8": notification(with_key("%ff")),
-    "an event of EventBridge": json.dumps(fixture("object-created")),
+    "an event of EventBridge": json.dumps(shipped("object-created")),
 }
 
 
 @pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED.keys())
-def test_a_malformed_message_fails_alone(
-    adapter: Adapter, lines: Callable[[], list[dict[str, Any]]], body: str | bytes
-) -> None:
+def test_malformed_message_fails_alone(adapter: Adapter, lines: Lines, body: str | bytes) -> None:
     good = notification(CREATED)
     data = body if isinstance(body, bytes) else body.encode()
     assert adapter.handle(kinesis_batch(good.encode(), data, good.encode())) == ["1"]
@@ -207,15 +169,15 @@ def test_a_malformed_message_fails_alone(
     assert error["exception_name"] == "MalformedNotification"
 
 
-def test_a_batch_in_which_all_fail_is_reported_not_raised(
-    adapter: Adapter, lines: Callable[[], list[dict[str, Any]]]
+def test_batch_in_which_all_messages_fail_is_reported_and_not_raised(
+    adapter: Adapter, lines: Lines
 ) -> None:
     assert adapter.handle(sqs_batch("x", "y")) == ["m0", "m1"]
     assert lines()[-1]["RecordsFailed"] == [1.0, 1.0]
 
 
-def test_a_message_fails_with_one_of_its_events_and_the_redelivery_starts_all(
-    adapter: Adapter, lines: Callable[[], list[dict[str, Any]]]
+def test_message_fails_if_one_event_does_and_its_redelivery_starts_all_events(
+    adapter: Adapter, lines: Lines
 ) -> None:
     batch = sqs_batch(notification(with_key("1"), with_key("2"), with_key("3")))
     adapter.refused_keys = {"2"}
@@ -227,11 +189,11 @@ def test_a_message_fails_with_one_of_its_events_and_the_redelivery_starts_all(
     assert adapter.handle(batch) == []
     assert adapter.started_keys() == ["1", "3", "1", "2", "3"]
     first, *_, again, _, _ = adapter.started()
-    assert first == again  # so the state machine knows the duplicate
+    assert first == again  # so the state machine recognises the duplicate
 
 
-def test_events_that_the_rule_would_not_pass_on_are_skipped(
-    adapter: Adapter, lines: Callable[[], list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+def test_events_that_the_rule_does_not_name_are_skipped(
+    adapter: Adapter, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(adapter.function, "DETAIL_TYPES", {"Object Created"})
     assert adapter.handle(sqs_batch(notification(*ALL_KINDS))) == []
@@ -239,13 +201,13 @@ def test_events_that_the_rule_would_not_pass_on_are_skipped(
     assert lines()[-1]["RecordsSkipped"] == [1.0] * 4
 
 
-def test_a_state_machine_that_is_gone_fails_the_message(adapter: Adapter) -> None:
+def test_message_fails_if_the_state_machine_is_gone(adapter: Adapter) -> None:
     adapter.function.STATE_MACHINE_ARN += "-gone"  # type: ignore[attr-defined]
     assert adapter.handle(sqs_batch(notification(CREATED))) == ["m0"]
 
 
 @pytest.mark.parametrize("name", ["STATE_MACHINE_ARN", "DETAIL_TYPES"])
-def test_a_setting_that_is_not_there_is_named(
+def test_missing_setting_is_named(
     adapter: Adapter, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.delenv(name)
@@ -263,7 +225,7 @@ def test_a_setting_that_is_not_there_is_named(
         (4, "Object Deleted", "Lifecycle Expiration", "Permanently Deleted"),
     ],
 )
-def test_each_kind_of_event(
+def test_kind_of_event_becomes_detail_type_and_reason(
     number: int, detail_type: str, reason: str, deletion_type: str | None
 ) -> None:
     event = adapt(ALL_KINDS[number])
@@ -286,22 +248,22 @@ def test_each_kind_of_event(
     ],
 )
 def test_other_events_are_skipped(name: str) -> None:
-    assert adapt(CREATED | {"eventName": name}) is None
+    assert adapt(record(KEY, name)) is None
 
 
-def test_the_test_event_is_a_record_that_is_skipped() -> None:
-    [record] = s3_records((PROJECT / "events" / "s3-notification-test-event.json").read_text())
+def test_test_message_is_a_record_that_is_skipped() -> None:
+    [record] = s3_records(json.dumps(shipped("s3-notification-test-event")))
     assert adapt(record) is None
 
 
-def test_a_way_to_create_that_nobody_knows_yet_is_an_object_created() -> None:
-    event = adapt(CREATED | {"eventName": "ObjectCreated:Teleport"})
+def test_unknown_way_to_create_an_object_is_object_created() -> None:
+    event = adapt(record(KEY, "ObjectCreated:Teleport"))
     assert event
     assert event["detail-type"] == "Object Created"
     assert event["detail"]["reason"] == "Teleport"
 
 
-def test_what_a_record_does_not_tell_is_left_out() -> None:
+def test_missing_field_of_a_record_is_missing_in_the_event() -> None:
     bare = {
         "eventName": "ObjectCreated:Put",
         "s3": {"bucket": {"name": "b"}, "object": {"key": "k", "versionId": None}},
@@ -319,8 +281,8 @@ def test_two_events_of_a_key_differ_in_their_ids() -> None:
 
 
 @given(key=st.text(st.characters(codec="utf-8"), min_size=1))
-def test_any_key_arrives_as_it_is(key: str) -> None:
-    event = adapt(with_key(quote_plus(key, safe="/")))
+def test_any_key_is_decoded(key: str) -> None:
+    event = adapt(record(key))
     assert event
     assert event["detail"]["object"]["key"] == key
 
@@ -338,7 +300,7 @@ JSON_VALUES = st.recursive(
 
 
 @given(body=st.text() | st.binary() | JSON_VALUES.map(json.dumps))
-def test_whatever_comes_is_a_notification_or_malformed(body: str | bytes) -> None:
+def test_any_message_is_a_notification_or_malformed(body: str | bytes) -> None:
     with suppress(MalformedNotification):
         for record in s3_records(body):
             adapt(record)

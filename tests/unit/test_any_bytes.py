@@ -1,4 +1,4 @@
-"""Any bytes as an object end in an image or in InvalidImage, in bounded memory."""
+"""Any bytes give an inverted image or InvalidImage, in bounded memory."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from inversion import InvalidImage, invert
 from PIL import Image
 
-from inorder.stack import PROJECT
+from inorder import PROJECT
 from tests.conftest import picture
+from tests.unit.test_inversion import SAMPLES
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow's, of damaged files
 
@@ -43,21 +44,21 @@ def test_any_bytes(content: bytes) -> None:
 
 @given(file_format=st.sampled_from(FORMATS), rest=st.binary(max_size=500))
 @settings(max_examples=300, deadline=None)
-def test_any_bytes_that_begin_as_an_image(file_format: str, rest: bytes) -> None:
+def test_any_bytes_that_start_as_an_image(file_format: str, rest: bytes) -> None:
     is_image_or_invalid(SIGNATURES[file_format] + rest)
 
 
 @given(
-    file_format=st.sampled_from(FORMATS),
+    sample=st.sampled_from(sorted(SAMPLES)),
     edits=st.lists(
         st.tuples(st.integers(0, 2**16), st.integers(0, 255), st.integers(0, 3)), min_size=1
     ),
 )
 @settings(max_examples=600, deadline=None)
-def test_real_images_with_bytes_changed_removed_and_added(
-    file_format: str, edits: list[tuple[int, int, int]]
+def test_images_with_bytes_changed_removed_and_added(
+    sample: str, edits: list[tuple[int, int, int]]
 ) -> None:
-    content = bytearray(picture((9, 99, 199), file_format))
+    content = bytearray(SAMPLES[sample])
     for anywhere, value, length in edits:
         place = anywhere % (len(content) + 1)
         content[place : place + length] = bytes([value]) * (1 + length // 2)
@@ -77,7 +78,7 @@ print(json.dumps((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) *
 
 @pytest.mark.parametrize("file_format", ["JPEG", "PNG", "TIFF", "WEBP", "lossless WEBP"])
 def test_the_largest_image_fits_into_the_functions_memory(tmp_path: Path, file_format: str) -> None:
-    """Memory is proportional to pixels, so that a tenth of them tells for all."""
+    """Measure a tenth of the pixels: memory is proportional to them."""
     side = 1732  # 3 million pixels; the template's limit is 30 million
     noise = Image.effect_noise((side, side), 100).convert("RGB")
     file = tmp_path / "image"

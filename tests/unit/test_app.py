@@ -1,8 +1,7 @@
-"""The function's handler: what it answers, logs and counts."""
+"""The handler of the function that inverts images: what it answers, logs and counts."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +12,7 @@ from configuration import Configuration
 
 from tests.conftest import picture
 from tests.in_process import ENVIRONMENT, InProcess
+from tests.unit.conftest import Lines
 
 
 def payload(event: dict[str, Any], fence: str = "newest") -> dict[str, Any]:
@@ -20,24 +20,11 @@ def payload(event: dict[str, Any], fence: str = "newest") -> dict[str, Any]:
 
 
 @pytest.fixture
-def lines(
-    aws: InProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[[], list[dict[str, Any]]]:
-    """Read what the handler has printed: each line is JSON."""
-    # Powertools' logger outlives a test, and so would write to the output of the first one.
-    monkeypatch.setattr(
-        aws.app.logger.handlers[0],
-        "emit",
-        lambda entry: print(  # noqa: T201
-            aws.app.logger.handlers[0].format(entry)
-        ),
-    )
-    return lambda: [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+def lines(aws: InProcess, printed_by: Callable[[Any], Lines]) -> Lines:
+    return printed_by(aws.app.logger)
 
 
-def test_an_image_is_processed_logged_and_counted(
-    aws: InProcess, lines: Callable[[], list[dict[str, Any]]]
-) -> None:
+def test_image_is_processed_logged_and_counted(aws: InProcess, lines: Lines) -> None:
     event = aws.upload("a/x.png", picture((255, 0, 0)))
     answer = aws.handle(payload(event))
     expires_at = int(answer.pop("expires_at"))
@@ -50,17 +37,15 @@ def test_an_image_is_processed_logged_and_counted(
     assert metric["Processed"] == [1.0]
 
 
-def test_a_key_is_logged_escaped(aws: InProcess, lines: Callable[[], list[dict[str, Any]]]) -> None:
+def test_key_is_logged_escaped(aws: InProcess, lines: Lines) -> None:
     key = 'x"\n{"level":"ERROR"}.png'
     aws.handle(payload(aws.upload(key, picture((255, 0, 0)))))
     log, _ = lines()  # a line break would have made a third line
     assert log["source_key"] == key
 
 
-def test_what_is_no_image_is_answered_not_raised(
-    aws: InProcess, lines: Callable[[], list[dict[str, Any]]]
-) -> None:
-    answer = aws.handle(payload(aws.upload("x.png", b"no image")))
+def test_invalid_image_is_an_answer_and_not_raised(aws: InProcess, lines: Lines) -> None:
+    answer = aws.handle(payload(aws.upload("x.png", b"not an image")))
     assert answer.keys() == {"outcome", "error", "cause"}
     assert (answer["outcome"], answer["error"]) == ("Rejected", "InvalidImage")
     assert answer["cause"]
@@ -70,34 +55,41 @@ def test_what_is_no_image_is_answered_not_raised(
     assert metric["InvalidImage"] == [1.0]
 
 
-def test_an_object_over_the_limit_of_bytes_is_no_image(aws: InProcess) -> None:
-    answer = aws.handle(payload(aws.upload("x.png", b"x" * 100_001)))
-    assert (answer["outcome"], answer["error"]) == ("Rejected", "InvalidImage")
-    assert "100000 bytes" in answer["cause"]
-
-
-def test_an_image_over_the_limit_of_pixels_is_no_image(
-    aws: InProcess, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("limit", "content", "cause"),
+    [
+        ({}, b"x" * 100_001, "100000 bytes"),
+        ({"MAXIMUM_PIXELS": "255"}, picture((255, 0, 0)), "256 pixels"),
+    ],
+    ids=["bytes", "pixels"],
+)
+def test_object_over_a_limit_is_an_invalid_image(
+    aws: InProcess,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: dict[str, str],
+    content: bytes,
+    cause: str,
 ) -> None:
-    small = Configuration.from_environment(ENVIRONMENT | {"MAXIMUM_PIXELS": "255"})
+    small = Configuration.from_environment(ENVIRONMENT | limit)
     monkeypatch.setattr(aws.app, "configuration", small)
-    answer = aws.handle(payload(aws.upload("x.png", picture((255, 0, 0)))))  # 16 x 16
+    answer = aws.handle(payload(aws.upload("x.png", content)))
     assert (answer["outcome"], answer["error"]) == ("Rejected", "InvalidImage")
+    assert cause in answer["cause"]
 
 
-def test_an_overwritten_source_is_superseded(aws: InProcess) -> None:
+def test_event_of_an_overwritten_source_is_superseded(aws: InProcess) -> None:
     older = aws.upload("x.png", picture((255, 0, 0)))
     aws.upload("x.png", picture((0, 255, 0)))
     assert aws.handle(payload(older))["outcome"] == "Superseded"
 
 
-def test_without_the_fence_whatever_is_there_is_processed(aws: InProcess) -> None:
+def test_without_the_fence_the_current_object_is_processed(aws: InProcess) -> None:
     older = aws.upload("x.png", picture((255, 0, 0)))
     aws.upload("x.png", picture((0, 255, 0)))
     assert aws.handle(payload(older, "none"))["outcome"] == "Processed"
 
 
-def test_each_event_has_an_output_of_its_own_where_the_state_machine_says_so(
+def test_each_event_has_its_own_output_with_the_fence_each(
     aws: InProcess,
 ) -> None:
     event = aws.upload("x.png", picture((255, 0, 0)))
@@ -106,8 +98,8 @@ def test_each_event_has_an_output_of_its_own_where_the_state_machine_says_so(
     assert aws.outputs() == [key]
 
 
-def test_an_overwritten_source_is_rejected_where_each_event_counts(
-    aws: InProcess, lines: Callable[[], list[dict[str, Any]]]
+def test_event_of_an_overwritten_source_is_rejected_with_the_fence_each(
+    aws: InProcess, lines: Lines
 ) -> None:
     older = aws.upload("x.png", picture((255, 0, 0)))
     aws.upload("x.png", picture((0, 255, 0)))
@@ -117,7 +109,7 @@ def test_an_overwritten_source_is_rejected_where_each_event_counts(
     assert metric["SourceChanged"] == [1.0]
 
 
-def test_a_deletion_is_processed_with_an_answer_like_any_other(aws: InProcess) -> None:
+def test_deletion_is_answered_like_a_creation(aws: InProcess) -> None:
     aws.handle(payload(aws.upload("x.png", picture((255, 0, 0)))))
     answer = aws.handle(payload(aws.delete("x.png")))
     assert int(answer.pop("expires_at")) == pytest.approx(time.time() + 7 * 86_400, abs=60)
@@ -125,12 +117,12 @@ def test_a_deletion_is_processed_with_an_answer_like_any_other(aws: InProcess) -
     assert aws.outputs() == []
 
 
-def test_an_unknown_fence_is_a_fault(aws: InProcess) -> None:
+def test_unknown_fence_is_a_fault(aws: InProcess) -> None:
     with pytest.raises(KeyError, match="newst"):
         aws.handle(payload(aws.upload("x.png", b""), "newst"))
 
 
-def test_a_fault_of_s3_is_raised(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fault_of_s3_is_raised(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     lost = replace(aws.app.fence, output_bucket="no-such-bucket")
     monkeypatch.setitem(aws.app.FENCES, "newest", lost.write_newest)
     with pytest.raises(aws.s3.exceptions.ClientError, match="NoSuchBucket"):
@@ -138,7 +130,7 @@ def test_a_fault_of_s3_is_raised(aws: InProcess, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(("probability", "naps"), [("0", 0), ("1", 1)])
-def test_the_demonstrations_delay(
+def test_demonstration_can_slow_invocations_down(
     aws: InProcess, monkeypatch: pytest.MonkeyPatch, probability: str, naps: int
 ) -> None:
     slow = Configuration.from_environment(
@@ -152,13 +144,13 @@ def test_the_demonstrations_delay(
 
 
 @pytest.mark.parametrize(("value", "handles_deletions"), [("true", True), ("false", False)])
-def test_whether_deletions_are_handled_is_a_setting(value: str, handles_deletions: bool) -> None:
+def test_handling_of_deletions_is_a_setting(value: str, handles_deletions: bool) -> None:
     configuration = Configuration.from_environment(ENVIRONMENT | {"HANDLES_DELETIONS": value})
     assert configuration.handles_deletions is handles_deletions
 
 
 @pytest.mark.parametrize("name", ["OUTPUT_BUCKET", "HANDLES_DELETIONS", "SLOW_SECONDS"])
-def test_a_setting_that_is_not_there_is_named(name: str) -> None:
+def test_missing_setting_is_named(name: str) -> None:
     environment = {key: value for key, value in ENVIRONMENT.items() if key != name}
     with pytest.raises(KeyError, match=name):
         Configuration.from_environment(environment)

@@ -1,4 +1,4 @@
-"""The hash of the policy that knows an event by its content."""
+"""The hash of an event's content, for the policy content-hash."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inorder.stack import PROJECT
+from inorder import PROJECT
 
 TEXTS = st.text()
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)

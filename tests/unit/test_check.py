@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from inorder import check
-from inorder.check import check_file, lease_numbers
-from inorder.stack import PROJECT
+from inorder import PROJECT, asl
+from inorder.asl import check_file
+from inorder.asl.lease import lease_numbers, limits, longest, longest_execution
+from inorder.policies import asl_file
 
 FILES = sorted((PROJECT / "statemachine").glob("*.asl.json"))
 LATEST_WINS = PROJECT / "statemachine" / "latest_wins.asl.json"
@@ -54,6 +55,11 @@ def without_condition(states: States, name: str, condition: dict[str, Any]) -> N
             rule["And"].remove(condition)
 
 
+def prepared_limits(states: States) -> dict[str, Any]:
+    found: dict[str, Any] = states["Prepare Event"]["Parameters"]["limits"]
+    return found
+
+
 def is_present(variable: str) -> dict[str, Any]:
     return {"Variable": variable, "IsPresent": True}
 
@@ -66,33 +72,44 @@ def test_nothing_is_found_in_the_shipped_files(file: Path) -> None:
 GRAPH: list[tuple[Callable[[States], Any], str]] = [
     (lambda s: s["Wait For Lock"].update(Secondz=3), "Wait For Lock: schema: "),
     (lambda s: s["Wait For Lock"].pop("Next"), "Wait For Lock: schema: "),
-    (lambda s: s["Read Key"].pop("Resource"), "Read Key: schema: "),
+    (lambda s: s["Read Key Record"].pop("Resource"), "Read Key Record: schema: "),
     (
-        lambda s: s["Read Key"].update(Next="Nowhere"),
-        "Read Key: next: goes on to Nowhere, and there is no such state",
+        lambda s: s["Read Key Record"].update(Next="Nowhere"),
+        "Read Key Record: next: goes on to Nowhere, and there is no such state",
     ),
     (lambda s: s.pop("S3 Object Event?"), "schema: StartAt: "),
     (
         lambda s: s.update(Idle={"Comment": "c", "Type": "Succeed"}),
         "Idle: reached: no state leads to it",
     ),
-    (lambda s: s["Read Key"].pop("Comment"), "Read Key: comment: has no Comment"),
+    (
+        lambda s: s["Read Key Record"].pop("Comment"),
+        "Read Key Record: comment: has no Comment that says why it is there",
+    ),
+    (
+        lambda s: s["Read Key Record"].update(Comment="One. Two?) Three!"),
+        "Read Key Record: comment: its Comment has 3 sentences, and at most two are allowed",
+    ),
+    (
+        lambda s: first_rule(s, "Key State?").update(Comment="One. Two. Three."),
+        "Key State?: comment: its Comment has 3 sentences, and at most two are allowed",
+    ),
 ]
 TASKS: list[tuple[Callable[[States], Any], str]] = [
     *(
         (
-            lambda s, field=field: s["Read Key"].pop(field),
-            f"Read Key: timeout-retry-catch: a Task without {field}",
+            lambda s, field=field: s["Read Key Record"].pop(field),
+            f"Read Key Record: timeout-retry-catch: a Task without {field}",
         )
         for field in ("TimeoutSeconds", "Retry", "Catch")
     ),
     (
-        lambda s: s["Read Key"].update(Catch=[]),
-        "Read Key: timeout-retry-catch: a Task without Catch",
+        lambda s: s["Read Key Record"].update(Catch=[]),
+        "Read Key Record: timeout-retry-catch: a Task without Catch",
     ),
     (
-        lambda s: catch_all(s, "Read Key").update(ErrorEquals=["States.TaskFailed"]),
-        "Read Key: timeout-retry-catch: its Catch does not end with States.ALL",
+        lambda s: catch_all(s, "Read Key Record").update(ErrorEquals=["States.TaskFailed"]),
+        "Read Key Record: timeout-retry-catch: its Catch does not end with States.ALL",
     ),
     (lambda s: s["Key State?"].pop("Default"), "Key State?: default: a Choice without Default"),
     (
@@ -100,8 +117,10 @@ TASKS: list[tuple[Callable[[States], Any], str]] = [
         "Claim Key: all-errors: States.ALL is not the last in its Catch",
     ),
     (
-        lambda s: retrier(s, "Read Key").update(ErrorEquals=["States.ALL", "States.Timeout"]),
-        "Read Key: all-errors: States.ALL is not alone in its Retry",
+        lambda s: retrier(s, "Read Key Record").update(
+            ErrorEquals=["States.ALL", "States.Timeout"]
+        ),
+        "Read Key Record: all-errors: States.ALL is not alone in its Retry",
     ),
 ]
 ENGINES: list[tuple[Callable[[States], Any], str]] = [
@@ -112,27 +131,27 @@ ENGINES: list[tuple[Callable[[States], Any], str]] = [
                     "Comment": "c",
                     "Type": "Parallel",
                     "Branches": [{"StartAt": "A", "States": {"A": {"Type": "Succeed"}}}],
-                    "Next": "Count Look",
+                    "Next": "Count Poll",
                 }
             }
         ),
         "Wait For Lock: type: not every engine is known to run a Parallel",
     ),
     (
-        lambda s: s["Read Key"].update(Resource="arn:aws:states:::aws-sdk:dynamodb:getItem"),
-        "Read Key: resource: not every engine has arn:aws:states:::aws-sdk:dynamodb:getItem",
+        lambda s: s["Read Key Record"].update(Resource="arn:aws:states:::aws-sdk:dynamodb:getItem"),
+        "Read Key Record: resource: not every engine has arn:aws:states:::aws-sdk:dynamodb:getItem",
     ),
     (
         lambda s: s["Wait For Lock"].update(QueryLanguage="JSONata"),
         "Wait For Lock: jsonata: not every engine has JSONata",
     ),
     (
-        lambda s: s["Count Look"].update(Assign={"x": 1}),
-        "Count Look: jsonata: not every engine has Assign",
+        lambda s: s["Count Poll"].update(Assign={"x": 1}),
+        "Count Poll: jsonata: not every engine has Assign",
     ),
     (
         lambda s: first_rule(s, "Key State?")["And"].append(
-            {"Variable": "$.sequencer", "StringLessThanPath": "$.object_key"}
+            {"Variable": "$.sequencer", "StringLessThanPath": "$.ids.key"}
         ),
         "Key State?: operator: StringLessThanPath is not the same on every engine",
     ),
@@ -143,20 +162,20 @@ ENGINES: list[tuple[Callable[[States], Any], str]] = [
         "Versioned Object?: operator: IsPresent: false is not the same on every engine; use Not",
     ),
     (
-        lambda s: s["Count Look"]["Parameters"].update({"x.$": "States.MathRandom(1, 2)"}),
-        "Count Look: intrinsic: not every engine has States.MathRandom",
+        lambda s: s["Count Poll"]["Parameters"].update({"x.$": "States.MathRandom(1, 2)"}),
+        "Count Poll: intrinsic: not every engine has States.MathRandom",
     ),
     (
         lambda s: s["Parked"].update(CausePath="States.Base64Encode($.fault.Cause)"),
         "Parked: intrinsic: not every engine has States.Base64Encode",
     ),
     (
-        lambda s: s["Count Look"]["Parameters"].update({"x.$": "States.Format('\u00e9')"}),
-        "Count Look: intrinsic: escapes and non-ASCII are not the same on every engine",
+        lambda s: s["Count Poll"]["Parameters"].update({"x.$": "States.Format('\u00e9')"}),
+        "Count Poll: intrinsic: escapes and non-ASCII are not the same on every engine",
     ),
     (
-        lambda s: s["Count Look"]["Parameters"].update({"x.$": "$$.Execution.StartTime"}),
-        "Count Look: context: $$.Execution.StartTime is not the same on every engine",
+        lambda s: s["Count Poll"]["Parameters"].update({"x.$": "$$.Execution.StartTime"}),
+        "Count Poll: context: $$.Execution.StartTime is not the same on every engine",
     ),
     (
         lambda s: s["Invert Image"]["ResultSelector"].update({"x.$": "$$.Execution.Id"}),
@@ -177,22 +196,22 @@ GUARDS: list[tuple[Callable[[States], Any], str]] = [
         "Key State?: guard: reads $.record.Item.lock_token.S, which may be absent",
     ),
     (  # known in one of the two states before, but not in the other
-        lambda s: s["Read Versioned Event"]["Parameters"].pop("watched"),
-        "Key State?: guard: reads $.watched.lock_token, which may be absent",
+        lambda s: s["Add Version"].update(Parameters={}),
+        "Claim Key: guard: reads $.ids.key, which may be absent",
     ),
     (  # a result replaces all that was known of its place
-        lambda s: s["Read Key"].update(ResultPath="$.looks"),
-        "Key State?: guard: reads $.looks.count, which may be absent",
+        lambda s: s["Read Key Record"].update(ResultPath="$.polls"),
+        "Key State?: guard: reads $.polls.count, which may be absent",
     ),
     (
-        lambda s: s["Count Look"].pop("ResultPath"),
+        lambda s: s["Count Poll"].pop("ResultPath"),
         "Key State?: guard: reads $.sequencer, which may be absent",
     ),
     (  # of an Or no part need hold
         lambda s: first_rule(s, "Versioned Object?").update(
             Or=first_rule(s, "Versioned Object?").pop("And")
         ),
-        "Versioned Object?: guard: reads $.detail.object['version-id'], which may be absent",
+        "Versioned Object?: guard: reads $.event.detail.object['version-id'], which may be absent",
     ),
     (
         lambda s: without_condition(s, "Outcome?", is_present("$.inversion.Payload.cause")),
@@ -243,22 +262,76 @@ LOCKS: list[tuple[Callable[[States], Any], str]] = [
         "Claim Key: lease: not in order: a holder's 12",
     ),
     (
-        lambda s: s["Watch Lock"]["Parameters"].update(
-            {"break_at_look.$": "States.MathAdd($.looks.count, 29)"}
-        ),
+        lambda s: prepared_limits(s).update(lease_polls=29),
         "Claim Key: lease: not in order: a holder's 82 s, a lease's 87, a waiter's 87",
     ),
     (
-        lambda s: s["Read Key"].update(TimeoutSeconds=2),
+        lambda s: prepared_limits(s).update(poll_seconds=4),
+        "Claim Key: lease: the longest execution takes 315 of Express's 300 s",
+    ),
+    (
+        lambda s: s["Read Key Record"].update(TimeoutSeconds=2),
         "Claim Key: lease: the longest execution takes 346 of Express's 300 s",
     ),
     (
         lambda s: s["Release Lock"]["Catch"][0].update(Next="Claim Key"),
         "Claim Key: lease: its seconds cannot be computed: an execution may come to Claim Key",
     ),
+]
+UNCOMPUTABLE = "Claim Key: lease: its seconds cannot be computed:"
+LIMITS: list[tuple[Callable[[States], Any], str]] = [
+    *(
+        (
+            lambda s, name=name: prepared_limits(s).pop(name),
+            f"{UNCOMPUTABLE} no Pass prepares $.limits.{name}",
+        )
+        for name in ("poll_seconds", "lease_polls", "maximum_polls")
+    ),
     (
-        lambda s: s["Watch Lock"]["Parameters"].update({"break_at_look.$": "$.looks.count"}),
-        "Claim Key: lease: its seconds cannot be computed: there is not one Pass that adds",
+        lambda s: s["Prepare Event"]["Parameters"].pop("limits"),
+        f"{UNCOMPUTABLE} no Pass prepares $.limits.poll_seconds; "
+        "no Pass prepares $.limits.lease_polls; no Pass prepares $.limits.maximum_polls",
+    ),
+    *(
+        (
+            lambda s, wrong=wrong: prepared_limits(s).update(lease_polls=wrong),
+            f"{UNCOMPUTABLE} $.limits.lease_polls is {wrong!r} instead of a positive whole number",
+        )
+        for wrong in (0, 28.5, "28", True)
+    ),
+    (
+        lambda s: s["Count Poll"].update(ResultPath="$.limits.poll_seconds"),
+        f"{UNCOMPUTABLE} $.limits is written by Prepare Event and by Count Poll",
+    ),
+    (
+        lambda s: s["Key State?"]["Choices"][2].update(
+            NumericGreaterThanEqualsPath="$.limits.lease_polls"
+        ),
+        f"{UNCOMPUTABLE} Key State? does not give up at $.limits.maximum_polls",
+    ),
+    (
+        lambda s: s["Watch Lock"]["Parameters"].update(
+            {"break_at_poll.$": "States.MathAdd($.polls.count, 28)"}
+        ),
+        f"{UNCOMPUTABLE} no Pass sets $.watched_lock.break_at_poll to $.polls.count plus "
+        "$.limits.lease_polls",
+    ),
+    (
+        lambda s: s["Watch Lock"]["Parameters"].update(
+            {"break_at_poll.$": "States.MathAdd($.limits.maximum_polls, $.limits.lease_polls)"}
+        ),
+        f"{UNCOMPUTABLE} no Pass sets $.watched_lock.break_at_poll to $.polls.count plus",
+    ),
+    (
+        lambda s: s["Wait For Lock"].update(Seconds=s["Wait For Lock"].pop("SecondsPath") and 3),
+        f"{UNCOMPUTABLE} Wait For Lock does not wait for $.limits.poll_seconds",
+    ),
+    (
+        lambda s: (
+            s["Watch Lock"].update(Next="Another Wait")
+            or s.update({"Another Wait": s["Wait For Lock"]})
+        ),
+        f"{UNCOMPUTABLE} there is not one Wait, but 2",
     ),
 ]
 
@@ -271,7 +344,7 @@ def test_a_broken_graph_is_found(
     assert any(each.startswith(finding) for each in found), found
 
 
-@pytest.mark.parametrize(("change", "finding"), [*TASKS, *ENGINES, *GUARDS, *LOCKS])
+@pytest.mark.parametrize(("change", "finding"), [*TASKS, *ENGINES, *GUARDS, *LOCKS, *LIMITS])
 def test_a_broken_rule_is_found(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -279,18 +352,18 @@ def test_a_broken_rule_is_found(
     finding: str,
 ) -> None:
     # cfn-lint takes a second each time, and finds none of these.
-    monkeypatch.setattr(check, "STAGES", check.STAGES[1:])
+    monkeypatch.setattr(asl, "STAGES", asl.STAGES[1:])
     found = findings(tmp_path, spoiled(change))
     assert any(each.startswith(finding) for each in found), found
 
 
 def test_a_state_that_is_known_on_every_way_needs_no_guard(tmp_path: Path) -> None:
-    """An Or whose parts all tell of a path, and a Not, tell of it too."""
+    """A path is known after an Or whose parts all test it, and after a Not."""
 
     def change(states: States) -> None:
-        present = is_present("$.detail.object['version-id']")
+        present = is_present("$.event.detail.object['version-id']")
         states["Versioned Object?"]["Choices"] = [
-            {"Not": {"Or": [{"Not": present}, {"Not": present}]}, "Next": "Read Versioned Event"}
+            {"Not": {"Or": [{"Not": present}, {"Not": present}]}, "Next": "Add Version"}
         ]
 
     assert findings(tmp_path, spoiled(change)) == []
@@ -379,3 +452,71 @@ def test_a_file_that_is_no_state_machine_is_found(tmp_path: Path, text: str, fin
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     assert check_file(tmp_path) == ["json: cannot be read: Is a directory"]
+
+
+def definition_of(policy: str) -> dict[str, Any]:
+    definition: dict[str, Any] = json.loads((PROJECT / asl_file(policy)).read_text())
+    return definition
+
+
+@pytest.mark.parametrize(
+    ("policy", "holder", "lease", "waiter", "longest_seconds"),
+    [
+        ("latest-wins", 82, 84, 87, 286),
+        ("every-version", 83, 84, 105, 287),
+        ("first-wins", 82, 84, 87, 286),
+        ("content-hash", 54, 60, 63, 230),
+    ],
+)
+def test_the_seconds_of_a_policy_with_a_lock(
+    policy: str, holder: float, lease: float, waiter: float, longest_seconds: float
+) -> None:
+    assert lease_numbers(definition_of(policy)) == (holder, lease, waiter, longest_seconds)
+
+
+@pytest.mark.parametrize(("policy", "seconds"), [("optimistic", 227), ("uncoordinated", 54)])
+def test_the_seconds_of_a_policy_without_a_lock(policy: str, seconds: float) -> None:
+    definition = definition_of(policy)
+    assert lease_numbers(definition) is None
+    assert limits(definition) == {}
+    assert longest_execution(definition) == seconds
+
+
+def test_the_limits_are_those_that_the_file_prepares() -> None:
+    assert limits(definition_of("every-version")) == {
+        "poll_seconds": 3,
+        "lease_polls": 28,
+        "turn_polls": 5,
+        "maximum_polls": 36,
+    }
+
+
+@pytest.mark.parametrize(
+    ("wait", "seconds"),
+    [
+        ({"Seconds": 7}, 7),
+        ({"SecondsPath": "$.limits.poll_seconds"}, 3),
+        ({"SecondsPath": "$.event.seconds"}, 99_999_999),
+        ({"Timestamp": "2030-01-01T00:00:00Z"}, 99_999_999),
+    ],
+)
+def test_a_wait_takes_its_seconds_or_those_of_a_limit(wait: dict[str, Any], seconds: float) -> None:
+    assert longest({"Type": "Wait", **wait}, {"poll_seconds": 3}) == seconds
+
+
+def test_names_of_states_and_files_do_not_end_a_sentence(tmp_path: Path) -> None:
+    comment = "Key State? decides, as template.yaml says (see above.) 3 s later it ends."
+
+    def change(states: States) -> None:
+        states["Count Poll"]["Comment"] = comment
+
+    assert findings(tmp_path, spoiled(change)) == []
+
+
+def test_a_wait_may_take_its_seconds_from_the_prepared_data_only(tmp_path: Path) -> None:
+    def change(states: States) -> None:
+        states["Wait For Lock"]["SecondsPath"] = "$.event.seconds"
+
+    found = findings(tmp_path, spoiled(change))
+    assert "Wait For Lock: guard: reads $.event.seconds, which may be absent" in found
+    assert f"{UNCOMPUTABLE} Wait For Lock does not wait for $.limits.poll_seconds" in found

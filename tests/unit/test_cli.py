@@ -50,3 +50,29 @@ def test_check_names_file_and_state_and_fails(runner: CliRunner, tmp_path: Path)
     result = runner.invoke(cli.main, ["check", str(file)])
     assert result.exit_code == 1
     assert result.stderr == f"{file}: Done: comment: has no Comment that says why it is there\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["nowhere.json"], "Cannot read nowhere.json: No such file or directory."),
+        (["."], "Cannot read .: Is a directory."),
+        (["bad.json"], "bad.json is not valid JSON: "),
+        (["binary.json"], "binary.json is not valid JSON: "),
+        (["deep.json"], "deep.json is not valid JSON: "),
+        (["good.json", "--policy", "nothing"], "There is no policy 'nothing': latest-wins, "),
+        (["good.json", "--image", "nowhere.png"], "Cannot read nowhere.png: "),
+    ],
+)
+def test_bad_input_of_run_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], complaint: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bad.json").write_text("{'source': 'aws.s3'}")
+    Path("binary.json").write_bytes(b"\xff\xd8\xff\xe0")
+    Path("deep.json").write_text("[" * 100_000)
+    Path("good.json").write_text("{}")
+    result = CliRunner(mix_stderr=False).invoke(cli.main, ["run", *arguments])
+    assert result.exit_code == 1
+    [line] = result.stderr.splitlines()
+    assert line.startswith(f"Error: {complaint}")

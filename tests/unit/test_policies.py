@@ -1,199 +1,84 @@
-"""`inorder policy new`, and what `inorder run` refuses before it starts anything."""
+"""The facts about the policies, and the tables that are rendered from them."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
-from typing import Any
 
-import click
 import pytest
-from cfnlint import ManualArgs
-from cfnlint.api import lint
-from click.testing import CliRunner
 from samcli.yamlhelper import yaml_parse
 
-from inorder import cli, policies
-from inorder.check import check_file
-from inorder.stack import PROJECT
+from inorder import PROJECT, demo, policies
+from inorder.asl.definition import INVOKE
+from inorder.asl.lease import LeaseNumbers
 
-SHIPPED = policies.names()
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """Copy what a policy consists of."""
-    shutil.copytree(PROJECT / "statemachine", tmp_path / "statemachine")
-    shutil.copy(PROJECT / "template.yaml", tmp_path)
-    (tmp_path / "tests" / "statemachine").mkdir(parents=True)
-    return tmp_path
+POLICIES = policies.policies()
+EACH = pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+TEMPLATE = yaml_parse((PROJECT / "template.yaml").read_text())
 
 
-def contents(folder: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+def test_the_template_offers_the_policies_in_the_same_order() -> None:
+    assert TEMPLATE["Parameters"]["Policy"]["AllowedValues"] == policies.names()
 
 
-@pytest.mark.parametrize("source", SHIPPED)
-def test_a_new_policy_is_sound_and_leaves_the_others_as_they_are(
-    project: Path, source: str
+def test_each_asl_file_is_that_of_a_policy() -> None:
+    files = {f"statemachine/{file.name}" for file in PROJECT.glob("statemachine/*.asl.json")}
+    assert {policy.asl_file for policy in POLICIES} == files
+
+
+@EACH
+def test_the_fence_is_the_one_that_the_file_passes_to_the_function(
+    policy: policies.Policy,
 ) -> None:
-    before = contents(project)
-    written = policies.create("made-by-test", source, project)
-    template = project / "template.yaml"
-    asl = project / "statemachine" / "made_by_test.asl.json"
-    assert written == [asl, project / "tests" / "statemachine" / "test_made_by_test.py", template]
-    assert contents(project) == before | {file: file.read_bytes() for file in written}
-    assert check_file(asl) == []
-    assert asl.read_text().startswith(f'{{\n  "Comment": "Made by test, made from {source}: ')
-    assert lint(template.read_text(), config=ManualArgs(regions=["us-east-1"])) == []
-    assert policies.names(project) == [
-        *SHIPPED[: SHIPPED.index(source) + 1],
-        "made-by-test",
-        *SHIPPED[SHIPPED.index(source) + 1 :],
-    ]
+    states = json.loads((PROJECT / policy.asl_file).read_text())["States"].values()
+    payloads = [each["Parameters"]["Payload"] for each in states if each.get("Resource") == INVOKE]
+    assert [payload.get("fence") for payload in payloads] == [policy.fence]
 
 
-def resolved(template: dict[str, Any], policy: str) -> Any:
-    """Give the resources and outputs that a policy has, with each Fn::If decided."""
-    parameters = {name: each.get("Default") for name, each in template["Parameters"].items()}
-    parameters["Policy"] = policy
-
-    def holds(condition: Any) -> bool:
-        [(function, operands)] = condition.items()
-        if function == "Condition":
-            return holds(template["Conditions"][operands])
-        if function == "Fn::Equals":
-            left, right = (
-                parameters[each["Ref"]] if isinstance(each, dict) else each for each in operands
-            )
-            return bool(left == right)
-        held = [holds(each) for each in operands]
-        return {"Fn::And": all(held), "Fn::Or": any(held), "Fn::Not": not all(held)}[function]
-
-    def decided(value: Any) -> Any:
-        if isinstance(value, list):
-            # A join of the ARNs of all policies has an empty text in the place of each other one.
-            return [decided(each) for each in value if decided(each) != ""]
-        if not isinstance(value, dict):
-            return value
-        if "Fn::If" in value:
-            condition, then, otherwise = value["Fn::If"]
-            return decided(then if holds({"Condition": condition}) else otherwise)
-        return {key: decided(each) for key, each in value.items() if key != "Condition"}
-
-    return [
-        {
-            name: decided(each)
-            for name, each in template[section].items()
-            if holds({"Condition": each["Condition"]} if "Condition" in each else {"Fn::And": []})
-        }
-        for section in ("Resources", "Outputs")
-    ]
+@EACH
+def test_the_template_removes_outputs_for_the_policies_that_do(policy: policies.Policy) -> None:
+    conditions = TEMPLATE["Conditions"]
+    [_, any_of] = conditions["RemovesOutputs"]["Fn::And"]
+    removing = [conditions[each["Condition"]]["Fn::Equals"][1] for each in any_of["Fn::Or"]]
+    assert policy.deletions == (policy.name in removing)
 
 
-@pytest.mark.parametrize("source", SHIPPED)
-def test_a_new_policy_deploys_what_its_source_does(project: Path, source: str) -> None:
-    policies.create("made-by-test", source, project)
-    template = yaml_parse((project / "template.yaml").read_text())
-    theirs, mine = resolved(template, source), json.dumps(resolved(template, "made-by-test"))
-    old = source.title().replace("-", "")
-    assert f"{old}StateMachine" in theirs[0]
-    renamed = mine.replace("MadeByTest", old).replace("made_by_test", source.replace("-", "_"))
-    assert json.loads(renamed) == theirs
-    shipped = yaml_parse((PROJECT / "template.yaml").read_text())
-    assert resolved(shipped, source) == theirs
+def test_the_demonstration_offers_the_policies_that_make_pictures_but_the_one_to_compare() -> None:
+    assert demo.choices() == ["latest-wins", "every-version", "first-wins", "optimistic"]
 
 
-def test_a_policy_can_be_made_of_a_new_one_and_of_a_shipped_one_again(project: Path) -> None:
-    policies.create("one", "every-version", project)
-    policies.create("two", "one", project)
-    policies.create("three", "every-version", project)
-    template = (project / "template.yaml").read_text()
-    assert lint(template, config=ManualArgs(regions=["us-east-1"])) == []
-    conditions = yaml_parse(template)["Conditions"]
-    alike = {each["Condition"] for each in conditions["LikeEveryVersion"]["Fn::Or"]}
-    assert alike >= {"EveryVersion", "One", "Two", "Three"}
-    for name in ("one", "two", "three"):
-        assert check_file(project / "statemachine" / f"{name}.asl.json") == []
+def test_the_seconds_of_a_policy_are_those_of_its_file() -> None:
+    assert policies.seconds("latest-wins") == LeaseNumbers(82, 84, 87, 286)
+    assert policies.seconds("optimistic") == 227
 
 
-@pytest.mark.parametrize(
-    ("name", "source", "complaint"),
-    [
-        ("latest-wins", "latest-wins", "a policy latest-wins already"),
-        ("My-Policy", "latest-wins", "no name for a policy"),
-        ("made_by_test", "latest-wins", "no name for a policy"),
-        ("../my-policy", "latest-wins", "no name for a policy"),
-        ("my--policy", "latest-wins", "no name for a policy"),
-        ("made-by-test\n", "latest-wins", "no name for a policy"),
-        ("", "latest-wins", "no name for a policy"),
-        ("x" * 41, "latest-wins", "no name for a policy"),
-        ("made-by-test", "nothing", "no policy 'nothing': latest-wins, "),
-        ("invert-image", "latest-wins", "an InvertImageRole already"),
-        ("removes-outputs", "latest-wins", "a RemovesOutputs already"),
-        ("taken", "latest-wins", "statemachine/taken.asl.json exists already"),
-        ("tested", "latest-wins", "tests/statemachine/test_tested.py exists already"),
-    ],
-)
-def test_what_cannot_be_made_is_said_in_one_line_and_nothing_is_written(
-    project: Path, name: str, source: str, complaint: str
-) -> None:
-    (project / "statemachine" / "taken.asl.json").touch()
-    (project / "tests" / "statemachine" / "test_tested.py").touch()
-    before = contents(project)
-    with pytest.raises(click.ClickException) as raised:
-        policies.create(name, source, project)
-    assert complaint.removeprefix("an ").removeprefix("a ") in raised.value.message
-    assert "\n" not in raised.value.message
-    assert contents(project) == before
+def test_there_is_no_policy_of_another_name() -> None:
+    with pytest.raises(KeyError):
+        policies.policy("nothing")
 
 
-@pytest.mark.parametrize("part", ["  LatestWinsRole:", "  LatestWins: !Equals", "# --- The policy"])
-def test_a_template_without_a_part_is_left_alone(project: Path, part: str) -> None:
-    template = project / "template.yaml"
-    template.write_text(template.read_text().replace(part, part.replace("e", "3")))
-    before = contents(project)
-    with pytest.raises(click.ClickException, match=r"template\.yaml is not as expected"):
-        policies.create("made-by-test", "latest-wins", project)
-    assert contents(project) == before
+def test_a_table_has_a_row_for_each_policy() -> None:
+    rendered = policies.tables()
+    assert list(rendered) == ["policies", "costs", "seconds"]
+    for table in rendered.values():
+        _, _, *rows = table.splitlines()
+        assert [row.split("`")[1] for row in rows] == policies.names()
+    assert "| `latest-wins` | 2 / 0 / 1 | 2 / 1 / 0 | 2 / 1 / 0 | 4 / 2 / 1 |" in rendered["costs"]
+    assert "| `optimistic` | 0 / 0 / 1 | 0 / 0 / 1 | 0 / 0 / 1 | - |" in rendered["costs"]
+    assert "| `latest-wins` | 82 | 84 | 87 | 286 |" in rendered["seconds"]
+    assert "| `optimistic` | - | - | - | 227 |" in rendered["seconds"]
 
 
-def test_a_folder_that_cannot_be_written_is_said_and_nothing_is_left(project: Path) -> None:
-    (project / "tests" / "statemachine").rmdir()
-    before = contents(project)
-    with pytest.raises(click.ClickException, match="No such file"):
-        policies.create("made-by-test", "latest-wins", project)
-    assert contents(project) == before
+@pytest.mark.parametrize("between", ["", "| old |\n| --- |\n"])
+def test_a_table_is_written_between_its_markers_and_nowhere_else(between: str) -> None:
+    text = f"Before.\n<!-- table: costs -->\n{between}<!-- end -->\n| another |\n"
+    costs = policies.tables()["costs"]
+    rewritten = f"Before.\n<!-- table: costs -->\n{costs}<!-- end -->\n| another |\n"
+    assert policies.with_tables(text) == rewritten
+    assert policies.with_tables(rewritten) == rewritten
 
 
-def test_the_command_says_why_it_made_nothing() -> None:
-    result = CliRunner(mix_stderr=False).invoke(cli.main, ["policy", "new", "latest-wins"])
-    assert result.exit_code == 1
-    assert result.stderr == "Error: The template has a policy latest-wins already.\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["nowhere.json"], "Cannot read nowhere.json: No such file or directory."),
-        (["."], "Cannot read .: Is a directory."),
-        (["bad.json"], "bad.json is not valid JSON: "),
-        (["binary.json"], "binary.json is not valid JSON: "),
-        (["deep.json"], "deep.json is not valid JSON: "),
-        (["good.json", "--policy", "nothing"], "There is no policy 'nothing': latest-wins, "),
-        (["good.json", "--image", "nowhere.png"], "Cannot read nowhere.png: "),
-    ],
-)
-def test_bad_input_of_run_is_said_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], complaint: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("bad.json").write_text("{'source': 'aws.s3'}")
-    Path("binary.json").write_bytes(b"\xff\xd8\xff\xe0")
-    Path("deep.json").write_text("[" * 100_000)
-    Path("good.json").write_text("{}")
-    result = CliRunner(mix_stderr=False).invoke(cli.main, ["run", *arguments])
-    assert result.exit_code == 1
-    [line] = result.stderr.splitlines()
-    assert line.startswith(f"Error: {complaint}")
+@pytest.mark.parametrize("file", sorted(PROJECT.glob("docs/*.md")), ids=lambda file: file.name)
+def test_the_tables_of_the_documentation_are_up_to_date(file: Path) -> None:
+    text = file.read_text()
+    assert policies.with_tables(text) == text

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from inorder.stack import PROJECT
+from inorder import PROJECT
 
 LOCKS = [PROJECT / "requirements.txt", *sorted(PROJECT.glob("functions/*/requirements.txt"))]
 

@@ -11,10 +11,10 @@ import pytest
 from PIL import Image, ImageChops
 from rich.console import Console
 
-from inorder.report import Output, Run, console_table, contact_sheet, write_report
+from inorder.report import Counts, Output, console_table, contact_sheet, write_report
 
 HOSTILE_KEY = """gallery/<script>alert('1')</script>"quoted" & </code>.jpg"""
-OFF = Run(
+OFF = Counts(
     keys=100,
     stale=17,
     missing=1,
@@ -25,7 +25,7 @@ OFF = Run(
     parked=13,
     seconds=41.27,
 )
-ON = Run(
+ON = Counts(
     keys=100,
     stale=0,
     missing=0,
@@ -80,7 +80,7 @@ def picture(colour: str = "teal") -> bytes:
     return content.getvalue()
 
 
-def printed(off: Run, on: Run, *, colours: bool) -> list[str]:
+def printed(off: Counts, on: Counts, *, colours: bool) -> list[str]:
     console = Console(
         width=100,
         force_terminal=colours,
@@ -144,7 +144,7 @@ def test_sheet_of_a_hundred_is_wide_enough_to_be_read() -> None:
     assert contact_sheet([MISSING] * 100).width == 900
 
 
-def test_console_table_shows_every_measure_of_both_runs() -> None:
+def test_console_table_shows_every_measure_without_and_with_coordination() -> None:
     rows = [line.strip("│").split("│") for line in printed(OFF, ON, colours=False)]
     assert {tuple(cell.strip() for cell in row) for row in rows if len(row) == 3} == {
         ("Object keys", "100", "100"),
@@ -167,11 +167,11 @@ def test_console_table_highlights_stale_outputs() -> None:
     assert red not in "".join(printed(ON, ON, colours=True))
 
 
-def test_summary_has_exactly_the_fields_of_both_runs(tmp_path: Path) -> None:
+def test_summary_has_exactly_what_was_counted(tmp_path: Path) -> None:
     write_report(tmp_path, OFF, ON, [], [])
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary == {"off": asdict(OFF), "on": asdict(ON)}
-    assert list(summary["off"]) == [field.name for field in fields(Run)]
+    assert list(summary["off"]) == [field.name for field in fields(Counts)]
 
 
 def test_report_replaces_an_earlier_one(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_report_replaces_an_earlier_one(tmp_path: Path) -> None:
     assert all(before[name] != after[name] for name in names)
 
 
-def test_each_run_has_its_own_sheet(tmp_path: Path) -> None:
+def test_each_of_both_has_its_own_sheet(tmp_path: Path) -> None:
     write_report(tmp_path, OFF, ON, [STALE], [FRESH])
     for name, output in (("off", STALE), ("on", FRESH)):
         with Image.open(tmp_path / f"contact-sheet-{name}.png") as sheet:
@@ -212,7 +212,7 @@ def test_page_may_load_nothing_but_its_own_images(page: Page) -> None:
     assert not [link for link in links if link and "//" in link]
 
 
-def test_page_captions_count_the_outputs_of_each_run(page: Page) -> None:
+def test_page_captions_count_the_outputs(page: Page) -> None:
     assert page.words("figcaption") == [
         "Coordination off: 2 of 6 outputs show the old picture, 1 missing, 1 unexpected",
         "Coordination on: 0 of 6 outputs show the old picture",
@@ -231,7 +231,7 @@ def test_page_shows_both_sheets_side_by_side_with_alternative_texts(page: Page) 
     assert all(image["alt"] for image in images)
 
 
-def test_page_table_has_the_numbers_of_both_runs_under_scoped_headers(page: Page) -> None:
+def test_page_table_has_all_numbers_under_scoped_headers(page: Page) -> None:
     assert {header.get("scope") for header in page.attributes("th")} == {"col", "row"}
     table = page.words("table")[0]
     assert "Events delivered 203 204" in table

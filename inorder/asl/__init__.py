@@ -1,0 +1,54 @@
+"""What is wrong with an ASL file? One module per question, and `check_file`, which asks them all.
+
+A finding reads ``state: rule: what is wrong``, without the state if it concerns the whole file.
+The rules follow from what this project promises, and from the states, operators, intrinsics and
+integrations that mean the same on AWS and on every local engine.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from inorder.asl import graph, lease, portability, presence, template
+from inorder.asl.definition import Rule, parse
+
+# A rule relies on the stages before it: they have found nothing.
+STAGES: tuple[dict[str, Rule], ...] = (
+    graph.SCHEMA,
+    graph.NEXT,
+    {**graph.RULES, **portability.RULES},
+    {**presence.RULES, **lease.RULES},
+)
+
+
+def check_file(file: Path) -> list[str]:
+    """Check one ASL file, and that the template above it, if there is one, fits.
+
+    Parameters
+    ----------
+    file : Path
+        The file, before substitution.
+
+    Returns
+    -------
+    list of str
+        What is wrong, with the state's and the rule's name; empty if nothing is.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+        definition = parse(text)
+    except OSError as error:
+        return [f"json: cannot be read: {error.strerror}"]
+    except (ValueError, RecursionError) as error:
+        return [f"json: not valid JSON: {error}"]
+    if not isinstance(definition, dict) or not isinstance(definition.get("States"), dict):
+        return ["schema: not a state machine: it has no States"]
+    for stage in STAGES:
+        findings = [
+            f"{state}: {rule}: {wrong}" if state else f"{rule}: {wrong}"
+            for rule, check in stage.items()
+            for state, wrong in check(definition)
+        ]
+        if findings:
+            return findings
+    return [f"{rule}: {wrong}" for rule, wrong in template.findings(file, text)]

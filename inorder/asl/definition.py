@@ -1,0 +1,121 @@
+"""What does an ASL file consist of? The parts that the other modules share."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import networkx as nx
+
+Json = dict[str, Any]
+Finding = tuple[str, str]  # state, or "" for the whole file; what is wrong
+Rule = Callable[[Json], Iterator[Finding]]
+
+PUT, UPDATE, DELETE, GET = (
+    f"arn:aws:states:::dynamodb:{action}Item" for action in ("put", "update", "delete", "get")
+)
+INVOKE, SEND, PUT_EVENTS = (
+    f"arn:aws:states:::{action}"
+    for action in ("lambda:invoke", "sqs:sendMessage", "events:putEvents")
+)
+CONDITION_FAILED = ["DynamoDB.ConditionalCheckFailedException"]
+
+_TOKEN = re.compile(r"(\$\$?(?:\.[\w-]+|\[[^\]]*\])*)|'(?:[^'\\]|\\.)*'")
+
+
+def parse(text: str) -> Any:
+    """Parse the text of a file.
+
+    Raises
+    ------
+    ValueError
+        It is not JSON, or an object has a name twice, of which JSON would silently drop one.
+    """
+    return json.loads(text, object_pairs_hook=_once_each)
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> Json:
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{name!r} is there twice in one object")
+    return dict(pairs)
+
+
+def targets(state: Json, ignoring: list[str] | None = None) -> list[str]:
+    """List the names of the states that may follow a state.
+
+    Parameters
+    ----------
+    state : dict
+        A state of an ASL file.
+    ignoring : list of str, optional
+        Errors that do not happen: the Catch for exactly these is left out.
+    """
+    catches = [each for each in state.get("Catch", []) if each["ErrorEquals"] != ignoring]
+    rules = [state, *state.get("Choices", []), *catches]
+    following = [rule["Next"] for rule in rules if "Next" in rule]
+    return following + ([state["Default"]] if "Default" in state else [])
+
+
+def is_end(state: Json) -> bool:
+    """Tell whether an execution ends in a state: Succeed, Fail, or any state with ``End``."""
+    return state["Type"] in {"Succeed", "Fail"} or state.get("End") is True
+
+
+def graph(states: Json, following: Callable[[str, Json], list[str]] | None = None) -> nx.DiGraph:
+    """Draw the states as a graph.
+
+    Parameters
+    ----------
+    states : dict
+        Of an ASL file; each target is one of them.
+    following : callable, optional
+        Lists the states that follow one, given its name and the state; `targets` if none is given.
+    """
+    drawn = nx.DiGraph()
+    drawn.add_nodes_from(states)
+    for name, state in states.items():
+        after = following(name, state) if following else targets(state)
+        drawn.add_edges_from((name, target) for target in after)
+    return drawn
+
+
+def conditions(rule: Json) -> Iterator[Json]:
+    """List a rule of a Choice and all rules inside it."""
+    yield rule
+    inside = [rule["Not"]] if "Not" in rule else rule.get("And", []) + rule.get("Or", [])
+    for each in inside:
+        yield from conditions(each)
+
+
+def expressions(state: Json) -> Iterator[str]:
+    """List all that an engine evaluates in a state."""
+    yield from payload(state.get("Parameters"))
+    yield from payload(state.get("ResultSelector"))
+    parts = [each for rule in state.get("Choices", []) for each in conditions(rule)]
+    for part in [state, *parts]:
+        yield from (str(part[each]) for each in part if each == "Variable" or each.endswith("Path"))
+
+
+def payload(template: Any) -> Iterator[str]:
+    """List the expressions of a payload template."""
+    inside = template if isinstance(template, list) else []
+    if isinstance(template, dict):
+        yield from (str(value) for key, value in template.items() if key.endswith(".$"))
+        inside = [value for key, value in template.items() if not key.endswith(".$")]
+    for each in inside:
+        yield from payload(each)
+
+
+def payload_paths(template: Any) -> Iterator[str]:
+    """List the paths that a payload template reads."""
+    for expression in payload(template):
+        yield from paths(expression)
+
+
+def paths(expression: Any) -> list[str]:
+    """List the paths of an expression, but not what looks like one in its literals."""
+    return [path for path in _TOKEN.findall(str(expression)) if path]

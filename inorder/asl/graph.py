@@ -1,0 +1,104 @@
+"""Is the graph complete? Each state is valid, reached, explained, and has an answer to an error."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import networkx as nx
+from cfnlint import ManualArgs
+from cfnlint.api import lint
+
+from inorder.asl.definition import Finding, Json, Rule, graph, targets
+
+MOST_SENTENCES = 2  # of a Comment
+
+# Not the dot of "template.yaml", nor the question mark of "Key State? waits".
+_SENTENCE_END = re.compile(r"[.!?][\"')*`]*(?=\s+[\"'(*`]*[A-Z]|\s*$)")
+
+
+def _schema(definition: Json) -> Iterator[Finding]:
+    """Ask cfn-lint, which knows ASL's schema, by way of the resource that would hold the file."""
+    template = {
+        "Resources": {
+            "StateMachine": {
+                "Type": "AWS::StepFunctions::StateMachine",
+                "Properties": {
+                    "RoleArn": "arn:aws:iam::123456789012:role/check",
+                    "Definition": definition,
+                },
+            }
+        }
+    }
+    for match in lint(json.dumps(template), config=ManualArgs(regions=["us-east-1"])):
+        place = [str(part) for part in (match.path or [])[4:]]
+        in_state = place[:1] == ["States"] and len(place) > 1
+        inside = " > ".join(place[2:] if in_state else place)
+        where = f"{inside}: " if inside else ""
+        yield place[1] if in_state else "", f"{where}{match.message} ({match.rule.id})"
+
+
+def _next(definition: Json) -> Iterator[Finding]:
+    states: Json = definition["States"]
+    for name, state in states.items():
+        for target in targets(state):
+            if target not in states:
+                yield name, f"goes on to {target}, and there is no such state"
+
+
+def _reached(definition: Json) -> Iterator[Finding]:
+    states, start = definition["States"], definition["StartAt"]
+    for name in sorted(set(states) - {start} - nx.descendants(graph(states), start)):
+        yield name, "no state leads to it"
+
+
+def _comment(definition: Json) -> Iterator[Finding]:
+    for name, state in definition["States"].items():
+        if not state.get("Comment"):
+            yield name, "has no Comment that says why it is there"
+        for part in [state, *state.get("Choices", [])]:
+            sentences = len(_SENTENCE_END.findall(part.get("Comment", "")))
+            if sentences > MOST_SENTENCES:
+                yield name, f"its Comment has {sentences} sentences, and at most two are allowed"
+
+
+def _timeout_retry_catch(definition: Json) -> Iterator[Finding]:
+    for name, state in definition["States"].items():
+        if state["Type"] != "Task":
+            continue
+        for field in ("TimeoutSeconds", "Retry", "Catch"):
+            if not state.get(field):
+                yield name, f"a Task without {field}"
+        if state.get("Catch") and "States.ALL" not in state["Catch"][-1]["ErrorEquals"]:
+            yield (
+                name,
+                "its Catch does not end with States.ALL, so that an error may lose the event",
+            )
+
+
+def _default(definition: Json) -> Iterator[Finding]:
+    for name, state in definition["States"].items():
+        if state["Type"] == "Choice" and "Default" not in state:
+            yield name, "a Choice without Default"
+
+
+def _all_errors(definition: Json) -> Iterator[Finding]:
+    for name, state in definition["States"].items():
+        for field in ("Retry", "Catch"):
+            errors = [each["ErrorEquals"] for each in state.get(field, [])]
+            if any("States.ALL" in each for each in errors[:-1]):
+                yield name, f"States.ALL is not the last in its {field}"
+            if any("States.ALL" in each and len(each) > 1 for each in errors):
+                yield name, f"States.ALL is not alone in its {field}"
+
+
+SCHEMA: dict[str, Rule] = {"schema": _schema}
+NEXT: dict[str, Rule] = {"next": _next}
+RULES: dict[str, Rule] = {
+    "reached": _reached,
+    "comment": _comment,
+    "timeout-retry-catch": _timeout_retry_catch,
+    "default": _default,
+    "all-errors": _all_errors,
+}

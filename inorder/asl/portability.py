@@ -1,0 +1,117 @@
+"""Is it portable? The file uses only what means the same on AWS and on every local engine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from inorder.asl.definition import (
+    DELETE,
+    GET,
+    INVOKE,
+    PUT,
+    PUT_EVENTS,
+    SEND,
+    UPDATE,
+    Finding,
+    Json,
+    Rule,
+    conditions,
+    expressions,
+    paths,
+    payload_paths,
+)
+
+STATE_TYPES = {"Pass", "Task", "Choice", "Wait", "Succeed", "Fail"}
+RESOURCES = {PUT, UPDATE, DELETE, GET, INVOKE, SEND, PUT_EVENTS}
+INTRINSICS = {
+    "ArrayLength",
+    "Format",
+    "Hash",
+    "JsonToString",
+    "MathAdd",
+    "StringSplit",
+    "StringToJson",
+    "UUID",
+}
+CONTEXT = {
+    "$$.Execution.Id",
+    "$$.Execution.Name",
+    "$$.State.EnteredTime",
+    "$$.StateMachine.Name",
+}
+
+
+def _type(definition: Json) -> Iterator[Finding]:
+    for name, state in definition["States"].items():
+        if state["Type"] not in STATE_TYPES:
+            yield name, f"not every engine is known to run a {state['Type']}"
+
+
+def _resource(definition: Json) -> Iterator[Finding]:
+    for name, state in definition["States"].items():
+        if state["Type"] == "Task" and state["Resource"] not in RESOURCES:
+            yield name, f"not every engine has {state['Resource']}"
+
+
+def _jsonata(definition: Json) -> Iterator[Finding]:
+    for name, state in [("", definition), *definition["States"].items()]:
+        for part in [state, *state.get("Choices", []), *state.get("Catch", [])]:
+            if part.get("QueryLanguage") == "JSONata":
+                yield name, "not every engine has JSONata"
+            for field in sorted({"Assign", "Arguments", "Output"} & set(part)):
+                yield name, f"not every engine has {field}"
+
+
+def _operator(definition: Json) -> Iterator[Finding]:
+    for name, state in definition["States"].items():
+        for condition in [each for rule in state.get("Choices", []) for each in conditions(rule)]:
+            for operator, value in condition.items():
+                is_safe = operator == "StringEqualsPath" or operator.startswith("Numeric")
+                if operator.endswith("Path") and not is_safe:
+                    yield name, f"{operator} is not the same on every engine"
+                if operator == "IsPresent" and not value:
+                    yield name, "IsPresent: false is not the same on every engine; use Not"
+
+
+def _intrinsic(definition: Json) -> Iterator[Finding]:
+    for name, state in definition["States"].items():
+        for expression in expressions(state):
+            functions = set(re.findall(r"States\.(\w+)\(", expression))
+            for function in sorted(functions - INTRINSICS):
+                yield name, f"not every engine has States.{function}"
+            if functions and (not expression.isascii() or "\\" in expression):
+                yield name, f"escapes and non-ASCII are not the same on every engine: {expression}"
+
+
+def _context(definition: Json) -> Iterator[Finding]:
+    for name, state in definition["States"].items():
+        for path in [each for text in expressions(state) for each in paths(text)]:
+            if path.startswith("$$") and path not in CONTEXT:
+                yield name, f"{path} is not the same on every engine"
+        if any(path.startswith("$$") for path in payload_paths(state.get("ResultSelector"))):
+            yield name, "not every engine has the context object in ResultSelector"
+
+
+def _null(definition: Json) -> Iterator[Finding]:
+    for name, state in definition["States"].items():
+        for field, value in state.items():
+            if _has_null(value) and (field, state["Type"]) != ("ResultPath", "Task"):
+                yield name, f"a null in its {field} is not the same on every engine"
+
+
+def _has_null(value: Any) -> bool:
+    inside = value.values() if isinstance(value, dict) else value
+    return value is None or (isinstance(value, dict | list) and any(map(_has_null, inside)))
+
+
+RULES: dict[str, Rule] = {
+    "type": _type,
+    "resource": _resource,
+    "jsonata": _jsonata,
+    "operator": _operator,
+    "intrinsic": _intrinsic,
+    "context": _context,
+    "null": _null,
+}

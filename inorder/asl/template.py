@@ -1,0 +1,50 @@
+"""Does the template fit? It deploys the file, and gives it exactly the names that it asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from samcli.yamlhelper import yaml_parse
+
+
+def findings(file: Path, text: str) -> Iterator[tuple[str, str]]:
+    """Compare a file with the template of its project, ``../template.yaml``, if there is one.
+
+    Parameters
+    ----------
+    file : Path
+        The ASL file.
+    text : str
+        What is in it.
+
+    Yields
+    ------
+    tuple of str
+        The rule, and what is wrong.
+    """
+    template = file.resolve().parent.parent / "template.yaml"
+    if not template.is_file():
+        return
+    try:
+        resources = yaml_parse(template.read_text(encoding="utf-8"))["Resources"].values()
+        machines = [each["Properties"] for each in resources if "Properties" in each]
+    except Exception as error:  # the YAML parser's, or that of a template without sense
+        yield "template", f"{template.name} cannot be read: {' '.join(str(error).split())}"
+        return
+    named = [
+        each
+        for each in machines
+        if isinstance(each.get("DefinitionUri"), str)
+        and (template.parent / each["DefinitionUri"]).resolve() == file.resolve()
+    ]
+    if not named:
+        yield "template", f"no resource of {template.name} names this file"
+    asked_for = set(re.findall(r"\$\{(\w+)\}", text))
+    for machine in named:
+        given = set(machine.get("DefinitionSubstitutions", {}))
+        for name in sorted(asked_for - given):
+            yield "substitutions", f"{template.name} gives nothing for ${{{name}}}"
+        for name in sorted(given - asked_for):
+            yield "substitutions", f"{template.name} gives {name}, which the file does not ask for"

@@ -1,0 +1,1 @@
+"""A deployed stack: its executions, its parked events and its stuck keys."""

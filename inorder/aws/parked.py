@@ -1,0 +1,176 @@
+"""The queue of parked events: to list them, and to start them again (redrive).
+
+Nothing here writes to the key table. An event is started as the rule would start it, and the state
+machine processes it once. So an interrupted redrive may be run again, and two may run at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+from botocore.exceptions import BotoCoreError, ClientError
+
+from inorder.aws.executions import start
+from inorder.aws.stack import Connection
+
+HOLD_SECONDS = 60  # for which a command that was killed hides messages from the next one
+# A receive that waits asks all servers of the queue; still, one may return nothing by chance.
+RECEIVE_SECONDS = 1
+RECEIVES_WITHOUT_NEWS = 2
+
+
+@dataclass(frozen=True)
+class ParkedEvent:
+    """A message in the queue of parked events.
+
+    Attributes
+    ----------
+    id : str
+        Of the message, for as long as it is in the queue.
+    receipt : str
+        What SQS needs in order to delete it.
+    parked_at : datetime
+        When it was sent.
+    body : dict
+        What the state machine wrote. That of an invalid event has neither key nor sequencer.
+    """
+
+    id: str
+    receipt: str
+    parked_at: datetime
+    body: dict[str, Any]
+
+    @property
+    def subject(self) -> str:
+        """The bucket and the key, or the hash of the content; empty for an invalid event."""
+        return str(self.body.get("object_key", self.body.get("content", "")))
+
+    @property
+    def sequencer(self) -> str:
+        """The event's sequencer, if it has one."""
+        return str(self.body.get("sequencer", ""))
+
+    @property
+    def reason(self) -> str:
+        """Why it was parked, in one line."""
+        reason = self.body.get("reason")
+        text = f"{reason.get('Error')}: {reason.get('Cause')}" if isinstance(reason, dict) else ""
+        return " ".join((text or str(reason)).split())
+
+    def is_startable(self, named: bool) -> bool:
+        """Tell whether to start it again: an invalid event would fail again, unless it is named."""
+        return "event" in self.body and (named or bool(self.subject))
+
+
+def parked_events(aws: Connection) -> Generator[ParkedEvent]:
+    """Receive each parked event once.
+
+    SQS cannot show a message without hiding it for a while. Those that are not deleted are
+    visible again as soon as the iterator is closed.
+
+    Parameters
+    ----------
+    aws : Connection
+        To the stack.
+    """
+    sqs, queue = aws.client("sqs"), aws.stack.parked_events_queue_url
+    receipts: dict[str, str] = {}
+    without_news = 0
+    try:
+        while without_news < RECEIVES_WITHOUT_NEWS:
+            messages = sqs.receive_message(
+                QueueUrl=queue,
+                MaxNumberOfMessages=10,
+                VisibilityTimeout=HOLD_SECONDS,
+                WaitTimeSeconds=RECEIVE_SECONDS,
+                MessageSystemAttributeNames=["SentTimestamp"],
+            ).get("Messages", [])
+            news = [message for message in messages if message["MessageId"] not in receipts]
+            without_news = 0 if news else without_news + 1
+            # A message may come again; only its latest receipt counts.
+            receipts |= {each["MessageId"]: each["ReceiptHandle"] for each in messages}
+            yield from map(_parked_event, news)
+    finally:
+        # A deleted message is refused, alone. If SQS cannot be reached, all return by themselves.
+        with suppress(BotoCoreError, ClientError):
+            for first in range(0, len(receipts), 10):
+                entries = [
+                    {"Id": str(number), "ReceiptHandle": receipt, "VisibilityTimeout": 0}
+                    for number, receipt in enumerate([*receipts.values()][first : first + 10])
+                ]
+                sqs.change_message_visibility_batch(QueueUrl=queue, Entries=entries)
+
+
+def only_one(events: Sequence[ParkedEvent], beginning: str) -> ParkedEvent:
+    """Give the one event whose ID begins like this.
+
+    Parameters
+    ----------
+    events : sequence of ParkedEvent
+        The parked events.
+    beginning : str
+        Of an ID, or the whole ID.
+
+    Raises
+    ------
+    click.ClickException
+        There is none, or more than one.
+    """
+    found = [event for event in events if event.id.startswith(beginning)]
+    if len(found) != 1:
+        number = "No" if not found else "More than one"
+        hint = "" if found else " Another command may hide it for a moment."
+        raise click.ClickException(f"{number} parked event has the ID {beginning}.{hint}")
+    return found[0]
+
+
+def redrive(aws: Connection, ids: set[str]) -> Generator[ParkedEvent]:
+    """Start parked events again, and remove each from the queue once it has started.
+
+    Interrupted in between, an event is started again by the next redrive. The execution is named
+    after the message; where names are unique, as on the local AWS, it is refused as started
+    already. Express on AWS lets names repeat: there it ends as a duplicate, or, if the event fails
+    again, is parked twice. Either way nothing is lost and nothing is processed twice.
+
+    Parameters
+    ----------
+    aws : Connection
+        To the stack.
+    ids : set of str
+        Of the messages. One that is gone, or hidden by another redrive, is left out.
+
+    Yields
+    ------
+    ParkedEvent
+        One that has been started and removed.
+    """
+    states, sqs = aws.client("stepfunctions"), aws.client("sqs")
+    remaining = set(ids)
+    with closing(parked_events(aws)) as events:
+        while remaining and (event := next(events, None)):
+            if event.id in remaining:
+                text = json.dumps(event.body["event"])
+                with suppress(states.exceptions.ExecutionAlreadyExists):
+                    start(states, aws.stack.state_machine_arn, text, name=f"redrive-{event.id}")
+                sqs.delete_message(
+                    QueueUrl=aws.stack.parked_events_queue_url, ReceiptHandle=event.receipt
+                )
+                remaining.remove(event.id)
+                yield event
+
+
+def _parked_event(message: dict[str, Any]) -> ParkedEvent:
+    try:
+        body = json.loads(message["Body"])
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):  # a message that no state machine sent
+        body = {"reason": {"Error": "NoParkedEvent", "Cause": message["Body"]}}
+    parked_at = datetime.fromtimestamp(int(message["Attributes"]["SentTimestamp"]) / 1000, UTC)
+    return ParkedEvent(message["MessageId"], message["ReceiptHandle"], parked_at, body)

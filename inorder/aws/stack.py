@@ -1,0 +1,139 @@
+"""A stack of template.yaml: to deploy it, and to find one that is deployed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import boto3
+import click
+from botocore.config import Config
+
+from inorder import PROJECT
+from inorder.local_aws import LocalAws
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The outputs of template.yaml."""
+
+    name: str
+    input_bucket: str
+    output_bucket: str
+    key_table: str
+    state_machine_arn: str
+    parked_events_queue_url: str
+    function_name: str
+
+
+def deploy(local: LocalAws, name: str, parameters: Mapping[str, str | float]) -> Stack:
+    """Deploy template.yaml to a local AWS with ``sam deploy``.
+
+    Parameters
+    ----------
+    local : LocalAws
+        Where to.
+    name : str
+        The stack's name.
+    parameters : Mapping
+        Parameters of the template, other than the defaults.
+
+    Raises
+    ------
+    click.ClickException
+        SAM fails. The message ends with what it said.
+    """
+    command = [sys.executable, "-m", "samcli", "deploy", "--config-env", "local"]
+    command += ["--stack-name", name]
+    if parameters:
+        overrides = [f"{key}={value}" for key, value in parameters.items()]
+        command += ["--parameter-overrides", *overrides]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+    environment |= local.environment | {
+        # The user's own profiles must not reach a local deployment.
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "SAM_CLI_TELEMETRY": "0",
+        "SAM_CLI_POLL_DELAY": "0.5",
+    }
+    done = subprocess.run(  # noqa: S603 - our own interpreter
+        command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        said = (done.stdout + done.stderr).strip()[-3000:]
+        raise click.ClickException(f"sam deploy of stack {name} failed:\n{said}")
+    return describe(local.client("cloudformation"), name)
+
+
+def describe(cloudformation: Any, name: str) -> Stack:
+    """Read a stack's outputs.
+
+    Parameters
+    ----------
+    cloudformation : botocore.client.BaseClient
+        Client of the AWS, real or local, that has the stack.
+    name : str
+        The stack's name.
+
+    Raises
+    ------
+    botocore.exceptions.ClientError
+        There is no such stack.
+    click.ClickException
+        It is not one of template.yaml, or not there yet.
+    """
+    [stack] = cloudformation.describe_stacks(StackName=name)["Stacks"]
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
+    try:
+        return Stack(
+            name=name,
+            input_bucket=outputs["InputBucketName"],
+            output_bucket=outputs["OutputBucketName"],
+            key_table=outputs["KeyTableName"],
+            state_machine_arn=outputs["StateMachineArn"],
+            parked_events_queue_url=outputs["ParkedEventsQueueUrl"],
+            function_name=outputs["InvertImageFunctionName"],
+        )
+    except KeyError as error:
+        raise click.ClickException(f"Stack {name} has no output {error.args[0]}.") from None
+
+
+class Connection:
+    """A deployed stack on AWS or on the local AWS, whichever the environment points boto3 at.
+
+    Attributes
+    ----------
+    stack : Stack
+        Its outputs.
+    table : Table
+        Its key table.
+    """
+
+    def __init__(self, stack_name: str) -> None:
+        self._session = boto3.Session()
+        self.stack = describe(self.client("cloudformation"), stack_name)
+        self.table = self._session.resource("dynamodb").Table(self.stack.key_table)
+
+    def client(self, service: str) -> Any:
+        """Make a boto3 client.
+
+        Parameters
+        ----------
+        service : str
+            For example ``stepfunctions``.
+
+        Raises
+        ------
+        click.ClickException
+            The environment's endpoint is not a URL.
+        """
+        config = Config(connect_timeout=10, retries={"mode": "standard", "total_max_attempts": 3})
+        try:
+            # boto3's overloads know literal service names only.
+            return self._session.client(service, config=config)  # type: ignore[call-overload]
+        except ValueError as error:
+            raise click.ClickException(str(error)) from None

@@ -1,0 +1,241 @@
+"""A new policy, made from another: its ASL, its facts, its part of the template, its first test.
+
+The template and the facts are edited as text, because a YAML or TOML library would drop comments
+and anchors. What is expected of the template: each policy has a value of the parameter Policy, a
+condition, a state machine and a role named after it, a line of the output StateMachineArn, and a
+comment that begins its block of resources.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import inf
+from pathlib import Path
+from string import Template
+
+import click
+
+from inorder import PROJECT
+from inorder.policies import DOCUMENT, FACTS, asl_file, names, stem, with_tables
+
+TEMPLATE = "template.yaml"
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_LONGEST_NAME = 40
+_RULER = 98  # columns of the comments that divide the template
+_ANCHOR = re.compile(r"^(?P<start> *(?:- )?(?:\w+: )?)&(?P<name>[\w-]+)")
+
+_TEST = Template('''\
+"""The policy $name, made from $source. Change these tests with the policy."""
+
+from __future__ import annotations
+
+import pytest
+
+from inorder import PROJECT
+from inorder.asl import check_file
+from inorder.policies import asl_file
+from tests.conftest import picture
+from tests.in_process import InProcess
+
+pytestmark = pytest.mark.policy("$name")
+
+
+def test_the_file_has_no_finding() -> None:
+    assert check_file(PROJECT / asl_file("$name")) == []
+
+
+def test_an_event_is_processed(aws: InProcess) -> None:
+    execution = aws.run(aws.upload("folder/x.png", picture((255, 0, 0))))
+    assert execution.outcome == "Processed"
+''')
+
+
+def create(name: str, source: str, project: Path = PROJECT) -> list[Path]:
+    """Make a policy that does what another one does, to be edited.
+
+    Parameters
+    ----------
+    name : str
+        Lower-case words with hyphens between them.
+    source : str
+        The policy to copy.
+    project : Path
+        Folder of the template.
+
+    Returns
+    -------
+    list of Path
+        The files that were written, the template last.
+
+    Raises
+    ------
+    click.ClickException
+        It cannot be made; then nothing is written.
+    """
+    if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+        raise click.ClickException(
+            f"{name!r} is no name for a policy: lower-case words with hyphens between them, "
+            f"{_LONGEST_NAME} characters at most, such as my-policy."
+        )
+    offered = names(project)
+    if name in offered:
+        raise click.ClickException(f"The template has a policy {name} already.")
+    if source not in offered:
+        raise click.ClickException(f"There is no policy {source!r}: {', '.join(offered)}.")
+    tests = f"tests/policies/{stem(name)}"
+    for taken in (asl_file(name), tests):
+        if (project / taken).exists():
+            raise click.ClickException(f"{taken} exists already.")
+    with _all_or_nothing(project) as write:
+        definition = _renamed(_read(project / asl_file(source)), name, source)
+        facts = _with_facts(_read(project / FACTS), name, source)
+        template = _with_policy(_read(project / TEMPLATE), name, source)
+        write(asl_file(name), definition)
+        write(f"{tests}/__init__.py", "")
+        write(f"{tests}/test_{stem(name)}.py", _TEST.substitute(name=name, source=source))
+        write(FACTS, facts)
+        if (project / DOCUMENT).exists():
+            write(DOCUMENT, with_tables(_read(project / DOCUMENT), project))
+        write(TEMPLATE, template)  # last, as it names the other files
+        return write.files
+
+
+class _Writer:
+    """Writes files of the project, and remembers what was there before."""
+
+    def __init__(self, project: Path) -> None:
+        self._project = project
+        self._before: dict[Path, str | None] = {}
+        self._folders: list[Path] = []
+
+    @property
+    def files(self) -> list[Path]:
+        return list(self._before)
+
+    def __call__(self, file: str, text: str) -> None:
+        path = self._project / file
+        if not path.parent.exists():
+            path.parent.mkdir()
+            self._folders.append(path.parent)
+        before = _read(path) if path.exists() else None
+        if text != before:
+            self._before[path] = before
+            path.write_text(text, encoding="utf-8")
+
+    def undo(self) -> None:
+        for path, text in self._before.items():
+            if text is None:
+                path.unlink(missing_ok=True)
+            else:
+                path.write_text(text, encoding="utf-8")
+        for folder in self._folders:
+            folder.rmdir()
+
+
+@contextmanager
+def _all_or_nothing(project: Path) -> Iterator[_Writer]:
+    """Write several files, or, if one cannot be written, leave all as they were."""
+    writer = _Writer(project)
+    try:
+        yield writer
+    except BaseException as error:
+        writer.undo()
+        if isinstance(error, OSError):
+            raise click.ClickException(f"{error.filename}: {error.strerror}") from None
+        if isinstance(error, ValueError):  # the source's ASL is broken
+            raise click.ClickException(" ".join(str(error).split())) from None
+        raise
+
+
+def _read(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
+
+
+def _renamed(definition: str, name: str, source: str) -> str:
+    """Let the first Comment of an ASL file begin with the new name, as its words before a colon."""
+    title = name.replace("-", " ").capitalize()
+    return re.sub(
+        r'("Comment": ")(?:[^:"]*: )?', rf"\g<1>{title}, made from {source}: ", definition, count=1
+    )
+
+
+def _with_facts(facts: str, name: str, source: str) -> str:
+    """Add a policy to the text of the facts, behind that of the source and with its facts."""
+    section = _found(rf"\[{source}\]\n(?:.*\n)*?(?=\[(?!{source}\.)|\Z)", facts, FACTS)
+    copy = section.rstrip().replace(f"[{source}", f"[{name}")
+    for field, text in {
+        "promise": f"As `{source}`, from which it was made.",
+        "use": "Say here what it is for.",
+    }.items():
+        copy = re.sub(
+            rf'^{field} = """\n(?:.*\n)*?"""',
+            f'{field} = """\n{text}\n"""',
+            copy,
+            flags=re.MULTILINE,
+        )
+    return facts.replace(section, f"{section.rstrip()}\n\n{copy}\n\n").rstrip() + "\n"
+
+
+def _with_policy(template: str, name: str, source: str) -> str:
+    """Add a policy to the template's text, each part of it behind that of the source."""
+    new, old = _logical_id(name), _logical_id(source)
+    for taken in (new, f"{new}StateMachine", f"{new}Role", f"Like{new}"):
+        if re.search(rf"^  {taken}:", template, re.MULTILINE):
+            raise click.ClickException(f"The template has a {taken} already: choose another name.")
+    machine = _found(rf"  {old}StateMachine:\n(?:    .*\n)+", template)
+    role = _found(rf"  {old}Role:\n(?:    .*\n)+", template)
+    text = template.replace(machine, "<machine>").replace(role, "<role>")
+
+    # Outside of the two, what depends on the source's condition depends on the new one's as well.
+    either = f"Like{old}"
+    text = re.sub(rf"^( +- Condition: ){old}\n", rf"\g<0>\g<1>{new}\n", text, flags=re.MULTILINE)
+    text, uses = re.subn(
+        rf"(^ +(?:- |Condition: )|!If \[){old}\b(?!, !Ref {old}StateMachine)",
+        rf"\g<1>{either}",
+        text,
+        flags=re.MULTILINE,
+    )
+    conditions = f"  {new}: !Equals [!Ref Policy, {name}]\n"
+    if uses:
+        conditions += f"  {either}: !Or\n    - Condition: {old}\n    - Condition: {new}\n"
+
+    title = f"  # --- The policy {name}: {asl_file(name)} ".ljust(_RULER, "-")
+    copies = _copied(f"{machine}\n{role}", new, old).replace(asl_file(source), asl_file(name))
+    arn = _found(rf" +(?:- )*!If \[{old}, !Ref {old}StateMachine, .*\n", text)
+    for place, addition in {
+        rf"      - {source}\n": f"      - {name}\n",
+        rf"  {old}: !Equals .*\n": conditions,
+        re.escape(arn): arn.replace("- - ", "  - ").replace(old, new),
+        rf"  # --- The policy {source}\b(?:.*\n)+?(?=  # ---|Outputs:)": f"{title}\n\n{copies}\n",
+    }.items():
+        before = _found(place, text)
+        text = text.replace(before, before + addition, 1)
+    return text.replace("<machine>", machine).replace("<role>", role)
+
+
+def _found(pattern: str, text: str, file: str = TEMPLATE) -> str:
+    """Give the first part of a file's text that begins a line and fits."""
+    found = re.search(f"^{pattern}", text, re.MULTILINE)
+    if not found:
+        raise click.ClickException(f"{file} is not as expected: nothing fits {pattern!r}.")
+    return found.group()
+
+
+def _copied(resources: str, new: str, old: str) -> str:
+    """Copy resources: where one defines an anchor, the copy refers to it."""
+    lines: list[str] = []
+    depth: float = inf  # of the anchor whose value is left out
+    for line in resources.splitlines():
+        indent = len(line) - len(line.lstrip())
+        if line and indent > depth:
+            continue
+        anchor = _ANCHOR.match(line)
+        depth = indent if anchor else inf
+        lines.append(f"{anchor['start']}*{anchor['name']}" if anchor else line)
+    return "\n".join(lines).replace(old, new) + "\n"
+
+
+def _logical_id(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("-"))

@@ -1,0 +1,157 @@
+"""Every S3 event of every test is built here, as EventBridge delivers it or as S3 itself does."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+from typing import Any
+from urllib.parse import quote_plus
+
+from inorder import PROJECT
+
+SEQUENCER = "006A0F5FCE2D7F28B1"
+
+
+def created(
+    key: Any = "x.png",
+    *,
+    bucket: Any = "input",
+    sequencer: Any = SEQUENCER,
+    etag: Any = "9b2cf535f27731c974343645a3985328",
+    version_id: Any = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """Build the event of a created object.
+
+    Parameters
+    ----------
+    key, sequencer, etag, version_id : object
+        Fields of the event's object; one that is None is left out.
+    bucket : object
+        The bucket's name.
+    **more : object
+        More fields of the event's object, such as ``size``.
+    """
+    described = {"key": key, "sequencer": sequencer, "etag": etag, "version-id": version_id, **more}
+    return _event("Object Created", bucket, described)
+
+
+def deleted(
+    key: str = "x.png",
+    *,
+    bucket: str = "input",
+    sequencer: str = SEQUENCER,
+    version_id: str | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """Build the event of a deleted object; the parameters are those of `created`."""
+    described = {"key": key, "sequencer": sequencer, "version-id": version_id, **more}
+    return _event("Object Deleted", bucket, described)
+
+
+def upload(
+    s3: Any, key: str, content: bytes, *, bucket: str = "input", sequencer: str = SEQUENCER
+) -> dict[str, Any]:
+    """Put an object, and build the event of it."""
+    answer = s3.put_object(Bucket=bucket, Key=key, Body=content)
+    return created(
+        key,
+        bucket=bucket,
+        sequencer=sequencer,
+        etag=answer["ETag"].strip('"'),
+        version_id=answer.get("VersionId") or None,
+    )
+
+
+def delete(
+    s3: Any,
+    key: str,
+    version_id: str | None = None,
+    *,
+    bucket: str = "input",
+    sequencer: str = SEQUENCER,
+) -> dict[str, Any]:
+    """Delete an object, or one version or delete marker of it, and build the event of it."""
+    version = {"VersionId": version_id} if version_id else {}
+    found = s3.delete_object(Bucket=bucket, Key=key, **version).get("VersionId") or None
+    return deleted(key, bucket=bucket, sequencer=sequencer, version_id=found)
+
+
+def shipped(name: str) -> dict[str, Any]:
+    """Load an event of the folder events.
+
+    Parameters
+    ----------
+    name : str
+        Of the file, without ``.json``.
+    """
+    loaded: dict[str, Any] = json.loads((PROJECT / "events" / f"{name}.json").read_text())
+    return loaded
+
+
+def changed(event: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """Copy an event, or a record, with another value in one field.
+
+    Parameters
+    ----------
+    event : dict
+        The event.
+    path : str
+        The field, for example ``detail.object.key``.
+    value : object
+        Its value.
+    """
+    made = copy.deepcopy(event)
+    *parents, last = path.split(".")
+    _inside(made, parents)[last] = value
+    return made
+
+
+def without(event: dict[str, Any], path: str) -> dict[str, Any]:
+    """Copy an event, or a record, without one field; `path` is as for `changed`."""
+    made = copy.deepcopy(event)
+    *parents, last = path.split(".")
+    del _inside(made, parents)[last]
+    return made
+
+
+def record(key: str, name: str = "ObjectCreated:Put") -> dict[str, Any]:
+    """Build a record of an S3 notification, in which the key is URL-encoded."""
+    template = shipped("s3-notification-all-kinds")["Records"][0] | {"eventName": name}
+    return changed(template, "s3.object.key", quote_plus(key, safe="/"))
+
+
+def notification(*records: Any) -> str:
+    """Build the message in which S3 sends records."""
+    return json.dumps({"Records": records})
+
+
+def sqs_batch(*bodies: str) -> dict[str, Any]:
+    """Build Lambda's batch of SQS messages, whose IDs are ``m0``, ``m1`` and so on."""
+    template = shipped("sqs-batch-of-s3-notifications")["Records"][0]
+    numbered = enumerate(bodies)
+    return {"Records": [template | {"messageId": f"m{n}", "body": body} for n, body in numbered]}
+
+
+def kinesis_batch(*data: bytes) -> dict[str, Any]:
+    """Build Lambda's batch of Kinesis records, with the sequence numbers ``0``, ``1`` and so on."""
+    template = shipped("kinesis-batch-of-s3-notifications")["Records"][0]
+    encoded = [base64.b64encode(each).decode() for each in data]
+    fields = [{"sequenceNumber": f"{n}", "data": each} for n, each in enumerate(encoded)]
+    return {"Records": [template | {"kinesis": template["kinesis"] | each} for each in fields]}
+
+
+def _event(kind: str, bucket: Any, described: dict[str, Any]) -> dict[str, Any]:
+    present = {name: value for name, value in described.items() if value is not None}
+    return {
+        "source": "aws.s3",
+        "detail-type": kind,
+        "detail": {"bucket": {"name": bucket}, "object": present},
+    }
+
+
+def _inside(event: dict[str, Any], path: list[str]) -> dict[str, Any]:
+    for name in path:
+        event = event[name]
+    return event

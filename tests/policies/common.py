@@ -1,0 +1,555 @@
+"""What the tables of the policies share: their types, services' responses, and common states.
+
+Each policy has one table, ``tests/policies/<policy>/cases.py``. `test_paths` runs its paths on
+moto and ministack, `mock_config` writes them for Step Functions Local, and `test_states` takes from
+them what follows each state. Only Choices have rows of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+from unittest.mock import ANY
+
+from inorder import PROJECT
+from inorder.policies import asl_file
+from tests.events import SEQUENCER, created, shipped
+
+Data = dict[str, Any]
+
+
+class Row(NamedTuple):
+    """A state, its input, and the state that follows; a Task also has a response."""
+
+    state: str
+    input: Any
+    following: str | None
+    response: str = ""
+
+
+class Output(NamedTuple):
+    """A state, its input and its output; a Task also has a response."""
+
+    state: str
+    input: Any
+    output: Any
+    response: str = ""
+
+
+class Write(NamedTuple):
+    """A Task that writes, and the record before and after, without its ID; None is no record."""
+
+    state: str
+    before: Data | None
+    after: Data | None
+    is_refused: bool = False
+
+
+class Entry(NamedTuple):
+    """A state in a path; a Task with its response to each attempt."""
+
+    state: str
+    responses: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Path:
+    """A way through a state machine, with every service mocked.
+
+    Attributes
+    ----------
+    steps : list of str
+        The states in order. A Task's name is followed by its responses, one for each attempt:
+        ``Claim Key: Busy, Written`` or, for three equal ones, ``Claim Key: Busy*3``.
+    event : object
+        The input.
+    """
+
+    steps: list[str]
+    event: Any
+
+    @cached_property
+    def entries(self) -> list[Entry]:
+        """The steps, taken apart."""
+        return [_entry(step) for step in self.steps]
+
+    @property
+    def states(self) -> list[str]:
+        """The names of the states."""
+        return [entry.state for entry in self.entries]
+
+    @property
+    def has_helpful_retry(self) -> bool:
+        """Whether some attempt ends otherwise than the one before it."""
+        return any(len(set(entry.responses)) > 1 for entry in self.entries)
+
+
+def _entry(step: str) -> Entry:
+    state, _, told = step.partition(": ")
+    responses: list[str] = []
+    for each in told.split(", ") if told else []:
+        name, _, times = each.partition("*")
+        responses += int(times or 1) * [name]
+    return Entry(state, tuple(responses))
+
+
+@dataclass(frozen=True)
+class Cases:
+    """The table of a policy.
+
+    Attributes
+    ----------
+    data : dict
+        Input that suits every state but the Choices.
+    choices : list of Row
+        What follows each Choice.
+    outputs : list of Output
+        What each Pass gives, and each Task whose result is read later.
+    writes : list of Write
+        What conditional writes change, and what they leave as it is.
+    paths : dict of Path
+        By their names, which have letters and digits only, as Step Functions Local wants it.
+    """
+
+    data: Data
+    choices: list[Row]
+    outputs: list[Output]
+    writes: list[Write]
+    paths: dict[str, Path]
+
+    @property
+    def rows(self) -> list[Row]:
+        """What follows each state: the rows of the Choices, and those that the paths imply."""
+        of_choices = {row.state for row in self.choices}
+        ways = {
+            (entry.state, following and following.state, "".join(entry.responses[-1:]))
+            for path in self.paths.values()
+            for entry, following in pairwise([*path.entries, None])
+            if entry and entry.state not in of_choices
+        }
+        # The engine itself makes timeouts, so no path has one. It leads on as a fault does or,
+        # where the paths have none, as a failed condition does.
+        with_fault = {state for state, _, response in ways if response in FAULTS}
+        ways |= {
+            (state, to, TIMED_OUT)
+            for state, to, response in ways
+            if response in FAULTS or (response == CONDITION_FAILED and state not in with_fault)
+        }
+        return [*self.choices, *(Row(state, self.data, to, answer) for state, to, answer in ways)]
+
+
+# --- Events, limits and services' responses ------------------------------------------------------
+
+CREATED = shipped("object-created")
+DELETED = shipped("object-deleted")
+VERSIONED = shipped("object-created-in-versioned-bucket")
+NO_S3_EVENT = shipped("s3-notification-test-event")
+ID = "pictures/holiday/a b+c%2B'é.png"  # of the key record that belongs to CREATED
+EXECUTION = "arn:test"
+FAULT = {"Error": "Some.Fault", "Cause": "because"}
+NO_LOCK = {"lock_token": "", "break_at_poll": 0}
+EXPIRES_AT = "1795000000"
+NEVER = 253402300799  # the last second of the year 9999
+
+
+def limits_of(module: str) -> dict[str, int]:
+    """Read the limits that a policy's ASL file prepares.
+
+    Parameters
+    ----------
+    module : str
+        Name of a module in the folder of the policy's tests.
+    """
+    definition = json.loads((PROJECT / asl_file(module.split(".")[-2])).read_text(encoding="utf-8"))
+    limits: dict[str, int] = definition["States"]["Prepare Event"]["Parameters"]["limits"]
+    return limits
+
+
+def waiter_data(limits: dict[str, int], **more: Any) -> Data:
+    """Build what an execution has that polls for the first time, and what comes later, too."""
+    return {
+        "event": CREATED,
+        "ids": {"key": "b/k"},
+        "sequencer": "0B",
+        "lock_token": "mine",
+        "limits": limits,
+        "polls": {"count": 1},
+        "watched_lock": {"lock_token": "theirs", "break_at_poll": limits["lease_polls"] + 1},
+        "record": item(lock_token="theirs", event="{}"),
+        "inversion": answer(PROCESSED),
+        "fault": FAULT,
+        **more,
+    }
+
+
+def waiter_start(limits: dict[str, int], **more: Any) -> Data:
+    """Build what *Prepare Event* prepares for the case that the execution has to wait."""
+    waits = {"polls": {"count": 0}, "watched_lock": NO_LOCK, "record": {}}
+    return {"event": CREATED, "lock_token": ANY, "limits": limits, **waits, **more}
+
+
+def item(**attributes: str) -> Data:
+    """Build what GetItem returns; an attribute that is empty is left out."""
+    return {"Item": {name: {"S": value} for name, value in attributes.items() if value}}
+
+
+def answer(payload: Any) -> Data:
+    """Build what lambda:invoke returns."""
+    return {"Payload": payload}
+
+
+def _record(**attributes: str) -> Data:
+    return {"Return": item(**attributes)}
+
+
+def _error(name: str, cause: str) -> Data:
+    return {"Throw": {"Error": name, "Cause": cause}}
+
+
+OLDER, NEWER = (f"{int(SEQUENCER, 16) + step:018X}" for step in (-1, 1))
+_FREE = {"status": "FAILED", "sequencer": SEQUENCER, "newest": SEQUENCER}
+_LOCKED = _FREE | {"status": "IN_PROGRESS", "lock_token": "theirs"}
+PROCESSED = {
+    "outcome": "Processed",
+    "output_key": "holiday/out-beach.png",
+    "expires_at": EXPIRES_AT,
+}
+SUPERSEDED = PROCESSED | {"outcome": "Superseded"}
+REJECTED = {"outcome": "Rejected", "error": "InvalidImage", "cause": "cannot identify image file"}
+HASHED = {"hash": "9f86d081884c7d65", "now": "1794000000", "expires_at": EXPIRES_AT}
+CONDITION_FAILED, TIMED_OUT = "ConditionFailed", "TimedOut"
+FAULTS = ("Busy", "FunctionFailed", "ForwardFailed", "QueueLost")
+RESPONSES: dict[str, Data] = {
+    CONDITION_FAILED: _error(
+        "DynamoDB.ConditionalCheckFailedException", "The conditional request failed"
+    ),
+    TIMED_OUT: _error("States.Timeout", "The service did not answer in time."),
+    "Busy": _error("DynamoDB.ThrottlingException", "The table is busy."),
+    "FunctionFailed": _error("Lambda.ServiceException", "The function could not be run."),
+    "Throttled": _error("Lambda.TooManyRequestsException", "Rate Exceeded."),
+    "ForwardFailed": _error("EventBridge.FailedEntry", "The bus took the call but not the event."),
+    "QueueLost": _error("SQS.SdkClientException", "The queue cannot be reached."),
+    "Written": {"Return": {}},
+    "Sent": {"Return": {"MessageId": "5f0c3a52-8a4e-4c57-9d0b-2b9a6f1e7c11"}},
+    "Forwarded": {"Return": {"FailedEntryCount": 0, "Entries": [{"EventId": "5f0c3a52"}]}},
+    "Processed": {"Return": answer(PROCESSED)},
+    "Superseded": {"Return": answer(SUPERSEDED)},
+    "Rejected": {"Return": answer(REJECTED)},
+    "Unknown": {"Return": answer({"outcome": "Sure"})},
+    "Hashed": {"Return": answer(HASHED)},
+    "Free": _record(**_FREE),
+    "Done": _record(**_FREE | {"status": "DONE"}),
+    "Locked": _record(**_LOCKED),
+    "LockedAnew": _record(**_LOCKED | {"lock_token": "another"}),
+    "LockedWithEvent": _record(**_LOCKED, event="{}"),
+    "NewerRecorded": _record(**_LOCKED | {"newest": NEWER}),
+    "OlderWaits": _record(sequencer=OLDER, oldest_waiting=OLDER),
+    "OwnTurn": _record(sequencer=OLDER, oldest_waiting=SEQUENCER),
+    "EventInProgress": _record(status="IN_PROGRESS", sequencer=SEQUENCER),
+    "EventDone": {
+        "Return": {"Item": {"status": {"S": "DONE"}, "expires_at": {"N": EXPIRES_AT}}},
+    },
+}
+
+# --- Parts of paths ------------------------------------------------------------------------------
+
+PREPARED = ["S3 Object Event?", "Prepare Event", "Versioned Object?"]
+NOT_PARKED = ["Park Event: QueueLost*3", "Not Parked"]
+
+
+def inverted(answered: str) -> list[str]:
+    """Invoke the function, which answers."""
+    return [f"Invert Image: {answered}", "Outcome?"]
+
+
+def parked_answers(
+    claimed: list[str], parked: list[str], *, invocations: int = 2, messages: int = 3
+) -> dict[str, list[str]]:
+    """Build the paths on which the function fails, or its answer is parked.
+
+    Parameters
+    ----------
+    claimed : list of str
+        The steps before the function.
+    parked : list of str
+        *Park Event* and the steps after it.
+    invocations, messages : int
+        How often the function and the queue are tried.
+    """
+    rejected = [*claimed, *inverted("Rejected"), "Reject Object"]
+    retried = [step.replace(": ", ": Busy, ") for step in parked[1:]]
+    return {
+        "InvalidImageParked": [*rejected, *parked],
+        "InvalidImageParkedAfterRetries": [*rejected, "Park Event: QueueLost, Sent", *retried],
+        "UnknownResultParked": [*claimed, *inverted("Unknown"), "Reject Result", *parked],
+        "FunctionFailedParked": [*claimed, f"Invert Image: FunctionFailed*{invocations}", *parked],
+        "InvalidImageNotParked": [*rejected, f"Park Event: QueueLost*{messages}", "Not Parked"],
+    }
+
+
+def paths(named: dict[str, list[str]], event: Any = CREATED) -> dict[str, Path]:
+    """Build paths that have the same input."""
+    return {name: Path(steps, event) for name, steps in named.items()}
+
+
+def invalid_events(first: str = "S3 Object Event?") -> dict[str, Path]:
+    """Build the paths of an input that the first state refuses."""
+    named = {
+        "InvalidEventParked": [first, "Park Invalid Event: Sent", "Invalid Event"],
+        "InvalidEventParkedAfterRetry": [
+            first,
+            "Park Invalid Event: QueueLost, Sent",
+            "Invalid Event",
+        ],
+        "InvalidEventNotParked": [first, "Park Invalid Event: QueueLost*8", "Not Parked"],
+    }
+    return paths(named, NO_S3_EVENT)
+
+
+@dataclass(frozen=True)
+class Polls:
+    """Parts of the path of a waiter.
+
+    Attributes
+    ----------
+    limits : dict
+        Of the policy.
+    read, judge : str
+        The states of a poll after *Count Poll*.
+    wait : tuple of str
+        The steps from one poll to the next.
+    """
+
+    limits: dict[str, int]
+    read: str = "Read Key Record"
+    judge: str = "Key State?"
+    wait: tuple[str, ...] = ("Wait For Lock",)
+
+    def poll(self, responses: str) -> list[str]:
+        """Read the record once."""
+        return ["Count Poll", f"{self.read}: {responses}", self.judge]
+
+    def watch(self, seen: str, polls: int, state: str = "Watch Lock") -> list[str]:
+        """Poll a number of times and wait after each; what is seen is new at the first."""
+        again = [*self.poll(seen), *self.wait]
+        return [*self.poll(seen), state, *self.wait, *(polls - 1) * again]
+
+    def lease(self, seen: str = "Locked") -> list[str]:
+        """Watch a lock until its lease is over."""
+        return [*self.watch(seen, self.limits["lease_polls"]), *self.poll(seen)]
+
+    def all(self) -> list[str]:
+        """Poll as often as allowed; the lock changes, so that no lease is over before."""
+        lease = self.limits["lease_polls"]
+        first = self.watch("Locked", self.limits["maximum_polls"] - lease - 1)
+        return [*first, *self.watch("LockedAnew", lease), *self.poll("LockedAnew")]
+
+    def named(self, waits: list[str], again: list[str], parked: list[str]) -> dict[str, list[str]]:
+        """Build the paths of the waiters.
+
+        Parameters
+        ----------
+        waits : list of str
+            Their first steps.
+        again : list of str
+            The steps after the wait, the claim first.
+        parked : list of str
+            The steps of whoever gives up.
+        """
+        lease = [*waits, *self.lease()]
+        duplicate = ["Break Lock: ConditionFailed", *self.poll("Done"), "Duplicate"]
+        return {
+            "LockedThenProcessed": [*waits, *self.watch("Locked", 2), *self.poll("Free"), *again],
+            "PollFailedThenProcessed": [*waits, *self.poll("Busy*2"), *again],
+            "PolledAgainThenProcessed": [*waits, *self.poll("Busy, Free"), *again],
+            "DeadHolderThenProcessed": [*lease, "Break Lock: Written", *again],
+            "DeadHolderThenProcessedAfterRetry": [*lease, "Break Lock: Busy, Written", *again],
+            "LockChangedAsItWasBrokenThenDuplicate": [*lease, *duplicate],
+            "GaveUpWaiting": [*waits, *self.all(), "Give Up Waiting", *parked],
+        }
+
+
+# --- Rows of states that several files have -------------------------------------------------------
+
+
+def s3_events(*, deletions: bool = True) -> list[Row]:
+    """Give the rows that tell an S3 event from anything else."""
+    accepted: list[Any] = [CREATED, VERSIONED, *([DELETED] if deletions else [])]
+    refused: list[Any] = [
+        {},
+        [],
+        "text",
+        NO_S3_EVENT,
+        *([] if deletions else [DELETED]),
+        {name: value for name, value in created().items() if name != "detail-type"},
+        created() | {"detail-type": "Object Restore Completed"},
+        created() | {"detail": created()["detail"] | {"bucket": {}}},
+        created(bucket=5),
+        *(created(**{field: None}) for field in ("key", "sequencer", "etag")),
+        *(created(**{field: 5}) for field in ("key", "sequencer", "etag")),
+        created(sequencer=""),
+    ]
+    return [
+        *(Row("S3 Object Event?", event, "Prepare Event") for event in accepted),
+        *(Row("S3 Object Event?", event, "Park Invalid Event") for event in refused),
+    ]
+
+
+def versions(then: str) -> list[Row]:
+    """Give the rows that tell an event with a version from one without."""
+    return [
+        Row("Versioned Object?", {"event": VERSIONED}, "Add Version"),
+        Row("Versioned Object?", {"event": CREATED}, then),
+        Row("Versioned Object?", {"event": created(version_id=5)}, then),
+    ]
+
+
+def waiting(
+    data: Data, locked: Data, *, judge: str = "Key State?", claim: str = "Claim Key"
+) -> list[Row]:
+    """Give the rows of a waiter's decision.
+
+    Parameters
+    ----------
+    data : dict
+        What a waiter has at its first poll.
+    locked : dict
+        Attributes of a record that another execution has locked as ``theirs``.
+    judge, claim : str
+        The policy's names of the states.
+    """
+    limits = data["limits"]
+    start = data | {"watched_lock": NO_LOCK}
+    watched = {"lock_token": "theirs", "break_at_poll": limits["lease_polls"] + 1}
+    watching = {"watched_lock": watched}
+
+    def at(poll: int) -> Data:
+        return {"polls": {"count": poll}}
+
+    def seen(changed: Data, *more: Data) -> Data:
+        merged = start | {"record": item(**(locked | changed))}
+        for each in more:
+            merged |= each
+        return merged
+
+    last, over = limits["lease_polls"] + 1, limits["maximum_polls"]
+    free, done = {"lock_token": ""}, {"lock_token": "", "status": "DONE"}
+    decided = [
+        (start | {"record": {}}, claim),
+        (seen(done), "Duplicate"),
+        (seen(done, at(over)), "Duplicate"),
+        (seen(free), claim),
+        (seen(free | {"status": "FAILED"}), claim),
+        (seen(free, at(over - 1)), claim),
+        (seen(free, at(over)), "Give Up Waiting"),
+        (seen({}), "Watch Lock"),
+        (seen({"lock_token": "mine"}), "Watch Lock"),
+        (seen({}, watching), "Wait For Lock"),
+        (seen({}, watching, at(last - 1)), "Wait For Lock"),
+        (seen({}, watching, at(last)), "Break Lock"),
+        (seen({"lock_token": "another"}, watching, at(last)), "Watch Lock"),
+        (seen({}, watching, at(over)), "Give Up Waiting"),
+    ]
+    return [Row(judge, data, following) for data, following in decided]
+
+
+def answers(*, processed: str, superseded: str, expires: bool = True) -> list[Row]:
+    """Give the rows of what the function may answer."""
+    accepted = {"Processed": processed, "Superseded": superseded}
+    rejected = {"outcome": "Rejected", "error": "InvalidImage", "cause": "cut"}
+    decided: list[tuple[Any, str]] = [
+        *(({"outcome": name, "expires_at": "1"}, to) for name, to in accepted.items()),
+        (rejected, "Reject Object"),
+    ]
+    unknown: list[Any] = [
+        {"outcome": "Rejected", "error": "InvalidImage"},
+        {"outcome": "Rejected", "cause": "cut"},
+        rejected | {"outcome": "Sure"},
+        {"outcome": "Sure", "expires_at": "1"},
+        {"outcome": 1, "expires_at": "1"},
+        {},
+        "Processed",
+        None,
+    ]
+    if expires:
+        unknown += [{"outcome": name} for name in accepted]
+        unknown += [{"outcome": name, "expires_at": 1} for name in accepted]
+    decided += [(payload, "Reject Result") for payload in unknown]
+    return [Row("Outcome?", {"inversion": answer(payload)}, to) for payload, to in decided]
+
+
+# --- What states give ----------------------------------------------------------------------------
+
+
+def adds(state: str, data: Data, response: str = "", **added: Any) -> Output:
+    """Let a state add fields to its input, or replace some."""
+    return Output(state, data, data | added, response)
+
+
+def prepared(start: Data) -> list[Output]:
+    """Give what *Prepare Event* prepares, and what *Add Version* changes."""
+    started = {"ids": {"key": ID}, "sequencer": SEQUENCER, **start}
+    unversioned = {"event": VERSIONED, "ids": {"key": "b/k"}, "sequencer": "0B"}
+    version = VERSIONED["detail"]["object"]["version-id"]
+    return [
+        Output("Prepare Event", CREATED, started),
+        adds("Add Version", unversioned, ids={"key": f"b/k#{version}"}),
+    ]
+
+
+def outcomes(data: Data, *names: str) -> list[Output]:
+    """Give the outputs of executions that succeed."""
+    told = {"object_key": data["ids"]["key"], "sequencer": data["sequencer"]}
+    results = {"Processed": {"result": data["inversion"]["Payload"]}}
+    return [Output(name, data, {"outcome": name} | told | results.get(name, {})) for name in names]
+
+
+def rejections(data: Data) -> list[Output]:
+    """Give the reasons for which a function's answer is parked."""
+    rejected, unknown = data | {"inversion": answer(REJECTED)}, data | {"inversion": answer(None)}
+    reason = {"Error": REJECTED["error"], "Cause": REJECTED["cause"]}
+    return [
+        adds("Reject Object", rejected, fault=reason),
+        adds("Reject Result", unknown, fault={"Error": "UnknownResult", "Cause": "null"}),
+    ]
+
+
+def waiter_outputs(data: Data, locked: str = "key") -> list[Output]:
+    """Give what a waiter reads, counts and remembers, and why it gives up."""
+    seen = data | {"polls": {"count": 7}, "watched_lock": NO_LOCK}
+    watched = {"lock_token": "theirs", "break_at_poll": 7 + data["limits"]["lease_polls"]}
+    cause = f"The {locked} stayed locked for as long as an execution can wait."
+    reason = {"Error": f"{locked.capitalize()}Locked", "Cause": cause}
+    read = f"Read {locked.capitalize()} Record"
+    return [
+        adds(read, data, "Free", record=RESPONSES["Free"]["Return"]),
+        adds(read, data, TIMED_OUT, refusal=ANY),  # what was read before is kept
+        adds("Count Poll", seen, polls={"count": 8}),
+        adds("Watch Lock", seen, watched_lock=watched),
+        adds("Give Up Waiting", data, fault=reason),
+    ]
+
+
+# --- What conditional writes change --------------------------------------------------------------
+
+
+def refused(state: str, *records: Data | None) -> list[Write]:
+    """Let a write be refused for each of some records."""
+    return [Write(state, record, record, is_refused=True) for record in records]
+
+
+def break_lock() -> list[Write]:
+    """Let only the watched lock be broken."""
+    return [
+        Write("Break Lock", {"lock_token": "theirs", "execution": "theirs"}, {}),
+        *refused("Break Lock", {"lock_token": "another", "execution": "another"}, {}),
+    ]
+
+
+def release(state: str, **after: Any) -> list[Write]:
+    """Let an execution release only its own lock; `after` are the other attributes after that."""
+    mine = {"lock_token": "mine", "execution": EXECUTION}
+    return [Write(state, mine, after), *refused(state, mine | {"lock_token": "theirs"})]

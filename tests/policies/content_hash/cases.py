@@ -1,0 +1,161 @@
+"""The cases of content_hash.asl.json."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import ANY
+
+from tests.events import shipped
+from tests.policies import common
+from tests.policies.common import (
+    EXECUTION,
+    HASHED,
+    Cases,
+    Output,
+    Row,
+    Write,
+    adds,
+    answer,
+    paths,
+    refused,
+)
+
+LIMITS = common.limits_of(__name__)
+ORDER = shipped("order-placed")
+DATA = common.waiter_data(LIMITS) | {
+    "event": ORDER,
+    "ids": {"content": "b/k"},
+    "hashing": answer(HASHED),
+}
+
+# --- What follows each Choice --------------------------------------------------------------------
+
+FIELDS = ("source", "detail-type", "detail")
+INCOMPLETE: list[Any] = [
+    {},
+    [],
+    "text",
+    ORDER | {"source": 5},
+    ORDER | {"detail-type": 5},
+    *({name: ORDER[name] for name in ORDER if name != left_out} for left_out in FIELDS),
+]
+NO_HASH: list[Any] = [
+    None,
+    "9f",
+    *(HASHED | {name: 1} for name in HASHED),
+    *({name: HASHED[name] for name in HASHED if name != left_out} for left_out in HASHED),
+]
+LOCKED = {"status": "IN_PROGRESS", "lock_token": "theirs"}
+
+CHOICES = [
+    Row("Complete Event?", ORDER, "Prepare Event"),
+    Row("Complete Event?", ORDER | {"detail": {}}, "Prepare Event"),
+    *(Row("Complete Event?", event, "Park Invalid Event") for event in INCOMPLETE),
+    Row("Hashed?", {"hashing": answer(HASHED)}, "Name Content"),
+    *(Row("Hashed?", {"hashing": answer(payload)}, "Reject Result") for payload in NO_HASH),
+    *common.waiting(DATA, LOCKED, judge="Content State?", claim="Claim Content"),
+]
+
+# --- What each Pass gives, and what each conditional write changes -------------------------------
+
+NAME = f"{ORDER['source']}/{ORDER['detail-type']}"
+UNKNOWN = DATA | {"hashing": answer(None)}
+
+OUTPUTS = [
+    Output(
+        "Prepare Event",
+        ORDER,
+        common.waiter_start(LIMITS) | {"event": ORDER, "ids": {"content": NAME}},
+    ),
+    adds("Name Content", DATA, ids={"content": f"content:{NAME}/{HASHED['hash']}"}),
+    *common.waiter_outputs(DATA, "content"),
+    adds("Reject Result", UNKNOWN, fault={"Error": "UnknownResult", "Cause": "null"}),
+    Output(
+        "Processed",
+        DATA,
+        {"outcome": "Processed", "content": "b/k", "expires_at": HASHED["expires_at"]},
+    ),
+    Output("Duplicate", DATA, {"outcome": "Duplicate", "content": "b/k"}),
+]
+
+MINE = {"lock_token": "mine", "execution": EXECUTION, "status": "IN_PROGRESS"}
+CLAIMED = MINE | {"claimed_at": ANY, "event": ANY}
+NOW = int(HASHED["now"])
+
+WRITES = [
+    Write("Claim Content", None, CLAIMED),
+    Write("Claim Content", {"status": "FAILED"}, CLAIMED),
+    Write("Claim Content", {"status": "DONE", "expires_at": NOW - 1}, CLAIMED),
+    Write("Claim Content", MINE, CLAIMED),  # its answer was lost
+    *refused(
+        "Claim Content",
+        {"status": "DONE", "expires_at": NOW + 1},
+        MINE | {"lock_token": "theirs", "execution": "theirs"},
+    ),
+    *common.break_lock(),
+    *common.release("Release Lock", status="DONE", expires_at=int(HASHED["expires_at"])),
+    *common.release("Release Failed Content", status="FAILED"),
+]
+
+# --- Paths ---------------------------------------------------------------------------------------
+
+polls = common.Polls(LIMITS, read="Read Content Record", judge="Content State?")
+prepared = ["Complete Event?", "Prepare Event"]
+hashed = [*prepared, "Hash Detail: Hashed", "Hashed?", "Name Content"]
+waits = [*hashed, "Claim Content: ConditionFailed"]
+claimed = [*hashed, "Claim Content: Written"]
+again = ["Claim Content: Written", "Forward Event: Forwarded", "Release Lock: Written", "Processed"]
+unknown = [*prepared, "Hash Detail: Unknown", "Hashed?", "Reject Result"]
+parked = ["Park Event: Sent", "Release Failed Content: Written", "Parked"]
+parked_unlocked = ["Park Event: Sent", "Release Failed Content: ConditionFailed", "Parked"]
+
+PATHS = {
+    **common.invalid_events("Complete Event?"),
+    **paths(
+        {
+            **polls.named(waits, again, parked_unlocked),
+            "Processed": [*hashed, *again],
+            "ProcessedAfterRetries": [
+                *prepared,
+                "Hash Detail: Throttled, FunctionFailed, Hashed",
+                "Hashed?",
+                "Name Content",
+                "Claim Content: Busy, Written",
+                "Forward Event: ForwardFailed, Forwarded",
+                "Release Lock: Busy, Written",
+                "Processed",
+            ],
+            "LockLostProcessed": [
+                *claimed,
+                "Forward Event: Forwarded",
+                "Release Lock: ConditionFailed",
+                "Processed",
+            ],
+            "Duplicate": [*waits, *polls.poll("Done"), "Duplicate"],
+            "UnknownResultParked": [*unknown, *parked_unlocked],
+            "UnknownResultParkedAfterRetries": [
+                *unknown,
+                "Park Event: QueueLost, Sent",
+                "Release Failed Content: Busy, Written",
+                "Parked",
+            ],
+            "UnknownResultNotParked": [*unknown, *common.NOT_PARKED],
+            "FunctionFailedParked": [
+                *prepared,
+                "Hash Detail: FunctionFailed*3",
+                *parked_unlocked,
+            ],
+            "ClaimFailedParked": [*hashed, "Claim Content: Busy*3", *parked_unlocked],
+            "ForwardFailedParked": [*claimed, "Forward Event: ForwardFailed*3", *parked],
+            "ReleaseFailedParked": [
+                *claimed,
+                "Forward Event: Forwarded",
+                "Release Lock: Busy*3",
+                *parked,
+            ],
+        },
+        ORDER,
+    ),
+}
+
+CASES = Cases(DATA, CHOICES, OUTPUTS, WRITES, PATHS)

@@ -1,0 +1,97 @@
+"""What content_hash.asl.json does with the real function, conditional writes and event bus."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from tests.in_process import Faults, InProcess
+from tests.policies.situations import SHORT, at_call
+
+pytestmark = pytest.mark.policy("content-hash")
+
+EVENT: dict[str, Any] = {
+    "version": "0",
+    "id": "6a7e8feb-b491-4cf7-a9f1-bf3703467718",
+    "source": "orders",
+    "detail-type": "Order Placed",
+    "time": "2026-11-21T07:00:00Z",
+    "detail": {"order": 7, "lines": [{"item": "pen", "price": 1.5}, {"item": "ink"}]},
+}
+SAME = EVENT | {
+    "id": "another",
+    "time": "2026-11-21T08:00:00Z",
+    "detail": {"lines": [{"price": 1.50, "item": "pen"}, {"item": "ink"}], "order": 7.0},
+}
+
+
+def test_an_event_is_forwarded_with_its_type_and_detail_and_recorded(aws: InProcess) -> None:
+    ended = aws.run(EVENT)
+    # The record's ID is made of this hash, so all that tells contents apart must be hashed.
+    [hashed] = aws.invocations
+    assert hashed == {"detail": {name: EVENT[name] for name in ("source", "detail-type", "detail")}}
+    [forwarded] = aws.forwarded()
+    assert forwarded["source"] == "unique.orders"
+    assert (forwarded["detail-type"], forwarded["detail"]) == ("Order Placed", EVENT["detail"])
+    [record] = aws.records()
+    assert record["id"].startswith("content:orders/Order Placed/")
+    assert record["status"] == "DONE"
+    assert record["expires_at"] == int(ended.output["expires_at"])
+    assert json.loads(record["event"]) == EVENT
+
+
+def test_the_same_content_is_forwarded_once_however_it_is_written(aws: InProcess) -> None:
+    outcomes = [aws.run(event).outcome for event in (EVENT, EVENT, SAME)]
+    assert outcomes == ["Processed", "Duplicate", "Duplicate"]
+    assert len(aws.forwarded()) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"detail": EVENT["detail"] | {"order": 8}},
+        {"detail": EVENT["detail"] | {"lines": EVENT["detail"]["lines"][::-1]}},
+        {"detail": {}},
+        {"source": "returns"},
+        {"detail-type": "Order Changed"},
+    ],
+    ids=str,
+)
+def test_an_event_of_another_content_source_or_type_is_forwarded(
+    aws: InProcess, change: dict[str, Any]
+) -> None:
+    assert [aws.run(event).outcome for event in (EVENT, EVENT | change)] == ["Processed"] * 2
+    assert len(aws.forwarded()) == 2
+
+
+def test_an_event_that_the_bus_refuses_is_parked_and_not_a_duplicate(aws: InProcess) -> None:
+    aws.wait_scale = SHORT
+    refused = Faults().refuse_entries(times=3)
+    ended = aws.run(EVENT)
+    assert ended.outcome == "Parked"
+    assert json.loads(ended.cause)["Error"] == "EventBridge.FailedEntry"
+    assert len(refused) == 3
+    assert [message["event"] for message in aws.parked()] == [EVENT]
+    [record] = aws.records()
+    assert record["status"] == "FAILED"
+    assert aws.run(SAME).outcome == "Processed"
+
+
+def test_of_two_copies_at_once_the_second_waits_and_is_a_duplicate(aws: InProcess) -> None:
+    aws.wait_scale = 0.2
+    forwarding, go_on = threading.Event(), threading.Event()
+
+    def hold_back() -> None:
+        forwarding.set()
+        assert go_on.wait(30)
+
+    at_call("eventbridge.PutEvents", 1, hold_back)
+    first = aws.start(EVENT)
+    assert forwarding.wait(30)
+    at_call("dynamodb.GetItem", 2, go_on.set)
+    second = aws.start(SAME)
+    assert [aws.wait(each).outcome for each in (first, second)] == ["Processed", "Duplicate"]
+    assert len(aws.forwarded()) == 1

@@ -1,0 +1,319 @@
+"""The cases of every_version.asl.json."""
+
+from __future__ import annotations
+
+from unittest.mock import ANY
+
+from tests.events import SEQUENCER
+from tests.policies import common
+from tests.policies.common import (
+    EXECUTION,
+    ID,
+    PREPARED,
+    VERSIONED,
+    Cases,
+    Data,
+    Output,
+    Row,
+    Write,
+    adds,
+    answer,
+    inverted,
+    item,
+    paths,
+    refused,
+)
+
+LIMITS = common.limits_of(__name__)
+NO_WAITER = {"sequencer": "", "clear_at_poll": 0}
+OLDER_WATCHED = {"sequencer": "0A", "clear_at_poll": LIMITS["turn_polls"] + 1}
+DATA = common.waiter_data(LIMITS) | {
+    "ids": {"key": "b/k", "event": "event:b/k@0B"},
+    "record": item(lock_token="theirs", oldest_waiting="0A"),
+    "recording": {},
+    "watched_waiter": OLDER_WATCHED,
+    "event_record": {"Item": {"status": {"S": "DONE"}, "expires_at": {"N": "1"}}},
+}
+
+# --- What follows each Choice --------------------------------------------------------------------
+
+NOTHING_SEEN = DATA | {"watched_lock": common.NO_LOCK, "watched_waiter": NO_WAITER}
+LOCKED, OLDER, MINE = {"lock_token": "theirs"}, {"oldest_waiting": "0A"}, {"oldest_waiting": "0B"}
+LOCK_WATCHED = {"watched_lock": DATA["watched_lock"]}
+WAITER_WATCHED = {"watched_waiter": OLDER_WATCHED}
+RECORDED_BEFORE = {"recording": {"Error": "DynamoDB.ConditionalCheckFailedException", "Cause": ""}}
+TIMED_OUT = {"recording": {"Error": "States.Timeout", "Cause": ""}}
+
+
+def judged(following: str, seen: dict[str, str], *more: Data, poll: int = 1) -> Row:
+    """Give a row of *Key State?*."""
+    data = NOTHING_SEEN | {"record": item(**seen), "polls": {"count": poll}}
+    for each in more:
+        data |= each
+    return Row("Key State?", data, following)
+
+
+def event_record(**attributes: Data) -> Data:
+    return {"event_record": {"Item": attributes}}
+
+
+LEASE_OVER, GIVE_UP = LIMITS["lease_polls"] + 1, LIMITS["maximum_polls"]
+TURN_OVER = LIMITS["turn_polls"] + 1
+
+CHOICES = [
+    *common.s3_events(),
+    *common.versions("Record Event"),
+    Row("Event Done?", {"event_record": {}}, "Invert Image"),
+    Row("Event Done?", event_record(status={"S": "IN_PROGRESS"}), "Invert Image"),
+    Row(
+        "Event Done?",
+        event_record(status={"S": "FAILED"}, expires_at={"N": "1"}),
+        "Invert Image",
+    ),
+    Row(
+        "Event Done?",
+        event_record(status={"S": "DONE"}, expires_at={"N": "1"}),
+        "Skip Duplicate",
+    ),
+    judged("Give Up Waiting", {}, poll=GIVE_UP),
+    judged("Give Up Waiting", LOCKED, LOCK_WATCHED, poll=GIVE_UP),
+    judged("Claim Key", {}, poll=GIVE_UP - 1),
+    judged("Claim Key", {}),
+    judged("Watch Lock", LOCKED),
+    judged("Watch Lock", LOCKED | MINE, RECORDED_BEFORE),
+    judged("Watch Lock", {"lock_token": "another"}, LOCK_WATCHED, poll=LEASE_OVER),
+    judged("Wait For Turn", LOCKED, LOCK_WATCHED, poll=LEASE_OVER - 1),
+    judged("Break Lock", LOCKED, LOCK_WATCHED, poll=LEASE_OVER),
+    judged("Claim Key", MINE, RECORDED_BEFORE),
+    judged(
+        "Claim Key",
+        MINE,
+        RECORDED_BEFORE,
+        {"watched_waiter": {"sequencer": "0B", "clear_at_poll": 1}},
+    ),
+    judged("Watch Oldest Waiter", MINE),
+    judged("Watch Oldest Waiter", MINE, TIMED_OUT),
+    judged("Watch Oldest Waiter", OLDER, RECORDED_BEFORE),
+    judged("Watch Oldest Waiter", {"oldest_waiting": "09"}, WAITER_WATCHED, poll=TURN_OVER),
+    judged("Wait For Turn", OLDER, WAITER_WATCHED, poll=TURN_OVER - 1),
+    judged("Clear Dead Waiter", OLDER, WAITER_WATCHED, poll=TURN_OVER),
+    *common.answers(processed="Mark Event Done", superseded="Mark Event Done"),
+    *(
+        Row("Which Outcome?", {"inversion": answer({"outcome": outcome})}, outcome)
+        for outcome in ("Processed", "Superseded", "Duplicate")
+    ),
+]
+
+# --- What each Pass gives, and what each conditional write changes -------------------------------
+
+VERSION = VERSIONED["detail"]["object"]["version-id"]
+START = common.waiter_start(LIMITS) | {"recording": {}, "watched_waiter": NO_WAITER}
+
+OUTPUTS = [
+    Output(
+        "Prepare Event",
+        common.CREATED,
+        {"ids": {"key": ID, "event": f"event:{ID}@{SEQUENCER}"}, "sequencer": SEQUENCER, **START},
+    ),
+    adds(
+        "Add Version",
+        DATA | {"event": VERSIONED},
+        ids={"key": f"b/k#{VERSION}", "event": f"event:b/k#{VERSION}@0B"},
+    ),
+    adds("Skip Duplicate", DATA, inversion=answer({"outcome": "Duplicate", "expires_at": "1"})),
+    *common.waiter_outputs(DATA),
+    adds(
+        "Watch Oldest Waiter",
+        NOTHING_SEEN | {"polls": {"count": 7}},
+        watched_waiter={"sequencer": "0A", "clear_at_poll": 7 + LIMITS["turn_polls"]},
+    ),
+    # What an earlier write or watch left is replaced.
+    adds("Record Oldest Waiter", DATA | RECORDED_BEFORE, "Written", recording={"recorded": ANY}),
+    adds("Clear Dead Waiter", DATA, "Written", watched_waiter=NO_WAITER),
+    adds("Read Event Record", DATA, "Free", event_record=common.RESPONSES["Free"]["Return"]),
+    *common.rejections(DATA),
+    *common.outcomes(DATA, "Processed", "Duplicate", "Superseded"),
+]
+
+OWN = {"sequencer": "0B", "execution": EXECUTION}
+STARTED = OWN | {"status": "IN_PROGRESS"}
+RECORDED = STARTED | {"claimed_at": ANY, "event": ANY}
+CLAIMED = OWN | {"lock_token": "mine", "claimed_at": ANY}
+LOCK = {"lock_token": "theirs", "execution": "theirs"}
+EXPIRES_AT = int(common.EXPIRES_AT)
+
+WRITES = [
+    Write("Record Event", None, RECORDED),
+    Write("Record Event", {"status": "FAILED", "execution": "another"}, RECORDED),
+    *refused("Record Event", {"status": "DONE"}),
+    Write("Claim Key", None, CLAIMED),
+    Write("Claim Key", MINE, CLAIMED),
+    Write("Claim Key", {"oldest_waiting": "0C", "sequencer": "0A"}, CLAIMED),
+    Write("Claim Key", OWN | OLDER | {"lock_token": "mine"}, CLAIMED),  # its answer was lost
+    *refused("Claim Key", OLDER, LOCK, LOCK | MINE),
+    *(
+        Write("Record Oldest Waiter", LOCK | before, LOCK | MINE)
+        for before in ({}, {"oldest_waiting": "0C"})
+    ),
+    *refused("Record Oldest Waiter", None, LOCK | OLDER, LOCK | MINE),
+    Write("Clear Dead Waiter", OLDER, {}),
+    *refused("Clear Dead Waiter", {"oldest_waiting": "09"}, LOCK | OLDER),
+    *common.break_lock(),
+    Write("Mark Event Done", STARTED, STARTED | {"status": "DONE", "expires_at": EXPIRES_AT}),
+    *common.release("Release Lock", expires_at=EXPIRES_AT),
+    *common.release("Release Failed Key"),
+    Write("Mark Event Failed", STARTED, STARTED | {"status": "FAILED"}),
+    *refused(
+        "Mark Event Failed",
+        STARTED | {"status": "DONE"},
+        STARTED | {"execution": "another"},
+    ),
+]
+
+# --- Paths ---------------------------------------------------------------------------------------
+
+polls = common.Polls(LIMITS, wait=("Wait For Turn", "Record Oldest Waiter: ConditionFailed"))
+recorded = [*PREPARED, "Record Event: Written"]
+claimed = [*recorded, "Claim Key: Written"]
+refused_claim = [*recorded, "Claim Key: ConditionFailed"]
+waits = [*refused_claim, "Record Oldest Waiter: Written"]
+gives_way = [*refused_claim, "Record Oldest Waiter: ConditionFailed"]
+held = ["Read Event Record: EventInProgress", "Event Done?"]
+released = ["Mark Event Done: Written", "Release Lock: Written", "Which Outcome?"]
+again = ["Claim Key: Written", *held, *inverted("Processed"), *released, "Processed"]
+parked = [
+    "Park Event: Sent",
+    "Release Failed Key: Written",
+    "Mark Event Failed: Written",
+    "Parked",
+]
+parked_unlocked = [parked[0], "Release Failed Key: ConditionFailed", *parked[2:]]
+older_is_slow = [
+    *gives_way,
+    *polls.watch("OlderWaits", LIMITS["turn_polls"], "Watch Oldest Waiter"),
+    *polls.poll("OlderWaits"),
+]
+turn_comes = [*polls.wait, *polls.poll("Free"), *again]
+
+PATHS = {
+    **common.invalid_events(),
+    **paths({"VersionProcessed": [*PREPARED, "Add Version", *recorded[3:], *again]}, VERSIONED),
+    **paths({"DeletionProcessed": [*recorded, *again]}, common.DELETED),
+    **paths(
+        {
+            **common.parked_answers([*claimed, *held], parked),
+            "Processed": [*recorded, *again],
+            "ProcessedAfterRetries": [
+                *PREPARED,
+                "Record Event: Busy, Written",
+                "Claim Key: Busy, Written",
+                "Read Event Record: Busy, EventInProgress",
+                "Event Done?",
+                *inverted("Throttled, FunctionFailed, Processed"),
+                "Mark Event Done: Busy, Written",
+                "Release Lock: Busy, Written",
+                "Which Outcome?",
+                "Processed",
+            ],
+            "LockLostProcessed": [
+                *claimed,
+                *held,
+                *inverted("Processed"),
+                "Mark Event Done: Written",
+                "Release Lock: ConditionFailed",
+                "Which Outcome?",
+                "Processed",
+            ],
+            "Superseded": [*claimed, *held, *inverted("Superseded"), *released, "Superseded"],
+            "Duplicate": [*PREPARED, "Record Event: ConditionFailed", "Duplicate"],
+            "DoneMeanwhileDuplicate": [
+                *claimed,
+                "Read Event Record: EventDone",
+                "Event Done?",
+                "Skip Duplicate",
+                *released[1:],
+                "Duplicate",
+            ],
+            "LockedThenProcessed": [
+                *waits,
+                *polls.watch("Locked", 2),
+                *polls.poll("OwnTurn"),
+                *again,
+            ],
+            "PollFailedThenProcessed": [*waits, *polls.poll("Busy"), *again],
+            "RecordOfWaiterFailedThenProcessed": [
+                *refused_claim,
+                "Record Oldest Waiter: Busy",
+                *polls.poll("Free"),
+                *again,
+            ],
+            "OlderFirstThenProcessed": [
+                *gives_way,
+                *polls.watch("OlderWaits", 2, "Watch Oldest Waiter"),
+                *polls.poll("Free"),
+                *again,
+            ],
+            "DeadWaiterClearedThenProcessed": [
+                *older_is_slow,
+                "Clear Dead Waiter: Written",
+                *turn_comes,
+            ],
+            "WaiterClaimedAsItWasClearedThenProcessed": [
+                *older_is_slow,
+                "Clear Dead Waiter: ConditionFailed",
+                *turn_comes,
+            ],
+            "DeadHolderThenProcessed": [*waits, *polls.lease(), "Break Lock: Written", *again],
+            "DeadHolderThenProcessedAfterRetry": [
+                *waits,
+                *polls.lease(),
+                "Break Lock: Busy, Written",
+                *again,
+            ],
+            "LockChangedAsItWasBrokenThenProcessed": [
+                *waits,
+                *polls.lease(),
+                "Break Lock: ConditionFailed",
+                "Record Oldest Waiter: ConditionFailed",
+                *polls.poll("OwnTurn"),
+                *again,
+            ],
+            "GaveUpWaiting": [*waits, *polls.all(), "Give Up Waiting", *parked_unlocked],
+            "InvalidImageParkedAfterRetries": [
+                *claimed,
+                *held,
+                *inverted("Rejected"),
+                "Reject Object",
+                "Park Event: QueueLost, Sent",
+                "Release Failed Key: Busy, Written",
+                *parked[2:],
+            ],
+            "RecordFailedParked": [
+                *PREPARED,
+                "Record Event: Busy*3",
+                *parked_unlocked[:2],
+                "Mark Event Failed: ConditionFailed",
+                "Parked",
+            ],
+            "ClaimFailedParked": [*recorded, "Claim Key: Busy*3", *parked_unlocked],
+            "ReadOfEventFailedParked": [*claimed, "Read Event Record: Busy*2", *parked],
+            "MarkFailedParked": [
+                *claimed,
+                *held,
+                *inverted("Processed"),
+                "Mark Event Done: Busy*2",
+                *parked,
+            ],
+            "ReleaseFailedParked": [
+                *claimed,
+                *held,
+                *inverted("Processed"),
+                "Mark Event Done: Written",
+                "Release Lock: Busy*2",
+                *parked,
+            ],
+        }
+    ),
+}
+
+CASES = Cases(DATA, CHOICES, OUTPUTS, WRITES, PATHS)

@@ -1,0 +1,308 @@
+"""What every_version promises, its scenarios and its mutants."""
+
+from __future__ import annotations
+
+import json
+
+from inorder import PROJECT
+from tests.proof.model.engine import Step
+from tests.proof.model.explorer import Output, Run, State, attribute
+from tests.proof.model.fence import EACH
+from tests.proof.model.locking import Locking
+from tests.proof.model.scenario import INVALID, Scenario
+from tests.proof.model.suite import EDGES, Suite
+
+
+class EveryVersion(Locking):
+    """Each event is processed once, one at a time, in order among those that wait."""
+
+    definition = (PROJECT / "statemachine" / "every_version.asl.json").read_text()
+    holding = frozenset({"Read Event Record", "Invert Image", "Mark Event Done", "Release Lock"})
+    wait = "Wait For Turn"
+    done = "Mark Event Done"
+
+    def record_key(self, event: int) -> str:
+        """Give the ID of an event's own record."""
+        return f"event:{self.scenario.key(event)}@{self.scenario.sequencer(event)}"
+
+    def output_key(self, event: int) -> str:
+        """Give the key of an event's output."""
+        name = self.scenario.version(event)
+        return f"out-k/{name if self.scenario.versioned else self.scenario.sequencer(event)}"
+
+    def ids(self, event: int) -> dict[str, str]:
+        """Give the IDs of the key's record and of the event's record."""
+        return {"key": self.key(event), "event": self.record_key(event)}
+
+    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
+        """Check I3, the order, and that a free key can be claimed."""
+        sequencer = self.scenario.sequencer(run.event)
+        if run.state == "Claim Key" and step.following == "Record Oldest Waiter":
+            oldest = attribute(item, "oldest_waiting") or sequencer
+            if attribute(item, "lock_token") is None and oldest >= sequencer:
+                return f"I5: {run.execution} cannot claim a free key"
+        if run.state == "Claim Key" and step.following == "Read Event Record":
+            overtaken = [
+                other.execution
+                for other in state.runs
+                if other.in_line
+                and self.scenario.key(other.event) == self.scenario.key(run.event)
+                and self.scenario.sequencer(other.event) < sequencer
+            ]
+            if overtaken and not self._is_disturbed(state):
+                return f"order: {run.execution} overtakes {overtaken[0]}, which waits for its turn"
+        if run.state == "Clear Dead Waiter":
+            return self._clears(run, item, step)
+        return super().steps(state, run, item, step)
+
+    def _clears(self, run: Run, item: str | None, step: Step) -> str | None:
+        data = json.loads(run.data)
+        # The model drops fields that no state reads, in a mutant perhaps this one.
+        watched, oldest = data.get("watched_waiter", {}), attribute(item, "oldest_waiting")
+        is_other = step.item != item and oldest != watched.get("sequencer")
+        if is_other or data["polls"]["count"] < watched.get("clear_at_poll", 0):
+            return f"order: {run.execution} clears the waiter {oldest}, which it has not watched"
+        return None
+
+    def _is_disturbed(self, state: State) -> bool:
+        scenario = self.scenario
+        crashed, tried = state.crashes < scenario.crashes, len(state.transient)
+        restarted = self.is_restarted(state) or self.is_faulty(state)
+        return bool(state.broken or crashed or restarted or tried < len(scenario.transient))
+
+    def remembers(self, state: State, run: Run, step: Step) -> tuple[State, Run]:
+        """Remember which runs have waited for their turn since the oldest waiter was cleared."""
+        if run.state == "Record Oldest Waiter":
+            return state, run._replace(in_line=True)
+        is_claimed = run.state == "Claim Key" and step.following == "Read Event Record"
+        if is_claimed or (
+            run.state == "Clear Dead Waiter" and not attribute(step.item, "oldest_waiting")
+        ):
+            runs = (
+                each._replace(in_line=False)
+                if self.scenario.key(each.event) == self.scenario.key(run.event)
+                else each
+                for each in state.runs
+            )
+            return state._replace(runs=tuple(runs)), run._replace(in_line=False)
+        return state, run
+
+    def passes(self, state: State, run: Run, following: str) -> str | None:
+        """Check that an event that is done is not processed again."""
+        if following == "Invert Image" and run.event in state.done:
+            return f"I3: {run.event} is done and processed again"
+        return super().passes(state, run, following)
+
+    def awaits(self, state: State, run: Run, patience: int) -> tuple[int, str]:
+        """Wait for a lease of the watched lock, or for the watched waiter to take its turn."""
+        item = dict(state.items).get(self.scenario.key(run.event))
+        if attribute(item, "lock_token"):
+            return super().awaits(state, run, patience)
+        watched = json.loads(run.data)["watched_waiter"]
+        oldest = attribute(item, "oldest_waiting")
+        if oldest is None or oldest != watched["sequencer"]:
+            return 0, ""
+        lives = oldest in {self.scenario.sequencer(each.event) for each in state.runs}
+        return min(watched["clear_at_poll"], patience), "waiter" if lives else ""
+
+    def writes(self, state: State, key: str, before: Output | None, after: Output) -> str | None:  # noqa: ARG002
+        """Check that each event's output is written once, under its own key."""
+        event = self.scenario.number(dict(after.metadata)["sequencer"])
+        if key != self.output_key(event):
+            return f"I3: {event} is written to {key}"
+        return f"I3: the output of {event} is written again" if before else None
+
+    def is_deleted(self, state: State, event: int) -> bool:
+        """Tell whether the object that an event created has been deleted."""
+        if self.scenario.versioned:
+            return event not in self.scenario.versions(state.happened)
+        later = range(event + 1, state.happened + 1)
+        return any(self.scenario.is_deletion(each) for each in later)
+
+    def owes(self, state: State, after: Output | None) -> bool:
+        """Tell whether the object had been deleted when its output was written."""
+        if after is None:
+            return False
+        return self.is_deleted(state, self.scenario.number(dict(after.metadata)["sequencer"]))
+
+    def removed(self, deletion: int) -> list[int]:
+        """List the creations whose outputs a deletion removes."""
+        if self.scenario.versioned:
+            version = self.scenario.version(deletion)
+            return [] if self.scenario.is_deletion(version) else [version]
+        before = range(1, deletion)
+        return [each for each in before if not self.scenario.is_deletion(each)]
+
+    def shows(self, state: State) -> set[int]:
+        """List the creations that have an output, and the deletions whose objects have none."""
+        keys = {key for key, _ in state.outputs}
+        return {
+            event
+            for event in range(1, state.happened + 1)
+            if (
+                not any(self.output_key(each) in keys for each in self.removed(event))
+                if self.scenario.is_deletion(event)
+                else self.output_key(event) in keys
+            )
+        }
+
+    def outcomes(self, state: State, run: Run) -> dict[str, bool]:
+        """Tell which outcomes are true of a run's valid event."""
+        is_creation = not self.scenario.is_deletion(run.event)
+        return {
+            "Processed": run.event in state.effective,
+            "Superseded": is_creation and self.is_deleted(state, run.event),
+            "Duplicate": run.event in state.done,
+        }
+
+    def ends(self, state: State, run: Run) -> str | None:
+        """Check I4: an execution's outcome is true, and its event's record agrees."""
+        if wrong := super().ends(state, run):
+            return wrong
+        record = dict(state.items).get(self.record_key(run.event))
+        alone = run.event not in {other.event for other in state.runs}
+        failed = attribute(record, "status") == "FAILED" or self._is_disturbed(state)
+        if run.state == "Parked" and alone and not failed:
+            return f"I4: {run.execution} is parked, and its record is not FAILED"
+        if run.state in self.outcomes(state, run) and attribute(record, "status") != "DONE":
+            return f"I4: {run.execution} ends in {run.state}, and its record is not DONE"
+        return None
+
+    def is_reason(self, state: State, run: Run, reason: str | None) -> bool:
+        """Tell whether an event was parked for a true reason."""
+        if reason == "InvalidImage":
+            return self.scenario.content(run.event).startswith(INVALID)
+        if reason == "SourceChanged":
+            return not self.scenario.versioned and state.happened > run.event
+        return super().is_reason(state, run, reason)
+
+    def rests(self, state: State) -> str | None:
+        """Check that no event is lost, and that each event has the output that it should have."""
+        outputs = dict(state.outputs)
+        for event in set(self.scenario.events):
+            if event in state.parked or self.is_kept(state, event):
+                continue
+            if event not in state.done:
+                if state.expiries < self.scenario.expiries:
+                    continue
+                return f"I4: all is quiet and {event} is neither done nor parked"
+            if self.scenario.is_deletion(event):
+                if wrong := self._stays(state, event):
+                    return wrong
+            elif not self.is_deleted(state, event):
+                output = outputs.get(self.output_key(event))
+                content = f"inverse of {self.scenario.content(event)}"
+                if not output or not output.content.startswith(content):
+                    return f"I1: all is quiet and {event} has no output"
+        return self.free(state)
+
+    def _stays(self, state: State, deletion: int) -> str | None:
+        """Check that no output of a deleted object stays.
+
+        Without versions, an object that was deleted and created again looks like one that was
+        overwritten or, if its content is the same, like one that never changed.
+        """
+        keys = {key for key, _ in state.outputs}
+        again = not self.scenario.versioned and self.scenario.current(state.happened)
+        stays = [each for each in self.removed(deletion) if self.output_key(each) in keys]
+        if stays and not again:
+            return f"I1: all is quiet and {deletion} has left the output of {stays[0]}"
+        return None
+
+    def is_recorded(self, state: State, run: Run) -> bool:
+        """Tell whether the event has a record of its own."""
+        return self.record_key(run.event) in dict(state.items)
+
+
+DELETIONS = (
+    Scenario((1, 2), contents="A-", breaks=1),
+    Scenario((1, 2), contents="A1", crashes=1, breaks=1, versioned=True),
+    Scenario((1, 2), contents="A-", versioned=True),
+    *(Scenario((1, 2, 3), contents=contents, versioned=True) for contents in ("A-2", "AB1")),
+)
+# What a dead execution left: its lock, or itself as the oldest waiter.
+LOCK, WAITER = '{"lock_token": {"S": "left behind"}}', '{"oldest_waiting": {"S": "00"}}'
+LEFT = tuple(Scenario((1,), item=item) for item in (LOCK, WAITER))
+LEFT_FOR_TWO = tuple(Scenario((1, 2), item=item) for item in (LOCK, WAITER))
+THREE = (
+    Scenario((1, 2, 3)),
+    *(Scenario((1, 2, 3), contents=contents) for contents in ("A-A", "A-C", "AB-")),
+)
+SHORT = (
+    *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1), (1, 2))),
+    Scenario((1, 2), contents="AA"),
+    Scenario((1, 2), crashes=1, breaks=1, versioned=True),
+    *EDGES,
+    *LEFT,
+    *DELETIONS,
+)
+WHOLE = (Scenario((1, 2), contents="A-", faults=1),)
+FULL = (
+    *WHOLE,
+    *THREE,
+    *LEFT_FOR_TWO,
+    *(Scenario(events, crashes=1, breaks=1, faults=1) for events in ((1, 1), (1, 2))),
+    Scenario((1, 1), restarts=1, expiries=1),
+)
+SOUGHT = (
+    *(Scenario((1,)), Scenario((1,), contents="a"), Scenario((1, 1)), Scenario((1, 2))),
+    *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1), (1, 2))),
+    *EDGES,
+    *LEFT,
+    *DELETIONS,
+    Scenario((1, 2), versioned=True),
+    Scenario((2, 3), contents="A-C"),
+    *(Scenario(events, faults=1) for events in ((1, 1), (1, 2))),
+    Scenario((1, 2, 3), contents="A-C"),
+    *LEFT_FOR_TWO,
+    Scenario((1, 2, 3)),
+)
+REPRESENTATIVE = frozenset(
+    {
+        "Record Event with ConditionExpression: none",
+        "Claim Key with ConditionExpression: no attribute_not_exists(lock_token)",
+        "Mark Event Done with ExpressionAttributeValues: :done FAILED",
+        "Release Lock with ConditionExpression: none",
+        "fenced_output.py without 2: the event's version",
+        "fenced_output.py without 3: If-None-Match",
+        "fenced_output.py without 4: the check",
+    }
+)
+SURVIVORS = frozenset(
+    {
+        "fenced_output.py without deletion: this version's output only",
+        "fenced_output.py without deletion: versions do not compare",
+        "Record Event with ConditionExpression: no attribute_not_exists(id)",
+        "Record Event with no Parameters.Item.sequencer",
+        "Record Event with no Parameters.Item.claimed_at",
+        "Claim Key with no Parameters.Item.sequencer",
+        "Claim Key with no Parameters.Item.claimed_at",
+        "Event Done? without rule 1: $.event_record.Item.status.S IsPresent",
+        'Event Done? without rule 1: $.event_record.Item.status.S StringEquals "DONE"',
+        "Event Done? without rule 1: $.event_record.Item.expires_at.N IsPresent",
+        "Record Oldest Waiter with ConditionExpression: no attribute_exists(id)",
+        "Record Oldest Waiter without Retry of States.ALL",
+        "Read Key Record without Retry of States.ALL",
+        "Key State? without rule 5: $.recording.Error StringEquals "
+        '"DynamoDB.ConditionalCheckFailedException"',
+        "Break Lock without Retry of States.TaskFailed, States.Timeout",
+        "Break Lock with UpdateExpression: no REMOVE execution",
+        "Clear Dead Waiter without Retry of States.ALL",
+        "Clear Dead Waiter with ConditionExpression: no attribute_not_exists(lock_token)",
+        "Release Lock with UpdateExpression: no SET expires_at = :expires_at",
+        "Release Lock with UpdateExpression: no REMOVE execution",
+        "Release Failed Key with UpdateExpression: no REMOVE execution",
+        "Mark Event Failed without Retry of States.ALL",
+        "Mark Event Failed with ConditionExpression: no execution = :execution",
+    }
+)
+SUITE = Suite(
+    EveryVersion,
+    short=SHORT,
+    full=FULL,
+    sought=SOUGHT,
+    representative=REPRESENTATIVE,
+    fences=EACH,
+    survivors=SURVIVORS,
+    whole=WHOLE,
+)

@@ -1,0 +1,150 @@
+"""The cases of first_wins.asl.json."""
+
+from __future__ import annotations
+
+from unittest.mock import ANY
+
+from tests.policies import common
+from tests.policies.common import (
+    EXECUTION,
+    PREPARED,
+    Cases,
+    Row,
+    Write,
+    inverted,
+    item,
+    paths,
+    refused,
+)
+
+LIMITS = common.limits_of(__name__)
+DATA = common.waiter_data(LIMITS)
+
+# --- What follows each Choice --------------------------------------------------------------------
+
+LOCKED = {"sequencer": "0A", "status": "IN_PROGRESS", "lock_token": "theirs"}
+WITH_EVENT = DATA | {"record": item(**LOCKED, event='{"a": 1}')}
+LAST = {"count": LIMITS["lease_polls"] + 1}
+
+CHOICES = [
+    *common.s3_events(deletions=False),
+    *common.versions("Claim Key"),
+    *common.waiting(DATA, LOCKED),
+    Row("Key State?", DATA | {"record": item(status="DONE", sequencer="FF")}, "Duplicate"),
+    Row("Key State?", WITH_EVENT | {"polls": {"count": LAST["count"] - 1}}, "Wait For Lock"),
+    Row("Key State?", WITH_EVENT | {"polls": LAST}, "Park Lost Event"),
+    Row("Key State?", WITH_EVENT | {"polls": LAST, "watched_lock": common.NO_LOCK}, "Watch Lock"),
+    *common.answers(processed="Release Lock", superseded="Release Superseded Key"),
+]
+
+# --- What each Pass gives, and what each conditional write changes -------------------------------
+
+OUTPUTS = [
+    *common.prepared(common.waiter_start(LIMITS)),
+    *common.waiter_outputs(DATA),
+    *common.rejections(DATA),
+    *common.outcomes(DATA, "Processed", "Duplicate", "Superseded"),
+]
+
+MINE = {"sequencer": "0B", "lock_token": "mine", "execution": EXECUTION, "status": "IN_PROGRESS"}
+CLAIMED = MINE | {"claimed_at": ANY, "event": ANY}
+EXPIRES_AT = int(common.EXPIRES_AT)
+
+WRITES = [
+    Write("Claim Key", None, CLAIMED),
+    Write("Claim Key", {"sequencer": "0C", "status": "FAILED"}, CLAIMED),
+    Write("Claim Key", {"sequencer": "0A", "status": "IN_PROGRESS"}, CLAIMED),  # a broken lock
+    Write("Claim Key", MINE, CLAIMED),  # its answer was lost
+    *refused(
+        "Claim Key",
+        {"sequencer": "0A", "status": "DONE"},
+        MINE | {"lock_token": "theirs", "execution": "theirs"},
+    ),
+    *common.break_lock(),
+    *common.release("Release Lock", status="DONE", expires_at=EXPIRES_AT),
+    *common.release("Release Superseded Key", status="FAILED", expires_at=EXPIRES_AT),
+    *common.release("Release Failed Key", status="FAILED"),
+]
+
+# --- Paths ---------------------------------------------------------------------------------------
+
+polls = common.Polls(LIMITS)
+waits = [*PREPARED, "Claim Key: ConditionFailed"]
+claimed = [*PREPARED, "Claim Key: Written"]
+again = ["Claim Key: Written", *inverted("Processed"), "Release Lock: Written", "Processed"]
+superseded = [*claimed, *inverted("Superseded")]
+parked = ["Park Event: Sent", "Release Failed Key: Written", "Parked"]
+parked_unlocked = ["Park Event: Sent", "Release Failed Key: ConditionFailed", "Parked"]
+holder_died = [*waits, *polls.lease("LockedWithEvent")]
+
+PATHS = {
+    **common.invalid_events(),
+    **paths({"VersionProcessed": [*PREPARED, "Add Version", *again]}, common.VERSIONED),
+    **paths(
+        {"DeletionParked": ["S3 Object Event?", "Park Invalid Event: Sent", "Invalid Event"]},
+        common.DELETED,
+    ),
+    **paths(
+        {
+            **polls.named(waits, again, parked_unlocked),
+            **common.parked_answers(claimed, parked),
+            "Processed": [*PREPARED, *again],
+            "ProcessedAfterRetries": [
+                *PREPARED,
+                "Claim Key: Busy, Written",
+                *inverted("Throttled, FunctionFailed, Processed"),
+                "Release Lock: Busy, Written",
+                "Processed",
+            ],
+            "LockLostProcessed": [
+                *claimed,
+                *inverted("Processed"),
+                "Release Lock: ConditionFailed",
+                "Processed",
+            ],
+            "Superseded": [*superseded, "Release Superseded Key: Written", "Superseded"],
+            "SupersededAfterRetry": [
+                *superseded,
+                "Release Superseded Key: Busy, Written",
+                "Superseded",
+            ],
+            "LockLostSuperseded": [
+                *superseded,
+                "Release Superseded Key: ConditionFailed",
+                "Superseded",
+            ],
+            "Duplicate": [*waits, *polls.poll("Done"), "Duplicate"],
+            "DeadHolderWithEventThenProcessed": [
+                *holder_died,
+                "Park Lost Event: Sent",
+                "Break Lock: Written",
+                *again,
+            ],
+            "DeadHolderWithEventThenProcessedAfterRetries": [
+                *holder_died,
+                "Park Lost Event: QueueLost, Sent",
+                "Break Lock: Busy, Written",
+                *again,
+            ],
+            "DeadHolderNotParked": [
+                *holder_died,
+                "Park Lost Event: QueueLost*3",
+                *common.NOT_PARKED,
+            ],
+            "ClaimFailedParked": [*PREPARED, "Claim Key: Busy*3", *parked_unlocked],
+            "ReleaseFailedParked": [
+                *claimed,
+                *inverted("Processed"),
+                "Release Lock: Busy*3",
+                *parked,
+            ],
+            "ReleaseOfSupersededFailedParked": [
+                *superseded,
+                "Release Superseded Key: Busy*3",
+                *parked,
+            ],
+        }
+    ),
+}
+
+CASES = Cases(DATA, CHOICES, OUTPUTS, WRITES, PATHS)

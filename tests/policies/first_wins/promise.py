@@ -1,0 +1,126 @@
+"""What first_wins promises, its scenarios and its mutants."""
+
+from __future__ import annotations
+
+from inorder import PROJECT
+from tests.proof.model.engine import Step
+from tests.proof.model.explorer import Run, State, attribute
+from tests.proof.model.locking import Locking, known_record
+from tests.proof.model.newest import KEY, Newest
+from tests.proof.model.scenario import Scenario
+from tests.proof.model.suite import EDGES, Suite, damaged
+
+
+class FirstWins(Locking, Newest):
+    """One event of a key is processed."""
+
+    definition = (PROJECT / "statemachine" / "first_wins.asl.json").read_text()
+    holding = frozenset({"Invert Image", "Release Lock"})
+
+    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
+        """Check I3, that one event is processed, and that a free key can be claimed."""
+        done = self._done(state, run.event)
+        free = not done and attribute(item, "lock_token") is None
+        if run.state == "Claim Key" and step.following == "Count Poll" and free:
+            return f"I5: {run.execution} cannot claim a free key"
+        if step.following == "Invert Image" and done:
+            return f"I3: {run.event} is processed although {min(done)} is done"
+        return super().steps(state, run, item, step)
+
+    def passes(self, state: State, run: Run, following: str) -> str | None:
+        """Check that no run gives up at a key that is done."""
+        if following == "Give Up Waiting" and attribute(known_record(run), "status") == "DONE":
+            return f"I4: {run.execution} gives up an event that is a duplicate"
+        return super().passes(state, run, following)
+
+    def _done(self, state: State, event: int) -> set[int]:
+        """List the events of the same key that are done, which is one at most."""
+        key = self.scenario.key(event)
+        return {each for each in state.done if self.scenario.key(each) == key}
+
+    def outcomes(self, state: State, run: Run) -> dict[str, bool]:
+        """Tell which outcomes are true; only an event of a key that is done is a duplicate."""
+        return super().outcomes(state, run) | {"Duplicate": bool(self._done(state, run.event))}
+
+    def rests(self, state: State) -> str | None:
+        """Check that one event of the key was processed, and that the output is that event's."""
+        newest = self.scenario.last
+        if state.expiries < self.scenario.expiries:
+            return self.free(state)
+        if not self._done(state, newest):
+            kept = any(self.is_kept(state, event) for event in self.scenario.events)
+            # A holder whose lock was broken may have processed its event all the same.
+            if newest not in state.parked | state.effective and not kept:
+                return f"I4: all is quiet, nothing is done, and {newest} is not parked"
+        elif not self._is_disturbed(state) and not self.scenario.versioned:
+            output = dict(state.outputs).get(KEY)
+            if not output or self.written(output) not in state.done:
+                return f"I1: the output is that of {self.output(state)}, which is not done"
+        return self.free(state)
+
+    def _is_disturbed(self, state: State) -> bool:
+        crashed = state.crashes < self.scenario.crashes
+        return bool(state.broken or crashed or self.is_faulty(state) or self.is_restarted(state))
+
+    def is_recorded(self, state: State, run: Run) -> bool:
+        """Tell whether the run has the lock; the event of a waiter is in no record."""
+        item = dict(state.items).get(self.scenario.key(run.event))
+        return attribute(item, "lock_token") == run.token
+
+    def is_kept(self, state: State, event: int) -> bool:
+        """Tell whether a lost event is in the log, in its record, or parked by a waiter."""
+        return event in state.parked or super().is_kept(state, event)
+
+
+# A dead holder's lock: of another policy, which keeps no event, or of this one.
+LEFT = (
+    Scenario((1,), item='{"lock_token": {"S": "left behind"}}'),
+    Scenario((1,), item='{"lock_token": {"S": "left behind"}, "event": {"S": "{}"}}', faults=1),
+)
+FIRST = (
+    *(Scenario((1,)), Scenario((1,), contents="a"), Scenario((1, 1)), Scenario((1, 2))),
+    *damaged('detail-type="Object Deleted"'),
+    *EDGES,
+    *LEFT,
+    *(Scenario((1, 2), contents=contents) for contents in ("aB", "Ab", "AA")),
+    Scenario((1, 2), versioned=True),
+    *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1), (1, 2))),
+    Scenario((1, 2), expiries=1),
+)
+SUITE = Suite(
+    FirstWins,
+    short=FIRST,
+    full=(
+        Scenario((1, 2, 3)),
+        Scenario((1, 2, 3), crashes=1, breaks=1),
+        *(Scenario(events, crashes=1, breaks=1, faults=1) for events in ((1, 1), (1, 2))),
+        Scenario((1, 1), restarts=1, expiries=1),
+        Scenario((1, 2), crashes=1, restarts=1),
+    ),
+    sought=(
+        *FIRST,
+        *(Scenario(events, faults=1) for events in ((1, 1), (1, 2))),
+        Scenario((1, 1), restarts=1),
+        Scenario((1, 1, 2), crashes=1, breaks=1),
+    ),
+    representative=frozenset(
+        {
+            "Claim Key with ConditionExpression: no #status <> :done",
+            "Claim Key with ConditionExpression: no attribute_not_exists(lock_token)",
+            "Release Lock with ExpressionAttributeValues: :done FAILED",
+            "Release Superseded Key with UpdateExpression: no SET #status = :open",
+        }
+    ),
+    survivors=frozenset(
+        {
+            "Claim Key with ConditionExpression: no attribute_not_exists(id)",
+            "Claim Key with no Parameters.Item.sequencer",
+            "Claim Key with no Parameters.Item.claimed_at",
+            "Break Lock with UpdateExpression: no REMOVE execution",
+            "Release Lock with UpdateExpression: no SET expires_at = :expires_at",
+            "Release Superseded Key with UpdateExpression: no SET expires_at = :expires_at",
+            "Release Superseded Key with UpdateExpression: no REMOVE execution",
+            "Release Failed Key with UpdateExpression: no REMOVE execution",
+        }
+    ),
+)

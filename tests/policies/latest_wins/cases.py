@@ -1,0 +1,141 @@
+"""The cases of latest_wins.asl.json."""
+
+from __future__ import annotations
+
+from unittest.mock import ANY
+
+from tests.policies import common
+from tests.policies.common import (
+    EXECUTION,
+    NEVER,
+    PREPARED,
+    Cases,
+    Row,
+    Write,
+    inverted,
+    item,
+    paths,
+    refused,
+)
+
+LIMITS = common.limits_of(__name__)
+DATA = common.waiter_data(LIMITS)
+
+# --- What follows each Choice --------------------------------------------------------------------
+
+LOCKED = {"newest": "0B", "sequencer": "0B", "status": "IN_PROGRESS", "lock_token": "theirs"}
+NEWER = LOCKED | {"newest": "0C"}
+OTHER_DONE = LOCKED | {"status": "DONE", "sequencer": "0A", "lock_token": ""}
+OVER = {"polls": {"count": LIMITS["maximum_polls"]}}
+
+CHOICES = [
+    *common.s3_events(),
+    *common.versions("Claim Key"),
+    *common.waiting(DATA, LOCKED),
+    Row("Key State?", DATA | {"record": item(**NEWER)}, "Superseded"),
+    Row("Key State?", DATA | {"record": item(**NEWER | {"status": "DONE"})}, "Superseded"),
+    Row("Key State?", DATA | {"record": item(**NEWER)} | OVER, "Superseded"),
+    Row("Key State?", DATA | {"record": item(**OTHER_DONE)}, "Claim Key"),
+    *common.answers(processed="Release Lock", superseded="Release Lock"),
+    Row("Output Written?", {"inversion": common.answer(common.PROCESSED)}, "Processed"),
+    Row("Output Written?", {"inversion": common.answer(common.SUPERSEDED)}, "Superseded"),
+]
+
+# --- What each Pass gives, and what each conditional write changes -------------------------------
+
+OUTPUTS = [
+    *common.prepared(common.waiter_start(LIMITS)),
+    *common.waiter_outputs(DATA),
+    *common.rejections(DATA),
+    *common.outcomes(DATA, "Processed", "Duplicate", "Superseded"),
+]
+
+MINE = {"sequencer": "0B", "newest": "0B", "lock_token": "mine", "execution": EXECUTION}
+CLAIMED = MINE | {"status": "IN_PROGRESS", "claimed_at": ANY, "event": ANY}
+DONE = {"sequencer": "0B", "newest": "0B", "status": "DONE"}
+NEWEST = {"newest": "0B", "newest_event": ANY, "expires_at": NEVER}
+
+WRITES = [
+    Write("Claim Key", None, CLAIMED),
+    Write("Claim Key", DONE | {"sequencer": "0A", "newest": "0A"}, CLAIMED),
+    Write("Claim Key", DONE | {"sequencer": "0A", "expires_at": NEVER}, CLAIMED),
+    Write("Claim Key", DONE | {"status": "FAILED"}, CLAIMED),
+    Write("Claim Key", {"sequencer": "0A", "status": "FAILED"}, CLAIMED),
+    Write("Claim Key", MINE | {"status": "IN_PROGRESS"}, CLAIMED),  # its answer was lost
+    *refused(
+        "Claim Key",
+        DONE,
+        DONE | {"sequencer": "0A", "newest": "0C"},
+        DONE | {"status": "IN_PROGRESS", "lock_token": "theirs", "execution": "theirs"},
+        MINE | {"newest": "0C"},
+    ),
+    Write("Record Newest Event", {"newest": "0A", "expires_at": 1}, NEWEST),
+    *refused("Record Newest Event", None, {"newest": "0B"}, {"newest": "0C"}),
+    *common.break_lock(),
+    *common.release("Release Lock", status="DONE", expires_at=int(common.EXPIRES_AT)),
+    Write("Release Lock", MINE | {"expires_at": NEVER}, DONE | {"expires_at": NEVER}),
+    *common.release("Release Failed Key", status="FAILED"),
+]
+
+# --- Paths ---------------------------------------------------------------------------------------
+
+polls = common.Polls(LIMITS)
+refused_claim = [*PREPARED, "Claim Key: ConditionFailed"]
+waits = [*refused_claim, "Record Newest Event: Written"]
+gives_way = [*refused_claim, "Record Newest Event: ConditionFailed"]
+released = ["Release Lock: Written", "Output Written?"]
+again = ["Claim Key: Written", *inverted("Processed"), *released, "Processed"]
+claimed = [*PREPARED, "Claim Key: Written"]
+parked = ["Park Event: Sent", "Release Failed Key: Written", "Parked"]
+parked_unlocked = ["Park Event: Sent", "Release Failed Key: ConditionFailed", "Parked"]
+
+PATHS = {
+    **common.invalid_events(),
+    **paths({"VersionProcessed": [*PREPARED, "Add Version", *again]}, common.VERSIONED),
+    **paths({"DeletionProcessed": [*PREPARED, *again]}, common.DELETED),
+    **paths(
+        {
+            **polls.named(waits, again, parked_unlocked),
+            **common.parked_answers(claimed, parked),
+            "Processed": [*PREPARED, *again],
+            "ProcessedAfterRetries": [
+                *PREPARED,
+                "Claim Key: Busy, Written",
+                *inverted("Throttled, FunctionFailed, Processed"),
+                "Release Lock: Busy, Written",
+                "Output Written?",
+                "Processed",
+            ],
+            "LockLostProcessed": [
+                *claimed,
+                *inverted("Processed"),
+                "Release Lock: ConditionFailed",
+                "Output Written?",
+                "Processed",
+            ],
+            "SupersededAtTheFence": [*claimed, *inverted("Superseded"), *released, "Superseded"],
+            "Superseded": [*gives_way, *polls.poll("NewerRecorded"), "Superseded"],
+            "Duplicate": [*gives_way, *polls.poll("Done"), "Duplicate"],
+            "RecordedAfterRetryThenProcessed": [
+                *refused_claim,
+                "Record Newest Event: Busy, Written",
+                *polls.poll("Free"),
+                *again,
+            ],
+            "ClaimFailedParked": [*PREPARED, "Claim Key: Busy*3", *parked_unlocked],
+            "RecordFailedParked": [
+                *refused_claim,
+                "Record Newest Event: Busy*3",
+                *parked_unlocked,
+            ],
+            "ReleaseFailedParked": [
+                *claimed,
+                *inverted("Processed"),
+                "Release Lock: Busy*3",
+                *parked,
+            ],
+        }
+    ),
+}
+
+CASES = Cases(DATA, CHOICES, OUTPUTS, WRITES, PATHS)

@@ -1,0 +1,207 @@
+"""What latest_wins promises (docs/proof.md explains I1 to I5), its scenarios and its mutants."""
+
+from __future__ import annotations
+
+import json
+
+from inorder import PROJECT
+from tests.proof.model.engine import Step
+from tests.proof.model.explorer import Run, State, attribute
+from tests.proof.model.fence import NEWEST
+from tests.proof.model.locking import Locking, known_record
+from tests.proof.model.mutation import Mutant
+from tests.proof.model.newest import Newest
+from tests.proof.model.scenario import Scenario
+from tests.proof.model.suite import EDGES, Suite
+
+
+class LatestWins(Locking, Newest):
+    """The output of a key ends as that of its newest event."""
+
+    definition = (PROJECT / "statemachine" / "latest_wins.asl.json").read_text()
+    holding = frozenset({"Invert Image", "Release Lock"})
+
+    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
+        """Check I3, and that a free key can be claimed."""
+        if run.state == "Claim Key" and step.following == "Record Newest Event":
+            free = run.event not in state.done and attribute(item, "lock_token") is None
+            newest = attribute(item, "newest") or ""
+            sequencer = self.scenario.sequencer(run.event)
+            # A record that others left counts as free only if it names an older event.
+            known = not self.scenario.item or (attribute(item, "sequencer") or "9") < sequencer
+            if free and known and newest <= sequencer:
+                return f"I5: {run.execution} cannot claim a free key"
+        if step.following == "Invert Image" and run.event in state.done:
+            return f"I3: {run.event} is done and processed again"
+        return super().steps(state, run, item, step)
+
+    def passes(self, state: State, run: Run, following: str) -> str | None:
+        """Check that no run gives up an event that is superseded or done."""
+        if following == "Give Up Waiting":
+            item, sequencer = known_record(run), self.scenario.sequencer(run.event)
+            done = attribute(item, "sequencer") == sequencer and attribute(item, "status") == "DONE"
+            if attribute(item, "newest") not in {None, sequencer} or done:
+                return f"I4: {run.execution} gives up an event that is superseded or done"
+        return super().passes(state, run, following)
+
+    def rests(self, state: State) -> str | None:
+        """Check I1, and that only the dead have locks."""
+        return super().rests(state) or self.free(state)
+
+    def is_recorded(self, state: State, run: Run) -> bool:
+        """Tell whether the key's record has a run's event, or a newer one."""
+        item = dict(state.items).get(self.scenario.key(run.event))
+        known = max(attribute(item, "newest") or "", attribute(item, "sequencer") or "")
+        return known >= self.scenario.sequencer(run.event)
+
+    def is_stuck(self, state: State, event: int) -> bool:
+        """Tell whether `inorder stuck` finds the event in the key's record."""
+        item = dict(state.items).get(self.scenario.key(event))
+        newest, claimed = attribute(item, "newest"), attribute(item, "sequencer")
+        stuck = attribute(item, "status") == "IN_PROGRESS" or newest != claimed
+        found = attribute(item, "newest_event") or attribute(item, "event") or "{}"
+        return stuck and json.loads(found) == self.scenario.event(event)
+
+
+def releases_before_parking() -> Mutant:
+    """Release the key of a failed event before the event is in the queue."""
+    definition = json.loads(
+        LatestWins.definition.replace('"Next": "Park Event"', '"Next": "Release Failed Key"')
+    )
+    park, fail = (definition["States"][name] for name in ("Park Event", "Release Failed Key"))
+    park["Next"] = "Parked"
+    fail["Next"] = fail["Catch"][0]["Next"] = "Park Event"
+    return Mutant("Release Failed Key", "Park Event before it", json.dumps(definition))
+
+
+# A record that others left.
+LEFT = (
+    Scenario((1,), item='{"status": {"S": "DONE"}}'),
+    Scenario((1,), item='{"status": {"S": "DONE"}, "sequencer": {"S": "00"}}'),
+    Scenario((1,), item='{"newest": {"S": "01"}}'),
+    Scenario((1,), item='{"lock_token": {"S": "left behind"}}'),
+)
+# A deletion stalls, or a creation stalls until there has been a deletion.
+DELETIONS = (
+    Scenario((1, 2), contents="A-"),
+    Scenario((1, 2), contents="A-", breaks=1),
+    Scenario((1, 2), contents="A-", crashes=1, breaks=1),
+    Scenario((1, 2, 3), contents="A-A", breaks=1),
+    Scenario((1, 2, 3), contents="AB-", breaks=1),
+    *(
+        Scenario((1, 2), contents=contents, breaks=1, versioned=True)
+        for contents in ("A-", "A1", "a-", "a1")
+    ),
+    *(Scenario((1, 2, 3), contents=contents, versioned=True) for contents in ("AA1", "A-2", "A-1")),
+)
+# Every state is searched, because some mutants only show in a path that does not end.
+WHOLE = (
+    *(Scenario((1, 1)), Scenario((1, 2))),
+    *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1), (1, 2))),
+    Scenario((1, 2), contents="A-", breaks=1, faults=1),
+    Scenario((1, 2, 3), contents="A-A", breaks=1),
+    Scenario((1, 2, 3), contents="AB2", versioned=True),
+    Scenario((1, 2, 3), contents="AB2", breaks=1, versioned=True),
+)
+SOUGHT = (
+    *(Scenario((1,)), Scenario((1,), contents="a")),
+    *(Scenario((1, 1)), Scenario((1, 2))),
+    *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1), (1, 2))),
+    *EDGES,
+    *LEFT,
+    *DELETIONS,
+    *(Scenario((1, 2, 3), contents=contents, versioned=True) for contents in ("A-A", "AB2")),
+    Scenario((1, 1), contents="a", crashes=1),
+    Scenario((1, 2), contents="Ab", breaks=1),
+    Scenario((1, 2), crashes=1, expiries=1),
+    Scenario((1, 2, 3), breaks=1, contents="ABA"),
+    Scenario((1, 2), versioned=True, crashes=1, breaks=1),
+    Scenario((1, 2), versioned=True, contents="AA", crashes=1, breaks=1),
+    Scenario((1, 2), contents="AA", crashes=1, breaks=1),
+    *(Scenario(events, faults=1) for events in ((1, 1), (1, 2))),
+    *(Scenario(events, crashes=1, restarts=1) for events in ((1, 1), (1, 2))),
+    *(Scenario((1, 2, 2)), Scenario((1, 1, 2))),
+    Scenario((1, 2, 3), breaks=1),
+    Scenario((1, 2, 2), crashes=1, breaks=1),
+)
+SHORT = (
+    *(
+        Scenario(events, crashes=1, breaks=1)
+        for events in ((1, 2), (1, 1), (1, 2, 2), (1, 1, 2), (1, 2, 3))
+    ),
+    Scenario((1, 2), crashes=1, breaks=1, faults=1),
+    Scenario((1, 2), crashes=1, breaks=1, versioned=True),
+    Scenario((1, 2), crashes=1, expiries=1),
+    Scenario((1, 2, 3), breaks=1, contents="ABA"),
+    *EDGES,
+    *LEFT,
+    *DELETIONS,
+    Scenario((1, 2), contents="A-", crashes=1, breaks=1, versioned=True),
+)
+FULL = (
+    Scenario((1, 1), crashes=1, breaks=1, faults=1),
+    Scenario((1, 1), restarts=1, expiries=1),
+    Scenario((1, 2), crashes=1, breaks=1, faults=1, contents="Ab"),
+    Scenario((1, 2, 3), breaks=1, expiries=1),
+    *(Scenario((1, 2, 3), contents=contents, versioned=True) for contents in ("A-A", "AB2")),
+    *(Scenario((1, 2, 3), contents=contents, crashes=1, breaks=1) for contents in ("A-A", "AB-")),
+    *(
+        Scenario((1, 2, 3), contents=contents, crashes=1, breaks=1, versioned=True)
+        for contents in ("AB2", "AB1", "A-2", "A-1")
+    ),
+    Scenario((1, 2), contents="A-", crashes=1, breaks=1, faults=1),
+    Scenario((1, 2), crashes=1, restarts=1),
+    Scenario((1, 1), crashes=1, restarts=1, expiries=1),
+    Scenario((1, 2), crashes=1, breaks=1, restarts=1),
+    Scenario((1, 1), crashes=1, breaks=1, restarts=1, expiries=1),
+    *(Scenario(events, crashes=1, faults=1) for events in ((1, 2, 2), (1, 1, 2), (1, 2, 3))),
+    Scenario((1, 2, 3), crashes=1, breaks=2),
+)
+
+# These are found quickly; `make model` tries all mutants.
+REPRESENTATIVE = frozenset(
+    {
+        "Claim Key with ConditionExpression: no "
+        "(attribute_not_exists(newest) OR newest <= :sequencer)",
+        "Claim Key with ConditionExpression: no attribute_not_exists(lock_token)",
+        "Claim Key with ConditionExpression: no (sequencer < :sequencer OR #status <> :done)",
+        "Claim Key without Catch of DynamoDB.ConditionalCheckFailedException",
+        "Claim Key without Retry of States.TaskFailed, States.Timeout",
+        "Record Newest Event with ConditionExpression: none",
+        "S3 Object Event? without rule 1: $.detail.object.key IsPresent",
+        "S3 Object Event? without rule 1: $.detail.object.sequencer IsString",
+        "Key State? without rule 5, to Break Lock",
+        "Outcome? without rule 2: $.inversion.Payload.cause IsPresent",
+        "Release Lock with ConditionExpression: none",
+        "Release Failed Key without Park Event before it",
+        "fenced_output.py without 1: a newer output supersedes",
+        "fenced_output.py without 3: If-Match",
+        "fenced_output.py without 3: the stamp",
+        "fenced_output.py without 4: the check",
+        "fenced_output.py without 4: the check after a deletion",
+    }
+)
+
+SUITE = Suite(
+    LatestWins,
+    short=SHORT,
+    full=FULL,
+    sought=SOUGHT,
+    representative=REPRESENTATIVE,
+    fences=NEWEST,
+    survivors=frozenset(
+        {
+            "fenced_output.py without 2: a right output is not checked",
+            "fenced_output.py without 4: a stale event is superseded",
+            "Claim Key with ConditionExpression: no attribute_not_exists(id)",
+            "Claim Key with no Parameters.Item.claimed_at",
+            "Record Newest Event with ConditionExpression: comparison 1, <, as <=",
+            "Break Lock with UpdateExpression: no REMOVE execution",
+            "Release Lock with UpdateExpression: "
+            "no SET expires_at = if_not_exists(expires_at, :expires_at)",
+            "Release Failed Key with UpdateExpression: no REMOVE execution",
+        }
+    ),
+    more=(releases_before_parking(),),
+    whole=WHOLE,
+)

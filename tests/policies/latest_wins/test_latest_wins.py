@@ -1,0 +1,50 @@
+"""What latest_wins.asl.json does with the real function and conditional writes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from inorder.aws.executions import wait_until
+from tests.conftest import colour_of, picture
+from tests.in_process import InProcess
+from tests.policies.situations import CYAN, GREEN, MAGENTA, RED, HeldBack, sequencer_of
+
+pytestmark = pytest.mark.policy("latest-wins")
+
+
+def test_a_processed_event_leaves_a_free_record_that_expires(aws: InProcess) -> None:
+    event = aws.upload("a/x.png", picture(RED))
+    ended = aws.run(event)
+    assert ended.outcome == "Processed"
+    assert colour_of(aws.output("a/out-x.png")) == CYAN
+    record = aws.record("input/a/x.png")
+    assert json.loads(record.pop("event")) == event
+    assert record.pop("claimed_at")
+    assert record == {
+        "id": "input/a/x.png",
+        "status": "DONE",
+        "sequencer": sequencer_of(event),
+        "newest": sequencer_of(event),
+        "expires_at": int(ended.output["result"]["expires_at"]),
+    }
+
+
+def test_a_waiter_claims_the_released_key_and_an_older_event_gives_up(aws: InProcess) -> None:
+    older = aws.upload("x.png", picture(RED))
+    answers = HeldBack(aws)
+    holder = aws.start(older)
+    assert answers.worked.wait(30)
+    newer = aws.upload("x.png", picture(GREEN))
+    waiting = aws.start(newer)
+    wait_until(lambda: "newest_event" in aws.record("input/x.png"), 30, "the newer event")
+    assert json.loads(aws.record("input/x.png")["newest_event"]) == newer
+    duplicate = aws.run(older)
+    assert duplicate.outcome == "Superseded"
+    assert "Wait For Lock" not in duplicate.path
+    answers.release.set()
+    assert [aws.wait(each).outcome for each in (holder, waiting)] == ["Processed"] * 2
+    assert colour_of(aws.output("out-x.png")) == MAGENTA
+    assert len(aws.invocations) == 2
+    assert "newest_event" not in aws.record("input/x.png")

@@ -1,0 +1,52 @@
+"""The cases of optimistic.asl.json."""
+
+from __future__ import annotations
+
+from tests.events import SEQUENCER
+from tests.policies import common
+from tests.policies.common import CREATED, FAULT, ID, Cases, Output, answer, inverted, paths
+
+DATA = {
+    "event": CREATED,
+    "ids": {"key": "b/k"},
+    "sequencer": "0B",
+    "inversion": answer(common.PROCESSED),
+    "fault": FAULT,
+}
+
+CHOICES = [
+    *common.s3_events(),
+    *common.answers(processed="Processed", superseded="Superseded", expires=False),
+]
+
+OUTPUTS = [
+    Output(
+        "Prepare Event", CREATED, {"event": CREATED, "ids": {"key": ID}, "sequencer": SEQUENCER}
+    ),
+    *common.rejections(DATA),
+    *common.outcomes(DATA, "Processed", "Superseded"),
+]
+
+prepared = ["S3 Object Event?", "Prepare Event"]
+processed = [*prepared, *inverted("Processed"), "Processed"]
+parked = ["Park Event: Sent", "Parked"]
+
+PATHS = {
+    **common.invalid_events(),
+    **paths({"VersionProcessed": processed}, common.VERSIONED),
+    **paths({"DeletionProcessed": processed}, common.DELETED),
+    **paths(
+        {
+            **common.parked_answers(prepared, parked, invocations=6, messages=6),
+            "Processed": processed,
+            "ProcessedAfterRetries": [
+                *prepared,
+                *inverted("Throttled, FunctionFailed, Processed"),
+                "Processed",
+            ],
+            "Superseded": [*prepared, *inverted("Superseded"), "Superseded"],
+        }
+    ),
+}
+
+CASES = Cases(DATA, CHOICES, OUTPUTS, writes=[], paths=PATHS)

@@ -1,0 +1,101 @@
+"""What optimistic promises with the fence alone, its scenarios and its mutants."""
+
+from __future__ import annotations
+
+from inorder import PROJECT
+from tests.proof.model.engine import Step
+from tests.proof.model.explorer import ODD, Run, State
+from tests.proof.model.fence import NEWEST
+from tests.proof.model.newest import Newest
+from tests.proof.model.scenario import Scenario
+from tests.proof.model.suite import DAMAGED, FAILED, THROTTLED, TIMEOUT, Suite
+
+
+class Optimistic(Newest):
+    """The output of a key ends as that of its newest event, although executions race for it."""
+
+    definition = (PROJECT / "statemachine" / "optimistic.asl.json").read_text()
+    # It reads nothing but the outcome, so no answer that has one is odd.
+    odd = tuple(
+        answer
+        for answer in ODD
+        if "Processed" not in str(answer) and "Superseded" not in str(answer)
+    )
+
+    def key(self, event: int) -> str:  # noqa: ARG002
+        """Give the one key of all versions."""
+        return "b/k"
+
+    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:  # noqa: ARG002
+        """There is no lock to check."""
+        return None
+
+    def passes(self, state: State, run: Run, following: str) -> str | None:  # noqa: ARG002
+        """There is no wait to check."""
+        return None
+
+    def is_recorded(self, state: State, run: Run) -> bool:  # noqa: ARG002
+        """Let executions die although nothing is recorded, because their functions go on."""
+        return True
+
+    def is_done(self, run: Run) -> bool:  # noqa: ARG002
+        """There is no record."""
+        return False
+
+    def loses(self, run: Run) -> str:
+        """Say how an execution that fails here loses its event."""
+        return "not parked" if run.state == "Not Parked" else ""
+
+    def is_kept(self, state: State, event: int) -> bool:
+        """Tell whether a lost event is in its execution's log."""
+        return event in {lost for lost, _, _ in state.lost}
+
+
+RACES = (
+    *(Scenario((1,)), Scenario((1,), contents="a"), Scenario((1, 1)), Scenario((1, 2))),
+    *(Scenario((1, 2), contents=contents) for contents in ("A-", "Ab", "AA")),
+    *(
+        Scenario((1, 2), contents=contents, versioned=True)
+        for contents in ("AB", "AA", "A-", "A1", "a1")
+    ),
+    *(Scenario(events, crashes=1, faults=1) for events in ((1, 1), (1, 2))),
+    Scenario((1, 2), contents="A-", crashes=1, faults=1),
+)
+EDGES = (
+    *DAMAGED,
+    Scenario((1,), damaged="detail.object.key", faults=1),
+    Scenario((1,), damaged="detail.object.key", transient=(TIMEOUT,)),
+    Scenario((1,), transient=(THROTTLED,) * 6),
+    Scenario((1,), contents="a", transient=(TIMEOUT,)),
+    Scenario((1,), transient=(FAILED,) * 5),
+    Scenario((1,), faults=1, odd=True),
+    Scenario((1,), contents="a", faults=1, odd=True),
+)
+THREE = (
+    *(Scenario((1, 2, 3), contents=contents) for contents in ("ABC", "ABA", "A-A", "AB-")),
+    *(
+        Scenario((1, 2, 3), contents=contents, versioned=True)
+        for contents in ("A-A", "AB2", "A-2", "AB1")
+    ),
+)
+SUITE = Suite(
+    Optimistic,
+    short=(*RACES, *EDGES),
+    full=(*THREE, Scenario((1, 1, 2), crashes=1)),
+    sought=(*RACES, *EDGES, *THREE),
+    fences=NEWEST,
+    representative=frozenset(
+        {
+            "fenced_output.py without 1: a newer output supersedes",
+            "fenced_output.py without 3: If-Match",
+            "fenced_output.py without 4: the check after the write of a version",
+        }
+    ),
+    survivors=frozenset(
+        {
+            "fenced_output.py without 2: a right output is not checked",
+            "fenced_output.py without 4: a stale event is superseded",
+        }
+    ),
+    whole=THREE,
+)

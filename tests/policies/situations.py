@@ -1,0 +1,55 @@
+"""What the tests of several policies need: colours, slow functions, and holders of a lock."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+
+from tests.in_process import InProcess
+
+RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
+CYAN, MAGENTA, YELLOW = (0, 255, 255), (255, 0, 255), (255, 255, 0)  # their inverses
+
+SHORT = 0.02  # scale of waits, where no other execution needs the time
+
+
+def sequencer_of(event: dict[str, Any]) -> str:
+    sequencer: str = event["detail"]["object"]["sequencer"]
+    return sequencer
+
+
+class HeldBack:
+    """Lets the function work but keeps its answers back until a test releases them."""
+
+    def __init__(self, aws: InProcess) -> None:
+        self.worked, self.release = threading.Event(), threading.Event()
+        self._aws = aws
+        aws.invoke = self._work
+
+    def _work(self, payload: Any) -> Any:
+        answer = self._aws.handle(payload)
+        self.worked.set()
+        assert self.release.wait(30)
+        return answer
+
+
+def at_call(operation: str, number: int, action: Callable[[], Any]) -> None:
+    """Let something happen just before the first, second, ... call of an operation."""
+    calls = itertools.count(1)
+
+    def act(**_: Any) -> None:
+        if next(calls) == number:
+            action()
+
+    assert boto3.DEFAULT_SESSION
+    boto3.DEFAULT_SESSION.events.register(f"before-call.{operation}", act)
+
+
+def leave_a_dead_holder(aws: InProcess, **attributes: str) -> None:
+    """Leave a lock of the key x.png whose execution is gone."""
+    dead = {"lock_token": "dead", "execution": "dead", "status": "IN_PROGRESS", "event": "{}"}
+    aws.put_record({"id": "input/x.png", **dead, **attributes})

@@ -1,0 +1,130 @@
+"""What the ASL files and the template alone tell, beside what `inorder check` finds."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from samcli.yamlhelper import yaml_parse
+
+from inorder import PROJECT
+from inorder.asl.definition import CONDITION_FAILED, GET, INVOKE
+from inorder.asl.lease import EXPRESS_SECONDS, lease_numbers, longest, longest_execution
+from inorder.policies import names
+from tests.policies.tables import definition_of
+
+EACH = pytest.mark.parametrize("policy", names())
+FUNCTIONS = {
+    "${InvertImageFunctionArn}": "InvertImageFunction",
+    "${CanonicalHashFunctionArn}": "CanonicalHashFunction",
+}
+
+
+@pytest.fixture(scope="module")
+def template() -> dict[str, Any]:
+    parsed: dict[str, Any] = yaml_parse((PROJECT / "template.yaml").read_text())
+    return parsed
+
+
+def states_of(policy: str) -> list[dict[str, Any]]:
+    return list(definition_of(policy)["States"].values())
+
+
+@pytest.mark.parametrize(
+    ("policy", "seconds"),
+    [
+        ("latest-wins", (82, 84, 87, 286)),
+        ("every-version", (83, 84, 105, 287)),
+        ("first-wins", (82, 84, 87, 286)),
+        ("content-hash", (54, 60, 63, 230)),
+    ],
+)
+def test_holder_lease_and_waiter_have_the_seconds_that_the_comment_states(
+    policy: str, seconds: tuple[int, ...]
+) -> None:
+    definition = definition_of(policy)
+    numbers = lease_numbers(definition)
+    assert numbers == seconds
+    assert numbers.holder < numbers.lease < numbers.waiter
+    assert numbers.longest_execution < EXPRESS_SECONDS
+    for number in numbers:
+        assert f"{number:g}" in definition["Comment"]
+
+
+def test_an_execution_that_clears_dead_waiters_ends_before_express_stops_it() -> None:
+    definition = definition_of("every-version")
+    states = definition["States"]
+    limits = states["Prepare Event"]["Parameters"]["limits"]
+    # Each dead waiter is seen at a poll of its own before its turn begins.
+    cleared = (limits["maximum_polls"] - 1) // (limits["turn_polls"] + 1)
+    seconds = cleared * longest(states["Clear Dead Waiter"])
+    assert f"at most {seconds:g} more" in definition["Comment"]
+    numbers = lease_numbers(definition)
+    assert numbers
+    assert numbers.longest_execution + seconds < EXPRESS_SECONDS
+
+
+@pytest.mark.parametrize(("policy", "seconds"), [("optimistic", 227), ("uncoordinated", 54)])
+def test_an_execution_without_a_lock_ends_before_express_stops_it(
+    policy: str, seconds: int
+) -> None:
+    assert longest_execution(definition_of(policy)) == seconds
+    assert seconds < EXPRESS_SECONDS
+
+
+@EACH
+def test_every_delay_before_a_retry_is_random_and_bounded(policy: str) -> None:
+    """Executions that were refused at the same time must not try again at the same time."""
+    retriers = itertools.chain(*(state.get("Retry", []) for state in states_of(policy)))
+    for retrier in retriers:
+        if retrier["MaxAttempts"]:
+            assert retrier["JitterStrategy"] == "FULL"
+            assert {"IntervalSeconds", "BackoffRate", "MaxDelaySeconds"} < set(retrier)
+
+
+@EACH
+def test_only_the_last_retrier_of_a_state_is_for_any_fault(policy: str) -> None:
+    everything = {"States.ALL", "States.TaskFailed"}
+    for *others, last in (state["Retry"] for state in states_of(policy) if "Retry" in state):
+        assert everything & set(last["ErrorEquals"])
+        assert [each for each in others if everything & set(each["ErrorEquals"])] == []
+
+
+@EACH
+def test_a_refused_write_is_not_retried(policy: str) -> None:
+    for state in states_of(policy):
+        if "ConditionExpression" in state.get("Parameters", {}):
+            first = state["Retry"][0]
+            assert first["MaxAttempts"] == 0
+            assert {"States.ALL", CONDITION_FAILED[0]} & set(first["ErrorEquals"])
+
+
+@EACH
+def test_every_read_is_consistent(policy: str) -> None:
+    for state in states_of(policy):
+        if state.get("Resource") == GET:
+            assert state["Parameters"]["ConsistentRead"] is True
+
+
+@pytest.mark.parametrize("policy", [name for name in names() if name != "uncoordinated"])
+def test_an_invalid_event_is_sent_to_the_queue_for_107_seconds(policy: str) -> None:
+    """No lock is held, so there is more time than in *Park Event*."""
+    assert longest(definition_of(policy)["States"]["Park Invalid Event"]) == 107
+
+
+@EACH
+def test_a_function_ends_before_the_state_that_waits_for_it(
+    template: dict[str, Any], policy: str
+) -> None:
+    invoking = [state for state in states_of(policy) if state.get("Resource") == INVOKE]
+    assert invoking
+    for state in invoking:
+        function = FUNCTIONS[state["Parameters"]["FunctionName"]]
+        timeout = template["Resources"][function]["Properties"]["Timeout"]
+        assert timeout < state["TimeoutSeconds"]
+
+
+def test_a_slow_function_of_the_demonstration_still_ends(template: dict[str, Any]) -> None:
+    function = template["Resources"]["InvertImageFunction"]["Properties"]
+    assert template["Parameters"]["SlowSeconds"]["MaxValue"] < function["Timeout"]

@@ -1,0 +1,191 @@
+"""What several policies do alike, with the real functions and conditional writes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from tests.conftest import colour_of, picture
+from tests.in_process import Faults, InProcess, Throttled
+from tests.policies.situations import (
+    BLUE,
+    GREEN,
+    MAGENTA,
+    RED,
+    SHORT,
+    YELLOW,
+    leave_a_dead_holder,
+    sequencer_of,
+)
+from tests.policies.tables import TABLES
+
+LOCKING = ["latest-wins", "every-version", "first-wins"]
+NEWEST = ["latest-wins", "optimistic"]
+OBJECTS = [*LOCKING, "optimistic"]
+DELETING = [*NEWEST, "every-version"]
+
+
+def for_policies(policies: list[str]) -> pytest.MarkDecorator:
+    """Run a test with the state machine of each policy."""
+    marked = [pytest.param(name, marks=pytest.mark.policy(name)) for name in policies]
+    return pytest.mark.parametrize("aws", marked, indirect=True)
+
+
+def is_free(aws: InProcess) -> bool:
+    return not {"lock_token", "execution"} & set(aws.record("input/x.png"))
+
+
+@for_policies(NEWEST)
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
+def test_the_newest_event_wins_in_any_order(aws: InProcess, order: tuple[int, ...]) -> None:
+    events = [aws.upload("x.png", picture(colour)) for colour in (RED, GREEN, BLUE)]
+    outcomes = [aws.run(events[at]).outcome for at in order]
+    assert outcomes == ["Processed" if at == 2 else "Superseded" for at in order]
+    assert colour_of(aws.output("out-x.png")) == YELLOW
+
+
+@for_policies(NEWEST)
+def test_an_older_version_with_a_higher_sequencer_does_not_win(aws: InProcess) -> None:
+    """S3 orders the events of one version only."""
+    aws.keep_versions()
+    older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
+    older["detail"]["object"]["sequencer"] = "FF"
+    assert [aws.run(each).outcome for each in (newer, older)] == ["Processed", "Superseded"]
+    assert colour_of(aws.output("out-x.png")) == MAGENTA
+
+
+@for_policies(LOCKING)
+def test_a_duplicate_is_dropped_without_an_invocation(aws: InProcess) -> None:
+    event = aws.upload("x.png", picture(RED))
+    aws.run(event)
+    records = aws.records()
+    assert aws.run(event).outcome == "Duplicate"
+    assert len(aws.invocations) == 1
+    assert aws.records() == records  # they expire when they would have
+
+
+@for_policies(LOCKING)
+def test_of_five_copies_at_once_one_is_processed(aws: InProcess) -> None:
+    aws.wait_scale = 0.2
+    event = aws.upload("x.png", picture(RED))
+    executions = [aws.start(event) for _ in range(5)]
+    outcomes = Counter(aws.wait(execution).outcome for execution in executions)
+    assert outcomes == {"Processed": 1, "Duplicate": 4}
+    assert len(aws.invocations) == 1
+
+
+@for_policies(LOCKING)
+def test_an_event_whose_records_have_expired_is_processed_again_without_harm(
+    aws: InProcess,
+) -> None:
+    event = aws.upload("x.png", picture(RED))
+    aws.run(event)
+    for record in aws.records():
+        aws.table.delete_item(Key={"id": record["id"]})
+    assert aws.run(event).outcome == "Processed"
+    assert len(aws.outputs()) == 1
+
+
+@for_policies(DELETING)
+def test_a_deletion_removes_the_output_but_not_that_of_a_later_creation(aws: InProcess) -> None:
+    aws.run(aws.upload("x.png", picture(RED)))
+    deletion = aws.delete("x.png")
+    assert aws.run(deletion).outcome == "Processed"
+    assert aws.outputs() == []
+    assert aws.run(aws.upload("x.png", picture(GREEN))).outcome == "Processed"
+    aws.run(deletion)
+    assert len(aws.outputs()) == 1
+
+
+@for_policies(DELETING)
+def test_a_creation_that_comes_after_its_deletion_is_superseded(aws: InProcess) -> None:
+    creation, deletion = aws.upload("x.png", picture(RED)), aws.delete("x.png")
+    assert [aws.run(each).outcome for each in (deletion, creation)] == ["Processed", "Superseded"]
+    assert aws.outputs() == []
+
+
+@for_policies(OBJECTS)
+def test_an_invalid_image_is_parked_with_the_reason_and_not_retried(aws: InProcess) -> None:
+    event = aws.upload("x.png", b"no image")
+    ended = aws.run(event)
+    assert ended.outcome == "Parked"
+    assert json.loads(ended.cause)["Error"] == "InvalidImage"
+    assert len(aws.invocations) == 1
+    [message] = aws.parked()
+    assert (message["event"], message["reason"]) == (event, json.loads(ended.cause))
+    assert aws.outputs() == []
+    assert is_free(aws)
+
+
+@for_policies(LOCKING)
+def test_a_failed_event_is_not_a_duplicate(aws: InProcess) -> None:
+    event = aws.upload("x.png", picture(RED))
+    aws.invoke = lambda _: {"outcome": "Rejected", "error": "InvalidImage", "cause": "a bug"}
+    assert aws.run(event).outcome == "Parked"
+    of_event = aws.policy == "every-version"
+    record = f"event:input/x.png@{sequencer_of(event)}" if of_event else "input/x.png"
+    assert aws.record(record)["status"] == "FAILED"
+    aws.invoke = aws.handle  # the bug is fixed
+    assert [aws.run(event).outcome for _ in range(2)] == ["Processed", "Duplicate"]
+
+
+@for_policies(OBJECTS)
+def test_a_fault_of_the_function_is_retried_and_then_parked(aws: InProcess) -> None:
+    def broken(_: Any) -> Any:
+        raise RuntimeError("no connection")
+
+    aws.wait_scale = SHORT
+    aws.invoke = broken
+    ended = aws.run(aws.upload("x.png", picture(RED)))
+    assert ended.outcome == "Parked"
+    assert "no connection" in ended.cause
+    assert len(aws.invocations) == (6 if aws.policy == "optimistic" else 2)
+    assert is_free(aws)
+
+
+@for_policies(OBJECTS)
+def test_a_throttled_invocation_is_retried_for_longer(aws: InProcess) -> None:
+    refusals = [Throttled()] * 3
+
+    def crowded(payload: Any) -> Any:
+        if refusals:
+            raise refusals.pop()
+        return aws.handle(payload)
+
+    aws.wait_scale = SHORT
+    aws.invoke = crowded
+    assert aws.run(aws.upload("x.png", picture(RED))).outcome == "Processed"
+    assert len(aws.invocations) == 4
+
+
+@for_policies(LOCKING)
+def test_the_lock_of_a_dead_holder_is_broken_after_a_lease(aws: InProcess) -> None:
+    aws.wait_scale = SHORT
+    event = aws.upload("x.png", picture(RED))
+    leave_a_dead_holder(aws, sequencer="00", newest="00")
+    ended = aws.run(event)
+    assert ended.outcome == "Processed"
+    assert ended.path.count("Break Lock") == 1
+    waits = [state for state in ended.path if state in {"Wait For Lock", "Wait For Turn"}]
+    assert len(waits) == TABLES[aws.policy].data["limits"]["lease_polls"]
+    assert is_free(aws)
+
+
+@for_policies(LOCKING)
+def test_a_claim_and_a_release_whose_answers_are_lost_are_retried_without_harm(
+    aws: InProcess,
+) -> None:
+    faults = Faults()
+    writes = ["dynamodb.PutItem", "dynamodb.UpdateItem"]
+    lost = [faults.lose_the_answer(operation, times=1) for operation in writes]
+    aws.wait_scale = SHORT
+    event = aws.upload("x.png", picture(RED))
+    assert aws.run(event).outcome == "Processed"
+    assert [len(each) for each in lost] == [1, 1]
+    assert len(aws.invocations) == 1
+    assert is_free(aws)
+    assert aws.run(event).outcome == "Duplicate"

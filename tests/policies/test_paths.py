@@ -1,0 +1,247 @@
+"""Each path of each policy with all services mocked: together they take every branch.
+
+moto runs all paths as Step Functions Local does: it counts the responses of a state over the whole
+execution, attempts included. ministack reads one response whenever a state is entered and repeats
+it in all attempts, so it runs only the paths in which no retry helps.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import boto3
+import pytest
+from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service import (  # noqa: E501
+    StateTaskService,
+)
+from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_dynamodb import (  # noqa: E501
+    StateTaskServiceDynamoDB,
+)
+from moto.stepfunctions.parser.asl.eval.environment import Environment
+from moto.stepfunctions.parser.mocking.mock_config import MockedResponseReturn, MockedResponseThrow
+
+from inorder import PROJECT, local_aws
+from inorder.aws.executions import Execution, LocalStateMachine, Step, create_local
+from inorder.local_aws import LocalAws
+from inorder.policies import asl_file
+from tests.in_process import InProcess
+from tests.policies.common import RESPONSES, Entry
+from tests.policies.mock_config import mock_config, responses_of, write
+from tests.policies.tables import STATES, TABLES
+
+SECONDS = 60
+# What stands for the names in the files, as no service is called.
+SUBSTITUTIONS: dict[str, str] = defaultdict(lambda: "mocked")
+
+Branch = tuple[str, str, int]  # state, field, place in it
+
+
+def case_machine(machine: LocalStateMachine, states: Any, case: str) -> LocalStateMachine:
+    """Give the state machine whose executions have the mocks of a path."""
+    return LocalStateMachine(states, f"{machine.arn}#{case}")
+
+
+def run_paths(
+    machine: LocalStateMachine, states: Any, policy: str, *, helpful_retries: bool, seconds: float
+) -> dict[str, Execution]:
+    """Run all paths of a policy, at once, on an engine that has read the file of mocks."""
+    started = {
+        name: case_machine(machine, states, name).start(path.event)
+        for name, path in TABLES[policy].paths.items()
+        if path.has_helpful_retry == helpful_retries
+    }
+    return {name: machine.wait(execution, seconds) for name, execution in started.items()}
+
+
+def wrongly_ended(policy: str, ended: dict[str, Execution]) -> list[tuple[str, Any]]:
+    """List the executions that took another path than theirs, or ended otherwise than it says."""
+    wrong: list[tuple[str, Any]] = []
+    for name, execution in ended.items():
+        path = TABLES[policy].paths[name].states
+        end = STATES[policy][path[-1]]
+        status = ("FAILED", end["Error"]) if end["Type"] == "Fail" else ("SUCCEEDED", None)
+        if execution.path != path or (execution.status, execution.error) != status:
+            wrong.append((name, (execution.status, execution.error, execution.path)))
+        elif execution.outcome != path[-1].replace(" ", ""):
+            wrong.append((name, execution.outcome))
+    return wrong
+
+
+def run_on_moto(
+    monkeypatch: pytest.MonkeyPatch, aws: InProcess, policy: str
+) -> dict[str, Execution]:
+    """Run the paths of a policy on moto, which can answer for services but reads no file."""
+    aws.wait_scale = 0
+    machine = create_local(
+        boto3.client("stepfunctions"), PROJECT / asl_file(policy), SUBSTITUTIONS, name=policy
+    )
+
+    def mocked(name: str) -> MockedResponseReturn | MockedResponseThrow:
+        [(kind, content)] = RESPONSES[name].items()
+        if kind == "Return":
+            return MockedResponseReturn(0, 0, content)
+        return MockedResponseThrow(0, 0, content["Error"], content["Cause"])
+
+    # It would give every error of DynamoDB that is not botocore's one name.
+    monkeypatch.setattr(StateTaskServiceDynamoDB, "_from_error", StateTaskService._from_error)
+    monkeypatch.setattr(Environment, "is_mocked_mode", lambda _: True)
+    ended = {}
+    for name, path in TABLES[policy].paths.items():
+        left = {state: map(mocked, given) for state, given in responses_of(path).items()}
+        monkeypatch.setattr(
+            Environment,
+            "get_current_mocked_response",
+            lambda env, left=left: next(left[env.next_state_name]),
+        )
+        ended[name] = machine.run(path.event, SECONDS)
+        assert [state for state, rest in left.items() if list(rest)] == []  # nothing is left
+    return ended
+
+
+@pytest.fixture(scope="module")
+def mocking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
+    """Run a ministack that reads the file of mocks."""
+    file = tmp_path_factory.mktemp("mocks") / "MockConfigFile.json"
+    write(file)
+    folder, settings = tmp_path_factory.mktemp("mocking"), {"SFN_MOCK_CONFIG": str(file)}
+    with local_aws.running(folder, wait_scale=0, settings=settings) as server:
+        yield server
+
+
+def test_the_file_of_mocks_is_as_step_functions_local_wants_it() -> None:
+    file = mock_config()
+    assert set(file) == {"StateMachines", "MockedResponses"}
+    used = set()
+    for policy, machine in file["StateMachines"].items():
+        assert set(machine) == {"TestCases"}
+        for name, case in machine["TestCases"].items():
+            assert name.isalnum()
+            assert {STATES[policy][state]["Type"] for state in case} == {"Task"}
+            used |= set(case.values())
+    assert used == set(file["MockedResponses"])
+
+
+def test_the_responses_in_the_file_of_mocks_are_numbered_without_a_gap() -> None:
+    for numbered in mock_config()["MockedResponses"].values():
+        following = 0
+        for numbers, response in numbered.items():
+            first, _, last = numbers.partition("-")
+            assert int(first) == following
+            following = int(last or first) + 1
+            [(kind, content)] = response.items()
+            assert kind in {"Return", "Throw"}
+            if kind == "Throw":
+                assert set(content) == {"Error", "Cause"}
+                assert not content["Error"].startswith("States.")  # those are the engine's own
+
+
+@pytest.mark.parametrize("policy", TABLES)
+def test_every_path_without_a_helpful_retry_is_taken_on_ministack(
+    policy: str, mocking: LocalAws
+) -> None:
+    states = mocking.client("stepfunctions")
+    machine = create_local(states, PROJECT / asl_file(policy), SUBSTITUTIONS, name=policy)
+    ended = run_paths(machine, states, policy, helpful_retries=False, seconds=SECONDS)
+    machine.delete()
+    assert ended
+    assert wrongly_ended(policy, ended) == []
+
+
+def test_ministack_repeats_a_mocked_error_when_it_retries(mocking: LocalAws) -> None:
+    states = mocking.client("stepfunctions")
+    file = PROJECT / asl_file("uncoordinated")
+    machine = create_local(states, file, SUBSTITUTIONS, name="uncoordinated")
+    [execution] = run_paths(
+        machine, states, "uncoordinated", helpful_retries=True, seconds=SECONDS
+    ).values()
+    machine.delete()
+    assert execution.path == TABLES["uncoordinated"].paths["FunctionFailedLost"].states
+
+
+def all_branches(policy: str) -> set[Branch]:
+    """List every transition, and every rule of Retry and Catch, of a file."""
+    return {
+        (name, field, at)
+        for name, state in STATES[policy].items()
+        for field in ("Next", "Default", "Choices", "Retry", "Catch")
+        if field in state
+        for at in range(len(state[field]) if isinstance(state[field], list) else 1)
+    }
+
+
+def matching(rules: list[dict[str, Any]], error: str) -> int:
+    """Find the first retrier or catcher of an error that no engine made itself."""
+    everything = {error, "States.TaskFailed", "States.ALL"}
+    return next(at for at, rule in enumerate(rules) if everything & set(rule["ErrorEquals"]))
+
+
+def attempts(state: dict[str, Any], entry: Entry) -> Iterator[Branch]:
+    """Give the branches of a Task, the last of which leads on.
+
+    A retrier counts if an attempt after it helped, or if it is there to forbid one.
+    """
+    tried: Counter[int] = Counter()
+    for response in map(RESPONSES.__getitem__, entry.responses):
+        if "Return" in response:
+            yield from ((entry.state, "Retry", at) for at in tried)
+            yield entry.state, "Next", 0
+            return
+        error = response["Throw"]["Error"]
+        at = matching(state["Retry"], error)
+        most = state["Retry"][at]["MaxAttempts"]
+        if tried[at] == most:
+            if most == 0:
+                yield entry.state, "Retry", at
+            yield entry.state, "Catch", matching(state["Catch"], error)
+            return
+        tried[at] += 1
+
+
+def rule(local: LocalAws, step: Step, state: dict[str, Any]) -> Branch:
+    """Ask TestState which rule of a Choice was true."""
+    rules = [{**each, "Next": str(at)} for at, each in enumerate(state["Choices"])]
+    following = local.client("stepfunctions").test_state(
+        definition=json.dumps({**state, "Choices": rules, "Default": "Default"}),
+        input=json.dumps(step.input),
+        roleArn="arn:aws:iam::123456789012:role/test",
+    )["nextState"]
+    if following == "Default":
+        return step.state, "Default", 0
+    return step.state, "Choices", int(following)
+
+
+def branches(
+    local: LocalAws, policy: str, entries: list[Entry], steps: tuple[Step, ...]
+) -> Iterator[Branch]:
+    """Give the branches that an execution took, checked against the states that followed."""
+    for (entry, step), (following, _) in pairwise(zip(entries, steps, strict=True)):
+        state = STATES[policy][entry.state]
+        taken = [(entry.state, "Next", 0)]
+        if state["Type"] == "Task":
+            taken = list(attempts(state, entry))
+        elif state["Type"] == "Choice":
+            taken = [rule(local, step, state)]
+        _, field, at = taken[-1]
+        target = state[field] if isinstance(state[field], str) else state[field][at]["Next"]
+        assert target == following.state
+        yield from taken
+
+
+@pytest.mark.parametrize("policy", TABLES)
+def test_every_path_is_taken_on_moto_and_together_they_take_every_branch(
+    policy: str, monkeypatch: pytest.MonkeyPatch, aws: InProcess, mocking: LocalAws
+) -> None:
+    ended = run_on_moto(monkeypatch, aws, policy)
+    assert wrongly_ended(policy, ended) == []
+    paths = TABLES[policy].paths
+    taken = {
+        branch
+        for name, execution in ended.items()
+        for branch in branches(mocking, policy, paths[name].entries, execution.steps)
+    }
+    assert {state for path in paths.values() for state in path.states} == set(STATES[policy])
+    assert taken == all_branches(policy)

@@ -1,0 +1,333 @@
+"""The recipes of docs/recipes: each applies to the shipped files, and does what its text says."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from cfnlint import ManualArgs
+from cfnlint.api import lint
+from samcli.yamlhelper import yaml_parse
+
+from inorder import PROJECT, new_policy
+from inorder.asl import check_file
+from inorder.asl.lease import LeaseNumbers, lease_numbers
+from inorder.aws.executions import wait_until
+from tests import in_process
+from tests.conftest import picture
+from tests.in_process import Faults, InProcess
+from tests.policies.situations import GREEN, RED, SHORT, HeldBack, sequencer_of
+
+FOLDER = PROJECT / "docs" / "recipes"
+RECIPES = {file.stem: file.read_text() for file in sorted(FOLDER.glob("*.diff"))}
+SECTIONS = {
+    name: text
+    for text in (FOLDER / "README.md").read_text().split("\n## ")[1:]
+    for name in re.findall(r"\((.+)\.diff\)", text)
+}
+SECONDS = re.compile(r"holder (\d+), lease (\d+), waiter (\d+),\s+longest execution (\d+)")
+SHIPPED = LeaseNumbers(holder=82, lease=84, waiter=87, longest_execution=286)  # says the README
+COMMENT = re.compile(r'"Comment": ".*"')
+TESTED: set[str] = set()
+
+ACCOUNT = "arn:aws:lambda:us-east-1:123456789012:function"
+NEW_FUNCTIONS = {
+    "ResizeImageFunctionArn": f"{ACCOUNT}:resize-image:live",
+    "IndexImageFunctionArn": f"{ACCOUNT}:index-image:live",
+    "InvertUrgentImageFunctionArn": f"{ACCOUNT}:invert-urgent-image:live",
+}
+
+
+def recipe(name: str, policy: str = "latest-wins") -> pytest.MarkDecorator:
+    """Run a test in a copy of the project to which a recipe was applied."""
+    TESTED.add(name)
+    bound = pytest.param(name, marks=pytest.mark.policy(policy))
+    return pytest.mark.parametrize("changed", [bound], indirect=True)
+
+
+def copied(folder: Path) -> Path:
+    """Copy what recipes change, and the functions that the template names."""
+    for name in ("statemachine", "functions"):
+        shutil.copytree(PROJECT / name, folder / name)
+    shutil.copy(PROJECT / "template.yaml", folder)
+    return folder
+
+
+def apply(diff: str, folder: Path) -> None:
+    command = ["git", "apply", "-"]
+    subprocess.run(command, input=diff, cwd=folder, text=True, check=True)  # noqa: S603
+
+
+def asl_of(diff: str) -> str:
+    """Give the ASL file that a recipe changes."""
+    [file] = re.findall(r"^\+\+\+ b/(statemachine/.+)$", diff, re.MULTILINE)
+    return str(file)
+
+
+def seconds_of(file: Path) -> LeaseNumbers:
+    computed = lease_numbers(json.loads(file.read_text()))
+    assert computed
+    return computed
+
+
+@pytest.fixture
+def changed(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    apply(RECIPES[request.param], copied(tmp_path))
+    for file in (tmp_path / "statemachine").glob("*.json"):
+        text = file.read_text()
+        for name, arn in NEW_FUNCTIONS.items():
+            text = text.replace(f"${{{name}}}", arn)
+        file.write_text(text)
+    monkeypatch.setattr(in_process, "PROJECT", tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def aws(changed: Path, aws: InProcess) -> InProcess:  # noqa: ARG001 - the recipe comes first
+    return aws
+
+
+def invoked_functions() -> list[str]:
+    """List the names of the functions that are invoked from now on."""
+    names: list[str] = []
+    assert boto3.DEFAULT_SESSION
+    boto3.DEFAULT_SESSION.events.register(
+        "provide-client-params.lambda.Invoke",
+        lambda params, **_: names.append(params["FunctionName"].split(":")[6]),
+    )
+    return names
+
+
+def test_each_recipe_is_described_and_has_a_test_of_what_it_does() -> None:
+    assert set(RECIPES) == set(SECTIONS) == TESTED
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_check_and_lint_find_nothing_and_the_seconds_are_those_of_the_text(
+    name: str, tmp_path: Path
+) -> None:
+    apply(RECIPES[name], copied(tmp_path))
+    file = tmp_path / asl_of(RECIPES[name])
+    assert check_file(file) == []
+    if "+++ b/template.yaml" in RECIPES[name]:
+        template = (tmp_path / "template.yaml").read_text()
+        assert lint(template, config=ManualArgs(regions=["us-east-1"])) == []
+    stated = SECONDS.search(SECTIONS[name])
+    assert seconds_of(file) == (tuple(map(int, stated.groups())) if stated else SHIPPED)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_each_hunk_fits_one_place_only_and_depends_on_no_comment(name: str) -> None:
+    # git looks for a hunk nearby when lines have moved. It must not find another place.
+    for part in re.split(r"^--- a/", RECIPES[name], flags=re.MULTILINE)[1:]:
+        lines = (PROJECT / part.partition("\n")[0]).read_text().splitlines()
+        for hunk in re.split(r"^@@.*\n", part, flags=re.MULTILINE)[1:]:
+            old = [line[1:] for line in hunk.splitlines() if not line.startswith("+")]
+            places = [lines[at : at + len(old)] for at in range(len(lines))].count(old)
+            assert places == 1, hunk
+            assert not any('"Comment":' in line for line in old), hunk
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_applies_after_every_comment_was_reworded(name: str, tmp_path: Path) -> None:
+    results = []
+    for folder, comment in ((tmp_path / "a", r"\g<0>"), (tmp_path / "b", '"Comment": "Reworded."')):
+        file = copied(folder) / asl_of(RECIPES[name])
+        file.write_text(COMMENT.sub(comment, file.read_text()))
+        apply(RECIPES[name], folder)
+        results.append(COMMENT.sub("", file.read_text()))
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_applies_to_a_copy_of_a_policy(name: str, tmp_path: Path) -> None:
+    source = Path(asl_of(RECIPES[name])).name.removesuffix(".asl.json")
+    title = source.replace("_", " ").title().replace(" ", "")
+    (copied(tmp_path) / "tests" / "policies").mkdir(parents=True)
+    new_policy.create("my-policy", source.replace("_", "-"), tmp_path)
+    apply(RECIPES[name].replace(source, "my_policy").replace(title, "MyPolicy"), tmp_path)
+    assert check_file(tmp_path / "statemachine" / "my_policy.asl.json") == []
+
+
+@recipe("skip-instead-of-waiting", "first-wins")
+def test_one_execution_waits_for_a_lock_and_the_others_skip_their_events(aws: InProcess) -> None:
+    held = HeldBack(aws)
+    holder = aws.start(aws.upload("x.png", picture(RED)))
+    assert held.worked.wait(30)
+    waiting = aws.start(aws.upload("x.png", picture(RED)))
+    wait_until(lambda: "watched_lock" in aws.record("input/x.png"), 30, "a waiter")
+    assert aws.run(aws.upload("x.png", picture(RED))).outcome == "Skipped"
+    held.release.set()
+    assert aws.wait(holder).outcome == "Processed"
+    waited = aws.wait(waiting)
+    assert waited.outcome == "Duplicate"
+    assert "Wait For Lock" in waited.path
+
+
+@recipe("another-function")
+def test_another_function_is_invoked_with_its_own_payload(aws: InProcess) -> None:
+    names = invoked_functions()
+    aws.invoke = lambda _: {"outcome": "Processed", "expires_at": "1800000000"}
+    event = aws.upload("x.png", picture(RED))
+    assert aws.run(event).outcome == "Processed"
+    assert names == ["resize-image"]
+    assert aws.invocations == [
+        {"bucket": "input", "key": "x.png", "sequencer": sequencer_of(event), "width": 320}
+    ]
+
+
+@recipe("two-steps-under-the-lock")
+def test_the_second_step_runs_under_the_lock_and_its_failure_parks_the_event(
+    aws: InProcess,
+) -> None:
+    names, locks = invoked_functions(), []
+    broken = True
+
+    def step(payload: Any) -> Any:
+        if "result" not in payload:
+            return aws.handle(payload)
+        locks.append("lock_token" in aws.record("input/x.png"))
+        if broken:
+            raise RuntimeError("no index")
+        return {}
+
+    aws.invoke = step
+    event = aws.upload("x.png", picture(RED))
+    assert aws.run(event).outcome == "Parked"
+    broken = False
+    assert aws.run(event).outcome == "Processed"
+    assert names == ["invert-image", "index-image"] * 2
+    assert locks == [True, True]
+    assert aws.run(event).outcome == "Duplicate"
+
+
+@recipe("two-steps-under-the-lock")
+def test_a_superseded_event_has_no_second_step(aws: InProcess) -> None:
+    names = invoked_functions()
+    older = aws.upload("x.png", picture(RED))
+    aws.upload("x.png", picture(GREEN))
+    assert aws.run(older).outcome == "Superseded"
+    assert names == ["invert-image"]
+
+
+@recipe("urgent-keys-first")
+def test_urgent_keys_have_a_function_of_their_own(aws: InProcess) -> None:
+    names = invoked_functions()
+    assert aws.run(aws.upload("urgent/x.png", picture(RED))).outcome == "Processed"
+    assert aws.run(aws.upload("not/urgent/x.png", picture(RED))).outcome == "Processed"
+    assert names == ["invert-urgent-image", "invert-image"]
+
+
+@recipe("quota-for-each-key")
+def test_a_fourth_event_of_a_key_is_parked_until_the_count_expires(aws: InProcess) -> None:
+    for _ in range(3):
+        assert aws.run(aws.upload("x.png", picture(RED))).outcome == "Processed"
+    fourth = aws.upload("x.png", picture(GREEN))
+    assert aws.run(fourth).outcome == "Parked"
+    [message] = aws.parked()
+    assert (message["event"], message["reason"]["Error"]) == (fourth, "OverQuota")
+    assert aws.run(aws.upload("y.png", picture(RED))).outcome == "Processed"
+    count = aws.record("quota:input/x.png")
+    assert (count["uses"], "expires_at" in count) == (3, True)
+    assert "lock_token" not in aws.record("input/x.png")
+    aws.table.delete_item(Key={"id": "quota:input/x.png"})
+    assert aws.run(fourth).outcome == "Processed"
+
+
+@recipe("only-some-keys")
+def test_keys_with_other_suffixes_are_ignored(changed: Path, aws: InProcess) -> None:
+    assert aws.run(aws.upload("x.png", picture(RED))).outcome == "Processed"
+    assert aws.run(aws.upload("x.txt", picture(RED))).outcome == "Ignored"
+    assert len(aws.invocations) == 1
+    resources = yaml_parse((changed / "template.yaml").read_text())["Resources"]
+    rule = resources["LatestWinsStateMachine"]["Properties"]["Events"]["ObjectChanged"]
+    keys = rule["Properties"]["Pattern"]["detail"]["object"]["key"]
+    assert [each["suffix"] for each in keys] == [".jpg", ".png"]
+
+
+@recipe("only-some-sizes")
+def test_small_and_large_objects_are_ignored(aws: InProcess) -> None:
+    event = aws.upload("x.png", picture(RED))
+    for size, outcome in [(99, "Ignored"), (50_000_001, "Ignored"), (100, "Processed")]:
+        event["detail"]["object"]["size"] = size
+        assert aws.run(event).outcome == outcome
+    assert aws.run(aws.delete("x.png")).outcome == "Processed"
+
+
+@recipe("notification-of-each-output")
+def test_only_a_processed_event_is_announced(aws: InProcess) -> None:
+    events, sqs = boto3.client("events"), boto3.client("sqs")
+    queue = sqs.create_queue(QueueName="announced")["QueueUrl"]
+    events.put_rule(Name="announced", EventPattern='{"source": ["inorder"]}')
+    target = {"Id": "queue", "Arn": "arn:aws:sqs:us-east-1:123456789012:announced"}
+    events.put_targets(Rule="announced", Targets=[target])
+    superseded = aws.upload("x.png", picture(GREEN))
+    event = aws.upload("x.png", picture(RED))
+    assert aws.run(superseded).outcome == "Superseded"
+    assert aws.run(event).outcome == "Processed"
+    assert aws.run(event).outcome == "Duplicate"
+    [message] = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10)["Messages"]
+    announced = json.loads(message["Body"])
+    assert (announced["source"], announced["detail-type"]) == ("inorder", "Output Written")
+    assert announced["detail"]["object_key"] == "input/x.png"
+    assert announced["detail"]["result"]["output_key"] == "out-x.png"
+
+
+@recipe("notification-of-each-output")
+def test_an_event_that_cannot_be_announced_is_parked(aws: InProcess) -> None:
+    assert Faults().refuse("eventbridge.PutEvents", 100) == []
+    event = aws.upload("x.png", picture(RED))
+    assert aws.run(event).outcome == "Parked"
+    assert aws.record("input/x.png")["status"] == "FAILED"
+
+
+@recipe("dry-run")
+def test_a_dry_run_decides_without_invoking_the_function(aws: InProcess) -> None:
+    older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
+    assert aws.run(newer).outcome == "Processed"
+    assert aws.run(newer).outcome == "Duplicate"
+    assert aws.run(older).outcome == "Superseded"
+    assert aws.invocations == []
+    assert aws.outputs() == []
+
+
+@recipe("function-that-takes-a-minute")
+def test_a_function_that_may_take_a_minute_has_one_attempt(changed: Path, aws: InProcess) -> None:
+    template = yaml_parse((changed / "template.yaml").read_text())
+    assert template["Resources"]["InvertImageFunction"]["Properties"]["Timeout"] == 60
+
+    def broken(_: Any) -> Any:
+        raise RuntimeError("no connection")
+
+    aws.wait_scale = SHORT
+    aws.invoke = broken
+    assert aws.run(aws.upload("x.png", picture(RED))).outcome == "Parked"
+    assert len(aws.invocations) == 1
+
+
+@recipe("one-event-for-all-versions", "first-wins")
+def test_all_versions_of_a_key_share_one_record(aws: InProcess) -> None:
+    aws.keep_versions()
+    first, second = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
+    assert aws.run(first).outcome == "Superseded"  # its version is no longer current
+    assert aws.run(second).outcome == "Processed"
+    assert aws.run(aws.upload("x.png", picture(RED))).outcome == "Duplicate"
+    assert len(aws.table.scan()["Items"]) == 1
+
+
+@recipe("park-late-events")
+def test_an_event_that_arrives_after_a_newer_one_is_parked(aws: InProcess) -> None:
+    older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
+    assert aws.run(newer).outcome == "Processed"
+    assert aws.run(older).outcome == "Parked"
+    [message] = aws.parked()
+    assert (message["event"], message["reason"]["Error"]) == (older, "Superseded")
+    assert aws.record("input/x.png")["status"] == "DONE"

@@ -1,0 +1,373 @@
+"""Takes one step of the shipped code: a state by TestState, or the function up to an S3 call.
+
+Results are remembered, because the search takes the same step very often, and because a mutant
+changes only one state.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from http import HTTPStatus
+from io import BytesIO
+from typing import Any, NamedTuple
+
+from botocore.exceptions import ClientError
+from inversion import InvalidImage, InvertedImage
+from object_event import ObjectEvent
+
+from inorder.local_aws import LocalAws
+from tests.proof.model.fence import FUNCTION, Function
+from tests.proof.model.runtime_errors import UncaughtError, check_paths, choose, find
+from tests.proof.model.scenario import INVALID
+
+TABLE = "model-keys"
+OUTPUT_BUCKET = "output"
+# As the handler's `FENCES`, which cannot be imported without the function's environment.
+FENCES = {"newest": "write_newest", "each": "write_each", "none": "write_unfenced"}
+
+Metadata = tuple[tuple[str, str], ...]
+
+
+class Call(NamedTuple):
+    """The next S3 call of the function; `condition` is its If-Match or If-None-Match."""
+
+    operation: str
+    key: str
+    condition: str | None = None
+    version: str | None = None
+    content: str = ""
+    metadata: Metadata = ()
+
+
+class Answer(NamedTuple):
+    """What S3 answered to a call.
+
+    Attributes
+    ----------
+    status : int
+        The HTTP status.
+    etag, content, metadata, version, keys
+        What the call reads.
+    owes : bool
+        Whether the writer must check the source after this write.
+    """
+
+    status: int
+    etag: str = ""
+    content: str = ""
+    metadata: Metadata = ()
+    version: str | None = None
+    keys: tuple[str, ...] = ()
+    owes: bool = False
+
+
+class Step(NamedTuple):
+    """What a state did: the next state and its data, the record, and the message to the queue."""
+
+    following: str | None
+    data: str
+    item: str | None
+    message: str | None = None
+    error: str | None = None
+
+
+class _Pending(BaseException):
+    """The function has reached an S3 call that has no answer yet."""
+
+
+class _Replay:
+    """An S3 client that gives recorded answers and stops the function at the next call."""
+
+    def __init__(self, answers: tuple[Answer, ...]) -> None:
+        self._answers = iter(answers)
+
+    def _answer(self, call: Call) -> Answer:
+        for answer in self._answers:
+            if answer.status >= HTTPStatus.BAD_REQUEST:
+                response: Any = {
+                    "Error": {"Code": str(answer.status)},
+                    "ResponseMetadata": {"HTTPStatusCode": answer.status},
+                }
+                raise ClientError(response, call.operation)
+            return answer
+        raise _Pending(call)
+
+    def head_object(self, Bucket: str, Key: str, VersionId: str | None = None) -> dict[str, Any]:  # noqa: N803
+        what = "HEAD output" if Bucket == OUTPUT_BUCKET else "HEAD source"
+        answer = self._answer(Call(what, Key, version=VersionId))
+        found = {"ETag": answer.etag, "Metadata": dict(answer.metadata)}
+        return found | ({"VersionId": answer.version} if answer.version else {})
+
+    def get_object(self, Key: str, IfMatch: str | None = None, **rest: str) -> dict[str, Any]:  # noqa: N803
+        answer = self._answer(Call("GET source", Key, IfMatch, rest.get("VersionId")))
+        body = BytesIO(answer.content.encode())
+        found = {"Body": body, "ContentLength": len(answer.content)}
+        return found | ({"VersionId": answer.version} if answer.version else {})
+
+    def put_object(self, Key: str, Body: bytes, Metadata: dict[str, str], **rest: str) -> Any:  # noqa: N803
+        condition = rest.get("IfMatch") or rest.get("IfNoneMatch")
+        metadata = tuple(sorted(Metadata.items()))
+        call = Call("PUT output", Key, condition, content=Body.decode(), metadata=metadata)
+        return {"ETag": self._answer(call).etag}
+
+    def delete_object(self, Key: str, IfMatch: str | None = None, **_: str) -> None:  # noqa: N803
+        self._answer(Call("DELETE output", Key, IfMatch))
+
+    def get_paginator(self, _: str) -> _Replay:
+        return self
+
+    def paginate(self, Prefix: str, **_: str) -> Iterator[dict[str, Any]]:  # noqa: N803
+        answer = self._answer(Call("LIST outputs", Prefix))
+        yield {"Contents": [{"Key": key} for key in answer.keys]}
+
+
+def _work(content: bytes) -> InvertedImage:
+    if content.startswith(INVALID.encode()):
+        raise InvalidImage("no image")
+    return InvertedImage(b"inverse of " + content, "image/test")
+
+
+class Engine:
+    """Takes the steps of a state machine and a function, once they are loaded.
+
+    Attributes
+    ----------
+    states, start, limits
+        The loaded states, the first one's name, and the limits that *Prepare Event* sets.
+    """
+
+    def __init__(self, local: LocalAws) -> None:
+        self._states = local.client("stepfunctions")
+        self._sqs = local.client("sqs")
+        self._dynamodb = local.client("dynamodb")
+        if TABLE not in self._dynamodb.list_tables()["TableNames"]:
+            self._dynamodb.create_table(
+                TableName=TABLE,
+                BillingMode="PAY_PER_REQUEST",
+                AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+                KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+            )
+        self._queue = self._sqs.create_queue(QueueName="model-parked")["QueueUrl"]
+        self._steps: dict[Any, Step] = {}
+        self._calls: dict[Any, Call | dict[str, str] | Exception] = {}
+
+    def load(self, definition: str, function: Function = FUNCTION) -> None:
+        """Take the steps of these from now on.
+
+        Parameters
+        ----------
+        definition : str
+            The ASL.
+        function : Function
+            The shipped function, or a mutant of it.
+        """
+        # TestState would wait.
+        definition = re.sub(r'"poll_seconds": \d+', '"poll_seconds": 0', definition)
+        self._definition = definition.replace("${KeyTableName}", TABLE).replace(
+            "${ParkedEventsQueueUrl}", self._queue
+        )
+        self.states: dict[str, Any] = json.loads(self._definition)["States"]
+        parameters = [state.get("Parameters", {}) for state in self.states.values()]
+        self.limits: dict[str, int] = next(
+            (each["limits"] for each in parameters if "limits" in each), {}
+        )
+        self.start: str = json.loads(self._definition)["StartAt"]
+        self._texts = {name: json.dumps(state) for name, state in self.states.items()}
+        self._live = {faults: live_fields(self.states, faults) for faults in (False, True)}
+        self._function = function
+        payloads = [
+            state["Parameters"].get("Payload", {})
+            for state in self.states.values()
+            if "lambda" in state.get("Resource", "")
+        ]
+        self._write = next(
+            (FENCES[payload["fence"]] for payload in payloads if "fence" in payload), ""
+        )
+
+    def step(
+        self,
+        name: str,
+        execution: str,
+        data: str,
+        item: str | None,
+        mock: str | None = None,
+        token: str = "",
+        faults: bool = False,
+    ) -> Step:
+        """Take one state.
+
+        Parameters
+        ----------
+        name, execution, data, item : str
+            The state, the execution's name, its data, and the record that the state uses.
+        mock : str, optional
+            Mocked result of the state's service; an error's name if it starts with "!".
+        token : str, optional
+            Replaces the UUID that the state makes, so that equal states are equal.
+        faults : bool
+            Whether services may still fail. If not, fields are dropped that are only read after a
+            failure.
+        """
+        key = (name, self._texts[name], execution, data, item, mock, token)
+        if key not in self._steps:
+            self._steps[key] = self._test_state(name, execution, data, item, mock, token)
+        step = self._steps[key]
+        if step.following is None:
+            return step
+        dead = ("key", name, self._texts[name], step.data, step.following, faults, self._definition)
+        if dead not in self._steps:
+            keep = self._live[faults][step.following]
+            fields = json.loads(step.data)
+            if keep is not None:
+                fields = {field: value for field, value in fields.items() if field in keep}
+            self._steps[dead] = step._replace(data=json.dumps(fields, sort_keys=True))
+        return step._replace(data=self._steps[dead].data)
+
+    def _test_state(
+        self, name: str, execution: str, data: str, item: str | None, mock: str | None, token: str
+    ) -> Step:
+        try:
+            expected = self._check(self.states[name], json.loads(data))
+        except UncaughtError as uncaught:
+            return Step(None, data, item, error=f"States.Runtime, as {uncaught},")
+        service = self.states[name].get("Resource", "")
+        parameters: dict[str, Any] = {}
+        if mock:
+            failure = {"errorOutput": {"error": mock[1:], "cause": ""}}
+            parameters["mock"] = failure if mock.startswith("!") else {"result": mock}
+        elif "dynamodb" in service:
+            self._set_item(self.item_key(name, data), item)
+        tested = self._states.test_state(
+            definition=self._definition,
+            stateName=name,
+            input=data,
+            roleArn="arn:aws:iam::123456789012:role/test",
+            context=json.dumps({"Execution": {"Id": execution, "Name": execution}}),
+            **parameters,
+        )
+        message = None
+        if "sqs" in service and not mock:
+            [received] = self._sqs.receive_message(QueueUrl=self._queue)["Messages"]
+            handle = received["ReceiptHandle"]
+            self._sqs.delete_message(QueueUrl=self._queue, ReceiptHandle=handle)
+            message = received["Body"]
+        if "dynamodb" in service and not mock:
+            item = self._get_item(self.item_key(name, data))
+        output = json.loads(tested.get("output", "{}"))
+        for caught in ("refusal", "fault", "queue_fault", "recording"):
+            if "Cause" in output.get(caught, {}):
+                output[caught]["Cause"] = ""
+            elif "SdkHttpMetadata" in output.get(caught, {}):
+                output[caught] = {}
+        if "lock_token" in output and token:
+            output["lock_token"] = token
+        following = tested.get("nextState")
+        # A null is present on AWS and absent on ministack.
+        assert expected in {None, following} or "null" in data, (name, data, expected, following)
+        following = expected or following
+        error = tested.get("error")
+        return Step(following, json.dumps(output, sort_keys=True), item, message, error)
+
+    def _check(self, state: dict[str, Any], data: Any) -> str | None:
+        """Raise where AWS would; return what must follow a Choice."""
+        if state["Type"] == "Choice":
+            return choose(state, data)
+        check_paths(state, data)
+        return None
+
+    def attempts(self, name: str, error: str) -> tuple[int, int]:
+        """Tell which retrier of a state retries an error, and how often; TestState does not retry.
+
+        Returns
+        -------
+        The retrier's number and its attempts; -1 and 0 if there is none.
+        """
+        for number, retrier in enumerate(self.states[name].get("Retry", [])):
+            names = retrier["ErrorEquals"]
+            any_error = "States.TaskFailed" in names and error != "States.Timeout"
+            if error in names or any_error or "States.ALL" in names:
+                return number, retrier.get("MaxAttempts", 3)
+        return -1, 0
+
+    def item_key(self, name: str, data: str) -> str:
+        """Give the ID of the record that a state reads or writes."""
+        parameters = self.states[name]["Parameters"]
+        path = (parameters.get("Key") or parameters["Item"])["id"]["S.$"]
+        key: str = find(path, json.loads(data))
+        return key
+
+    def _set_item(self, key: str, item: str | None) -> None:
+        if item:
+            self._dynamodb.put_item(TableName=TABLE, Item=json.loads(item))
+        else:
+            self._dynamodb.delete_item(TableName=TABLE, Key={"id": {"S": key}})
+
+    def _get_item(self, key: str) -> str | None:
+        found = self._dynamodb.get_item(TableName=TABLE, Key={"id": {"S": key}})
+        item = found.get("Item")
+        if item and "claimed_at" in item:
+            item["claimed_at"] = {"S": "now"}
+        return json.dumps(item, sort_keys=True) if item else None
+
+    def call(self, event: str, answers: tuple[Answer, ...]) -> Call | dict[str, str] | Exception:
+        """Give the function's next S3 call, or its handler's result, or its exception."""
+        key = (self._function, self._write, event, answers)
+        if key not in self._calls:
+            self._calls[key] = self._run(event, answers)
+        return self._calls[key]
+
+    def _run(self, event: str, answers: tuple[Answer, ...]) -> Call | dict[str, str] | Exception:
+        fence = self._function.fence(_Replay(answers), OUTPUT_BUCKET, 100, _work, True)
+        try:
+            output = getattr(fence, self._write)(ObjectEvent.from_event(json.loads(event)))
+        except _Pending as pending:
+            call: Call = pending.args[0]
+            return call
+        except Exception as error:
+            name = type(error).__name__
+            if name in {"InvalidImage", "SourceChanged"}:
+                return {"outcome": "Rejected", "error": name, "cause": str(error)}
+            return error
+        return {"outcome": output.outcome, "output_key": output.key, "expires_at": "1"}
+
+
+def live_fields(states: dict[str, Any], faults: bool) -> dict[str, frozenset[str] | None]:
+    """Tell which fields of its data an execution may still read in each state.
+
+    Executions that differ only in other fields behave alike, so the search drops those fields.
+
+    Returns
+    -------
+    dict
+        The names for each state, or None for all.
+    """
+    edges: dict[str, list[tuple[str, str | None]]] = {}
+    live: dict[str, set[str]] = {}
+    for name, state in states.items():
+        catches = state.get("Catch", [])
+        # States.ALL may also catch a failed condition, which is not a fault.
+        refusable = "ConditionExpression" in state.get("Parameters", {}) and len(catches) == 1
+        if not faults and not refusable:
+            catches = [catch for catch in catches if catch["ErrorEquals"] != ["States.ALL"]]
+        following = [rule["Next"] for rule in state.get("Choices", [])]
+        following += [state[field] for field in ("Next", "Default") if field in state]
+        edges[name] = [(target, state.get("ResultPath", "$")) for target in following]
+        if state["Type"] != "Task" and not {"Parameters", "Result"} & set(state):
+            edges[name] = [(target, None) for target in following]
+        edges[name] += [(catch["Next"], catch.get("ResultPath", "$")) for catch in catches]
+        text = json.dumps({k: v for k, v in state.items() if k not in {"Catch", "ResultPath"}})
+        live[name] = {
+            found or "$" for found in re.findall(r"(?<![.$])\$(?![${])(?:\.(\w+))?", text)
+        }
+    changed = True
+    while changed:
+        changed = False
+        for name, targets in edges.items():
+            before = len(live[name])
+            for target, written in targets:
+                if written != "$":
+                    live[name] |= live[target] - {(written or "").removeprefix("$.")}
+            changed |= len(live[name]) > before
+    return {name: None if "$" in fields else frozenset(fields) for name, fields in live.items()}

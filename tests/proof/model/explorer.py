@@ -1,0 +1,816 @@
+"""Searches every interleaving of the executions of a few events of one object.
+
+A policy's `Promise` says what must hold in each.
+
+An execution pauses before each Task and each Wait, and the function before each S3 call. The states
+between are taken at once, because no other execution can see what they do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, ClassVar, NamedTuple
+
+from tests.proof.model.engine import Answer, Call, Engine, Metadata, Step
+from tests.proof.model.fence import FUNCTION, Function
+from tests.proof.model.scenario import Scenario
+
+LONGEST = 120  # steps of a path; the shipped state machines need at most 94
+ENDLESS = "I5: this may go on for ever"
+
+# Answers that are not in the function's contract.
+ODD: tuple[Any, ...] = (
+    *(None, "text", {}, {"expires_at": "1"}, {"outcome": "Processed"}, {"outcome": "Superseded"}),
+    *({"outcome": each, "expires_at": 5} for each in ("Processed", "Superseded")),
+    *({"outcome": "Rejected"}, {"outcome": "Rejected", "cause": "x"}),
+    {"outcome": "Rejected", "error": "x"},
+    {"outcome": "Other", "expires_at": "1", "error": "x", "cause": "x"},
+)
+NEVER = {"N": "253402300799"}  # what Record Newest Event writes: the year 9999
+
+
+class Run(NamedTuple):
+    """A live run of an execution, which may be restarted and then has several.
+
+    Attributes
+    ----------
+    answers : tuple
+        What its function has received from S3 so far.
+    tried : tuple of int
+        The retriers of the state that it has used.
+    locked : str or None
+        The lock that it has seen at its first poll and at each since.
+    in_line : bool
+        Whether its event has waited for its turn since the key was last claimed, in a policy that
+        has turns.
+    """
+
+    execution: str
+    number: int
+    event: int
+    state: str
+    data: str
+    answers: tuple[Answer, ...] = ()
+    tried: tuple[int, ...] = ()
+    locked: str | None = None
+    in_line: bool = False
+
+    @property
+    def token(self) -> str:
+        return f"token of {self.execution}, run {self.number}"
+
+
+class Orphan(NamedTuple):
+    """An invocation of the function whose execution no longer waits for it.
+
+    Attributes
+    ----------
+    may_stop : bool
+        Whether it may stop although it owes a check of the source, because its execution has
+        invoked the function again. Otherwise it must go on: the product does not withstand a
+        function that stalls, is abandoned, and then dies between its write and the check.
+    """
+
+    event: str
+    answers: tuple[Answer, ...]
+    may_stop: bool = False
+
+    @property
+    def owes(self) -> bool:
+        return not self.may_stop and any(answer.owes for answer in self.answers)
+
+
+class Output(NamedTuple):
+    """An output's content and metadata. Its ETag is its content's, as in S3."""
+
+    content: str
+    metadata: Metadata
+
+    @property
+    def etag(self) -> str:
+        return f'"{self.content}"'
+
+
+class State(NamedTuple):
+    """A state of the search. The last four fields remember what the promise refers to.
+
+    Attributes
+    ----------
+    happened : int
+        How much of the object's history has happened.
+    known : tuple
+        Executions that may be restarted: name, event, number of runs.
+    broken : frozenset of str
+        What was removed although its execution lived: a lock's token, or "waiter" for a waiter.
+    effective : frozenset of int
+        Events that the outputs have shown at some time.
+    lost : frozenset
+        Events of executions that died or failed: event, lock token, and how.
+    """
+
+    waiting: tuple[int, ...]
+    happened: int
+    items: tuple[tuple[str, str], ...]
+    outputs: tuple[tuple[str, Output], ...]
+    parked: frozenset[int]
+    runs: tuple[Run, ...]
+    orphans: tuple[Orphan, ...]
+    crashes: int
+    breaks: int
+    restarts: int
+    faults: int
+    expiries: int
+    transient: tuple[str, ...]
+    known: tuple[tuple[str, int, int], ...]
+    broken: frozenset[str]
+    done: frozenset[int]
+    effective: frozenset[int]
+    lost: frozenset[tuple[int, str, str]]
+
+
+Move = tuple[str, State, str | None]  # what happens, the next state, what is wrong with it
+
+
+class Promise:
+    """What a policy promises. Its methods return what is wrong, or None.
+
+    Each policy has a subclass with its ASL, its function, and these methods.
+
+    Parameters
+    ----------
+    engine : Engine
+        Takes the steps.
+    scenario : Scenario
+        What happens.
+    """
+
+    definition: ClassVar[str]
+    function: ClassVar[Function] = FUNCTION
+    odd: ClassVar[tuple[Any, ...]] = ODD
+
+    def __init__(self, engine: Engine, scenario: Scenario) -> None:
+        self.engine = engine
+        self.scenario = scenario
+
+    def key(self, event: int) -> str:
+        """Give the ID of the key's record under which an event is worked on."""
+        return self.scenario.key(event)
+
+    def record_key(self, event: int) -> str:
+        """Give the ID of the record that says whether an event is done."""
+        return self.scenario.key(event)
+
+    def ids(self, event: int) -> dict[str, str]:
+        """Give the IDs of all records of an event."""
+        return {"key": self.key(event)}
+
+    def starts(self, run: Run) -> str | None:
+        """Check a run at its first Task: it parks an invalid event, and has its event's IDs."""
+        if "sqs" in self.engine.states[run.state]["Resource"]:
+            return None
+        if not self.scenario.valid:
+            return f"I4: {run.execution} works on an invalid event"
+        if json.loads(run.data)["ids"] != self.ids(run.event):
+            return f"I3: {run.execution} works under another event's IDs"
+        return None
+
+    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
+        """Check a Task: `item` is the record before it, `state` was before it, without the run."""
+        raise NotImplementedError
+
+    def passes(self, state: State, run: Run, following: str) -> str | None:
+        """Check the state that follows a Pass, a Choice or a Wait."""
+        raise NotImplementedError
+
+    def outcomes(self, state: State, run: Run) -> dict[str, bool]:
+        """Tell which outcomes of a run are true, if its event is valid and not parked."""
+        raise NotImplementedError
+
+    def ends(self, state: State, run: Run) -> str | None:
+        """Check I4 at an execution's end: its outcome is true."""
+        valid, is_parked = self.scenario.valid, run.event in state.parked
+        reason = json.loads(run.data).get("fault", {}).get("Error")
+        true = {
+            "Parked": valid and is_parked and self.is_reason(state, run, reason),
+            "Invalid Event": not valid and is_parked,
+            "Not Parked": self.is_faulty(state),
+        }
+        if valid:
+            true |= self.outcomes(state, run)
+        if not true.get(run.state):
+            return f"I4: {run.execution} ends in {run.state}, which is not true"
+        return None
+
+    def is_reason(self, state: State, run: Run, reason: str | None) -> bool:  # noqa: ARG002
+        """Tell whether an event was parked for a true reason."""
+        # "x" comes from an odd answer; no rule may take it for a reason.
+        return self.is_faulty(state) and reason != "x"
+
+    def writes(self, state: State, key: str, before: Output | None, after: Output) -> str | None:
+        """Check an output that is written, and the output that it replaces, if any."""
+        raise NotImplementedError
+
+    def owes(self, state: State, after: Output | None) -> bool:
+        """Tell whether the writer or remover of an output must check the source afterwards."""
+        raise NotImplementedError
+
+    def shows(self, state: State) -> set[int]:
+        """List the events that the outputs show."""
+        raise NotImplementedError
+
+    def rests(self, state: State) -> str | None:
+        """Check a state in which all is quiet."""
+        raise NotImplementedError
+
+    def awaits(self, state: State, run: Run, patience: int) -> tuple[int, str]:
+        """Tell at which poll a waiting run removes the lock or the waiter that it watches.
+
+        Returns
+        -------
+        The poll, at most `patience`, and what is then removed although its execution lives, or "".
+        """
+        raise NotImplementedError
+
+    def remembers(self, state: State, run: Run, step: Step) -> tuple[State, Run]:  # noqa: ARG002
+        """Remember what the promise refers to after a Task; `state` is without the run."""
+        return state, run
+
+    def is_recorded(self, state: State, run: Run) -> bool:
+        """Tell whether the table has a run's event; before, a crash is as if not delivered."""
+        raise NotImplementedError
+
+    def is_done(self, run: Run) -> bool:
+        """Tell whether an event is done when its run's Task has written to the table."""
+        raise NotImplementedError
+
+    def loses(self, run: Run) -> str:
+        """Say how an execution that fails here loses its event or lock; "" if it does not."""
+        raise NotImplementedError
+
+    def is_faulty(self, state: State) -> bool:
+        """Tell whether there was a fault, which excuses a lot."""
+        return state.faults < self.scenario.faults
+
+    def is_restarted(self, state: State) -> bool:
+        """Tell whether an execution was restarted."""
+        return state.restarts < self.scenario.restarts
+
+
+class Explorer:
+    """Makes the moves of a scenario."""
+
+    def __init__(self, promise: Promise) -> None:
+        self._promise = promise
+        self._engine = engine = promise.engine
+        self._scenario = promise.scenario
+        self._patience = engine.limits.get("maximum_polls", 0)
+
+    def first(self) -> State:
+        """Give the first state."""
+        s = self._scenario
+        budgets = (s.crashes, s.breaks, s.restarts, s.faults, s.expiries)
+        nothing: frozenset[Any] = frozenset()
+        waiting, key = tuple(sorted(s.events)), s.key(s.events[0])
+        left = json.dumps(json.loads(s.item) | {"id": {"S": key}}) if s.item else None
+        items = ((key, left),) if left else ()
+        return State(
+            *(waiting, 0, items, (), nothing, (), (), *budgets, s.transient),
+            *((), nothing, nothing, nothing, nothing),
+        )
+
+    def moves(self, state: State) -> Iterator[Move]:
+        """List everything that may happen next."""
+        if state.happened < self._scenario.last:
+            happened = state.happened + 1
+            what = "deletion" if self._scenario.is_deletion(happened) else "upload"
+            yield f"{what} {happened}", self._shown(state._replace(happened=happened)), None
+        for event in sorted(set(state.waiting)):
+            if event <= state.happened:
+                waiting = list(state.waiting)
+                waiting.remove(event)
+                name = f"{event}{'abcd'[state.waiting.count(event) - 1]}"
+                yield from self._start(state._replace(waiting=tuple(waiting)), name, event, 1)
+        for name, event, number in state.known if state.restarts else ():
+            known = {*state.known, (name, event, number + 1)} - {(name, event, number)}
+            left = state.restarts - 1
+            again = state._replace(restarts=left, known=tuple(sorted(known)) if left else ())
+            yield from self._start(again, name, event, number + 1)
+        for run in state.runs:
+            others = state._replace(runs=tuple(other for other in state.runs if other != run))
+            yield from self._steps(others, run)
+            if state.crashes and self._promise.is_recorded(state, run):
+                yield self._crash(others, run)
+        for orphan in state.orphans:
+            others = state._replace(orphans=_without(state.orphans, orphan))
+            yield from self._call_orphan(others, orphan)
+        # A record outlives every execution that began before it was done, by days.
+        for key, item in state.items if state.expiries and not state.runs else ():
+            if json.loads(item).get("expires_at", NEVER) != NEVER:
+                items = tuple(pair for pair in state.items if pair[0] != key)
+                done = frozenset(e for e in state.done if self._promise.record_key(e) != key)
+                expired = state._replace(items=items, done=done, expiries=state.expiries - 1)
+                yield f"the record {key} expires", expired, None
+
+    def judge(self, state: State) -> str | None:
+        """Check a state, if all is quiet in it."""
+        if state.runs or state.waiting or any(orphan.owes for orphan in state.orphans):
+            return None
+        return self._promise.rests(state)
+
+    def _shown(self, state: State) -> State:
+        """Remember what the outputs show."""
+        shown = self._promise.shows(state)
+        if shown <= state.effective:
+            return state
+        return state._replace(effective=state.effective | shown)
+
+    def _start(self, state: State, name: str, event: int, number: int) -> Iterator[Move]:
+        if state.restarts and number == 1:
+            state = state._replace(known=tuple(sorted({*state.known, (name, event, 1)})))
+        data = json.dumps(self._scenario.event(event), sort_keys=True)
+        run = Run(name, number, event, self._engine.start, data)
+        what = f"{name} is {'delivered' if number == 1 else 'restarted'}; "
+        paused, path, problem = self._settle(state, run)
+        if isinstance(paused, State):
+            yield what + path, state, problem or "I4: the event is not worked on"
+            return
+        if wrong := self._promise.starts(paused):
+            yield what + path, state, wrong
+            return
+        for label, following, wrong in self._steps(state, paused):
+            yield what + label, following, wrong
+
+    def _steps(self, state: State, run: Run) -> Iterator[Move]:
+        """List the moves of a run; `state` is without it."""
+        kind = self._engine.states[run.state]
+        if kind["Type"] == "Wait":
+            yield from self._poll(state, run)
+        elif "lambda" in kind["Resource"]:
+            yield from self._call_function(state, run)
+        else:
+            yield from self._serve(state, run, "")
+
+    def _poll(self, state: State, run: Run) -> Iterator[Move]:
+        """Wait, either until the next poll or for a lease, and poll.
+
+        Polls are the execution's clock. Unless the run waits for a whole lease, each poll after the
+        first counts as the second, so that the search need not follow 28 of them.
+        """
+        count = json.loads(run.data)["polls"]["count"]
+        if count >= self._patience:
+            yield f"{run.execution}: waits on", state, "I5: waits for longer than its limit"
+            return
+        later, breaks = self._leased(state, run)
+        for label, at_poll in (
+            ("later", _at_poll(run, count - (count > 1))),
+            ("after a lease", later),
+        ):
+            at = state
+            if label != "later" and breaks:
+                if not state.breaks:
+                    continue
+                at = state._replace(breaks=state.breaks - 1, broken=state.broken | {breaks})
+            paused, path, problem = self._settle(at, at_poll, wait=True)
+            if isinstance(paused, State):
+                yield path, at, problem or "I4: a wait ended the execution"
+                return
+            yield from self._serve(at, paused, f"{label} ")
+
+    def _leased(self, state: State, run: Run) -> tuple[Run, str]:
+        """Wait until the next poll removes what is watched, or is the last; nothing else moves.
+
+        A poll that changes nothing stands for all polls like it.
+
+        Returns
+        -------
+        The run before that poll, and what is then removed although its execution lives.
+        """
+        for _ in range(self._patience):
+            count = json.loads(run.data)["polls"]["count"]
+            at, breaks = self._promise.awaits(state, run, self._patience)
+            polled = self._poll_in_vain(state, run) if count < at - 1 else None
+            if polled is None:
+                break
+            if _at_poll(polled, 0).data == _at_poll(run, 0).data:
+                polled = _at_poll(run, at - 1)
+            run = polled
+        return run, breaks if at < self._patience else ""
+
+    def _poll_in_vain(self, state: State, run: Run) -> Run | None:
+        """Give a waiting run as it waits again, or None if its poll changes anything."""
+        polled, _, _ = self._settle(state, run, wait=True)
+        for _ in self._engine.states:  # a broken file may never come back to the Wait
+            if not isinstance(polled, Run):
+                return None
+            if polled.state == run.state:
+                return polled
+            if "dynamodb" not in self._engine.states[polled.state].get("Resource", ""):
+                return None
+            item = self._item(state, polled)
+            step = self._step(state, polled, item)
+            if step.following is None or step.item != item:
+                return None
+            moved = polled._replace(state=step.following, data=step.data)
+            polled, _, _ = self._settle(state, moved)
+        return None
+
+    def _serve(self, state: State, run: Run, when: str) -> Iterator[Move]:
+        """Take a Task of DynamoDB or SQS: it works, its answer is lost, or it fails."""
+        item = self._item(state, run)
+        step = self._step(state, run, item)
+        who = f"{run.execution}: {when}{run.state}"
+        problem = None
+        if self._engine.states[run.state]["ResultPath"] == "$.record":
+            token, polls = attribute(item, "lock_token"), json.loads(run.data)["polls"]["count"]
+            run = run._replace(locked=token if polls == 1 or token == run.locked else None)
+            if polls > self._patience:
+                problem = "I5: polls more often than its limit"
+        problem = problem or self._promise.steps(state, run, item, step)
+        after = self._apply(state, run, item, step.item, step.message)
+        yield self._go(*self._promise.remembers(after, run, step), step, who, problem)
+        for error in sorted(set(state.transient)):
+            if not error.startswith("Lambda."):
+                yield self._fail_once(state, run, item, who, error)
+        if not state.faults:
+            return
+        fewer = after._replace(faults=state.faults - 1)
+        _, again = self._engine.attempts(run.state, "States.Timeout")
+        if when == "" and (step.item, after.parked) != (item, state.parked) and again:
+            yield f"{who}, the answer is lost, again", _with(fewer, run), None
+        if self._promise.loses(run) == "not freed":  # the lock stays, as that of a dead holder
+            kept = (run.event, run.token, "not freed")
+            state = state._replace(lost=state.lost | {kept})
+        failed = self._step(fewer, run, item, "!States.Timeout")
+        if (step.item, after.parked) != (item, state.parked):
+            yield self._go(fewer, run, failed, f"{who}, all answers are lost", None)
+        fewer = state._replace(faults=state.faults - 1)
+        yield self._go(fewer, run, failed, f"{who} fails", None)
+
+    def _fail_once(self, state: State, run: Run, item: str | None, who: str, error: str) -> Move:
+        """Let one attempt of a Task fail; the Task is retried if a retrier has attempts left."""
+        left = list(state.transient)
+        left.remove(error)
+        state = state._replace(transient=tuple(left))
+        retrier, attempts = self._engine.attempts(run.state, error)
+        if run.tried.count(retrier) < attempts:
+            again = run._replace(tried=tuple(sorted((*run.tried, retrier))), answers=())
+            return f"{who} has a {error}, again", _with(state, again), None
+        if error == "States.Timeout":  # such a poll takes so long that no time is left for a lease
+            run = run._replace(locked=None)
+        failed = self._step(state, run, item, f"!{error}")
+        return self._go(state, run, failed, f"{who} has a {error}", None)
+
+    def _item(self, state: State, run: Run) -> str | None:
+        """Give the record that a run's Task reads or writes, if it is a Task of DynamoDB."""
+        if "dynamodb" not in self._engine.states[run.state].get("Resource", ""):
+            return None
+        return dict(state.items).get(self._engine.item_key(run.state, run.data))
+
+    def _apply(
+        self, state: State, run: Run, before: str | None, item: str | None, message: str | None
+    ) -> State:
+        """Put the record and the message that a Task wrote into a state."""
+        if item != before:
+            items = dict(state.items)
+            key = self._engine.item_key(run.state, run.data)
+            items.pop(key, None)
+            if item:
+                items[key] = item
+            state = state._replace(items=tuple(sorted(items.items())))
+            if self._promise.is_done(run):
+                state = state._replace(done=state.done | {run.event})
+        if message:  # has this run's event, or that of a dead holder
+            parked = json.loads(message)["event"]
+            known = {each for each in self._scenario.events if self._scenario.event(each) == parked}
+            state = state._replace(parked=state.parked | known)
+        return state
+
+    def _call_function(self, state: State, run: Run) -> Iterator[Move]:
+        """Take one S3 call of a run's function, or give its result to the execution."""
+        event = json.dumps(json.loads(run.data)["event"], sort_keys=True)
+        next_call = self._engine.call(event, run.answers)
+        who = run.execution
+        if isinstance(next_call, Call):
+            for label, after, answer, problem in self._answers(state, next_call):
+                answered = run._replace(answers=(*run.answers, answer))
+                yield f"{who}: {label}", _with(after, answered), problem
+        else:
+            mock = "!States.TaskFailed"
+            if not isinstance(next_call, Exception):
+                mock = json.dumps({"Payload": next_call})
+            yield self._go(state, run, self._step(state, run, None, mock), f"{who}: answers", None)
+        for error in sorted(set(state.transient)):
+            yield self._fail_once(state, run, None, f"{who}: {run.state}", error)
+        for payload in self._promise.odd if self._scenario.odd and state.faults else ():
+            fewer, mock = state._replace(faults=state.faults - 1), json.dumps({"Payload": payload})
+            label = f"{who}: answers {json.dumps(payload)}"
+            yield self._go(fewer, run, self._step(fewer, run, None, mock), label, None)
+        if state.faults:
+            fewer = state._replace(faults=state.faults - 1)
+            if self._engine.attempts(run.state, "States.Timeout")[1]:
+                left, again = self._orphaned(fewer, run, may_stop=True), run._replace(answers=())
+                yield f"{who}: the function times out, again", _with(left, again), None
+            left = self._orphaned(fewer, run)
+            failed = self._step(left, run, None, "!States.Timeout")
+            yield self._go(left, run, failed, f"{who}: the function times out for good", None)
+
+    def _orphaned(self, state: State, run: Run, may_stop: bool = False) -> State:
+        """Abandon a run's function, which may go on, or may have died too."""
+        event = json.dumps(json.loads(run.data)["event"], sort_keys=True)
+        orphans = {
+            each._replace(may_stop=each.may_stop and (may_stop or each.event != event))
+            for each in state.orphans
+        }
+        if isinstance(self._engine.call(event, run.answers), Call):
+            orphans.add(Orphan(event, run.answers, may_stop))
+        return state._replace(orphans=tuple(sorted(orphans, key=repr)))
+
+    def _call_orphan(self, state: State, orphan: Orphan) -> Iterator[Move]:
+        next_call = self._engine.call(orphan.event, orphan.answers)
+        assert isinstance(next_call, Call)
+        for label, after, answer, problem in self._answers(state, next_call):
+            may_stop = orphan.may_stop and not answer.owes
+            answered = Orphan(orphan.event, (*orphan.answers, answer), may_stop)
+            following = after.orphans
+            if isinstance(self._engine.call(answered.event, answered.answers), Call):
+                following = tuple(sorted({*following, answered}, key=repr))
+            sequencer = json.loads(orphan.event)["detail"]["object"]["sequencer"]
+            who = f"orphan of {self._scenario.number(sequencer)}"
+            yield f"{who}: {label}", after._replace(orphans=following), problem
+
+    def _answers(self, state: State, call: Call) -> Iterator[tuple[str, State, Answer, str | None]]:
+        """List what S3 may do and answer."""
+        what, outputs = call.operation, dict(state.outputs)
+        output = outputs.get(call.key)
+        if what == "HEAD output":
+            answer = Answer(404)
+            if output:
+                answer = Answer(200, output.etag, metadata=output.metadata)
+            yield f"{what}{'' if output else ' (none)'}", state, answer, None
+        elif what == "LIST outputs":
+            keys = tuple(key for key in sorted(outputs) if key.startswith(call.key))
+            yield what, state, Answer(200, keys=keys), None
+        elif "source" in what:
+            answer, remark = self._read_source(state, call)
+            yield f"{what}{remark}", state, answer, None
+        else:
+            yield from self._write_output(state, call, output)
+
+    def _read_source(self, state: State, call: Call) -> tuple[Answer, str]:
+        upload = self._scenario.current(state.happened)
+        if call.version:
+            there = int(call.version) in self._scenario.versions(state.happened)
+            upload = int(call.version) if there else None
+        if upload is None:
+            return Answer(404), " (none)"
+        content = self._scenario.content(upload)
+        etag = f'"etag-{content}"'
+        if call.condition not in {None, etag}:
+            return Answer(412), " (changed)"
+        version = str(upload) if self._scenario.versioned else None
+        return Answer(200, etag, content, version=version), ""
+
+    def _write_output(
+        self, state: State, call: Call, output: Output | None
+    ) -> Iterator[tuple[str, State, Answer, str | None]]:
+        what, status = call.operation, HTTPStatus.OK
+        if call.condition == "*":
+            status = HTTPStatus.PRECONDITION_FAILED if output else status
+        elif call.condition and output is None:
+            status = HTTPStatus.NOT_FOUND
+        elif call.condition and output and call.condition != output.etag:
+            status = HTTPStatus.PRECONDITION_FAILED
+        if status != HTTPStatus.OK:
+            yield f"{what} ({status})", state, Answer(status), None
+            return
+        outputs = dict(state.outputs)
+        outputs.pop(call.key, None)
+        new, problem = None, None
+        if what == "PUT output":
+            new = outputs[call.key] = Output(call.content, call.metadata)
+            problem = self._promise.writes(state, call.key, output, new)
+        after = self._shown(state._replace(outputs=tuple(sorted(outputs.items()))))
+        owes = self._promise.owes(state, new)
+        yield what, after, Answer(200, new.etag if new else "", owes=owes), problem
+        if state.faults:
+            fewer = after._replace(faults=state.faults - 1)
+            # The SDK retries, and fails because its first attempt has done the work.
+            status = HTTPStatus.PRECONDITION_FAILED if new else HTTPStatus.NOT_FOUND
+            yield f"{what} (the answer is lost, {status})", fewer, Answer(status, owes=owes), None
+            fewer = state._replace(faults=state.faults - 1)
+            yield f"{what} (another write is under way, 409)", fewer, Answer(409), None
+
+    def _crash(self, state: State, run: Run) -> Move:
+        lost = state.lost | {(run.event, run.token, "crashed")}
+        state = state._replace(crashes=state.crashes - 1, lost=lost)
+        if "lambda" in self._engine.states[run.state].get("Resource", ""):
+            state = self._orphaned(state, run)
+        return f"{run.execution} dies before {run.state}", state, None
+
+    def _step(self, state: State, run: Run, item: str | None, mock: str | None = None) -> Step:
+        faults = state.faults > 0 or bool(state.transient)
+        return self._engine.step(run.state, run.execution, run.data, item, mock, run.token, faults)
+
+    def _go(self, state: State, run: Run, step: Step, label: str, problem: str | None) -> Move:
+        """Take a run from a Task to its next pause."""
+        if step.following is None:
+            return label, state, problem or f"I4: ended by {step.error} in {run.state}"
+        label += f" → {step.following}"
+        moved = run._replace(state=step.following, data=step.data, answers=(), tried=())
+        following, path, wrong = self._settle(state, moved)
+        after = _with(state, following) if isinstance(following, Run) else following
+        return label + (f" → {path}" if path else ""), after, problem or wrong
+
+    def _settle(
+        self, state: State, run: Run, wait: bool = False
+    ) -> tuple[Run | State, str, str | None]:
+        """Take states until the run pauses or ends.
+
+        Returns
+        -------
+        The run at its pause, or the state if it ended; the path; what is wrong.
+        """
+        path: list[str] = []
+        while wait or self._engine.states[run.state]["Type"] not in {"Task", "Wait"}:
+            wait = False
+            step = self._step(state, run, None)
+            if step.following is None:
+                if step.error != self._engine.states[run.state].get("Error"):
+                    return state, " → ".join(path), f"I4: ended by {step.error} in {run.state}"
+                if how := self._promise.loses(run):
+                    state = state._replace(lost=state.lost | {(run.event, run.token, how)})
+                return state, " → ".join(path), self._promise.ends(state, run)
+            if len(path) > len(self._engine.states):
+                return state, " → ".join(path), ENDLESS
+            if wrong := self._promise.passes(state, run, step.following):
+                return state, " → ".join((*path, step.following)), wrong
+            run = run._replace(state=step.following, data=step.data)
+            path.append(run.state)
+        return run, " → ".join(path), None
+
+
+def attribute(item: str | None, name: str) -> str | None:
+    """Read an attribute of a record, which is a string."""
+    value: str | None = json.loads(item or "{}").get(name, {}).get("S")
+    return value
+
+
+def _at_poll(run: Run, count: int) -> Run:
+    data = json.loads(run.data) | {"polls": {"count": count}}
+    return run._replace(data=json.dumps(data, sort_keys=True))
+
+
+def _without(orphans: tuple[Orphan, ...], orphan: Orphan) -> tuple[Orphan, ...]:
+    return tuple(other for other in orphans if other != orphan)
+
+
+def _with(state: State, run: Run) -> State:
+    """Add a run."""
+    return state._replace(runs=tuple(sorted((*state.runs, run), key=lambda r: (r[0], r[1]))))
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a search found.
+
+    Attributes
+    ----------
+    problem : str or None
+        What is wrong at the end of the trace.
+    ended : bool
+        Whether the search ended before it had seen as many states as it may.
+    """
+
+    states: int
+    transitions: int
+    depth: int
+    problem: str | None = None
+    trace: tuple[str, ...] = ()
+    ended: bool = True
+
+    def __str__(self) -> str:
+        searched = f"{self.states} states, {self.transitions} transitions, depth {self.depth}"
+        if self.ended and not self.problem:
+            return searched
+        problem = self.problem or "The search found nothing, but has not ended; it is here:"
+        return "\n".join((problem, *folded(self.trace), f"({searched})"))
+
+
+def folded(trace: Sequence[str]) -> Iterator[str]:
+    """Write a trace, in which steps that are repeated at once stand only once."""
+    at = 0
+    while at < len(trace):
+        for length in range(1, (len(trace) - at) // 2 + 1):
+            steps = trace[at : at + length]
+            times = 1
+            while trace[at + times * length :][:length] == steps:
+                times += 1
+            if times > 1:
+                yield from steps
+                what = "this step" if length == 1 else f"these {length} steps"
+                yield f"... {what} {times} times in all"
+                at += times * length
+                break
+        else:
+            yield trace[at]
+            at += 1
+
+
+def explore(promise: Promise, limit: int) -> Result:
+    """Search depth first for the first violation, and for a path that does not end.
+
+    Paths of one acyclic graph all end, so a path that comes back to one of its states does not. A
+    poll that changes nothing is not a step.
+
+    Parameters
+    ----------
+    promise : Promise
+        What must hold, and the scenario.
+    limit : int
+        The search ends when it has seen so many states.
+    """
+    explorer = Explorer(promise)
+    first = explorer.first()
+    open_states = {first: True}  # in order: the path
+    seen = {first}
+    labels: list[str] = []
+    stack = [explorer.moves(first)]
+    transitions = depth = 0
+    moved = [False]
+
+    def stopped(problem: str, label: str) -> Result:
+        return Result(len(seen), transitions, depth, problem, (*labels, label))
+
+    while stack and len(seen) <= limit:
+        depth = max(depth, len(stack))
+        here = next(reversed(open_states))
+        for label, state, problem in stack[-1]:
+            if state == here:
+                continue
+            transitions += 1
+            moved[-1] = True
+            wrong = problem or (None if state in seen else explorer.judge(state))
+            if wrong:
+                return stopped(wrong, label)
+            if state in open_states:
+                since = labels[list(open_states).index(state) :]
+                # Polls are counted, so waiting ends; but here one count stands for many.
+                if any(": later " in each for each in (*since, label)):
+                    continue
+                return stopped(ENDLESS, label)
+            if len(stack) > LONGEST:
+                return stopped(ENDLESS, label)
+            if state not in seen:
+                seen.add(state)
+                open_states[state] = True
+                labels.append(label)
+                stack.append(explorer.moves(state))
+                moved.append(False)
+                break
+        else:
+            if not moved.pop() and (here.runs or here.waiting):
+                return stopped("I5: nothing can go on", "")
+            stack.pop()
+            del open_states[here]
+            if labels:
+                labels.pop()
+    return Result(len(seen), transitions, depth, None, tuple(labels), ended=not stack)
+
+
+def shortest(promise: Promise, limit: int) -> Result:
+    """Search breadth first for the shortest path to a violation, in `limit` states at most."""
+    explorer = Explorer(promise)
+    first = explorer.first()
+    came: dict[State, tuple[State, str] | None] = {first: None}
+    queue = deque([(first, 1)])
+    transitions = depth = 0
+
+    def stopped(problem: str, *last: str) -> Result:
+        trace = [*last]
+        back = came[here]
+        while back:
+            trace.append(back[1])
+            back = came[back[0]]
+        return Result(len(came), transitions, depth, problem, tuple(reversed(trace)))
+
+    while queue and len(came) < limit:
+        here, depth = queue.popleft()
+        moved = False
+        for label, state, problem in explorer.moves(here):
+            if state == here:
+                continue
+            moved = True
+            transitions += 1
+            wrong = problem or (None if state in came else explorer.judge(state))
+            if wrong:
+                return stopped(wrong, label)
+            if state not in came:
+                came[state] = (here, label)
+                queue.append((state, depth + 1))
+        if not moved and (here.runs or here.waiting):
+            return stopped("I5: nothing can go on")
+    return Result(len(came), transitions, depth, ended=not queue)

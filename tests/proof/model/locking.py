@@ -1,0 +1,117 @@
+"""What all policies with a lock promise about it."""
+
+from __future__ import annotations
+
+import json
+from typing import ClassVar
+
+from tests.proof.model.engine import Step
+from tests.proof.model.explorer import Promise, Run, State, attribute
+
+REFUSED = "DynamoDB.ConditionalCheckFailedException"
+
+
+class Locking(Promise):
+    """One execution at a time works on a key, and none waits for ever."""
+
+    wait: ClassVar[str] = "Wait For Lock"
+    done: ClassVar[str] = "Release Lock"  # marks the event as done
+    holding: ClassVar[frozenset[str]]  # the Tasks between a claim and the end of the work
+
+    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
+        """Check I3, that no refused write is retried, and that a broken lock was watched."""
+        if step.error == REFUSED and self.engine.attempts(run.state, REFUSED)[1]:
+            return f"I5: {run.execution} retries a refused write, for which there is no time"
+        if run.state == "Break Lock":
+            return self._breaks(run, step)
+        before, after = attribute(item, "lock_token"), attribute(step.item, "lock_token")
+        if run.state != "Claim Key" and before not in {None, run.token} and after is None:
+            return f"I3: {run.execution} releases another execution's lock"
+        if step.following in self.holding and run.state == "Claim Key":
+            others = [
+                other
+                for other in state.runs
+                if other.state in self.holding
+                and other.event not in state.done
+                and other.token not in state.broken
+                and self.key(other.event) == self.key(run.event)
+            ]
+            if others and not self.is_restarted(state):
+                return f"I3: {run.execution} works while {others[0].execution} does"
+        return None
+
+    def _breaks(self, run: Run, step: Step) -> str | None:
+        data = json.loads(run.data)
+        watched = data["watched_lock"]
+        if not watched["lock_token"] or data["polls"]["count"] < watched["break_at_poll"]:
+            return f"I5: {run.execution} breaks a lock that it has not watched for a lease"
+        if step.following == "Claim Key" and attribute(step.item, "lock_token"):
+            return f"I5: {run.execution} has broken a lock that is still there"
+        return None
+
+    def passes(self, state: State, run: Run, following: str) -> str | None:
+        """Check that no run waits for itself, or gives up at a lock that it could have broken."""
+        if following == self.wait and attribute(known_record(run), "lock_token") == run.token:
+            return f"I5: {run.execution} waits for its own lock"
+        if following == "Give Up Waiting" and run.locked and not self.is_faulty(state):
+            return f"I5: {run.execution} gives up at a lock that it has seen for a lease"
+        return None
+
+    def awaits(self, state: State, run: Run, patience: int) -> tuple[int, str]:
+        """Wait for a lease of the watched lock."""
+        watched = json.loads(run.data).get("watched_lock", {})
+        token = attribute(dict(state.items).get(self.key(run.event)), "lock_token")
+        lives = token == watched.get("lock_token") and token in {each.token for each in state.runs}
+        breaks = (token or "") if lives else ""
+        return min(watched.get("break_at_poll", patience), patience), breaks
+
+    def is_done(self, run: Run) -> bool:
+        """Tell whether the run's Task marks its event as done."""
+        return run.state == self.done
+
+    def loses(self, run: Run) -> str:
+        """Say how an execution that fails here loses its event or lock."""
+        return {"Release Failed Key": "not freed", "Not Parked": "not parked"}.get(run.state, "")
+
+    def is_kept(self, state: State, event: int) -> bool:
+        """Tell whether a lost event is in the log, or `inorder stuck` finds it."""
+        hows = {how for lost, _, how in state.lost if lost == event}
+        return "not parked" in hows or bool(hows and self.is_stuck(state, event))
+
+    def is_stuck(self, state: State, event: int) -> bool:
+        """Tell whether `inorder stuck` finds the event in its record."""
+        record = dict(state.items).get(self.record_key(event))
+        found = json.loads(attribute(record, "event") or "{}") == self.scenario.event(event)
+        return attribute(record, "status") == "IN_PROGRESS" and found
+
+    def is_reason(self, state: State, run: Run, reason: str | None) -> bool:
+        """Tell whether an event was parked for a true reason."""
+        if reason == "KeyLocked":
+            return self._could_be_locked(state)
+        return super().is_reason(state, run, reason)
+
+    def _could_be_locked(self, state: State) -> bool:
+        """Tell whether there was another run that an execution may have waited for in vain."""
+        # A record that says DONE, but not of which event, cannot be claimed.
+        is_closed = "DONE" in self.scenario.item
+        failed = self.is_faulty(state) or self.is_restarted(state)
+        return len(self.scenario.events) > 1 or is_closed or failed
+
+    def free(self, state: State) -> str | None:
+        """Check, when all is quiet, that only the dead have locks, or work that is in progress."""
+        dead = {token for _, token, _ in state.lost}
+        failed = self.is_faulty(state) or len(state.transient) < len(self.scenario.transient)
+        excused = state.lost or state.broken or failed or self.is_restarted(state)
+        for _, item in state.items:
+            # A lost answer to a claim may leave a lock behind, which a waiter breaks in time.
+            token = attribute(item, "lock_token")
+            if not self.is_faulty(state) and token not in {None, *dead}:
+                return f"I5: all is quiet and {token} has the lock"
+            if attribute(item, "status") == "IN_PROGRESS" and not excused:
+                return "I4: all is quiet and an event is still in progress"
+        return None
+
+
+def known_record(run: Run) -> str:
+    """Give the key's record as the run read it last."""
+    return json.dumps(json.loads(run.data).get("record", {}).get("Item", {}))

@@ -1,0 +1,94 @@
+"""What all policies promise whose function keeps the newest output."""
+
+from __future__ import annotations
+
+from tests.proof.model.explorer import Output, Promise, Run, State
+from tests.proof.model.scenario import INVALID
+
+KEY = "out-k"
+
+
+class Newest(Promise):
+    """The one output of a key is that of its newest event."""
+
+    def written(self, output: Output) -> int:
+        """Give the upload of an output."""
+        metadata = dict(output.metadata)
+        version = metadata.get("source-version-id")
+        return int(version) if version else self.scenario.number(metadata["sequencer"])
+
+    def output(self, state: State) -> int | None:
+        """Give the upload of the output that is there."""
+        output = dict(state.outputs).get(KEY)
+        return self.written(output) if output else None
+
+    def writes(self, state: State, key: str, before: Output | None, after: Output) -> str | None:
+        """Check I2, and that no output is written twice.
+
+        A writer that has stalled since there was no output may write one after a deletion, until it
+        checks the source, as it must (`owes`).
+        """
+        new, current = self.written(after), self.scenario.current(state.happened)
+        if key != KEY:
+            return f"I3: {new} is written to {key}"
+        if before is None:
+            if new != current and not any(self._deletions(state)):
+                return self._is_back(max(state.effective, default=0), new)
+            return None
+        old = self.written(before)
+        if old == new:
+            return f"I3: the output of {old} is written again"
+        gone = old not in self.scenario.versions(state.happened) and self.scenario.versioned
+        return None if gone else self._is_back(old, new)
+
+    def _is_back(self, old: int, new: int) -> str | None:
+        return f"I2: the output of {old} becomes {new}'s" if new < old else None
+
+    def owes(self, state: State, after: Output | None) -> bool:
+        """Tell whether the source had changed already when the output was written."""
+        return (self.written(after) if after else None) != self.scenario.current(state.happened)
+
+    def shows(self, state: State) -> set[int]:
+        """List the event of the output, and the deletions if the output is the current object's."""
+        output = self.output(state)
+        is_current = output == self.scenario.current(state.happened)
+        shown = set(self._deletions(state)) if is_current else set()
+        return shown | ({output} if output else set())
+
+    def _deletions(self, state: State) -> list[int]:
+        happened = range(1, state.happened + 1)
+        return [event for event in happened if self.scenario.is_deletion(event)]
+
+    def outcomes(self, state: State, run: Run) -> dict[str, bool]:
+        """Tell which outcomes are true of a run's valid event."""
+        newer, shown = state.happened > run.event, run.event in state.effective
+        # A version's deletion may leave the output as it is.
+        unchanged = self.scenario.versioned and self.scenario.is_deletion(run.event) and shown
+        return {"Processed": shown, "Superseded": newer or unchanged, "Duplicate": newer or shown}
+
+    def is_reason(self, state: State, run: Run, reason: str | None) -> bool:
+        """Tell whether an event was parked for a true reason."""
+        if reason == "InvalidImage":
+            versions = range(1, state.happened + 1)
+            read = versions if self.scenario.is_deletion(run.event) else [run.event]
+            return any(self.scenario.content(each).startswith(INVALID) for each in read)
+        return super().is_reason(state, run, reason)
+
+    def rests(self, state: State) -> str | None:
+        """Check I1: the output is the current object's, unless the event that made it is kept."""
+        output = dict(state.outputs).get(KEY)
+        written = self.output(state)
+        current = self.scenario.current(self.scenario.last)
+        right = written == current
+        if output and current and right:
+            right = output.content.startswith(f"inverse of {self.scenario.content(current)}")
+        newest = self.scenario.last
+        while newest > 1 and self.scenario.current(newest - 1) == current:
+            newest -= 1
+        if not right and newest not in state.parked and not self.is_kept(state, newest):
+            return f"I1: all is quiet and the output is that of {written}, not of {current}"
+        return None
+
+    def is_kept(self, state: State, event: int) -> bool:
+        """Tell whether a lost event is still to be found."""
+        raise NotImplementedError

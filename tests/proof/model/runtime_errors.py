@@ -1,0 +1,97 @@
+"""Finds what ends an execution with States.Runtime on AWS but not on ministack.
+
+On ministack, an absent path gives null, or a comparison that is false. On AWS it gives
+States.Runtime, which no Catch handles; so does an attribute for DynamoDB that is not a string.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_PATH = re.compile(r"'[^']*'|(\$\$?(?:\.\w+|\['[^']*'\])*)")
+_STEP = re.compile(r"\.(\w+)|\['([^']*)'\]")
+
+_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "IsString": lambda value, operand: isinstance(value, str) == operand,
+    "StringEquals": lambda value, operand: isinstance(value, str) and value == operand,
+    "NumericGreaterThanEquals": lambda value, operand: value >= operand,
+}
+
+
+class UncaughtError(Exception):
+    """An error that AWS would report as States.Runtime."""
+
+
+def check_paths(state: dict[str, Any], data: Any) -> None:
+    """Raise if a state other than a Choice reads an absent path, or a value of a wrong type.
+
+    Parameters
+    ----------
+    state : dict
+        The state.
+    data : JSON value
+        Its input.
+    """
+    _check_payload(state.get("Parameters", {}), data)
+    for field in ("CausePath", "SecondsPath"):
+        for path in paths(state.get(field, "")):
+            find(path, data)
+
+
+def choose(state: dict[str, Any], data: Any) -> str:
+    """Give the state that follows a Choice, or raise if it compares an absent path."""
+    for rule in state["Choices"]:
+        if _holds(rule, data):
+            following: str = rule["Next"]
+            return following
+    default: str = state["Default"]
+    return default
+
+
+def paths(expression: str) -> Iterator[str]:
+    """List the paths of an expression, except those of the context."""
+    for path in _PATH.findall(expression):
+        if path and not path.startswith("$$"):
+            yield path
+
+
+def find(path: str, data: Any) -> Any:
+    """Follow a path."""
+    for name, quoted in _STEP.findall(path):
+        if not isinstance(data, dict) or (name or quoted) not in data:
+            raise UncaughtError(f"{path} is absent")
+        data = data[name or quoted]
+    return data
+
+
+def _check_payload(template: dict[str, Any], data: Any) -> None:
+    for name, value in template.items():
+        if isinstance(value, dict):
+            _check_payload(value, data)
+        elif name.endswith(".$"):
+            found = [find(path, data) for path in paths(value)]
+            if name in {"S.$", "N.$"} and value.startswith("$.") and not isinstance(found[0], str):
+                raise UncaughtError(f"{value} is not a string")
+
+
+def _holds(rule: dict[str, Any], data: Any) -> bool:
+    if "And" in rule:
+        return all(_holds(each, data) for each in rule["And"])
+    if "Or" in rule:
+        return any(_holds(each, data) for each in rule["Or"])
+    if "Not" in rule:
+        return not _holds(rule["Not"], data)
+    [(operator, operand)] = [each for each in rule.items() if each[0] not in {"Variable", "Next"}]
+    try:
+        value = find(rule["Variable"], data)
+    except UncaughtError:
+        if operator == "IsPresent":
+            return not operand
+        raise
+    if operator == "IsPresent":
+        return bool(operand)
+    if operator.endswith("Path"):
+        operator, operand = operator.removesuffix("Path"), find(operand, data)
+    return bool(_OPERATORS[operator](value, operand))

@@ -1,0 +1,149 @@
+"""What happens to one object, and how often the adversary may act."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from tests.events import created, deleted
+
+INVALID = "invalid"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What happens, and how often the adversary may act.
+
+    Attributes
+    ----------
+    events : tuple of int
+        What happens to the object is numbered from 1. These are the numbers whose events are
+        delivered, in any order; a number that stands twice is a duplicate.
+    contents : str
+        One character for each thing that happens; uploads of different contents if empty. A letter
+        is an upload: "ABA" if the third has the first one's content; a small letter is not an
+        image. "-" is a deletion, in a versioned bucket a delete marker. There, a digit is the
+        permanent deletion of that version or marker.
+    versioned : bool
+        Whether the bucket is. Sequencers then fall from version to version, because they must not
+        be compared.
+    crashes, breaks, restarts, faults, expiries : int
+        How often an execution dies; a lock is broken although its holder lives; an execution is
+        restarted; a service or the function fails, or an answer is lost; a record expires.
+    transient : tuple of str
+        Errors of Tasks, each of which fails one attempt.
+    odd : bool
+        Whether a fault may also be an answer of the function that is not in its contract.
+    damaged : str
+        What is wrong with the events: "detail.object.key" is absent, or "detail.object.key=5".
+    item : str
+        The key's record that others left, as JSON without its ID.
+    """
+
+    events: tuple[int, ...]
+    crashes: int = 0
+    breaks: int = 0
+    restarts: int = 0
+    faults: int = 0
+    expiries: int = 0
+    contents: str = ""
+    versioned: bool = False
+    transient: tuple[str, ...] = ()
+    odd: bool = False
+    damaged: str = ""
+    item: str = ""
+
+    def __str__(self) -> str:
+        numbers = {
+            "crash": self.crashes,
+            "break": self.breaks,
+            "restart": self.restarts,
+            "fault": self.faults,
+            "expiry": self.expiries,
+        }
+        budgets = [f"{number} {name}" for name, number in numbers.items() if number]
+        budgets += [f"contents {self.contents}"] if self.contents else []
+        budgets += ["versioned"] if self.versioned else []
+        budgets += [f"transient {error}" for error in self.transient]
+        budgets += ["odd answers"] if self.odd else []
+        budgets += [f"damaged {self.damaged}"] if self.damaged else []
+        budgets += [f"item {self.item}"] if self.item else []
+        return f"{list(self.events)}; {', '.join(budgets) or 'none'}"
+
+    @property
+    def valid(self) -> bool:
+        """Whether the events have all required fields; a version is not required."""
+        return not self.damaged or "version-id" in self.damaged
+
+    @property
+    def last(self) -> int:
+        """The last thing that happens."""
+        return max(self.events)
+
+    def letter(self, event: int) -> str:
+        return (self.contents or "ABCDEFGH")[event - 1]
+
+    def is_deletion(self, event: int) -> bool:
+        """Tell whether something is deleted, or a delete marker created."""
+        return not self.letter(event).isalpha()
+
+    def content(self, event: int) -> str:
+        """Give the content of an upload."""
+        letter = self.letter(event)
+        return letter if letter.isupper() else f"{INVALID} {letter}"
+
+    def version(self, event: int) -> int:
+        """Give the number of the version or marker that is created or permanently deleted."""
+        letter = self.letter(event)
+        return int(letter) if letter.isdigit() else event
+
+    def versions(self, happened: int) -> list[int]:
+        """List the versions and markers that exist, the current one last."""
+        there: list[int] = []
+        for event in range(1, happened + 1):
+            if self.version(event) != event:
+                there.remove(self.version(event))
+            else:
+                there = [*there, event] if self.versioned else [event]
+        return there
+
+    def current(self, happened: int) -> int | None:
+        """Give the upload that is the current object, or None if there is no object."""
+        there = self.versions(happened)
+        return there[-1] if there and not self.is_deletion(there[-1]) else None
+
+    def sequencer(self, event: int) -> str:
+        """Give the sequencer of an event."""
+        return f"{9 - self.version(event) if self.versioned else 0}{event}"
+
+    def number(self, sequencer: str) -> int:
+        """Give the event of a sequencer."""
+        return int(sequencer[-1])
+
+    def key(self, event: int) -> str:
+        """Give the ID of the record of an event's key."""
+        return f"b/k#{self.version(event)}" if self.versioned else "b/k"
+
+    def event(self, number: int) -> dict[str, Any]:
+        """Build an event."""
+        version = str(self.version(number)) if self.versioned else None
+        same: dict[str, Any] = {
+            "bucket": "b",
+            "sequencer": self.sequencer(number),
+            "version_id": version,
+        }
+        if self.is_deletion(number):
+            made = deleted("k", **same)
+        else:
+            made = created("k", **same, etag=f"etag-{self.content(number)}")
+        if self.damaged:
+            path, _, value = self.damaged.partition("=")
+            *parents, last = path.split(".")
+            inside = made
+            for parent in parents:
+                inside = inside[parent]
+            inside.pop(last, None)
+            if value:
+                inside[last] = json.loads(value)
+        return made

@@ -1,0 +1,135 @@
+"""What is searched of a policy, and its mutants, in which the search must find a violation.
+
+`mutation` makes those of the state machine, `fence` those of the function's fence.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tests.proof.model.engine import Engine
+from tests.proof.model.explorer import Promise, Result, explore, shortest
+from tests.proof.model.fence import Function
+from tests.proof.model.mutation import Mutant, expression_changes_of, mutants_of
+from tests.proof.model.scenario import Scenario
+
+STATES_AT_MOST = 5_000  # of a scenario in which a mutant is sought
+# A search ends at so many states, by the number of events; `make model` allows ten times as many.
+# So the search of a broken file takes about as long as that of a good one, which in CI has at most
+# 128, 21,650 and 29,293 states.
+LIMITS = {1: 500, 2: 30_000, 3: 40_000}
+LONG = bool(os.environ.get("MODEL"))  # `make model`
+FENCE = "fenced_output.py"
+
+Found = tuple[Scenario, Result] | None
+
+
+@dataclass(frozen=True)
+class Suite:
+    """What is searched of a policy.
+
+    Attributes
+    ----------
+    policy : type of Promise
+        What it promises.
+    short, full : tuple of Scenario
+        Scenarios of which every state is searched: always, or only by `make model`.
+    sought : tuple of Scenario
+        Scenarios in which each mutant is sought breadth first, in this order; small ones first.
+    fences : tuple of Function
+        The mutants of the fence.
+    representative : frozenset of str
+        The mutants that are always tried; `make model` tries all.
+    survivors : frozenset of str
+        The mutants that break no promise; docs/proof.md says what the shipped code is for.
+    more : tuple of Mutant
+        Mutants of another kind.
+    whole : tuple of Scenario
+        Scenarios of which every state is searched for a mutant that `sought` does not find.
+    """
+
+    policy: type[Promise]
+    short: tuple[Scenario, ...]
+    full: tuple[Scenario, ...]
+    sought: tuple[Scenario, ...]
+    representative: frozenset[str]
+    fences: tuple[Function, ...] = ()
+    survivors: frozenset[str] = frozenset()
+    more: tuple[Mutant, ...] = ()
+    whole: tuple[Scenario, ...] = ()
+
+    def __str__(self) -> str:
+        return self.policy.__name__
+
+    def mutants(self) -> Iterator[Mutant]:
+        """Make all mutants."""
+        for fence in self.fences:
+            yield Mutant(FENCE, fence.name, function=fence)
+        yield from self.more
+        yield from mutants_of(self.policy.definition)
+        yield from expression_changes_of(self.policy.definition)
+
+    def search(self, engine: Engine, scenario: Scenario) -> Result:
+        """Search every state of a scenario for the first violation."""
+        engine.load(self.policy.definition, self.policy.function)
+        return explore(self.policy(engine, scenario), limit(scenario))
+
+    def find(self, engine: Engine, mutant: Mutant) -> Found:
+        """Search for a violation in a mutant: its shortest trace, or any if a path has no end."""
+        policy = self.policy
+        engine.load(mutant.definition or policy.definition, mutant.function or policy.function)
+        try:
+            for scenario in self.sought:
+                result = shortest(policy(engine, scenario), STATES_AT_MOST)
+                if result.problem:
+                    return scenario, result
+            for scenario in self.whole:
+                result = explore(policy(engine, scenario), limit(scenario))
+                if result.problem:
+                    return scenario, result
+                assert result.ended, result
+        finally:
+            engine.load(policy.definition, policy.function)
+        return None
+
+
+def limit(scenario: Scenario) -> int:
+    """Give the number of states at which a search ends."""
+    return LIMITS[len(scenario.events)] * (10 if LONG else 1)
+
+
+def damaged(*paths: str) -> tuple[Scenario, ...]:
+    """Make scenarios of one event in which a field is absent or has the given value."""
+    return tuple(Scenario((1,), damaged=path) for path in paths)
+
+
+# An event may lack a version.
+DAMAGED = (
+    *damaged("detail-type", "detail", "detail.bucket", "detail.bucket.name", "detail.object"),
+    *damaged("detail.object.key", "detail.object.etag", "detail.object.sequencer"),
+    *damaged("detail-type=5", 'detail-type="Object Restore Completed"', "detail.bucket.name=5"),
+    *damaged("detail.object.key=5", "detail.object.etag=5", "detail.object.sequencer=5"),
+    *damaged('detail.object.sequencer=""', "detail.object.version-id=null"),
+    *damaged("detail.object.version-id=5"),
+)
+
+FAILED, TIMEOUT, THROTTLED = (
+    *("States.TaskFailed", "States.Timeout"),
+    "Lambda.TooManyRequestsException",
+)
+# Small scenarios, each of which finds a mutant that no other finds.
+EDGES = (
+    *DAMAGED,
+    Scenario((1,), damaged="detail.object.key", faults=1),
+    Scenario((1,), damaged="detail.object.key", transient=(TIMEOUT,)),
+    Scenario((1,), damaged="detail.object.key", transient=(FAILED,)),
+    Scenario((1,), transient=(THROTTLED,) * 4),
+    Scenario((1,), contents="a", transient=(TIMEOUT,)),
+    Scenario((1,), contents="a", crashes=1),
+    Scenario((1, 2), crashes=1, transient=(FAILED,)),
+    Scenario((1, 2), crashes=1, transient=(TIMEOUT,)),
+    Scenario((1, 1), faults=1, odd=True),
+    Scenario((1,), contents="a", faults=1, odd=True),
+)

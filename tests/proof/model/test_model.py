@@ -1,0 +1,88 @@
+"""Searches every interleaving of the shipped state machines and functions, and of mutants."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from inorder.local_aws import LocalAws
+from tests.policies.every_version.promise import SUITE as EVERY_VERSION
+from tests.policies.first_wins.promise import SUITE as FIRST_WINS
+from tests.policies.latest_wins.promise import SUITE as LATEST_WINS
+from tests.policies.optimistic.promise import SUITE as OPTIMISTIC
+from tests.proof.model.engine import Engine
+from tests.proof.model.explorer import folded
+from tests.proof.model.mutation import Mutant
+from tests.proof.model.scenario import Scenario
+from tests.proof.model.suite import LONG, Suite
+
+SUITES = (LATEST_WINS, EVERY_VERSION, FIRST_WINS, OPTIMISTIC)
+FAILURES_AT_MOST = 3  # of a policy; its other searches then fail at once
+_failures: Counter[str] = Counter()
+
+
+@pytest.fixture(scope="module")
+def engine(local: LocalAws) -> Engine:
+    return Engine(local)
+
+
+def smallest_first(suite: Suite) -> list[Scenario]:
+    scenarios = suite.short + (suite.full if LONG else ())
+    return sorted(scenarios, key=lambda scenario: len(scenario.events))
+
+
+@pytest.mark.parametrize(
+    ("suite", "scenario"),
+    [(suite, scenario) for suite in SUITES for scenario in smallest_first(suite)],
+    ids=str,
+)
+def test_promise_holds_in_every_state(engine: Engine, suite: Suite, scenario: Scenario) -> None:
+    if _failures[str(suite)] == FAILURES_AT_MOST:
+        pytest.fail(
+            f"not searched, because {suite} has failed {FAILURES_AT_MOST} times", pytrace=False
+        )
+    result = suite.search(engine, scenario)
+    if result.problem or not result.ended:
+        _failures[str(suite)] += 1
+        pytest.fail(f"{scenario}: {result}", pytrace=False)
+    print(result)  # noqa: T201 - for docs/proof.md
+
+
+@pytest.mark.parametrize(
+    ("suite", "mutant"),
+    [
+        (suite, mutant)
+        for suite in SUITES
+        for mutant in suite.mutants()
+        if LONG or str(mutant) in suite.representative
+    ],
+    ids=str,
+)
+def test_each_mutant_but_the_survivors_breaks_a_promise(
+    engine: Engine,
+    suite: Suite,
+    mutant: Mutant,
+    record_property: Callable[[str, object], None],
+) -> None:
+    found = suite.find(engine, mutant)
+    if str(mutant) in suite.survivors:
+        assert found is None
+        return
+    assert found, "no scenario shows that anything is wrong"
+    scenario, result = found
+    assert result.trace
+    record_property(f"{suite}: {mutant}", [str(scenario), result.problem, *folded(result.trace)])
+
+
+@pytest.mark.parametrize("suite", SUITES, ids=str)
+def test_each_mutant_has_a_name_of_its_own(suite: Suite) -> None:
+    names = [str(mutant) for mutant in suite.mutants()]
+    assert len(names) == len(set(names))
+    assert suite.representative | suite.survivors <= set(names)
+
+
+def test_a_trace_is_written_without_repetitions() -> None:
+    assert list(folded("abababc")) == ["a", "b", "... these 2 steps 3 times in all", "c"]
+    assert list(folded("xaaa")) == ["x", "a", "... this step 3 times in all"]

@@ -1,0 +1,316 @@
+"""Runs the tests that can notice a mutant, the quickest first, until one fails."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from inorder import PROJECT, asl, policies
+from inorder.asl import check_file
+from inorder.aws import executions
+from tests.proof.model.mutation import Mutant, changes_of, mutants_of
+
+TESTED_BY = "tests/policies"
+NOT_TESTED_BY = {
+    "test_paths.py",  # mocks the services, on a server of its own for each policy
+    "test_recipes.py",  # edits copies of the project, in which there is no mutant
+}
+WAIT_SCALE = 0.2
+PATIENCE = 5  # a test fails if it takes so many times as long as without a mutant
+STAGES = CHECK, FILE_TESTS, STATES, SCHEMA, PATHS = (
+    "inorder check",
+    "the file's tests",
+    "states by TestState",
+    "the schema",
+    "paths in moto",
+)
+
+POLICIES = policies.names()
+_asl_file = policies.asl_file
+
+
+@dataclass
+class Seen:
+    """What a test does with the shipped files.
+
+    Attributes
+    ----------
+    seconds : float
+        How long it takes.
+    stage : str
+        One of `STAGES`.
+    states : dict
+        The policies whose files it reads, with the states that it runs.
+    """
+
+    seconds: float = 0
+    stage: str = FILE_TESTS
+    states: dict[str, set[str]] = field(default_factory=dict)
+
+    def can_notice(self, policy: str, where: str) -> bool:
+        """Tell whether the test may fail if a state is changed."""
+        return policy in self.states and (self.stage == FILE_TESTS or where in self.states[policy])
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The stage and the test that killed a mutant, or neither."""
+
+    policy: str
+    mutant: str
+    stage: str | None
+    killer: str
+
+
+Survey = dict[str, Seen]
+
+
+def mutants(policy: str) -> list[Mutant]:
+    """Make all mutants of a policy's file."""
+    definition = (PROJECT / _asl_file(policy)).read_text(encoding="utf-8")
+    return [*mutants_of(definition), *changes_of(definition)]
+
+
+def examine(chosen: Sequence[tuple[str, Mutant]], workers: int) -> list[Verdict]:
+    """Try mutants in new processes.
+
+    Parameters
+    ----------
+    chosen : sequence
+        Mutants, each with its policy.
+    workers : int
+        The number of processes.
+
+    Raises
+    ------
+    RuntimeError
+        A test fails without a mutant, perhaps only when it runs again.
+    """
+    about = {policy for policy, _ in chosen}
+    with get_context("spawn").Pool(workers, maxtasksperchild=1) as pool:
+        parts = [(about, number, workers) for number in range(workers)]
+        survey = {
+            name: seen for part in pool.starmap(_survey, parts) for name, seen in part.items()
+        }
+        tried = [(chosen[number::workers], survey) for number in range(workers)]
+        return [verdict for part in pool.starmap(_try, tried) for verdict in part]
+
+
+def _survey(about: set[str], number: int, of: int) -> Survey:
+    run = _Surveying(about, number, of)
+    _run_pytest(run)
+    return run.survey
+
+
+def _try(chosen: Sequence[tuple[str, Mutant]], survey: Survey) -> list[Verdict]:
+    run = _Trying(chosen, survey)
+    _run_pytest(run)
+    return run.verdicts
+
+
+def _run_pytest(run: _Run) -> None:
+    tests = PROJECT / TESTED_BY
+    options = ["-qq", "--no-summary", "-p", "no:cacheprovider"]
+    pytest.main([str(tests), *options], plugins=[run])
+    if run.problem:
+        raise RuntimeError(run.problem)
+
+
+class _Run:
+    """A plugin of pytest that makes the tests read other files, and decides which tests run."""
+
+    def __init__(self) -> None:
+        self.problem = "pytest ended before it ran a test"
+        self.seen = Seen()
+        self._temporary = tempfile.TemporaryDirectory(prefix="inorder-mutants-")
+        self._folder = Path(self._temporary.name)
+        (self._folder / "statemachine").mkdir()
+        (self._folder / "template.yaml").symlink_to(PROJECT / "template.yaml")
+        self._executions: list[tuple[Any, str]] = []
+        # Must happen before test modules are imported.
+        for policy in POLICIES:
+            self.write(policy, (PROJECT / _asl_file(policy)).read_text(encoding="utf-8"))
+        policies.asl_file = self._file  # type: ignore[assignment]
+        begin = executions.StateMachine.start
+
+        def start(machine: executions.StateMachine, event: Any) -> str:
+            arn = begin(machine, event)
+            self._executions.append((machine.client, arn))
+            return arn
+
+        executions.StateMachine.start = start  # type: ignore[assignment,method-assign]
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Run what this run is for, instead of each test once."""
+        # Imported by now, so that they have found this run's files.
+        in_process = sys.modules["tests.in_process"]
+        test_states = sys.modules["tests.policies.test_states"]
+        self._in_process, self._test_states = in_process, test_states
+        begin, run_state = in_process.InProcess.__init__, test_states.run_state
+
+        def init(aws: Any, *arguments: Any) -> None:
+            begin(aws, *arguments)
+            aws.wait_scale = WAIT_SCALE
+
+        def run_one(local: Any, policy: str, name: str, *arguments: Any, **named: Any) -> Any:
+            self.seen.stage = STATES
+            self.seen.states.setdefault(policy, set()).add(name)
+            return run_state(local, policy, name, *arguments, **named)
+
+        in_process.InProcess.__init__ = init
+        test_states.run_state = run_one  # type: ignore[attr-defined]
+        self.problem = ""
+        self.run_all(session)
+        return True
+
+    def run_all(self, session: pytest.Session) -> None:
+        raise NotImplementedError
+
+    def path(self, policy: str) -> Path:
+        return self._folder / _asl_file(policy)
+
+    def write(self, policy: str, definition: str) -> None:
+        self.path(policy).write_text(definition, encoding="utf-8")
+
+    def load(self, policy: str, definition: str) -> None:
+        """Make all tests use a definition in place of the shipped one."""
+        self.write(policy, definition)
+        self._test_states.STATES[policy] = json.loads(definition)["States"]
+        self._in_process._parse_once.cache_clear()
+
+    def _file(self, policy: str) -> str:
+        self.seen.states.setdefault(policy, set())
+        return str(self.path(policy))
+
+    def run_test(self, item: pytest.Item, seconds: float) -> str:
+        """Run a test, and give the report of its failure, or ""."""
+        self.seen = Seen()
+        self._executions.clear()
+        begun = time.monotonic()
+        with _at_most(seconds):
+            # With the session as the next item, all but the session's fixtures are torn down.
+            reports = runtestprotocol(item, log=False, nextitem=item.session)  # type: ignore[arg-type]
+        self.seen.seconds = time.monotonic() - begun
+        return "".join(report.longreprtext for report in reports if report.failed)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> None:
+        """Note the states that ran, and stop executions, before moto's state is dropped."""
+        if self._executions:
+            self.seen.stage = PATHS
+        for states, arn in self._executions:
+            for kind, details in executions.history(states, arn):
+                if kind.endswith("StateEntered"):
+                    for states_of in self.seen.states.values():
+                        states_of.add(details["name"])
+            if states.describe_execution(executionArn=arn)["status"] == "RUNNING":
+                states.stop_execution(executionArn=arn)
+        for policy in _policies(item):
+            self.seen.states.setdefault(policy, set())
+
+
+def _policies(item: pytest.Item) -> set[str]:
+    """List the policies in a test's mark or parameters."""
+    mark = item.get_closest_marker("policy")
+    of_aws = mark.args if mark else ("latest-wins",) if "aws" in item.fixturenames else ()  # type: ignore[attr-defined]
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return {each for each in (*of_aws, *parameters) if each in POLICIES}
+
+
+class _Surveying(_Run):
+    def __init__(self, about: set[str], number: int, of: int) -> None:
+        super().__init__()
+        self._about, self._number, self._of = about, number, of
+        self.survey: Survey = {}
+
+    def run_all(self, session: pytest.Session) -> None:
+        items = [item for item in session.items if self._concerns(item)]
+        for item in items[self._number :: self._of]:
+            failure = self.run_test(item, 60)
+            if self.seen.stage == STATES:  # again, because these tests share a server
+                failure += self.run_test(item, 60)
+            if failure:
+                self.problem = f"{item.nodeid} fails without a mutant:\n{failure}"
+                return
+            self.survey[item.nodeid] = self.seen
+
+    def _concerns(self, item: pytest.Item) -> bool:
+        named = _policies(item)
+        left_out = {item.path.name, getattr(item, "originalname", "")} & NOT_TESTED_BY
+        return not left_out and (not named or bool(self._about & named))
+
+
+class _Trying(_Run):
+    def __init__(self, chosen: Sequence[tuple[str, Mutant]], survey: Survey) -> None:
+        super().__init__()
+        self._chosen, self._survey = chosen, survey
+        self.verdicts: list[Verdict] = []
+
+    def run_all(self, session: pytest.Session) -> None:
+        items = {item.nodeid: item for item in session.items if item.nodeid in self._survey}
+        for policy, mutant in self._chosen:
+            shipped = self.path(policy).read_text(encoding="utf-8")
+            assert mutant.definition
+            self.load(policy, mutant.definition)
+            try:
+                stage, killer = self._killed(policy, mutant, items)
+            finally:
+                self.load(policy, shipped)
+            self.verdicts.append(Verdict(policy, str(mutant), stage, killer))
+
+    def _killed(
+        self, policy: str, mutant: Mutant, items: dict[str, pytest.Item]
+    ) -> tuple[str | None, str]:
+        for stage in STAGES:
+            if stage in {CHECK, SCHEMA}:
+                if wrong := self._wrong(policy, with_schema=stage == SCHEMA):
+                    return stage, wrong
+                continue
+            able = [
+                name
+                for name, seen in self._survey.items()
+                if seen.stage == stage and seen.can_notice(policy, mutant.where)
+            ]
+            for name in sorted(able, key=lambda name: self._survey[name].seconds):
+                if self.run_test(items[name], PATIENCE * (1 + self._survey[name].seconds)):
+                    return stage, name
+        return None, ""
+
+    def _wrong(self, policy: str, *, with_schema: bool) -> str:
+        """Check a file, without cfn-lint's schema if possible, which takes half a second."""
+        if with_schema:
+            return "".join(check_file(self.path(policy))[:1])
+        definition = json.loads(self.path(policy).read_text(encoding="utf-8"))
+        for rule in (rule for stage in asl.STAGES[1:] for rule in stage.values()):
+            try:
+                for state, wrong in rule(definition):
+                    return f"{state}: {wrong}"
+            except (KeyError, TypeError, ValueError):
+                return ""  # a rule may rely on what only the schema checks
+        return ""
+
+
+@contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    def stop(*_: Any) -> NoReturn:
+        raise TimeoutError(f"longer than {seconds:.0f} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

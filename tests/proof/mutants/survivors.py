@@ -1,0 +1,33 @@
+"""The mutants that no test kills, each with the reason."""
+
+from __future__ import annotations
+
+_NO_ITEM = (
+    "without a record, status <> DONE is true too, on moto and ministack; AWS does not document it"
+)
+_FAILS = "the next state ends the execution and reads nothing; the data is kept for the log"
+_SECOND = "it makes no difference whether a record counts in the second in which it expires"
+
+EXPECTED: dict[str, str] = {
+    **{
+        f"{name} with ConditionExpression: no attribute_not_exists(id)": _NO_ITEM
+        for name in (
+            "latest-wins: Claim Key",
+            "first-wins: Claim Key",
+            "every-version: Record Event",
+            "content-hash: Claim Content",
+        )
+    },
+    **{
+        f"{policy}: {name}": _FAILS
+        for policy in ("latest-wins", "every-version", "first-wins", "content-hash", "optimistic")
+        for name in (
+            "Park Event with no Catch.0.ResultPath",
+            "Park Invalid Event with no ResultPath",
+        )
+    },
+    "every-version: Record Oldest Waiter with ResultSelector.recorded changed": (
+        "it only matters that there is no Error in it"
+    ),
+    "content-hash: Claim Content with ConditionExpression: comparison 3, <, as <=": _SECOND,
+}

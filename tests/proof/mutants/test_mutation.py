@@ -1,0 +1,43 @@
+"""Tests the harness: it tells which stage kills a mutant, and which mutants survive."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from inorder import PROJECT
+from inorder.policies import asl_file
+from tests.proof.model.mutation import Change
+from tests.proof.mutants.harness import CHECK, FILE_TESTS, PATHS, POLICIES, STATES, examine, mutants
+from tests.proof.mutants.survivors import EXPECTED
+
+# For each stage, a mutant that it is the first to kill.
+KILLED = {
+    "Invert Image without Catch of States.ALL": CHECK,
+    "Invert Image with no Retry.0.JitterStrategy": FILE_TESTS,
+    "Lost with Error changed": STATES,
+    "Invert Image with Parameters.Payload.fence changed": PATHS,
+}
+
+
+def test_a_broken_state_is_noticed_and_another_comment_is_not() -> None:
+    definition = json.loads((PROJECT / asl_file("uncoordinated")).read_text(encoding="utf-8"))
+    definition["States"]["Invert Image"]["Comment"] = "In other words."
+    same = Change("Invert Image", "another Comment", json.dumps(definition))
+    bad = [each for each in mutants("uncoordinated") if str(each) in KILLED]
+    verdicts = examine([("uncoordinated", each) for each in (*bad, same)], workers=1)
+    assert {each.mutant: each.stage for each in verdicts} == {**KILLED, str(same): None}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_all_mutants_differ_from_each_other_and_from_the_shipped_file(policy: str) -> None:
+    made = mutants(policy)
+    shipped = json.loads((PROJECT / asl_file(policy)).read_text(encoding="utf-8"))
+    assert len({str(each) for each in made}) == len(made)
+    assert len({each.definition for each in made}) == len(made)
+    assert shipped not in [json.loads(each.definition or "") for each in made]
+
+
+def test_each_expected_survivor_is_a_mutant() -> None:
+    assert set(EXPECTED) <= {f"{policy}: {each}" for policy in POLICIES for each in mutants(policy)}

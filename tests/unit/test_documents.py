@@ -1,0 +1,149 @@
+"""README, CONTRIBUTING and docs: links lead somewhere, names and defaults are those of the code."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from samcli.yamlhelper import yaml_parse
+
+PROJECT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [
+    PROJECT / "README.md",
+    PROJECT / "CONTRIBUTING.md",
+    *sorted((PROJECT / "docs").rglob("*.md")),
+]
+EACH_DOCUMENT = pytest.mark.parametrize(
+    "document", DOCUMENTS, ids=lambda document: document.relative_to(PROJECT).as_posix()
+)
+STATES = {
+    state
+    for file in PROJECT.glob("statemachine/*.asl.json")
+    for state in json.loads(file.read_text())["States"]
+}
+# Words and names from before there was a glossary (docs/protocol.md), as regular expressions.
+BANNED = (
+    "le(ave|aves|aving|ft) word",
+    "takes? away the word",
+    "has it that",
+    "nobody's matter",
+    "what is no",
+    "(tell|tells|told) of",
+    "a look|(each|next|last) look|looks later|count of looks",
+    "look(s|ed)? (once more|twice)",
+    "Count Look|Record Sequencer|Ask For Turn|Pass Over|Read Versioned Event|Done Meanwhile",
+    "event_key|break_at_look|pass_at_look",
+)
+
+
+@cache
+def tokens(document: Path) -> list[Token]:
+    """Parse a document into one list of block and inline tokens."""
+    parser = MarkdownIt("gfm-like", {"linkify": False})
+    return [
+        nested
+        for token in parser.parse(document.read_text())
+        for nested in [token, *(token.children or [])]
+    ]
+
+
+def links(document: Path) -> Iterator[str]:
+    """List the targets of a document's links and images that are not on another site."""
+    for token in tokens(document):
+        for attribute in ("href", "src"):
+            target = str(token.attrs.get(attribute, ""))
+            if target and not urlsplit(target).scheme:
+                yield target
+
+
+def anchors(document: Path) -> set[str]:
+    """Name a document's headings as GitHub does in the addresses of their anchors."""
+    seen: Counter[str] = Counter()
+    found = set()
+    for opening, inline in pairwise(tokens(document)):
+        if opening.type != "heading_open":
+            continue
+        parts = inline.children or []
+        text = "".join(part.content for part in parts if part.type in {"text", "code_inline"})
+        slug = re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
+        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return found
+
+
+@EACH_DOCUMENT
+def test_every_link_leads_to_a_file_and_every_anchor_to_a_heading(document: Path) -> None:
+    broken = []
+    for link in links(document):
+        path, _, anchor = link.partition("#")
+        target = (document.parent / unquote(path)).resolve() if path else document
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+def test_links_and_anchors_are_found_as_github_does(tmp_path: Path) -> None:
+    document = tmp_path / "page.md"
+    document.write_text(
+        "# *One* `two`: 3 wishes, & more\n\n## Twice\n\n## Twice\n\n"
+        "[a](b.md#c) ![d](e.png) [f](https://example.com) [g][h]\n\n```\n# no [link](x)\n```\n\n"
+        "| a |\n| --- |\n| [in a table](t.md) |\n\n[h]: i.md\n"
+    )
+    assert anchors(document) == {"one-two-3-wishes--more", "twice", "twice-1"}
+    assert list(links(document)) == ["b.md#c", "e.png", "i.md", "t.md"]
+
+
+@pytest.mark.parametrize(("name", "lines"), [("README.md", 150), ("CONTRIBUTING.md", 90)])
+def test_pages_that_are_read_first_are_short(name: str, lines: int) -> None:
+    assert len((PROJECT / name).read_text().splitlines()) <= lines
+
+
+@EACH_DOCUMENT
+def test_states_that_a_document_names_exist(document: Path) -> None:
+    emphasised = {
+        text.content for opening, text in pairwise(tokens(document)) if opening.type == "em_open"
+    }
+    nodes = {
+        name
+        for token in tokens(document)
+        if token.type == "fence" and token.info.strip() == "mermaid"
+        for name in re.findall(r"\w[\[{]([^\](){}]+)[\]}]", token.content)
+    }
+    title_case = {name for name in emphasised if re.fullmatch(r"[A-Z]\w*( [A-Z]\w*)+\??", name)}
+    assert (title_case | nodes) - STATES == set()
+
+
+def test_the_page_of_parameters_lists_those_of_the_template() -> None:
+    rows = re.findall(
+        r"^\| `(\w+)` \| (\S+) \|", (PROJECT / "docs" / "parameters.md").read_text(), re.MULTILINE
+    )
+    template = yaml_parse((PROJECT / "template.yaml").read_text())
+    assert rows == [
+        (name, f"`{parameter['Default']}`" if parameter["Default"] != "" else "(empty)")
+        for name, parameter in template["Parameters"].items()
+    ]
+
+
+def test_the_texts_use_the_words_of_the_glossary() -> None:
+    files = [
+        *DOCUMENTS,
+        *PROJECT.glob("statemachine/*"),
+        *PROJECT.glob("inorder/**/*.py"),
+        *PROJECT.glob("functions/**/*.py"),
+    ]
+    banned = re.compile(rf"\b({'|'.join(BANNED)})\b", re.IGNORECASE)
+    found = [
+        f"{file.relative_to(PROJECT)}: {match.group()}"
+        for file in files
+        for match in banned.finditer(re.sub(r"[\s#]+", " ", file.read_text()))
+    ]
+    assert found == []
