@@ -192,7 +192,7 @@ def _with_policy(template: str, name: str, source: str) -> str:
     either = f"Like{old}"
     text = re.sub(rf"^( +- Condition: ){old}\n", rf"\g<0>\g<1>{new}\n", text, flags=re.MULTILINE)
     text, uses = re.subn(
-        rf"(^ +(?:- |Condition: )|!If \[){old}\b(?!, !Ref {old}StateMachine)",
+        rf"(^ +(?:- |Condition: )|!If \[){old}\b(?!, !(?:Ref|GetAtt) {old}StateMachine)",
         rf"\g<1>{either}",
         text,
         flags=re.MULTILINE,
@@ -203,11 +203,18 @@ def _with_policy(template: str, name: str, source: str) -> str:
 
     title = f"  # --- The policy {name}: {asl_file(name)} ".ljust(_RULER, "-")
     copies = _copied(f"{machine}\n{role}", new, old).replace(asl_file(source), asl_file(name))
-    arn = _found(rf" +(?:- )*!If \[{old}, !Ref {old}StateMachine, .*\n", text)
+    # The lists that have a line for each policy: of state machines, and of their rules.
+    of_policy = rf" +(?:- )*!If \[{old}, !(?:Ref|GetAtt) {old}StateMachine.*\n"
+    _found(of_policy, text)
+    text = re.sub(
+        f"^{of_policy}",
+        lambda line: line[0] + line[0].replace("- - ", "  - ").replace(old, new),
+        text,
+        flags=re.MULTILINE,
+    )
     for place, addition in {
         rf"      - {source}\n": f"      - {name}\n",
         rf"  {old}: !Equals .*\n": conditions,
-        re.escape(arn): arn.replace("- - ", "  - ").replace(old, new),
         rf"  # --- The policy {source}\b(?:.*\n)+?(?=  # ---|Outputs:)": f"{title}\n\n{copies}\n",
     }.items():
         before = _found(place, text)

@@ -34,7 +34,7 @@ from tests.events import SEQUENCER, created, deleted
 
 INPUT, OUTPUT, TABLE = "input", "output", "keys"
 FUNCTION, HASH_FUNCTION = (
-    f"arn:aws:lambda:us-east-1:123456789012:function:{name}:live"
+    f"arn:aws:lambda:us-east-1:123456789012:function:{name}"
     for name in ("invert-image", "canonical-hash")
 )
 BUS = "unique-events"

@@ -15,7 +15,7 @@ from samcli.yamlhelper import yaml_parse
 from samtranslator.parser.parser import Parser  # type: ignore[import-untyped]
 from samtranslator.translator.translator import Translator  # type: ignore[import-untyped]
 
-from inorder.stack import PROJECT
+from inorder import PROJECT
 
 Json = dict[str, Any]
 ABSENT = object()

@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from inorder.stack import PROJECT
+from inorder import PROJECT
 from tests.resolved_template import resources_with, template
 
 OUT = PROJECT / "out" / "audit"

@@ -7,8 +7,9 @@ import os
 import subprocess
 import sys
 
+from inorder import PROJECT
+from inorder.aws.stack import Stack, deploy
 from inorder.local_aws import LocalAws
-from inorder.stack import PROJECT, Stack, deploy
 from tests.conftest import picture
 from tests.end_to_end.conftest import Workflow
 
@@ -21,7 +22,7 @@ def ended(workflow: Workflow, key: str, count: int) -> list[str | None]:
     return [execution.outcome for execution in workflow.of_key(key, count)]
 
 
-def deploy_again(workflow: Workflow, **parameters: object) -> Workflow:
+def deploy_again(workflow: Workflow, **parameters: str | float) -> Workflow:
     return Workflow(workflow.local, deploy(workflow.local, workflow.stack.name, parameters))
 
 

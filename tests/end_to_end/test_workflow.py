@@ -148,12 +148,10 @@ def patient_lambda(slow_workflow: Workflow) -> Iterator[None]:
     """Keep Lambda from ending a function that stalls, for as long as a test may take."""
     functions = slow_workflow.local.client("lambda")
     name = slow_workflow.stack.function_name
-    alias = functions.get_alias(FunctionName=name, Name="live")
+    before = functions.get_function_configuration(FunctionName=name)["Timeout"]
     functions.update_function_configuration(FunctionName=name, Timeout=600)
-    version = functions.publish_version(FunctionName=name)["Version"]
-    functions.update_alias(FunctionName=name, Name="live", FunctionVersion=version)
     yield
-    functions.update_alias(FunctionName=name, Name="live", FunctionVersion=alias["FunctionVersion"])
+    functions.update_function_configuration(FunctionName=name, Timeout=before)
 
 
 @pytest.mark.usefixtures("patient_lambda", "no_idle_workers")

@@ -38,9 +38,9 @@ TESTED: set[str] = set()
 
 ACCOUNT = "arn:aws:lambda:us-east-1:123456789012:function"
 NEW_FUNCTIONS = {
-    "ResizeImageFunctionArn": f"{ACCOUNT}:resize-image:live",
-    "IndexImageFunctionArn": f"{ACCOUNT}:index-image:live",
-    "InvertUrgentImageFunctionArn": f"{ACCOUNT}:invert-urgent-image:live",
+    "ResizeImageFunctionArn": f"{ACCOUNT}:resize-image",
+    "IndexImageFunctionArn": f"{ACCOUNT}:index-image",
+    "InvertUrgentImageFunctionArn": f"{ACCOUNT}:invert-urgent-image",
 }
 
 

@@ -151,10 +151,8 @@ def needed(machine: str) -> set[Grant]:
             action, field = INTEGRATIONS[state["Resource"].removeprefix("arn:aws:states:::")]
             [parameters] = state["Parameters"].get("Entries", [state["Parameters"]])
             substitution = parameters[field].removeprefix("${").removesuffix("}")
-            name = properties["DefinitionSubstitutions"][substitution]["Ref"]
-            # SAM makes a resource of its own of the function's alias, whose Ref is an ARN.
-            is_alias = name.endswith(".Alias")
-            resource = {"Ref": name.replace(".Alias", "Aliaslive")} if is_alias else arn(name)
+            [named] = properties["DefinitionSubstitutions"][substitution].values()
+            resource = arn(named if isinstance(named, str) else named[0])
             found.add((action, json.dumps(resource)))
     return found
 
