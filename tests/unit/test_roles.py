@@ -305,9 +305,9 @@ def denies_plain_http(policies: dict[str, Json], action: str, resources: list[Js
     return any(
         (each["Effect"], each["Principal"], each["Action"]) == ("Deny", "*", action)
         and each["Condition"] == condition
-        and all(resource in each["Resource"] for resource in resources)
+        and all(resource in listed(each["Resource"]) for resource in resources)
         for policy in policies.values()
-        for each in policy["PolicyDocument"]["Statement"]
+        for _, each in map(conditional, policy["PolicyDocument"]["Statement"])
     )
 
 
