@@ -1,7 +1,7 @@
 """The fence: an older event's output never replaces a newer event's.
 
-A lock alone cannot promise this. Its holder may stall, lose the lock, and wake up when a newer
-event has been processed. So the function makes its write conditional on what it has read before::
+A lock alone cannot promise this. Its holder may stall, lose the lock, and wake up after a newer
+event was processed. So the function makes its write conditional on what it has read before::
 
     1 read the output         its ETag, and the sequencer in its metadata
     2 read the source         only if it is still the object that the event names
@@ -80,12 +80,12 @@ class Output:
 
 
 class Attempt(Enum):
-    """What became of one attempt to bring an output up to date."""
+    """What became of one attempt to take all steps."""
 
-    DONE = auto()  # the output is right for the event
+    DONE = auto()  # the output is that of the event
     SUPERSEDED = auto()  # a newer event decides what the output is
-    AGAIN = auto()  # another writer was faster: read everything again
-    STALE = auto()  # the output was written, but the source has changed: follow the source
+    AGAIN = auto()  # another writer came between the steps: take all of them again
+    STALE = auto()  # the source has changed since the output was written: follow the source
 
 
 class Condition(Enum):
@@ -259,7 +259,7 @@ class Fence:
         key: str,
         attempt: Callable[[ObjectEvent, str, dict[str, InvertedImage]], Attempt],
     ) -> Output:
-        """Make attempts until one of them ends the event."""
+        """Make attempts until one of them gives an outcome."""
         results: dict[str, InvertedImage] = {}  # of `work`, by the source's ETag
         outcome: Literal["Processed", "Superseded"] = "Processed"
         for _ in attempts():
@@ -276,8 +276,8 @@ class Fence:
     def _apply_creation(
         self, event: ObjectEvent, key: str, results: dict[str, InvertedImage]
     ) -> Attempt:
-        """Attempt to make the output that of a creation."""
-        output = self._read_output(key)
+        """Make the output that of a creation, unless it is that of a newer event."""
+        output = self._read_output(key)  # step 1
         match output.order(event):
             case Order.NEWER:
                 return Attempt.SUPERSEDED
@@ -288,9 +288,9 @@ class Fence:
     def _follow_source(
         self, event: ObjectEvent, key: str, results: dict[str, InvertedImage]
     ) -> Attempt:
-        """Attempt to make the output that of the source as it is now: none if there is none."""
-        output = self._read_output(key)
-        source = self._find_source(event)
+        """Make the output that of the source as it is now; delete it if there is no source."""
+        output = self._read_output(key)  # step 1
+        source = self._find_source(event)  # step 2
         if source is None:
             return self._delete_orphan(output, event, key)
         if not (source.version_id or event.version_id):
@@ -302,21 +302,22 @@ class Fence:
     def _give_own_output(
         self, event: ObjectEvent, key: str, results: dict[str, InvertedImage]
     ) -> Attempt:
-        """Attempt to give a creation its own output, unless what it created has been deleted."""
+        """Write a creation's own output, unless what it created has been deleted."""
         version = {"VersionId": event.version_id} if event.version_id else {}
-        output = self._read_output(key)
+        output = self._read_output(key)  # step 1
         etag = output.etag
         if etag is None:
-            try:
+            try:  # step 2
                 content = self._read_source(event, IfMatch=_quoted(event.etag), **version)
             except SourceGone:
                 return Attempt.SUPERSEDED
             result = self._work_once(event, content, results)
+            # step 3
             written = self._write_output(key, result, event, **output.unchanged())
             if written is Condition.FAILED:
                 return Attempt.AGAIN
             etag = written
-        if not self.handles_deletions or self._find_source(event, **version):
+        if not self.handles_deletions or self._find_source(event, **version):  # step 4
             return Attempt.DONE
         if self._delete_output(key, etag) is Condition.FAILED:
             return Attempt.AGAIN
@@ -329,26 +330,28 @@ class Fence:
         key: str,
         results: dict[str, InvertedImage],
     ) -> Attempt:
-        """Take steps 2 to 4: make the output that of a source which was there at step 1."""
-        try:
+        """Take steps 2 to 4 for a source that exists."""
+        try:  # step 2
             content = self._read_source(source, IfMatch=_quoted(source.etag))
         except SourceChanged:
             return Attempt.SUPERSEDED
         result = self._work_once(source, content, results)
+        # step 3
         if self._write_output(key, result, source, **output.unchanged()) is Condition.FAILED:
             return Attempt.AGAIN
         if output.etag and not source.version_id:
-            return (
-                Attempt.DONE
-            )  # had the source been deleted since step 2, step 3 would have failed
+            # A deletion that was processed since step 1 would have made step 3 fail.
+            return Attempt.DONE
         return self._check_source(source)
 
     def _delete_orphan(self, output: OutputState, event: ObjectEvent, key: str) -> Attempt:
-        """Take steps 3 and 4 where step 2 found no source."""
+        """Take steps 3 and 4 for an output without a source."""
         if output.etag is None:
             return Attempt.DONE
+        # step 3
         if self._delete_output(key, output.etag) is Condition.FAILED:
             return Attempt.AGAIN
+        # step 4
         return Attempt.DONE if self._find_source(event) is None else Attempt.AGAIN
 
     def _check_source(self, source: ObjectEvent) -> Attempt:
@@ -360,23 +363,6 @@ class Fence:
             return Attempt.STALE
         return Attempt.DONE
 
-    def _work_once(
-        self, source: ObjectEvent, content: bytes, results: dict[str, InvertedImage]
-    ) -> InvertedImage:
-        """Call `work`, unless an earlier attempt has called it for the same content."""
-        if source.etag not in results:
-            results[source.etag] = self.work(content)
-        return results[source.etag]
-
-    def _list_outputs(self, prefix: str) -> Iterator[str]:
-        """List the outputs under a prefix, but none that is deeper: that belongs to another key."""
-        pages = self.s3.get_paginator("list_objects_v2").paginate(
-            Bucket=self.output_bucket, Prefix=prefix, Delimiter="/"
-        )
-        for page in pages:
-            for found in page.get("Contents", []):
-                yield found["Key"]
-
     def _delete_older(self, key: str, event: ObjectEvent) -> None:
         """Delete an output if it is of the deleted version or, without versions, older."""
         for _ in attempts():
@@ -386,6 +372,8 @@ class Fence:
             if self._delete_output(key, output.etag) is Condition.HELD:
                 return
         raise OutputContended(f"The output {key!r} could not be deleted.")
+
+    # The single steps
 
     def _read_output(self, key: str) -> OutputState:
         """Read an output's ETag and metadata."""
@@ -441,6 +429,14 @@ class Fence:
                 raise InvalidImage(f"The object is larger than {self.maximum_bytes} bytes.")
             return body.read()
 
+    def _work_once(
+        self, source: ObjectEvent, content: bytes, results: dict[str, InvertedImage]
+    ) -> InvertedImage:
+        """Call `work`, unless an earlier attempt has called it for the same content."""
+        if source.etag not in results:
+            results[source.etag] = self.work(content)
+        return results[source.etag]
+
     def _write_output(
         self, key: str, result: InvertedImage, event: ObjectEvent, **condition: Any
     ) -> str | Literal[Condition.FAILED]:
@@ -472,6 +468,15 @@ class Fence:
                 return Condition.FAILED
             raise
         return Condition.HELD
+
+    def _list_outputs(self, prefix: str) -> Iterator[str]:
+        """List the outputs under a prefix, but none that is deeper: that belongs to another key."""
+        pages = self.s3.get_paginator("list_objects_v2").paginate(
+            Bucket=self.output_bucket, Prefix=prefix, Delimiter="/"
+        )
+        for page in pages:
+            for found in page.get("Contents", []):
+                yield found["Key"]
 
 
 def attempts() -> Iterator[int]:

@@ -298,7 +298,11 @@ SURVIVORS = frozenset(
 )
 SUITE = Suite(
     EveryVersion,
-    *(SHORT, FULL, SOUGHT, REPRESENTATIVE, EACH),
-    SURVIVORS,
+    short=SHORT,
+    full=FULL,
+    sought=SOUGHT,
+    representative=REPRESENTATIVE,
+    fences=EACH,
+    survivors=SURVIVORS,
     whole=WHOLE,
 )

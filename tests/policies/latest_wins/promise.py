@@ -184,8 +184,12 @@ REPRESENTATIVE = frozenset(
 
 SUITE = Suite(
     LatestWins,
-    *(SHORT, FULL, SOUGHT, REPRESENTATIVE, NEWEST),
-    frozenset(
+    short=SHORT,
+    full=FULL,
+    sought=SOUGHT,
+    representative=REPRESENTATIVE,
+    fences=NEWEST,
+    survivors=frozenset(
         {
             "fenced_output.py without 2: a right output is not checked",
             "fenced_output.py without 4: a stale event is superseded",

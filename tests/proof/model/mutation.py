@@ -8,9 +8,10 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tests.proof.model.fence import Function
+if TYPE_CHECKING:
+    from tests.proof.model.fence import Function
 
 Json = dict[str, Any]
 
@@ -49,8 +50,12 @@ def mutants_of(definition: str) -> Iterator[Mutant]:
     whole = json.loads(definition)
     for where, state in whole["States"].items():
         for missing, less in (*_without_rule(state), *_without_handler(state)):
-            made = {**whole, "States": {**whole["States"], where: less}}
-            yield Mutant(where, missing, json.dumps(made))
+            yield Mutant(where, missing, _with(whole, where, less))
+
+
+def _with(whole: Json, where: str, state: Json) -> str:
+    """Put a state into a file."""
+    return json.dumps({**whole, "States": {**whole["States"], where: state}})
 
 
 def _without_rule(state: Json) -> Iterator[tuple[str, Json]]:
@@ -125,8 +130,7 @@ def changes_of(definition: str) -> Iterator[Change]:
         for to in _substitutes(whole["States"], where):
             yield Change(where, f"{to} in its place", json.dumps(_bypassed(whole, where, to)))
         for changed, other in _changed(state, _operands(whole)):
-            made = {**whole, "States": {**whole["States"], where: other}}
-            yield Change(where, changed, json.dumps(made))
+            yield Change(where, changed, _with(whole, where, other))
 
 
 def expression_changes_of(definition: str) -> Iterator[Change]:
@@ -134,8 +138,7 @@ def expression_changes_of(definition: str) -> Iterator[Change]:
     whole = json.loads(definition)
     for where, state in whole["States"].items():
         for changed, other in _changed_expressions(state, _operands(whole)):
-            made = {**whole, "States": {**whole["States"], where: other}}
-            yield Change(where, changed, json.dumps(made))
+            yield Change(where, changed, _with(whole, where, other))
 
 
 def _substitutes(states: Json, where: str) -> Iterator[str]:
@@ -172,14 +175,14 @@ def _bypassed(whole: Json, where: str, to: str) -> Json:
 
 
 class _Operands(NamedTuple):
-    """What a mutant may have in place of an operand: another one that the file has of its kind.
+    """What a file compares with or writes, by kind, as a mutant has another one in its place.
 
     Attributes
     ----------
     texts : list of str
-        The texts that DynamoDB writes or compares.
+        The texts that DynamoDB writes or compares with.
     paths : list of list of str
-        Paths that may be exchanged: those of numbers, and those that texts are compared with.
+        The paths of numbers, and those that texts are compared with.
     """
 
     texts: list[str]
@@ -205,19 +208,11 @@ def _operands(whole: Json) -> _Operands:
         for kind, value in typed.items()
         if kind == "S"
     }
-    limits = [f"$.limits.{name}" for each in parameters for name in each.get("limits", {})]
-    numbers = [*limits, *_found(whole, "NumericGreaterThanEqualsPath")]
-    compared = _found(whole, "StringEqualsPath")
+    text = json.dumps(whole)
+    numbers = [f"$.limits.{name}" for each in parameters for name in each.get("limits", {})]
+    numbers += re.findall(r'"NumericGreaterThanEqualsPath": "(.+?)"', text)
+    compared = re.findall(r'"StringEqualsPath": "(.+?)"', text)
     return _Operands(sorted(texts), [list(dict.fromkeys(each)) for each in (numbers, compared)])
-
-
-def _found(part: Any, field: str) -> Iterator[str]:
-    """List all values of a field."""
-    if isinstance(part, dict):
-        yield from (value for key, value in part.items() if key == field)
-    for inner in part.values() if isinstance(part, dict) else part:
-        if isinstance(inner, dict | list):
-            yield from _found(inner, field)
 
 
 def _changed(state: Json, operands: _Operands) -> Iterator[tuple[str, Json]]:

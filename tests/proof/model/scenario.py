@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from tests.events import created, deleted
+
 INVALID = "invalid"
 
 
@@ -124,15 +126,17 @@ class Scenario:
         return f"b/k#{self.version(event)}" if self.versioned else "b/k"
 
     def event(self, number: int) -> dict[str, Any]:
-        """Make an event."""
-        described = {"key": "k", "sequencer": self.sequencer(number)}
-        if not self.is_deletion(number):
-            described["etag"] = f"etag-{self.content(number)}"
-        if self.versioned:
-            described["version-id"] = str(self.version(number))
-        detail = {"bucket": {"name": "b"}, "object": described}
-        name = "Object Deleted" if self.is_deletion(number) else "Object Created"
-        made: dict[str, Any] = {"detail-type": name, "detail": detail}
+        """Build an event."""
+        version = str(self.version(number)) if self.versioned else None
+        same: dict[str, Any] = {
+            "bucket": "b",
+            "sequencer": self.sequencer(number),
+            "version_id": version,
+        }
+        if self.is_deletion(number):
+            made = deleted("k", **same)
+        else:
+            made = created("k", **same, etag=f"etag-{self.content(number)}")
         if self.damaged:
             path, _, value = self.damaged.partition("=")
             *parents, last = path.split(".")
