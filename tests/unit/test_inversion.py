@@ -308,7 +308,7 @@ def test_absurd_resolution_is_dropped() -> None:
 
 def test_text_of_a_png_under_the_names_of_its_metadata_does_no_harm() -> None:
     text = PngInfo()
-    for name in set(KEPT) - {"compression", "progressive"}:
+    for name in {*KEPT, "disposal"} - {"compression", "default_image", "progressive"}:
         text.add_text(name, "text", zip=name != "transparency")
     images = [noise("P"), noise("P").rotate(180)]
     after = inverted(animated(images, "PNG", pnginfo=text, duration=100))
