@@ -100,8 +100,12 @@ class History:
             return InvertedImage(b"inverse of " + content, "image/test")
 
         fence = Fence(self.s3, self.output_bucket, LIMIT, work, self.handles_deletions)
-        write = {"newest": fence.write_newest, "each": fence.write_each}[self.fence]
-        return write(event).outcome
+        write = {
+            "newest": fence.write_newest,
+            "each": fence.write_each,
+            "none": fence.write_unfenced,
+        }
+        return write[self.fence](event).outcome
 
     def output(self, key: str = OUTPUT_KEY) -> str | None:
         """Give the upload of which an output is the inverse; None if there is no output."""
@@ -144,14 +148,14 @@ class History:
 
         self._monkeypatch.setattr(self.s3, operation, call)
 
-    def fail(self, operation: str, status: int, code: str, times: int = 1) -> None:
+    def fail(self, operation: str, status: int, code: str, numbers: Container[int] = (1,)) -> None:
         """Let an operation fail: moto has no concurrent writes, and denies nobody."""
 
         def raise_error() -> None:
             error: Any = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
             raise ClientError(error, operation)
 
-        self.before(operation, raise_error, range(1, times + 1))
+        self.before(operation, raise_error, numbers)
 
     def lose_answers(self, operation: str) -> None:
         """Let an operation be sent twice each time, as botocore does if no answer comes."""
@@ -332,16 +336,26 @@ def test_finished_event_is_not_processed_again(place: str, request: Any) -> None
     assert (history.worked, history.calls) == (0, ["HeadObject", "HeadObject"])
 
 
-def test_superseded_event_is_not_processed(history: History) -> None:
-    history.play("A A 2")
-    assert play_alone(history, "1") == "Superseded"
-    assert (history.worked, history.calls) == (0, ["HeadObject"])
-
-
-def test_deletion_of_an_old_version_changes_nothing(versions: History) -> None:
-    versions.play("A B 2 x1")
-    assert play_alone(versions, "3") == "Superseded"
-    assert versions.calls == ["HeadObject", "HeadObject"]
+@pytest.mark.parametrize(
+    ("fence", "earlier", "script", "calls"),
+    [
+        ("newest", "A A 2", "1", ["Head"]),
+        ("newest", "A B", "1", ["Head", "Get"]),
+        ("newest of versions", "A A 2", "1", ["Head", "Get"]),
+        ("newest of versions", "A B 2 x1", "3", ["Head", "Head"]),
+        ("each", "A", "1[-]", ["Head", "Get", "Put", "Head", "Delete"]),
+    ],
+)
+def test_calls_of_a_superseded_event(
+    history: History, fence: str, earlier: str, script: str, calls: list[str]
+) -> None:
+    if "versions" in fence:
+        history.keep_versions()
+    history.fence = fence.partition(" ")[0]
+    history.play(earlier)
+    assert play_alone(history, script) == "Superseded"
+    assert history.calls == [f"{call}Object" for call in calls]
+    assert history.worked == calls.count("Put")
 
 
 def test_event_without_an_etag_matches_no_source(history: History) -> None:
@@ -389,7 +403,7 @@ def test_write_or_deletion_is_tried_again(
     either: History, script: str, outcome: str, last: list[str], operation: str, trouble: str
 ) -> None:
     if trouble == "409":
-        either.fail(operation, *CONFLICT, times=2)
+        either.fail(operation, *CONFLICT, numbers=(1, 2))
     else:
         either.lose_answers(operation)
     assert (either.play(script), either.shown()[-1:]) == (outcome, last)
@@ -626,7 +640,7 @@ def test_deletion_deletes_more_outputs_than_a_page_lists(
 
 def test_deletion_that_always_meets_another_writer_is_a_fault(each: History) -> None:
     each.play("A 1 -")
-    each.fail("delete_object", *CONFLICT, times=99)
+    each.fail("delete_object", *CONFLICT, numbers=range(99))
     with pytest.raises(OutputContended, match="out-x"):
         each.play("2")
 
@@ -645,7 +659,7 @@ def test_key_that_leaves_no_room_for_the_sequencer_is_refused(each: History) -> 
 def test_fence_that_always_meets_another_writer_is_a_fault(
     either: History, pauses: list[float]
 ) -> None:
-    either.fail("put_object", *CONFLICT, times=99)
+    either.fail("put_object", *CONFLICT, numbers=range(99))
     with pytest.raises(OutputContended, match="out-x"):
         either.play("A 1")
     assert len(pauses) == ATTEMPTS
@@ -672,8 +686,8 @@ def test_denied_access_is_a_fault(
 
 
 def test_denied_check_of_the_source_is_a_fault(either: History) -> None:
-    either.before("head_object", die, numbers=(2,))
-    with pytest.raises(Killed):
+    either.fail("head_object", 403, "AccessDenied", numbers=(2,))
+    with pytest.raises(ClientError, match="AccessDenied"):
         either.play("A 1")
 
 
@@ -692,15 +706,22 @@ def test_missing_input_bucket_is_a_fault(either: History) -> None:
 
 def test_without_the_fence_an_older_event_overwrites_a_newer_output(history: History) -> None:
     """Show what the fence prevents."""
-    older = history.upload("A")
 
-    def work(content: bytes) -> InvertedImage:
+    def meanwhile() -> None:
+        history.fence = "newest"
         history.play("B 2")
-        return InvertedImage(content, "image/test")
 
-    fence = Fence(history.s3, OUTPUT, LIMIT, work, handles_deletions=True)
-    assert fence.write_unfenced(older).outcome == "Processed"
+    older = history.upload("A")
+    history.fence = "none"
+    assert history.deliver(older, meanwhile) == "Processed"
     assert history.output() == "A"
+
+
+def test_conflict_without_the_fence_is_a_fault(history: History) -> None:
+    history.fence = "none"
+    history.fail("put_object", *CONFLICT)
+    with pytest.raises(ClientError, match="Conflict"):
+        history.play("A 1")
 
 
 # Any history of an object, its events delivered in any order, some of them twice, and any of the
