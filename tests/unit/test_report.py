@@ -1,7 +1,7 @@
 """The demonstration's report."""
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from html.parser import HTMLParser
 from io import BytesIO
 from itertools import pairwise
@@ -12,6 +12,7 @@ from PIL import Image, ImageChops
 from rich.console import Console
 
 from inorder.report import Counts, Output, console_table, contact_sheet, write_report
+from tests.conftest import picture
 
 HOSTILE_KEY = """gallery/<script>alert('1')</script>"quoted" & </code>.jpg"""
 OFF = Counts(
@@ -36,6 +37,9 @@ ON = Counts(
     parked=5,
     seconds=55.5,
 )
+PICTURE = picture((0, 128, 128))
+FRESH, STALE = Output("fresh.png", PICTURE, "new"), Output("stale.png", PICTURE, "old")
+MISSING, OTHER = Output("missing.png", None, "missing"), Output("other.png", PICTURE, "other")
 
 
 class Page(HTMLParser):
@@ -49,7 +53,6 @@ class Page(HTMLParser):
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note the element."""
         self.elements.append((tag, dict(attrs)))
         self.texts.setdefault(tag, [])
         if tag not in ("meta", "img"):
@@ -57,11 +60,9 @@ class Page(HTMLParser):
             self.texts[tag].append("")
 
     def handle_endtag(self, tag: str) -> None:
-        """Leave the element."""
         assert self._open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        """Add the text to all elements that it is in."""
         for tag in self._open:
             self.texts[tag][-1] += data
 
@@ -74,39 +75,25 @@ class Page(HTMLParser):
         return [" ".join(text.split()) for text in self.texts[tag]]
 
 
-def picture(colour: str = "teal") -> bytes:
-    content = BytesIO()
-    Image.new("RGB", (240, 180), colour).save(content, "PNG")
-    return content.getvalue()
-
-
 def printed(off: Counts, on: Counts, *, colours: bool) -> list[str]:
-    console = Console(
-        width=100,
-        force_terminal=colours,
-        color_system="standard" if colours else None,
-        no_color=False,
-    )
+    system = "standard" if colours else None
+    console = Console(width=100, force_terminal=colours, color_system=system, no_color=False)
     with console.capture() as capture:
         console.print(console_table(off, on))
     return capture.get().splitlines()
 
 
-FRESH = Output("fresh.png", picture(), "new")
-STALE = Output("stale.png", picture(), "old")
-MISSING = Output("missing.png", None, "missing")
-OTHER = Output("other.png", picture(), "other")
-
-
 @pytest.fixture
 def page(tmp_path: Path) -> Page:
-    outputs_off = [FRESH, FRESH, STALE, MISSING, OTHER, Output(HOSTILE_KEY, picture(), "old")]
+    outputs_off = [FRESH, FRESH, STALE, MISSING, OTHER, Output(HOSTILE_KEY, PICTURE, "old")]
     return Page(write_report(tmp_path, OFF, ON, outputs_off, [FRESH] * 6))
 
 
 def test_sheet_shows_each_state_differently() -> None:
-    sheets = [contact_sheet([output]) for output in (FRESH, STALE, MISSING, OTHER)]
-    assert len({sheet.tobytes() for sheet in sheets}) == 4
+    broken = [Output("x.png", content, "new") for content in (b"", PICTURE[:60])]
+    sheets = [contact_sheet([each]).tobytes() for each in (FRESH, STALE, MISSING, OTHER, *broken)]
+    assert len(set(sheets)) == 5
+    assert sheets[-1] == sheets[-2]  # what cannot be decoded is unknown
 
 
 def test_sheet_frames_the_stale_cell_and_no_other_in_red() -> None:
@@ -126,22 +113,12 @@ def test_sheet_hatches_the_missing_cell() -> None:
     assert sum(one != other for one, other in pairwise(row)) > 10
 
 
-@pytest.mark.parametrize("content", [b"", b"not a picture", picture()[:60]])
-def test_sheet_shows_undecodable_content_as_unknown(content: bytes) -> None:
-    unknown = contact_sheet([Output("broken.png", content, "new")])
-    fresh = contact_sheet([FRESH])
-    assert ImageChops.difference(unknown, fresh).getbbox()
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 100, 250])
+@pytest.mark.parametrize("count", [0, 1, 100, 250])
 def test_sheet_is_bounded_however_many_outputs_there_are(count: int) -> None:
     sheet = contact_sheet([MISSING] * count)
     assert 0 < sheet.width <= 900
     assert 0 < sheet.height <= 900
-
-
-def test_sheet_of_a_hundred_is_wide_enough_to_be_read() -> None:
-    assert contact_sheet([MISSING] * 100).width == 900
+    assert count != 100 or sheet.width == 900  # wide enough to be read
 
 
 def test_console_table_shows_every_measure_without_and_with_coordination() -> None:
@@ -167,37 +144,29 @@ def test_console_table_highlights_stale_outputs() -> None:
     assert red not in "".join(printed(ON, ON, colours=True))
 
 
-def test_summary_has_exactly_what_was_counted(tmp_path: Path) -> None:
-    write_report(tmp_path, OFF, ON, [], [])
-    summary = json.loads((tmp_path / "summary.json").read_text())
-    assert summary == {"off": asdict(OFF), "on": asdict(ON)}
-    assert list(summary["off"]) == [field.name for field in fields(Counts)]
-
-
-def test_report_replaces_an_earlier_one(tmp_path: Path) -> None:
+def test_report_has_what_was_counted_and_a_sheet_of_each_and_replaces_an_earlier_one(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "out" / "demo"
-    write_report(folder, OFF, ON, [STALE], [STALE])
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert write_report(folder, ON, ON, [FRESH], [FRESH]) == folder / "report.html"
-    after = {path.name: path.read_bytes() for path in folder.iterdir()}
+    write_report(folder, ON, OFF, [FRESH], [STALE])
+    assert write_report(folder, OFF, ON, [STALE], [FRESH]) == folder / "report.html"
     names = {"summary.json", "contact-sheet-off.png", "contact-sheet-on.png", "report.html"}
-    assert set(before) == set(after) == names
-    assert all(before[name] != after[name] for name in names)
-
-
-def test_each_of_both_has_its_own_sheet(tmp_path: Path) -> None:
-    write_report(tmp_path, OFF, ON, [STALE], [FRESH])
+    assert {path.name for path in folder.iterdir()} == names
+    assert json.loads((folder / "summary.json").read_text()) == {
+        "off": asdict(OFF),
+        "on": asdict(ON),
+    }
     for name, output in (("off", STALE), ("on", FRESH)):
-        with Image.open(tmp_path / f"contact-sheet-{name}.png") as sheet:
-            assert not ImageChops.difference(sheet, contact_sheet([output])).getbbox()
+        sheet = Image.open(BytesIO((folder / f"contact-sheet-{name}.png").read_bytes()))
+        assert not ImageChops.difference(sheet, contact_sheet([output])).getbbox()
+    # One stale output: the verb is singular.
+    [caption, _] = Page(folder / "report.html").words("figcaption")
+    assert caption == "Coordination off: 1 of 1 outputs shows the old picture"
 
 
-def test_hostile_key_is_text_in_the_page(page: Page) -> None:
+def test_page_lists_the_stale_keys_as_text_or_says_that_there_are_none(page: Page) -> None:
     assert page.texts["code"] == ["stale.png", HOSTILE_KEY]
     assert "script" not in page.texts
-
-
-def test_page_lists_the_stale_keys_or_says_that_there_are_none(page: Page) -> None:
     assert page.words("li") == page.words("code")
     assert page.words("p")[-1] == "None."
 
@@ -212,38 +181,21 @@ def test_page_may_load_nothing_but_its_own_images(page: Page) -> None:
     assert not [link for link in links if link and "//" in link]
 
 
-def test_page_captions_count_the_outputs(page: Page) -> None:
+def test_page_shows_both_sheets_with_captions_that_count(page: Page) -> None:
+    images = page.attributes("img")
+    assert [each["src"] for each in images] == ["contact-sheet-off.png", "contact-sheet-on.png"]
+    assert all(image["alt"] for image in images)
     assert page.words("figcaption") == [
         "Coordination off: 2 of 6 outputs show the old picture, 1 missing, 1 unexpected",
         "Coordination on: 0 of 6 outputs show the old picture",
     ]
 
 
-def test_page_caption_is_grammatical_for_a_single_stale_output(tmp_path: Path) -> None:
-    page = Page(write_report(tmp_path, OFF, ON, [STALE, FRESH], [FRESH]))
-    assert page.words("figcaption")[0] == "Coordination off: 1 of 2 outputs shows the old picture"
-
-
-def test_page_shows_both_sheets_side_by_side_with_alternative_texts(page: Page) -> None:
-    images = page.attributes("img")
-    sheets = ["contact-sheet-off.png", "contact-sheet-on.png"]
-    assert [image["src"] for image in images] == sheets
-    assert all(image["alt"] for image in images)
-
-
-def test_page_table_has_all_numbers_under_scoped_headers(page: Page) -> None:
+def test_page_has_all_numbers_under_scoped_headers_and_explains_the_outcomes(page: Page) -> None:
     assert {header.get("scope") for header in page.attributes("th")} == {"col", "row"}
-    table = page.words("table")[0]
-    assert "Events delivered 203 204" in table
-    assert "Stale outputs 17 0" in table
-    assert "Seconds 41.3 55.5" in table
-
-
-def test_page_headings_skip_no_level(page: Page) -> None:
+    for row in ("Events delivered 203 204", "Stale outputs 17 0", "Seconds 41.3 55.5"):
+        assert row in page.words("table")[0]
     levels = [int(tag[1]) for tag, _ in page.elements if tag in ("h1", "h2", "h3", "h4")]
     assert levels[0] == 1
     assert all(level <= above + 1 for above, level in pairwise(levels))
-
-
-def test_page_explains_every_outcome(page: Page) -> None:
     assert page.words("dt") == ["Processed", "Duplicate", "Superseded", "Parked"]
