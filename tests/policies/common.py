@@ -390,6 +390,7 @@ def s3_events(*, deletions: bool = True) -> list[Row]:
         *(created(**{field: None}) for field in ("key", "sequencer", "etag")),
         *(created(**{field: 5}) for field in ("key", "sequencer", "etag")),
         created(sequencer=""),
+        created(etag=""),
     ]
     return [
         *(Row("S3 Object Event?", event, "Prepare Event") for event in accepted),
