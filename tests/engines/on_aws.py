@@ -105,11 +105,11 @@ def resources_of(cloudformation: Any, stack: str) -> dict[str, str]:
 
 
 def substitutions_of(resources: dict[str, str]) -> dict[str, str]:
-    """Give the values of the ``${Names}`` of the ASL files."""
+    """Give the values of the ``${Names}`` of the ASL files; lambda:invoke takes a name, too."""
     names = {
         "KeyTableName": "KeyTable",
-        "InvertImageFunctionArn": "InvertImageFunctionAliaslive",
-        "CanonicalHashFunctionArn": "CanonicalHashFunctionAliaslive",
+        "InvertImageFunctionArn": "InvertImageFunction",
+        "CanonicalHashFunctionArn": "CanonicalHashFunction",
         "ParkedEventsQueueUrl": "ParkedEventsQueue",
         "UniqueEventsBusName": "UniqueEventsBus",
     }

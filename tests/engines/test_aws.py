@@ -12,7 +12,7 @@ import pytest
 
 from inorder import PROJECT
 from inorder.local_aws import LocalAws
-from inorder.policies import asl_file
+from inorder.policies import asl_file, names
 from tests.engines.on_aws import (
     AwsStateMachine,
     OnAws,
@@ -73,6 +73,16 @@ def aws_place() -> Iterator[Aws]:
 @pytest.fixture(scope="module")
 def ministack(local: LocalAws) -> Ministack:
     return Ministack(local)
+
+
+@pytest.mark.parametrize("policy", names())
+def test_aws_finds_no_error_in_the_definition(policy: str) -> None:
+    """Check the file as it is shipped: AWS takes a substitution for a name."""
+    definition = (PROJECT / asl_file(policy)).read_text()
+    validated = AWS.states.validate_state_machine_definition(
+        definition=definition, type="EXPRESS", severity="ERROR"
+    )
+    assert (validated["result"], validated["diagnostics"]) == ("OK", [])
 
 
 @pytest.mark.parametrize("name", NAMES)
