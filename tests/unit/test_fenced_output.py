@@ -58,7 +58,7 @@ class History:
         self.is_versioned = False
 
     def use(self, fence: str) -> None:
-        """Use a fence, for example ``newest``, ``each of versions``, ``newest, deletions ignored``."""
+        """Use a fence, such as ``each of versions`` or ``newest, deletions ignored``."""
         self.fence = re.split(r"\W", fence)[0]
         self.handles_deletions = "ignored" not in fence
         if "versions" in fence:
