@@ -103,9 +103,7 @@ def lines(adapter: Adapter, printed_by: Callable[[Any], Lines]) -> Lines:
         ("kinesis-batch-of-s3-notifications", [KEY, "holiday/beach.png", KEY]),
     ],
 )
-def test_each_event_of_a_batch_starts_an_execution(
-    adapter: Adapter, name: str, keys: list[str]
-) -> None:
+def test_each_event_starts_an_execution(adapter: Adapter, name: str, keys: list[str]) -> None:
     assert adapter.handle(shipped(name)) == []
     assert adapter.started_keys() == keys
 
@@ -133,7 +131,7 @@ def test_execution_gets_the_event_that_eventbridge_would_deliver(adapter: Adapte
     assert event == expected
 
 
-MALFORMED = {
+MALFORMED: dict[str, str | bytes] = {
     "not JSON": "x",
     "nothing": "",
     "a number": "7",
@@ -170,16 +168,12 @@ def test_malformed_messages_fail_alone(adapter: Adapter, lines: Lines) -> None:
     assert {error["exception_name"] for error in errors} == {"MalformedNotification"}
 
 
-def test_batch_in_which_all_messages_fail_is_reported_and_not_raised(
-    adapter: Adapter, lines: Lines
-) -> None:
+def test_batch_of_failures_is_reported_and_not_raised(adapter: Adapter, lines: Lines) -> None:
     assert adapter.handle(sqs_batch("x", "y")) == ["m0", "m1"]
     assert lines()[-1]["RecordsFailed"] == [1.0, 1.0]
 
 
-def test_message_fails_if_one_event_does_and_its_redelivery_starts_all_events(
-    adapter: Adapter, lines: Lines
-) -> None:
+def test_message_with_one_failure_is_delivered_again(adapter: Adapter, lines: Lines) -> None:
     batch = sqs_batch(notification(with_key("1"), with_key("2"), with_key("3")))
     adapter.refused_keys = {"2"}
     assert adapter.handle(batch) == ["m0"]

@@ -104,9 +104,7 @@ def test_deletion_is_answered_like_a_creation(aws: InProcess) -> None:
     assert aws.outputs() == []
 
 
-def test_unknown_fence_and_fault_of_s3_are_raised(
-    aws: InProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_faults_are_raised(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     event = aws.upload("x.png", picture((255, 0, 0)))
     with pytest.raises(KeyError, match="newst"):
         aws.handle(payload(event, "newst"))

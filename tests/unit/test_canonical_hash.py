@@ -84,9 +84,7 @@ def test_a_number_is_one_however_it_is_written(function: ModuleType, same: list[
     assert len({hash_of(function, json.loads(f'{{"a": {text}}}')) for text in same}) == 1
 
 
-def test_a_number_whose_digits_are_lost_and_an_event_without_a_detail_are_faults(
-    function: ModuleType,
-) -> None:
+def test_lost_digits_and_a_missing_detail_are_faults(function: ModuleType) -> None:
     with pytest.raises(ValueError, match="Out of range float"):
         hash_of(function, json.loads("1e400"))
     with pytest.raises(KeyError, match="detail"):
