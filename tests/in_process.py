@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from types import ModuleType, SimpleNamespace
 from typing import Any
 from urllib.parse import unquote
@@ -22,6 +23,7 @@ from botocore.loaders import create_loader
 from moto import mock_aws
 from moto.dynamodb.models import DynamoDBBackend
 from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
+from moto.stepfunctions.parser.asl.component.state.state import CommonStateField
 from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import (
     WaitFunction,
 )
@@ -38,6 +40,7 @@ FUNCTION, HASH_FUNCTION = (
     for name in ("invert-image", "canonical-hash")
 )
 BUS = "unique-events"
+LONGEST_HISTORY = 1_000  # events; a waiter that gives up after 36 polls has about 600
 ENVIRONMENT = {
     "OUTPUT_BUCKET": OUTPUT,
     "RECORD_RETENTION_DAYS": "7",
@@ -312,6 +315,19 @@ def _scale_waits(monkeypatch: pytest.MonkeyPatch, aws: InProcess) -> None:
     monkeypatch.setattr(retrier_decl, "time", SimpleNamespace(sleep=sleep))
 
 
+def _stop_endless_executions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop an execution that never ends, as a broken file may have, before a test waits for it."""
+    evaluate = CommonStateField._eval_body
+
+    def evaluate_or_stop(state: CommonStateField, env: Any) -> None:
+        evaluate(state, env)
+        if len(env.event_manager.get_event_history()) > LONGEST_HISTORY:
+            cause = f"its history has more than {LONGEST_HISTORY} events"
+            env.set_stop(stop_date=datetime.now(UTC), error="Endless", cause=cause)
+
+    monkeypatch.setattr(CommonStateField, "_eval_body", evaluate_or_stop)
+
+
 def _import_anew(name: str) -> ModuleType:
     """Import a function's module, which reads its configuration when it is imported."""
     sys.modules.pop(name, None)
@@ -326,6 +342,7 @@ def aws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     _make_writes_atomic(monkeypatch)
+    _stop_endless_executions(monkeypatch)
     monkeypatch.setattr(AmazonStateLanguageParser, "parse", _parse_once)
     monkeypatch.setattr("botocore.session.create_loader", _create_loader_once)
     with mock_aws(

@@ -24,8 +24,13 @@ from tests.end_to_end.conftest import CYAN, RED, Workflow
 from tests.events import created, shipped
 
 EVENTS = PROJECT / "events"
-COPIED = ["docs", "events", "functions", "inorder", "statemachine", "tests"]
-COPIED_FILES = ["README.md", "pyproject.toml", "samconfig.toml", "template.yaml"]
+NOT_COPIED = shutil.ignore_patterns(".git", ".venv", ".aws-sam", "out", "__pycache__", ".*_cache")
+# The tests that read every policy of the project. The others name their policies.
+OF_EVERY_POLICY = [
+    "tests/unit/test_documents.py",
+    "tests/unit/test_roles.py",
+    "tests/policies/test_definition.py",
+]
 
 
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Result:
@@ -124,12 +129,12 @@ def test_run_takes_an_event_without_an_object_as_it_is(
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """Copy the project, as somebody has it who makes a policy."""
-    copy = tmp_path / "project"
-    for name in COPIED:
-        shutil.copytree(PROJECT / name, copy / name)
-    for name in COPIED_FILES:
-        shutil.copy(PROJECT / name, copy)
-    return copy
+    return Path(shutil.copytree(PROJECT, tmp_path / "project", ignore=NOT_COPIED))
+
+
+def contents(project: Path) -> dict[str, bytes]:
+    files = [file for file in project.rglob("*") if file.is_file()]
+    return {str(file.relative_to(project)): file.read_bytes() for file in files}
 
 
 def in_project(project: Path, *command: str) -> subprocess.CompletedProcess[str]:
@@ -141,10 +146,22 @@ def in_project(project: Path, *command: str) -> subprocess.CompletedProcess[str]
 def test_a_new_policy_passes_its_tests_and_processes_an_upload_when_it_is_deployed(
     project: Path, local: LocalAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    before = contents(project)
     made = in_project(project, "inorder.cli", "policy", "new", "my-policy")
     assert made.returncode == 0, made.stderr
-    assert "Written: statemachine/my_policy.asl.json" in made.stdout
-    tested = in_project(project, "pytest", "-q", "tests/policies/my_policy")
+    after = contents(project)
+    touched = {name for name in after if after[name] != before.get(name)}
+    assert {name for name in touched if "__pycache__" not in name} == {
+        "docs/policies.md",
+        "statemachine/my_policy.asl.json",
+        "statemachine/policies.toml",
+        "template.yaml",
+        "tests/policies/my_policy/__init__.py",
+        "tests/policies/my_policy/test_my_policy.py",
+    }
+    checked = in_project(project, "inorder.cli", "check", "statemachine/my_policy.asl.json")
+    assert checked.returncode == 0, checked.stderr
+    tested = in_project(project, "pytest", "-q", *OF_EVERY_POLICY, "tests/policies/my_policy")
     assert tested.returncode == 0, tested.stdout
     assert " passed" in tested.stdout
 

@@ -168,8 +168,8 @@ def limits_of(module: str) -> dict[str, int]:
     return limits
 
 
-def waiter_data(limits: dict[str, int], **more: Any) -> Data:
-    """Build what an execution has that polls for the first time, and what comes later, too."""
+def waiter_data(limits: dict[str, int]) -> Data:
+    """Build the data of an execution at its first poll, and of all later states."""
     return {
         "event": CREATED,
         "ids": {"key": "b/k"},
@@ -181,14 +181,13 @@ def waiter_data(limits: dict[str, int], **more: Any) -> Data:
         "record": item(lock_token="theirs", event="{}"),
         "inversion": answer(PROCESSED),
         "fault": FAULT,
-        **more,
     }
 
 
-def waiter_start(limits: dict[str, int], **more: Any) -> Data:
-    """Build what *Prepare Event* prepares for the case that the execution has to wait."""
+def waiter_start(limits: dict[str, int]) -> Data:
+    """Build what *Prepare Event* prepares for an execution that may have to wait."""
     waits = {"polls": {"count": 0}, "watched_lock": NO_LOCK, "record": {}}
-    return {"event": CREATED, "lock_token": ANY, "limits": limits, **waits, **more}
+    return {"event": CREATED, "lock_token": ANY, "limits": limits, **waits}
 
 
 def item(**attributes: str) -> Data:
