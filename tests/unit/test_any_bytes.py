@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow's, of d
 
 MAXIMUM_PIXELS = 100_000
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
-SIGNATURES = {file_format: picture((9, 99, 199), file_format)[:12] for file_format in FORMATS}
+SIGNATURES = [picture((9, 99, 199), file_format)[:12] for file_format in FORMATS]
 
 
 def is_image_or_invalid(content: bytes) -> None:
@@ -36,16 +36,10 @@ def is_image_or_invalid(content: bytes) -> None:
             assert image.get_format_mimetype() == inverted.content_type
 
 
-@given(content=st.binary(max_size=500))
-@settings(max_examples=300, deadline=None)
-def test_any_bytes(content: bytes) -> None:
-    is_image_or_invalid(content)
-
-
-@given(file_format=st.sampled_from(FORMATS), rest=st.binary(max_size=500))
-@settings(max_examples=300, deadline=None)
-def test_any_bytes_that_start_as_an_image(file_format: str, rest: bytes) -> None:
-    is_image_or_invalid(SIGNATURES[file_format] + rest)
+@given(signature=st.sampled_from([b"", *SIGNATURES]), rest=st.binary(max_size=500))
+@settings(max_examples=200, deadline=None)
+def test_any_bytes_with_or_without_the_start_of_an_image(signature: bytes, rest: bytes) -> None:
+    is_image_or_invalid(signature + rest)
 
 
 @given(
@@ -54,10 +48,8 @@ def test_any_bytes_that_start_as_an_image(file_format: str, rest: bytes) -> None
         st.tuples(st.integers(0, 2**16), st.integers(0, 255), st.integers(0, 3)), min_size=1
     ),
 )
-@settings(max_examples=600, deadline=None)
-def test_images_with_bytes_changed_removed_and_added(
-    sample: str, edits: list[tuple[int, int, int]]
-) -> None:
+@settings(max_examples=300, deadline=None)
+def test_images_with_changed_bytes(sample: str, edits: list[tuple[int, int, int]]) -> None:
     content = bytearray(SAMPLES[sample])
     for anywhere, value, length in edits:
         place = anywhere % (len(content) + 1)
@@ -78,8 +70,8 @@ print(json.dumps((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) *
 
 @pytest.mark.parametrize("file_format", ["JPEG", "PNG", "TIFF", "WEBP", "lossless WEBP"])
 def test_the_largest_image_fits_into_the_functions_memory(tmp_path: Path, file_format: str) -> None:
-    """Measure a tenth of the pixels: memory is proportional to them."""
-    side = 1732  # 3 million pixels; the template's limit is 30 million
+    """Measure a part of the pixels: memory is proportional to them."""
+    side = 1000  # a million pixels; the template's limit is 30 million
     noise = Image.effect_noise((side, side), 100).convert("RGB")
     file = tmp_path / "image"
     lossless = file_format.startswith("lossless")
@@ -94,4 +86,4 @@ def test_the_largest_image_fits_into_the_functions_memory(tmp_path: Path, file_f
     )
     grown = json.loads(measured.stdout)
     of_the_rest = 150 * 2**20  # Python, boto3 and what Lambda itself needs
-    assert 10 * grown < 1769 * 2**20 - of_the_rest
+    assert 30 * grown < 1769 * 2**20 - of_the_rest

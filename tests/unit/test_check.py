@@ -87,7 +87,7 @@ def test_nothing_is_found_in_the_shipped_files(file: Path) -> None:
         ("S3 Object Event?", DELETED, "schema: StartAt: "),
     ],
 )
-def test_what_the_schema_forbids_is_found(
+def test_errors_of_the_schema_are_found(
     tmp_path: Path, place: str, value: Any, finding: str
 ) -> None:
     found = findings(tmp_path, broken(place, value))
@@ -258,7 +258,7 @@ def test_a_broken_rule_is_found(tmp_path: Path, place: str, value: Any, finding:
         ),
     ],
 )
-def test_a_file_without_a_lock_is_checked_too(
+def test_a_file_without_a_lock_is_checked(
     tmp_path: Path, place: str, value: Any, finding: str
 ) -> None:
     found = findings(tmp_path, broken(place, value, "optimistic"))

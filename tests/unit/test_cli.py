@@ -1,55 +1,64 @@
-"""The command, with the errors that a user can make."""
+"""The commands, with the errors that a user can make: each is said in one line."""
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from inorder import cli
 
 
-@pytest.fixture
-def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
+@pytest.fixture(autouse=True)
+def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "OUT", tmp_path)
-    return CliRunner(mix_stderr=False)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner(mix_stderr=False).invoke(cli.main, arguments)
+
+
+def error_of(*arguments: str) -> str:
+    """Run a command that fails, and give the one line that it prints."""
+    result = run(*arguments)
+    assert (result.exit_code, type(result.exception)) == (1, SystemExit)
+    [line] = result.stderr.splitlines()
+    return line
 
 
 @pytest.mark.parametrize("command", ["demo", "up"])
-def test_a_port_that_is_taken_is_said_in_one_line(runner: CliRunner, command: str) -> None:
+def test_a_port_that_is_taken_is_named(command: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        result = runner.invoke(cli.main, [command, "--port", str(port)])
+        result = run(command, "--port", str(port))
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1].startswith(f"Error: Port {port} cannot be used: ")
-    assert result.exception is None or isinstance(result.exception, SystemExit)
 
 
-def test_a_folder_of_pictures_that_is_not_there_is_said_in_one_line(
-    runner: CliRunner, tmp_path: Path
-) -> None:
-    result = runner.invoke(cli.main, ["demo", "--images", str(tmp_path / "nowhere")])
-    assert result.exit_code == 1
-    [line] = result.stderr.splitlines()
-    assert "nowhere" in line
+def test_a_folder_of_pictures_that_is_not_there_is_named(tmp_path: Path) -> None:
+    assert "nowhere" in error_of("demo", "--images", str(tmp_path / "nowhere"))
 
 
-def test_down_without_up_is_no_error(runner: CliRunner) -> None:
-    result = runner.invoke(cli.main, ["down"])
-    assert result.exit_code == 0
-    assert result.stderr == "No local AWS is running.\n"
+def test_down_without_up_is_no_error() -> None:
+    result = run("down")
+    assert (result.exit_code, result.stderr) == (0, "No local AWS is running.\n")
 
 
-def test_check_names_file_and_state_and_fails(runner: CliRunner, tmp_path: Path) -> None:
+def test_check_names_file_and_state_and_fails(tmp_path: Path) -> None:
     file = tmp_path / "bare.asl.json"
     file.write_text('{"StartAt": "Done", "States": {"Done": {"Type": "Succeed"}}}')
-    result = runner.invoke(cli.main, ["check", str(file)])
-    assert result.exit_code == 1
-    assert result.stderr == f"{file}: Done: comment: has no Comment that says why it is there\n"
+    finding = "Done: comment: has no Comment that says why it is there"
+    assert error_of("check", str(file)) == f"{file}: {finding}"
+
+
+def test_policy_new_says_why_it_made_nothing() -> None:
+    expected = "Error: The template has a policy latest-wins already."
+    assert error_of("policy", "new", "latest-wins") == expected
 
 
 @pytest.mark.parametrize(
@@ -64,7 +73,7 @@ def test_check_names_file_and_state_and_fails(runner: CliRunner, tmp_path: Path)
         (["good.json", "--image", "nowhere.png"], "Cannot read nowhere.png: "),
     ],
 )
-def test_bad_input_of_run_is_said_in_one_line(
+def test_bad_input_of_run_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], complaint: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -72,7 +81,35 @@ def test_bad_input_of_run_is_said_in_one_line(
     Path("binary.json").write_bytes(b"\xff\xd8\xff\xe0")
     Path("deep.json").write_text("[" * 100_000)
     Path("good.json").write_text("{}")
-    result = CliRunner(mix_stderr=False).invoke(cli.main, ["run", *arguments])
-    assert result.exit_code == 1
-    [line] = result.stderr.splitlines()
-    assert line.startswith(f"Error: {complaint}")
+    assert error_of("run", *arguments).startswith(f"Error: {complaint}")
+
+
+@pytest.mark.parametrize("arguments", [[], [""], ["--all", "0"]])
+def test_redrive_needs_to_know_which_events(arguments: list[str]) -> None:
+    result = run("redrive", "--stack-name", "any", *arguments)
+    assert result.exit_code == 2
+    assert "Say which: ID" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("environment", "named"),
+    [
+        ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "credentials"),
+        ({"AWS_DEFAULT_REGION": ""}, "region"),
+        ({"AWS_PROFILE": "nobody"}, "nobody"),
+        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "http://127.0.0.1:1"),
+        ({"AWS_ENDPOINT_URL": "nonsense"}, "nonsense"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_a_wrong_setting_of_aws_is_named(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], named: str
+) -> None:
+    nothing = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
+    for name, value in (nothing | {"AWS_EC2_METADATA_DISABLED": "true"} | environment).items():
+        monkeypatch.setenv(name, value)
+        if not value:
+            monkeypatch.delenv(name)
+    line = error_of("parked", "--stack-name", "any")
+    assert line.startswith("Error: ")
+    assert named in line

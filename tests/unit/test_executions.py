@@ -62,9 +62,7 @@ def test_nothing_counts_that_is_written_after_the_end() -> None:
     assert execution_of("arn", entries) == Execution("arn", "ABORTED", {"key": 1})
 
 
-def test_a_creation_before_a_deletion_is_reported_with_its_outcome_without_coordination(
-    aws: InProcess,
-) -> None:
+def test_an_uncoordinated_creation_before_a_deletion_has_an_outcome(aws: InProcess) -> None:
     said: list[str] = []
     machine, deletion = aws.machine("uncoordinated"), aws.delete("x.png")
     changed = with_object(deletion, picture((255, 0, 0)), aws.s3, INPUT, machine.run, said.append)

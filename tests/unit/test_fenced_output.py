@@ -58,7 +58,7 @@ class History:
         self.is_versioned = False
 
     def use(self, fence: str) -> None:
-        """Use a fence, for example ``newest``, ``each of versions``, ``newest, deletions ignored``."""
+        """Use a fence, such as ``each of versions`` or ``newest, deletions ignored``."""
         self.fence = re.split(r"\W", fence)[0]
         self.handles_deletions = "ignored" not in fence
         if "versions" in fence:
@@ -152,9 +152,6 @@ class History:
         """Put an output that no fence has written."""
         body = content.encode()
         self.s3.put_object(Bucket=OUTPUT, Key=OUTPUT_KEY, Body=body, Metadata=metadata)
-
-    def delete_output(self) -> None:
-        self.s3.delete_object(Bucket=OUTPUT, Key=OUTPUT_KEY)
 
     def before(self, operation: str, happening: Happening, numbers: Container[int] = (1,)) -> None:
         """Let something happen before the next call of an operation, or before later ones."""
@@ -381,27 +378,30 @@ def test_event_without_an_etag_matches_no_source(history: History) -> None:
     assert history.deliver(ObjectEvent(INPUT, KEY, "80", etag="")) == "Superseded"
 
 
-@pytest.mark.parametrize(("sequencer", "expected"), [("0A", "A"), ("80", "by another")])
-def test_older_output_that_is_written_meanwhile_is_replaced_and_that_of_the_same_event_kept(
-    history: History, sequencer: str, expected: str
+@pytest.mark.parametrize(
+    ("before", "meanwhile", "expected"),
+    [
+        (None, {"sequencer": "0A"}, "A"),  # older
+        (None, {"sequencer": "80"}, "not ours"),  # that of the same event
+        ({}, None, "A"),  # of unknown origin
+        ({"sequencer": "0A"}, "deleted", "A"),
+    ],
+)
+def test_output_of_another_writer_is_replaced_unless_it_is_of_the_same_event(
+    history: History, before: Any, meanwhile: Any, expected: str
 ) -> None:
+    def happening() -> None:
+        if meanwhile == "deleted":
+            history.s3.delete_object(Bucket=OUTPUT, Key=OUTPUT_KEY)
+        elif meanwhile is not None:
+            history.put_output("not ours", **meanwhile)
+
+    if before is not None:
+        history.put_output("not ours", **before)
     event = history.upload("A")
     assert event.sequencer == "80"
-    other = functools.partial(history.put_output, "by another", sequencer=sequencer)
-    assert history.deliver(event, other) == "Processed"
+    assert history.deliver(event, happening) == "Processed"
     assert (history.outputs(), history.worked) == (expected, 1)
-
-
-def test_output_that_is_deleted_meanwhile_is_written(history: History) -> None:
-    history.put_output("old", sequencer="0A")
-    delete = functools.partial(history.s3.delete_object, Bucket=OUTPUT, Key=OUTPUT_KEY)
-    assert history.deliver(history.upload("A"), delete) == "Processed"
-    assert history.outputs() == "A"
-
-
-def test_output_of_unknown_origin_is_replaced(history: History) -> None:
-    history.put_output("put there by hand")
-    assert (history.play("A 1"), history.outputs()) == ("Processed", "A")
 
 
 @pytest.mark.parametrize("trouble", ["answers are lost", "409"])
@@ -469,16 +469,12 @@ class TestObjectsFromBeforeVersioning:
         assert history.outputs() == "B"
 
     @pytest.mark.parametrize("script", ["- 2 x2 3", "B 2 x2 3"], ids=["marker", "first version"])
-    def test_version_over_such_an_object_is_deleted_for_good(
-        self, history: History, script: str
-    ) -> None:
+    def test_version_over_it_is_deleted_for_good(self, history: History, script: str) -> None:
         history.play("A 1")
         history.keep_versions()
         assert (history.play(script), history.outputs()) == ("Processed", "A")
 
-    def test_deletion_of_such_an_object_keeps_the_outputs_of_versions(
-        self, history: History
-    ) -> None:
+    def test_its_deletion_keeps_the_outputs_of_versions(self, history: History) -> None:
         history.use("each")
         history.play("A 1")
         history.keep_versions()
@@ -502,7 +498,7 @@ def test_deletion_deletes_older_outputs_of_its_key_only(history: History) -> Non
     ]
 
 
-def test_deletion_deletes_more_outputs_than_a_page_lists(
+def test_deletion_reads_all_pages_of_a_list(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = history.s3.get_paginator
@@ -545,9 +541,7 @@ def test_key_that_leaves_no_room_for_the_sequencer_is_refused(history: History) 
 # S3's own faults are raised, and never taken for an answer.
 
 
-def test_fence_that_always_meets_another_writer_is_a_fault(
-    either: History, pauses: list[float]
-) -> None:
+def test_endless_contention_is_a_fault(either: History, pauses: list[float]) -> None:
     either.fail("put_object", *CONFLICT, numbers=range(99))
     with pytest.raises(OutputContended, match="out-x"):
         either.play("A 1")
@@ -556,7 +550,7 @@ def test_fence_that_always_meets_another_writer_is_a_fault(
     assert any(pauses)
 
 
-def test_deletion_that_always_meets_another_writer_is_a_fault(history: History) -> None:
+def test_endless_contention_of_a_deletion_is_a_fault(history: History) -> None:
     history.use("each")
     history.play("A 1 -")
     history.fail("delete_object", *CONFLICT, numbers=range(99))

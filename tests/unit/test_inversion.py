@@ -82,6 +82,10 @@ def frames(content: bytes) -> list[Image.Image]:
     return found[:1] if image.format == "MPO" else found
 
 
+def samples(image: Image.Image) -> list[Any]:
+    return list(image.get_flattened_data())
+
+
 def inverted(content: bytes) -> bytes:
     return invert(content, ENOUGH).content
 
@@ -114,14 +118,14 @@ def distance(one: Image.Image, other: Image.Image) -> float:
     return sum(value * count for value, count in enumerate(histogram)) / sum(histogram)
 
 
-def png(depth: int, colour_type: int, samples: bytes, transparent: bytes = b"") -> bytes:
+def png(depth: int, colour_type: int, data: bytes, transparent: bytes = b"") -> bytes:
     """Give a PNG of one row, also of such kinds as Pillow cannot write."""
     channels = {0: 1, 2: 3, 4: 2, 6: 4}[colour_type]
-    width = len(samples) * 8 // (depth * channels)
+    width = len(data) * 8 // (depth * channels)
     chunks = [(b"IHDR", struct.pack(">2I5B", width, 1, depth, colour_type, 0, 0, 0))]
     if transparent:
         chunks.append((b"tRNS", transparent))
-    chunks += [(b"IDAT", zlib.compress(b"\0" + samples)), (b"IEND", b"")]
+    chunks += [(b"IDAT", zlib.compress(b"\0" + data)), (b"IEND", b"")]
     return b"\x89PNG\r\n\x1a\n" + b"".join(map(chunk, chunks))
 
 
@@ -149,6 +153,15 @@ def apng(mode: str, *, default_image: bool) -> bytes:
         image.putpalette(images[0].getpalette() or [])
     durations = [100, 200, 50, 70][default_image:]
     return animated(images, "PNG", duration=durations, loop=3, default_image=default_image)
+
+
+def apng_of_one_colour() -> bytes:
+    """Give a palette of two equal colours, one of which is transparent."""
+    images = [Image.new("P", SIZE, index) for index in (0, 1)]
+    for image in images:
+        image.putpalette([9, 9, 9, 9, 9, 9])
+        image.info["transparency"] = 0
+    return animated(images, "PNG", duration=100)
 
 
 def tiff_of_many_pages() -> bytes:
@@ -185,6 +198,7 @@ EXACT: dict[str, bytes] = {
     "APNG disposal": animated(
         [noise("RGBA", seed) for seed in range(4)], "PNG", disposal=[0, 1, 2, 0], blend=[0, 1, 1, 0]
     ),
+    "APNG of one colour": apng_of_one_colour(),
     "PNG metadata": encoded(noise(), "PNG", icc_profile=ICC_PROFILE, dpi=(300, 150), exif=ROTATED),
     "PNG transparent index": encoded(noise("P"), "PNG", transparency=3),
     "PNG transparency": encoded(noise("P"), "PNG", transparency=bytes(range(0, 250, 5))),
@@ -193,6 +207,10 @@ EXACT: dict[str, bytes] = {
         for bits in (1, 2, 4)
     },
     "GIF partial frames": partial_gif(),
+    **{
+        f"TIFF orientation {n}": encoded(noise(), "TIFF", tiffinfo={Tag.Orientation: n})
+        for n in (3, 6)
+    },
     "TIFF group 4": encoded(noise("1"), "TIFF", compression="group4", dpi=(300, 150)),
     "TIFF of many pages": tiff_of_many_pages(),
     "WebP lossless animated": animated(
@@ -268,19 +286,10 @@ def test_lossy_image_is_inverted_nearly(content: bytes) -> None:
 @pytest.mark.parametrize("content", SIXTEEN_BITS.values(), ids=SIXTEEN_BITS.keys())
 def test_16_bit_grey_keeps_its_16_bits(content: bytes) -> None:
     before, after = opened(content), opened(inverted(content))
-    values = [65535 - value for value in before.get_flattened_data()]
-    assert list(after.get_flattened_data()) == values
+    assert samples(after) == [65535 - sample for sample in samples(before)]
 
 
 # Formats in particular
-
-
-def test_black_and_white_in_cmyk_jpeg_are_exchanged() -> None:
-    page = Image.new("CMYK", (32, 16), (0, 0, 0, 0))
-    page.paste((0, 0, 0, 255), (0, 0, 16, 16))
-    after = opened(inverted(encoded(page, "JPEG"))).convert("RGB")
-    assert after.getpixel((4, 8)) == (255, 255, 255)
-    assert after.getpixel((28, 8)) == (0, 0, 0)
 
 
 def test_no_ink_of_a_cmyk_jpeg_gets_the_table_of_chroma() -> None:
@@ -289,9 +298,7 @@ def test_no_ink_of_a_cmyk_jpeg_gets_the_table_of_chroma() -> None:
     assert after.quantization == {0: [2] * 64}
 
 
-def test_progressive_jpeg_may_be_larger_than_pillows_buffer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_large_progressive_jpeg_stays_progressive(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(ImageFile, "MAXBLOCK", 1_000_000)
         finest = {"qtables": [[1] * 64], "subsampling": 0, "progressive": True}
@@ -299,11 +306,6 @@ def test_progressive_jpeg_may_be_larger_than_pillows_buffer(
     buffer = ImageFile.MAXBLOCK
     assert "progressive" in opened(inverted(content)).info
     assert buffer == ImageFile.MAXBLOCK
-
-
-def test_absurd_resolution_is_dropped() -> None:
-    content = encoded(noise(), "BMP", dpi=(10_000_000, 10_000_000))
-    assert "dpi" not in opened(inverted(content)).info
 
 
 def test_text_of_a_png_under_the_names_of_its_metadata_does_no_harm() -> None:
@@ -335,22 +337,12 @@ def test_transparent_colour_marks_the_same_pixels(
     position = after.index(b"tRNS")
     assert after[position + 4 : position + 4 + len(key)] == key
     assert after[24] == depth
-    assert list(opened(after).get_flattened_data()) == expected
+    assert samples(opened(after)) == expected
 
 
 def test_16_bit_grey_with_alpha_is_reduced_to_8_bits() -> None:
     after = opened(inverted(png(16, 4, b"\x10\x20\x30\x40")))
     assert (after.mode, after.getpixel((0, 0))) == ("RGBA", (0xEF, 0xEF, 0xEF, 0x30))
-
-
-def test_animated_palette_png_has_transparent_and_opaque_pixels_of_one_colour() -> None:
-    images = [Image.new("P", SIZE, index) for index in (0, 1)]
-    for image in images:
-        image.putpalette([9, 9, 9, 9, 9, 9])
-        image.info["transparency"] = 0
-    content = animated(images, "PNG", duration=100)
-    alpha = [seen(frame).getpixel((0, 0)) for frame in frames(inverted(content))]
-    assert alpha == [(246, 246, 246, 0), (246, 246, 246, 255)]
 
 
 def test_gif_differs_in_its_colour_tables_alone() -> None:
@@ -366,14 +358,6 @@ def test_metadata_of_a_tiff_page_stays_with_that_page() -> None:
     assert [after.getexif()[tag] for tag in tags] == [300, ICC_PROFILE, "Artist", "Maker"]
     after.seek(1)
     assert not [tag for tag in tags if tag in after.getexif()]
-
-
-@pytest.mark.parametrize("orientation", [3, 6])
-def test_orientation_of_a_tiff_is_applied_to_its_pixels(orientation: int) -> None:
-    content = encoded(noise(), "TIFF", tiffinfo={Tag.Orientation: orientation})
-    before, after = opened(content), opened(inverted(content))
-    assert after.size == before.size
-    assert seen(after).tobytes() == inverse(before).tobytes()
 
 
 def test_tiff_gets_a_lossless_compression_where_pillow_cannot_write_its_own() -> None:
@@ -400,12 +384,13 @@ def test_16_bit_grey_tiff_in_which_zero_is_white() -> None:
     assert after.tobytes() == noise("I;16").tobytes()
 
 
-def test_tiff_text_that_is_a_number_is_dropped() -> None:
+def test_metadata_that_cannot_be_written_is_dropped() -> None:
+    content = encoded(noise(), "BMP", dpi=(10_000_000, 10_000_000))
+    assert "dpi" not in opened(inverted(content)).info
     tags = ImageFileDirectory_v2()
     tags.tagtype[Tag.Make] = TiffTags.SHORT
     tags[Tag.Make] = 5
     content = encoded(noise(), "TIFF", tiffinfo=tags)
-    assert opened(content).getexif()[Tag.Make] == 5
     assert Tag.Make not in opened(inverted(content)).getexif()
 
 

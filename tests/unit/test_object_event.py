@@ -26,10 +26,9 @@ def test_deletion_needs_no_etag_and_reads_none(has_etag: bool) -> None:
     assert ObjectEvent.from_event(event) == expected
 
 
-@pytest.mark.parametrize("version", [None, "null"])
-def test_object_may_have_no_version_of_its_own(version: str | None) -> None:
+def test_object_may_have_no_version_of_its_own() -> None:
     # S3 calls it "null" in a bucket whose versioning is suspended.
-    event = changed(CREATED, "detail.object.version-id", version)
+    event = changed(CREATED, "detail.object.version-id", "null")
     assert ObjectEvent.from_event(event).version_id is None
 
 

@@ -46,9 +46,7 @@ def test_own_pictures_look_warm_if_old_and_cool_if_new_once_they_are_inverted() 
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_new_picture_from_a_folder_is_the_file_and_the_old_one_has_its_format(
-    tmp_path: Path, suffix: str
-) -> None:
+def test_pictures_from_a_folder_keep_their_format(tmp_path: Path, suffix: str) -> None:
     paint(tmp_path / f"a photo.{suffix}")
     (pair,) = pairs_from_folder(tmp_path, 1)
     assert pair.key == f"gallery/001-a photo.{suffix}"
@@ -56,9 +54,7 @@ def test_new_picture_from_a_folder_is_the_file_and_the_old_one_has_its_format(
     assert (decoded(pair.old).format, decoded(pair.old).size) == (FORMATS[suffix], (80, 60))
 
 
-def test_old_picture_from_a_folder_is_grey_with_a_red_band_once_it_is_inverted(
-    tmp_path: Path,
-) -> None:
+def test_inverse_of_an_old_picture_is_grey_with_a_red_band(tmp_path: Path) -> None:
     paint(tmp_path / "photo.png")
     (pair,) = pairs_from_folder(tmp_path, 1)
     red, green, blue = inverse(pair.old).getpixel((2, 2))  # type: ignore[misc]
@@ -82,7 +78,7 @@ def test_folder_may_hold_pictures_of_any_mode(tmp_path: Path, mode: str) -> None
     assert (decoded(pair.old).format, decoded(pair.old).size) == ("PNG", (80, 60))
 
 
-def test_pictures_are_used_in_turn_under_distinct_keys_and_other_files_ignored(
+def test_pictures_are_used_in_turn_and_other_files_ignored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("b.png", "a.png", ".hidden.png"):
