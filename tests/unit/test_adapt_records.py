@@ -259,7 +259,7 @@ def test_two_events_of_a_key_differ_in_their_ids() -> None:
     assert len(ids) == 5  # the sixth is skipped
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(key=st.text(st.characters(codec="utf-8"), min_size=1))
 def test_any_key_is_decoded(key: str) -> None:
     event = adapt(record(key))
@@ -279,7 +279,7 @@ JSON_VALUES = st.recursive(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(body=st.text() | st.binary() | JSON_VALUES.map(json.dumps))
 def test_any_message_is_a_notification_or_malformed(body: str | bytes) -> None:
     with suppress(MalformedNotification):

@@ -45,7 +45,7 @@ def backwards(value: Any) -> Any:
     return [backwards(each) for each in value] if isinstance(value, list) else value
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 @given(detail=VALUES)
 def test_neither_order_nor_white_space_nor_escapes_count(function: ModuleType, detail: Any) -> None:
     spelt = [

@@ -29,13 +29,13 @@ def error_of(*arguments: str) -> str:
     return line
 
 
-@pytest.mark.parametrize("command", ["demo", "up"])
-def test_a_port_that_is_taken_is_named(command: str) -> None:
+@pytest.mark.parametrize("command", [["demo", "--keys", "1"], ["up"]])
+def test_a_port_that_is_taken_is_named(command: list[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        result = run(command, "--port", str(port))
+        result = run(*command, "--port", str(port))
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1].startswith(f"Error: Port {port} cannot be used: ")
 

@@ -306,6 +306,8 @@ SCRIPTS = {
         "a version that is deleted before its event arrives": ("A x1 2 1", "Superseded", ""),
         "a version that is deleted while it is processed": ("A B 1[x1 3]", "Superseded", ""),
     },
+    # What the fence prevents.
+    "none": {"an older event overwrites a newer output": ("A 1[B 2]", "Processed", "A")},
     "each, deletions ignored": {
         "the source is not checked": ("A 1[-]", "Processed", "A"),
         "a deletion is superseded": ("A 1 - 2", "Superseded", "A"),
@@ -585,18 +587,6 @@ def test_missing_bucket_is_a_fault(either: History) -> None:
     either.output_bucket = "no-such-bucket"
     with pytest.raises(ClientError, match="NoSuchBucket"):
         either.play("A 1")
-
-
-def test_without_the_fence_an_older_event_overwrites_a_newer_output(history: History) -> None:
-    """Show what the fence prevents."""
-
-    def meanwhile() -> None:
-        history.use("newest")
-        history.play("B 2")
-
-    older = history.upload("A")
-    history.use("none")
-    assert (history.deliver(older, meanwhile), history.outputs()) == ("Processed", "A")
 
 
 def test_conflict_without_the_fence_is_a_fault(history: History) -> None:
