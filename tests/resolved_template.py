@@ -36,15 +36,22 @@ def template() -> Json:
 
 
 @cache
-def _transform(given: tuple[tuple[str, str], ...]) -> Json:
+def transformed(given: tuple[tuple[str, str], ...] = ()) -> Json:
+    """Transform the template with SAM.
+
+    Parameters
+    ----------
+    given : tuple
+        Names and values of parameters that SAM resolves.
+    """
     parsed = template()
     for resource in parsed["Resources"].values():
         for field in ("CodeUri", "DefinitionUri"):
             if field in resource["Properties"]:  # SAM wants them uploaded
                 resource["Properties"][field] = "s3://bucket/key"
     os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
-    transformed: Json = Translator({}, Parser()).translate(parsed, dict(given))
-    return transformed
+    translated: Json = Translator({}, Parser()).translate(parsed, dict(given))
+    return translated
 
 
 def resources_with(parameters: dict[str, str]) -> Json:
@@ -62,13 +69,13 @@ def resources_with(parameters: dict[str, str]) -> Json:
     """
     declared = template()["Parameters"]
     values = {name: str(each["Default"]) for name, each in declared.items()} | parameters
-    transformed = _transform(tuple(sorted(values.items())))
+    translated = transformed(tuple(sorted(values.items())))
     lists = {name for name, each in declared.items() if each["Type"] == "CommaDelimitedList"}
     split = {name: value.split(",") if name in lists else value for name, value in values.items()}
-    resolver = _Resolver({**split, **PSEUDO_PARAMETERS}, transformed["Conditions"])
+    resolver = _Resolver({**split, **PSEUDO_PARAMETERS}, translated["Conditions"])
     return {
         name: resolver.resolve({k: v for k, v in each.items() if k != "Condition"})
-        for name, each in transformed["Resources"].items()
+        for name, each in translated["Resources"].items()
         if "Condition" not in each or resolver.holds(each["Condition"])
     }
 

@@ -7,19 +7,15 @@ may be there. No local engine enforces these roles.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from samcli.yamlhelper import yaml_parse
-from samtranslator.parser.parser import Parser  # type: ignore[import-untyped]
-from samtranslator.translator.translator import Translator  # type: ignore[import-untyped]
 
 from inorder import PROJECT
+from tests.resolved_template import Json, template, transformed
 
-Json = dict[str, Any]
 Grant = tuple[str, str]  # action, resource as JSON
 
 # https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html and .../xray-iam.html
@@ -48,25 +44,9 @@ INTEGRATIONS = {
 }
 
 
-def parsed() -> Json:
-    template: Json = yaml_parse((PROJECT / "template.yaml").read_text())
-    return template
-
-
-def transformed() -> Json:
-    template = parsed()
-    for resource in template["Resources"].values():
-        for field in ("CodeUri", "DefinitionUri"):
-            if field in resource["Properties"]:  # SAM wants them uploaded
-                resource["Properties"][field] = "s3://bucket/key"
-    os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
-    resources: Json = Translator({}, Parser()).translate(template, {})["Resources"]
-    return resources
-
-
-TEMPLATE = parsed()
+TEMPLATE = template()
 PARSED = TEMPLATE["Resources"]
-RESOURCES = transformed()
+RESOURCES = transformed()["Resources"]
 MACHINES = [n for n, each in PARSED.items() if each["Type"] == "AWS::Serverless::StateMachine"]
 
 
