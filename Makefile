@@ -29,11 +29,11 @@ up: install ## Start a local AWS with the stack on it: make up [PORT=4566]
 down: install ## Stop it again
 	@inorder down
 
-# The quick layers run first and report first: a wrong edit of the ASL fails within a minute.
+# The quick layers run first and report first; ten failures are enough to see what a wrong edit broke.
 test: install ## Run all tests, the quick ones first
 	@inorder check statemachine/*.asl.json
 	@for layer in "tests/unit" "tests/policies" "tests/proof tests/engines tests/end_to_end"; do \
-		echo "== $$layer" && python -m pytest -n 2 --dist loadfile $$layer || exit 1; \
+		echo "== $$layer" && python -m pytest -n 2 --dist loadfile --maxfail 10 $$layer || exit 1; \
 	done
 
 model: install ## Explore the longer scenarios and all mutants with the model checker
