@@ -50,10 +50,12 @@ def findings(checkov: str) -> set[tuple[str, str, str]]:
         resources = resources_with({"Policy": policy, **options})
         text = json.dumps({"AWSTemplateFormatVersion": "2010-09-09", "Resources": resources})
         (OUT / f"{policy}-{number}.json").write_text(text, encoding="utf-8")
-    command = [checkov, "--directory", str(OUT), "--framework", "cloudformation"]
+    # checkov searches the path of a file for secrets too, so the path must not depend on the checkout.
+    command = [str(Path(checkov).absolute()), "--directory", ".", "--framework", "cloudformation"]
     command += ["--compact", "--quiet", "--skip-download", "--output", "json", "--soft-fail"]
     done = subprocess.run(  # noqa: S603 - the Makefile's own environment
         command,
+        cwd=OUT,
         env=os.environ | {"BC_ANALYTICS": "0"},
         capture_output=True,
         text=True,
