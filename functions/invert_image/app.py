@@ -48,24 +48,25 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:  #
     Returns
     -------
     dict
-        ``outcome``. With ``Processed`` or ``Superseded`` there are ``output_key`` and
-        ``expires_at``, the time (seconds since 1970, as text) until which the key table keeps the
-        record. It is computed here because JSONPath cannot. With ``Rejected``, which a retry would
-        not change, there are ``error`` and ``cause``.
+        ``outcome``, and ``expires_at``, the time (seconds since 1970, as text) until which the key
+        table keeps the record. It is computed here because JSONPath cannot. With ``Processed`` or
+        ``Superseded`` there is ``output_key``; with ``Rejected``, which a retry would not change,
+        there are ``error`` and ``cause``.
     """
     object_event = ObjectEvent.from_event(event["event"])
     logger.append_keys(source_key=object_event.key, sequencer=object_event.sequencer)
+    expires_at = str(int(time.time()) + configuration.record_retention_days * 86_400)
     try:
         output = FENCES[event["fence"]](object_event)
     except (InvalidImage, SourceChanged) as error:
         name = type(error).__name__
         logger.warning(name, extra={"cause": str(error)})
         metrics.add_metric(name=name, unit=MetricUnit.Count, value=1)
-        return {"outcome": "Rejected", "error": name, "cause": str(error)}
+        reason = {"error": name, "cause": str(error)}
+        return {"outcome": "Rejected", **reason, "expires_at": expires_at}
     logger.info(output.outcome, extra={"output_key": output.key})
     metrics.add_metric(name=output.outcome, unit=MetricUnit.Count, value=1)
-    expires_at = int(time.time()) + configuration.record_retention_days * 86_400
-    return {"outcome": output.outcome, "output_key": output.key, "expires_at": str(expires_at)}
+    return {"outcome": output.outcome, "output_key": output.key, "expires_at": expires_at}
 
 
 def work(content: bytes) -> InvertedImage:

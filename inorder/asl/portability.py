@@ -37,10 +37,13 @@ INTRINSICS = {
 }
 CONTEXT = {
     "$$.Execution.Id",
+    "$$.Execution.Input",
     "$$.Execution.Name",
     "$$.State.EnteredTime",
     "$$.StateMachine.Name",
 }
+
+NULLS = {("ResultPath", "Task"), ("OutputPath", "Choice")}
 
 
 def _type(definition: Json) -> Iterator[Finding]:
@@ -88,7 +91,8 @@ def _intrinsic(definition: Json) -> Iterator[Finding]:
 def _context(definition: Json) -> Iterator[Finding]:
     for name, state in definition["States"].items():
         for path in [each for text in expressions(state) for each in paths(text)]:
-            if path.startswith("$$") and path not in CONTEXT:
+            plain = re.sub(r"(?<=^\$\$\.Execution\.Input)[.\[].*", "", path)
+            if path.startswith("$$") and plain not in CONTEXT:
                 yield name, f"{path} is not the same on every engine"
         if any(path.startswith("$$") for path in payload_paths(state.get("ResultSelector"))):
             yield name, "not every engine has the context object in ResultSelector"
@@ -97,7 +101,7 @@ def _context(definition: Json) -> Iterator[Finding]:
 def _null(definition: Json) -> Iterator[Finding]:
     for name, state in definition["States"].items():
         for field, value in state.items():
-            if _has_null(value) and (field, state["Type"]) != ("ResultPath", "Task"):
+            if _has_null(value) and (field, state["Type"]) not in NULLS:
                 yield name, f"a null in its {field} is not the same on every engine"
 
 

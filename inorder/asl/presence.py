@@ -9,7 +9,9 @@ from typing import Any
 from inorder.asl.definition import INVOKE, SEND, Finding, Json, Rule, paths, payload_paths
 
 DataPath = tuple[str, ...]
-Known = frozenset[DataPath]  # paths that are surely present, each with all its parents
+# Paths that are surely present, each with all its parents. Those of the context begin with "$$".
+Known = frozenset[DataPath]
+INPUT: DataPath = ("$$", "Execution", "Input")
 
 # What a Task's result surely has. GetItem gives no Item if there is none.
 RESULTS = {INVOKE: "Payload", SEND: "MessageId"}
@@ -22,8 +24,9 @@ def _guard(definition: Json) -> Iterator[Finding]:
 
     A path is known to be present if on every way to the state it was tested by IsPresent, or
     compared, or written: by a Pass, by a Task whose result surely has it, or by a Catch. Nothing
-    is known of the execution's input, nor of what a Task reads. In a file that parks no event only
-    comparisons are checked: it promises nothing for the events that it loses.
+    is known of what a Task reads, nor of the execution's input: what the first state finds there
+    may be read later as ``$$.Execution.Input``. In a file that parks no event only comparisons are
+    checked: it promises nothing for the events that it loses.
     """
     states: Json = definition["States"]
     parks = any(state.get("Resource") == SEND for state in states.values())
@@ -45,11 +48,13 @@ def _guard(definition: Json) -> Iterator[Finding]:
 def _flow(definition: Json) -> dict[str, Known]:
     """Tell for each state that may be reached which paths are surely present in its input."""
     states: Json = definition["States"]
-    flow: dict[str, Known] = {definition["StartAt"]: frozenset([()])}
-    waiting = [definition["StartAt"]]
+    start = definition["StartAt"]
+    flow: dict[str, Known] = {start: frozenset([()])}
+    waiting = [start]
     while waiting:
         name = waiting.pop()
-        for target, known in _edges(states[name], flow[name], set()):
+        # No state leads to the first one, so its data is the execution's input.
+        for target, known in _edges(states[name], flow[name], set(), is_first=name == start):
             common = flow[target] & known if target in flow else known
             if flow.get(target) != common:
                 flow[target] = common
@@ -57,15 +62,21 @@ def _flow(definition: Json) -> dict[str, Known]:
     return flow
 
 
-def _edges(state: Json, known: Known, absent: set[str]) -> Iterator[tuple[str, Known]]:
+def _edges(
+    state: Json, known: Known, absent: set[str], is_first: bool = False
+) -> Iterator[tuple[str, Known]]:
     """Follow a state's ways out, and add to `absent` what it compares without knowing it."""
     if state["Type"] == "Choice":
         known = _within(known, _path(state.get("InputPath", "$")))
+        ways = []
         for rule in state["Choices"]:
             holds, known = _judge(rule, known, absent)
-            yield rule["Next"], holds
+            ways.append((rule["Next"], holds))
         if "Default" in state:
-            yield state["Default"], known
+            ways.append((state["Default"], known))
+        for target, found in ways:
+            of_input = _with_parents(INPUT + each for each in found) if is_first else frozenset()
+            yield target, _within(found, _path(state.get("OutputPath", "$"))) | of_input
     elif "Next" in state:
         yield state["Next"], _after(state, known)
     for catcher in state.get("Catch", []):
@@ -125,7 +136,7 @@ def _shape(template: Any, known: Known) -> Known:
         is_read = key.endswith(".$")
         inside = _within(known, _path(value)) if is_read else _shape(value, known)
         name = key.removesuffix(".$")
-        found |= {(name, *path) for path in inside}
+        found |= {(name, *path) for path in inside - _context(inside)}
     return frozenset(found)
 
 
@@ -134,29 +145,37 @@ def _placed(known: Known, at: str | None, value: Known) -> Known:
     if at is None:
         return known
     path = _path(at)
-    others = [each for each in known if each[: len(path)] != path]
-    return _with_parents([*others, *(path + each for each in value)])
+    others = [each for each in known - _context(known) if each[: len(path)] != path]
+    placed = _with_parents([*others, *(path + each for each in value - _context(value))])
+    return placed | _context(known)
 
 
 def _within(known: Known, path: DataPath) -> Known:
     """Tell what is known of the value at a path; at the least that it is there."""
     inside = [each[len(path) :] for each in known if each[: len(path)] == path]
-    return frozenset([(), *inside])
+    return frozenset([(), *inside]) | _context(known)
+
+
+def _context(known: Known) -> Known:
+    return frozenset(each for each in known if each[:1] == INPUT[:1])
 
 
 def _with_parents(data_paths: Iterable[DataPath]) -> Known:
     return frozenset(path[:length] for path in data_paths for length in range(len(path) + 1))
 
 
-def _path(text: str) -> DataPath:
+def _path(text: str | None) -> DataPath:
     """Take a path apart. Of one that is not plain, or no path at all, nothing is ever known."""
-    if not text.startswith("$") or _STEP.sub("", text[1:]):
-        return (text,)
-    return tuple("".join(step) for step in _STEP.findall(text[1:]))
+    root, steps = ("$$",) if str(text).startswith("$$") else (), str(text).lstrip("$")
+    if not str(text).startswith("$") or _STEP.sub("", steps):
+        return (str(text),)
+    return root + tuple("".join(step) for step in _STEP.findall(steps))
 
 
 def _is_known(path: str, known: Known) -> bool:
-    return path.startswith("$$") or _path(path) in known
+    found = _path(path)
+    is_other_context = found[:1] == INPUT[:1] and (found[:3] != INPUT or found == INPUT)
+    return is_other_context or found in known
 
 
 RULES: dict[str, Rule] = {"guard": _guard}

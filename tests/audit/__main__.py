@@ -50,7 +50,7 @@ def findings(checkov: str) -> set[tuple[str, str, str]]:
         resources = resources_with({"Policy": policy, **options})
         text = json.dumps({"AWSTemplateFormatVersion": "2010-09-09", "Resources": resources})
         (OUT / f"{policy}-{number}.json").write_text(text, encoding="utf-8")
-    # checkov searches the path of a file for secrets too, so the path must not depend on the checkout.
+    # checkov searches a file's path for secrets too, so the path must not depend on the checkout.
     command = [str(Path(checkov).absolute()), "--directory", ".", "--framework", "cloudformation"]
     command += ["--compact", "--quiet", "--skip-download", "--output", "json", "--soft-fail"]
     done = subprocess.run(  # noqa: S603 - the Makefile's own environment

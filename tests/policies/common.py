@@ -31,12 +31,16 @@ class Row(NamedTuple):
 
 
 class Output(NamedTuple):
-    """A state, its input and its output; a Task also has a response."""
+    """A state, its input and its output; a Task also has a response.
+
+    `event` is the execution's input, if it is not that of all rows of the table.
+    """
 
     state: str
     input: Any
     output: Any
     response: str = ""
+    event: Any = None
 
 
 class Write(NamedTuple):
@@ -112,6 +116,8 @@ class Cases:
         What conditional writes change, and what they leave as it is.
     paths : dict of Path
         By their names, which have letters and digits only, as Step Functions Local wants it.
+    event : object
+        The execution's input, which `data` does not hold.
     """
 
     data: Data
@@ -119,6 +125,7 @@ class Cases:
     outputs: list[Output]
     writes: list[Write]
     paths: dict[str, Path]
+    event: Any
 
     @property
     def rows(self) -> list[Row]:
@@ -156,7 +163,7 @@ NEVER = 253402300799  # the last second of the year 9999
 
 
 def limits_of(module: str) -> dict[str, int]:
-    """Read the limits that a policy's ASL file prepares.
+    """Read the limits that a policy's ASL file sets.
 
     Parameters
     ----------
@@ -164,17 +171,17 @@ def limits_of(module: str) -> dict[str, int]:
         Name of a module in the folder of the policy's tests.
     """
     definition = json.loads((PROJECT / asl_file(module.split(".")[-2])).read_text(encoding="utf-8"))
-    limits: dict[str, int] = definition["States"]["Prepare Event"]["Parameters"]["limits"]
+    limits: dict[str, int] = definition["States"]["Count Poll"]["Parameters"]["limits"]
     return limits
 
 
 def waiter_data(limits: dict[str, int]) -> Data:
     """Build the data of an execution at its first poll, and of all later states."""
     return {
-        "event": CREATED,
         "ids": {"key": "b/k"},
         "sequencer": "0B",
         "lock_token": "mine",
+        "expires_at": str(NEVER),
         "limits": limits,
         "polls": {"count": 1},
         "watched_lock": {"lock_token": "theirs", "break_at_poll": limits["lease_polls"] + 1},
@@ -184,10 +191,13 @@ def waiter_data(limits: dict[str, int]) -> Data:
     }
 
 
-def waiter_start(limits: dict[str, int]) -> Data:
-    """Build what *Prepare Event* prepares for an execution that may have to wait."""
-    waits = {"polls": {"count": 0}, "watched_lock": NO_LOCK, "record": {}}
-    return {"event": CREATED, "lock_token": ANY, "limits": limits, **waits}
+# What *Prepare Event* prepares for an execution that may have to wait.
+WAITER_START = {
+    "lock_token": ANY,
+    "expires_at": str(NEVER),
+    "polls": {"count": 0},
+    "watched_lock": NO_LOCK,
+}
 
 
 def item(**attributes: str) -> Data:
@@ -217,7 +227,12 @@ PROCESSED = {
     "expires_at": EXPIRES_AT,
 }
 SUPERSEDED = PROCESSED | {"outcome": "Superseded"}
-REJECTED = {"outcome": "Rejected", "error": "InvalidImage", "cause": "cannot identify image file"}
+REJECTED = {
+    "outcome": "Rejected",
+    "error": "InvalidImage",
+    "cause": "cannot identify image file",
+    "expires_at": EXPIRES_AT,
+}
 HASHED = {"hash": "9f86d081884c7d65", "now": "1794000000", "expires_at": EXPIRES_AT}
 CONDITION_FAILED, TIMED_OUT = "ConditionFailed", "TimedOut"
 FAULTS = ("Busy", "FunctionFailed", "ForwardFailed", "QueueLost")
@@ -231,6 +246,7 @@ RESPONSES: dict[str, Data] = {
     "Throttled": _error("Lambda.TooManyRequestsException", "Rate Exceeded."),
     "ForwardFailed": _error("EventBridge.FailedEntry", "The bus took the call but not the event."),
     "QueueLost": _error("SQS.SdkClientException", "The queue cannot be reached."),
+    "TooLarge": _error("States.DataLimitExceeded", "The data has more than 262144 bytes."),
     "Written": {"Return": {}},
     "Sent": {"Return": {"MessageId": "5f0c3a52-8a4e-4c57-9d0b-2b9a6f1e7c11"}},
     "Forwarded": {"Return": {"FailedEntryCount": 0, "Entries": [{"EventId": "5f0c3a52"}]}},
@@ -255,7 +271,8 @@ RESPONSES: dict[str, Data] = {
 
 # --- Parts of paths ------------------------------------------------------------------------------
 
-PREPARED = ["S3 Object Event?", "Prepare Event", "Versioned Object?"]
+PREPARED = ["S3 Object Event?", "Prepare Event"]
+VERSION_PREPARED = ["S3 Object Event?", "Prepare Version"]
 NOT_PARKED = ["Park Event: QueueLost*3", "Not Parked"]
 
 
@@ -374,9 +391,9 @@ class Polls:
 # --- Rows of states that several files have -------------------------------------------------------
 
 
-def s3_events(*, deletions: bool = True) -> list[Row]:
-    """Give the rows that tell an S3 event from anything else."""
-    accepted: list[Any] = [CREATED, VERSIONED, *([DELETED] if deletions else [])]
+def s3_events(*, deletions: bool = True, versions: bool = True) -> list[Row]:
+    """Give the rows that tell an S3 event from anything else, and one with a version."""
+    accepted: list[Any] = [CREATED, created(version_id=5), *([DELETED] if deletions else [])]
     refused: list[Any] = [
         {},
         [],
@@ -394,16 +411,8 @@ def s3_events(*, deletions: bool = True) -> list[Row]:
     ]
     return [
         *(Row("S3 Object Event?", event, "Prepare Event") for event in accepted),
+        Row("S3 Object Event?", VERSIONED, "Prepare Version" if versions else "Prepare Event"),
         *(Row("S3 Object Event?", event, "Park Invalid Event") for event in refused),
-    ]
-
-
-def versions(then: str) -> list[Row]:
-    """Give the rows that tell an event with a version from one without."""
-    return [
-        Row("Versioned Object?", {"event": VERSIONED}, "Add Version"),
-        Row("Versioned Object?", {"event": CREATED}, then),
-        Row("Versioned Object?", {"event": created(version_id=5)}, then),
     ]
 
 
@@ -459,14 +468,21 @@ def waiting(
 def answers(*, processed: str, superseded: str, expires: bool = True) -> list[Row]:
     """Give the rows of what the function may answer."""
     accepted = {"Processed": processed, "Superseded": superseded}
-    rejected = {"outcome": "Rejected", "error": "InvalidImage", "cause": "cut"}
+    rejected = {
+        "outcome": "Rejected",
+        "error": "InvalidImage",
+        "cause": "cut",
+        "expires_at": "1",
+    }
     decided: list[tuple[Any, str]] = [
         *(({"outcome": name, "expires_at": "1"}, to) for name, to in accepted.items()),
         (rejected, "Reject Object"),
     ]
     unknown: list[Any] = [
-        {"outcome": "Rejected", "error": "InvalidImage"},
-        {"outcome": "Rejected", "cause": "cut"},
+        *(
+            {name: rejected[name] for name in rejected if name != lacks}
+            for lacks in ("error", "cause")
+        ),
         rejected | {"outcome": "Sure"},
         {"outcome": "Sure", "expires_at": "1"},
         {"outcome": 1, "expires_at": "1"},
@@ -477,6 +493,7 @@ def answers(*, processed: str, superseded: str, expires: bool = True) -> list[Ro
     if expires:
         unknown += [{"outcome": name} for name in accepted]
         unknown += [{"outcome": name, "expires_at": 1} for name in accepted]
+        unknown += [{**rejected, "expires_at": 1}, {**rejected, "expires_at": None}]
     decided += [(payload, "Reject Result") for payload in unknown]
     return [Row("Outcome?", {"inversion": answer(payload)}, to) for payload, to in decided]
 
@@ -489,15 +506,26 @@ def adds(state: str, data: Data, response: str = "", **added: Any) -> Output:
     return Output(state, data, data | added, response)
 
 
-def prepared(start: Data) -> list[Output]:
-    """Give what *Prepare Event* prepares, and what *Add Version* changes."""
-    started = {"ids": {"key": ID}, "sequencer": SEQUENCER, **start}
-    unversioned = {"event": VERSIONED, "ids": {"key": "b/k"}, "sequencer": "0B"}
-    version = VERSIONED["detail"]["object"]["version-id"]
-    return [
-        Output("Prepare Event", CREATED, started),
-        adds("Add Version", unversioned, ids={"key": f"b/k#{version}"}),
-    ]
+def prepared(start: Data, **ids: str) -> list[Output]:
+    """Give what *Prepare Event* and *Prepare Version* prepare.
+
+    Parameters
+    ----------
+    start : dict
+        What does not depend on the event.
+    ids : str
+        Formats of the IDs, with the fields ``key``, which has the version, and ``sequencer``.
+    """
+    outputs = []
+    for state, event in (("Prepare Event", CREATED), ("Prepare Version", VERSIONED)):
+        described = event["detail"]["object"]
+        name = f"{event['detail']['bucket']['name']}/{described['key']}"
+        key = f"{name}#{described['version-id']}" if event is VERSIONED else name
+        sequencer = described["sequencer"]
+        own = {each: text.format(key=key, sequencer=sequencer) for each, text in ids.items()}
+        output = {"ids": {"key": key} | own, "sequencer": sequencer, **start}
+        outputs.append(Output(state, {}, output, event=event))
+    return outputs
 
 
 def outcomes(data: Data, *names: str) -> list[Output]:
@@ -511,14 +539,45 @@ def rejections(data: Data) -> list[Output]:
     """Give the reasons for which a function's answer is parked."""
     rejected, unknown = data | {"inversion": answer(REJECTED)}, data | {"inversion": answer(None)}
     reason = {"Error": REJECTED["error"], "Cause": REJECTED["cause"]}
+    kept = {name: data[name] for name in ("ids", "sequencer", "lock_token") if name in data}
+    expires = {"expires_at": REJECTED["expires_at"], "fault": reason}
     return [
-        adds("Reject Object", rejected, fault=reason),
-        adds("Reject Result", unknown, fault={"Error": "UnknownResult", "Cause": "null"}),
+        Output("Reject Object", rejected, kept | expires)
+        if "lock_token" in data
+        else adds("Reject Object", rejected, fault=reason),
+        adds("Reject Result", unknown, fault=UNKNOWN_RESULT),
     ]
 
 
-def waiter_outputs(data: Data, locked: str = "key") -> list[Output]:
-    """Give what a waiter reads, counts and remembers, and why it gives up."""
+class Ending:
+    """Equals each text with this end."""
+
+    def __init__(self, end: str) -> None:
+        self._end = end
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and other.endswith(self._end)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+UNKNOWN_RESULT = {"Error": "UnknownResult", "Cause": Ending(" It returned: null")}
+
+
+def waiter_outputs(data: Data, *drops: str, locked: str = "key") -> list[Output]:
+    """Give what a waiter reads, counts and remembers, and why it gives up.
+
+    Parameters
+    ----------
+    data : dict
+        What a waiter has.
+    drops : str
+        Fields that *Count Poll* drops, beside what was read and what the holder alone has.
+    locked : str
+        What is locked.
+    """
+    dropped = {"record", "inversion", "fault", *drops}
+    counted = {name: value for name, value in data.items() if name not in dropped}
     seen = data | {"polls": {"count": 7}, "watched_lock": NO_LOCK}
     watched = {"lock_token": "theirs", "break_at_poll": 7 + data["limits"]["lease_polls"]}
     cause = f"The {locked} stayed locked for as long as an execution can wait."
@@ -526,8 +585,8 @@ def waiter_outputs(data: Data, locked: str = "key") -> list[Output]:
     read = f"Read {locked.capitalize()} Record"
     return [
         adds(read, data, "Free", record=RESPONSES["Free"]["Return"]),
-        adds(read, data, TIMED_OUT, refusal=ANY),  # what was read before is kept
-        adds("Count Poll", seen, polls={"count": 8}),
+        adds(read, data, TIMED_OUT, refusal=ANY),
+        Output("Count Poll", seen, counted | {"polls": {"count": 8}, "watched_lock": NO_LOCK}),
         adds("Watch Lock", seen, watched_lock=watched),
         adds("Give Up Waiting", data, fault=reason),
     ]

@@ -55,7 +55,7 @@ def test_holder_lease_and_waiter_have_the_seconds_that_the_comment_states(
 def test_an_execution_that_clears_dead_waiters_ends_before_express_stops_it() -> None:
     definition = definition_of("every-version")
     states = definition["States"]
-    limits = states["Prepare Event"]["Parameters"]["limits"]
+    limits = states["Count Poll"]["Parameters"]["limits"]
     # Each dead waiter is seen at a poll of its own before its turn begins.
     cleared = (limits["maximum_polls"] - 1) // (limits["turn_polls"] + 1)
     seconds = cleared * longest(states["Clear Dead Waiter"])

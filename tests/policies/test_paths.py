@@ -174,9 +174,10 @@ def all_branches(policy: str) -> set[Branch]:
 
 
 def matching(rules: list[dict[str, Any]], error: str) -> int:
-    """Find the first retrier or catcher of an error that no engine made itself."""
-    everything = {error, "States.TaskFailed", "States.ALL"}
-    return next(at for at, rule in enumerate(rules) if everything & set(rule["ErrorEquals"]))
+    """Find the first retrier or catcher of an error that no engine made itself; -1 is none."""
+    everything = {error} if error == TOO_LARGE else {error, "States.TaskFailed", "States.ALL"}
+    found = (at for at, rule in enumerate(rules) if everything & set(rule["ErrorEquals"]))
+    return next(found, -1)
 
 
 def attempts(state: dict[str, Any], entry: Entry) -> Iterator[Branch]:

@@ -12,15 +12,11 @@ import pytest
 from inorder.asl.definition import targets
 from inorder.local_aws import LocalAws
 from tests.engines.on_aws import on_aws
-from tests.policies.common import CREATED, DELETED, EXECUTION, FAULT, RESPONSES, Data, item
+from tests.policies.common import DELETED, EXECUTION, FAULT, RESPONSES, Data, item
 from tests.policies.tables import STATES, TABLES
 
 AWS = on_aws()  # `make test-aws STACK=name` runs these tests there
 CONDITION = "ConditionExpression"
-CONTEXT = {
-    "Execution": {"Id": EXECUTION, "Name": "test"},
-    "State": {"EnteredTime": "2026-11-20T09:30:00Z"},
-}
 
 
 def run_state(
@@ -31,8 +27,14 @@ def run_state(
     mock: Data | None = None,
     table: str = "${KeyTableName}",
     queue: str = "${ParkedEventsQueueUrl}",
+    event: Any = None,
 ) -> Data:
     parameters = {"mock": mock} if mock else {}
+    given = TABLES[policy].event if event is None else event
+    context = {
+        "Execution": {"Id": EXECUTION, "Name": "test", "Input": given},
+        "State": {"EnteredTime": "2026-11-20T09:30:00Z"},
+    }
     # A table or a queue that a test has made is on the local AWS.
     aws = AWS if (table, queue) == ("${KeyTableName}", "${ParkedEventsQueueUrl}") else None
     states: Any = aws.states if aws else local.client("stepfunctions")
@@ -41,7 +43,7 @@ def run_state(
         definition=definition.replace("${ParkedEventsQueueUrl}", queue),
         input=json.dumps(data),
         roleArn=aws.role if aws else "arn:aws:iam::123456789012:role/test",
-        context=json.dumps(CONTEXT),
+        context=json.dumps(context),
         **parameters,
     )
     return tested
@@ -99,7 +101,9 @@ def test_the_table_has_every_state_transition_output_and_condition(policy: str) 
 )
 def test_each_state_gives_what_the_table_says(local: LocalAws, policy: str, state: str) -> None:
     for each in (output for output in TABLES[policy].outputs if output.state == state):
-        tested = run_state(local, policy, state, each.input, mocked(each.response))
+        tested = run_state(
+            local, policy, state, each.input, mocked(each.response), event=each.event
+        )
         assert json.loads(tested["output"]) == each.output
 
 
@@ -138,7 +142,7 @@ def test_each_conditional_write_changes_only_the_records_that_it_may(
     ],
 )
 def test_each_execution_has_a_lock_token_of_its_own(local: LocalAws, policy: str) -> None:
-    outputs = [run_state(local, policy, "Prepare Event", CREATED)["output"] for _ in range(5)]
+    outputs = [run_state(local, policy, "Prepare Event", {})["output"] for _ in range(5)]
     assert len({json.loads(output)["lock_token"] for output in outputs}) == 5
 
 
@@ -160,11 +164,12 @@ def test_a_failed_execution_says_why(local: LocalAws, policy: str, state: str) -
     assert CAUSES[state] in tested["cause"]
 
 
-def parked_by(local: LocalAws, policy: str, state: str, data: Any) -> Any:
+def parked_by(local: LocalAws, policy: str, state: str, data: Any, event: Any = None) -> Any:
     """Run a state that sends a message to a queue, and give the message."""
     sqs = local.client("sqs")
     queue = sqs.create_queue(QueueName=f"states-{uuid4()}")["QueueUrl"]
-    assert run_state(local, policy, state, data, queue=queue)["status"] == "SUCCEEDED"
+    tested = run_state(local, policy, state, data, queue=queue, event=event)
+    assert tested["status"] == "SUCCEEDED"
     [message] = sqs.receive_message(QueueUrl=queue)["Messages"]
     return json.loads(message["Body"])
 
@@ -179,7 +184,7 @@ def test_a_parked_event_is_in_the_queue_with_the_reason(local: LocalAws, policy:
         "outcome": "Parked",
         "execution": EXECUTION,
         "reason": FAULT,
-        "event": data["event"],
+        "event": TABLES[policy].event,
     }
 
 
@@ -187,7 +192,7 @@ def test_a_parked_event_is_in_the_queue_with_the_reason(local: LocalAws, policy:
     "policy", [policy for policy in TABLES if "Park Invalid Event" in STATES[policy]]
 )
 def test_an_invalid_event_is_in_the_queue_as_it_came(local: LocalAws, policy: str) -> None:
-    message = parked_by(local, policy, "Park Invalid Event", ["not", "an", "event"])
+    message = parked_by(local, policy, "Park Invalid Event", {}, ["not", "an", "event"])
     reason = message.pop("reason")
     assert reason["Error"] == "InvalidEvent"
     assert reason["Cause"].startswith("This is not an ")

@@ -23,8 +23,9 @@ from tests.policies.common import (
 LIMITS = common.limits_of(__name__)
 ORDER = shipped("order-placed")
 DATA = common.waiter_data(LIMITS) | {
-    "event": ORDER,
     "ids": {"content": "b/k"},
+    "now": HASHED["now"],
+    "expires_at": HASHED["expires_at"],
     "hashing": answer(HASHED),
 }
 
@@ -60,16 +61,18 @@ CHOICES = [
 
 NAME = f"{ORDER['source']}/{ORDER['detail-type']}"
 UNKNOWN = DATA | {"hashing": answer(None)}
+START = common.WAITER_START | {"lock_token": "mine"}
+NAMED = START | {
+    "ids": {"content": f"content:{NAME}/{HASHED['hash']}"},
+    "now": HASHED["now"],
+    "expires_at": HASHED["expires_at"],
+}
 
 OUTPUTS = [
-    Output(
-        "Prepare Event",
-        ORDER,
-        common.waiter_start(LIMITS) | {"event": ORDER, "ids": {"content": NAME}},
-    ),
-    adds("Name Content", DATA, ids={"content": f"content:{NAME}/{HASHED['hash']}"}),
-    *common.waiter_outputs(DATA, "content"),
-    adds("Reject Result", UNKNOWN, fault={"Error": "UnknownResult", "Cause": "null"}),
+    Output("Prepare Event", {}, common.WAITER_START | {"ids": {"content": NAME}}),
+    Output("Name Content", START | {"hashing": answer(HASHED)}, NAMED),
+    *common.waiter_outputs(DATA, "sequencer", "hashing", locked="content"),
+    adds("Reject Result", UNKNOWN, fault=common.UNKNOWN_RESULT),
     Output(
         "Processed",
         DATA,
@@ -94,7 +97,9 @@ WRITES = [
     ),
     *common.break_lock(),
     *common.release("Release Lock", status="DONE", expires_at=int(HASHED["expires_at"])),
-    *common.release("Release Failed Content", status="FAILED"),
+    *common.release(
+        "Release Failed Content", status="FAILED", expires_at=int(HASHED["expires_at"])
+    ),
 ]
 
 # --- Paths ---------------------------------------------------------------------------------------
@@ -145,6 +150,9 @@ PATHS = {
                 "Hash Detail: FunctionFailed*3",
                 *parked_unlocked,
             ],
+            "TooLargeToHashParked": [*prepared, "Hash Detail: TooLarge", *parked_unlocked],
+            "TooLargeToClaimParked": [*hashed, "Claim Content: TooLarge", *parked_unlocked],
+            "TooLargeToForwardParked": [*claimed, "Forward Event: TooLarge", *parked],
             "ClaimFailedParked": [*hashed, "Claim Content: Busy*3", *parked_unlocked],
             "ForwardFailedParked": [*claimed, "Forward Event: ForwardFailed*3", *parked],
             "ReleaseFailedParked": [
@@ -158,4 +166,4 @@ PATHS = {
     ),
 }
 
-CASES = Cases(DATA, CHOICES, OUTPUTS, WRITES, PATHS)
+CASES = Cases(DATA, CHOICES, OUTPUTS, WRITES, PATHS, ORDER)

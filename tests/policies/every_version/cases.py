@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from unittest.mock import ANY
 
-from tests.events import SEQUENCER
 from tests.policies import common
 from tests.policies.common import (
     EXECUTION,
-    ID,
     PREPARED,
     VERSIONED,
     Cases,
     Data,
-    Output,
     Row,
     Write,
     adds,
@@ -62,7 +59,6 @@ TURN_OVER = LIMITS["turn_polls"] + 1
 
 CHOICES = [
     *common.s3_events(),
-    *common.versions("Record Event"),
     Row("Event Done?", {"event_record": {}}, "Invert Image"),
     Row("Event Done?", event_record(status={"S": "IN_PROGRESS"}), "Invert Image"),
     Row(
@@ -106,22 +102,12 @@ CHOICES = [
 
 # --- What each Pass gives, and what each conditional write changes -------------------------------
 
-VERSION = VERSIONED["detail"]["object"]["version-id"]
-START = common.waiter_start(LIMITS) | {"recording": {}, "watched_waiter": NO_WAITER}
+START = common.WAITER_START | {"watched_waiter": NO_WAITER}
 
 OUTPUTS = [
-    Output(
-        "Prepare Event",
-        common.CREATED,
-        {"ids": {"key": ID, "event": f"event:{ID}@{SEQUENCER}"}, "sequencer": SEQUENCER, **START},
-    ),
-    adds(
-        "Add Version",
-        DATA | {"event": VERSIONED},
-        ids={"key": f"b/k#{VERSION}", "event": f"event:b/k#{VERSION}@0B"},
-    ),
+    *common.prepared(START, event="event:{key}@{sequencer}"),
     adds("Skip Duplicate", DATA, inversion=answer({"outcome": "Duplicate", "expires_at": "1"})),
-    *common.waiter_outputs(DATA),
+    *common.waiter_outputs(DATA, "event_record"),
     adds(
         "Watch Oldest Waiter",
         NOTHING_SEEN | {"polls": {"count": 7}},
@@ -141,6 +127,7 @@ RECORDED = STARTED | {"claimed_at": ANY, "event": ANY}
 CLAIMED = OWN | {"lock_token": "mine", "claimed_at": ANY}
 LOCK = {"lock_token": "theirs", "execution": "theirs"}
 EXPIRES_AT = int(common.EXPIRES_AT)
+FAILED = {"status": "FAILED", "expires_at": common.NEVER}
 
 WRITES = [
     Write("Record Event", None, RECORDED),
@@ -161,8 +148,8 @@ WRITES = [
     *common.break_lock(),
     Write("Mark Event Done", STARTED, STARTED | {"status": "DONE", "expires_at": EXPIRES_AT}),
     *common.release("Release Lock", expires_at=EXPIRES_AT),
-    *common.release("Release Failed Key"),
-    Write("Mark Event Failed", STARTED, STARTED | {"status": "FAILED"}),
+    *common.release("Release Failed Key", expires_at=common.NEVER),
+    Write("Mark Event Failed", STARTED, STARTED | FAILED),
     *refused(
         "Mark Event Failed",
         STARTED | {"status": "DONE"},
@@ -197,7 +184,7 @@ turn_comes = [*polls.wait, *polls.poll("Free"), *again]
 
 PATHS = {
     **common.invalid_events(),
-    **paths({"VersionProcessed": [*PREPARED, "Add Version", *recorded[3:], *again]}, VERSIONED),
+    **paths({"VersionProcessed": [*common.VERSION_PREPARED, *recorded[2:], *again]}, VERSIONED),
     **paths({"DeletionProcessed": [*recorded, *again]}, common.DELETED),
     **paths(
         {
@@ -316,4 +303,4 @@ PATHS = {
     ),
 }
 
-CASES = Cases(DATA, CHOICES, OUTPUTS, WRITES, PATHS)
+CASES = Cases(DATA, CHOICES, OUTPUTS, WRITES, PATHS, common.CREATED)

@@ -28,7 +28,6 @@ LAST = {"count": LIMITS["lease_polls"] + 1}
 
 CHOICES = [
     *common.s3_events(deletions=False),
-    *common.versions("Claim Key"),
     *common.waiting(DATA, LOCKED),
     Row("Key State?", DATA | {"record": item(status="DONE", sequencer="FF")}, "Duplicate"),
     Row("Key State?", WITH_EVENT | {"polls": {"count": LAST["count"] - 1}}, "Wait For Lock"),
@@ -40,7 +39,7 @@ CHOICES = [
 # --- What each Pass gives, and what each conditional write changes -------------------------------
 
 OUTPUTS = [
-    *common.prepared(common.waiter_start(LIMITS)),
+    *common.prepared(common.WAITER_START),
     *common.waiter_outputs(DATA),
     *common.rejections(DATA),
     *common.outcomes(DATA, "Processed", "Duplicate", "Superseded"),
@@ -63,7 +62,7 @@ WRITES = [
     *common.break_lock(),
     *common.release("Release Lock", status="DONE", expires_at=EXPIRES_AT),
     *common.release("Release Superseded Key", status="FAILED", expires_at=EXPIRES_AT),
-    *common.release("Release Failed Key", status="FAILED"),
+    *common.release("Release Failed Key", status="FAILED", expires_at=common.NEVER),
 ]
 
 # --- Paths ---------------------------------------------------------------------------------------
@@ -79,7 +78,7 @@ holder_died = [*waits, *polls.lease("LockedWithEvent")]
 
 PATHS = {
     **common.invalid_events(),
-    **paths({"VersionProcessed": [*PREPARED, "Add Version", *again]}, common.VERSIONED),
+    **paths({"VersionProcessed": [*common.VERSION_PREPARED, *again]}, common.VERSIONED),
     **paths(
         {"DeletionParked": ["S3 Object Event?", "Park Invalid Event: Sent", "Invalid Event"]},
         common.DELETED,
@@ -147,4 +146,4 @@ PATHS = {
     ),
 }
 
-CASES = Cases(DATA, CHOICES, OUTPUTS, WRITES, PATHS)
+CASES = Cases(DATA, CHOICES, OUTPUTS, WRITES, PATHS, common.CREATED)

@@ -30,7 +30,6 @@ OVER = {"polls": {"count": LIMITS["maximum_polls"]}}
 
 CHOICES = [
     *common.s3_events(),
-    *common.versions("Claim Key"),
     *common.waiting(DATA, LOCKED),
     Row("Key State?", DATA | {"record": item(**NEWER)}, "Superseded"),
     Row("Key State?", DATA | {"record": item(**NEWER | {"status": "DONE"})}, "Superseded"),
@@ -44,7 +43,7 @@ CHOICES = [
 # --- What each Pass gives, and what each conditional write changes -------------------------------
 
 OUTPUTS = [
-    *common.prepared(common.waiter_start(LIMITS)),
+    *common.prepared(common.WAITER_START),
     *common.waiter_outputs(DATA),
     *common.rejections(DATA),
     *common.outcomes(DATA, "Processed", "Duplicate", "Superseded"),
@@ -74,7 +73,7 @@ WRITES = [
     *common.break_lock(),
     *common.release("Release Lock", status="DONE", expires_at=int(common.EXPIRES_AT)),
     Write("Release Lock", MINE | {"expires_at": NEVER}, DONE | {"expires_at": NEVER}),
-    *common.release("Release Failed Key", status="FAILED"),
+    *common.release("Release Failed Key", status="FAILED", expires_at=NEVER),
 ]
 
 # --- Paths ---------------------------------------------------------------------------------------
@@ -91,7 +90,7 @@ parked_unlocked = ["Park Event: Sent", "Release Failed Key: ConditionFailed", "P
 
 PATHS = {
     **common.invalid_events(),
-    **paths({"VersionProcessed": [*PREPARED, "Add Version", *again]}, common.VERSIONED),
+    **paths({"VersionProcessed": [*common.VERSION_PREPARED, *again]}, common.VERSIONED),
     **paths({"DeletionProcessed": [*PREPARED, *again]}, common.DELETED),
     **paths(
         {
@@ -138,4 +137,4 @@ PATHS = {
     ),
 }
 
-CASES = Cases(DATA, CHOICES, OUTPUTS, WRITES, PATHS)
+CASES = Cases(DATA, CHOICES, OUTPUTS, WRITES, PATHS, common.CREATED)

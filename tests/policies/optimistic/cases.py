@@ -7,7 +7,6 @@ from tests.policies import common
 from tests.policies.common import CREATED, FAULT, ID, Cases, Output, answer, inverted, paths
 
 DATA = {
-    "event": CREATED,
     "ids": {"key": "b/k"},
     "sequencer": "0B",
     "inversion": answer(common.PROCESSED),
@@ -15,14 +14,12 @@ DATA = {
 }
 
 CHOICES = [
-    *common.s3_events(),
+    *common.s3_events(versions=False),
     *common.answers(processed="Processed", superseded="Superseded", expires=False),
 ]
 
 OUTPUTS = [
-    Output(
-        "Prepare Event", CREATED, {"event": CREATED, "ids": {"key": ID}, "sequencer": SEQUENCER}
-    ),
+    Output("Prepare Event", {}, {"ids": {"key": ID}, "sequencer": SEQUENCER}),
     *common.rejections(DATA),
     *common.outcomes(DATA, "Processed", "Superseded"),
 ]
@@ -49,4 +46,4 @@ PATHS = {
     ),
 }
 
-CASES = Cases(DATA, CHOICES, OUTPUTS, writes=[], paths=PATHS)
+CASES = Cases(DATA, CHOICES, OUTPUTS, writes=[], paths=PATHS, event=CREATED)

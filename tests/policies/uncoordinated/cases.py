@@ -16,4 +16,5 @@ CASES = Cases(
             "FunctionFailedLost": ["Invert Image: FunctionFailed*3", "Lost"],
         }
     ),
+    event=CREATED,
 )

@@ -135,7 +135,7 @@ class Engine:
     Attributes
     ----------
     states, start, limits
-        The loaded states, the first one's name, and the limits that *Prepare Event* sets.
+        The loaded states, the first one's name, and the limits that *Count Poll* sets.
     """
 
     def __init__(self, local: LocalAws) -> None:
@@ -192,6 +192,7 @@ class Engine:
         execution: str,
         data: str,
         item: str | None,
+        event: str,
         mock: str | None = None,
         token: str = "",
         faults: bool = False,
@@ -200,8 +201,9 @@ class Engine:
 
         Parameters
         ----------
-        name, execution, data, item : str
-            The state, the execution's name, its data, and the record that the state uses.
+        name, execution, data, item, event : str
+            The state, the execution's name, its data, the record that the state uses, and the
+            execution's input.
         mock : str, optional
             Mocked result of the state's service; an error's name if it starts with "!".
         token : str, optional
@@ -210,9 +212,9 @@ class Engine:
             Whether services may still fail. If not, fields are dropped that are only read after a
             failure.
         """
-        key = (name, self._texts[name], execution, data, item, mock, token)
+        key = (name, self._texts[name], execution, data, item, event, mock, token)
         if key not in self._steps:
-            self._steps[key] = self._test_state(name, execution, data, item, mock, token)
+            self._steps[key] = self._test_state(name, execution, data, item, event, mock, token)
         step = self._steps[key]
         if step.following is None:
             return step
@@ -226,10 +228,18 @@ class Engine:
         return step._replace(data=self._steps[dead].data)
 
     def _test_state(
-        self, name: str, execution: str, data: str, item: str | None, mock: str | None, token: str
+        self,
+        name: str,
+        execution: str,
+        data: str,
+        item: str | None,
+        event: str,
+        mock: str | None,
+        token: str,
     ) -> Step:
+        given = json.loads(event)
         try:
-            expected = self._check(self.states[name], json.loads(data))
+            expected = self._check(self.states[name], json.loads(data), given)
         except UncaughtError as uncaught:
             return Step(None, data, item, error=f"States.Runtime, as {uncaught},")
         service = self.states[name].get("Resource", "")
@@ -244,7 +254,7 @@ class Engine:
             stateName=name,
             input=data,
             roleArn="arn:aws:iam::123456789012:role/test",
-            context=json.dumps({"Execution": {"Id": execution, "Name": execution}}),
+            context=json.dumps({"Execution": {"Id": execution, "Name": execution, "Input": given}}),
             **parameters,
         )
         message = None
@@ -270,11 +280,11 @@ class Engine:
         error = tested.get("error")
         return Step(following, json.dumps(output, sort_keys=True), item, message, error)
 
-    def _check(self, state: dict[str, Any], data: Any) -> str | None:
+    def _check(self, state: dict[str, Any], data: Any, event: Any) -> str | None:
         """Raise where AWS would; return what must follow a Choice."""
         if state["Type"] == "Choice":
             return choose(state, data)
-        check_paths(state, data)
+        check_paths(state, data, event)
         return None
 
     def attempts(self, name: str, error: str) -> tuple[int, int]:
@@ -328,7 +338,8 @@ class Engine:
         except Exception as error:
             name = type(error).__name__
             if name in {"InvalidImage", "SourceChanged"}:
-                return {"outcome": "Rejected", "error": name, "cause": str(error)}
+                reason = {"error": name, "cause": str(error)}
+                return {"outcome": "Rejected", **reason, "expires_at": "1"}
             return error
         return {"outcome": output.outcome, "output_key": output.key, "expires_at": "1"}
 

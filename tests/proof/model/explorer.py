@@ -331,8 +331,8 @@ class Explorer:
     def _start(self, state: State, name: str, event: int, number: int) -> Iterator[Move]:
         if state.restarts and number == 1:
             state = state._replace(known=tuple(sorted({*state.known, (name, event, 1)})))
-        data = json.dumps(self._scenario.event(event), sort_keys=True)
-        run = Run(name, number, event, self._engine.start, data)
+        run = Run(name, number, event, self._engine.start, "")
+        run = run._replace(data=self._event(run))
         what = f"{name} is {'delivered' if number == 1 else 'restarted'}; "
         paused, path, problem = self._settle(state, run)
         if isinstance(paused, State):
@@ -491,7 +491,7 @@ class Explorer:
 
     def _call_function(self, state: State, run: Run) -> Iterator[Move]:
         """Take one S3 call of a run's function, or give its result to the execution."""
-        event = json.dumps(json.loads(run.data)["event"], sort_keys=True)
+        event = self._event(run)
         next_call = self._engine.call(event, run.answers)
         who = run.execution
         if isinstance(next_call, Call):
@@ -520,7 +520,7 @@ class Explorer:
 
     def _orphaned(self, state: State, run: Run, may_stop: bool = False) -> State:
         """Abandon a run's function, which may go on, or may have died too."""
-        event = json.dumps(json.loads(run.data)["event"], sort_keys=True)
+        event = self._event(run)
         orphans = {
             each._replace(may_stop=each.may_stop and (may_stop or each.event != event))
             for each in state.orphans
@@ -613,7 +613,13 @@ class Explorer:
 
     def _step(self, state: State, run: Run, item: str | None, mock: str | None = None) -> Step:
         faults = state.faults > 0 or bool(state.transient)
-        return self._engine.step(run.state, run.execution, run.data, item, mock, run.token, faults)
+        event = self._event(run)
+        return self._engine.step(
+            run.state, run.execution, run.data, item, event, mock, run.token, faults
+        )
+
+    def _event(self, run: Run) -> str:
+        return json.dumps(self._scenario.event(run.event), sort_keys=True)
 
     def _go(self, state: State, run: Run, step: Step, label: str, problem: str | None) -> Move:
         """Take a run from a Task to its next pause."""

@@ -12,6 +12,7 @@ from typing import Any
 
 _PATH = re.compile(r"'[^']*'|(\$\$?(?:\.\w+|\['[^']*'\])*)")
 _STEP = re.compile(r"\.(\w+)|\['([^']*)'\]")
+_INPUT = "$$.Execution.Input"
 
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "IsString": lambda value, operand: isinstance(value, str) == operand,
@@ -24,20 +25,20 @@ class UncaughtError(Exception):
     """An error that AWS would report as States.Runtime."""
 
 
-def check_paths(state: dict[str, Any], data: Any) -> None:
+def check_paths(state: dict[str, Any], data: Any, event: Any) -> None:
     """Raise if a state other than a Choice reads an absent path, or a value of a wrong type.
 
     Parameters
     ----------
     state : dict
         The state.
-    data : JSON value
-        Its input.
+    data, event : JSON value
+        Its input, and that of the execution.
     """
-    _check_payload(state.get("Parameters", {}), data)
+    _check_payload(state.get("Parameters", {}), data, event)
     for field in ("CausePath", "SecondsPath"):
         for path in paths(state.get(field, "")):
-            find(path, data)
+            find(path, data, event)
 
 
 def choose(state: dict[str, Any], data: Any) -> str:
@@ -51,14 +52,16 @@ def choose(state: dict[str, Any], data: Any) -> str:
 
 
 def paths(expression: str) -> Iterator[str]:
-    """List the paths of an expression, except those of the context."""
+    """List the paths of an expression; of those of the context, only into the execution's input."""
     for path in _PATH.findall(expression):
-        if path and not path.startswith("$$"):
+        if path and (not path.startswith("$$") or path.startswith(_INPUT)):
             yield path
 
 
-def find(path: str, data: Any) -> Any:
-    """Follow a path."""
+def find(path: str, data: Any, event: Any = None) -> Any:
+    """Follow a path in a state's input, or in the execution's."""
+    if path.startswith(_INPUT):
+        path, data = path.removeprefix(_INPUT), event
     for name, quoted in _STEP.findall(path):
         if not isinstance(data, dict) or (name or quoted) not in data:
             raise UncaughtError(f"{path} is absent")
@@ -66,13 +69,14 @@ def find(path: str, data: Any) -> Any:
     return data
 
 
-def _check_payload(template: dict[str, Any], data: Any) -> None:
+def _check_payload(template: dict[str, Any], data: Any, event: Any) -> None:
     for name, value in template.items():
         if isinstance(value, dict):
-            _check_payload(value, data)
+            _check_payload(value, data, event)
         elif name.endswith(".$"):
-            found = [find(path, data) for path in paths(value)]
-            if name in {"S.$", "N.$"} and value.startswith("$.") and not isinstance(found[0], str):
+            found = [find(path, data, event) for path in paths(value)]
+            is_attribute = name in {"S.$", "N.$"} and value.startswith("$") and found
+            if is_attribute and not isinstance(found[0], str):
                 raise UncaughtError(f"{value} is not a string")
 
 
