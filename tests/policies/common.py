@@ -236,6 +236,7 @@ REJECTED = {
 HASHED = {"hash": "9f86d081884c7d65", "now": "1794000000", "expires_at": EXPIRES_AT}
 CONDITION_FAILED, TIMED_OUT = "ConditionFailed", "TimedOut"
 FAULTS = ("Busy", "FunctionFailed", "ForwardFailed", "QueueLost")
+TOO_LARGE = "States.DataLimitExceeded"
 RESPONSES: dict[str, Data] = {
     CONDITION_FAILED: _error(
         "DynamoDB.ConditionalCheckFailedException", "The conditional request failed"
@@ -246,7 +247,7 @@ RESPONSES: dict[str, Data] = {
     "Throttled": _error("Lambda.TooManyRequestsException", "Rate Exceeded."),
     "ForwardFailed": _error("EventBridge.FailedEntry", "The bus took the call but not the event."),
     "QueueLost": _error("SQS.SdkClientException", "The queue cannot be reached."),
-    "TooLarge": _error("States.DataLimitExceeded", "The data has more than 262144 bytes."),
+    "TooLarge": _error(TOO_LARGE, "The data has more than 262144 bytes."),
     "Written": {"Return": {}},
     "Sent": {"Return": {"MessageId": "5f0c3a52-8a4e-4c57-9d0b-2b9a6f1e7c11"}},
     "Forwarded": {"Return": {"FailedEntryCount": 0, "Entries": [{"EventId": "5f0c3a52"}]}},
