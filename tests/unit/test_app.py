@@ -40,7 +40,7 @@ def test_image_is_processed_logged_and_counted(aws: InProcess, lines: Lines) -> 
 
 def test_invalid_image_is_an_answer_and_not_raised(aws: InProcess, lines: Lines) -> None:
     answer = aws.handle(payload(aws.upload("x.png", b"not an image")))
-    assert answer.keys() == {"outcome", "error", "cause"}
+    assert answer.keys() == {"outcome", "error", "cause", "expires_at"}
     assert (answer["outcome"], answer["error"]) == ("Rejected", "InvalidImage")
     assert answer["cause"]
     log, metric = lines()

@@ -69,6 +69,11 @@ def without_test_of(path: str) -> Callable[[Any], Any]:
     ]
 
 
+def without_all_tests_of(path: str) -> Callable[[Any], Any]:
+    """Let a rule of a Choice say nothing about a path."""
+    return lambda rule: {"And": [each for each in rule["And"] if each.get("Variable") != path]}
+
+
 def any_of_its_tests(rule: dict[str, Any]) -> dict[str, Any]:
     """Turn the And of a rule into an Or, of which no part need hold."""
     return {"Or": rule["And"], "Next": rule["Next"]}
@@ -126,9 +131,10 @@ GRAPH: list[Row] = [
         "all-errors: States.ALL is not alone in its Retry",
     ),
 ]
+INPUT = "$$.Execution.Input"
 STATUS, CAUSE = "$.record.Item.status.S", "$.inversion.Payload.cause"
-KEY, VERSION = "$.detail.object.key", "$.event.detail.object['version-id']"
-LIMIT, NAMES = "Prepare Event/Parameters/limits", ("poll_seconds", "lease_polls", "maximum_polls")
+KEY, VERSION = "$.detail.object.key", "$.detail.object['version-id']"
+LIMIT, NAMES = "Count Poll/Parameters/limits", ("poll_seconds", "lease_polls", "maximum_polls")
 DISORDER = "not in order: a holder's"
 WAIT = {"Comment": "c", "Type": "Wait", "Seconds": 3}
 NO_POLL = "Wait For Lock does not wait for $.limits.poll_seconds"
@@ -144,7 +150,7 @@ ENGINES: list[Row] = [
     ("Wait For Lock/QueryLanguage", "JSONata", "jsonata: not every engine has JSONata"),
     ("Count Poll/Assign", {"x": 1}, "jsonata: not every engine has Assign"),
     ("Key State?/Choices/0/And", plus(LESS), f"operator: StringLessThanPath is {NOT_SAME}"),
-    ("Versioned Object?/Choices/0/And", plus(ABSENT), f"operator: IsPresent: false is {NOT_SAME}"),
+    ("S3 Object Event?/Choices/1/And", plus(ABSENT), f"operator: IsPresent: false is {NOT_SAME}"),
     (
         "Parked/CausePath",
         "States.Base64Encode($.x)",
@@ -167,14 +173,21 @@ GUARDS: list[Row] = [
         # The rules after it read what it has sent elsewhere.
         ("Key State?/Choices/3", DELETED, "", "$.record.Item.lock_token.S"),
         # Known in one of the two states before, but not in the other.
-        ("Add Version/Parameters", {}, "Claim Key: ", "$.ids.key"),
+        ("Prepare Version/Parameters", {}, "Claim Key: ", "$.ids.key"),
         # A result replaces all that was known of its place.
         ("Read Key Record/ResultPath", "$.polls", "Key State?: ", "$.polls.count"),
-        ("Count Poll/ResultPath", DELETED, "Key State?: ", "$.sequencer"),
-        ("Versioned Object?/Choices/0", any_of_its_tests, "", VERSION),
+        ("Count Poll/Parameters/sequencer.$", DELETED, "Key State?: ", "$.sequencer"),
+        ("S3 Object Event?/Choices/1", any_of_its_tests, "", VERSION),
+        # The data of the first state is the execution's input.
+        (
+            "S3 Object Event?/Choices/0/Not",
+            without_all_tests_of(KEY),
+            "Prepare Event: ",
+            INPUT + KEY[1:],
+        ),
         ("Outcome?/Choices", without_test_of(CAUSE), "Reject Object: ", CAUSE),
-        ("S3 Object Event?/Choices", without_test_of(KEY), "", KEY),
-        ("Claim Key/Catch/-1/ResultPath", DELETED, "Park Event: ", "$.event"),
+        ("S3 Object Event?/Choices/0/Not", lambda rule: without_test_of(KEY)([rule])[0], "", KEY),
+        ("Claim Key/Catch/-1/ResultPath", DELETED, "Park Event: ", "$.ids.key"),
         ("Invert Image/ResultSelector/x.$", "$.FunctionError", "", "$.FunctionError"),
         ("Parked/CausePath", "$.fault.Reason", "", "$.fault.Reason"),
         ("Wait For Lock/SecondsPath", "$.event.seconds", "", "$.event.seconds"),
@@ -212,8 +225,8 @@ LIMITS: list[Row] = [
             for wrong in (0, 28.5, "28", True)
         ),
         (
-            *("Count Poll/ResultPath", "$.limits.poll_seconds"),
-            "$.limits is written by Prepare Event and by Count Poll",
+            *("Watch Lock/ResultPath", "$.limits.poll_seconds"),
+            "$.limits is written by Count Poll and by Watch Lock",
         ),
         (
             *("Key State?/Choices/2/NumericGreaterThanEqualsPath", "$.limits.lease_polls"),
@@ -223,7 +236,7 @@ LIMITS: list[Row] = [
         (BREAK_AT, "States.MathAdd($.limits.maximum_polls, $.limits.lease_polls)", NO_BREAK),
         ("Wait For Lock", WAIT | {"Next": "Count Poll"}, NO_POLL),
         ("Wait For Lock/SecondsPath", "$.event.seconds", NO_POLL),
-        ("Add Version", WAIT | {"Next": "Claim Key"}, "there is not one Wait, but 2"),
+        ("Prepare Version", WAIT | {"Next": "Claim Key"}, "there is not one Wait, but 2"),
     ]
 ]
 
@@ -273,8 +286,8 @@ PRESENT = {"Variable": VERSION, "IsPresent": True}
     ("place", "value"),
     [
         (  # A path is known after an Or whose parts all test it, and after a Not.
-            "Versioned Object?/Choices",
-            [{"Not": {"Or": [{"Not": PRESENT}, {"Not": PRESENT}]}, "Next": "Add Version"}],
+            "S3 Object Event?/Choices/1",
+            {"Not": {"Or": [{"Not": PRESENT}, {"Not": PRESENT}]}, "Next": "Prepare Version"},
         ),
         (  # Names of states and files do not end a sentence.
             "Count Poll/Comment",

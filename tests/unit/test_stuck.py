@@ -49,6 +49,6 @@ def test_the_record_of_an_event_stays_unchanged_for_as_long_as_an_execution_can_
 
 def test_seconds_that_cannot_be_computed_are_those_that_an_execution_can_live() -> None:
     definition = definition_of("latest-wins")
-    del definition["States"]["Prepare Event"]["Parameters"]["limits"]
+    del definition["States"]["Count Poll"]["Parameters"]["limits"]
     assert patience(definition, KEY) == 300
     assert patience(definition_of("optimistic"), KEY) == 300

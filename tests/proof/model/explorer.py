@@ -26,8 +26,10 @@ ENDLESS = "I5: this may go on for ever"
 ODD: tuple[Any, ...] = (
     *(None, "text", {}, {"expires_at": "1"}, {"outcome": "Processed"}, {"outcome": "Superseded"}),
     *({"outcome": each, "expires_at": 5} for each in ("Processed", "Superseded")),
-    *({"outcome": "Rejected"}, {"outcome": "Rejected", "cause": "x"}),
-    {"outcome": "Rejected", "error": "x"},
+    {"outcome": "Rejected", "cause": "x", "expires_at": "1"},
+    {"outcome": "Rejected", "error": "x", "expires_at": "1"},
+    {"outcome": "Rejected", "error": "x", "cause": "x"},
+    {"outcome": "Rejected", "error": "x", "cause": "x", "expires_at": 5},
     {"outcome": "Other", "expires_at": "1", "error": "x", "cause": "x"},
 )
 NEVER = {"N": "253402300799"}  # what Record Newest Event writes: the year 9999
