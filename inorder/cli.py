@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from inorder import PROJECT, demo, local_aws, new_policy, policies
-from inorder.asl import check_file
+from inorder.asl import check_file, numbers
 from inorder.aws import parked, stuck
 from inorder.aws.executions import Step
 from inorder.aws.stack import Connection, deploy
@@ -195,12 +195,16 @@ def list_stuck(stack_name: str, restart: bool, lease: int | None) -> None:
 @main.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 def check(files: tuple[Path, ...]) -> None:
-    """Check ASL files."""
-    findings = [f"{file}: {finding}" for file in files for finding in check_file(file)]
-    for finding in findings:
-        click.echo(finding, err=True)
-    if findings:
-        sys.exit(1)
+    """Check ASL files, and print what their numbers add up to."""
+    wrong = 0
+    for file in files:
+        findings = check_file(file)
+        for finding in findings:
+            click.echo(f"{file}: {finding}", err=True)
+        if not findings:
+            click.echo(f"{file}: {numbers(file)}")
+        wrong += len(findings)
+    sys.exit(wrong > 0)
 
 
 @main.group("policy")

@@ -40,6 +40,25 @@ class Costs:
 
 
 @dataclass(frozen=True)
+class Log:
+    """What an execution writes to its log at level ALL, in kilobytes.
+
+    Attributes
+    ----------
+    uncontended : int
+        An event that waits for nothing.
+    poll : int or None
+        Each poll of a waiter.
+    """
+
+    uncontended: int
+    poll: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.uncontended}" + (f", {self.poll} a poll" if self.poll else "")
+
+
+@dataclass(frozen=True)
 class Policy:
     """A policy.
 
@@ -55,6 +74,8 @@ class Policy:
         Whether it makes pictures.
     cost : Costs
         What events cost.
+    log : Log
+        How much is logged.
     fence : str or None
         What it passes to the function, if that writes outputs.
     keeps : str or None
@@ -68,6 +89,7 @@ class Policy:
     deletions: bool
     pictures: bool
     cost: Costs
+    log: Log
     fence: Literal["newest", "each", "none"] | None = None
     keeps: Literal["newest", "first", "each", "last"] | None = None
 
@@ -141,7 +163,7 @@ def tables(project: Path = PROJECT) -> dict[str, str]:
             ([f"`{each.name}`", each.promise, each.use] for each in found),
         ),
         "costs": _table(
-            ["cost of", "uncontended", "duplicate", "older event", "waiter"],
+            ["cost of", "uncontended", "duplicate", "older event", "waiter", "log in KB"],
             (
                 [
                     f"`{each.name}`",
@@ -149,6 +171,7 @@ def tables(project: Path = PROJECT) -> dict[str, str]:
                     str(each.cost.duplicate),
                     str(each.cost.older),
                     str(each.cost.waiter or "-"),
+                    str(each.log),
                 ]
                 for each in found
             ),
@@ -189,7 +212,7 @@ def with_tables(text: str, project: Path = PROJECT) -> str:
 def _policy(name: str, facts: dict[str, Any]) -> Policy:
     texts = {each: " ".join(facts[each].split()) for each in ("promise", "use")}
     cost = Costs(**{situation: Cost(**each) for situation, each in facts["cost"].items()})
-    return Policy(name, **facts | texts | {"cost": cost})
+    return Policy(name, **facts | texts | {"cost": cost, "log": Log(**facts["log"])})
 
 
 def _seconds_row(name: str, project: Path) -> list[str]:

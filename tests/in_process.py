@@ -23,7 +23,14 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.loaders import create_loader
 from moto import mock_aws
 from moto.dynamodb.models import DynamoDBBackend
+from moto.stepfunctions.parser.asl.component.common.error_name.failure_event import (
+    FailureEventException,
+)
 from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
+from moto.stepfunctions.parser.asl.component.state.exec.state_task.service import (
+    state_task_service,
+    state_task_service_dynamodb,
+)
 from moto.stepfunctions.parser.asl.component.state.state import CommonStateField
 from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import (
     WaitFunction,
@@ -318,6 +325,26 @@ def _scale_waits(monkeypatch: pytest.MonkeyPatch, aws: InProcess) -> None:
     monkeypatch.setattr(retrier_decl, "time", SimpleNamespace(sleep=sleep))
 
 
+def _limit_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse a Task's parameters above 256 KiB, as AWS does, where moto looks at results only."""
+    service = state_task_service.StateTaskService
+    dynamodb = state_task_service_dynamodb.StateTaskServiceDynamoDB
+    evaluate, name_error = service._eval_parameters, dynamodb._from_error
+
+    def evaluate_and_measure(state: Any, env: Any) -> Any:
+        parameters = evaluate(state, env)
+        state._verify_size_quota(env, parameters)
+        return parameters
+
+    def keep_name(state: Any, env: Any, ex: Exception) -> Any:
+        if isinstance(ex, FailureEventException):
+            return ex.failure_event
+        return name_error(state, env=env, ex=ex)
+
+    monkeypatch.setattr(service, "_eval_parameters", evaluate_and_measure)
+    monkeypatch.setattr(dynamodb, "_from_error", keep_name)
+
+
 def _stop_endless_executions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stop an execution that never ends, as a broken file may have, before a test waits for it."""
     evaluate = CommonStateField._eval_body
@@ -346,6 +373,7 @@ def aws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
         monkeypatch.setenv(name, value)
     _make_writes_atomic(monkeypatch)
     _stop_endless_executions(monkeypatch)
+    _limit_parameters(monkeypatch)
     monkeypatch.setattr(AmazonStateLanguageParser, "parse", _parse_once)
     monkeypatch.setattr("botocore.session.create_loader", _create_loader_once)
     with mock_aws(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from inorder.asl import graph, lease, portability, presence, template
+from inorder.asl import graph, lease, portability, presence, size, template
 from inorder.asl.definition import Rule, parse
 
 # A rule relies on the stages before it: they have found nothing.
@@ -17,7 +17,7 @@ STAGES: tuple[dict[str, Rule], ...] = (
     graph.SCHEMA,
     graph.NEXT,
     {**graph.RULES, **portability.RULES},
-    {**presence.RULES, **lease.RULES},
+    {**presence.RULES, **lease.RULES, **size.RULES},
 )
 
 
@@ -52,3 +52,24 @@ def check_file(file: Path) -> list[str]:
         if findings:
             return findings
     return [f"{rule}: {wrong}" for rule, wrong in template.findings(file, text)]
+
+
+def numbers(file: Path) -> str:
+    """Say what a file without findings adds up to: its seconds, and its largest event.
+
+    Parameters
+    ----------
+    file : Path
+        The file, in which `check_file` finds nothing.
+    """
+    definition = parse(file.read_text(encoding="utf-8"))
+    found = lease.lease_numbers(definition)
+    seconds = (
+        f"longest execution {lease.longest_execution(definition):g} s"
+        if not found
+        else (
+            f"holder {found.holder:g} s, lease {found.lease:g} s, waiter {found.waiter:g} s,"
+            f" longest execution {found.longest_execution:g} s"
+        )
+    )
+    return f"{seconds}, events of up to {size.largest_event(definition):,} bytes"

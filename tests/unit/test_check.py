@@ -13,6 +13,7 @@ import pytest
 from inorder import PROJECT, asl
 from inorder.asl import check_file
 from inorder.asl.lease import lease_numbers, limits, longest, longest_execution
+from inorder.asl.size import largest_event
 from inorder.policies import asl_file
 
 FILES = sorted((PROJECT / "statemachine").glob("*.asl.json"))
@@ -388,3 +389,48 @@ def test_the_limits_are_those_that_the_file_prepares() -> None:
 )
 def test_a_wait_takes_its_seconds_or_those_of_a_limit(wait: dict[str, Any], seconds: float) -> None:
     assert longest({"Type": "Wait", **wait}, {"poll_seconds": 3}) == seconds
+
+
+@pytest.mark.parametrize(
+    ("policy", "largest"),
+    [
+        # A record has the event as a text, whose characters JSON may double.
+        ("latest-wins", 126_589),
+        ("every-version", 128_790),
+        # A waiter reads the holder's event, which first-wins may have to park.
+        ("first-wins", 61_952),
+        ("content-hash", 258_875),
+        ("optimistic", 257_822),
+        ("uncoordinated", 261_120),
+    ],
+)
+def test_the_largest_event_of_a_policy(policy: str, largest: int) -> None:
+    assert largest_event(definition_of(policy)) == largest
+
+
+TEXT = "States.JsonToString($$.Execution.Input)"
+PROJECTION = "Read Key Record/Parameters/ProjectionExpression"
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "largest"),
+    [
+        (PROJECTION, DELETED, 30_976),
+        (PROJECTION, "newest, event, newest_event", 30_976),
+        ("Prepare Event/Parameters/x.$", f"States.Format('{{}}{{}}', {TEXT}, {TEXT})", 61_696),
+        ("Prepare Event/Parameters/x.$", "$$.Execution.Input.detail.object.key", 126_589),
+    ],
+)
+def test_a_state_with_more_of_the_event_lowers_the_largest(
+    place: str, value: Any, largest: int
+) -> None:
+    assert largest_event(broken(place, value)) == largest
+
+
+@pytest.mark.usefixtures("no_schema")
+def test_data_that_leaves_no_room_for_an_event_is_found(tmp_path: Path) -> None:
+    often = ", ".join([TEXT] * 20)
+    carrying = broken("Prepare Event/Parameters/x.$", f"States.Format('', {often})")
+    found = findings(tmp_path, carrying)
+    wrong = "Prepare Event: size: its data is too large for an event of more than 6"
+    assert any(each.startswith(wrong) for each in found), found

@@ -100,7 +100,7 @@ def test_a_new_policy_is_a_row_of_the_tables(project: Path) -> None:
     before, row, after = (
         (project / policies.DOCUMENT)
         .read_text()
-        .partition("| `made-by-test` | 0 / 0 / 1 | 0 / 0 / 1 | 0 / 0 / 1 | - |\n")
+        .partition("| `made-by-test` | 0 / 0 / 1 | 0 / 0 / 1 | 0 / 0 / 1 | - | 11 |\n")
     )
     assert before.startswith("Before.\n<!-- table: costs -->\n| cost of |")
     assert row

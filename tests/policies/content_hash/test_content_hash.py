@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from inorder import PROJECT
+from inorder.asl.size import largest_event
+from inorder.policies import asl_file
 from tests.in_process import Faults, InProcess
 from tests.policies.situations import SHORT, at_call
 
@@ -26,6 +29,8 @@ SAME = EVENT | {
     "time": "2026-11-21T08:00:00Z",
     "detail": {"lines": [{"price": 1.50, "item": "pen"}, {"item": "ink"}], "order": 7.0},
 }
+
+LARGEST = largest_event(json.loads((PROJECT / asl_file("content-hash")).read_text()))
 
 
 def test_an_event_is_forwarded_with_its_type_and_detail_and_recorded(aws: InProcess) -> None:
@@ -95,3 +100,45 @@ def test_of_two_copies_at_once_the_second_waits_and_is_a_duplicate(aws: InProces
     second = aws.start(SAME)
     assert [aws.wait(each).outcome for each in (first, second)] == ["Processed", "Duplicate"]
     assert len(aws.forwarded()) == 1
+
+
+def sized(text: str, of_bytes: int) -> dict[str, Any]:
+    """Give an event whose JSON has a number of bytes, filled up with a text."""
+    unit = len(json.dumps(text)) - 2
+    missing = of_bytes - len(json.dumps(EVENT | {"detail": {"text": ""}}))
+    return EVENT | {"detail": {"text": text * (missing // unit)}}
+
+
+@pytest.mark.parametrize(
+    ("text", "of_bytes", "error"),
+    [
+        ("x", 130_000, None),
+        ("x", 250_000, None),
+        ('"', 125_000, None),  # the record has the event as a text, in which JSON escapes quotes
+        ('"', 250_000, "States.DataLimitExceeded"),
+        ("x", LARGEST, None),
+        ('"', LARGEST, "States.DataLimitExceeded"),
+    ],
+)
+def test_a_large_event_is_forwarded_or_parked(
+    aws: InProcess, text: str, of_bytes: int, error: str | None
+) -> None:
+    event = sized(text, of_bytes)
+    ended = aws.run(event)
+    if error:
+        assert ended.outcome == "Parked"
+        [message] = aws.parked()
+        assert (message["event"], message["reason"]["Error"]) == (event, error)
+    else:
+        assert ended.outcome == "Processed"
+
+
+def test_a_large_event_waits_for_its_content(aws: InProcess) -> None:
+    aws.wait_scale = SHORT
+    event = sized("x", LARGEST)
+    aws.run(event)
+    [record] = aws.records()
+    aws.put_record(record | {"status": "IN_PROGRESS", "lock_token": "dead", "execution": "dead"})
+    waited = aws.run(event)
+    assert waited.outcome == "Processed"
+    assert "Break Lock" in waited.path
