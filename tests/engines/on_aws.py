@@ -48,14 +48,15 @@ class OnAws:
             The values of its ``${Names}``.
         """
         described = self.states.describe_state_machine(stateMachineArn=self.stack.state_machine_arn)
+        logging = described["loggingConfiguration"]  # whose level may be any
         created = self.states.create_state_machine(
             name=f"inorder-{uuid4()}",
             definition=substitute(file, substitutions),
             roleArn=described["roleArn"],
             type="EXPRESS",
-            loggingConfiguration=described["loggingConfiguration"],
+            loggingConfiguration=logging | {"level": "ALL", "includeExecutionData": True},
         )
-        [destination] = described["loggingConfiguration"]["destinations"]
+        [destination] = logging["destinations"]
         log_group = destination["cloudWatchLogsLogGroup"]["logGroupArn"].split(":")[6]
         return AwsStateMachine(self.states, created["stateMachineArn"], self.logs, log_group)
 

@@ -22,6 +22,7 @@ PAIRS = {
     "InputBucketVersioning": ("Disabled", "Enabled", "InputBucket"),
     "ContentSources": ("aws.s3", "com.example", "ContentHashStateMachineAnyEvent"),
     "RecordRetentionDays": ("7", "30", "InvertImageFunction"),
+    "ExecutionLogLevel": ("ALL", "OFF", "LatestWinsStateMachine"),
     "LogRetentionDays": ("14", "30", "StateMachineLogGroup"),
     "FunctionMemorySize": ("1769", "3000", "InvertImageFunction"),
     "MaximumPixels": ("30000000", "1000", "InvertImageFunction"),
@@ -76,6 +77,27 @@ def test_the_state_machine_invokes_the_function_that_a_deployment_changes(policy
     }
     assert invoked
     assert invoked <= functions
+
+
+@pytest.mark.parametrize("level", template()["Parameters"]["ExecutionLogLevel"]["AllowedValues"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_log_has_its_level_and_the_data_of_the_executions(policy: str, level: str) -> None:
+    """At OFF the destination may stay, but must not be an empty list.
+
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-stepfunctions-statemachine-loggingconfiguration.html
+    """
+    resources = resources_with({"Policy": policy, "ExecutionLogLevel": level})
+    [logging] = [
+        each["Properties"]["LoggingConfiguration"]
+        for each in resources.values()
+        if each["Type"] == "AWS::StepFunctions::StateMachine"
+    ]
+    group = {"LogGroupArn": "StateMachineLogGroup.Arn"}
+    assert logging == {
+        "Level": level,
+        "IncludeExecutionData": True,
+        "Destinations": [{"CloudWatchLogsLogGroup": group}],
+    }
 
 
 def environment(parameters: dict[str, str]) -> Json:
