@@ -151,7 +151,7 @@ def test_undelivered_events_are_accepted_from_the_rule_by_its_own_arn(policy: st
 
 def test_the_records_queue_accepts_only_the_named_sources() -> None:
     named = "arn:aws:s3:::one,arn:aws:sns:us-east-1:123456789012:two"
-    for sources, allowed in (("", []), (named, [named.split(",")])):
+    for sources, allowed in (("", []), (named, [named.split(",")] * 2)):
         resources = resources_with({"AdaptRecords": "true", "RecordsSourceArns": sources})
         document = resources["RecordsQueuePolicy"]["Properties"]["PolicyDocument"]
         assert [
