@@ -27,7 +27,7 @@ STREAM = "arn:aws:kinesis:us-east-1:123456789012:stream/s"
 OPTIONS: list[dict[str, str]] = [
     {},
     {"HandleDeletions": "false", "InputBucketName": "my-bucket"},
-    {"InputBucketVersioning": "Enabled", "AdaptRecords": "true"},
+    {"InputBucketVersioning": "Enabled", "AdaptRecords": "true", "AlarmEmail": "me@example.com"},
     {
         "AdaptRecords": "true",
         "RecordsSourceArns": "arn:aws:s3:::my-bucket",

@@ -35,6 +35,19 @@ def test_a_changed_parameter_reaches_the_function(local: LocalAws) -> None:
     assert ended(workflow, "small-enough.png", 1) == ["Processed"]
 
 
+def test_another_address_for_alarms_replaces_the_first(local: LocalAws) -> None:
+    cloudformation, sns = local.client("cloudformation"), local.client("sns")
+    for address in ("one@example.com", "another@example.com"):
+        stack = deploy(local, "alarming", {"AlarmEmail": address, "AdaptRecords": "true"})
+    alarms = local.client("cloudwatch").describe_alarms(AlarmNamePrefix=stack.name)["MetricAlarms"]
+    topic = cloudformation.describe_stack_resource(
+        StackName=stack.name, LogicalResourceId="AlarmTopic"
+    )["StackResourceDetail"]["PhysicalResourceId"]
+    assert [each["AlarmActions"] for each in alarms] == [[topic]] * 4
+    subscriptions = sns.list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
+    assert [each["Endpoint"] for each in subscriptions] == ["another@example.com"]
+
+
 def test_after_a_switch_from_first_wins_to_latest_wins_a_deletion_removes_the_output(
     local: LocalAws,
 ) -> None:

@@ -11,9 +11,20 @@ from typing import Any
 from uuid import uuid4
 
 import boto3
+from botocore.config import Config
 
 from inorder.aws.executions import Entry, StateMachine, substitute
 from inorder.aws.stack import Stack, describe
+
+# A stack has the resources of one policy; for AWS's check of a definition, names are enough.
+FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:name"
+SUBSTITUTIONS = {
+    "KeyTableName": "name",
+    "InvertImageFunctionArn": FUNCTION,
+    "CanonicalHashFunctionArn": FUNCTION,
+    "ParkedEventsQueueUrl": "https://sqs.us-east-1.amazonaws.com/123456789012/name",
+    "UniqueEventsBusName": "name",
+}
 
 
 class OnAws:
@@ -25,7 +36,10 @@ class OnAws:
     def __init__(self, stack_name: str) -> None:
         session = boto3.Session()
         self.cloudformation = session.client("cloudformation")
-        self.states, self.logs = session.client("stepfunctions"), session.client("logs")
+        # Hundreds of calls of TestState are more at once than AWS allows.
+        patient = Config(retries={"mode": "adaptive", "total_max_attempts": 10})
+        self.states = session.client("stepfunctions", config=patient)
+        self.logs = session.client("logs")
         self.events, self.s3 = session.client("events"), session.client("s3")
         self.stack: Stack = describe(self.cloudformation, stack_name)
         self.table = session.resource("dynamodb").Table(self.stack.key_table)
@@ -48,14 +62,15 @@ class OnAws:
             The values of its ``${Names}``.
         """
         described = self.states.describe_state_machine(stateMachineArn=self.stack.state_machine_arn)
+        logging = described["loggingConfiguration"]  # whose level may be any
         created = self.states.create_state_machine(
             name=f"inorder-{uuid4()}",
             definition=substitute(file, substitutions),
             roleArn=described["roleArn"],
             type="EXPRESS",
-            loggingConfiguration=described["loggingConfiguration"],
+            loggingConfiguration=logging | {"level": "ALL", "includeExecutionData": True},
         )
-        [destination] = described["loggingConfiguration"]["destinations"]
+        [destination] = logging["destinations"]
         log_group = destination["cloudWatchLogsLogGroup"]["logGroupArn"].split(":")[6]
         return AwsStateMachine(self.states, created["stateMachineArn"], self.logs, log_group)
 

@@ -15,6 +15,7 @@ from inorder.aws.executions import substitute
 from inorder.local_aws import LocalAws
 from inorder.policies import asl_file, names
 from tests.engines.on_aws import (
+    SUBSTITUTIONS,
     AwsStateMachine,
     OnAws,
     on_aws,
@@ -30,16 +31,6 @@ AWS: OnAws = FOUND
 # The role and the resources of a stack are those that its policy needs.
 IS_CONTENT_HASH = "ContentHash" in AWS.stack.state_machine_arn
 NAMES = [name for name in SCENARIOS if name.startswith("content_hash") == IS_CONTENT_HASH]
-
-# A stack has the resources of one policy; for AWS's check of a definition, names are enough.
-FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:name"
-SUBSTITUTIONS = {
-    "KeyTableName": "name",
-    "InvertImageFunctionArn": FUNCTION,
-    "CanonicalHashFunctionArn": FUNCTION,
-    "ParkedEventsQueueUrl": "https://sqs.us-east-1.amazonaws.com/123456789012/name",
-    "UniqueEventsBusName": "name",
-}
 
 
 class Aws(Place):

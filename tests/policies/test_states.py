@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from botocore.awsrequest import AWSResponse
+from botocore.validate import ParamValidator
 
 from inorder.asl.definition import targets
 from inorder.local_aws import LocalAws
-from tests.engines.on_aws import on_aws
+from tests.engines.on_aws import SUBSTITUTIONS, on_aws
 from tests.policies.common import DELETED, EXECUTION, FAULT, RESPONSES, Data, item
 from tests.policies.tables import STATES, TABLES
 
 AWS = on_aws()  # `make test-aws STACK=name` runs these tests there
 CONDITION = "ConditionExpression"
+WILDCARDS = {"States.ALL", "States.TaskFailed"}
 
 
 def run_state(
@@ -25,37 +30,84 @@ def run_state(
     name: str,
     data: Any,
     mock: Data | None = None,
-    table: str = "${KeyTableName}",
-    queue: str = "${ParkedEventsQueueUrl}",
     event: Any = None,
+    retries: int | None = None,
+    **resources: str,
 ) -> Data:
-    parameters = {"mock": mock} if mock else {}
-    given = TABLES[policy].event if event is None else event
+    """Run one state, on AWS if `make test-aws` does and AWS can.
+
+    Parameters
+    ----------
+    local : LocalAws
+        The local AWS.
+    policy, name : str
+        Of the state.
+    data : object
+        Its input.
+    mock : dict, optional
+        What `mocked` gives.
+    event : object, optional
+        The execution's input, if it is not that of the policy's table.
+    retries : int, optional
+        How many retries of a mocked error there have been. If not given, all that there may be.
+    **resources : str
+        A table or a queue that the test has made on the local AWS, by the definition's ``${Name}``.
+    """
+    states, configuration = STATES[policy], {}
+    # AWS takes a context only with a mock, and a mock only for a Task.
+    aws = AWS if not resources and (mock or "$$." not in json.dumps(states[name])) else None
+    error = (mock or {}).get("errorOutput", {}).get("error")
+    if error and (found := handler_of(states[name].get("Retry", []), error)):
+        most = found[1]["MaxAttempts"]
+        retries = most if retries is None else retries
+        configuration = {"stateConfiguration": {"retrierRetryCount": retries}}
+        if retries < most and not aws:  # ministack catches an error before it retries
+            states = states | {name: {k: v for k, v in states[name].items() if k != "Catch"}}
+    definition = json.dumps({"StartAt": next(iter(states)), "States": states})
+    for substitution, value in (SUBSTITUTIONS | resources).items():
+        definition = definition.replace(f"${{{substitution}}}", value)
     context = {
-        "Execution": {"Id": EXECUTION, "Name": "test", "Input": given},
+        "Execution": {
+            "Id": EXECUTION,
+            "Name": "test",
+            "Input": TABLES[policy].event if event is None else event,
+        },
         "State": {"EnteredTime": "2026-11-20T09:30:00Z"},
     }
-    # A table or a queue that a test has made is on the local AWS.
-    aws = AWS if (table, queue) == ("${KeyTableName}", "${ParkedEventsQueueUrl}") else None
-    states: Any = aws.states if aws else local.client("stepfunctions")
-    definition = json.dumps(STATES[policy][name]).replace("${KeyTableName}", table)
-    tested: Data = states.test_state(
-        definition=definition.replace("${ParkedEventsQueueUrl}", queue),
+    client: Any = aws.states if aws else local.client("stepfunctions")
+    tested: Data = client.test_state(
+        definition=definition,
+        stateName=name,
         input=json.dumps(data),
         roleArn=aws.role if aws else "arn:aws:iam::123456789012:role/test",
-        context=json.dumps(context),
-        **parameters,
+        inspectionLevel="DEBUG",
+        **({"mock": mock} if mock else {}),
+        **({"context": json.dumps(context)} if mock or not aws else {}),
+        **configuration,
     )
     return tested
 
 
-def mocked(response: str) -> Data | None:
+def handler_of(handlers: list[Data], error: str) -> tuple[int, Data] | None:
+    """Find the first Retry or Catch that is for an error, with its index."""
+    wanted = {error, "States.ALL"}
+    if error != "States.Timeout":
+        wanted.add("States.TaskFailed")
+    fitting = (each for each in enumerate(handlers) if wanted & set(each[1]["ErrorEquals"]))
+    return next(fitting, None)
+
+
+def mocked(policy: str, state: str, response: str) -> Data | None:
     """Give what TestState wants instead of calling the service."""
     if not response:
         return None
     [(kind, content)] = RESPONSES[response].items()
     if kind == "Return":
-        return {"result": json.dumps(content)}
+        # AWS compares a result with the model of the service. By Lambda's, Payload is a text; but
+        # lambda:invoke gives the state what that text says.
+        is_function = STATES[policy][state]["Resource"].endswith(":lambda:invoke")
+        mode = "NONE" if is_function else "STRICT"
+        return {"result": json.dumps(content), "fieldValidationMode": mode}
     return {"errorOutput": {"error": content["Error"], "cause": content["Cause"]}}
 
 
@@ -71,13 +123,95 @@ def test_each_state_is_followed_by_the_state_of_the_table(
     local: LocalAws, policy: str, state: str
 ) -> None:
     rows = [row for row in TABLES[policy].rows if row.state == state]
-    tested = [run_state(local, policy, state, row.input, mocked(row.response)) for row in rows]
+    tested = [
+        run_state(local, policy, state, row.input, mocked(policy, state, row.response))
+        for row in rows
+    ]
     wrong = [
         (row, found.get("nextState"))
         for row, found in zip(rows, tested, strict=True)
         if found.get("nextState") != row.following
     ]
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "state"), states_where(lambda policy, name: "Retry" in STATES[policy][name])
+)
+def test_a_fault_is_retried_with_a_growing_delay_and_then_caught(
+    local: LocalAws, policy: str, state: str
+) -> None:
+    retriers = STATES[policy][state]["Retry"]
+    names = [name for retrier in retriers for name in retrier["ErrorEquals"]]
+    for error in [FAULT["Error"], *(each for each in names if each not in WILDCARDS)]:
+        found = handler_of(retriers, error)
+        if found is None:
+            continue
+        index, retrier = found
+        mock = {"errorOutput": {"error": error, "cause": "made by a test"}}
+        data = TABLES[policy].data
+        for retries in range(retrier["MaxAttempts"]):
+            tested = run_state(local, policy, state, data, mock, retries=retries)
+            assert tested["status"] == "RETRIABLE"
+            details = tested["inspectionData"]["errorDetails"]
+            seconds = retrier["IntervalSeconds"] * retrier["BackoffRate"] ** retries
+            if AWS:
+                assert details["retryIndex"] == index
+                # With full jitter it is any delay up to that.
+                most = min(seconds, retrier["MaxDelaySeconds"])
+                assert details["retryBackoffIntervalSeconds"] <= most
+            else:  # ministack knows neither the longest delay nor jitter
+                assert details["retryBackoffIntervalSeconds"] == seconds
+        last = run_state(local, policy, state, data, mock, retries=retrier["MaxAttempts"])
+        catcher = handler_of(STATES[policy][state]["Catch"], error)
+        assert catcher
+        assert (last["status"], last["nextState"]) == ("CAUGHT_ERROR", catcher[1]["Next"])
+
+
+@pytest.mark.parametrize("policy", TABLES)
+def test_a_mocked_result_fits_the_model_of_its_service(local: LocalAws, policy: str) -> None:
+    """AWS refuses any other in the mode STRICT."""
+    for row in TABLES[policy].rows:
+        mock = mocked(policy, row.state, row.response) or {}
+        if mock.get("fieldValidationMode") == "STRICT":
+            service, operation = STATES[policy][row.state]["Resource"].split(":")[-2:]
+            model: Any = local.client(service).meta.service_model
+            shape = model.operation_model(operation[0].upper() + operation[1:]).output_shape
+            assert (
+                ParamValidator().validate(json.loads(mock["result"]), shape).generate_report() == ""
+            )
+
+
+@pytest.mark.parametrize("policy", TABLES)
+def test_a_request_to_aws_is_one_that_aws_takes(
+    local: LocalAws, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """https://docs.aws.amazon.com/step-functions/latest/apireference/API_TestState.html."""
+    client: Any = local.client("stepfunctions")
+    requests: list[Data] = []
+    parsed = {"status": "SUCCEEDED", "ResponseMetadata": {"HTTPStatusCode": 200}}
+
+    def note(params: Data, **_: Any) -> tuple[AWSResponse, Data]:
+        requests.append(json.loads(params["body"]))
+        return AWSResponse("", 200, {}, None), parsed  # type: ignore[arg-type]
+
+    client.meta.events.register("before-call.sfn.TestState", note)
+    aws = SimpleNamespace(states=client, role="arn:aws:iam::123456789012:role/test")
+    monkeypatch.setattr(sys.modules[__name__], "AWS", aws)
+    for row in TABLES[policy].rows:
+        run_state(local, policy, row.state, row.input, mocked(policy, row.state, row.response))
+    modes = client.meta.service_model.shape_for("MockResponseValidationMode").enum
+    for request in requests:
+        definition = json.loads(request["definition"])
+        state, mock = definition["States"][request["stateName"]], request.get("mock", {})
+        assert ("context" in request) == ("mock" in request)
+        assert state["Type"] == "Task" or "mock" not in request
+        assert "mock" in request or "$$." not in json.dumps(state)
+        assert "errorOutput" in mock or "stateConfiguration" not in request
+        assert "${" not in request["definition"]
+        assert mock.get("fieldValidationMode", "NONE") in modes
+    tasks = {name for name, state in STATES[policy].items() if state["Type"] == "Task"}
+    assert tasks <= {request["stateName"] for request in requests}
 
 
 @pytest.mark.parametrize("policy", TABLES)
@@ -101,9 +235,8 @@ def test_the_table_has_every_state_transition_output_and_condition(policy: str) 
 )
 def test_each_state_gives_what_the_table_says(local: LocalAws, policy: str, state: str) -> None:
     for each in (output for output in TABLES[policy].outputs if output.state == state):
-        tested = run_state(
-            local, policy, state, each.input, mocked(each.response), event=each.event
-        )
+        mock = mocked(policy, state, each.response)
+        tested = run_state(local, policy, state, each.input, mock, event=each.event)
         assert json.loads(tested["output"]) == each.output
 
 
@@ -127,7 +260,7 @@ def test_each_conditional_write_changes_only_the_records_that_it_may(
         created.delete_item(Key=key)
         if write.before is not None:
             created.put_item(Item=key | write.before)
-        tested = run_state(local, policy, state, TABLES[policy].data, table=created.name)
+        tested = run_state(local, policy, state, TABLES[policy].data, KeyTableName=created.name)
         found = created.get_item(Key=key).get("Item")
         assert found == (None if write.after is None else key | write.after)
         assert ("ConditionalCheckFailed" in tested["output"]) == write.is_refused
@@ -168,7 +301,7 @@ def parked_by(local: LocalAws, policy: str, state: str, data: Any, event: Any = 
     """Run a state that sends a message to a queue, and give the message."""
     sqs = local.client("sqs")
     queue = sqs.create_queue(QueueName=f"states-{uuid4()}")["QueueUrl"]
-    tested = run_state(local, policy, state, data, queue=queue, event=event)
+    tested = run_state(local, policy, state, data, event=event, ParkedEventsQueueUrl=queue)
     assert tested["status"] == "SUCCEEDED"
     [message] = sqs.receive_message(QueueUrl=queue)["Messages"]
     return json.loads(message["Body"])

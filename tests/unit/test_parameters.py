@@ -22,7 +22,9 @@ PAIRS = {
     "InputBucketVersioning": ("Disabled", "Enabled", "InputBucket"),
     "ContentSources": ("aws.s3", "com.example", "ContentHashStateMachineAnyEvent"),
     "RecordRetentionDays": ("7", "30", "InvertImageFunction"),
+    "ExecutionLogLevel": ("ALL", "OFF", "LatestWinsStateMachine"),
     "LogRetentionDays": ("14", "30", "StateMachineLogGroup"),
+    "AlarmEmail": ("", "me@example.com", "ParkedEventsAlarm"),
     "FunctionMemorySize": ("1769", "3000", "InvertImageFunction"),
     "MaximumPixels": ("30000000", "1000", "InvertImageFunction"),
     "AdaptRecords": ("false", "true", "RecordsQueue"),
@@ -78,6 +80,27 @@ def test_the_state_machine_invokes_the_function_that_a_deployment_changes(policy
     assert invoked <= functions
 
 
+@pytest.mark.parametrize("level", template()["Parameters"]["ExecutionLogLevel"]["AllowedValues"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_log_has_its_level_and_the_data_of_the_executions(policy: str, level: str) -> None:
+    """At OFF the destination may stay, but must not be an empty list.
+
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-stepfunctions-statemachine-loggingconfiguration.html
+    """
+    resources = resources_with({"Policy": policy, "ExecutionLogLevel": level})
+    [logging] = [
+        each["Properties"]["LoggingConfiguration"]
+        for each in resources.values()
+        if each["Type"] == "AWS::StepFunctions::StateMachine"
+    ]
+    group = {"LogGroupArn": "StateMachineLogGroup.Arn"}
+    assert logging == {
+        "Level": level,
+        "IncludeExecutionData": True,
+        "Destinations": [{"CloudWatchLogsLogGroup": group}],
+    }
+
+
 def environment(parameters: dict[str, str]) -> Json:
     function = resources_with(parameters)["InvertImageFunction"]
     variables: Json = function["Properties"]["Environment"]["Variables"]
@@ -128,7 +151,7 @@ def test_undelivered_events_are_accepted_from_the_rule_by_its_own_arn(policy: st
 
 def test_the_records_queue_accepts_only_the_named_sources() -> None:
     named = "arn:aws:s3:::one,arn:aws:sns:us-east-1:123456789012:two"
-    for sources, allowed in (("", []), (named, [named.split(",")])):
+    for sources, allowed in (("", []), (named, [named.split(",")] * 2)):
         resources = resources_with({"AdaptRecords": "true", "RecordsSourceArns": sources})
         document = resources["RecordsQueuePolicy"]["Properties"]["PolicyDocument"]
         assert [
@@ -158,3 +181,74 @@ def test_what_holds_data_is_kept_when_the_stack_is_deleted(policy: str) -> None:
     }
     assert len(kept) == 8
     assert set(kept.values()) == {("RetainExceptOnCreate", "Retain")}
+
+
+# --- A message that would expire is noticed before ------------------------------------------------
+
+
+def alarms(parameters: dict[str, str]) -> dict[str, Json]:
+    """List the alarms of a deployment by the queues that they watch."""
+    found = {}
+    for each in resources_with(parameters).values():
+        if each["Type"] == "AWS::CloudWatch::Alarm":
+            [dimension] = each["Properties"]["Dimensions"]
+            assert dimension["Name"] == "QueueName"
+            found[dimension["Value"].removesuffix(".QueueName")] = each["Properties"]
+    return found
+
+
+@pytest.mark.parametrize("adapt", ["false", "true"])
+def test_each_queue_has_an_alarm_on_the_age_of_its_oldest_message(adapt: str) -> None:
+    resources = resources_with({"AdaptRecords": adapt})
+    expiry = {
+        name: each["Properties"]["MessageRetentionPeriod"]
+        for name, each in resources.items()
+        if each["Type"] == "AWS::SQS::Queue"
+    }
+    found = alarms({"AdaptRecords": adapt})
+    assert set(found) == set(expiry)
+    for queue, alarm in found.items():
+        metric = (alarm["Namespace"], alarm["MetricName"], alarm["Statistic"])
+        assert metric == ("AWS/SQS", "ApproximateAgeOfOldestMessage", "Maximum")
+        assert alarm["ComparisonOperator"] == "GreaterThanOrEqualToThreshold"
+        assert alarm["TreatMissingData"] == "notBreaching"  # an empty queue has no metric
+        # Four days are left, or three if the message came from another queue.
+        before = [
+            found[name]["Threshold"]
+            for name, each in resources.items()
+            if queue in json.dumps(each["Properties"].get("RedrivePolicy"))
+        ]
+        left = expiry[queue] - alarm["Threshold"] - sum(before)
+        assert left >= (3 if before else 4) * 86400
+
+
+def test_an_alarm_sends_a_mail_if_there_is_an_address() -> None:
+    assert "AlarmTopic" not in resources_with({})
+    assert not any("AlarmActions" in each for each in alarms({"AdaptRecords": "true"}).values())
+    parameters = {"AdaptRecords": "true", "AlarmEmail": "me@example.com"}
+    assert {str(each["AlarmActions"]) for each in alarms(parameters).values()} == {"['AlarmTopic']"}
+    subscription = resources_with(parameters)["AlarmSubscription"]["Properties"]
+    assert subscription == {
+        "TopicArn": "AlarmTopic",
+        "Protocol": "email",
+        "Endpoint": "me@example.com",
+    }
+
+
+def test_alarms_of_this_account_alone_may_publish_to_the_topic() -> None:
+    """https://docs.aws.amazon.com/sns/latest/dg/sns-access-policy-use-cases.html."""
+    resources = resources_with({"AlarmEmail": "me@example.com"})
+    policy = resources["AlarmTopicPolicy"]["Properties"]
+    assert policy["Topics"] == ["AlarmTopic"]
+    denied, allowed = policy["PolicyDocument"]["Statement"]
+    assert denied["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+    assert allowed == {
+        "Sid": "FromAlarms",
+        "Effect": "Allow",
+        "Principal": {"Service": "cloudwatch.amazonaws.com"},
+        "Action": "sns:Publish",
+        "Resource": "AlarmTopic",
+        "Condition": {
+            "ArnLike": {"aws:SourceArn": "arn:aws:cloudwatch:us-east-1:123456789012:alarm:*"}
+        },
+    }
