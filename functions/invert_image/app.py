@@ -14,22 +14,14 @@ import boto3
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from botocore.config import Config
 from configuration import Configuration
-from fenced_output import Fence, SourceChanged
+from fenced_output import S3_CONFIG, Fence
 from inversion import InvalidImage, InvertedImage, invert
-from object_event import ObjectEvent
 
 configuration = Configuration.from_environment()
 logger = Logger()
 metrics = Metrics()
-# Three attempts of a few seconds each fit into the function's timeout. The state retries longer.
-s3 = boto3.client(
-    "s3",
-    config=Config(
-        connect_timeout=2, read_timeout=4, retries={"mode": "standard", "total_max_attempts": 3}
-    ),
-)
+s3 = boto3.client("s3", config=S3_CONFIG)
 
 
 @logger.inject_lambda_context
@@ -40,37 +32,29 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:  #
     Parameters
     ----------
     event : dict
-        The payload that the state Invert Image sends: ``event``, the event of S3, and ``fence``,
-        which is ``newest``, ``each`` or ``none``.
+        The payload that the state Invert Image sends: see `Fence.answer`.
     context : LambdaContext
         Of the invocation.
 
     Returns
     -------
     dict
-        ``outcome``, and ``expires_at``, the time (seconds since 1970, as text) until which the key
-        table keeps the record. It is computed here because JSONPath cannot. With ``Processed`` or
-        ``Superseded`` there is ``output_key``; with ``Rejected``, which a retry would not change,
-        there are ``error`` and ``cause``.
+        The answer: see `Fence.answer`.
     """
-    object_event = ObjectEvent.from_event(event["event"])
-    logger.append_keys(source_key=object_event.key, sequencer=object_event.sequencer)
-    expires_at = str(int(time.time()) + configuration.record_retention_days * 86_400)
-    try:
-        output = FENCES[event["fence"]](object_event)
-    except (InvalidImage, SourceChanged) as error:
-        name = type(error).__name__
-        logger.warning(name, extra={"cause": str(error)})
-        metrics.add_metric(name=name, unit=MetricUnit.Count, value=1)
-        reason = {"error": name, "cause": str(error)}
-        return {"outcome": "Rejected", **reason, "expires_at": expires_at}
-    logger.info(output.outcome, extra={"output_key": output.key})
-    metrics.add_metric(name=output.outcome, unit=MetricUnit.Count, value=1)
-    return {"outcome": output.outcome, "output_key": output.key, "expires_at": expires_at}
+    described = event["event"]["detail"]["object"]
+    logger.append_keys(source_key=described["key"], sequencer=described["sequencer"])
+    answer = fence.answer(event, configuration.record_retention_days)
+    name = answer.get("error", answer["outcome"])
+    if "error" in answer:
+        logger.warning(name, extra={"cause": answer["cause"]})
+    else:
+        logger.info(name, extra={"output_key": answer["output_key"]})
+    metrics.add_metric(name=name, unit=MetricUnit.Count, value=1)
+    return answer
 
 
 def work(content: bytes) -> InvertedImage:
-    """Make the output from a source's content. Replace this with your own work."""
+    """Make the output from a source's content."""
     if random.random() < configuration.slow_probability:  # noqa: S311 - not for a secret
         time.sleep(configuration.slow_seconds)
     return invert(content, configuration.maximum_pixels)
@@ -82,9 +66,5 @@ fence = Fence(
     configuration.maximum_bytes,
     work,
     configuration.handles_deletions,
+    rejection=InvalidImage,
 )
-FENCES = {
-    "newest": fence.write_newest,
-    "each": fence.write_each,
-    "none": fence.write_unfenced,
-}

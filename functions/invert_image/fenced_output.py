@@ -18,7 +18,7 @@ Step 3 alone would miss three things:
 
 - An ETag identifies content, not a write. After uploads of A, B and A again, the third output would
   have the ETag of the first, and a writer of B that stalled since the first would overwrite the
-  third. So each output ends with its event's sequencer (see `stamp`).
+  third. So each output contains its event's sequencer (see `stamp`).
 - "No output" cannot reveal one that was created and deleted meanwhile. So after a first write, the
   function checks the source again.
 - In a versioned bucket, an earlier version can become current again without an upload, and its
@@ -38,10 +38,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from botocore.config import Config
 from botocore.exceptions import ClientError
-from inversion import InvalidImage, InvertedImage
 from object_event import ObjectEvent, named_version
 
 if TYPE_CHECKING:
@@ -49,18 +49,40 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 5
 MAXIMUM_KEY_BYTES = 1024  # https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html
+# Three attempts of a few seconds each fit into the function's timeout. The state retries longer.
+S3_CONFIG = Config(
+    connect_timeout=2, read_timeout=4, retries={"mode": "standard", "total_max_attempts": 3}
+)
 
 
 class OutputContended(Exception):
     """In each attempt, another writer changed the output between steps 1 and 3."""
 
 
-class SourceChanged(Exception):
+class Rejection(Exception):
+    """The source cannot have an output. Another attempt would not help."""
+
+
+class InvalidSource(Rejection):
+    """The source is too large, or its output's key would be too long."""
+
+
+class SourceChanged(Rejection):
     """The source is no longer the object that the event names."""
 
 
 class SourceGone(SourceChanged):
     """There is no source any more."""
+
+
+class Result(Protocol):
+    """What `work` makes: the content of an output, and its media type."""
+
+    @property
+    def content(self) -> bytes: ...  # noqa: D102 - see above
+
+    @property
+    def content_type(self) -> str: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -139,7 +161,7 @@ def output_key(key: str) -> str:
 
     Raises
     ------
-    InvalidImage
+    InvalidSource
         The name would be longer than S3 allows.
     """
     folder, slash, name = key.rpartition("/")
@@ -165,12 +187,13 @@ def compare_sequencers(one: str, other: str) -> int:
 
 
 def stamp(event: ObjectEvent) -> bytes:
-    """Give the bytes that make an output, and so its ETag, differ from every other event's.
+    """Give the bytes that make an output, and so its ETag, differ from every other event's."""
+    return f"{event.sequencer}#{event.version_id or ''}".encode()
 
-    They follow the image, where readers of all supported formats ignore them. A function that makes
-    another kind of output writes the sequencer wherever that format has room for it.
-    """
-    return f"\n{event.sequencer}#{event.version_id or ''}".encode()
+
+def append_stamp(content: bytes, stamp_of_event: bytes) -> bytes:
+    """Put a stamp behind an output's content, where readers of most image formats ignore it."""
+    return content + b"\n" + stamp_of_event
 
 
 @dataclass(frozen=True)
@@ -191,20 +214,60 @@ class Fence:
         Makes the output from a source's content. Called at most once for each content.
     handles_deletions : bool
         Whether the output of a deleted source is deleted.
+    rejection : exception class
+        What `work` raises if a source cannot have an output. Any other exception is a fault.
+    stamped : callable
+        Puts an event's `stamp` into an output's content, so that its ETag is its own.
     """
 
     s3: S3Client
     output_bucket: str
     maximum_bytes: int
-    work: Callable[[bytes], InvertedImage]
+    work: Callable[[bytes], Result]
     handles_deletions: bool
+    rejection: type[Exception] = Rejection
+    stamped: Callable[[bytes, bytes], bytes] = append_stamp
+
+    def answer(self, payload: Mapping[str, Any], record_retention_days: int) -> dict[str, str]:
+        """Process an event, and answer the state machine: docs/function.md is the contract.
+
+        Parameters
+        ----------
+        payload : Mapping
+            ``event``, the event of S3, and ``fence``: ``newest``, ``each`` or ``none``.
+        record_retention_days : int
+            Days for which the key table keeps the key's record.
+
+        Returns
+        -------
+        dict
+            ``outcome``, and ``expires_at``, the time (seconds since 1970, as text) until which the
+            key table keeps the record. It is computed here because JSONPath cannot. With
+            ``Processed`` or ``Superseded`` there is ``output_key``; with ``Rejected`` there are
+            ``error`` and ``cause``.
+
+        Raises
+        ------
+        KeyError
+            The payload lacks a field, or names no fence.
+        OutputContended, botocore.exceptions.ClientError
+            As for `write_newest`.
+        """
+        event = ObjectEvent.from_event(payload["event"])
+        expires_at = str(int(time.time()) + record_retention_days * 86_400)
+        try:
+            output = FENCES[payload["fence"]](self, event)
+        except (Rejection, self.rejection) as error:
+            reason = {"error": type(error).__name__, "cause": str(error)}
+            return {"outcome": "Rejected", **reason, "expires_at": expires_at}
+        return {"outcome": output.outcome, "output_key": output.key, "expires_at": expires_at}
 
     def write_newest(self, event: ObjectEvent) -> Output:
         """Make the one output of a key that of its newest event; a deletion deletes it.
 
         Raises
         ------
-        InvalidImage
+        InvalidSource
             The source cannot have an output.
         OutputContended
             All `ATTEMPTS` attempts met another writer.
@@ -226,7 +289,7 @@ class Fence:
 
         Raises
         ------
-        InvalidImage
+        InvalidSource
             The source cannot have an output.
         SourceChanged
             The source has been overwritten, so its content is lost.
@@ -257,10 +320,10 @@ class Fence:
         self,
         event: ObjectEvent,
         key: str,
-        attempt: Callable[[ObjectEvent, str, dict[str, InvertedImage]], Attempt],
+        attempt: Callable[[ObjectEvent, str, dict[str, Result]], Attempt],
     ) -> Output:
         """Make attempts until one of them gives an outcome."""
-        results: dict[str, InvertedImage] = {}  # of `work`, by the source's ETag
+        results: dict[str, Result] = {}  # of `work`, by the source's ETag
         outcome: Literal["Processed", "Superseded"] = "Processed"
         for _ in attempts():
             match attempt(event, key, results):
@@ -273,9 +336,7 @@ class Fence:
                     outcome = "Superseded"
         raise OutputContended(f"The output {key!r} changed under all attempts to write it.")
 
-    def _apply_creation(
-        self, event: ObjectEvent, key: str, results: dict[str, InvertedImage]
-    ) -> Attempt:
+    def _apply_creation(self, event: ObjectEvent, key: str, results: dict[str, Result]) -> Attempt:
         """Make the output that of a creation, unless it is that of a newer event."""
         output = self._read_output(key)  # step 1
         match output.order(event):
@@ -285,9 +346,7 @@ class Fence:
                 return self._check_source(event)
         return self._replace_output(output, event, key, results)
 
-    def _follow_source(
-        self, event: ObjectEvent, key: str, results: dict[str, InvertedImage]
-    ) -> Attempt:
+    def _follow_source(self, event: ObjectEvent, key: str, results: dict[str, Result]) -> Attempt:
         """Make the output that of the source as it is now; delete it if there is no source."""
         output = self._read_output(key)  # step 1
         source = self._find_source(event)  # step 2
@@ -299,9 +358,7 @@ class Fence:
             return Attempt.SUPERSEDED  # the output is right already
         return self._replace_output(output, source, key, results)
 
-    def _give_own_output(
-        self, event: ObjectEvent, key: str, results: dict[str, InvertedImage]
-    ) -> Attempt:
+    def _give_own_output(self, event: ObjectEvent, key: str, results: dict[str, Result]) -> Attempt:
         """Write a creation's own output, unless what it created has been deleted."""
         version = {"VersionId": event.version_id} if event.version_id else {}
         output = self._read_output(key)  # step 1
@@ -328,7 +385,7 @@ class Fence:
         output: OutputState,
         source: ObjectEvent,
         key: str,
-        results: dict[str, InvertedImage],
+        results: dict[str, Result],
     ) -> Attempt:
         """Take steps 2 to 4 for a source that exists."""
         try:  # step 2
@@ -426,19 +483,17 @@ class Fence:
             if source.version_id and response.get("VersionId") != source.version_id:
                 raise SourceChanged("Another version of the object is current.")
             if response["ContentLength"] > self.maximum_bytes:
-                raise InvalidImage(f"The object is larger than {self.maximum_bytes} bytes.")
+                raise InvalidSource(f"The object is larger than {self.maximum_bytes} bytes.")
             return body.read()
 
-    def _work_once(
-        self, source: ObjectEvent, content: bytes, results: dict[str, InvertedImage]
-    ) -> InvertedImage:
+    def _work_once(self, source: ObjectEvent, content: bytes, results: dict[str, Result]) -> Result:
         """Call `work`, unless an earlier attempt has called it for the same content."""
         if source.etag not in results:
             results[source.etag] = self.work(content)
         return results[source.etag]
 
     def _write_output(
-        self, key: str, result: InvertedImage, event: ObjectEvent, **condition: Any
+        self, key: str, result: Result, event: ObjectEvent, **condition: Any
     ) -> str | Literal[Condition.FAILED]:
         """Write an output if the condition holds, and give its ETag."""
         metadata = {"sequencer": event.sequencer, "source-etag": event.etag}
@@ -448,7 +503,7 @@ class Fence:
             response = self.s3.put_object(
                 Bucket=self.output_bucket,
                 Key=key,
-                Body=result.content + stamp(event),
+                Body=self.stamped(result.content, stamp(event)),
                 ContentType=result.content_type,
                 Metadata=metadata,
                 **condition,
@@ -479,6 +534,14 @@ class Fence:
                 yield found["Key"]
 
 
+# By the name that the state machine sends.
+FENCES: dict[str, Callable[[Fence, ObjectEvent], Output]] = {
+    "newest": Fence.write_newest,
+    "each": Fence.write_each,
+    "none": Fence.write_unfenced,
+}
+
+
 def attempts() -> Iterator[int]:
     """Count the attempts, and pause between them for random times, which spreads the writers."""
     for attempt in range(ATTEMPTS):
@@ -488,7 +551,7 @@ def attempts() -> Iterator[int]:
 
 def _of_allowed_length(key: str) -> str:
     if len(key.encode()) > MAXIMUM_KEY_BYTES:
-        raise InvalidImage(f"The output's key would be longer than {MAXIMUM_KEY_BYTES} bytes.")
+        raise InvalidSource(f"The output's key would be longer than {MAXIMUM_KEY_BYTES} bytes.")
     return key
 
 

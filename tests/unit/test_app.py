@@ -50,24 +50,25 @@ def test_invalid_image_is_an_answer_and_not_raised(aws: InProcess, lines: Lines)
 
 
 @pytest.mark.parametrize(
-    ("limit", "content", "cause"),
+    ("limit", "content", "error", "cause"),
     [
-        ({}, b"x" * 100_001, "100000 bytes"),
-        ({"MAXIMUM_PIXELS": "255"}, picture((255, 0, 0)), "256 pixels"),
+        ({}, b"x" * 100_001, "InvalidSource", "100000 bytes"),
+        ({"MAXIMUM_PIXELS": "255"}, picture((255, 0, 0)), "InvalidImage", "256 pixels"),
     ],
     ids=["bytes", "pixels"],
 )
-def test_object_over_a_limit_is_an_invalid_image(
+def test_object_over_a_limit_is_rejected(
     aws: InProcess,
     monkeypatch: pytest.MonkeyPatch,
     limit: dict[str, str],
     content: bytes,
+    error: str,
     cause: str,
 ) -> None:
     small = Configuration.from_environment(ENVIRONMENT | limit)
     monkeypatch.setattr(aws.app, "configuration", small)
     answer = aws.handle(payload(aws.upload("x.png", content)))
-    assert (answer["outcome"], answer["error"]) == ("Rejected", "InvalidImage")
+    assert (answer["outcome"], answer["error"]) == ("Rejected", error)
     assert cause in answer["cause"]
 
 
@@ -109,7 +110,7 @@ def test_faults_are_raised(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(KeyError, match="newst"):
         aws.handle(payload(event, "newst"))
     lost = replace(aws.app.fence, output_bucket="no-such-bucket")
-    monkeypatch.setitem(aws.app.FENCES, "newest", lost.write_newest)
+    monkeypatch.setattr(aws.app, "fence", lost)
     with pytest.raises(aws.s3.exceptions.ClientError, match="NoSuchBucket"):
         aws.handle(payload(event))
 

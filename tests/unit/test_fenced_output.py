@@ -16,6 +16,7 @@ from botocore.exceptions import ClientError
 from fenced_output import (
     ATTEMPTS,
     Fence,
+    InvalidSource,
     OutputContended,
     SourceChanged,
     compare_sequencers,
@@ -23,7 +24,7 @@ from fenced_output import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from inversion import InvalidImage, InvertedImage
+from inversion import InvertedImage
 from moto import mock_aws
 from object_event import ObjectEvent
 
@@ -528,7 +529,7 @@ def test_content_of_an_overwritten_source_is_lost(history: History) -> None:
 
 def test_object_over_the_limit_is_not_read(history: History) -> None:
     event = history.upload("x" * (LIMIT + 1))
-    with pytest.raises(InvalidImage, match="larger than 1000 bytes"):
+    with pytest.raises(InvalidSource, match="larger than 1000 bytes"):
         history.deliver(event)
     assert history.worked == 0
 
@@ -536,7 +537,7 @@ def test_object_over_the_limit_is_not_read(history: History) -> None:
 def test_key_that_leaves_no_room_for_the_sequencer_is_refused(history: History) -> None:
     history.use("each")
     assert history.deliver(history.upload("A", "x" * 1017)) == "Processed"  # 4 + 1017 + 3
-    with pytest.raises(InvalidImage, match="1024 bytes"):
+    with pytest.raises(InvalidSource, match="1024 bytes"):
         history.deliver(history.upload("A", "x" * 1018))
 
 
@@ -670,5 +671,5 @@ def test_output_stays_in_its_folder(key: str, expected: str) -> None:
 def test_key_that_leaves_no_room_for_the_outputs_name_is_refused() -> None:
     assert len(output_key("x" * 1020)) == 1024
     for key in ("x" * 1021, "é" * 511):  # bytes count, not characters
-        with pytest.raises(InvalidImage, match="1024 bytes"):
+        with pytest.raises(InvalidSource, match="1024 bytes"):
             output_key(key)
