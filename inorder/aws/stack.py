@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -47,8 +48,23 @@ def deploy(local: LocalAws, name: str, parameters: Mapping[str, str | float]) ->
     click.ClickException
         SAM fails. The message ends with what it said.
     """
+    sam_deploy(local, name, parameters, PROJECT / "template.yaml")
+    return describe(local.client("cloudformation"), name)
+
+
+def sam_deploy(
+    local: LocalAws, name: str, parameters: Mapping[str, str | float], template: Path
+) -> None:
+    """Deploy any template to a local AWS; the other parameters and exceptions are as for `deploy`.
+
+    Parameters
+    ----------
+    template : Path
+        Its functions have their code beside it, not built.
+    """
     command = [sys.executable, "-m", "samcli", "deploy", "--config-env", "local"]
-    command += ["--stack-name", name]
+    command += ["--config-file", str(PROJECT / "samconfig.toml")]
+    command += ["--template-file", str(template), "--stack-name", name]
     if parameters:
         overrides = [f"{key}={value}" for key, value in parameters.items()]
         command += ["--parameter-overrides", *overrides]
@@ -66,7 +82,6 @@ def deploy(local: LocalAws, name: str, parameters: Mapping[str, str | float]) ->
     if done.returncode:
         said = (done.stdout + done.stderr).strip()[-3000:]
         raise click.ClickException(f"sam deploy of stack {name} failed:\n{said}")
-    return describe(local.client("cloudformation"), name)
 
 
 def describe(cloudformation: Any, name: str) -> Stack:

@@ -26,7 +26,11 @@ STREAM = "arn:aws:kinesis:us-east-1:123456789012:stream/s"
 # With the policies, these values make each condition true and false.
 OPTIONS: list[dict[str, str]] = [
     {},
-    {"HandleDeletions": "false", "InputBucketName": "my-bucket"},
+    {
+        "HandleDeletions": "false",
+        "InputBucketName": "my-bucket",
+        "WorkFunctionArn": "arn:aws:lambda:us-east-1:123456789012:function:f",
+    },
     {"InputBucketVersioning": "Enabled", "AdaptRecords": "true", "AlarmEmail": "me@example.com"},
     {
         "AdaptRecords": "true",

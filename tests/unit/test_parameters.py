@@ -9,11 +9,13 @@ The state machines therefore invoke the functions without a version.
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from tests.resolved_template import Json, resources_with, template
 
+OWN_FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:index-documents"
 # Two values of each parameter, and a resource that must not be the same with both.
 PAIRS = {
     "Policy": ("first-wins", "latest-wins", "InvertImageFunction"),
@@ -25,6 +27,7 @@ PAIRS = {
     "ExecutionLogLevel": ("ALL", "OFF", "LatestWinsStateMachine"),
     "LogRetentionDays": ("14", "30", "StateMachineLogGroup"),
     "AlarmEmail": ("", "me@example.com", "ParkedEventsAlarm"),
+    "WorkFunctionArn": ("", OWN_FUNCTION, "LatestWinsStateMachine"),
     "FunctionMemorySize": ("1769", "3000", "InvertImageFunction"),
     "MaximumPixels": ("30000000", "1000", "InvertImageFunction"),
     "AdaptRecords": ("false", "true", "RecordsQueue"),
@@ -58,6 +61,15 @@ def test_a_changed_parameter_changes_what_is_deployed(parameter: str) -> None:
     assert before.get(resource) != after.get(resource)
 
 
+def invoking_machine(resources: Json) -> Json:
+    [machine] = [
+        each["Properties"]
+        for each in resources.values()
+        if each["Type"] == "AWS::StepFunctions::StateMachine"
+    ]
+    return dict(machine)
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_state_machine_invokes_the_function_that_a_deployment_changes(policy: str) -> None:
     resources = resources_with({"Policy": policy, "AdaptRecords": "true"})
@@ -66,11 +78,7 @@ def test_the_state_machine_invokes_the_function_that_a_deployment_changes(policy
     }
     kinds = {each["Type"] for each in resources.values()}
     assert not kinds & {"AWS::Lambda::Version", "AWS::Lambda::Alias"}
-    [machine] = [
-        each["Properties"]
-        for each in resources.values()
-        if each["Type"] == "AWS::StepFunctions::StateMachine"
-    ]
+    machine = invoking_machine(resources)
     invoked = {
         value
         for name, value in machine["DefinitionSubstitutions"].items()
@@ -105,6 +113,64 @@ def environment(parameters: dict[str, str]) -> Json:
     function = resources_with(parameters)["InvertImageFunction"]
     variables: Json = function["Properties"]["Environment"]["Variables"]
     return variables
+
+
+# --- Your own function ----------------------------------------------------------------------------
+
+INVOKING = [policy for policy in POLICIES if policy != "content-hash"]
+QUALIFIED = [OWN_FUNCTION, f"{OWN_FUNCTION}:7", f"{OWN_FUNCTION}:live"]
+
+
+@pytest.mark.parametrize("own", QUALIFIED)
+@pytest.mark.parametrize("policy", INVOKING)
+def test_with_an_own_function_a_policy_invokes_it_alone(policy: str, own: str) -> None:
+    """The role names the ARN as it is: IAM tells a function from its versions and aliases.
+
+    https://docs.aws.amazon.com/lambda/latest/dg/lambda-api-permissions-ref.html
+    """
+    resources = resources_with({"Policy": policy, "WorkFunctionArn": own})
+    machine = invoking_machine(resources)
+    assert machine["DefinitionSubstitutions"]["InvertImageFunctionArn"] == own
+    role = resources[machine["RoleArn"].removesuffix(".Arn")]["Properties"]
+    [document] = [each["PolicyDocument"] for each in role["Policies"]]
+    assert [
+        statement["Resource"]
+        for statement in document["Statement"]
+        if statement["Action"] == "lambda:InvokeFunction"
+    ] == [own]
+    assert not [name for name in resources if name.startswith("InvertImage")]
+    assert "InvertImage" not in json.dumps(resources).replace("InvertImageFunctionArn", "")
+
+
+def test_with_an_own_function_the_outputs_name_it() -> None:
+    name = template()["Outputs"]["InvertImageFunctionName"]["Value"]
+    assert name == {
+        "Fn::If": ["ShippedFunction", {"Ref": "InvertImageFunction"}, {"Ref": "WorkFunctionArn"}]
+    }
+
+
+def test_content_hash_invokes_no_function_of_ones_own() -> None:
+    resources = resources_with({"Policy": "content-hash", "WorkFunctionArn": OWN_FUNCTION})
+    assert OWN_FUNCTION not in json.dumps(resources)
+
+
+@pytest.mark.parametrize(
+    ("arn", "is_allowed"),
+    [
+        ("", True),
+        *((each, True) for each in QUALIFIED),
+        ("arn:aws-us-gov:lambda:us-gov-west-1:123456789012:function:f", True),
+        ("index-documents", False),
+        (f"{OWN_FUNCTION}:*", False),
+        (f"{OWN_FUNCTION}:$LATEST", False),
+        (f"{OWN_FUNCTION}:", False),
+        ("arn:aws:lambda:us-east-1:123456789012:layer:l", False),
+        (f"{OWN_FUNCTION}\n", False),
+    ],
+)
+def test_an_own_function_is_named_by_its_arn(arn: str, is_allowed: bool) -> None:
+    pattern = template()["Parameters"]["WorkFunctionArn"]["AllowedPattern"]
+    assert bool(re.fullmatch(pattern, arn)) is is_allowed
 
 
 @pytest.mark.parametrize(

@@ -131,10 +131,19 @@ def needed(machine: str) -> set[Grant]:
             action, field = INTEGRATIONS[state["Resource"].removeprefix("arn:aws:states:::")]
             [parameters] = state["Parameters"].get("Entries", [state["Parameters"]])
             substitution = parameters[field].removeprefix("${").removesuffix("}")
-            [named] = properties["DefinitionSubstitutions"][substitution].values()
-            resource = arn(named if isinstance(named, str) else named[0])
-            found.add((action, json.dumps(resource)))
+            given = properties["DefinitionSubstitutions"][substitution]
+            found.add((action, json.dumps(resource_of(given))))
     return found
+
+
+def resource_of(given: Json) -> Json:
+    """Name what a substitution names as IAM does: a resource of the template by its ARN."""
+    if "Fn::If" in given:
+        condition, shipped, own = given["Fn::If"]
+        assert own == {"Ref": "WorkFunctionArn"}  # which is an ARN
+        return {"Fn::If": [condition, resource_of(shipped), own]}
+    [named] = given.values()
+    return arn(named if isinstance(named, str) else named[0])
 
 
 @pytest.mark.parametrize("machine", MACHINES)

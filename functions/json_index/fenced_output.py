@@ -1,0 +1,1 @@
+../invert_image/fenced_output.py

@@ -1,0 +1,50 @@
+"""Lambda handler: writes an index of each JSON Lines document, behind the fence.
+
+An example of a function of your own: docs/function.md explains it. ``fenced_output.py`` and
+``object_event.py`` are links to the files of the image function.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from typing import Any
+
+import boto3
+from fenced_output import S3_CONFIG, Fence
+from json_lines import InvalidDocument, index, with_event
+
+RECORD_RETENTION_DAYS = int(os.environ["RECORD_RETENTION_DAYS"])
+logger = logging.getLogger()
+logger.setLevel(logging.INFO)
+fence = Fence(
+    boto3.client("s3", config=S3_CONFIG),
+    output_bucket=os.environ["OUTPUT_BUCKET"],
+    maximum_bytes=int(os.environ["MAXIMUM_BYTES"]),
+    work=index,
+    handles_deletions=os.environ["HANDLES_DELETIONS"] == "true",
+    rejection=InvalidDocument,
+    stamped=with_event,
+)
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, str]:  # noqa: ARG001
+    """Process one event.
+
+    Parameters
+    ----------
+    event : dict
+        The payload that the state machine sends: see `Fence.answer`.
+    context : LambdaContext
+        Of the invocation.
+
+    Returns
+    -------
+    dict
+        The answer: see `Fence.answer`.
+    """
+    answer = fence.answer(event, RECORD_RETENTION_DAYS)
+    source_key = event["event"]["detail"]["object"]["key"]
+    logger.info(json.dumps({"source_key": source_key, **answer}))
+    return answer

@@ -1,0 +1,1 @@
+../invert_image/object_event.py

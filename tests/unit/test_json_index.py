@@ -1,0 +1,137 @@
+"""The example of a function of one's own: what it indexes, rejects and answers."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import Any
+
+import json_lines
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from json_lines import InvalidDocument, index, with_event
+
+from inorder.policies import policies
+from tests.in_process import OUTPUT, InProcess
+
+NEWEST = [policy.name for policy in policies() if policy.fence == "newest" and policy.deletions]
+
+
+def indexed(content: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(index(content).content)
+    return found
+
+
+def test_fields_are_counted_and_have_the_types_of_their_values() -> None:
+    rows: list[dict[str, Any]] = [
+        {"id": 1, "name": "a", "tags": []},
+        {"id": 1.5, "name": None},
+        {"id": True, "by": {}},
+    ]
+    found = indexed("\n".join(map(json.dumps, rows)).encode())
+    assert found["rows"] == 3
+    assert found["fields"] == {
+        "by": {"rows": 1, "types": ["object"]},
+        "id": {"rows": 3, "types": ["boolean", "number"]},
+        "name": {"rows": 2, "types": ["null", "string"]},
+        "tags": {"rows": 1, "types": ["array"]},
+    }
+
+
+@given(
+    st.lists(st.dictionaries(st.text(max_size=3), st.integers() | st.text()), max_size=8),
+    st.sampled_from(["\n", "\r\n", "\n\n", "\n  \n"]),
+    st.integers(1, 4),
+)
+def test_from_an_offset_on_the_rows_can_be_read_alone(
+    rows: list[dict[str, Any]], separator: str, step: int
+) -> None:
+    content = separator.join(json.dumps(row, ensure_ascii=False) for row in rows)
+    document = content.encode(errors="ignore")
+    with pytest.MonkeyPatch.context() as small:
+        small.setattr(json_lines, "STEP", step)
+        found = indexed(document)
+    assert (found["rows"], found["bytes"], found["step"]) == (len(rows), len(document), step)
+    starts = range(0, len(rows), step)
+    assert len(found["offsets"]) == len(starts)
+    for offset, start in zip(found["offsets"], starts, strict=True):
+        rest = [json.loads(line) for line in document[offset:].split(b"\n") if line.strip()]
+        assert len(rest) == len(rows) - start
+
+
+@pytest.mark.parametrize(
+    ("content", "cause"),
+    [
+        (b'{"a": 1}\n\n[1]\n', "Line 3 is JSON, but not an object"),
+        (b'{"a": 1}\n{"a": \n', "Line 2 is not JSON"),
+        (b'{"a": NaN}', "Line 1 is not JSON: NaN"),
+        (b'{"a": "\xff"}', "Line 1 is not JSON"),
+        (b"[" * 100_000, "Line 1 is not JSON"),
+        ('{"a": 1}'.encode("utf-16"), "Line 1 is not JSON"),
+    ],
+    ids=["array", "cut", "NaN", "not UTF-8", "deep", "UTF-16"],
+)
+def test_a_line_that_is_no_json_object_rejects_the_document(content: bytes, cause: str) -> None:
+    with pytest.raises(InvalidDocument, match=cause):
+        index(content)
+
+
+@pytest.mark.parametrize("limit", ["MAXIMUM_ROWS", "MAXIMUM_FIELDS"])
+def test_too_many_rows_or_fields_reject_the_document(
+    monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    content = b'{"a": 1}\n{"b": 1}\n{"c": 1}\n'
+    monkeypatch.setattr(json_lines, limit, 3)
+    assert indexed(content)["rows"] == 3
+    monkeypatch.setattr(json_lines, limit, 2)
+    with pytest.raises(InvalidDocument, match="more than"):
+        index(content)
+
+
+def test_the_index_of_each_event_differs_and_is_json() -> None:
+    content = index(b'{"a": 1}').content
+    one, other = (with_event(content, stamp) for stamp in (b"0A#", b"0B#"))
+    assert json.loads(one) == {**json.loads(content), "event": "0A#"}
+    assert one != other
+
+
+def test_an_empty_document_has_no_rows() -> None:
+    assert indexed(b"") == {"rows": 0, "bytes": 0, "step": 1000, "offsets": [], "fields": {}}
+
+
+@pytest.fixture
+def json_index(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the state machine invoke the example's handler."""
+    for name, value in {
+        "OUTPUT_BUCKET": OUTPUT,
+        "RECORD_RETENTION_DAYS": "7",
+        "MAXIMUM_BYTES": "1000",
+        "HANDLES_DELETIONS": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    loaded = importlib.reload(importlib.import_module("json_index"))  # with this test's S3
+    monkeypatch.setattr(aws, "invoke", lambda payload: loaded.handler(payload, None))
+
+
+@pytest.mark.usefixtures("json_index")
+@pytest.mark.parametrize(
+    "policy", [pytest.param(name, marks=pytest.mark.policy(name)) for name in NEWEST]
+)
+def test_the_state_machine_understands_each_answer(aws: InProcess, policy: str) -> None:
+    assert aws.policy == policy
+    older = aws.upload("a/x.jsonl", b'{"a": 1}')
+    newer = aws.upload("a/x.jsonl", b'{"b": 1}')
+    assert aws.run(newer).outcome == "Processed"
+    assert aws.run(older).outcome == "Superseded"
+    written = aws.s3.get_object(Bucket=OUTPUT, Key="a/out-x.jsonl")
+    assert written["ContentType"] == "application/json"
+    assert set(json.load(written["Body"])["fields"]) == {"b"}
+    assert aws.run(aws.upload("y.jsonl", b"{}\n[]\n")).outcome == "Parked"
+    [parked] = aws.parked()
+    assert parked["reason"] == {
+        "Error": "InvalidDocument",
+        "Cause": "Line 2 is JSON, but not an object.",
+    }
+    assert aws.run(aws.delete("a/x.jsonl")).outcome == "Processed"
+    assert aws.outputs() == []
