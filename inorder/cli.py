@@ -29,6 +29,7 @@ from inorder.run import run_event
 
 OUT = PROJECT / "out"
 LOCAL_AWS_FILE = "local-aws.json"
+REASON_CHARACTERS = 500  # in a table; room for an answer outside the function's contract
 NOTHING_PARKED = "Nothing is parked."
 STUCK_COLUMNS = ("id", "status", "sequencer", "newest", "claimed_at")
 
@@ -115,7 +116,7 @@ def list_parked(stack_name: str, as_json: bool) -> None:
                     f"{event.parked_at:%Y-%m-%d %H:%M:%S}",
                     event.subject,
                     event.sequencer,
-                    event.reason[:200],
+                    event.reason[:REASON_CHARACTERS],
                 )
                 for event in sorted(events, key=lambda event: event.parked_at)
             ],

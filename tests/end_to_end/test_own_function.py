@@ -20,7 +20,7 @@ EXAMPLE = PROJECT / "functions" / "json_index.yaml"
 
 @pytest.fixture(scope="module")
 def indexing(local: LocalAws) -> Workflow:
-    """Give a stack that invokes the example, which is a stack of its own, as docs/function.md says."""
+    """Give a stack that invokes the example, deployed as docs/function.md says."""
     stack = deploy(local, "indexing", {})
     buckets = {"InputBucketName": stack.input_bucket, "OutputBucketName": stack.output_bucket}
     sam_deploy(local, "json-index", buckets, EXAMPLE)
