@@ -275,6 +275,21 @@ RESPONSES: dict[str, Data] = {
 PREPARED = ["S3 Object Event?", "Prepare Event"]
 VERSION_PREPARED = ["S3 Object Event?", "Prepare Version"]
 NOT_PARKED = ["Park Event: QueueLost*3", "Not Parked"]
+NOT_RETRIED = ["Retry Event: QueueLost*3", "Not Parked"]
+
+
+def ends(release: str, *more: str) -> tuple[list[str], list[str]]:
+    """Build the steps of an execution that parks its event, and of one that has it retried.
+
+    Parameters
+    ----------
+    release : str
+        The release of the lock, with its response.
+    more : str
+        The steps after it.
+    """
+    steps = [release, *more, "Retried Later?"]
+    return ["Park Event: Sent", *steps, "Parked"], ["Retry Event: Sent", *steps, "Retrying"]
 
 
 def inverted(answered: str) -> list[str]:
@@ -283,7 +298,12 @@ def inverted(answered: str) -> list[str]:
 
 
 def parked_answers(
-    claimed: list[str], parked: list[str], *, invocations: int = 2, messages: int = 3
+    claimed: list[str],
+    parked: list[str],
+    retried: list[str],
+    *,
+    invocations: int = 2,
+    messages: int = 3,
 ) -> dict[str, list[str]]:
     """Build the paths on which the function fails, or its answer is parked.
 
@@ -291,18 +311,21 @@ def parked_answers(
     ----------
     claimed : list of str
         The steps before the function.
-    parked : list of str
-        *Park Event* and the steps after it.
+    parked, retried : list of str
+        *Park Event* or *Retry Event*, and the steps after it.
     invocations, messages : int
         How often the function and the queue are tried.
     """
     rejected = [*claimed, *inverted("Rejected"), "Reject Object"]
-    retried = [step.replace(": ", ": Busy, ") for step in parked[1:]]
+    again = [step.replace(": ", ": Busy, ") for step in parked[1:]]
+    failed = [*claimed, f"Invert Image: FunctionFailed*{invocations}"]
     return {
         "InvalidImageParked": [*rejected, *parked],
-        "InvalidImageParkedAfterRetries": [*rejected, "Park Event: QueueLost, Sent", *retried],
+        "InvalidImageParkedAfterRetries": [*rejected, "Park Event: QueueLost, Sent", *again],
         "UnknownResultParked": [*claimed, *inverted("Unknown"), "Reject Result", *parked],
-        "FunctionFailedParked": [*claimed, f"Invert Image: FunctionFailed*{invocations}", *parked],
+        "FunctionFailedRetried": [*failed, *retried],
+        "FunctionFailedRetriedAfterRetry": [*failed, "Retry Event: QueueLost, Sent", *retried[1:]],
+        "FunctionFailedNotRetried": [*failed, f"Retry Event: QueueLost*{messages}", "Not Parked"],
         "InvalidImageNotParked": [*rejected, f"Park Event: QueueLost*{messages}", "Not Parked"],
     }
 
@@ -364,7 +387,7 @@ class Polls:
         first = self.watch("Locked", self.limits["maximum_polls"] - lease - 1)
         return [*first, *self.watch("LockedAnew", lease), *self.poll("LockedAnew")]
 
-    def named(self, waits: list[str], again: list[str], parked: list[str]) -> dict[str, list[str]]:
+    def named(self, waits: list[str], again: list[str], retried: list[str]) -> dict[str, list[str]]:
         """Build the paths of the waiters.
 
         Parameters
@@ -373,7 +396,7 @@ class Polls:
             Their first steps.
         again : list of str
             The steps after the wait, the claim first.
-        parked : list of str
+        retried : list of str
             The steps of whoever gives up.
         """
         lease = [*waits, *self.lease()]
@@ -385,7 +408,7 @@ class Polls:
             "DeadHolderThenProcessed": [*lease, "Break Lock: Written", *again],
             "DeadHolderThenProcessedAfterRetry": [*lease, "Break Lock: Busy, Written", *again],
             "LockChangedAsItWasBrokenThenDuplicate": [*lease, *duplicate],
-            "GaveUpWaiting": [*waits, *self.all(), "Give Up Waiting", *parked],
+            "GaveUpWaiting": [*waits, *self.all(), "Give Up Waiting", *retried],
         }
 
 
@@ -499,6 +522,14 @@ def answers(*, processed: str, superseded: str, expires: bool = True) -> list[Ro
     return [Row("Outcome?", {"inversion": answer(payload)}, to) for payload, to in decided]
 
 
+def sent() -> list[Row]:
+    """Give the rows that tell a parked event from one that is retried."""
+    return [
+        Row("Retried Later?", {"sent": {"outcome": outcome}}, outcome)
+        for outcome in ("Retrying", "Parked")
+    ]
+
+
 # --- What states give ----------------------------------------------------------------------------
 
 
@@ -532,7 +563,10 @@ def prepared(start: Data, **ids: str) -> list[Output]:
 def outcomes(data: Data, *names: str) -> list[Output]:
     """Give the outputs of executions that succeed."""
     told = {"object_key": data["ids"]["key"], "sequencer": data["sequencer"]}
-    results = {"Processed": {"result": data["inversion"]["Payload"]}}
+    results = {
+        "Processed": {"result": data["inversion"]["Payload"]},
+        "Retrying": {"reason": data["fault"]},
+    }
     return [Output(name, data, {"outcome": name} | told | results.get(name, {})) for name in names]
 
 
@@ -563,6 +597,14 @@ class Ending:
 
 
 UNKNOWN_RESULT = {"Error": "UnknownResult", "Cause": Ending(" It returned: null")}
+
+
+def handed_over(data: Data) -> list[Output]:
+    """Give what the states add that send an event to a queue."""
+    return [
+        adds("Park Event", data, "Sent", sent={"outcome": "Parked"}),
+        adds("Retry Event", data, "Sent", sent={"outcome": "Retrying"}),
+    ]
 
 
 def waiter_outputs(data: Data, *drops: str, locked: str = "key") -> list[Output]:

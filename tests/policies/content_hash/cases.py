@@ -54,6 +54,7 @@ CHOICES = [
     *(Row("Complete Event?", event, "Park Invalid Event") for event in INCOMPLETE),
     Row("Hashed?", {"hashing": answer(HASHED)}, "Name Content"),
     *(Row("Hashed?", {"hashing": answer(payload)}, "Reject Result") for payload in NO_HASH),
+    *common.sent(),
     *common.waiting(DATA, LOCKED, judge="Content State?", claim="Claim Content"),
 ]
 
@@ -72,6 +73,8 @@ OUTPUTS = [
     Output("Prepare Event", {}, common.WAITER_START | {"ids": {"content": NAME}}),
     Output("Name Content", START | {"hashing": answer(HASHED)}, NAMED),
     *common.waiter_outputs(DATA, "sequencer", "hashing", locked="content"),
+    *common.handed_over(DATA),
+    Output("Retrying", DATA, {"outcome": "Retrying", "content": "b/k", "reason": common.FAULT}),
     adds("Reject Result", UNKNOWN, fault=common.UNKNOWN_RESULT),
     Output(
         "Processed",
@@ -111,14 +114,14 @@ waits = [*hashed, "Claim Content: ConditionFailed"]
 claimed = [*hashed, "Claim Content: Written"]
 again = ["Claim Content: Written", "Forward Event: Forwarded", "Release Lock: Written", "Processed"]
 unknown = [*prepared, "Hash Detail: Unknown", "Hashed?", "Reject Result"]
-parked = ["Park Event: Sent", "Release Failed Content: Written", "Parked"]
-parked_unlocked = ["Park Event: Sent", "Release Failed Content: ConditionFailed", "Parked"]
+parked, retried = common.ends("Release Failed Content: Written")
+parked_unlocked, retried_unlocked = common.ends("Release Failed Content: ConditionFailed")
 
 PATHS = {
     **common.invalid_events("Complete Event?"),
     **paths(
         {
-            **polls.named(waits, again, parked_unlocked),
+            **polls.named(waits, again, retried_unlocked),
             "Processed": [*hashed, *again],
             "ProcessedAfterRetries": [
                 *prepared,
@@ -142,24 +145,35 @@ PATHS = {
                 *unknown,
                 "Park Event: QueueLost, Sent",
                 "Release Failed Content: Busy, Written",
-                "Parked",
+                *parked[-2:],
             ],
             "UnknownResultNotParked": [*unknown, *common.NOT_PARKED],
-            "FunctionFailedParked": [
+            "FunctionFailedRetriedAfterRetry": [
                 *prepared,
                 "Hash Detail: FunctionFailed*3",
-                *parked_unlocked,
+                "Retry Event: QueueLost, Sent",
+                *retried_unlocked[1:],
+            ],
+            "FunctionFailedNotRetried": [
+                *prepared,
+                "Hash Detail: FunctionFailed*3",
+                *common.NOT_RETRIED,
+            ],
+            "FunctionFailedRetried": [
+                *prepared,
+                "Hash Detail: FunctionFailed*3",
+                *retried_unlocked,
             ],
             "TooLargeToHashParked": [*prepared, "Hash Detail: TooLarge", *parked_unlocked],
             "TooLargeToClaimParked": [*hashed, "Claim Content: TooLarge", *parked_unlocked],
             "TooLargeToForwardParked": [*claimed, "Forward Event: TooLarge", *parked],
-            "ClaimFailedParked": [*hashed, "Claim Content: Busy*3", *parked_unlocked],
-            "ForwardFailedParked": [*claimed, "Forward Event: ForwardFailed*3", *parked],
-            "ReleaseFailedParked": [
+            "ClaimFailedRetried": [*hashed, "Claim Content: Busy*3", *retried_unlocked],
+            "ForwardFailedRetried": [*claimed, "Forward Event: ForwardFailed*3", *retried],
+            "ReleaseFailedRetried": [
                 *claimed,
                 "Forward Event: Forwarded",
                 "Release Lock: Busy*3",
-                *parked,
+                *retried,
             ],
         },
         ORDER,

@@ -93,6 +93,7 @@ CHOICES = [
     judged("Watch Oldest Waiter", {"oldest_waiting": "09"}, WAITER_WATCHED, poll=TURN_OVER),
     judged("Wait For Turn", OLDER, WAITER_WATCHED, poll=TURN_OVER - 1),
     judged("Clear Dead Waiter", OLDER, WAITER_WATCHED, poll=TURN_OVER),
+    *common.sent(),
     *common.answers(processed="Mark Event Done", superseded="Mark Event Done"),
     *(
         Row("Which Outcome?", {"inversion": answer({"outcome": outcome})}, outcome)
@@ -118,7 +119,8 @@ OUTPUTS = [
     adds("Clear Dead Waiter", DATA, "Written", watched_waiter=NO_WAITER),
     adds("Read Event Record", DATA, "Free", event_record=common.RESPONSES["Free"]["Return"]),
     *common.rejections(DATA),
-    *common.outcomes(DATA, "Processed", "Duplicate", "Superseded"),
+    *common.handed_over(DATA),
+    *common.outcomes(DATA, "Processed", "Duplicate", "Superseded", "Retrying"),
 ]
 
 OWN = {"sequencer": "0B", "execution": EXECUTION}
@@ -168,13 +170,9 @@ gives_way = [*refused_claim, "Record Oldest Waiter: ConditionFailed"]
 held = ["Read Event Record: EventInProgress", "Event Done?"]
 released = ["Mark Event Done: Written", "Release Lock: Written", "Which Outcome?"]
 again = ["Claim Key: Written", *held, *inverted("Processed"), *released, "Processed"]
-parked = [
-    "Park Event: Sent",
-    "Release Failed Key: Written",
-    "Mark Event Failed: Written",
-    "Parked",
-]
-parked_unlocked = [parked[0], "Release Failed Key: ConditionFailed", *parked[2:]]
+marked = "Mark Event Failed: Written"
+parked, retried = common.ends("Release Failed Key: Written", marked)
+_, retried_unlocked = common.ends("Release Failed Key: ConditionFailed", marked)
 older_is_slow = [
     *gives_way,
     *polls.watch("OlderWaits", LIMITS["turn_polls"], "Watch Oldest Waiter"),
@@ -188,7 +186,7 @@ PATHS = {
     **paths({"DeletionProcessed": [*recorded, *again]}, common.DELETED),
     **paths(
         {
-            **common.parked_answers([*claimed, *held], parked),
+            **common.parked_answers([*claimed, *held], parked, retried),
             "Processed": [*recorded, *again],
             "ProcessedAfterRetries": [
                 *PREPARED,
@@ -265,7 +263,7 @@ PATHS = {
                 *polls.poll("OwnTurn"),
                 *again,
             ],
-            "GaveUpWaiting": [*waits, *polls.all(), "Give Up Waiting", *parked_unlocked],
+            "GaveUpWaiting": [*waits, *polls.all(), "Give Up Waiting", *retried_unlocked],
             "InvalidImageParkedAfterRetries": [
                 *claimed,
                 *held,
@@ -275,29 +273,29 @@ PATHS = {
                 "Release Failed Key: Busy, Written",
                 *parked[2:],
             ],
-            "RecordFailedParked": [
+            "RecordFailedRetried": [
                 *PREPARED,
                 "Record Event: Busy*3",
-                *parked_unlocked[:2],
+                *retried_unlocked[:2],
                 "Mark Event Failed: ConditionFailed",
-                "Parked",
+                *retried[-2:],
             ],
-            "ClaimFailedParked": [*recorded, "Claim Key: Busy*3", *parked_unlocked],
-            "ReadOfEventFailedParked": [*claimed, "Read Event Record: Busy*2", *parked],
-            "MarkFailedParked": [
+            "ClaimFailedRetried": [*recorded, "Claim Key: Busy*3", *retried_unlocked],
+            "ReadOfEventFailedRetried": [*claimed, "Read Event Record: Busy*2", *retried],
+            "MarkFailedRetried": [
                 *claimed,
                 *held,
                 *inverted("Processed"),
                 "Mark Event Done: Busy*2",
-                *parked,
+                *retried,
             ],
-            "ReleaseFailedParked": [
+            "ReleaseFailedRetried": [
                 *claimed,
                 *held,
                 *inverted("Processed"),
                 "Mark Event Done: Written",
                 "Release Lock: Busy*2",
-                *parked,
+                *retried,
             ],
         }
     ),

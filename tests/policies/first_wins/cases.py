@@ -33,6 +33,7 @@ CHOICES = [
     Row("Key State?", WITH_EVENT | {"polls": {"count": LAST["count"] - 1}}, "Wait For Lock"),
     Row("Key State?", WITH_EVENT | {"polls": LAST}, "Park Lost Event"),
     Row("Key State?", WITH_EVENT | {"polls": LAST, "watched_lock": common.NO_LOCK}, "Watch Lock"),
+    *common.sent(),
     *common.answers(processed="Release Lock", superseded="Release Superseded Key"),
 ]
 
@@ -42,7 +43,8 @@ OUTPUTS = [
     *common.prepared(common.WAITER_START),
     *common.waiter_outputs(DATA),
     *common.rejections(DATA),
-    *common.outcomes(DATA, "Processed", "Duplicate", "Superseded"),
+    *common.handed_over(DATA),
+    *common.outcomes(DATA, "Processed", "Duplicate", "Superseded", "Retrying"),
 ]
 
 MINE = {"sequencer": "0B", "lock_token": "mine", "execution": EXECUTION, "status": "IN_PROGRESS"}
@@ -72,8 +74,8 @@ waits = [*PREPARED, "Claim Key: ConditionFailed"]
 claimed = [*PREPARED, "Claim Key: Written"]
 again = ["Claim Key: Written", *inverted("Processed"), "Release Lock: Written", "Processed"]
 superseded = [*claimed, *inverted("Superseded")]
-parked = ["Park Event: Sent", "Release Failed Key: Written", "Parked"]
-parked_unlocked = ["Park Event: Sent", "Release Failed Key: ConditionFailed", "Parked"]
+parked, retried = common.ends("Release Failed Key: Written")
+_, retried_unlocked = common.ends("Release Failed Key: ConditionFailed")
 holder_died = [*waits, *polls.lease("LockedWithEvent")]
 
 PATHS = {
@@ -85,8 +87,8 @@ PATHS = {
     ),
     **paths(
         {
-            **polls.named(waits, again, parked_unlocked),
-            **common.parked_answers(claimed, parked),
+            **polls.named(waits, again, retried_unlocked),
+            **common.parked_answers(claimed, parked, retried),
             "Processed": [*PREPARED, *again],
             "ProcessedAfterRetries": [
                 *PREPARED,
@@ -128,19 +130,19 @@ PATHS = {
             "DeadHolderNotParked": [
                 *holder_died,
                 "Park Lost Event: QueueLost*3",
-                *common.NOT_PARKED,
+                *common.NOT_RETRIED,
             ],
-            "ClaimFailedParked": [*PREPARED, "Claim Key: Busy*3", *parked_unlocked],
-            "ReleaseFailedParked": [
+            "ClaimFailedRetried": [*PREPARED, "Claim Key: Busy*3", *retried_unlocked],
+            "ReleaseFailedRetried": [
                 *claimed,
                 *inverted("Processed"),
                 "Release Lock: Busy*3",
-                *parked,
+                *retried,
             ],
-            "ReleaseOfSupersededFailedParked": [
+            "ReleaseOfSupersededFailedRetried": [
                 *superseded,
                 "Release Superseded Key: Busy*3",
-                *parked,
+                *retried,
             ],
         }
     ),

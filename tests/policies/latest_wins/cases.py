@@ -35,6 +35,7 @@ CHOICES = [
     Row("Key State?", DATA | {"record": item(**NEWER | {"status": "DONE"})}, "Superseded"),
     Row("Key State?", DATA | {"record": item(**NEWER)} | OVER, "Superseded"),
     Row("Key State?", DATA | {"record": item(**OTHER_DONE)}, "Claim Key"),
+    *common.sent(),
     *common.answers(processed="Release Lock", superseded="Release Lock"),
     Row("Output Written?", {"inversion": common.answer(common.PROCESSED)}, "Processed"),
     Row("Output Written?", {"inversion": common.answer(common.SUPERSEDED)}, "Superseded"),
@@ -46,7 +47,8 @@ OUTPUTS = [
     *common.prepared(common.WAITER_START),
     *common.waiter_outputs(DATA),
     *common.rejections(DATA),
-    *common.outcomes(DATA, "Processed", "Duplicate", "Superseded"),
+    *common.handed_over(DATA),
+    *common.outcomes(DATA, "Processed", "Duplicate", "Superseded", "Retrying"),
 ]
 
 MINE = {"sequencer": "0B", "newest": "0B", "lock_token": "mine", "execution": EXECUTION}
@@ -85,8 +87,8 @@ gives_way = [*refused_claim, "Record Newest Event: ConditionFailed"]
 released = ["Release Lock: Written", "Output Written?"]
 again = ["Claim Key: Written", *inverted("Processed"), *released, "Processed"]
 claimed = [*PREPARED, "Claim Key: Written"]
-parked = ["Park Event: Sent", "Release Failed Key: Written", "Parked"]
-parked_unlocked = ["Park Event: Sent", "Release Failed Key: ConditionFailed", "Parked"]
+parked, retried = common.ends("Release Failed Key: Written")
+_, retried_unlocked = common.ends("Release Failed Key: ConditionFailed")
 
 PATHS = {
     **common.invalid_events(),
@@ -94,8 +96,8 @@ PATHS = {
     **paths({"DeletionProcessed": [*PREPARED, *again]}, common.DELETED),
     **paths(
         {
-            **polls.named(waits, again, parked_unlocked),
-            **common.parked_answers(claimed, parked),
+            **polls.named(waits, again, retried_unlocked),
+            **common.parked_answers(claimed, parked, retried),
             "Processed": [*PREPARED, *again],
             "ProcessedAfterRetries": [
                 *PREPARED,
@@ -121,17 +123,17 @@ PATHS = {
                 *polls.poll("Free"),
                 *again,
             ],
-            "ClaimFailedParked": [*PREPARED, "Claim Key: Busy*3", *parked_unlocked],
-            "RecordFailedParked": [
+            "ClaimFailedRetried": [*PREPARED, "Claim Key: Busy*3", *retried_unlocked],
+            "RecordFailedRetried": [
                 *refused_claim,
                 "Record Newest Event: Busy*3",
-                *parked_unlocked,
+                *retried_unlocked,
             ],
-            "ReleaseFailedParked": [
+            "ReleaseFailedRetried": [
                 *claimed,
                 *inverted("Processed"),
                 "Release Lock: Busy*3",
-                *parked,
+                *retried,
             ],
         }
     ),

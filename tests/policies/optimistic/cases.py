@@ -21,12 +21,12 @@ CHOICES = [
 OUTPUTS = [
     Output("Prepare Event", {}, {"ids": {"key": ID}, "sequencer": SEQUENCER}),
     *common.rejections(DATA),
-    *common.outcomes(DATA, "Processed", "Superseded"),
+    *common.outcomes(DATA, "Processed", "Superseded", "Retrying"),
 ]
 
 prepared = ["S3 Object Event?", "Prepare Event"]
 processed = [*prepared, *inverted("Processed"), "Processed"]
-parked = ["Park Event: Sent", "Parked"]
+parked, retried = ["Park Event: Sent", "Parked"], ["Retry Event: Sent", "Retrying"]
 
 PATHS = {
     **common.invalid_events(),
@@ -34,7 +34,7 @@ PATHS = {
     **paths({"DeletionProcessed": processed}, common.DELETED),
     **paths(
         {
-            **common.parked_answers(prepared, parked, invocations=6, messages=6),
+            **common.parked_answers(prepared, parked, retried, invocations=6, messages=6),
             "Processed": processed,
             "ProcessedAfterRetries": [
                 *prepared,
