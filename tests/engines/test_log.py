@@ -11,8 +11,8 @@ import pytest
 
 from inorder import PROJECT
 from inorder.aws.executions import Step, substitute
+from inorder.aws.log import AwsStateMachine
 from inorder.local_aws import LocalAws
-from tests.engines.on_aws import AwsStateMachine
 
 ARN = "arn:aws:states:us-east-1:123456789012:express:latest-wins:name:uuid"
 REPORT = {"outcome": "Duplicate", "object_key": "b/k", "sequencer": "0A"}
