@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 import threading
 import time
 from collections import Counter
@@ -33,7 +32,8 @@ GAP_SECONDS = 1.0  # between an old picture and the new one over it
 # A concurrent invocation is a process of some 80 MB locally, which takes a second or two to start.
 # With coordination, of all executions of a key only one invokes; the others wait.
 EXECUTIONS_AT_ONCE = {"off": 4, "on": 6}
-KEYS_AT_ONCE = 6
+KEYS_AT_ONCE, KEYS_AT_ONCE_ON_AWS = 6, 50
+PAUSE_SECONDS = 0.15  # between two keys: new accounts may run ten functions at once
 # After the first, no Express execution runs. A log may come later, and a machine be busy.
 PATIENCE_SECONDS: float = EXPRESS_SECONDS + 60
 SAME_COLOURS = 4  # of 255, the mean difference of two encodings of one picture
@@ -167,6 +167,7 @@ class Run:
         self.expected = 0
         self._counting, self._queue = threading.Lock(), threading.Lock()
         self._stopped = threading.Event()
+        self._delivered = {pair.key: threading.Event() for pair in pairs}
 
     def show(self, advance: Callable[[], None]) -> tuple[Counts, list[Output]]:
         """Deliver the events, wait until all executions have ended, and count.
@@ -207,12 +208,18 @@ class Run:
 
         The new picture's event is then a duplicate, and the old picture's event is out of order.
         """
-        with ThreadPoolExecutor(KEYS_AT_ONCE) as pool:
+        # The log of AWS takes seconds to show an event, for which a key waits.
+        keys_at_once = (
+            KEYS_AT_ONCE if isinstance(self._machine, LocalStateMachine) else KEYS_AT_ONCE_ON_AWS
+        )
+        with ThreadPoolExecutor(keys_at_once) as pool:
             try:
                 uploads = [pool.submit(self._upload, pair, advance) for pair in self._pairs]
                 self._deliver_again(uploads, advance)
             except BaseException:  # an interrupt, too: nothing may be uploaded after it
                 self._stopped.set()
+                for delivered in self._delivered.values():
+                    delivered.set()
                 pool.shutdown(cancel_futures=True)
                 raise
 
@@ -220,13 +227,15 @@ class Run:
         with self._queue:  # one key at a time waits until it may start
             wait_until(self._has_room, PATIENCE_SECONDS, "executions to end")
             self._put(pair.key, pair.old)
+            self._stopped.wait(PAUSE_SECONDS)
         advance()
         self._stopped.wait(GAP_SECONDS)
         self._put(pair.key, pair.new)
         advance()
+        self._delivered[pair.key].wait()
 
     def _has_room(self) -> bool:
-        """AWS needs no bound, and its log would tell too late."""
+        """Tell whether another key may start: AWS needs no bound, and its log comes too late."""
         if self._stopped.is_set() or not isinstance(self._machine, LocalStateMachine):
             return True
         return len(self._machine.arns("RUNNING")) < self._executions_at_once
@@ -234,31 +243,36 @@ class Run:
     def _put(self, key: str, content: bytes) -> None:
         if not self._stopped.is_set():
             self._s3.put_object(Bucket=self._stack.input_bucket, Key=key, Body=content)
-            with self._counting:
-                self.expected += 1
+            self._count()
+
+    def _count(self) -> None:
+        with self._counting:
+            self.expected += 1
 
     def _deliver_again(self, uploads: Sequence[Future[None]], advance: Callable[[], None]) -> None:
         remaining = {pair.key for pair in self._pairs}
-        deadline = math.inf
+        sent, deadline = -1, 0.0
         while remaining:
-            arrived = self._machine.arrived(self._prefix)
-            complete = [key for key in sorted(remaining) if len(arrived.get(key, [])) > 1]
-            for key in complete:
-                for event in arrived[key]:
-                    self._machine.start(event)
-                    with self._counting:
-                        self.expected += 1
-                    advance()
-                remaining.remove(key)
-            uploaded = [upload.result() for upload in uploads if upload.done()]
-            if complete or len(uploaded) < len(uploads) or deadline == math.inf:
-                deadline = time.monotonic() + PATIENCE_SECONDS
+            if sent < self.expected:
+                sent, deadline = self.expected, time.monotonic() + PATIENCE_SECONDS
             elif time.monotonic() > deadline:
                 raise TimeoutError(
                     f"Waited {PATIENCE_SECONDS:.0f} s for the two events of {len(remaining)} keys"
                     f"{some_of(sorted(remaining))}."
                 )
             time.sleep(max(0.1, self._machine.poll_seconds))
+            arrived = self._machine.arrived(self._prefix)
+            for key in sorted(remaining):
+                if len(arrived.get(key, [])) > 1:
+                    for event in arrived[key]:
+                        self._machine.start(event)
+                        self._count()
+                        advance()
+                    remaining.remove(key)
+                    self._delivered[key].set()
+            for upload in uploads:
+                if upload.done():
+                    upload.result()  # raises what it has raised
 
     def _outputs(self) -> list[Output]:
         return [self._output(pair) for pair in self._pairs]

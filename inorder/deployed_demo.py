@@ -11,13 +11,12 @@ from uuid import uuid4
 
 import click
 
-from inorder import policies
+from inorder import demo, policies
 from inorder.aws.log import state_machine
 from inorder.aws.stack import Connection, Stack
 from inorder.demo import (
     EXECUTIONS_AT_ONCE,
     PARKED,
-    PATIENCE_SECONDS,
     UNCOORDINATED,
     Run,
     check,
@@ -183,13 +182,13 @@ class Demonstration:
         tuple
             What was counted, and the outputs in the order of the pairs.
         """
-        patience: float = PATIENCE_SECONDS
+        patience = demo.PATIENCE_SECONDS
         try:
             with progress_bars() as progress:
                 bar = progress.add_task(f"Events, {self.stack.name}", total=4 * self._keys)
                 return self._run.show(partial(progress.advance, bar))
         except TimeoutError:
-            patience = SHORT_PATIENCE_SECONDS
+            patience = min(patience, SHORT_PATIENCE_SECONDS)
             raise
         finally:
             self._clean_up(patience, say)
