@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from inorder.demo import (
     progress_bars,
 )
 from inorder.pictures import PicturePair
-from inorder.policies import Policy
+from inorder.policies import Cost, Policy
 from inorder.report import Counts, Output
 
 # For which a cleanup waits when not even the demonstration saw all executions.
@@ -71,9 +71,11 @@ def estimate(keys: int, policy: Policy, memory: int) -> list[tuple[int, Price]]:
         Of the function, in MB.
     """
     cost = policy.cost
+    # Whether an event waits is not known before.
+    either = zip(astuple(cost.uncontended), astuple(cost.waiter or cost.uncontended), strict=True)
     deletions = 2 * keys if policy.deletions else 0
     each = [
-        (2 * keys, cost.waiter or cost.uncontended),
+        (2 * keys, Cost(*map(max, either))),
         (keys, cost.duplicate),
         (keys, cost.older),
         (deletions, cost.uncontended),
@@ -115,7 +117,7 @@ class Demonstration:
 
     def __init__(self, aws: Connection, pairs: Sequence[PicturePair]) -> None:
         self.aws, self.stack = aws, aws.stack
-        self.policy = _policy(self.stack)
+        self.policy = policy_of(self.stack)
         check(pairs)
         self.prefix = f"inorder-demo-{uuid4().hex[:8]}/"
         self._s3 = aws.client("s3")
@@ -132,7 +134,7 @@ class Demonstration:
             self.policy,
             self._machine,
             [replace(pair, key=f"{self.prefix}{pair.key}") for pair in pairs],
-            EXECUTIONS_AT_ONCE["on"],
+            EXECUTIONS_AT_ONCE["off" if self.policy.name == UNCOORDINATED else "on"],
             self.prefix,
         )
         # Whoever may not list versions could not clean up: better to learn it now.
@@ -200,10 +202,10 @@ class Demonstration:
     def _clean_up(self, patience: float, say: Callable[[str], None]) -> None:
         """Remove the uploads, wait for what that causes, and remove the outputs."""
         say(f"Removing {self.prefix} from both buckets ...")
-        removed = self._empty(self.stack.input_bucket)
-        handled = self.stack.parameters.get("HandleDeletions") == "true"
-        expected = self._run.expected + (removed if handled and self.policy.deletions else 0)
         try:
+            removed = self._empty(self.stack.input_bucket)
+            handled = self.stack.parameters.get("HandleDeletions") == "true"
+            expected = self._run.expected + (removed if handled and self.policy.deletions else 0)
             ended = self._machine.wait_for(expected, patience, self.prefix)
             parked = sum(each.outcome in PARKED for each in ended)
             if parked:
@@ -234,7 +236,7 @@ class Demonstration:
         return len(versions)
 
 
-def _policy(stack: Stack) -> Policy:
+def policy_of(stack: Stack) -> Policy:
     """Find the policy of a stack.
 
     Raises

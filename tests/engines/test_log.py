@@ -195,6 +195,19 @@ def test_executions_that_ended_before_are_not_read(shared: Log) -> None:
     assert {"skewed", "old"} & {each.arn for each in since.all("demo/")} == {"skewed"}
 
 
+def test_only_first_and_last_entries_are_asked_for(shared: Log) -> None:
+    asked: list[dict[str, Any]] = []
+    event = "provide-client-params.cloudwatch-logs.FilterLogEvents"
+    shared.client.meta.events.register(event, lambda params, **_: asked.append(params))
+    machine(shared).all()
+    # https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntax.html
+    assert asked[-1]["filterPattern"] == (
+        '{ ($.type = "ExecutionStarted") || ($.type = "ExecutionSucceeded")'
+        ' || ($.type = "ExecutionFailed") || ($.type = "ExecutionAborted")'
+        ' || ($.type = "ExecutionTimedOut") }'
+    )
+
+
 def test_waiting_says_what_the_log_lacks(shared: Log) -> None:
     missing = r"Waited 0 s: 5 of 6 executions have started, and 1 of these have not ended: demo/e 1"
     with pytest.raises(TimeoutError, match=missing):
