@@ -304,11 +304,8 @@ def shows(output: bytes, picture: bytes) -> bool:
 
     On Lambda's other processor, an encoder may give other bytes, and slightly other colours.
     """
-    inverse = _inverse(picture)
-    if output.startswith(inverse):  # the fence's stamp follows
-        return True
     try:
-        with Image.open(BytesIO(output)) as one, Image.open(BytesIO(inverse)) as other:
+        with Image.open(BytesIO(output)) as one, Image.open(BytesIO(_inverse(picture))) as other:
             if one.size != other.size:
                 return False
             difference = ImageChops.difference(one.convert("RGB"), other.convert("RGB"))

@@ -34,6 +34,7 @@ KEYS = 2
 def environment(local: LocalAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "OUT", tmp_path)
     monkeypatch.setenv("AWS_ENDPOINT_URL", local.endpoint_url)
+    monkeypatch.setattr(demo, "PATIENCE_SECONDS", 60)  # so that what is broken fails soon
 
 
 @pytest.fixture(scope="module")
@@ -317,6 +318,7 @@ def test_on_aws_nothing_begins_without_a_yes(
 def test_on_aws_a_log_that_lacks_what_is_counted_is_refused_before_anything_begins(
     level: str, data: bool, local: LocalAws, untouched: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(demo, "PATIENCE_SECONDS", 1)
     as_on_aws(monkeypatch, LikeAws(local, untouched, level, data=data))
     result = run(untouched.name, arguments=["--yes"])
     assert result.exit_code == 1
