@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +24,8 @@ from inorder.aws.stack import Connection, Stack, deploy
 from inorder.demo import Run
 from inorder.local_aws import LocalAws
 from inorder.pictures import own_pairs
-from tests.end_to_end.conftest import Workflow
+from tests.conftest import picture
+from tests.end_to_end.conftest import RED, Workflow
 from tests.end_to_end.test_cli import exported
 from tests.engines.test_log import Log
 
@@ -152,6 +154,16 @@ def test_a_stale_and_a_missing_output_are_found(
     assert_nothing_is_left(local, stack)
 
 
+def test_objects_and_executions_of_others_are_left_alone(local: LocalAws, tmp_path: Path) -> None:
+    stack = deploy(local, "in-use", {})
+    workflow = Workflow(local, stack)
+    workflow.upload("other/x.png", picture(RED))
+    workflow.of_key("other/x.png", 1)
+    assert run(stack.name).exit_code == 0
+    assert summary(tmp_path)[stack.name]["events"] == 4 * KEYS
+    assert contents(local, stack) == ["other/x.png", "other/out-x.png"]
+
+
 def test_events_that_do_not_arrive_are_named_and_the_uploads_removed(
     local: LocalAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,7 +280,8 @@ class LikeAws:
             while not stopped.wait(0.1):
                 for execution in self._machine.all():
                     key = execution.event["detail"]["object"]["key"]
-                    entries = change(key, history(self._engine, execution.arn))
+                    happened = history(self._engine, execution.arn)
+                    entries = change(key, happened) if happened else []
                     done = self._written.get(execution.arn, 0)
                     if len(entries) > done:
                         self._log.write(execution.arn, entries, first=done)
@@ -293,8 +306,20 @@ def test_on_aws_events_and_outcomes_are_read_from_the_log(
 ) -> None:
     aws = LikeAws(local, stack)
     as_on_aws(monkeypatch, aws)
-    with aws.writing():
+    seen: dict[str, float] = {}
+    written: set[str] = set()
+
+    def deletions_late(key: str, entries: list[Entry]) -> list[Entry]:
+        if '"Object Deleted"' not in entries[0].details["input"]:
+            return entries
+        if time.monotonic() - seen.setdefault(key, time.monotonic()) < 3:
+            return []
+        written.add(key)
+        return entries
+
+    with aws.writing(deletions_late):
         result = run(stack.name, arguments=["--yes"])
+        assert len(written) == KEYS  # it has waited for what its own deletions caused
     assert result.exit_code == 0, result.output
     assert "roughly 0.01 US dollars" in result.stderr
     shown = summary(tmp_path)[stack.name]
