@@ -45,14 +45,10 @@ class Price(NamedTuple):
 # https://aws.amazon.com/dynamodb/pricing/on-demand/  0.625 and 0.125 for a million units
 # https://aws.amazon.com/cloudwatch/pricing/          0.50 for a GB of log
 # https://aws.amazon.com/xray/pricing/                5 for a million traces
-EXECUTION_SECONDS, INVOCATION_SECONDS, LOGGED_KILOBYTES = 5, 1, 36  # of one, rather too much
+EXECUTION_SECONDS, INVOCATION_SECONDS = 5, 1  # rather too much
 PUT = Price("S3 writes", 0.005 / 1000)
 GET = Price("S3 reads", 0.0004 / 1000)
 EVENT = Price("events of S3", 1e-6)
-EXECUTION = Price(
-    f"executions, each of about {EXECUTION_SECONDS} s, traced, and {LOGGED_KILOBYTES} KB of log",
-    1e-6 + 0.06 / 3600 * EXECUTION_SECONDS / 16 + 5e-6 + 0.50 * LOGGED_KILOBYTES / 1e6,
-)
 WRITE = Price("writes to the key table, of 2 KB", 2 * 0.625e-6)
 READ = Price("reads from the key table, of 4 KB", 0.125e-6)
 
@@ -80,6 +76,11 @@ def estimate(keys: int, policy: Policy, memory: int) -> list[tuple[int, Price]]:
         (keys, cost.older),
         (deletions, cost.uncontended),
     ]
+    kilobytes = policy.log.uncontended + (policy.log.poll or 0)
+    execution = Price(
+        f"executions, each of about {EXECUTION_SECONDS} s, with {kilobytes} KB of log and a trace",
+        1e-6 + 0.06 / 3600 * EXECUTION_SECONDS / 16 + kilobytes * 0.50e-6 + 5e-6,
+    )
     invocations = sum(number * each_cost.invocations for number, each_cost in each)
     invocation = Price(
         f"invocations of the function, each of about {INVOCATION_SECONDS} s",
@@ -89,7 +90,7 @@ def estimate(keys: int, policy: Policy, memory: int) -> list[tuple[int, Price]]:
         (2 * keys + invocations, PUT),
         (keys + 3 * invocations, GET),
         (2 * keys + deletions, EVENT),
-        (4 * keys + deletions, EXECUTION),
+        (4 * keys + deletions, execution),
         (invocations, invocation),
         (sum(number * each_cost.writes for number, each_cost in each), WRITE),
         (sum(number * each_cost.reads for number, each_cost in each), READ),

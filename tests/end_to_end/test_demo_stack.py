@@ -243,7 +243,8 @@ class LikeAws:
     ) -> None:
         self._engine = local.client("stepfunctions")
         self._machine = LocalStateMachine(self._engine, stack.state_machine_arn)
-        self._written = dict.fromkeys(self._machine.arns(), 1_000_000)  # entries of each execution
+        self._earlier = set(self._machine.arns())  # of other tests
+        self._written: dict[str, int] = {}  # entries of each execution
         self._log = Log(local, f"/aws/vendedlogs/states/{uuid4()}")
         arn = f"arn:aws:logs:us-east-1:000000000000:log-group:{self._log.name}:*"
         self._logging = {
@@ -279,9 +280,10 @@ class LikeAws:
         def write() -> None:
             while not stopped.wait(0.1):
                 for execution in self._machine.all():
-                    key = execution.event["detail"]["object"]["key"]
                     happened = history(self._engine, execution.arn)
-                    entries = change(key, happened) if happened else []
+                    if execution.arn in self._earlier or not happened:
+                        continue
+                    entries = change(execution.event["detail"]["object"]["key"], happened)
                     done = self._written.get(execution.arn, 0)
                     if len(entries) > done:
                         self._log.write(execution.arn, entries, first=done)
