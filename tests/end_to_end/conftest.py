@@ -40,7 +40,14 @@ class Workflow:
 
     def events(self, key: str, count: int) -> list[dict[str, Any]]:
         """Wait for the events of a key that S3 has sent, oldest first."""
-        return self.executions.events(key, count, SECONDS)
+        found: list[dict[str, Any]] = []
+
+        def have_arrived() -> bool:
+            found[:] = self.executions.arrived(key).get(key, [])
+            return len(found) >= count
+
+        wait_until(have_arrived, SECONDS, f"{count} events of {key}")
+        return found
 
     def deliver(self, event: Any) -> str:
         """Start an execution, as the rule does, and give its ARN."""
