@@ -173,15 +173,10 @@ class Fault:
         patience : float
             For how many seconds after its first failure an event is retried.
         """
-        if self.message.sent >= self.since + patience:
-            return self._park()
-        due = self.message.sent + self.message.delay(self.attempt)
-        if now < due:
-            return _wait(due - now)
-        text = self._input()
-        if len(text.encode()) > MAXIMUM_INPUT_BYTES:
-            return self._park("The event is too large to be started with its reasons")
-        return Start(text)
+        try:
+            return self._decide(now, patience)
+        except RecursionError:  # nested more deeply than can be written
+            return Park(self.message.body)
 
     def decide_again(self, refusal: str, now: float, patience: float) -> Wait | Park:
         """Decide what to do when the execution could not be started.
@@ -196,6 +191,17 @@ class Fault:
         if now >= self.since + patience:
             return self._park(refusal)
         return self.message.postpone()
+
+    def _decide(self, now: float, patience: float) -> Wait | Start | Park:
+        if self.message.sent >= self.since + patience:
+            return self._park()
+        due = self.message.sent + self.message.delay(self.attempt)
+        if now < due:
+            return _wait(due - now)
+        start = Start(self._input())
+        if len(start.input.encode()) > MAXIMUM_INPUT_BYTES:
+            return self._park("The event is too large to be started with its reasons")
+        return start
 
     def _event(self) -> Json:
         event: Json = self.body["event"]
