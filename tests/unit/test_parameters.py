@@ -24,6 +24,7 @@ PAIRS = {
     "InputBucketVersioning": ("Disabled", "Enabled", "InputBucket"),
     "ContentSources": ("aws.s3", "com.example", "ContentHashStateMachineAnyEvent"),
     "RecordRetentionDays": ("7", "30", "InvertImageFunction"),
+    "RetryHours": ("24", "0", "RetryEventsFunction"),
     "ExecutionLogLevel": ("ALL", "OFF", "LatestWinsStateMachine"),
     "LogRetentionDays": ("14", "30", "StateMachineLogGroup"),
     "AlarmEmail": ("", "me@example.com", "ParkedEventsAlarm"),
@@ -180,6 +181,48 @@ def test_a_switch_of_policy_reaches_the_function(policy: str, handles_deletions:
     assert environment({"Policy": policy})["HANDLES_DELETIONS"] == handles_deletions
 
 
+# --- Retries --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_but_the_demonstrations_counterpart_has_retries(policy: str) -> None:
+    resources = resources_with({"Policy": policy})
+    of_retries = {name for name in resources if name.startswith("RetryEvents")}
+    if policy == "uncoordinated":
+        assert of_retries == set()
+        return
+    [mapping] = of_retries - {
+        f"RetryEvents{part}"
+        for part in ("Queue", "QueuePolicy", "Function", "Role", "LogGroup", "Alarm")
+    }
+    assert resources[mapping]["Properties"] == {
+        "FunctionName": "RetryEventsFunction",
+        "EventSourceArn": "RetryEventsQueue.Arn",
+        "BatchSize": 10,
+        "FunctionResponseTypes": ["ReportBatchItemFailures"],
+        "ScalingConfig": {"MaximumConcurrency": 2},
+    }
+    function = resources["RetryEventsFunction"]["Properties"]
+    variables = function["Environment"]["Variables"]
+    [machine] = [
+        name
+        for name, each in resources.items()
+        if each["Type"] == "AWS::StepFunctions::StateMachine"
+    ]
+    assert variables["STATE_MACHINE_ARN"] == machine
+    queue = resources["RetryEventsQueue"]["Properties"]
+    assert "RedrivePolicy" not in queue  # an event that waits long is received often
+    # https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
+    assert queue["VisibilityTimeout"] == 6 * function["Timeout"]
+
+
+def test_an_event_is_parked_a_day_before_sqs_would_delete_it() -> None:
+    """If its execution cannot be started, its message is as old as the event's first failure."""
+    retention = resources_with({})["RetryEventsQueue"]["Properties"]["MessageRetentionPeriod"]
+    longest = template()["Parameters"]["RetryHours"]["MaxValue"] * 3600
+    assert retention - longest == 86400
+
+
 # --- Queue policies -----------------------------------------------------------------------------
 
 
@@ -245,7 +288,7 @@ def test_what_holds_data_is_kept_when_the_stack_is_deleted(policy: str) -> None:
         for name, each in resources_with({"Policy": policy, **ALL_RESOURCES}).items()
         if each["Type"] in HOLD_DATA
     }
-    assert len(kept) == 8
+    assert len(kept) == (8 if policy == "uncoordinated" else 9)
     assert set(kept.values()) == {("RetainExceptOnCreate", "Retain")}
 
 
