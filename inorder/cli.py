@@ -20,7 +20,7 @@ from rich.text import Text
 
 from inorder import PROJECT, demo, local_aws, new_policy, policies
 from inorder.asl import check_file, numbers
-from inorder.aws import parked, stuck
+from inorder.aws import parked, retrying, stuck
 from inorder.aws.executions import Step
 from inorder.aws.stack import Connection, deploy
 from inorder.deployed_demo import Demonstration
@@ -169,6 +169,43 @@ def list_parked(stack_name: str, as_json: bool) -> None:
         )
     else:
         click.echo(NOTHING_PARKED, err=True)
+
+
+@main.command("retrying")
+@deployed
+@click.option("--json", "as_json", is_flag=True, help="One event per line.")
+def list_retrying(stack_name: str, as_json: bool) -> None:
+    """List the events that wait for their next attempt.
+
+    They are read from the log of the function that retries, so that no message is disturbed. An
+    event that has just failed, or whose attempt is running, is not listed.
+    """
+    with aws_errors_in_one_line():
+        aws = Connection(stack_name)
+        events, backlog = retrying.retrying_events(aws), retrying.backlog(aws)
+    if as_json:
+        for event in events:
+            click.echo(json.dumps(event.body))
+    elif events:
+        _print_table(
+            ["Key", "Sequencer", "Attempts", "Since (UTC)", "Next attempt (UTC)", "Reasons"],
+            [
+                (
+                    event.subject,
+                    str(event.body.get("sequencer", "")),
+                    str(event.body["attempts"]),
+                    f"{event.since:%Y-%m-%d %H:%M:%S}",
+                    f"{event.next:%Y-%m-%d %H:%M:%S}",
+                    event.reasons[:REASON_CHARACTERS],
+                )
+                for event in events
+            ],
+        )
+    click.echo(
+        f"The queue has about {backlog.waiting} messages that wait and {backlog.unread} that the"
+        " function can read.",
+        err=True,
+    )
 
 
 @main.command()

@@ -21,7 +21,10 @@ from inorder.local_aws import LocalAws
 
 @dataclass(frozen=True)
 class Stack:
-    """The outputs of template.yaml, and the values of its parameters."""
+    """The outputs of template.yaml, and the values of its parameters.
+
+    The outputs of retries are empty if the policy has none.
+    """
 
     name: str
     input_bucket: str
@@ -31,6 +34,8 @@ class Stack:
     parked_events_queue_url: str
     function_name: str
     parameters: Mapping[str, str]
+    retry_events_queue_url: str = ""
+    retry_events_log_group: str = ""
 
 
 def deploy(local: LocalAws, name: str, parameters: Mapping[str, str | float]) -> Stack:
@@ -117,6 +122,8 @@ def describe(cloudformation: Any, name: str) -> Stack:
             parameters={
                 each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", [])
             },
+            retry_events_queue_url=outputs.get("RetryEventsQueueUrl", ""),
+            retry_events_log_group=outputs.get("RetryEventsLogGroupName", ""),
         )
     except KeyError as error:
         raise click.ClickException(f"Stack {name} has no output {error.args[0]}.") from None
