@@ -193,7 +193,10 @@ def test_every_policy_but_the_demonstrations_counterpart_has_retries(policy: str
         return
     [mapping] = of_retries - {
         f"RetryEvents{part}"
-        for part in ("Queue", "QueuePolicy", "Function", "Role", "LogGroup", "Alarm")
+        for part in (
+            *("Queue", "QueuePolicy", "Function", "Role", "LogGroup"),
+            *("Alarm", "ErrorsAlarm"),
+        )
     }
     assert resources[mapping]["Properties"] == {
         "FunctionName": "RetryEventsFunction",
@@ -296,13 +299,12 @@ def test_what_holds_data_is_kept_when_the_stack_is_deleted(policy: str) -> None:
 
 
 def alarms(parameters: dict[str, str]) -> dict[str, Json]:
-    """List the alarms of a deployment by the queues that they watch."""
+    """List the alarms of a deployment by the queues and functions that they watch."""
     found = {}
     for each in resources_with(parameters).values():
         if each["Type"] == "AWS::CloudWatch::Alarm":
             [dimension] = each["Properties"]["Dimensions"]
-            assert dimension["Name"] == "QueueName"
-            found[dimension["Value"].removesuffix(".QueueName")] = each["Properties"]
+            found[dimension["Value"].removesuffix(f".{dimension['Name']}")] = each["Properties"]
     return found
 
 
@@ -315,8 +317,9 @@ def test_each_queue_has_an_alarm_on_the_age_of_its_oldest_message(adapt: str) ->
         if each["Type"] == "AWS::SQS::Queue"
     }
     found = alarms({"AdaptRecords": adapt})
-    assert set(found) == set(expiry)
-    for queue, alarm in found.items():
+    assert set(found) == {*expiry, "RetryEventsFunction"}
+    for queue in expiry:
+        alarm = found[queue]
         metric = (alarm["Namespace"], alarm["MetricName"], alarm["Statistic"])
         assert metric == ("AWS/SQS", "ApproximateAgeOfOldestMessage", "Maximum")
         assert alarm["ComparisonOperator"] == "GreaterThanOrEqualToThreshold"
@@ -329,6 +332,16 @@ def test_each_queue_has_an_alarm_on_the_age_of_its_oldest_message(adapt: str) ->
         ]
         left = expiry[queue] - alarm["Threshold"] - sum(before)
         assert left >= (3 if before else 4) * 86400
+
+
+def test_an_alarm_tells_that_the_function_that_retries_fails() -> None:
+    """A message that is received three times no longer counts for the age of the oldest.
+
+    https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html
+    """
+    alarm = alarms({})["RetryEventsFunction"]
+    assert (alarm["Namespace"], alarm["MetricName"]) == ("AWS/Lambda", "Errors")
+    assert "RetryEventsFunction" not in alarms({"Policy": "uncoordinated"})
 
 
 def test_an_alarm_sends_a_mail_if_there_is_an_address() -> None:

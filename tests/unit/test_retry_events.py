@@ -135,6 +135,19 @@ def test_each_delivery_of_a_message_computes_the_same_time(
         assert isinstance(decision, Start)
 
 
+@settings(max_examples=200, deadline=None)
+@given(prefix=st.uuids(), outage=st.floats(0, 7200))
+def test_an_outage_is_noticed_to_be_over_within_twice_its_time_or_a_quarter_of_an_hour(
+    prefix: Any, outage: float
+) -> None:
+    """The event is sent anew each time it fails, so each message has another delay."""
+    now, attempt = 0.0, 0
+    while now <= outage:
+        now += Message(f"{prefix}-{attempt}", "", NOW).delay(attempt)
+        attempt += 1
+    assert now - outage <= min(2 * outage + 5, 900)
+
+
 def test_a_clock_that_is_behind_delays_no_event_for_longer_than_the_longest_delay() -> None:
     assert decide(message(), after=-1e6) == Wait(LONGEST_SECONDS)
 
