@@ -318,7 +318,7 @@ def test_each_queue_has_an_alarm_on_the_age_of_its_oldest_message(adapt: str) ->
     }
     found = alarms({"AdaptRecords": adapt})
     assert set(found) == {*expiry, "RetryEventsFunction"}
-    for queue in expiry:
+    for queue, seconds in expiry.items():
         alarm = found[queue]
         metric = (alarm["Namespace"], alarm["MetricName"], alarm["Statistic"])
         assert metric == ("AWS/SQS", "ApproximateAgeOfOldestMessage", "Maximum")
@@ -330,7 +330,7 @@ def test_each_queue_has_an_alarm_on_the_age_of_its_oldest_message(adapt: str) ->
             for name, each in resources.items()
             if queue in json.dumps(each["Properties"].get("RedrivePolicy"))
         ]
-        left = expiry[queue] - alarm["Threshold"] - sum(before)
+        left = seconds - alarm["Threshold"] - sum(before)
         assert left >= (3 if before else 4) * 86400
 
 
