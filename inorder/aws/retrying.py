@@ -19,9 +19,9 @@ from inorder.aws.stack import Connection
 
 # No event waits for longer than 15 minutes before the function reads its message again.
 LOG_SECONDS = 1800
-# https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntax.html
-PATTERN = '{ $.message = "Retry*" }'
-OUTCOMES = {"RetryWaiting", "RetryStarted", "RetryParked"}
+OUTCOMES = ("RetryWaiting", "RetryStarted", "RetryParked")
+# https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/matching-terms-json-log-events.html
+PATTERN = "{ " + " || ".join(f'$.message = "{name}"' for name in OUTCOMES) + " }"
 FIELDS = (
     *("object_key", "content", "sequencer", "message_id", "attempts"),
     *("since", "next", "reasons", "refusal"),
