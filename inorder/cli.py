@@ -20,11 +20,12 @@ from rich.text import Text
 
 from inorder import PROJECT, demo, local_aws, new_policy, policies
 from inorder.asl import check_file, numbers
-from inorder.aws import parked, stuck
+from inorder.aws import parked, retrying, stuck
 from inorder.aws.executions import Step
 from inorder.aws.stack import Connection, deploy
-from inorder.pictures import own_pairs, pairs_from_folder
-from inorder.report import console_table, write_report
+from inorder.deployed_demo import Demonstration
+from inorder.pictures import PicturePair, own_pairs, pairs_from_folder
+from inorder.report import Results, console_table, write_report
 from inorder.run import run_event
 
 OUT = PROJECT / "out"
@@ -48,24 +49,69 @@ def main() -> None:
 @main.command("demo")
 @click.option("--images", type=click.Path(path_type=Path), help="Folder with your own pictures.")
 @click.option("--keys", type=click.IntRange(1, 1000), default=100, show_default=True)
-@click.option(
-    "--policy", type=click.Choice(demo.choices()), default=demo.choices()[0], show_default=True
-)
+@click.option("--policy", type=click.Choice(demo.choices()), help=f"[default: {demo.choices()[0]}]")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the local AWS.")
-def show_demonstration(images: Path | None, keys: int, policy: str, port: int | None) -> None:
-    """Show what disordered events do without coordination and with it."""
+@click.option(
+    "--stack-name",
+    "stack_names",
+    metavar="NAME",
+    multiple=True,
+    help="Show a deployed stack, on AWS or on the local AWS of `up`. More than one are compared.",
+)
+@click.option("--yes", is_flag=True, help="With --stack-name: begin without asking.")
+def show_demonstration(
+    images: Path | None,
+    keys: int,
+    policy: str | None,
+    port: int | None,
+    stack_names: tuple[str, ...],
+    yes: bool,
+) -> None:
+    """Show what disordered events do without coordination and with it.
+
+    Starts a local AWS of its own for that, with a stack for each. With --stack-name it shows a
+    deployed stack instead, says before what it will do and what that costs, and removes what it
+    created.
+    """
     console = Console()
+    if stack_names and (policy or port):
+        raise click.UsageError("A stack that is deployed has a policy and a place already.")
     pairs = pairs_from_folder(images, keys) if images else own_pairs(keys)
-    try:
-        results = demo.run_demonstration(pairs, OUT / "demo-aws", port, policy)
-    except TimeoutError as error:
-        raise click.ClickException(f"{error} This machine may be too busy.") from None
-    (off, outputs_off), (on, outputs_on) = results["off"], results["on"]
-    page = write_report(OUT / "demo", off, on, outputs_off, outputs_on)
-    console.print(console_table(off, on))
+    if stack_names:
+        with aws_errors_in_one_line():
+            results, good = _show_deployed(stack_names, pairs, yes)
+        heading = "Stack"
+    else:
+        try:
+            results = demo.run_demonstration(
+                pairs, OUT / "demo-aws", port, policy or demo.choices()[0]
+            )
+        except TimeoutError as error:
+            raise click.ClickException(f"{error} This machine may be too busy.") from None
+        heading, good = "Coordination", not results["on"][0].has_faults
+    page = write_report(OUT / "demo", results, heading)
+    console.print(console_table(results, heading))
     console.print(f"Report with the pictures: {page}")
-    if on.stale or on.missing:
-        raise click.ClickException("With coordination, no output may be stale or missing.")
+    if not good:
+        raise click.ClickException(
+            "With coordination, no output may be stale or missing, and no event without an outcome."
+        )
+
+
+def _show_deployed(
+    stack_names: Iterable[str], pairs: Sequence[PicturePair], yes: bool
+) -> tuple[Results, bool]:
+    """Show stacks one after the other; also tell whether each kept its promise."""
+    demonstrations = [Demonstration(Connection(name), pairs) for name in dict.fromkeys(stack_names)]
+    for each in demonstrations:
+        click.echo(each.plan(), err=True)
+    if not yes and not all(each.aws.is_local for each in demonstrations):
+        click.confirm("Begin?", abort=True, err=True)
+    try:
+        results = {each.stack.name: each.show(_say) for each in demonstrations}
+    except TimeoutError as error:
+        raise click.ClickException(f"{error} docs/operate.md says what to check.") from None
+    return results, all(each.keeps_promise(results[each.stack.name][0]) for each in demonstrations)
 
 
 @main.command()
@@ -123,6 +169,43 @@ def list_parked(stack_name: str, as_json: bool) -> None:
         )
     else:
         click.echo(NOTHING_PARKED, err=True)
+
+
+@main.command("retrying")
+@deployed
+@click.option("--json", "as_json", is_flag=True, help="One event per line.")
+def list_retrying(stack_name: str, as_json: bool) -> None:
+    """List the events that wait for their next attempt.
+
+    They are read from the log of the function that retries, so that no message is disturbed. An
+    event that has just failed, or whose attempt is running, is not listed.
+    """
+    with aws_errors_in_one_line():
+        aws = Connection(stack_name)
+        events, backlog = retrying.retrying_events(aws), retrying.backlog(aws)
+    if as_json:
+        for event in events:
+            click.echo(json.dumps(event.body))
+    elif events:
+        _print_table(
+            ["Key", "Sequencer", "Attempts", "Since (UTC)", "Next attempt (UTC)", "Reasons"],
+            [
+                (
+                    event.subject,
+                    str(event.body.get("sequencer", "")),
+                    str(event.body["attempts"]),
+                    f"{event.since:%Y-%m-%d %H:%M:%S}",
+                    f"{event.next:%Y-%m-%d %H:%M:%S}",
+                    event.reasons[:REASON_CHARACTERS],
+                )
+                for event in events
+            ],
+        )
+    click.echo(
+        f"The queue has about {backlog.waiting} messages that wait and {backlog.unread} that the"
+        " function can read.",
+        err=True,
+    )
 
 
 @main.command()

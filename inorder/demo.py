@@ -7,19 +7,21 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import click
 from botocore.exceptions import ClientError
+from PIL import Image, ImageChops, ImageStat
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from inorder import PROJECT, local_aws, policies
-from inorder.aws.executions import LocalStateMachine, wait_until
+from inorder.asl.lease import EXPRESS_SECONDS
+from inorder.aws.executions import LocalStateMachine, StateMachine, some_of, wait_until
 from inorder.aws.stack import Stack, deploy
-from inorder.local_aws import LocalAws
 from inorder.pictures import PicturePair
 from inorder.policies import Policy
 from inorder.report import Counts, Output
@@ -30,8 +32,12 @@ GAP_SECONDS = 1.0  # between an old picture and the new one over it
 # A concurrent invocation is a process of some 80 MB locally, which takes a second or two to start.
 # With coordination, of all executions of a key only one invokes; the others wait.
 EXECUTIONS_AT_ONCE = {"off": 4, "on": 6}
-KEYS_AT_ONCE = 6
-PATIENCE_SECONDS = 240
+KEYS_AT_ONCE, KEYS_AT_ONCE_ON_AWS = 6, 50
+PAUSE_SECONDS = 0.15  # between two keys: new accounts may run ten functions at once
+# After the first, no Express execution runs. A log may come later, and a machine be busy.
+PATIENCE_SECONDS: float = EXPRESS_SECONDS + 60
+SAME_COLOURS = 4  # of 255, the mean difference of two encodings of one picture
+OUTCOMES, PARKED = {"Processed", "Superseded", "Duplicate"}, {"Parked", "InvalidEvent"}
 
 
 def choices() -> list[str]:
@@ -66,14 +72,8 @@ def run_demonstration(
     dict
         For ``off`` and ``on`` what was counted and the outputs, in the order of the pairs.
     """
-    for pair in pairs:
-        try:
-            _inverse(pair.old), _inverse(pair.new)
-        except ValueError as error:
-            # Its event would be parked, and the key would rightly have an older output or none.
-            raise click.ClickException(f"The function cannot invert {pair.key}: {error}") from None
-    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn()) as progress:
+    check(pairs)
+    with progress_bars() as progress:
         starting = progress.add_task("Local AWS, sam deploy (2x)", total=3)
         with local_aws.running(folder, port) as local:
             progress.advance(starting)
@@ -86,117 +86,237 @@ def run_demonstration(
                 mode: progress.add_task(f"Events, coordination {mode}", total=4 * len(pairs))
                 for mode in stacks
             }
-            with ThreadPoolExecutor(len(stacks)) as pool:
+            runs = {
+                mode: Run(
+                    local.client("s3"),
+                    stack,
+                    deployed[mode],
+                    LocalStateMachine(local.client("stepfunctions"), stack.state_machine_arn),
+                    pairs,
+                    EXECUTIONS_AT_ONCE[mode],
+                )
+                for mode, stack in stacks.items()
+            }
+            with ThreadPoolExecutor(len(runs)) as pool:
                 shown = {
-                    mode: pool.submit(
-                        _show,
-                        local,
-                        stack,
-                        pairs,
-                        EXECUTIONS_AT_ONCE[mode],
-                        deployed[mode],
-                        partial(progress.advance, tasks[mode]),
-                    )
-                    for mode, stack in stacks.items()
+                    mode: pool.submit(run.show, partial(progress.advance, tasks[mode]))
+                    for mode, run in runs.items()
                 }
                 return {mode: each.result() for mode, each in shown.items()}
 
 
-def _show(
-    local: LocalAws,
-    stack: Stack,
-    pairs: Sequence[PicturePair],
-    executions_at_once: int,
-    policy: Policy,
-    advance: Callable[[], None],
-) -> tuple[Counts, list[Output]]:
-    started = time.monotonic()
-    machine = LocalStateMachine(local.client("stepfunctions"), stack.state_machine_arn)
-    _deliver(local, stack, pairs, machine, executions_at_once, advance)
-    ended = machine.wait_for(4 * len(pairs), PATIENCE_SECONDS)
-    outputs = _outputs(local, stack, pairs, policy)
-    outcomes = Counter(execution.outcome for execution in ended)
-    states = Counter(output.state for output in outputs)
-    return Counts(
-        keys=len(pairs),
-        stale=states["old"] + states["other"],
-        missing=states["missing"],
-        events=len(ended),
-        processed=outcomes["Processed"],
-        superseded=outcomes["Superseded"],
-        duplicates=outcomes["Duplicate"],
-        parked=outcomes["Parked"] + outcomes["InvalidEvent"],
-        seconds=round(time.monotonic() - started, 1),
-    ), outputs
+def check(pairs: Sequence[PicturePair]) -> None:
+    """Refuse pictures whose events would be parked, as then an old output or none is right.
 
-
-def _deliver(
-    local: LocalAws,
-    stack: Stack,
-    pairs: Sequence[PicturePair],
-    machine: LocalStateMachine,
-    executions_at_once: int,
-    advance: Callable[[], None],
-) -> None:
-    """Upload each old picture and the new one over it; then deliver both events once more.
-
-    The new picture's event is then a duplicate, and the old picture's event is out of order.
+    Raises
+    ------
+    click.ClickException
+        The function cannot invert a picture.
     """
-    s3 = local.client("s3")
-    queue = threading.Lock()
+    for pair in pairs:
+        try:
+            _inverse(pair.old), _inverse(pair.new)
+        except ValueError as error:
+            raise click.ClickException(f"The function cannot invert {pair.key}: {error}") from None
 
-    def deliver(pair: PicturePair) -> None:
-        with queue:  # one key at a time waits until it may start
-            wait_until(
-                lambda: len(machine.arns("RUNNING")) < executions_at_once,
-                PATIENCE_SECONDS,
-                "executions to end",
-            )
-            s3.put_object(Bucket=stack.input_bucket, Key=pair.key, Body=pair.old)
+
+def progress_bars() -> Progress:
+    """Make bars that count up to a total."""
+    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, TimeElapsedColumn())
+
+
+class Run:
+    """The events of some pictures in one stack.
+
+    Parameters
+    ----------
+    s3 : S3Client
+        Of the AWS, real or local, that has the stack.
+    stack : Stack
+        The stack.
+    policy : Policy
+        Its policy.
+    machine : StateMachine
+        Its state machine.
+    pairs : sequence of PicturePair
+        One for each key.
+    executions_at_once : int, optional
+        While so many run on a local AWS, no further key is begun.
+    prefix : str
+        The beginning of all keys; other executions are left alone.
+
+    Attributes
+    ----------
+    expected : int
+        How many executions must start because of what was done so far.
+    """
+
+    def __init__(
+        self,
+        s3: Any,
+        stack: Stack,
+        policy: Policy,
+        machine: StateMachine,
+        pairs: Sequence[PicturePair],
+        executions_at_once: int,
+        prefix: str = "",
+    ) -> None:
+        self._s3, self._stack, self._policy, self._machine = s3, stack, policy, machine
+        self._pairs, self._executions_at_once, self._prefix = pairs, executions_at_once, prefix
+        self.expected = 0
+        self._counting, self._queue = threading.Lock(), threading.Lock()
+        self._stopped = threading.Event()
+        self._delivered = {pair.key: threading.Event() for pair in pairs}
+
+    def show(self, advance: Callable[[], None]) -> tuple[Counts, list[Output]]:
+        """Deliver the events, wait until all executions have ended, and count.
+
+        Parameters
+        ----------
+        advance : callable
+            Called for each event that is sent.
+
+        Raises
+        ------
+        TimeoutError
+            An event does not start an execution, or an execution does not end.
+        """
+        started = time.monotonic()
+        self._deliver(advance)
+        ended = self._machine.wait_for(self.expected, PATIENCE_SECONDS, self._prefix)
+        outputs = self._outputs()
+        outcomes = Counter(execution.outcome for execution in ended)
+        processed = {each.subject for each in ended if each.outcome == "Processed"}
+        states = Counter(output.state for output in outputs)
+        return Counts(
+            keys=len(self._pairs),
+            stale=states["old"] + states["other"],
+            missing=states["missing"],
+            events=len(ended),
+            processed=outcomes["Processed"],
+            repeated=outcomes["Processed"] - len(processed),
+            superseded=outcomes["Superseded"],
+            duplicates=outcomes["Duplicate"],
+            parked=sum(outcomes[each] for each in PARKED),
+            lost=sum(count for each, count in outcomes.items() if each not in OUTCOMES | PARKED),
+            seconds=round(time.monotonic() - started, 1),
+        ), outputs
+
+    def _deliver(self, advance: Callable[[], None]) -> None:
+        """Upload each old picture and the new one over it; then deliver both events once more.
+
+        The new picture's event is then a duplicate, and the old picture's event is out of order.
+        """
+        # The log of AWS takes seconds to show an event, for which a key waits.
+        keys_at_once = (
+            KEYS_AT_ONCE if isinstance(self._machine, LocalStateMachine) else KEYS_AT_ONCE_ON_AWS
+        )
+        with ThreadPoolExecutor(keys_at_once) as pool:
+            try:
+                uploads = [pool.submit(self._upload, pair, advance) for pair in self._pairs]
+                self._deliver_again(uploads, advance)
+            except BaseException:  # an interrupt, too: nothing may be uploaded after it
+                self._stopped.set()
+                for delivered in self._delivered.values():
+                    delivered.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _upload(self, pair: PicturePair, advance: Callable[[], None]) -> None:
+        with self._queue:  # one key at a time waits until it may start
+            wait_until(self._has_room, PATIENCE_SECONDS, "executions to end")
+            self._put(pair.key, pair.old)
+            self._stopped.wait(PAUSE_SECONDS)
         advance()
-        time.sleep(GAP_SECONDS)
-        s3.put_object(Bucket=stack.input_bucket, Key=pair.key, Body=pair.new)
+        self._stopped.wait(GAP_SECONDS)
+        self._put(pair.key, pair.new)
         advance()
-        for event in machine.events(pair.key, 2, PATIENCE_SECONDS):
-            machine.start(event)
-            advance()
+        self._delivered[pair.key].wait()
 
-    with ThreadPoolExecutor(KEYS_AT_ONCE) as pool:
-        for _ in pool.map(deliver, pairs):
-            pass
+    def _has_room(self) -> bool:
+        """Tell whether another key may start: AWS needs no bound, and its log comes too late."""
+        if self._stopped.is_set() or not isinstance(self._machine, LocalStateMachine):
+            return True
+        return len(self._machine.arns("RUNNING")) < self._executions_at_once
 
+    def _put(self, key: str, content: bytes) -> None:
+        if not self._stopped.is_set():
+            self._s3.put_object(Bucket=self._stack.input_bucket, Key=key, Body=content)
+            self._count()
 
-def _outputs(
-    local: LocalAws, stack: Stack, pairs: Sequence[PicturePair], policy: Policy
-) -> list[Output]:
-    s3 = local.client("s3")
+    def _count(self) -> None:
+        with self._counting:
+            self.expected += 1
 
-    def output(pair: PicturePair) -> Output:
+    def _deliver_again(self, uploads: Sequence[Future[None]], advance: Callable[[], None]) -> None:
+        remaining = {pair.key for pair in self._pairs}
+        sent, deadline = -1, 0.0
+        while remaining:
+            if sent < self.expected:
+                sent, deadline = self.expected, time.monotonic() + PATIENCE_SECONDS
+            elif time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"Waited {PATIENCE_SECONDS:.0f} s for the two events of {len(remaining)} keys"
+                    f"{some_of(sorted(remaining))}."
+                )
+            time.sleep(max(0.1, self._machine.poll_seconds))
+            arrived = self._machine.arrived(self._prefix)
+            for key in sorted(remaining):
+                if len(arrived.get(key, [])) > 1:
+                    for event in arrived[key]:
+                        self._machine.start(event)
+                        self._count()
+                        advance()
+                    remaining.remove(key)
+                    self._delivered[key].set()
+            for upload in uploads:
+                if upload.done():
+                    upload.result()  # raises what it has raised
+
+    def _outputs(self) -> list[Output]:
+        return [self._output(pair) for pair in self._pairs]
+
+    def _output(self, pair: PicturePair) -> Output:
+        bucket = self._stack.output_bucket
         folder, _, name = pair.key.rpartition("/")
         key = f"{folder}/out-{name}"
-        if policy.keeps == "each":  # an output for each sequencer, the newest last
-            listed = s3.list_objects_v2(Bucket=stack.output_bucket, Prefix=f"{key}/")
+        if self._policy.keeps == "each":  # an output for each sequencer, the newest last
+            listed = self._s3.list_objects_v2(Bucket=bucket, Prefix=f"{key}/")
             key = max((each["Key"] for each in listed.get("Contents", [])), default=key)
         try:
-            answer = s3.get_object(Bucket=stack.output_bucket, Key=key)
+            answer = self._s3.get_object(Bucket=bucket, Key=key)
         except ClientError as error:
             if error.response["Error"]["Code"] == "NoSuchKey":
                 return Output(pair.key, None, "missing")
             raise
         content = answer["Body"].read()
-        if content.startswith(_inverse(pair.new)):  # the fence's stamp follows
+        if shows(content, pair.new):
             return Output(pair.key, content, "new")
-        if content.startswith(_inverse(pair.old)):
+        if shows(content, pair.old):
             # Under first-wins either of the two may be processed first.
-            return Output(pair.key, content, "new" if policy.keeps == "first" else "old")
+            return Output(pair.key, content, "new" if self._policy.keeps == "first" else "old")
         return Output(pair.key, content, "other")
 
-    return [output(pair) for pair in pairs]
+
+def shows(output: bytes, picture: bytes) -> bool:
+    """Tell whether an output shows the inverse of a picture.
+
+    On Lambda's other processor, an encoder may give other bytes, and slightly other colours.
+    """
+    try:
+        with Image.open(BytesIO(output)) as one, Image.open(BytesIO(_inverse(picture))) as other:
+            if one.size != other.size:
+                return False
+            difference = ImageChops.difference(one.convert("RGB"), other.convert("RGB"))
+    except Exception:  # a broken picture can raise almost anything in Pillow
+        return False
+    return max(ImageStat.Stat(difference).mean) < SAME_COLOURS
 
 
 @cache
 def _inverse(content: bytes) -> bytes:
-    """Invert a picture as the function does; outputs are compared by pixels, not by metadata."""
+    """Invert a picture as the function does."""
     inverted: bytes = _inversion().invert(content, maximum_pixels=30_000_000).content
     return inverted
 

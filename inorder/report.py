@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
@@ -22,29 +22,42 @@ MEASURES = {
     "keys": "Object keys",
     "events": "Events delivered",
     "processed": "Processed",
+    "repeated": "Processed again",
     "superseded": "Superseded",
     "duplicates": "Duplicates dropped",
     "parked": "Parked",
+    "lost": "Without an outcome",
     "stale": "Stale outputs",
     "missing": "Missing outputs",
     "seconds": "Seconds",
 }
-FAULTS = ("stale", "missing")  # the measures that must be zero
+FAULTS = ("stale", "missing", "lost")  # the measures that must be zero
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What the demonstration counted in one of its two stacks."""
+    """What the demonstration counted in one stack.
+
+    `repeated` is how often an event was processed that had been processed before, and `lost` how
+    many executions ended otherwise than in one of the outcomes.
+    """
 
     keys: int
     stale: int
     missing: int
     events: int
     processed: int
+    repeated: int
     superseded: int
     duplicates: int
     parked: int
+    lost: int
     seconds: float
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether one of `FAULTS` is not zero."""
+        return any(getattr(self, fault) for fault in FAULTS)
 
 
 @dataclass(frozen=True)
@@ -54,6 +67,9 @@ class Output:
     key: str
     content: bytes | None
     state: Literal["new", "old", "missing", "other"]
+
+
+Results = Mapping[str, tuple[Counts, Sequence[Output]]]  # by the name of the table's column
 
 
 def contact_sheet(outputs: Sequence[Output]) -> Image.Image:
@@ -80,44 +96,44 @@ def contact_sheet(outputs: Sequence[Output]) -> Image.Image:
     return sheet
 
 
-def console_table(off: Counts, on: Counts) -> Table:
-    """Tabulate both counts for the console.
+def console_table(results: Results, heading: str) -> Table:
+    """Tabulate the counts for the console.
 
     Parameters
     ----------
-    off, on
-        What was counted without and with coordination.
+    results
+        What was counted.
+    heading
+        What the names of the results are, such as ``Coordination``.
 
     Returns
     -------
     Table
-        One row for each measure; stale and missing outputs are highlighted.
+        One row for each measure; faults are highlighted.
     """
-    table = Table("Coordination")
-    table.add_column("off", justify="right")
-    table.add_column("on", justify="right")
-    for name, label in MEASURES.items():
-        table.add_row(label, *(Text(_number(each, name), _style(each, name)) for each in (off, on)))
+    table = Table(heading)
+    for name in results:
+        table.add_column(name, justify="right")
+    for measure, label in MEASURES.items():
+        cells = [
+            Text(_number(counts, measure), _style(counts, measure))
+            for counts, _ in results.values()
+        ]
+        table.add_row(label, *cells)
     return table
 
 
-def write_report(
-    folder: Path,
-    off: Counts,
-    on: Counts,
-    outputs_off: Sequence[Output],
-    outputs_on: Sequence[Output],
-) -> Path:
-    """Write the page, its two contact sheets and `summary.json`, over those of an earlier report.
+def write_report(folder: Path, results: Results, heading: str) -> Path:
+    """Write the page, its contact sheets and `summary.json`, over those of an earlier report.
 
     Parameters
     ----------
     folder
         Where to write; made if it does not exist.
-    off, on
-        What was counted without and with coordination.
-    outputs_off, outputs_on
-        What is in the output buckets.
+    results
+        What was counted, and what is in the output buckets.
+    heading
+        What the names of the results are: ``Coordination``, or ``Stack``.
 
     Returns
     -------
@@ -125,10 +141,12 @@ def write_report(
         The page, `report.html`.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    summary = json.dumps({"off": asdict(off), "on": asdict(on)}, indent=2)
+    for earlier in folder.glob("contact-sheet-*.png"):
+        earlier.unlink()
+    summary = json.dumps({name: asdict(counts) for name, (counts, _) in results.items()}, indent=2)
     (folder / "summary.json").write_text(summary + "\n", encoding="utf-8")
-    contact_sheet(outputs_off).save(folder / "contact-sheet-off.png")
-    contact_sheet(outputs_on).save(folder / "contact-sheet-on.png")
+    for name, (_, outputs) in results.items():
+        contact_sheet(outputs).save(folder / f"contact-sheet-{name}.png")
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -136,7 +154,8 @@ def write_report(
         undefined=StrictUndefined,
     )
     html = templates.get_template("report.html.jinja").render(
-        results={"off": (off, outputs_off), "on": (on, outputs_on)},
+        results=results,
+        heading=heading,
         measures=MEASURES,
         faults=FAULTS,
         number=_number,

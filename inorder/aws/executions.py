@@ -6,13 +6,14 @@ import json
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
 SECONDS = 60  # for which a caller waits who names no time
+NAMED = 5  # in a message
 ENDS = {
     "ExecutionSucceeded": "SUCCEEDED",
     "ExecutionFailed": "FAILED",
@@ -78,6 +79,16 @@ class Execution:
         return named or self.error
 
     @property
+    def subject(self) -> str:
+        """The S3 key and the sequencer of its event, or its ARN."""
+        described = s3_object(self.event)
+        return f"{described.get('key')} {described['sequencer']}" if described else self.arn
+
+    def is_of(self, prefix: str) -> bool:
+        """Tell whether its event is one of an S3 key that begins with a prefix."""
+        return not prefix or str(s3_object(self.event).get("key", "")).startswith(prefix)
+
+    @property
     def path(self) -> list[str]:
         """The names of the states that it has passed."""
         return [step.state for step in self.steps]
@@ -99,22 +110,35 @@ def execution_of(arn: str, entries: Iterable[Entry]) -> Execution:
         Its ARN.
     entries : iterable of Entry
         In the order in which they happened. Without one of its end, the execution is running.
+        A log may lack some, and entries of an unknown type change nothing.
     """
     event: Any = None
     steps: list[Step] = []
     for kind, details in entries:
         if kind == "ExecutionStarted":
-            event = json.loads(details["input"])
+            event = _data(details, "input")
         elif kind.endswith("StateEntered"):
             state_type = kind.removesuffix("StateEntered")
-            steps.append(Step(details["name"], state_type, json.loads(details["input"]), None))
+            steps.append(Step(details["name"], state_type, _data(details, "input"), None))
         elif kind.endswith("StateExited"):
-            steps[-1] = replace(steps[-1], output=json.loads(details["output"]))
+            if steps and steps[-1].state == details["name"]:
+                steps[-1] = replace(steps[-1], output=_data(details, "output"))
         elif kind in ENDS:
-            output = json.loads(details["output"]) if "output" in details else None
+            output = _data(details, "output")
             error, cause = details.get("error") or None, details.get("cause") or ""
             return Execution(arn, ENDS[kind], event, output, error, cause, tuple(steps))
     return Execution(arn, "RUNNING", event, steps=tuple(steps))
+
+
+def _data(details: Mapping[str, Any], name: Literal["input", "output"]) -> Any:
+    """Parse an input or an output; None if there is none, or if the log has cut it off.
+
+    A log entry has at most 248 KB of it:
+    https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html
+    """
+    if name not in details or details.get(f"{name}Details", {}).get("truncated"):
+        return None
+    return json.loads(details[name])
 
 
 def history(client: Any, arn: str) -> list[Entry]:
@@ -156,6 +180,10 @@ class StateMachine(ABC):
     def entries(self, arn: str) -> list[Entry]:
         """Read what has happened in an execution, in order."""
 
+    @abstractmethod
+    def all(self, prefix: str = "") -> list[Execution]:
+        """List the executions of the S3 keys that begin with a prefix, or all of them."""
+
     def start(self, event: Any) -> str:
         """Start an execution with an event as its input and give its ARN."""
         return start(self.client, self.arn, json.dumps(event))
@@ -188,6 +216,49 @@ class StateMachine(ABC):
         """Start an execution and wait until it has ended."""
         return self.wait(self.start(event), seconds)
 
+    def wait_for(self, count: int, seconds: float = SECONDS, prefix: str = "") -> list[Execution]:
+        """Wait until there have been `count` executions and all have ended.
+
+        Parameters
+        ----------
+        count : int
+            At least so many must have started.
+        seconds : float
+            For how long to wait.
+        prefix : str
+            Other keys than those that begin with it do not count.
+
+        Raises
+        ------
+        TimeoutError
+            That is not so, after `seconds`. The message says what is missing.
+        """
+        found: list[Execution] = []
+
+        def all_ended() -> bool:
+            found[:] = self.all(prefix)
+            return len(found) >= count and all(each.status != "RUNNING" for each in found)
+
+        try:
+            wait_until(all_ended, seconds, "", max(0.1, self.poll_seconds))
+        except TimeoutError:
+            running = sorted(each.subject for each in found if each.status == "RUNNING")
+            raise TimeoutError(
+                f"Waited {seconds:.0f} s: {len(found)} of {count} executions have started, and"
+                f" {len(running)} of these have not ended{some_of(running)}."
+            ) from None
+        return found
+
+    def arrived(self, prefix: str = "") -> dict[str, list[Any]]:
+        """Give the distinct events of each S3 key that begins with a prefix, oldest first."""
+        found: dict[str, dict[str, Any]] = {}
+        for execution in self.all(prefix):
+            described = s3_object(execution.event)
+            if described:
+                events = found.setdefault(str(described.get("key")), {})
+                events[described["sequencer"]] = execution.event
+        return {key: [events[each] for each in sorted(events)] for key, events in found.items()}
+
     def delete(self) -> None:
         """Delete the state machine."""
         self.client.delete_state_machine(stateMachineArn=self.arn)
@@ -198,6 +269,10 @@ class LocalStateMachine(StateMachine):
 
     Unlike AWS, these list, describe and stop Express executions, and keep their history.
     """
+
+    def __init__(self, client: Any, arn: str) -> None:
+        super().__init__(client, arn)
+        self._running: dict[str, Execution] = {}
 
     def entries(self, arn: str) -> list[Entry]:
         """Read the history of an execution."""
@@ -220,57 +295,23 @@ class LocalStateMachine(StateMachine):
         )
         return [execution["executionArn"] for page in pages for execution in page["executions"]]
 
-    def all(self) -> list[Execution]:
-        """Read all executions."""
-        return [self.describe(arn) for arn in self.arns()]
+    def all(self, prefix: str = "") -> list[Execution]:
+        """List the executions; those that run have no steps, as these would cost much to read."""
+        pages = self.client.get_paginator("list_executions").paginate(stateMachineArn=self.arn)
+        listed = [
+            self._started(each["executionArn"])
+            if each["status"] == "RUNNING"
+            else self.describe(each["executionArn"])
+            for page in pages
+            for each in page["executions"]
+        ]
+        return [each for each in listed if each.is_of(prefix)]
 
-    def wait_for(self, count: int, seconds: float = SECONDS) -> list[Execution]:
-        """Wait until there have been `count` executions and all have ended.
-
-        Raises
-        ------
-        TimeoutError
-            That is not so, after `seconds`.
-        """
-        wait_until(
-            lambda: len(self.arns()) >= count and not self.arns("RUNNING"),
-            seconds,
-            f"{count} executions to end",
-        )
-        return [self.wait(arn, seconds) for arn in self.arns()]
-
-    def events(self, key: str, count: int, seconds: float = SECONDS) -> list[Any]:
-        """Wait for the events of one S3 key, oldest first.
-
-        Parameters
-        ----------
-        key : str
-            The S3 key.
-        count : int
-            How many distinct events, by their sequencers, to wait for.
-        seconds : float
-            For how long.
-
-        Raises
-        ------
-        TimeoutError
-            Fewer have come.
-        """
-        read: set[str] = set()
-        found: dict[str, Any] = {}
-
-        def have_arrived() -> bool:
-            for arn in set(self.arns()) - read:
-                execution = self.describe(arn)
-                if execution.steps:  # before its first state, it may not have its input yet
-                    read.add(arn)
-                described = s3_object(execution.event)
-                if described.get("key") == key:
-                    found[described["sequencer"]] = execution.event
-            return len(found) >= count
-
-        wait_until(have_arrived, seconds, f"{count} events of {key}")
-        return [found[sequencer] for sequencer in sorted(found)]
+    def _started(self, arn: str) -> Execution:
+        if arn not in self._running:
+            described = self.client.describe_execution(executionArn=arn)
+            self._running[arn] = Execution(arn, "RUNNING", json.loads(described["input"]))
+        return self._running[arn]
 
 
 def start(client: Any, state_machine: str, event: str, name: str | None = None) -> str:
@@ -341,6 +382,12 @@ def s3_object(event: Any) -> dict[str, Any]:
     detail = event.get("detail") if isinstance(event, dict) else None
     described = detail.get("object") if isinstance(detail, dict) else None
     return described if isinstance(described, dict) and "sequencer" in described else {}
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Name the first few of many, for a message."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f": {', '.join(names[:NAMED])}{more}" if names else ""
 
 
 def wait_until(

@@ -58,10 +58,15 @@ class ParkedEvent:
 
     @property
     def reason(self) -> str:
-        """Why it was parked, in one line."""
-        reason = self.body.get("reason")
-        text = f"{reason.get('Error')}: {reason.get('Cause')}" if isinstance(reason, dict) else ""
-        return " ".join((text or str(reason)).split())
+        """Why it was parked, in one line; after retries, all reasons."""
+        match self.body.get("reason"):
+            case {"attempts": attempts, "reasons": [*reasons]}:
+                text = f"{attempts} attempts: {'; '.join(map(str, reasons))}"
+            case dict(reason):
+                text = f"{reason.get('Error')}: {reason.get('Cause')}"
+            case reason:
+                text = str(reason)
+        return " ".join(text.split())
 
     def is_startable(self, named: bool) -> bool:
         """Tell whether to start it again: an invalid event would fail again, unless it is named."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import boto3
 import click
@@ -20,7 +21,10 @@ from inorder.local_aws import LocalAws
 
 @dataclass(frozen=True)
 class Stack:
-    """The outputs of template.yaml."""
+    """The outputs of template.yaml, and the values of its parameters.
+
+    The outputs of retries are empty if the policy has none.
+    """
 
     name: str
     input_bucket: str
@@ -29,6 +33,9 @@ class Stack:
     state_machine_arn: str
     parked_events_queue_url: str
     function_name: str
+    parameters: Mapping[str, str]
+    retry_events_queue_url: str = ""
+    retry_events_log_group: str = ""
 
 
 def deploy(local: LocalAws, name: str, parameters: Mapping[str, str | float]) -> Stack:
@@ -85,7 +92,7 @@ def sam_deploy(
 
 
 def describe(cloudformation: Any, name: str) -> Stack:
-    """Read a stack's outputs.
+    """Read a stack's outputs and parameters.
 
     Parameters
     ----------
@@ -112,6 +119,11 @@ def describe(cloudformation: Any, name: str) -> Stack:
             state_machine_arn=outputs["StateMachineArn"],
             parked_events_queue_url=outputs["ParkedEventsQueueUrl"],
             function_name=outputs["InvertImageFunctionName"],
+            parameters={
+                each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", [])
+            },
+            retry_events_queue_url=outputs.get("RetryEventsQueueUrl", ""),
+            retry_events_log_group=outputs.get("RetryEventsLogGroupName", ""),
         )
     except KeyError as error:
         raise click.ClickException(f"Stack {name} has no output {error.args[0]}.") from None
@@ -123,7 +135,7 @@ class Connection:
     Attributes
     ----------
     stack : Stack
-        Its outputs.
+        Its outputs and parameters.
     table : Table
         Its key table.
     """
@@ -132,6 +144,12 @@ class Connection:
         self._session = boto3.Session()
         self.stack = describe(self.client("cloudformation"), stack_name)
         self.table = self._session.resource("dynamodb").Table(self.stack.key_table)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this machine, where it costs nothing."""
+        host = urlsplit(self.client("cloudformation").meta.endpoint_url).hostname
+        return host in {"127.0.0.1", "::1", "localhost"}
 
     def client(self, service: str) -> Any:
         """Make a boto3 client.

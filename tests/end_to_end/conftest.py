@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from contextlib import suppress
 from typing import Any
@@ -13,7 +14,7 @@ from botocore.exceptions import ClientError
 from inorder.aws.executions import Execution, LocalStateMachine, s3_object, wait_until
 from inorder.aws.stack import Stack, deploy
 from inorder.local_aws import LocalAws
-from tests.conftest import colour_of
+from tests.conftest import colour_of, picture
 
 SECONDS = 90  # no execution of these tests takes as long, even on a busy machine
 
@@ -40,7 +41,14 @@ class Workflow:
 
     def events(self, key: str, count: int) -> list[dict[str, Any]]:
         """Wait for the events of a key that S3 has sent, oldest first."""
-        return self.executions.events(key, count, SECONDS)
+        found: list[dict[str, Any]] = []
+
+        def have_arrived() -> bool:
+            found[:] = self.executions.arrived(key).get(key, [])
+            return len(found) >= count
+
+        wait_until(have_arrived, SECONDS, f"{count} events of {key}")
+        return found
 
     def deliver(self, event: Any) -> str:
         """Start an execution, as the rule does, and give its ARN."""
@@ -64,6 +72,15 @@ class Workflow:
 
         wait_until(all_ended, SECONDS, f"{count} executions for {key}")
         return sorted(ended, key=lambda execution: str(s3_object(execution.event)["sequencer"]))
+
+    def newer_event(self, key: str) -> dict[str, Any]:
+        """Process an upload, and build an event that is newer but undelivered."""
+        self.upload(key, picture(RED))
+        [event] = self.events(key, 1)
+        self.of_key(key, 1)
+        newer: dict[str, Any] = copy.deepcopy(event)
+        newer["detail"]["object"]["sequencer"] += "1"
+        return newer
 
     def output(self, key: str) -> bytes | None:
         folder, slash, name = key.rpartition("/")

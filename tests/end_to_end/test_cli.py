@@ -46,6 +46,8 @@ def test_up_prints_the_environment_for_boto3_and_down_removes_everything(
         "KeyTableName",
         "StateMachineArn",
         "ParkedEventsQueueUrl",
+        "RetryEventsQueueUrl",
+        "RetryEventsLogGroupName",
         "InvertImageFunctionName",
         "LogGroupName",
     }

@@ -43,7 +43,7 @@ def test_another_address_for_alarms_replaces_the_first(local: LocalAws) -> None:
     topic = cloudformation.describe_stack_resource(
         StackName=stack.name, LogicalResourceId="AlarmTopic"
     )["StackResourceDetail"]["PhysicalResourceId"]
-    assert [each["AlarmActions"] for each in alarms] == [[topic]] * 4
+    assert [each["AlarmActions"] for each in alarms] == [[topic]] * 6
     subscriptions = sns.list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
     assert [each["Endpoint"] for each in subscriptions] == ["another@example.com"]
 

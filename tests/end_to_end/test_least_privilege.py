@@ -1,10 +1,10 @@
-"""The function's role on a local AWS that enforces it: it grants what is needed and no more.
+"""The functions' roles on a local AWS that enforces them: what is needed, and no more.
 
 ministack enforces the roles of functions and the policies of buckets and queues, but no state
 machine's role, which `test_roles` derives from the ASL. Three differences from AWS matter here:
 
-- Functions call it over plain HTTP, which the buckets' TLS-only policies refuse. One test shows
-  that; the others run without these two policies.
+- Functions call it over plain HTTP, which TLS-only policies refuse. One test shows that; the others
+  run without the policies of the buckets and queues.
 - For a missing key it answers 404 even without ``s3:ListBucket``, where AWS answers 403. So the
   tests cannot show that the action is needed; they show that only the role grants it.
 - The function's log is written without its role, and the trailing ``:*`` of a log group's ARN does
@@ -24,25 +24,25 @@ import pytest
 from botocore.exceptions import ClientError
 
 from inorder import local_aws
-from inorder.aws.executions import Execution
+from inorder.aws.executions import Execution, wait_until
 from inorder.aws.stack import deploy
 from inorder.local_aws import REGION, LocalAws
 from tests.conftest import WAIT_SCALE, picture
-from tests.end_to_end.conftest import GREEN, MAGENTA, RED, Colour, Workflow
-
-POLICY = "InvertImage"
+from tests.end_to_end.conftest import GREEN, MAGENTA, RED, SECONDS, Colour, Workflow
 
 
 class Role:
-    """The deployed role of the function."""
+    """The deployed role of a function, which is named as its one policy is."""
 
-    def __init__(self, workflow: Workflow) -> None:
+    def __init__(self, workflow: Workflow, policy: str) -> None:
         self._iam = workflow.local.client("iam")
-        function = workflow.local.client("lambda").get_function_configuration(
-            FunctionName=workflow.stack.function_name
-        )
-        self.arn: str = function["Role"]
-        self._policy = {"RoleName": self.arn.rpartition("/")[2], "PolicyName": POLICY}
+        function = workflow.local.client("cloudformation").describe_stack_resource(
+            StackName=workflow.stack.name, LogicalResourceId=f"{policy}Function"
+        )["StackResourceDetail"]["PhysicalResourceId"]
+        self.arn: str = workflow.local.client("lambda").get_function_configuration(
+            FunctionName=function
+        )["Role"]
+        self._policy = {"RoleName": self.arn.rpartition("/")[2], "PolicyName": policy}
 
     @contextmanager
     def without(self, action: str, resource: str) -> Iterator[None]:
@@ -111,12 +111,16 @@ def workflow(workflow_as_deployed: Workflow, refused_over_plain_http: Execution)
     for bucket in (stack.input_bucket, stack.output_bucket):
         workflow_as_deployed.s3.delete_bucket_policy(Bucket=bucket)
     workflow_as_deployed.parked()
+    for queue in (stack.retry_events_queue_url, stack.parked_events_queue_url):
+        workflow_as_deployed.local.client("sqs").set_queue_attributes(
+            QueueUrl=queue, Attributes={"Policy": ""}
+        )
     return workflow_as_deployed
 
 
 @pytest.fixture(scope="module")
 def role(workflow: Workflow) -> Role:
-    return Role(workflow)
+    return Role(workflow, "InvertImage")
 
 
 def uploaded(workflow: Workflow, key: str, colour: Colour = RED) -> Execution:
@@ -232,3 +236,73 @@ def test_the_role_may_do_nothing_else(workflow: Workflow, role: Role) -> None:
     for call in calls:
         with pytest.raises(ClientError, match="AccessDenied"):
             call()
+
+
+# --- The function that retries ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def retry_role(workflow: Workflow) -> Role:
+    return Role(workflow, "RetryEvents")
+
+
+STRANGE = "no message of a state machine"
+
+
+def outcome(workflow: Workflow, text: str) -> dict[str, Any]:
+    """Send a message to the retry queue, and give the last line that the function logs of it."""
+    sqs, logs = workflow.local.client("sqs"), workflow.local.client("logs")
+    queue = workflow.stack.retry_events_queue_url
+    sent = sqs.send_message(QueueUrl=queue, MessageBody=text)["MessageId"]
+    found: list[dict[str, Any]] = []
+
+    def has_ended() -> bool:
+        events = logs.filter_log_events(logGroupName=workflow.stack.retry_events_log_group)
+        found[:] = [
+            json.loads(each["message"]) for each in events["events"] if sent in each["message"]
+        ]
+        return any("next" not in each or "refusal" in each for each in found)
+
+    wait_until(has_ended, SECONDS, "the message to be handled")
+    sqs.purge_queue(QueueUrl=queue)
+    return found[-1]
+
+
+def fault(workflow: Workflow, key: str) -> str:
+    event = workflow.newer_event(key)
+    reason = {"Error": "States.Timeout", "Cause": ""}
+    return json.dumps({"outcome": "Retrying", "reason": reason, "event": event})
+
+
+def test_the_role_suffices_to_wait_start_and_park(workflow: Workflow, retry_role: Role) -> None:
+    assert retry_role.arn
+    assert outcome(workflow, fault(workflow, "retried.png"))["message"] == "RetryStarted"
+    assert [each.outcome for each in workflow.of_key("retried.png", 2)] == ["Processed"] * 2
+    assert outcome(workflow, STRANGE)["message"] == "RetryParked"
+    sqs, queue = workflow.local.client("sqs"), workflow.stack.parked_events_queue_url
+    [message] = sqs.receive_message(QueueUrl=queue)["Messages"]
+    assert message["Body"] == STRANGE
+    sqs.purge_queue(QueueUrl=queue)
+
+
+@pytest.mark.parametrize(
+    ("action", "output"),
+    [
+        ("states:StartExecution", "state_machine_arn"),
+        ("sqs:ChangeMessageVisibility", "retry_events_queue_url"),
+        ("sqs:SendMessage", "parked_events_queue_url"),
+    ],
+)
+def test_without_an_action_a_message_stays_in_the_retry_queue(
+    workflow: Workflow, retry_role: Role, action: str, output: str
+) -> None:
+    resource = getattr(workflow.stack, output)
+    if output.endswith("url"):
+        resource = workflow.local.client("sqs").get_queue_attributes(
+            QueueUrl=resource, AttributeNames=["QueueArn"]
+        )["Attributes"]["QueueArn"]
+    text = STRANGE if action == "sqs:SendMessage" else fault(workflow, f"{output}.png")
+    with retry_role.without(action, resource):
+        line = outcome(workflow, text)
+    assert line["message"] in {"RetryWaiting", "RetryFailed"}
+    assert f"not authorized to perform: {action}" in str(line)

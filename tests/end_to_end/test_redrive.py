@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -68,18 +67,8 @@ def park_bad_image(workflow: Workflow, key: str) -> dict[str, Any]:
     return event
 
 
-def newer_event(workflow: Workflow, key: str) -> dict[str, Any]:
-    """Process an upload, and build an event that is newer but undelivered."""
-    workflow.upload(key, picture(RED))
-    [event] = workflow.events(key, 1)
-    workflow.of_key(key, 1)
-    newer = copy.deepcopy(event)
-    newer["detail"]["object"]["sequencer"] += "1"
-    return newer
-
-
 def park_newer_event(workflow: Workflow, key: str) -> dict[str, Any]:
-    event = newer_event(workflow, key)
+    event = workflow.newer_event(key)
     body = {"outcome": "Parked", "object_key": workflow.record_id(key), "reason": {}}
     park(workflow, json.dumps({**body, "sequencer": "", "event": event}))
     return event
@@ -289,7 +278,7 @@ def test_stuck_keys_are_found_and_processed(
 def test_stuck_finds_a_waiter_that_died_after_the_holder_had_ended(
     inorder: Inorder, workflow: Workflow
 ) -> None:
-    newer = newer_event(workflow, "recorded.png")
+    newer = workflow.newer_event("recorded.png")
     workflow.table.update_item(
         Key={"id": workflow.record_id("recorded.png")},
         UpdateExpression="SET newest = :newest, newest_event = :event",

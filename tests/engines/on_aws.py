@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from functools import cached_property
@@ -13,7 +12,8 @@ from uuid import uuid4
 import boto3
 from botocore.config import Config
 
-from inorder.aws.executions import Entry, StateMachine, substitute
+from inorder.aws.executions import substitute
+from inorder.aws.log import AwsStateMachine, log_group
 from inorder.aws.stack import Stack, describe
 
 # A stack has the resources of one policy; for AWS's check of a definition, names are enough.
@@ -70,42 +70,8 @@ class OnAws:
             type="EXPRESS",
             loggingConfiguration=logging | {"level": "ALL", "includeExecutionData": True},
         )
-        [destination] = logging["destinations"]
-        log_group = destination["cloudWatchLogsLogGroup"]["logGroupArn"].split(":")[6]
-        return AwsStateMachine(self.states, created["stateMachineArn"], self.logs, log_group)
-
-
-class AwsStateMachine(StateMachine):
-    """A state machine on AWS, which keeps no history of Express executions but their log.
-
-    Parameters
-    ----------
-    client : SFNClient
-        Of AWS.
-    arn : str
-        Of the state machine.
-    logs : CloudWatchLogsClient
-        Of AWS.
-    log_group : str
-        The name of its log, at level ALL with execution data.
-    """
-
-    poll_seconds = 2  # a log takes a few seconds to arrive, and reading it costs money
-
-    def __init__(self, client: Any, arn: str, logs: Any, log_group: str) -> None:
-        super().__init__(client, arn)
-        self._logs, self._log_group = logs, log_group
-
-    def entries(self, arn: str) -> list[Entry]:
-        """Read what has happened in an execution from the log."""
-        pages = self._logs.get_paginator("filter_log_events").paginate(
-            logGroupName=self._log_group, filterPattern=f'{{ $.execution_arn = "{arn}" }}'
-        )
-        messages = [json.loads(event["message"]) for page in pages for event in page["events"]]
-        # Entries may be stored in another order, and twice. Their IDs count from 1.
-        of_execution = [each for each in messages if each["execution_arn"] == arn]
-        by_id = {int(message["id"]): message for message in of_execution}
-        return [Entry(by_id[at]["type"], by_id[at].get("details", {})) for at in sorted(by_id)]
+        arn = created["stateMachineArn"]
+        return AwsStateMachine(self.states, arn, self.logs, log_group(described))
 
 
 def on_aws() -> OnAws | None:

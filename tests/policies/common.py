@@ -538,8 +538,13 @@ def adds(state: str, data: Data, response: str = "", **added: Any) -> Output:
     return Output(state, data, data | added, response)
 
 
+def no_data(state: str, event: Any) -> Output:
+    """Let the first state hand on nothing of the event."""
+    return Output(state, event, {})
+
+
 def prepared(start: Data, **ids: str) -> list[Output]:
-    """Give what *Prepare Event* and *Prepare Version* prepare.
+    """Give what *Prepare Event* and *Prepare Version* prepare, from nothing but the event.
 
     Parameters
     ----------
@@ -548,7 +553,7 @@ def prepared(start: Data, **ids: str) -> list[Output]:
     ids : str
         Formats of the IDs, with the fields ``key``, which has the version, and ``sequencer``.
     """
-    outputs = []
+    outputs = [no_data("S3 Object Event?", CREATED)]
     for state, event in (("Prepare Event", CREATED), ("Prepare Version", VERSIONED)):
         described = event["detail"]["object"]
         name = f"{event['detail']['bucket']['name']}/{described['key']}"

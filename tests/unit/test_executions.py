@@ -78,6 +78,9 @@ def test_a_local_state_machine_lists_and_describes_its_executions(aws: InProcess
     assert (execution.path[0], execution.path[-1]) == ("S3 Object Event?", "Processed")
     assert machine.wait_for(1) == machine.all() == [execution] == [machine.describe(execution.arn)]
     assert machine.arns("RUNNING") == []
-    assert machine.events("x.png", 1) == [event]
-    with pytest.raises(TimeoutError, match=r"Waited 0 s for 1 events of y\.png\."):
-        machine.events("y.png", 1, 0)
+    assert machine.arrived() == {"x.png": [event]}
+    assert machine.all("x.") == [execution]
+    assert machine.all("y.") == []
+    missing = r"Waited 0 s: 1 of 2 executions have started, and 0 of these have not ended\."
+    with pytest.raises(TimeoutError, match=missing):
+        machine.wait_for(2, 0)

@@ -24,6 +24,7 @@ PAIRS = {
     "InputBucketVersioning": ("Disabled", "Enabled", "InputBucket"),
     "ContentSources": ("aws.s3", "com.example", "ContentHashStateMachineAnyEvent"),
     "RecordRetentionDays": ("7", "30", "InvertImageFunction"),
+    "RetryHours": ("24", "0", "RetryEventsFunction"),
     "ExecutionLogLevel": ("ALL", "OFF", "LatestWinsStateMachine"),
     "LogRetentionDays": ("14", "30", "StateMachineLogGroup"),
     "AlarmEmail": ("", "me@example.com", "ParkedEventsAlarm"),
@@ -180,6 +181,51 @@ def test_a_switch_of_policy_reaches_the_function(policy: str, handles_deletions:
     assert environment({"Policy": policy})["HANDLES_DELETIONS"] == handles_deletions
 
 
+# --- Retries --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_but_the_demonstrations_counterpart_has_retries(policy: str) -> None:
+    resources = resources_with({"Policy": policy})
+    of_retries = {name for name in resources if name.startswith("RetryEvents")}
+    if policy == "uncoordinated":
+        assert of_retries == set()
+        return
+    [mapping] = of_retries - {
+        f"RetryEvents{part}"
+        for part in (
+            *("Queue", "QueuePolicy", "Function", "Role", "LogGroup"),
+            *("Alarm", "ErrorsAlarm"),
+        )
+    }
+    assert resources[mapping]["Properties"] == {
+        "FunctionName": "RetryEventsFunction",
+        "EventSourceArn": "RetryEventsQueue.Arn",
+        "BatchSize": 10,
+        "FunctionResponseTypes": ["ReportBatchItemFailures"],
+        "ScalingConfig": {"MaximumConcurrency": 2},
+    }
+    function = resources["RetryEventsFunction"]["Properties"]
+    variables = function["Environment"]["Variables"]
+    [machine] = [
+        name
+        for name, each in resources.items()
+        if each["Type"] == "AWS::StepFunctions::StateMachine"
+    ]
+    assert variables["STATE_MACHINE_ARN"] == machine
+    queue = resources["RetryEventsQueue"]["Properties"]
+    assert "RedrivePolicy" not in queue  # an event that waits long is received often
+    # https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
+    assert queue["VisibilityTimeout"] == 6 * function["Timeout"]
+
+
+def test_an_event_is_parked_a_day_before_sqs_would_delete_it() -> None:
+    """If its execution cannot be started, its message is as old as the event's first failure."""
+    retention = resources_with({})["RetryEventsQueue"]["Properties"]["MessageRetentionPeriod"]
+    longest = template()["Parameters"]["RetryHours"]["MaxValue"] * 3600
+    assert retention - longest == 86400
+
+
 # --- Queue policies -----------------------------------------------------------------------------
 
 
@@ -245,7 +291,7 @@ def test_what_holds_data_is_kept_when_the_stack_is_deleted(policy: str) -> None:
         for name, each in resources_with({"Policy": policy, **ALL_RESOURCES}).items()
         if each["Type"] in HOLD_DATA
     }
-    assert len(kept) == 8
+    assert len(kept) == (8 if policy == "uncoordinated" else 9)
     assert set(kept.values()) == {("RetainExceptOnCreate", "Retain")}
 
 
@@ -253,13 +299,12 @@ def test_what_holds_data_is_kept_when_the_stack_is_deleted(policy: str) -> None:
 
 
 def alarms(parameters: dict[str, str]) -> dict[str, Json]:
-    """List the alarms of a deployment by the queues that they watch."""
+    """List the alarms of a deployment by the queues and functions that they watch."""
     found = {}
     for each in resources_with(parameters).values():
         if each["Type"] == "AWS::CloudWatch::Alarm":
             [dimension] = each["Properties"]["Dimensions"]
-            assert dimension["Name"] == "QueueName"
-            found[dimension["Value"].removesuffix(".QueueName")] = each["Properties"]
+            found[dimension["Value"].removesuffix(f".{dimension['Name']}")] = each["Properties"]
     return found
 
 
@@ -272,8 +317,9 @@ def test_each_queue_has_an_alarm_on_the_age_of_its_oldest_message(adapt: str) ->
         if each["Type"] == "AWS::SQS::Queue"
     }
     found = alarms({"AdaptRecords": adapt})
-    assert set(found) == set(expiry)
-    for queue, alarm in found.items():
+    assert set(found) == {*expiry, "RetryEventsFunction"}
+    for queue, seconds in expiry.items():
+        alarm = found[queue]
         metric = (alarm["Namespace"], alarm["MetricName"], alarm["Statistic"])
         assert metric == ("AWS/SQS", "ApproximateAgeOfOldestMessage", "Maximum")
         assert alarm["ComparisonOperator"] == "GreaterThanOrEqualToThreshold"
@@ -284,8 +330,18 @@ def test_each_queue_has_an_alarm_on_the_age_of_its_oldest_message(adapt: str) ->
             for name, each in resources.items()
             if queue in json.dumps(each["Properties"].get("RedrivePolicy"))
         ]
-        left = expiry[queue] - alarm["Threshold"] - sum(before)
+        left = seconds - alarm["Threshold"] - sum(before)
         assert left >= (3 if before else 4) * 86400
+
+
+def test_an_alarm_tells_that_the_function_that_retries_fails() -> None:
+    """A message that is received three times no longer counts for the age of the oldest.
+
+    https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html
+    """
+    alarm = alarms({})["RetryEventsFunction"]
+    assert (alarm["Namespace"], alarm["MetricName"]) == ("AWS/Lambda", "Errors")
+    assert "RetryEventsFunction" not in alarms({"Policy": "uncoordinated"})
 
 
 def test_an_alarm_sends_a_mail_if_there_is_an_address() -> None:

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image, ImageChops
 from rich.console import Console
 
-from inorder.report import Counts, Output, console_table, contact_sheet, write_report
+from inorder.report import Counts, Output, Results, console_table, contact_sheet, write_report
 from tests.conftest import picture
 
 HOSTILE_KEY = """gallery/<script>alert('1')</script>"quoted" & </code>.jpg"""
@@ -22,12 +22,14 @@ OFF = Counts(
     missing=1,
     events=203,
     processed=202,
+    repeated=21,
     superseded=11,
     duplicates=12,
     parked=13,
+    lost=2,
     seconds=41.27,
 )
-ON = replace(OFF, stale=0, missing=0, events=204, processed=183, duplicates=3, seconds=55.5)
+ON = replace(OFF, stale=0, missing=0, lost=0, events=204, processed=183, duplicates=3, seconds=55.5)
 PICTURE = picture((0, 128, 128))
 FRESH, STALE = Output("fresh.png", PICTURE, "new"), Output("stale.png", PICTURE, "old")
 MISSING, OTHER = Output("missing.png", None, "missing"), Output("other.png", PICTURE, "other")
@@ -41,7 +43,8 @@ def printed(off: Counts, on: Counts, *, colours: bool) -> list[str]:
         no_color=False,
     )
     with console.capture() as capture:
-        console.print(console_table(off, on))
+        results: Results = {"off": (off, []), "on": (on, [])}
+        console.print(console_table(results, "Coordination"))
     return capture.get().splitlines()
 
 
@@ -53,7 +56,8 @@ def text_of(page: str) -> str:
 @pytest.fixture
 def page(tmp_path: Path) -> str:
     outputs_off = [FRESH, FRESH, STALE, MISSING, OTHER, Output(HOSTILE_KEY, PICTURE, "old")]
-    return write_report(tmp_path, OFF, ON, outputs_off, [FRESH] * 6).read_text(encoding="utf-8")
+    results: Results = {"off": (OFF, outputs_off), "on": (ON, [FRESH] * 6)}
+    return write_report(tmp_path, results, "Coordination").read_text(encoding="utf-8")
 
 
 def test_sheet_shows_each_state_differently() -> None:
@@ -94,9 +98,11 @@ def test_console_table_shows_every_measure_without_and_with_coordination() -> No
         ("Object keys", "100", "100"),
         ("Events delivered", "203", "204"),
         ("Processed", "202", "183"),
+        ("Processed again", "21", "21"),
         ("Superseded", "11", "11"),
         ("Duplicates dropped", "12", "3"),
         ("Parked", "13", "13"),
+        ("Without an outcome", "2", "0"),
         ("Stale outputs", "17", "0"),
         ("Missing outputs", "1", "0"),
         ("Seconds", "41.3", "55.5"),
@@ -113,8 +119,10 @@ def test_console_table_highlights_stale_outputs() -> None:
 
 def test_report_has_counts_and_sheets_and_replaces_another(tmp_path: Path) -> None:
     folder = tmp_path / "out" / "demo"
-    write_report(folder, ON, OFF, [FRESH], [STALE])
-    assert write_report(folder, OFF, ON, [STALE], [FRESH]) == folder / "report.html"
+    write_report(folder, {"my-stack": (ON, [FRESH])}, "Stack")
+    assert "This was done with stack my-stack." in text_of((folder / "report.html").read_text())
+    results: Results = {"off": (OFF, [STALE]), "on": (ON, [FRESH])}
+    assert write_report(folder, results, "Coordination") == folder / "report.html"
     names = {"summary.json", "contact-sheet-off.png", "contact-sheet-on.png", "report.html"}
     assert {path.name for path in folder.iterdir()} == names
     assert json.loads((folder / "summary.json").read_text()) == {

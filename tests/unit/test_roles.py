@@ -232,7 +232,12 @@ def test_the_function_may_only_read_write_and_log() -> None:
 def test_every_role_is_known() -> None:
     roles = {f"{rule(machine)}Role" for machine in MACHINES}
     roles |= {machine.replace("StateMachine", "Role") for machine in MACHINES}
-    assert set(ROLES) == roles | {"InvertImageRole", "CanonicalHashRole", "AdaptRecordsRole"}
+    assert set(ROLES) == roles | {
+        "InvertImageRole",
+        "CanonicalHashRole",
+        "AdaptRecordsRole",
+        "RetryEventsRole",
+    }
 
 
 def test_the_adapter_may_only_read_its_source_start_executions_and_log() -> None:
@@ -261,6 +266,23 @@ def test_the_adapter_may_only_read_its_source_start_executions_and_log() -> None
             ("kinesis:ListShards", stream),
             ("s3:PutObject", sub(f"${{{bucket}.Arn}}/*")),
             ("s3:ListBucket", arn(bucket)),
+        ]
+    )
+
+
+def test_the_function_that_retries_may_only_read_its_queue_start_executions_park_and_log() -> None:
+    queue, group = arn("RetryEventsQueue"), arn("RetryEventsLogGroup")
+    assert grants(ROLES["RetryEventsRole"]) == sorted(
+        (action, json.dumps(resource))
+        for action, resource in [
+            ("states:StartExecution", TEMPLATE["Outputs"]["StateMachineArn"]["Value"]),
+            ("sqs:ReceiveMessage", queue),
+            ("sqs:DeleteMessage", queue),
+            ("sqs:ChangeMessageVisibility", queue),
+            ("sqs:GetQueueAttributes", queue),
+            ("sqs:SendMessage", arn("ParkedEventsQueue")),
+            ("logs:CreateLogStream", group),
+            ("logs:PutLogEvents", group),
         ]
     )
 

@@ -70,6 +70,7 @@ NAMED = START | {
 }
 
 OUTPUTS = [
+    common.no_data("Complete Event?", ORDER),
     Output("Prepare Event", {}, common.WAITER_START | {"ids": {"content": NAME}}),
     Output("Name Content", START | {"hashing": answer(HASHED)}, NAMED),
     *common.waiter_outputs(DATA, "sequencer", "hashing", locked="content"),

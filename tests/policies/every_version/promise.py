@@ -278,7 +278,6 @@ SURVIVORS = frozenset(
         "Claim Key with no Parameters.Item.sequencer",
         "Claim Key with no Parameters.Item.claimed_at",
         "Event Done? without rule 1: $.event_record.Item.status.S IsPresent",
-        'Event Done? without rule 1: $.event_record.Item.status.S StringEquals "DONE"',
         "Event Done? without rule 1: $.event_record.Item.expires_at.N IsPresent",
         "Record Oldest Waiter with ConditionExpression: no attribute_exists(id)",
         "Record Oldest Waiter without Retry of States.ALL",
@@ -291,7 +290,9 @@ SURVIVORS = frozenset(
         "Clear Dead Waiter with ConditionExpression: no attribute_not_exists(lock_token)",
         "Release Lock with UpdateExpression: no SET expires_at = :expires_at",
         "Release Lock with UpdateExpression: no REMOVE execution",
+        "Release Failed Key with UpdateExpression: no SET expires_at = :expires_at",
         "Release Failed Key with UpdateExpression: no REMOVE execution",
+        "Mark Event Failed with UpdateExpression: no SET expires_at = :expires_at",
         "Mark Event Failed without Retry of States.ALL",
         "Mark Event Failed with ConditionExpression: no execution = :execution",
     }

@@ -120,6 +120,7 @@ SUITE = Suite(
             "Release Lock with UpdateExpression: no SET expires_at = :expires_at",
             "Release Superseded Key with UpdateExpression: no SET expires_at = :expires_at",
             "Release Superseded Key with UpdateExpression: no REMOVE execution",
+            "Release Failed Key with UpdateExpression: no SET expires_at = :expires_at",
             "Release Failed Key with UpdateExpression: no REMOVE execution",
         }
     ),

@@ -76,6 +76,10 @@ WRITES = [
     *common.release("Release Lock", status="DONE", expires_at=int(common.EXPIRES_AT)),
     Write("Release Lock", MINE | {"expires_at": NEVER}, DONE | {"expires_at": NEVER}),
     *common.release("Release Failed Key", status="FAILED", expires_at=NEVER),
+    # It may hold a newer event.
+    Write(
+        "Release Failed Key", MINE | {"expires_at": 1}, DONE | {"status": "FAILED", "expires_at": 1}
+    ),
 ]
 
 # --- Paths ---------------------------------------------------------------------------------------

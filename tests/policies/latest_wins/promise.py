@@ -113,7 +113,7 @@ SOUGHT = (
     *(Scenario((1, 2, 3), contents=contents, versioned=True) for contents in ("A-A", "AB2")),
     Scenario((1, 1), contents="a", crashes=1),
     Scenario((1, 2), contents="Ab", breaks=1),
-    Scenario((1, 2), crashes=1, expiries=1),
+    *(Scenario((1, 2), contents=contents, crashes=1, expiries=1) for contents in ("", "aB")),
     Scenario((1, 2, 3), breaks=1, contents="ABA"),
     Scenario((1, 2), versioned=True, crashes=1, breaks=1),
     Scenario((1, 2), versioned=True, contents="AA", crashes=1, breaks=1),
@@ -131,7 +131,7 @@ SHORT = (
     ),
     Scenario((1, 2), crashes=1, breaks=1, faults=1),
     Scenario((1, 2), crashes=1, breaks=1, versioned=True),
-    Scenario((1, 2), crashes=1, expiries=1),
+    *(Scenario((1, 2), contents=contents, crashes=1, expiries=1) for contents in ("", "aB")),
     Scenario((1, 2, 3), breaks=1, contents="ABA"),
     *EDGES,
     *LEFT,
@@ -200,6 +200,8 @@ SUITE = Suite(
             "Release Lock with UpdateExpression: "
             "no SET expires_at = if_not_exists(expires_at, :expires_at)",
             "Release Failed Key with UpdateExpression: no REMOVE execution",
+            "Release Failed Key with UpdateExpression: "
+            "no SET expires_at = if_not_exists(expires_at, :expires_at)",
         }
     ),
     more=(releases_before_parking(),),

@@ -19,6 +19,7 @@ CHOICES = [
 ]
 
 OUTPUTS = [
+    common.no_data("S3 Object Event?", CREATED),
     Output("Prepare Event", {}, {"ids": {"key": ID}, "sequencer": SEQUENCER}),
     *common.rejections(DATA),
     *common.outcomes(DATA, "Processed", "Superseded", "Retrying"),

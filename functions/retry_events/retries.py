@@ -1,0 +1,279 @@
+"""Decides about an event whose execution failed: it waits, is started again, or is parked.
+
+A state machine sends such an event to the retry queue. The event then waits for a delay that grows
+with each attempt. What has happened so far travels in ``retry``, a field of the execution's input
+that only this function writes, and that comes back when the execution fails again.
+
+Nothing here reads a clock or calls a service.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+FIRST_SECONDS, LONGEST_SECONDS = 5, 900
+MAXIMUM_REASONS, REASON_CHARACTERS = 10, 200
+# https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html
+MAXIMUM_INPUT_BYTES = 262_144
+_DOUBLINGS = math.ceil(math.log2(LONGEST_SECONDS / FIRST_SECONDS))
+_COUNTED = re.compile(r"(?P<text>.*) \((?P<count>\d{1,9}) times\)", re.DOTALL)
+_EPOCH_SECONDS = re.compile(r"[0-9]{1,11}")
+# SQS refuses these. In JSON they occur in strings only, where an escape can replace them.
+# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
+_UNSENDABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Wait:
+    """The message stays in the queue for so many seconds.
+
+    Attributes
+    ----------
+    seconds : int
+        From 1 to 900.
+    """
+
+    seconds: int
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message of the retry queue.
+
+    Attributes
+    ----------
+    id : str
+        Its ID, the same each time that SQS delivers it.
+    body : str
+        Its text.
+    sent : float
+        When it was sent, in seconds since 1970.
+    receives : int
+        How often SQS has delivered it, this time included.
+    """
+
+    id: str
+    body: str
+    sent: float
+    receives: int = 1
+
+    def delay(self, doublings: int) -> float:
+        """Compute a delay in seconds.
+
+        It is between half and the whole of what has been doubled, so that events that failed
+        together do not return together. The same message always has the same delay.
+
+        Parameters
+        ----------
+        doublings : int
+            How often the first delay is doubled.
+        """
+        doubled: int = FIRST_SECONDS << min(doublings, _DOUBLINGS)
+        whole = min(doubled, LONGEST_SECONDS)
+        share = int(sha256(self.id.encode()).hexdigest()[:8], 16) / 16**8
+        return whole * (1 + share) / 2
+
+    def postpone(self) -> Wait:
+        """Decide what to do when a service refuses: wait, for longer with each delivery."""
+        return _wait(self.delay(self.receives - 1))
+
+
+@dataclass(frozen=True)
+class Start:
+    """An execution is started.
+
+    Attributes
+    ----------
+    input : str
+        Its input.
+    """
+
+    input: str
+
+
+@dataclass(frozen=True)
+class Park:
+    """The event is parked.
+
+    Attributes
+    ----------
+    body : str
+        Of the message for the queue of parked events.
+    """
+
+    body: str
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An event whose execution failed.
+
+    Attributes
+    ----------
+    message : Message
+        The message in which the state machine has sent it.
+    body : dict
+        What the message says.
+    attempt : int
+        The retry that failed; 0 if it was the first execution.
+    since : int
+        When the first execution of the event had failed, in seconds since 1970.
+    reasons : tuple of str
+        Why the executions failed, the last reason last. A reason that came again has its count.
+    """
+
+    message: Message
+    body: Json
+    attempt: int
+    since: int
+    reasons: tuple[str, ...]
+
+    @classmethod
+    def read(cls, message: Message) -> Fault | None:
+        """Read a message.
+
+        Parameters
+        ----------
+        message : Message
+            Of the retry queue.
+
+        Returns
+        -------
+        Fault or None
+            None if no state machine has sent it.
+        """
+        try:
+            body = json.loads(message.body)
+        except (ValueError, RecursionError):
+            return None
+        match body:
+            case {"outcome": "Retrying", "event": dict(event), "reason": dict(reason)}:
+                attempt, since, reasons = _history(event.get("retry"), int(message.sent))
+                return cls(message, body, attempt, since, _with_reason(reasons, _text(reason)))
+        return None
+
+    def decide(self, now: float, patience: float) -> Wait | Start | Park:
+        """Decide what to do.
+
+        An event that failed while there was still patience is tried once more, however late that
+        is: while the queue was not read, nobody has tried.
+
+        Parameters
+        ----------
+        now : float
+            The time, in seconds since 1970.
+        patience : float
+            For how many seconds after its first failure an event is retried.
+        """
+        try:
+            return self._decide(now, patience)
+        except RecursionError:  # nested more deeply than can be written
+            return Park(self.message.body)
+
+    def decide_again(self, refusal: str, now: float, patience: float) -> Wait | Park:
+        """Decide what to do when the execution could not be started.
+
+        Parameters
+        ----------
+        refusal : str
+            Why not.
+        now, patience : float
+            As for `decide`.
+        """
+        if now >= self.since + patience:
+            return self._park(refusal)
+        return self.message.postpone()
+
+    def _decide(self, now: float, patience: float) -> Wait | Start | Park:
+        if self.message.sent >= self.since + patience:
+            return self._park()
+        due = self.message.sent + self.message.delay(self.attempt)
+        if now < due:
+            return _wait(due - now)
+        start = Start(self._input())
+        if len(start.input.encode()) > MAXIMUM_INPUT_BYTES:
+            return self._park("The event is too large to be started with its reasons")
+        return start
+
+    def _event(self) -> Json:
+        event: Json = self.body["event"]
+        return {name: value for name, value in event.items() if name != "retry"}
+
+    def _input(self) -> str:
+        history = {
+            "attempt": self.attempt + 1,
+            "since": str(self.since),
+            "reasons": list(self.reasons),
+        }
+        return _as_json({**self._event(), "retry": history})
+
+    def _park(self, refusal: str | None = None) -> Park:
+        """Write what a state machine writes to park an event, and all reasons if it was retried."""
+        reason = self.body["reason"]
+        if self.attempt or refusal:
+            reasons = _with_reason(self.reasons, refusal) if refusal else self.reasons
+            reason = {
+                **reason,
+                "attempts": self.attempt + 1,
+                "since": str(self.since),
+                "reasons": list(reasons),
+            }
+        changes = {"outcome": "Parked", "reason": reason, "event": self._event()}
+        return Park(_as_json({**self.body, **changes}))
+
+
+def _wait(seconds: float) -> Wait:
+    return Wait(min(max(math.ceil(seconds), 1), LONGEST_SECONDS))
+
+
+def _history(retry: Any, sent: int) -> tuple[int, int, tuple[str, ...]]:
+    """Read the field `retry`; one that this function has not written counts as absent."""
+    match retry:
+        case {"attempt": int(attempt), "since": str(since), "reasons": [*reasons]} if (
+            attempt > 0
+            and _EPOCH_SECONDS.fullmatch(since)
+            and all(isinstance(reason, str) for reason in reasons)
+        ):
+            return attempt, min(int(since), sent), tuple(reasons)
+    return 0, sent, ()
+
+
+def _text(reason: Json) -> str:
+    """Write a reason in one line, without what differs each time, such as the ID of a request."""
+    cause = str(reason.get("Cause", ""))
+    with suppress(ValueError, RecursionError, TypeError, KeyError):
+        cause = json.loads(cause)["errorMessage"]  # of an exception in a function
+    cause = str(cause).partition(" (Service: ")[0]
+    return f"{reason.get('Error')}: {cause}"
+
+
+def _with_reason(reasons: tuple[str, ...], text: str) -> tuple[str, ...]:
+    """Add a reason as the last one, and count it if it is there already."""
+    counts: dict[str, int] = {}
+    for each in reasons:
+        counted = _COUNTED.fullmatch(each)
+        counts[_line(counted["text"] if counted else each)] = (
+            int(counted["count"]) if counted else 1
+        )
+    text = _line(text)
+    counts[text] = counts.pop(text, 0) + 1
+    written = [f"{each} ({count} times)" if count > 1 else each for each, count in counts.items()]
+    return tuple(written[-MAXIMUM_REASONS:])
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:REASON_CHARACTERS]
+
+
+def _as_json(value: Json) -> str:
+    """Write JSON that is not longer than what a state machine has sent, and that SQS accepts."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _UNSENDABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -1,0 +1,154 @@
+"""Lambda handler: starts the events again whose executions failed, or parks them.
+
+A message that must wait stays in the queue: its visibility ends when it is due, and it is reported
+as failed, so that Lambda does not delete it. A message is finished when its event has started an
+execution or has been parked. After a crash in between, SQS delivers it again: the event is started
+twice, and the state machine drops the duplicate, or it is parked twice.
+
+The messages of a batch are handled at the same time, so that an outage, in which each call takes as
+long as it may, does not take ten times as long.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import boto3
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from retries import Fault, Message, Park, Start, Wait
+
+STATE_MACHINE_ARN = os.environ["STATE_MACHINE_ARN"]
+RETRY_QUEUE_URL = os.environ["RETRY_EVENTS_QUEUE_URL"]
+PARKED_QUEUE_URL = os.environ["PARKED_EVENTS_QUEUE_URL"]
+PATIENCE_SECONDS = float(os.environ["RETRY_HOURS"]) * 3600
+OUTCOMES = {Start: "RetryStarted", Park: "RetryParked", Wait: "RetryWaiting"}
+FINISHED = {OUTCOMES[Start], OUTCOMES[Park]}
+logger = Logger()
+metrics = Metrics()
+# The queue retries; to try again here would keep other messages waiting. The longest three calls
+# in a row end before the function's timeout.
+config = Config(connect_timeout=2, read_timeout=3, retries={"total_max_attempts": 1})
+states = boto3.client("stepfunctions", config=config)
+sqs = boto3.client("sqs", config=config)
+
+
+@logger.inject_lambda_context
+@metrics.log_metrics
+def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:  # noqa: ARG001
+    """Handle a batch of the retry queue.
+
+    Parameters
+    ----------
+    event : dict
+        A batch of the event source mapping.
+    context : LambdaContext
+        Of the invocation.
+
+    Returns
+    -------
+    dict
+        ``batchItemFailures``: the messages that stay in the queue.
+    """
+    records = [SQSRecord(each) for each in event["Records"]]
+    with ThreadPoolExecutor(len(records)) as pool:
+        outcomes = list(pool.map(handle, records))
+    for outcome in outcomes:
+        metrics.add_metric(name=outcome, unit=MetricUnit.Count, value=1)
+    kept = [
+        record for record, outcome in zip(records, outcomes, strict=True) if outcome not in FINISHED
+    ]
+    return {"batchItemFailures": [{"itemIdentifier": record.message_id} for record in kept]}
+
+
+def handle(record: SQSRecord) -> str:
+    """Handle a message, and give the name of the outcome.
+
+    Parameters
+    ----------
+    record : SQSRecord
+        The message.
+
+    Returns
+    -------
+    str
+        ``RetryStarted``, ``RetryParked``, ``RetryWaiting`` or ``RetryFailed``, which is its line
+        in the log and its metric.
+    """
+    try:
+        return _handle(record)
+    except Exception:  # the message returns when its visibility ends
+        logger.exception("RetryFailed", extra={"message_id": record.message_id})
+        return "RetryFailed"
+
+
+def _handle(record: SQSRecord) -> str:
+    message = Message(
+        record.message_id,
+        record.body,
+        int(record.attributes.sent_timestamp) / 1000,
+        int(record.attributes.approximate_receive_count),
+    )
+    fault = Fault.read(message)
+    said = {"message_id": message.id} | (_described(fault) if fault else {})
+    decision = fault.decide(time.time(), PATIENCE_SECONDS) if fault else Park(message.body)
+    if isinstance(decision, Start) and fault:
+        try:
+            said["execution"] = _start(f"retry-{message.id}", decision.input)
+        except (BotoCoreError, ClientError) as error:
+            said["refusal"] = f"StartExecution: {error}"
+            decision = fault.decide_again(said["refusal"], time.time(), PATIENCE_SECONDS)
+    if isinstance(decision, Park):
+        try:
+            sqs.send_message(QueueUrl=PARKED_QUEUE_URL, MessageBody=decision.body)
+        except (BotoCoreError, ClientError) as error:
+            said["refusal"] = f"SendMessage: {error}"
+            decision = message.postpone()
+    if isinstance(decision, Wait):
+        sqs.change_message_visibility(
+            QueueUrl=RETRY_QUEUE_URL,
+            ReceiptHandle=record.receipt_handle,
+            VisibilityTimeout=decision.seconds,
+        )
+        said["next"] = _iso(time.time() + decision.seconds)
+    outcome = OUTCOMES[type(decision)]
+    log = logger.warning if "refusal" in said else logger.info
+    log(outcome, extra=said)
+    return outcome
+
+
+def _start(name: str, text: str) -> str:
+    """Start an execution and give its ARN, or nothing if its message has started it before.
+
+    Express on AWS lets names repeat, so there a message that is delivered twice starts two.
+    """
+    with suppress(states.exceptions.ExecutionAlreadyExists):
+        return states.start_execution(stateMachineArn=STATE_MACHINE_ARN, name=name, input=text)[
+            "executionArn"
+        ]
+    return ""
+
+
+def _described(fault: Fault) -> dict[str, Any]:
+    """Describe a fault for the log, from which `inorder retrying` reads it."""
+    names = ("object_key", "sequencer", "content")
+    return {
+        **{name: fault.body[name] for name in names if name in fault.body},
+        "attempts": fault.attempt + 1,
+        "since": _iso(fault.since),
+        "reasons": fault.reasons,
+    }
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

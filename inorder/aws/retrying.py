@@ -1,0 +1,139 @@
+"""Events that wait for a retry: to list them without disturbing them.
+
+A message that waits is invisible: SQS shows it to nobody. To receive one that is visible would hide
+it from the function. So nothing here receives messages: the function logs until when each one
+waits, and that is read. The queue only counts its messages.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import click
+
+from inorder.aws.stack import Connection
+
+# No event waits for longer than 15 minutes before the function reads its message again.
+LOG_SECONDS = 1800
+OUTCOMES = ("RetryWaiting", "RetryStarted", "RetryParked")
+# https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/matching-terms-json-log-events.html
+PATTERN = "{ " + " || ".join(f'$.message = "{name}"' for name in OUTCOMES) + " }"
+FIELDS = (
+    *("object_key", "content", "sequencer", "message_id", "attempts"),
+    *("since", "next", "reasons", "refusal"),
+)
+
+
+@dataclass(frozen=True)
+class RetryingEvent:
+    """An event that waits for a retry.
+
+    Attributes
+    ----------
+    body : dict
+        What the function has logged of it.
+    """
+
+    body: dict[str, Any]
+
+    @property
+    def subject(self) -> str:
+        """The bucket and the key, or the hash of the content."""
+        return str(self.body.get("object_key", self.body.get("content", "")))
+
+    @property
+    def since(self) -> datetime:
+        """When it first failed."""
+        return datetime.fromisoformat(self.body["since"])
+
+    @property
+    def next(self) -> datetime:
+        """When it is tried again."""
+        return datetime.fromisoformat(self.body["next"])
+
+    @property
+    def reasons(self) -> str:
+        """Why it failed, and why it could not be started again, in one line."""
+        refusal = self.body.get("refusal")
+        return "; ".join([*self.body["reasons"], *([refusal] if refusal else [])])
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """How many messages are in the retry queue, as SQS estimates it.
+
+    Attributes
+    ----------
+    waiting : int
+        Those that wait or are being handled.
+    unread : int
+        Those that the function may read now.
+    """
+
+    waiting: int
+    unread: int
+
+
+def retrying_events(aws: Connection) -> list[RetryingEvent]:
+    """Read which events wait, the one that is tried next first.
+
+    Parameters
+    ----------
+    aws : Connection
+        To the stack.
+
+    Raises
+    ------
+    click.ClickException
+        The stack retries nothing.
+    """
+    group = aws.stack.retry_events_log_group
+    if not group:
+        raise click.ClickException(f"Stack {aws.stack.name} retries no events.")
+    pages = (
+        aws.client("logs")
+        .get_paginator("filter_log_events")
+        .paginate(
+            logGroupName=group,
+            startTime=int((time.time() - LOG_SECONDS) * 1000),
+            filterPattern=PATTERN,
+        )
+    )
+    lines = sorted(
+        (line for page in pages for line in page["events"]), key=lambda line: line["timestamp"]
+    )
+    latest = {entry["message_id"]: entry for line in lines if (entry := _entry(line["message"]))}
+    events = [
+        RetryingEvent({name: entry[name] for name in FIELDS if name in entry})
+        for entry in latest.values()
+        if entry["message"] == "RetryWaiting" and "reasons" in entry
+    ]
+    return sorted(events, key=lambda event: event.next)
+
+
+def backlog(aws: Connection) -> Backlog:
+    """Count the messages in the retry queue.
+
+    Parameters
+    ----------
+    aws : Connection
+        To the stack.
+    """
+    names = ("ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessages")
+    attributes = aws.client("sqs").get_queue_attributes(
+        QueueUrl=aws.stack.retry_events_queue_url, AttributeNames=list(names)
+    )["Attributes"]
+    return Backlog(*(int(attributes[name]) for name in names))
+
+
+def _entry(message: str) -> dict[str, Any] | None:
+    """Read a line of the log, if it says what has become of a message."""
+    try:
+        entry = json.loads(message)
+    except ValueError:
+        return None
+    return entry if isinstance(entry, dict) and entry.get("message") in OUTCOMES else None

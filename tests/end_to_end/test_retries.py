@@ -1,0 +1,140 @@
+"""Failed events are tried again on a deployed stack, and parked when the patience is over.
+
+The messages are those that a state machine sends to the retry queue.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from inorder import cli
+from inorder.aws.executions import Execution, s3_object, wait_until
+from inorder.aws.stack import deploy
+from inorder.local_aws import LocalAws
+from tests.end_to_end.conftest import SECONDS, Workflow
+
+REASON = {"Error": "States.Timeout", "Cause": "The task took too long."}
+TEXT = "States.Timeout: The task took too long."
+
+
+class Retrying(Workflow):
+    """A stack whose retry queue a test writes to."""
+
+    def fail(self, event: dict[str, Any]) -> None:
+        """Send what a state machine sends when an event's execution fails."""
+        described = s3_object(event)
+        body = {
+            "outcome": "Retrying",
+            "object_key": self.record_id(described["key"]),
+            "sequencer": described["sequencer"],
+            "reason": REASON,
+            "execution": "arn:aws:states:us-east-1:000000000000:express:m:e:1",
+            "event": event,
+        }
+        self.local.client("sqs").send_message(
+            QueueUrl=self.stack.retry_events_queue_url, MessageBody=json.dumps(body)
+        )
+
+    def retried(self, key: str) -> Execution:
+        """Wait for the one execution of a key that a retry has started."""
+        found: list[Execution] = []
+
+        def ended() -> bool:
+            found[:] = [each for each in self.of_key(key, 0) if ":retry-" in each.arn]
+            return bool(found)
+
+        wait_until(ended, SECONDS, f"a retry of {key}")
+        [execution] = found
+        return execution
+
+    def listed(self) -> list[dict[str, Any]]:
+        """Run `inorder retrying`, as a user does."""
+        result = CliRunner(mix_stderr=False).invoke(cli.main, ["retrying", "--json"])
+        assert result.exit_code == 0, result.output
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    def assert_queue_is_empty(self) -> None:
+        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+
+        def empty() -> bool:
+            attributes = self.local.client("sqs").get_queue_attributes(
+                QueueUrl=self.stack.retry_events_queue_url, AttributeNames=names
+            )["Attributes"]
+            return {attributes[name] for name in names} == {"0"}
+
+        wait_until(empty, SECONDS, "the retry queue to be empty")
+
+
+@pytest.fixture(scope="module")
+def retrying(local: LocalAws) -> Retrying:
+    return Retrying(local, deploy(local, "retrying", {}))
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch, retrying: Retrying) -> None:
+    for name, value in retrying.local.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("STACK_NAME", retrying.stack.name)
+
+
+def test_a_failed_event_is_listed_while_it_waits_and_then_started_again(
+    retrying: Retrying,
+) -> None:
+    event = retrying.newer_event("again.png")
+    sent = time.time()
+    retrying.fail(event)
+    wait_until(lambda: bool(retrying.listed()), SECONDS, "the event to be listed")
+    [waiting] = retrying.listed()
+    assert waiting["object_key"] == retrying.record_id("again.png")
+    assert (waiting["attempts"], waiting["reasons"]) == (1, [TEXT])
+    assert waiting["since"] < waiting["next"]
+    retried = retrying.retried("again.png")
+    assert time.time() - sent > 2.5
+    history = retried.event.pop("retry")
+    assert (retried.outcome, retried.event) == ("Processed", event)
+    assert (history["attempt"], history["reasons"]) == (1, [TEXT])
+    assert abs(int(history["since"]) - sent) < 2
+    retrying.assert_queue_is_empty()
+    assert retrying.listed() == retrying.parked() == []
+
+
+def test_an_event_that_failed_for_longer_than_the_patience_is_parked_with_all_reasons(
+    retrying: Retrying,
+) -> None:
+    event = retrying.newer_event("given-up.png")
+    since = str(int(time.time() - 24 * 3600 - 1))
+    history = {"attempt": 130, "since": since, "reasons": [f"{TEXT} (129 times)", "E: another"]}
+    retrying.fail(event | {"retry": history})
+    retrying.assert_queue_is_empty()
+    [message] = retrying.parked()
+    assert (message["outcome"], message["event"]) == ("Parked", event)
+    reasons = ["E: another", f"{TEXT} (130 times)"]
+    expected = {**REASON, "attempts": 131, "since": since, "reasons": reasons}
+    assert message["reason"] == expected
+    assert len(retrying.of_key("given-up.png", 1)) == 1
+
+
+def test_an_event_that_cannot_be_started_waits_until_it_can(retrying: Retrying) -> None:
+    event = retrying.newer_event("kept.png")
+    states, arn = retrying.local.client("stepfunctions"), retrying.stack.state_machine_arn
+    described = states.describe_state_machine(stateMachineArn=arn)
+    states.delete_state_machine(stateMachineArn=arn)
+    try:
+        retrying.fail(event)
+
+        def refused() -> bool:
+            return any("StateMachineDoesNotExist" in str(each) for each in retrying.listed())
+
+        wait_until(refused, SECONDS, "a start that is refused")
+    finally:
+        fields = ("name", "definition", "roleArn", "type")
+        states.create_state_machine(**{name: described[name] for name in fields})
+    retried = retrying.retried("kept.png")
+    assert (retried.outcome, retried.event["retry"]["reasons"]) == ("Processed", [TEXT])
+    retrying.assert_queue_is_empty()
+    assert retrying.parked() == []

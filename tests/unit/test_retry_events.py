@@ -1,0 +1,689 @@
+"""What becomes of an event whose execution failed: the decision, and the function."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import boto3
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from moto import mock_aws
+from retries import (
+    LONGEST_SECONDS,
+    MAXIMUM_INPUT_BYTES,
+    MAXIMUM_REASONS,
+    REASON_CHARACTERS,
+    Fault,
+    Message,
+    Park,
+    Start,
+    Wait,
+)
+
+from tests.events import created, sqs_batch
+from tests.in_process import Context
+from tests.unit.conftest import Lines
+
+NOW = 1_795_000_000.0
+HOUR, DAY = 3600.0, 86_400.0
+EVENT = created("a b/é😀.png")
+THROTTLED = {
+    "Error": "Lambda.TooManyRequestsException",
+    "Cause": "Rate Exceeded. (Service: Lambda, Status Code: 429, Request ID: 8d2c)",
+}
+THROTTLED_TEXT = "Lambda.TooManyRequestsException: Rate Exceeded."
+
+
+def retry(attempt: int, since: float = NOW - HOUR, *reasons: str) -> dict[str, Any]:
+    """Build the field that the function adds to an execution's input."""
+    return {"attempt": attempt, "since": str(int(since)), "reasons": list(reasons)}
+
+
+def body(event: dict[str, Any], reason: Any = None, **more: Any) -> dict[str, Any]:
+    """Build what a state machine sends."""
+    return {
+        "outcome": "Retrying",
+        "object_key": "input/a b/é.png",
+        "sequencer": "0A",
+        "reason": THROTTLED if reason is None else reason,
+        "execution": "arn:aws:states:us-east-1:123456789012:express:m:e:1",
+        "event": event,
+        **more,
+    }
+
+
+def message(
+    event: dict[str, Any] | None = None, reason: Any = None, sent: float = NOW, **more: Any
+) -> Message:
+    """Build a message that a state machine has sent, as it would fail again after ``event``."""
+    text = json.dumps(body(EVENT if event is None else event, reason))
+    return Message(**{"id": "m", "body": text, "sent": sent, **more})
+
+
+def decide(
+    given: Message, after: float = LONGEST_SECONDS, patience: float = DAY
+) -> Wait | Start | Park:
+    """Decide about a message so many seconds after it was sent."""
+    fault = Fault.read(given)
+    assert fault
+    return fault.decide(given.sent + after, patience)
+
+
+def started(decision: Wait | Start | Park) -> dict[str, Any]:
+    assert isinstance(decision, Start), decision
+    event: dict[str, Any] = json.loads(decision.input)
+    return event
+
+
+def parked(decision: Wait | Start | Park) -> dict[str, Any]:
+    assert isinstance(decision, Park), decision
+    text: dict[str, Any] = json.loads(decision.body)
+    return text
+
+
+# --- When ---------------------------------------------------------------------------------------
+
+
+def test_a_first_fault_waits_for_some_seconds_and_is_then_started() -> None:
+    given = message()
+    decision = decide(given, after=0)
+    assert isinstance(decision, Wait)
+    assert 3 <= decision.seconds <= 5
+    assert isinstance(decide(given, after=decision.seconds), Start)
+    assert started(decide(given)) == {**EVENT, "retry": retry(1, NOW, THROTTLED_TEXT)}
+
+
+def delays(attempt: int) -> list[float]:
+    return [Message(f"m{number}", "", NOW).delay(attempt) for number in range(300)]
+
+
+@pytest.mark.parametrize(
+    ("attempt", "whole"), [(0, 5), (1, 10), (4, 80), (7, 640), (8, 900), (99, 900), (10**30, 900)]
+)
+def test_delays_double_up_to_a_quarter_of_an_hour_and_spread_over_their_second_half(
+    attempt: int, whole: float
+) -> None:
+    found = delays(attempt)
+    assert whole / 2 <= min(found) < whole * 0.51
+    assert whole * 0.99 < max(found) < whole
+    for quarter in range(4):  # none of which is empty or has more than half of them
+        start = whole / 2 * (1 + quarter / 4)
+        assert 50 < sum(start <= each < start + whole / 8 for each in found) < 100
+
+
+@settings(max_examples=50, deadline=None)
+@given(id_=st.text(min_size=1), attempt=st.integers(0, 20), after=st.floats(0, 2000))
+def test_each_delivery_of_a_message_computes_the_same_time(
+    id_: str, attempt: int, after: float
+) -> None:
+    assume(id_.isprintable())
+    event = EVENT | ({"retry": retry(attempt)} if attempt else {})
+    given = message(event, id=id_)
+    due = given.delay(attempt)
+    decision = decide(given, after)
+    if after < due:
+        assert isinstance(decision, Wait)
+        assert 0 <= after + decision.seconds - due < 1 + 1e-3
+    else:
+        assert isinstance(decision, Start)
+
+
+@settings(max_examples=200, deadline=None)
+@given(prefix=st.uuids(), outage=st.floats(0, 7200))
+def test_an_outage_is_noticed_to_be_over_within_twice_its_time_or_a_quarter_of_an_hour(
+    prefix: Any, outage: float
+) -> None:
+    """The event is sent anew each time it fails, so each message has another delay."""
+    now, attempt = 0.0, 0
+    while now <= outage:
+        now += Message(f"{prefix}-{attempt}", "", NOW).delay(attempt)
+        attempt += 1
+    assert now - outage <= min(2 * outage + 5, 900)
+
+
+def test_a_clock_that_is_behind_delays_no_event_for_longer_than_the_longest_delay() -> None:
+    assert decide(message(), after=-1e6) == Wait(LONGEST_SECONDS)
+
+
+# --- For how long -------------------------------------------------------------------------------
+
+
+def failed_after(seconds: float, *, retried: bool = True) -> Message:
+    """Build the message of an event that failed again so long after it had first failed."""
+    return message(EVENT | ({"retry": retry(7, NOW - seconds, "x: y")} if retried else {}))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "patience", "is_parked"),
+    [
+        (DAY - 1, DAY, False),
+        (DAY, DAY, True),
+        (13 * DAY, DAY, True),
+        (13 * DAY - 1, 13 * DAY, False),
+    ],
+)
+def test_an_event_is_parked_when_it_has_failed_for_longer_than_the_patience(
+    seconds: float, patience: float, is_parked: bool
+) -> None:
+    decision = decide(failed_after(seconds), patience=patience)
+    assert isinstance(decision, Park if is_parked else Start)
+
+
+def test_without_patience_the_first_fault_is_parked_at_once_and_as_it_always_was() -> None:
+    as_sent = message(sent=NOW + 0.9)
+    assert parked(decide(as_sent, after=0, patience=0)) == {**body(EVENT), "outcome": "Parked"}
+
+
+def test_an_event_that_nobody_tried_meanwhile_is_tried_before_it_is_parked() -> None:
+    assert isinstance(decide(failed_after(DAY - 1), after=10 * DAY), Start)
+
+
+def test_a_parked_event_has_all_reasons_and_is_as_eventbridge_sent_it() -> None:
+    event = EVENT | {
+        "retry": retry(3, NOW - DAY, "States.Timeout: ", f"{THROTTLED_TEXT} (2 times)")
+    }
+    reason = {
+        **THROTTLED,
+        "attempts": 4,
+        "since": str(int(NOW - DAY)),
+        "reasons": ["States.Timeout:", f"{THROTTLED_TEXT} (3 times)"],
+    }
+    expected = {**body(EVENT), "outcome": "Parked", "reason": reason}
+    assert parked(decide(message(event))) == expected
+
+
+def test_the_history_grows_from_attempt_to_attempt_until_the_event_is_parked() -> None:
+    """The state machine fails each time, the function never: nothing else ends the loop."""
+    event, now = EVENT, NOW
+    seen: list[int] = []
+    while True:
+        given = message(event, id=f"m{len(seen)}", sent=now)
+        decision = decide(given, after=0, patience=HOUR)
+        if isinstance(decision, Park):
+            break
+        assert isinstance(decision, Wait)
+        now += decision.seconds
+        event = started(decide(given, after=decision.seconds, patience=HOUR))
+        seen.append(event["retry"]["attempt"])
+        now += 1  # in which the execution fails
+    assert seen == list(range(1, len(seen) + 1))
+    assert NOW + HOUR <= now < NOW + HOUR + LONGEST_SECONDS
+    assert 9 <= len(seen) <= 14
+    reason = parked(decision)["reason"]
+    assert reason["attempts"] == len(seen) + 1
+    assert reason["reasons"] == [f"{THROTTLED_TEXT} ({len(seen) + 1} times)"]
+
+
+def test_an_event_that_cannot_be_started_waits_longer_each_time_until_the_patience_is_over() -> (
+    None
+):
+    def refused(receives: int, after: float) -> Wait | Park:
+        fault = Fault.read(message(receives=receives))
+        assert fault
+        return fault.decide_again("StartExecution: gone", NOW + after, DAY)
+
+    waits = [refused(receives, 60) for receives in range(1, 12)]
+    seconds = [each.seconds for each in waits if isinstance(each, Wait)]
+    assert len(seconds) == len(waits)
+    assert seconds == sorted(seconds)
+    assert seconds[0] <= 5
+    assert seconds[-1] > LONGEST_SECONDS / 2
+    reason = parked(refused(99, DAY))["reason"]
+    assert reason["reasons"] == [THROTTLED_TEXT, "StartExecution: gone"]
+    assert (reason["Error"], reason["attempts"]) == (THROTTLED["Error"], 1)
+
+
+# --- Reasons ------------------------------------------------------------------------------------
+
+
+def reasons(*given: Any) -> list[str]:
+    """Let an event fail for each of these reasons, and give the texts that the function keeps."""
+    event, decision = EVENT, {}
+    for each in given:
+        decision = started(decide(message(event, each)))
+        event = decision
+    kept: list[str] = decision["retry"]["reasons"]
+    return kept
+
+
+def test_a_reason_that_comes_again_is_counted_and_becomes_the_last() -> None:
+    timeout = {"Error": "States.Timeout", "Cause": ""}
+    again = THROTTLED | {"Cause": THROTTLED["Cause"].replace("8d2c", "77aa")}
+    assert reasons(THROTTLED, timeout, again) == ["States.Timeout:", f"{THROTTLED_TEXT} (2 times)"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        (
+            {
+                "Error": "ClientError",
+                "Cause": '{"errorMessage": "SlowDown", "requestId": "1", "stackTrace": ["x"]}',
+            },
+            "ClientError: SlowDown",
+        ),
+        ({"Error": "E", "Cause": '{"errorMessage": {"a": 1}}'}, "E: {'a': 1}"),
+        ({"Error": "E", "Cause": "[7]"}, "E: [7]"),
+        ({"Error": "E", "Cause": '"text"'}, 'E: "text"'),
+        ({"Error": "E", "Cause": "[" * 100_000}, ("E: " + "[" * 1000)[:REASON_CHARACTERS]),
+        ({"Error": "E", "Cause": "two\n  lines"}, "E: two lines"),
+        ({"Cause": None}, "None: None"),
+    ],
+)
+def test_a_reason_is_one_short_line_without_what_differs_each_time(reason: Any, text: str) -> None:
+    assert reasons(reason) == [text]
+
+
+def test_only_the_last_reasons_are_kept() -> None:
+    kept = reasons(*({"Error": f"E{number}", "Cause": "x" * 999} for number in range(30)))
+    assert len(kept) == MAXIMUM_REASONS
+    assert [each.partition(":")[0] for each in kept] == [f"E{number}" for number in range(20, 30)]
+    assert {len(each) for each in kept} == {REASON_CHARACTERS}
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+)
+ANY_RETRY = JSON_VALUES | st.fixed_dictionaries(
+    {
+        "attempt": st.integers(-(10**30), 10**30) | JSON_VALUES,
+        "since": st.sampled_from(["0", "1795000000", "99999999999", "-1", "٣", "1e5"]) | st.text(),
+        "reasons": st.lists(st.text() | JSON_VALUES, max_size=30)
+        | st.just([f"{'x' * 999} (999999999 times)"] * 40),
+    }
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(value=ANY_RETRY, reason=st.dictionaries(st.sampled_from(["Error", "Cause"]), JSON_VALUES))
+def test_the_history_is_small_and_moves_on_whatever_came_back(value: Any, reason: Any) -> None:
+    decision = decide(message(EVENT | {"retry": value}, reason), patience=float("inf"))
+    history = started(decision)["retry"]
+    assert history["attempt"] >= 1
+    assert 0 <= int(history["since"]) <= NOW
+    assert 1 <= len(history["reasons"]) <= MAXIMUM_REASONS
+    assert all(len(each) <= REASON_CHARACTERS + 20 for each in history["reasons"])
+    next_decision = decide(message(started(decision), reason), patience=float("inf"))
+    assert started(next_decision)["retry"]["attempt"] == history["attempt"] + 1
+
+
+def test_a_time_in_the_future_cannot_make_the_patience_longer() -> None:
+    event = EVENT | {"retry": retry(1, NOW + 10 * DAY)}
+    assert started(decide(message(event)))["retry"]["since"] == str(int(NOW))
+
+
+# --- What is sent -------------------------------------------------------------------------------
+
+
+AWKWARD = st.text(st.characters() | st.sampled_from("\ud800\udbff\ufffe\uffff\0\x1f\x7f"))
+
+
+@settings(max_examples=200, deadline=None)
+@given(extra=st.dictionaries(AWKWARD, JSON_VALUES | AWKWARD))
+def test_any_event_is_sent_as_it_came(extra: dict[str, Any]) -> None:
+    """SQS refuses some characters: lone surrogates, U+FFFE, U+FFFF and control characters."""
+    extra.pop("retry", None)
+    for event in (extra, extra | {"retry": retry(2)}):
+        assert {**started(decide(message(event))), "retry": 0} == {**extra, "retry": 0}
+        decision = decide(message(event), patience=0)
+        assert parked(decision)["event"] == extra
+        assert isinstance(decision, Park)
+        assert all(
+            " " <= each < "\ud800" or "\udfff" < each < "\ufffe" or each > "\uffff"
+            for each in decision.body
+        )
+
+
+def test_an_event_is_not_longer_than_it_came() -> None:
+    """`StartExecution` counts bytes, and escapes are longer than what they stand for."""
+    event = EVENT | {"detail": "é" * (MAXIMUM_INPUT_BYTES // 2 - 2000)}
+    assert started(decide(message(event)))["detail"] == event["detail"]
+
+
+def test_an_event_that_would_become_too_large_is_parked() -> None:
+    def decision(length: int) -> Wait | Start | Park:
+        return decide(message(EVENT | {"detail": "x" * length}))
+
+    shortest = decision(0)
+    assert isinstance(shortest, Start)
+    room = MAXIMUM_INPUT_BYTES - len(shortest.input.encode())
+    assert isinstance(decision(room), Start)
+    text = parked(decision(room + 1))
+    assert text["event"]["detail"] == "x" * (room + 1)
+    assert text["reason"]["reasons"][-1].startswith("The event is too large")
+
+
+def test_an_event_that_is_nested_too_deeply_is_parked() -> None:
+    """Python reads some that it cannot write, depending on how deep the calls are."""
+    kinds = []
+    for depth in range(700, 1100):
+        text = json.dumps(body({}))[:-3] + '{"nested": %s}}' % ("[" * depth + "]" * depth)
+        fault = Fault.read(Message("m", text, NOW))
+        decision = fault.decide(NOW + DAY, DAY) if fault else Park(text)
+        kinds.append(type(decision))
+        assert isinstance(decision, Start) or decision == Park(text)
+    assert kinds == sorted(kinds, key=[Start, Park].index)
+    assert set(kinds) == {Start, Park}
+
+
+STRANGE = {
+    "not JSON": "x",
+    "nothing": "",
+    "a list": "[]",
+    "an object": "{}",
+    "an invalid event": json.dumps(body(EVENT) | {"outcome": "Parked"}),
+    "no outcome": json.dumps({k: v for k, v in body(EVENT).items() if k != "outcome"}),
+    "no event": json.dumps({k: v for k, v in body(EVENT).items() if k != "event"}),
+    "an event that is no object": json.dumps(body(EVENT) | {"event": [7]}),
+    "no reason": json.dumps({k: v for k, v in body(EVENT).items() if k != "reason"}),
+    "a reason that is no object": json.dumps(body(EVENT) | {"reason": "x"}),
+    "no end of brackets": "[" * 100_000,
+    "no end of digits": "7" * 10_000,
+}
+
+
+@pytest.mark.parametrize("text", STRANGE.values(), ids=STRANGE)
+def test_a_message_that_no_state_machine_sent_is_recognised(text: str) -> None:
+    assert Fault.read(Message("m", text, NOW)) is None
+
+
+@settings(max_examples=100, deadline=None)
+@given(value=st.text() | JSON_VALUES.map(json.dumps), patience=st.sampled_from([0, DAY]))
+def test_any_message_is_decided(value: str, patience: float) -> None:
+    fault = Fault.read(Message("m", value, NOW))
+    assert fault is None or fault.decide(NOW, patience)
+
+
+def test_a_message_of_content_hash_is_parked_with_its_content() -> None:
+    text = body(EVENT) | {"content": "9b2c"}
+    for name in ("object_key", "sequencer"):
+        del text[name]
+    decision = decide(Message("m", json.dumps(text), NOW), patience=0)
+    assert parked(decision) == {**text, "outcome": "Parked"}
+
+
+# --- The function -------------------------------------------------------------------------------
+
+
+class Retries:
+    """The function, its queues, and the state machine that it starts."""
+
+    def __init__(self, function: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.function, self._monkeypatch = function, monkeypatch
+        self.sqs, self.states = function.sqs, function.states
+        self.now = NOW
+        monkeypatch.setattr(function, "time", SimpleNamespace(time=lambda: self.now))
+        monkeypatch.setattr("moto.sqs.models.unix_time_millis", lambda: self.now * 1000)
+
+    def send(self, *bodies: str) -> None:
+        for text in bodies:
+            self.sqs.send_message(QueueUrl=self.function.RETRY_QUEUE_URL, MessageBody=text)
+
+    def poll(self, receive_again: bool = False) -> list[str]:
+        """Do what the event source mapping does, and give the IDs of the messages that stay."""
+        queue = self.function.RETRY_QUEUE_URL
+        received = self.sqs.receive_message(
+            QueueUrl=queue, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"]
+        ).get("Messages", [])
+        if not received:
+            return []
+        batch = sqs_batch(*(each["Body"] for each in received))
+        for record, each in zip(batch["Records"], received, strict=True):
+            record["messageId"] = each["MessageId"]
+            record["receiptHandle"] = each["ReceiptHandle"]
+            record["attributes"] = each["Attributes"]
+        for _ in range(2 if receive_again else 1):
+            answer = self.function.handler(batch, Context())
+        kept = [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+        for each in received:
+            if each["MessageId"] not in kept:
+                self.sqs.delete_message(QueueUrl=queue, ReceiptHandle=each["ReceiptHandle"])
+        return kept
+
+    def poll_after(self, seconds: float) -> list[str]:
+        self.now += seconds
+        return self.poll()
+
+    def refuse(
+        self, client: Any, operation: str, code: str = "ThrottlingException"
+    ) -> Callable[[], None]:
+        """Let an operation fail until the function that is returned is called."""
+        hook = f"provide-client-params.*.{operation}"
+
+        def fail(**_: Any) -> None:
+            raise client.exceptions.from_code(code)({"Error": {"Code": code}}, operation)
+
+        client.meta.events.register(hook, fail)
+        return lambda: client.meta.events.unregister(hook, fail)
+
+    def started(self) -> list[dict[str, Any]]:
+        """Read the inputs of all executions."""
+        executions = self.states.list_executions(stateMachineArn=self.function.STATE_MACHINE_ARN)
+        return [
+            json.loads(self.states.describe_execution(executionArn=each["executionArn"])["input"])
+            for each in executions["executions"]
+        ]
+
+    def parked(self) -> list[str]:
+        messages = self.sqs.receive_message(
+            QueueUrl=self.function.PARKED_QUEUE_URL, MaxNumberOfMessages=10
+        )
+        return [each["Body"] for each in messages.get("Messages", [])]
+
+    def kept(self) -> int:
+        """Count the messages in the retry queue, visible or not."""
+        attributes = self.sqs.get_queue_attributes(
+            QueueUrl=self.function.RETRY_QUEUE_URL, AttributeNames=["All"]
+        )["Attributes"]
+        return sum(
+            int(attributes[f"ApproximateNumberOfMessages{which}"]) for which in ("", "NotVisible")
+        )
+
+
+@pytest.fixture
+def retries(monkeypatch: pytest.MonkeyPatch) -> Iterator[Retries]:
+    with mock_aws():
+        sqs = boto3.client("sqs")
+        machine = boto3.client("stepfunctions").create_state_machine(
+            name="latest-wins",
+            definition='{"StartAt": "Done", "States": {"Done": {"Type": "Succeed"}}}',
+            roleArn="arn:aws:iam::123456789012:role/test",
+            type="EXPRESS",
+        )
+        queue = sqs.create_queue(QueueName="retry", Attributes={"VisibilityTimeout": "120"})
+        for name, value in {
+            "STATE_MACHINE_ARN": machine["stateMachineArn"],
+            "RETRY_EVENTS_QUEUE_URL": queue["QueueUrl"],
+            "PARKED_EVENTS_QUEUE_URL": sqs.create_queue(QueueName="parked")["QueueUrl"],
+            "RETRY_HOURS": "24",
+            "POWERTOOLS_SERVICE_NAME": "test",
+            "POWERTOOLS_METRICS_NAMESPACE": "test",
+            "AWS_LAMBDA_FUNCTION_NAME": "retry-events",
+        }.items():
+            monkeypatch.setenv(name, value)
+        sys.modules.pop("retry_events", None)  # it reads its settings when it is imported
+        yield Retries(importlib.import_module("retry_events"), monkeypatch)
+
+
+@pytest.fixture
+def lines(retries: Retries, printed_by: Callable[[Any], Lines]) -> Lines:
+    return printed_by(retries.function.logger)
+
+
+FAULT = json.dumps(body(EVENT))
+
+
+def test_a_message_waits_invisibly_until_it_is_due_and_then_starts_an_execution(
+    retries: Retries, lines: Lines
+) -> None:
+    retries.send(FAULT)
+    [kept] = retries.poll()
+    [waiting, metrics] = lines()
+    due = datetime.fromisoformat(waiting["next"]).timestamp()
+    assert NOW + 3 <= due <= NOW + 5
+    assert metrics["RetryWaiting"] == [1.0]
+    assert retries.poll_after(due - NOW - 0.01) == []
+    assert (retries.kept(), retries.started()) == (1, [])
+    assert retries.poll_after(0.02) == []
+    assert retries.kept() == 0
+    assert retries.started() == [{**EVENT, "retry": retry(1, NOW, THROTTLED_TEXT)}]
+    [started, metrics] = lines()
+    assert started["execution"].endswith(f":retry-{kept}")
+    assert metrics["RetryStarted"] == [1.0]
+
+
+def test_the_log_says_what_waits_why_and_until_when(retries: Retries, lines: Lines) -> None:
+    event = EVENT | {"retry": retry(2, NOW - HOUR, "States.Timeout:")}
+    retries.send(json.dumps(body(event)))
+    [kept] = retries.poll()
+    [waiting, _] = lines()
+    expected = {
+        "message": "RetryWaiting",
+        "level": "INFO",
+        "message_id": kept,
+        "object_key": "input/a b/é.png",
+        "sequencer": "0A",
+        "attempts": 3,
+        "since": datetime.fromtimestamp(NOW - HOUR, UTC).isoformat(),
+        "reasons": ["States.Timeout:", THROTTLED_TEXT],
+    }
+    assert expected.items() <= waiting.items()
+
+
+def test_a_message_that_is_delivered_twice_is_finished_twice(retries: Retries) -> None:
+    retries.send(FAULT)
+    retries.poll()
+    retries.now += 6
+    assert retries.poll(receive_again=True) == []
+    assert (len(retries.started()), retries.kept()) == (1, 0)
+
+
+def test_a_message_is_finished_if_its_execution_exists(retries: Retries) -> None:
+    """So it is where names are unique; Express on AWS starts another one of the same name."""
+    retries.send(FAULT)
+    retries.poll()
+    retries.refuse(retries.states, "StartExecution", "ExecutionAlreadyExists")
+    assert retries.poll_after(6) == []
+    assert retries.kept() == 0
+
+
+@pytest.mark.parametrize("hours", ["0", "0.5"])
+def test_an_event_is_parked_after_the_hours_that_are_configured(
+    retries: Retries, lines: Lines, monkeypatch: pytest.MonkeyPatch, hours: str
+) -> None:
+    monkeypatch.setenv("RETRY_HOURS", hours)
+    function = importlib.reload(retries.function)
+    monkeypatch.setattr(function, "time", SimpleNamespace(time=lambda: retries.now))
+    since = NOW - float(hours) * HOUR
+    event = EVENT | ({"retry": retry(9, since, "x: y")} if hours != "0" else {})
+    retries.send(json.dumps(body(event)))
+    assert retries.poll() == []
+    [text] = map(json.loads, retries.parked())
+    assert (text["outcome"], text["event"]) == ("Parked", EVENT)
+    assert retries.started() == []
+    assert lines()[-1]["RetryParked"] == [1.0]
+
+
+def test_messages_that_no_state_machine_sent_are_parked_as_they_are(retries: Retries) -> None:
+    texts = [text for text in STRANGE.values() if text][:10]  # SQS takes no empty message
+    retries.send(*texts)
+    assert retries.poll() == []
+    assert sorted(retries.parked()) == sorted(texts)
+    assert retries.kept() == 0
+
+
+def test_messages_of_a_batch_do_not_depend_on_each_other(retries: Retries, lines: Lines) -> None:
+    retries.send("strange", FAULT, json.dumps(body(EVENT | {"retry": retry(1, NOW - 2 * DAY)})))
+    assert len(retries.poll()) == 1
+    assert len(retries.parked()) == 2
+    metrics = lines()[-1]
+    assert (metrics["RetryWaiting"], metrics["RetryParked"]) == ([1.0], [1.0, 1.0])
+
+
+def test_an_outage_of_step_functions_loses_and_parks_nothing(
+    retries: Retries, lines: Lines
+) -> None:
+    retries.send(*[FAULT] * 4)
+    retries.poll()
+    stop = retries.refuse(retries.states, "StartExecution")
+    retries.now += 6
+    assert len(retries.poll()) == 4
+    line = next(line for line in lines() if line.get("level") == "WARNING")
+    assert line["message"] == "RetryWaiting"
+    assert "ThrottlingException" in line["refusal"]
+    for _ in range(20):
+        retries.poll_after(30)
+    assert (retries.kept(), retries.parked(), retries.started()) == (4, [], [])
+    stop()
+    for _ in range(60):
+        retries.poll_after(30)
+    assert len(retries.started()) == 4
+    assert (retries.kept(), retries.parked()) == (0, [])
+
+
+def test_an_event_that_cannot_be_started_for_longer_than_the_patience_is_parked(
+    retries: Retries,
+) -> None:
+    retries.function.STATE_MACHINE_ARN += "-gone"  # type: ignore[attr-defined]
+    retries.send(FAULT)
+    retries.poll()
+    retries.poll_after(DAY)
+    [text] = map(json.loads, retries.parked())
+    assert text["event"] == EVENT
+    assert text["reason"]["Error"] == THROTTLED["Error"]
+    assert "StateMachineDoesNotExist" in text["reason"]["reasons"][-1]
+    assert retries.kept() == 0
+
+
+@pytest.mark.parametrize("text", [json.dumps(body(EVENT | {"retry": retry(1, 0)})), "strange"])
+def test_a_message_that_cannot_be_parked_stays(retries: Retries, text: str) -> None:
+    retries.send(text)
+    stop = retries.refuse(retries.sqs, "SendMessage")
+    assert len(retries.poll()) == len(retries.poll_after(6)) == 1
+    stop()
+    assert retries.poll_after(900) == []
+    assert len(retries.parked()) == 1
+    assert retries.kept() == 0
+
+
+def test_a_message_whose_visibility_cannot_be_changed_returns_by_itself(
+    retries: Retries, lines: Lines
+) -> None:
+    retries.send(FAULT)
+    stop = retries.refuse(retries.sqs, "ChangeMessageVisibility")
+    assert len(retries.poll()) == 1
+    error = next(line for line in lines() if line.get("level") == "ERROR")
+    assert (error["message"], error["exception_name"]) == ("RetryFailed", "ClientError")
+    stop()
+    assert retries.poll_after(119) == []
+    assert retries.started() == []
+    retries.poll_after(2)
+    assert len(retries.started()) == 1
+
+
+def test_three_calls_that_do_not_answer_end_before_the_timeout(retries: Retries) -> None:
+    for client in (retries.sqs, retries.states):
+        config = client.meta.config
+        assert config.retries["total_max_attempts"] == 1
+        assert 3 * (config.connect_timeout + config.read_timeout) < 20
+        assert config.max_pool_connections >= 10  # a connection for each message of a batch
+
+
+def test_a_missing_setting_is_named(retries: Retries, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        "RETRY_HOURS",
+        "PARKED_EVENTS_QUEUE_URL",
+        "RETRY_EVENTS_QUEUE_URL",
+        "STATE_MACHINE_ARN",
+    ):
+        monkeypatch.delenv(name)
+        with pytest.raises(KeyError, match=name):
+            importlib.reload(retries.function)
