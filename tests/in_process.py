@@ -41,6 +41,7 @@ from inorder import PROJECT
 from inorder.aws.executions import Execution, LocalStateMachine, create_local
 from inorder.policies import asl_file
 from tests.events import SEQUENCER, created, deleted
+from tests.resolved_template import template
 
 INPUT, OUTPUT, TABLE = "input", "output", "keys"
 FUNCTION, HASH_FUNCTION = (
@@ -48,6 +49,7 @@ FUNCTION, HASH_FUNCTION = (
     for name in ("invert-image", "canonical-hash")
 )
 BUS = "unique-events"
+KEY_TABLE = template()["Resources"]["KeyTable"]["Properties"]
 LONGEST_HISTORY = 800  # events; a waiter that gives up after 36 polls has about 600
 # moto logs every state that fails, and so hides what a test has found.
 logging.getLogger("moto").setLevel(logging.CRITICAL)
@@ -102,8 +104,10 @@ class InProcess:
         self.table = boto3.resource("dynamodb").create_table(
             TableName=TABLE,
             BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+            **{
+                name: KEY_TABLE[name]
+                for name in ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
+            },
         )
         self._sqs = boto3.client("sqs")
         self._queue: str = self._sqs.create_queue(QueueName="parked")["QueueUrl"]
