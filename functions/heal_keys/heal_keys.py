@@ -1,9 +1,9 @@
 """Lambda handler: starts the events of keys whose execution has died, on a schedule.
 
 A sweep is bounded, so that it does not burden a service that has just recovered: it starts at most
-100 events, at least 0.2 s apart. It begins within a minute of its time, or not at all, and lasts for
-two minutes at most. So it has ended before the next one begins, five minutes after it or later. (Lambda may
-invoke it twice by chance; the second sweep's executions are further deliveries.)
+100 events, at least 0.2 s apart. It begins within a minute of its time, or not at all, and lasts
+for two minutes at most. So it has ended before the next one begins, five minutes after it or later.
+(Lambda may invoke it twice by chance. What the second one starts are further deliveries.)
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def handler(_event: dict[str, Any], context: LambdaContext) -> None:
     try:
         for key in stuck.find(dynamodb, KEY_TABLE, datetime.now(UTC)):
             counts["KeysStuck"] += 1
-            if key.age >= stuck.GIVEN_UP_AFTER:
+            if key.is_given_up:
                 logger.error("KeyGivenUp", extra={"record": key.id, "restarts": key.restarts})
                 counts["KeysGivenUp"] += 1
             elif key.is_due:

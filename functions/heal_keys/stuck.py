@@ -22,6 +22,9 @@ INDEXES = {"InProgress": "in_progress_since", "Waiting": "waiting_since"}
 # Express ends an execution after five minutes. Two clocks may differ by the rest.
 # https://docs.aws.amazon.com/step-functions/latest/dg/choosing-workflow-type.html
 DEAD_AFTER = timedelta(minutes=10)
+# Each restart waits for twice as long as the one before, so these take 43 hours.
+RESTARTS_AT_MOST = 8
+# Executions that die before they claim the key cannot be counted.
 GIVEN_UP_AFTER = timedelta(days=14)
 
 
@@ -47,12 +50,17 @@ class StuckKey:
     def restarts(self) -> int:
         """How often the event has been started again. The event says so itself, in its record."""
         count = self.event.get("restarts")
-        return min(count, 20) if isinstance(count, int) else 0
+        return count if isinstance(count, int) else 0
+
+    @property
+    def is_given_up(self) -> bool:
+        """Tell whether only a person starts it again."""
+        return self.restarts >= RESTARTS_AT_MOST or self.age >= GIVEN_UP_AFTER
 
     @property
     def is_due(self) -> bool:
-        """Tell whether to start it again: each time after twice as long, and at last never."""
-        return DEAD_AFTER * 2**self.restarts <= self.age < GIVEN_UP_AFTER
+        """Tell whether to start it again now."""
+        return not self.is_given_up and self.age >= DEAD_AFTER * 2**self.restarts
 
 
 def find(

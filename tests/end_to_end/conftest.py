@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psutil
@@ -124,6 +125,17 @@ class Workflow:
                 self.executions.stop(self.record(key)["execution"])
             if self.record(key).get("lock_token") == token:
                 return token
+
+    def age(self, record_id: str, attribute: str = "in_progress_since") -> None:
+        """Let a record look as if it had been in progress for 11 minutes."""
+        since = datetime.now(UTC) - timedelta(minutes=11)
+        self.table.update_item(
+            Key={"id": record_id},
+            UpdateExpression="SET #attribute = :since",
+            ConditionExpression="attribute_exists(#attribute)",
+            ExpressionAttributeNames={"#attribute": attribute},
+            ExpressionAttributeValues={":since": since.isoformat()},
+        )
 
     def parked(self) -> list[dict[str, Any]]:
         """Take all messages from the queue of parked events."""

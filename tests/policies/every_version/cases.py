@@ -146,7 +146,11 @@ WRITES = [
     Write("Clear Dead Waiter", OLDER, {}),
     *refused("Clear Dead Waiter", {"oldest_waiting": "09"}, LOCK | OLDER),
     *common.break_lock(),
-    Write("Mark Event Done", STARTED | common.SINCE, STARTED | {"status": "DONE", "expires_at": EXPIRES_AT}),
+    Write(
+        "Mark Event Done",
+        STARTED | common.SINCE,
+        STARTED | {"status": "DONE", "expires_at": EXPIRES_AT},
+    ),
     *common.release("Release Lock", since={}, expires_at=EXPIRES_AT),
     *common.release("Release Failed Key", since={}, expires_at=common.NEVER),
     Write("Mark Event Failed", STARTED | common.SINCE, STARTED | FAILED),
