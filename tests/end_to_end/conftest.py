@@ -126,6 +126,14 @@ class Workflow:
             if self.record(key).get("lock_token") == token:
                 return token
 
+    def resource(self, logical_id: str) -> str:
+        """Give the physical ID of a resource of the stack."""
+        described = self.local.client("cloudformation").describe_stack_resource(
+            StackName=self.stack.name, LogicalResourceId=logical_id
+        )
+        physical_id: str = described["StackResourceDetail"]["PhysicalResourceId"]
+        return physical_id
+
     def age(self, record_id: str, attribute: str = "in_progress_since") -> None:
         """Let a record look as if it had been in progress for 11 minutes."""
         since = datetime.now(UTC) - timedelta(minutes=11)

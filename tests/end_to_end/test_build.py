@@ -26,6 +26,7 @@ TEMPLATES = ["template.yaml", "functions/json_index.yaml"]
 MEGABYTES = {
     "InvertImageFunction": 40,
     "AdaptRecordsFunction": 8,
+    "HealKeysFunction": 8,
     "CanonicalHashFunction": 1,
     "JsonIndexFunction": 1,
 }
