@@ -38,7 +38,7 @@ from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_funct
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 
 from inorder import PROJECT
-from inorder.aws.executions import Execution, LocalStateMachine, create_local
+from inorder.aws.executions import Execution, LocalStateMachine, create_local, substitute
 from inorder.policies import asl_file
 from tests.events import SEQUENCER, created, deleted
 from tests.resolved_template import template
@@ -138,9 +138,8 @@ class InProcess:
             "RetryEventsBusName": RETRY_BUS,
             "UniqueEventsBusName": BUS,
         }
-        return create_local(
-            boto3.client("stepfunctions"), PROJECT / asl_file(policy), substitutions
-        )
+        definition = substitute(PROJECT / asl_file(policy), substitutions)
+        return create_local(boto3.client("stepfunctions"), definition)
 
     def _make_bus(self, name: str) -> str:
         """Create a bus, and return the queue that all its events go to."""

@@ -4,7 +4,7 @@ The function `heal_keys` does both on a schedule, and `inorder stuck` on request
 link to this file. An event is started as the rule would start it, and the state machine processes
 it once. So this may be interrupted and repeated, and two may do it at once. The clock only decides
 when to try: an event that is started too early is one more delivery. An event whose executions die
-again and again is parked. Only then is the key table written: the record leaves the indexes.
+again and again is parked. Only then is the key table written: the record leaves the index.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
-# A record is in an index for as long as it has the index's attribute, which is the time at which an
-# execution claimed the key or recorded its event.
-INDEXES = {"InProgress": "in_progress_since", "Waiting": "waiting_since"}
+# A record is in the index for as long as it has this attribute, the time of the last claim.
+INDEX, SINCE = "InProgress", "in_progress_since"
 # Express ends an execution after five minutes. Two clocks may differ by the rest.
 # https://docs.aws.amazon.com/step-functions/latest/dg/choosing-workflow-type.html
 DEAD_AFTER = timedelta(minutes=10)
@@ -40,15 +39,15 @@ class StuckKey:
     age : timedelta
         For how long it has been in progress.
     event : dict
-        The newest event that it holds, which supersedes all others of the key.
-    since : tuple of str
-        The attribute that says since when, and its value.
+        The event that it holds, which under `latest-wins` is the newest of the key.
+    since : str
+        The time at which it was claimed, as it is in the record.
     """
 
     id: str
     age: timedelta
     event: dict[str, Any]
-    since: tuple[str, str]
+    since: str
 
     @property
     def restarts(self) -> int:
@@ -83,25 +82,17 @@ def find(
     dead_after : timedelta
         How long a record must have been in progress.
     """
-    seen: set[str] = set()
-    for index, attribute in INDEXES.items():
-        pages = dynamodb.get_paginator("scan").paginate(TableName=table, IndexName=index)
-        for entry in (item for page in pages for item in page["Items"]):
-            record_id = entry["id"]["S"]
-            if record_id in seen or now - _time(entry, attribute) < dead_after:
-                continue
-            seen.add(record_id)
-            # The index is a copy that may be late, and has no events.
-            record = dynamodb.get_item(
-                TableName=table, Key={"id": entry["id"]}, ConsistentRead=True
-            ).get("Item", {})
-            waiting = "waiting_since" in record
-            since, event = (
-                ("waiting_since", "newest_event") if waiting else ("in_progress_since", "event")
-            )
-            if since in record and (age := now - _time(record, since)) >= dead_after:
-                told = (since, record[since]["S"])
-                yield StuckKey(record_id, age, json.loads(record[event]["S"]), told)
+    pages = dynamodb.get_paginator("scan").paginate(TableName=table, IndexName=INDEX)
+    for entry in (item for page in pages for item in page["Items"]):
+        if now - _time(entry) < dead_after:
+            continue
+        # The index is a copy that may be late, and has no events.
+        record = dynamodb.get_item(
+            TableName=table, Key={"id": entry["id"]}, ConsistentRead=True
+        ).get("Item", {})
+        if SINCE in record and (age := now - _time(record)) >= dead_after:
+            event = json.loads(record["event"]["S"])
+            yield StuckKey(entry["id"]["S"], age, event, record[SINCE]["S"])
 
 
 def start(states: Any, state_machine: str, key: StuckKey, restarts: int) -> str:
@@ -131,10 +122,10 @@ def start(states: Any, state_machine: str, key: StuckKey, restarts: int) -> str:
 
 
 def park(sqs: Any, queue_url: str, dynamodb: Any, table: str, key: StuckKey) -> None:
-    """Park the event of a stuck key, and take the record from the indexes.
+    """Park the event of a stuck key, and take the record from the index.
 
     A crash in between parks the event again. If an execution has claimed the key meanwhile, the
-    record stays in the indexes.
+    record stays in the index.
 
     Parameters
     ----------
@@ -160,14 +151,13 @@ def park(sqs: Any, queue_url: str, dynamodb: Any, table: str, key: StuckKey) -> 
         "event": {name: value for name, value in key.event.items() if name != "restarts"},
     }
     sqs.send_message(QueueUrl=queue_url, MessageBody=_as_json(message))
-    attribute, time = key.since
     with suppress(dynamodb.exceptions.ConditionalCheckFailedException):
         dynamodb.update_item(
             TableName=table,
             Key={"id": {"S": key.id}},
-            UpdateExpression=f"REMOVE {', '.join(INDEXES.values())}",
-            ConditionExpression=f"{attribute} = :since",
-            ExpressionAttributeValues={":since": {"S": time}},
+            UpdateExpression=f"REMOVE {SINCE}",
+            ConditionExpression=f"{SINCE} = :since",
+            ExpressionAttributeValues={":since": {"S": key.since}},
         )
 
 
@@ -176,5 +166,5 @@ def _as_json(value: dict[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _time(item: dict[str, Any], attribute: str) -> datetime:
-    return datetime.fromisoformat(item[attribute]["S"])
+def _time(item: dict[str, Any]) -> datetime:
+    return datetime.fromisoformat(item[SINCE]["S"])

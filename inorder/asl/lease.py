@@ -192,11 +192,7 @@ def lease_numbers(definition: Json) -> LeaseNumbers | None:
     def seconds(names: set[str]) -> float:
         return sum(longest(states[name], given) for name in names)
 
-    # A holder's claim was not refused.
-    held = graph(
-        states,
-        lambda name, state: targets(state, CONDITION_FAILED if name == claim else None),
-    )
+    held = graph(states, lambda name, state: _as_holder(states, claim, name, state))
     holder = _longest_path(states, held, claim, given)
     waiter = waited(given, given["maximum_polls"] - 1)
     return LeaseNumbers(
@@ -297,7 +293,7 @@ def _claim(definition: Json) -> Iterator[Finding]:
                 return []
             if _is_release(state):
                 return targets({"Catch": state.get("Catch", [])}, CONDITION_FAILED)
-            return targets(state, CONDITION_FAILED if name == claim else None)
+            return _as_holder(states, claim, name, state)
 
         reached = {claim} | nx.descendants(graph(states, following), claim)
         for name in sorted(reached):
@@ -346,23 +342,40 @@ def _express(definition: Json) -> Iterator[Finding]:
 
 
 def _claims(states: Json) -> list[str]:
-    """List the states that write an item with a lock token."""
+    """List the states that write a lock token, with the whole record or into it."""
     return [
         name
         for name, state in states.items()
-        if state.get("Resource") == PUT and "lock_token" in state["Parameters"].get("Item", {})
+        if (state.get("Resource") == PUT and "lock_token" in state["Parameters"].get("Item", {}))
+        or (state.get("Resource") == UPDATE and "lock_token" in _written(state, "SET"))
     ]
+
+
+def _as_holder(states: Json, claim: str, name: str, state: Json) -> list[str]:
+    """List what may follow a state if the claim was not refused, and took the lock.
+
+    An update may leave the lock to another execution. Then a Choice after it compares the lock
+    token that the claim returned, and a holder takes the first rule.
+    """
+    compares = state["Type"] == "Choice" and name in targets(states[claim], CONDITION_FAILED)
+    if compares and states[claim]["Resource"] == UPDATE:
+        return [state["Choices"][0]["Next"]]
+    return targets(state, CONDITION_FAILED if name == claim else None)
 
 
 def _is_release(state: Json) -> bool:
     """Tell whether a state removes a lock token."""
-    if state.get("Resource") != UPDATE:
-        return False
+    return state.get("Resource") == UPDATE and "lock_token" in _written(state, "REMOVE")
+
+
+def _written(state: Json, word: str) -> list[str]:
+    """List the attributes of a clause of an update: SET, REMOVE, ADD or DELETE."""
     parameters = state.get("Parameters", {})
     names = parameters.get("ExpressionAttributeNames", {})
     clauses = re.split(r"\b(SET|REMOVE|ADD|DELETE)\b", parameters.get("UpdateExpression", ""))
-    removed = ",".join(clauses[at + 1] for at, word in enumerate(clauses) if word == "REMOVE")
-    return "lock_token" in [names.get(each.strip(), each.strip()) for each in removed.split(",")]
+    parts = ",".join(clauses[at + 1] for at, each in enumerate(clauses) if each == word)
+    written = [part.split("=")[0].strip() for part in re.split(r",(?![^(]*\))", parts)]
+    return [names.get(each, each) for each in written]
 
 
 def _between(drawn: nx.DiGraph, start: str, stop: str) -> set[str]:

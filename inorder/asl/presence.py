@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from inorder.asl.definition import INVOKE, SEND, Finding, Json, Rule, paths, payload_paths
+from inorder.asl.definition import INVOKE, SEND, UPDATE, Finding, Json, Rule, paths, payload_paths
 
 DataPath = tuple[str, ...]
 # Paths that are surely present, each with all its parents. Those of the context begin with "$$".
@@ -16,6 +16,8 @@ INPUT: DataPath = ("$$", "Execution", "Input")
 # What a Task's result surely has. GetItem gives no Item if there is none.
 RESULTS = {INVOKE: "Payload", SEND: "MessageId"}
 
+# attribute = :value, or attribute = if_not_exists(attribute, :value): then the type is the same.
+SET_CLAUSE = re.compile(r"(#?\w+) = (?:if_not_exists\(\1, )?(:\w+)")
 _STEP = re.compile(r"\.([\w-]+)|\['([^']+)'\]|\[(\d+)\]")
 
 
@@ -126,7 +128,25 @@ def _after(state: Json, known: Known) -> Known:
 
 def _result(state: Json) -> Known:
     field = RESULTS.get(state.get("Resource", ""))
-    return _with_parents([(field,)] if field else [()])
+    return _with_parents([(field,)] if field else _updated(state))
+
+
+def _updated(state: Json) -> Iterator[DataPath]:
+    """Tell what an UpdateItem surely returns: each attribute that it sets, if it returns all.
+
+    https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_UpdateItem.html
+    """
+    parameters = state.get("Parameters", {})
+    if state.get("Resource") != UPDATE or parameters.get("ReturnValues") != "ALL_NEW":
+        yield ()
+        return
+    types = {
+        name: next(iter(value)).removesuffix(".$")
+        for name, value in parameters["ExpressionAttributeValues"].items()
+    }
+    names = parameters.get("ExpressionAttributeNames", {})
+    for attribute, value in SET_CLAUSE.findall(parameters["UpdateExpression"]):
+        yield "Attributes", names.get(attribute, attribute), types[value]
 
 
 def _shape(template: Any, known: Known) -> Known:

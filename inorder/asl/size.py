@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from inorder.asl.definition import GET, Finding, Json, Rule, paths, payload
+from inorder.asl.definition import GET, UPDATE, Finding, Json, Rule, paths, payload
 
 # Of the data of an execution, and of the input and the output of a state:
 # https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html
@@ -52,6 +52,7 @@ def _sizes(definition: Json) -> Iterator[tuple[str, int, int]]:
         output = _output(state, data, stored)
         yield name, sum(data.values()), OTHER_BYTES * len(data)
         yield name, sum(output.values()), OTHER_BYTES * len(output)
+        yield name, _read(state, stored), OTHER_BYTES
         caught = [error for each in state.get("Catch", []) for error in each["ErrorEquals"]]
         if "Parameters" in state and TOO_LARGE not in caught:
             expressions = list(payload(state["Parameters"]))
@@ -122,9 +123,11 @@ def _output(state: Json, data: Data, stored: Data) -> Data:
 
 def _read(state: Json, stored: Data) -> int:
     """Tell how often the event is in what a Task returns."""
-    if state.get("Resource") != GET:
+    parameters = state.get("Parameters", {})
+    returns_record = state.get("Resource") == UPDATE and "ReturnValues" in parameters
+    if state.get("Resource") != GET and not returns_record:
         return 0
-    projected = state.get("Parameters", {}).get("ProjectionExpression")
+    projected = parameters.get("ProjectionExpression")
     names = stored if projected is None else [each.strip() for each in projected.split(",")]
     return sum(stored.get(name, 0) for name in names)
 

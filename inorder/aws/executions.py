@@ -391,22 +391,16 @@ def substitute(file: Path, substitutions: Mapping[str, str]) -> str:
 
 
 def create_local(
-    client: Any,
-    file: Path,
-    substitutions: Mapping[str, str],
-    machine_type: str = "EXPRESS",
-    name: str | None = None,
+    client: Any, definition: str, machine_type: str = "EXPRESS", name: str | None = None
 ) -> LocalStateMachine:
-    """Create a state machine of an ASL file on a local engine.
+    """Create a state machine on a local engine.
 
     Parameters
     ----------
     client : SFNClient
         Of the engine.
-    file : Path
-        The ASL file.
-    substitutions : Mapping
-        The values of its ``${Names}``.
+    definition : str
+        As `substitute` gives it.
     machine_type : str
         ``STANDARD`` on Step Functions Local, which keeps the history of those only.
     name : str, optional
@@ -414,7 +408,7 @@ def create_local(
     """
     created = client.create_state_machine(
         name=name or f"inorder-{uuid4()}",
-        definition=substitute(file, substitutions),
+        definition=definition,
         roleArn="arn:aws:iam::123456789012:role/local",
         type=machine_type,
     )

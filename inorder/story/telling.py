@@ -31,7 +31,7 @@ LIFE = timedelta(minutes=5)
 STUCK_AFTER = timedelta(minutes=10)  # then a sweep starts the event again
 _ALIVE = {"Working", "Waiting"}
 # The states of the shipped policies that write an event to the table.
-RECORDING = {"Claim Key", "Claim Content", "Record Newest Event", "Record Event"}
+RECORDING = {"Claim Key", "Claim Content", "Record Event"}
 
 
 def tell(facts: Facts) -> Story:
@@ -128,7 +128,7 @@ class _Telling:
     def _superseder(self, execution: Execution) -> Cause:
         """Find the newer event: the record names it if the state machine read one there."""
         if not _was_worked_on(execution):
-            newest = _read_record(execution).get("newest")
+            newest = _read_record(execution).get("sequencer")
             if newest and newest != execution.sequencer:
                 return self._caused_by(newest, execution.version_id, is_certain=True)
         newer = [
@@ -197,8 +197,8 @@ class _Telling:
     def _blocker(self, execution: Execution) -> Cause | None:
         for arn, record in self._locks.items():
             if record.get("id") == execution.record_id:
-                at = _time(record.get("in_progress_since") or record.get("claimed_at"))
-                return Cause(record.get("sequencer"), execution.version_id, arn, at)
+                sequencer, at = self._held(arn, record)
+                return Cause(sequencer, execution.version_id, arn, at)
         return None
 
     def _text(self, execution: Execution, outcome: str, cause: Cause | None) -> str:
@@ -286,7 +286,7 @@ class _Telling:
 
     def _lock(self, record: Mapping[str, Any]) -> Lock:
         arn = str(record.get("execution", ""))
-        since = _time(record.get("in_progress_since") or record.get("claimed_at"))
+        sequencer, since = self._held(arn, record)
         holder = self._by_arn.get(arn)
         age = (self._facts.now - since) if since else None
         has_ended = bool(holder and holder.status != "RUNNING")
@@ -299,14 +299,35 @@ class _Telling:
         text = (
             f"Execution {_id(arn)} holds the lock since {clock(since)}"
             f"{f', for {span(age.total_seconds())}' if age else ''}, for event"
-            f" {record.get('sequencer') or '(unknown)'}."
+            f" {sequencer or '(unknown)'}."
         )
         if is_dead:
             why = f"ended as {holder.ended_as}" if holder and has_ended else "cannot be alive"
             text += f" It {why}: the next event of the key, or the schedule, breaks the lock."
         if waiting:
             text += f" {len(waiting)} wait for it: {', '.join(map(_id, waiting))}."
-        return Lock(str(record["id"]), arn, record.get("sequencer"), since, is_dead, waiting, text)
+        return Lock(str(record["id"]), arn, sequencer, since, is_dead, waiting, text)
+
+    def _held(self, arn: str, record: Mapping[str, Any]) -> tuple[str | None, datetime | None]:
+        """Give the event of a lock's holder, and since when it has the lock.
+
+        Under `latest-wins` the record tells this of the newest event, which may be another's.
+        """
+        since = _time(record.get("in_progress_since") or record.get("claimed_at"))
+        if self._waits(record) and arn in self._by_arn:
+            return self._by_arn[arn].sequencer, _recorded(self._by_arn[arn])
+        is_known = arn in self._by_arn or self._facts.keeps != "newest"
+        return record.get("sequencer") if is_known else None, since
+
+    def _waits(self, record: Mapping[str, Any]) -> bool:
+        """Tell whether the event of a record waits for an execution that works on another one."""
+        if "execution" not in record or "event" not in record:
+            return False
+        holder = self._by_arn.get(str(record["execution"]))
+        own = [each for each in self._executions if each.sequencer == record.get("sequencer")]
+        if holder:
+            return holder not in own
+        return any(self._outcome(each) == "Waiting" for each in own)
 
     def _pending(self) -> Iterable[Pending]:
         for each in self._queued:
@@ -315,13 +336,12 @@ class _Telling:
                 each.queue, each.sequencer, each.version_id, each.since, each.next, each.id, text
             )
         for record in self._facts.records:
-            since = _time(record.get("waiting_since") or record.get("in_progress_since"))
+            since = _time(record.get("in_progress_since"))
             if since is None:
                 continue
-            waits = "waiting_since" in record
-            event = _parsed(record.get("newest_event" if waits else "event"))
-            described = s3_object(event)
-            sequencer = described.get("sequencer") or record.get("newest" if waits else "sequencer")
+            waits = self._waits(record)
+            described = s3_object(_parsed(record.get("event")))
+            sequencer = described.get("sequencer") or record.get("sequencer")
             age = self._facts.now - since
             is_stuck = age > STUCK_AFTER
             if not is_stuck and not waits:
@@ -380,22 +400,18 @@ class _Telling:
         return tuple(sorted(found.values(), key=_by_age))
 
     def _recorded_events(self, record: Mapping[str, Any]) -> Iterator[Event]:
-        """Give the event that claimed a record last, and the newest, which may wait."""
-        if "event" not in record and "newest_event" not in record:
+        """Give the event of a record."""
+        if "event" not in record:
             return  # the lock of every-version, whose events have records of their own
-        event, newest = _parsed(record.get("event")), _parsed(record.get("newest_event"))
-        described = s3_object(event) or s3_object(newest)
+        event = _parsed(record["event"])
         since = _time(record.get("in_progress_since"))
-        is_dead = since is not None and self._facts.now - since > LIFE
-        statuses = {"DONE": "Processed", "IN_PROGRESS": "Died" if is_dead else "Working"}
+        waits = self._waits(record)
+        is_dead = since and self._facts.now - since > (STUCK_AFTER if waits else LIFE)
+        unfinished = "Died" if is_dead else "Waiting" if waits else "Working"
+        statuses = {"DONE": "Processed", "IN_PROGRESS": unfinished}
         outcome = statuses.get(str(record.get("status")), "Unknown")
-        version_id = described.get("version-id")
+        version_id = s3_object(event).get("version-id")
         yield _event(event, record.get("sequencer"), version_id, outcome)
-        if record.get("newest") not in {None, record.get("sequencer")}:
-            since = _time(record.get("waiting_since"))
-            is_dead = since is not None and self._facts.now - since > STUCK_AFTER
-            outcome = "Died" if is_dead else "Waiting"
-            yield _event(newest, record["newest"], version_id, outcome)
 
     def _together(self, known: Event, learnt: Event) -> Event:
         """Add what a later source, or execution, says about an event."""

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from inorder import PROJECT
-from inorder.aws.executions import StateMachine, create_local
+from inorder.aws.executions import StateMachine, create_local, substitute
 from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
 from inorder.policies import asl_file
@@ -48,7 +48,8 @@ class Ministack(Place):
         self.machine = cache(self._machine)
 
     def _machine(self, policy: str) -> StateMachine:
-        return create_local(self._states, PROJECT / asl_file(policy), self._substitutions)
+        definition = substitute(PROJECT / asl_file(policy), self._substitutions)
+        return create_local(self._states, definition)
 
 
 @pytest.fixture(scope="module")

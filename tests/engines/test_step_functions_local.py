@@ -17,7 +17,7 @@ from inorder.local_aws import HOST, LocalAws
 from inorder.policies import asl_file
 from tests.engines.scenarios import SCENARIOS
 from tests.engines.test_engines import Ministack
-from tests.policies.mock_config import NOT_ALL_MOCKED
+from tests.policies.mock_config import NOT_ALL_MOCKED, mocked_definition
 from tests.policies.tables import TABLES
 from tests.policies.test_paths import case_machine, run_paths, wrongly_ended
 
@@ -50,17 +50,20 @@ class StepFunctionsLocal(Ministack):
             self.s3.delete_object(Bucket=self.output_bucket, Key=output["Key"])
 
     def _plain_machine(self, policy: str) -> LocalStateMachine:
-        """Create the state machine of a policy, or update that of earlier tests."""
+        definition = substitute(PROJECT / asl_file(policy), self._substitutions)
+        # Only a state machine with this name has mocks.
+        return self._created(policy if policy == NOT_ALL_MOCKED[0] else f"{policy}-real", definition)
+
+    def _created(self, name: str, definition: str) -> LocalStateMachine:
+        """Create a state machine, or update that of earlier tests."""
         pages = self._states.get_paginator("list_state_machines").paginate()
         machines = [machine for page in pages for machine in page["stateMachines"]]
         for machine in machines:
-            if machine["name"] == policy:
-                definition = substitute(PROJECT / asl_file(policy), self._substitutions)
+            if machine["name"] == name:
                 arn = machine["stateMachineArn"]
                 self._states.update_state_machine(stateMachineArn=arn, definition=definition)
                 return LocalStateMachine(self._states, arn)
-        file = PROJECT / asl_file(policy)
-        return create_local(self._states, file, self._substitutions, "STANDARD", policy)
+        return create_local(self._states, definition, "STANDARD", name)
 
     def _machine(self, policy: str) -> StateMachine:
         machine = self.plain_machine(policy)
@@ -69,7 +72,7 @@ class StepFunctionsLocal(Ministack):
 
     def wrong_paths(self, policy: str, *, helpful_retries: bool) -> list[tuple[str, object]]:
         """Run paths of a policy at once and list those that were not taken."""
-        machine = self.plain_machine(policy)
+        machine = self._created(policy, mocked_definition(policy))
         ended = run_paths(
             machine, self._states, policy, helpful_retries=helpful_retries, seconds=SECONDS
         )

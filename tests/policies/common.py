@@ -216,12 +216,17 @@ def _record(**attributes: str) -> Data:
     return {"Return": item(**attributes)}
 
 
+def _attributes(**attributes: str) -> Data:
+    """Build what UpdateItem returns."""
+    return {"Attributes": item(**attributes)["Item"]}
+
+
 def _error(name: str, cause: str) -> Data:
     return {"Throw": {"Error": name, "Cause": cause}}
 
 
 OLDER, NEWER = (f"{int(SEQUENCER, 16) + step:018X}" for step in (-1, 1))
-_FREE = {"status": "FAILED", "sequencer": SEQUENCER, "newest": SEQUENCER}
+_FREE = {"status": "FAILED", "sequencer": SEQUENCER}
 _LOCKED = _FREE | {"status": "IN_PROGRESS", "lock_token": "theirs"}
 PROCESSED = {
     "outcome": "Processed",
@@ -251,6 +256,8 @@ RESPONSES: dict[str, Data] = {
     "QueueLost": _error("SQS.SdkClientException", "The queue cannot be reached."),
     "TooLarge": _error(TOO_LARGE, "The data has more than 262144 bytes."),
     "Written": {"Return": {}},
+    "Claimed": {"Return": _attributes(lock_token="mine")},
+    "Recorded": {"Return": _attributes(lock_token="theirs")},
     "Sent": {"Return": {"MessageId": "5f0c3a52-8a4e-4c57-9d0b-2b9a6f1e7c11"}},
     "Forwarded": {"Return": {"FailedEntryCount": 0, "Entries": [{"EventId": "5f0c3a52"}]}},
     "Processed": {"Return": answer(PROCESSED)},
@@ -263,7 +270,7 @@ RESPONSES: dict[str, Data] = {
     "Locked": _record(**_LOCKED),
     "LockedAnew": _record(**_LOCKED | {"lock_token": "another"}),
     "LockedWithEvent": _record(**_LOCKED | {"sequencer": OLDER}, event="{}"),
-    "NewerRecorded": _record(**_LOCKED | {"newest": NEWER}),
+    "NewerRecorded": _record(**_LOCKED | {"sequencer": NEWER}),
     "OlderWaits": _record(sequencer=OLDER, oldest_waiting=OLDER),
     "OwnTurn": _record(sequencer=OLDER, oldest_waiting=SEQUENCER),
     "EventInProgress": _record(status="IN_PROGRESS", sequencer=SEQUENCER),

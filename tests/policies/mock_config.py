@@ -12,13 +12,24 @@ from collections import defaultdict
 from itertools import groupby
 from pathlib import Path
 
+from inorder import PROJECT
+from inorder.aws.executions import substitute
+from inorder.policies import asl_file
 from tests.policies.common import RESPONSES, Data
 from tests.policies.common import Path as MockedPath
 from tests.policies.tables import TABLES
 
 # Mocks one service only, for an engine that cannot be pointed at a local one.
 NOT_ALL_MOCKED = ("content-hash", "AllRealButTheEventBus", {"Forward Event": ["Forwarded"]})
+# What stands for the names in the files, as no service is called.
+SUBSTITUTIONS: dict[str, str] = defaultdict(lambda: "mocked")
 METADATA = {"SdkHttpMetadata": {"HttpStatusCode": 200}}
+
+
+def mocked_definition(policy: str) -> str:
+    """Read a policy's ASL file for mocked services, which cannot know a random lock token."""
+    text = substitute(PROJECT / asl_file(policy), SUBSTITUTIONS)
+    return text.replace('"lock_token.$": "States.UUID()"', '"lock_token": "mine"')
 
 
 def responses_of(path: MockedPath) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ it in all attempts, so it runs only the paths in which no retry helps.
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -32,18 +32,15 @@ from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state
 from moto.stepfunctions.parser.asl.eval.environment import Environment
 from moto.stepfunctions.parser.mocking.mock_config import MockedResponseReturn, MockedResponseThrow
 
-from inorder import PROJECT, local_aws
+from inorder import local_aws
 from inorder.aws.executions import Execution, LocalStateMachine, Step, create_local
 from inorder.local_aws import LocalAws
-from inorder.policies import asl_file
 from tests.in_process import InProcess
 from tests.policies.common import RESPONSES, TOO_LARGE, Entry
-from tests.policies.mock_config import mock_config, responses_of, write
+from tests.policies.mock_config import mock_config, mocked_definition, responses_of, write
 from tests.policies.tables import STATES, TABLES
 
 SECONDS = 60
-# What stands for the names in the files, as no service is called.
-SUBSTITUTIONS: dict[str, str] = defaultdict(lambda: "mocked")
 
 Branch = tuple[str, str, int]  # state, field, place in it
 
@@ -85,7 +82,7 @@ def run_on_moto(
     """Run the paths of a policy on moto, which can answer for services but reads no file."""
     aws.wait_scale = 0
     machine = create_local(
-        boto3.client("stepfunctions"), PROJECT / asl_file(policy), SUBSTITUTIONS, name=policy
+        boto3.client("stepfunctions"), mocked_definition(policy), name=policy
     )
 
     def mocked(name: str) -> MockedResponseReturn | MockedResponseThrow:
@@ -159,7 +156,7 @@ def test_every_path_without_a_helpful_retry_is_taken_on_ministack(
     policy: str, mocking: LocalAws
 ) -> None:
     states = mocking.client("stepfunctions")
-    machine = create_local(states, PROJECT / asl_file(policy), SUBSTITUTIONS, name=policy)
+    machine = create_local(states, mocked_definition(policy), name=policy)
     ended = run_paths(machine, states, policy, helpful_retries=False, seconds=SECONDS)
     machine.delete()
     assert ended
@@ -168,8 +165,7 @@ def test_every_path_without_a_helpful_retry_is_taken_on_ministack(
 
 def test_ministack_repeats_a_mocked_error_when_it_retries(mocking: LocalAws) -> None:
     states = mocking.client("stepfunctions")
-    file = PROJECT / asl_file("uncoordinated")
-    machine = create_local(states, file, SUBSTITUTIONS, name="uncoordinated")
+    machine = create_local(states, mocked_definition("uncoordinated"), name="uncoordinated")
     [execution] = run_paths(
         machine, states, "uncoordinated", helpful_retries=True, seconds=SECONDS
     ).values()

@@ -16,7 +16,7 @@ from tests.simulation.clock import Clock, ServiceError
 Json = dict[str, Any]
 Attributes = dict[str, DynamoType]
 Names = tuple[tuple[str, str], ...]
-INDEXES = {"InProgress": "in_progress_since", "Waiting": "waiting_since"}
+INDEXES = {"InProgress": "in_progress_since"}
 
 
 class Item:
@@ -51,7 +51,7 @@ class Table:
         values = request.get("ExpressionAttributeValues", {})
         apply = _update(request["UpdateExpression"], _names(request))
         apply(item.attrs, {name: DynamoType(each) for name, each in values.items()})
-        return {}
+        return {"Attributes": _json(item)} if request.get("ReturnValues") == "ALL_NEW" else {}
 
     def get(self, request: Json) -> Json:
         """Do GetItem."""

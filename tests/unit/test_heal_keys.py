@@ -13,7 +13,8 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
-from stuck import DEAD_AFTER, GIVEN_UP_AFTER, INDEXES, RESTARTS_AT_MOST, StuckKey, find, start
+from stuck import DEAD_AFTER, GIVEN_UP_AFTER, INDEX, RESTARTS_AT_MOST, StuckKey, find, start
+from stuck import SINCE as ATTRIBUTE
 
 from inorder import PROJECT
 from inorder.aws import stuck as of_the_command
@@ -23,7 +24,7 @@ from tests.unit.conftest import Lines
 
 TABLE = "keys"
 OLD = DEAD_AFTER + timedelta(seconds=1)
-SINCE = ("in_progress_since", "then")
+SINCE = "then"
 
 
 class SweepContext(Context):
@@ -126,15 +127,13 @@ def test_the_command_has_the_same_code() -> None:
     assert of_the_command.DEAD_AFTER == DEAD_AFTER
 
 
-def test_each_index_has_the_attribute_that_the_code_reads_and_only_keys() -> None:
-    assert {
-        index["IndexName"]: [key["AttributeName"] for key in index["KeySchema"]]
-        for index in KEY_TABLE["GlobalSecondaryIndexes"]
-    } == {index: [attribute] for index, attribute in INDEXES.items()}
-    projections = {
-        index["Projection"]["ProjectionType"] for index in KEY_TABLE["GlobalSecondaryIndexes"]
-    }
-    assert projections == {"KEYS_ONLY"}
+def test_the_index_has_the_attribute_that_the_code_reads_and_only_keys() -> None:
+    [index] = KEY_TABLE["GlobalSecondaryIndexes"]
+    assert (index["IndexName"], index["KeySchema"]) == (
+        INDEX,
+        [{"AttributeName": ATTRIBUTE, "KeyType": "HASH"}],
+    )
+    assert index["Projection"] == {"ProjectionType": "KEYS_ONLY"}
 
 
 def test_only_what_has_been_in_progress_for_longer_than_an_execution_lives_is_started(
@@ -145,18 +144,6 @@ def test_only_what_has_been_in_progress_for_longer_than_an_execution_lives_is_st
     healer.put("finished", None)
     assert timedelta(seconds=300) < DEAD_AFTER - timedelta(minutes=1)
     assert healer.sweep() == ["old"]
-
-
-@pytest.mark.parametrize(
-    ("held", "waited", "started"),
-    [(None, OLD, True), (OLD, OLD, True), (timedelta(), OLD, True), (OLD, timedelta(), False)],
-)
-def test_of_a_key_with_a_waiter_the_newest_event_is_started_if_its_waiter_is_dead(
-    healer: Healer, held: timedelta | None, waited: timedelta, started: bool
-) -> None:
-    newest = json.dumps(created("newest"))
-    healer.put("older", held, newest_event=newest, waiting_since=ago(waited))
-    assert healer.sweep() == (["newest"] if started else [])
 
 
 def test_a_record_that_the_index_has_although_it_is_finished_is_left_alone(healer: Healer) -> None:
@@ -285,18 +272,8 @@ def test_an_event_whose_executions_die_again_and_again_is_parked_once(
     assert messages["tried"]["reason"]["Error"] == "ExecutionDied"
     assert messages["tried"]["reason"]["restarts"] == RESTARTS_AT_MOST
     assert healer.sweep() == healer.parked() == []
-
-
-def test_the_event_of_a_waiter_is_parked_with_its_record_out_of_both_indexes(
-    healer: Healer,
-) -> None:
-    newest = json.dumps(created("newest") | {"restarts": RESTARTS_AT_MOST})
-    healer.put("older", OLD, newest_event=newest, waiting_since=ago(OLD))
-    assert healer.sweep() == []
-    [message] = healer.parked()
-    assert message["event"] == created("newest")
-    record = boto3.resource("dynamodb").Table(TABLE).get_item(Key={"id": "older"})["Item"]
-    assert not set(INDEXES.values()) & set(record)
+    records = boto3.resource("dynamodb").Table(TABLE).scan()["Items"]
+    assert not [record for record in records if ATTRIBUTE in record]
 
 
 def test_a_key_that_is_claimed_while_its_event_is_parked_stays_in_the_index(

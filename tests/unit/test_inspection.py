@@ -134,7 +134,7 @@ def test_a_fault_is_retried_and_the_attempts_are_told(aws: InProcess) -> None:
 def test_a_waiter_and_the_lock_that_it_waits_for_are_told(aws: InProcess) -> None:
     older, newer = aws.upload("x.png", RED), aws.upload("x.png", GREEN)
     aws.wait_scale = 0.1
-    record = locked(older, newest=older["detail"]["object"]["sequencer"])
+    record = locked(older)
     aws.put_record(record)
     waiter = aws.start(newer)
 

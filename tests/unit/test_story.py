@@ -98,7 +98,7 @@ def deletion(sequencer: str, **changes: Any) -> dict[str, Any]:
 
 
 def record(sequencer: str, status: str = "DONE", **more: Any) -> dict[str, Any]:
-    claimed_by = {"sequencer": sequencer, "newest": sequencer, "status": status}
+    claimed_by = {"sequencer": sequencer, "status": status}
     return {"id": RECORD, "event": json.dumps(event(sequencer)), **claimed_by, **more}
 
 
@@ -124,7 +124,7 @@ def test_executions_are_told_in_the_order_in_which_they_started() -> None:
 
 
 def test_the_event_that_superseded_a_waiter_is_the_one_that_it_read_in_the_record() -> None:
-    waiter = execution("waiter", event(A), "Superseded", 1, 4, steps=(read(newest=B),))
+    waiter = execution("waiter", event(A), "Superseded", 1, 4, steps=(read(sequencer=B),))
     newest = execution("newest", event(B), "Processed", 2, 5, steps=(claimed(3),))
     newer = execution("newer", event(C), "Processed", 3.5, 9, steps=(claimed(8),))
     story = tell(facts(waiter, newest, newer))
@@ -137,7 +137,7 @@ def test_the_event_that_superseded_a_waiter_is_the_one_that_it_read_in_the_recor
 
 
 def test_an_event_that_superseded_without_being_read_itself_is_named_without_a_time() -> None:
-    waiter = execution("waiter", event(A), "Superseded", 1, 4, steps=(read(newest=B),))
+    waiter = execution("waiter", event(A), "Superseded", 1, 4, steps=(read(sequencer=B),))
     cause = cause_of(tell(facts(waiter)), "waiter")
     assert (cause.sequencer, cause.at, cause.execution) == (B, None, None)
 
@@ -318,12 +318,16 @@ def test_a_lock_that_is_older_than_any_execution_is_dead_whoever_held_it() -> No
     assert "cannot be alive" in lock.text
 
 
-def test_a_recorded_event_waits_until_it_is_stuck() -> None:
-    newer = {"newest": B, "newest_event": json.dumps(event(B))}
-    waiting = record(A, **newer, waiting_since=at(100).isoformat())
-    story = tell(facts(records=(waiting,)))
+def test_a_newer_event_in_the_record_waits_until_it_is_stuck() -> None:
+    holder = execution("holder", event(A), None, 90, None, steps=(claimed(91),))
+    lock = {"lock_token": "t", "execution": holder.arn}
+    waiting = record(B, "IN_PROGRESS", **lock, in_progress_since=at(100).isoformat())
+    story = tell(facts(holder, records=(waiting,)))
     assert [each.kind for each in story.pending] == ["waiting"]
-    stuck = waiting | {"waiting_since": at(-900).isoformat()}
+    assert [each.outcome for each in story.events] == ["Working", "Waiting"]
+    [held] = story.locks
+    assert (held.sequencer, held.since) == (A, at(91))
+    stuck = record(B, "IN_PROGRESS", in_progress_since=at(-900).isoformat())
     story = tell(facts(records=(stuck,), outputs=(made_of(A, "old"),)))
     assert [each.kind for each in story.pending] == ["stuck"]
     assert "The schedule, which runs every 15 minutes" in story.pending[0].text
@@ -331,6 +335,13 @@ def test_a_recorded_event_waits_until_it_is_stuck() -> None:
     unscheduled = tell(replace(facts(records=(stuck,)), heal_minutes=0))
     assert "inorder stuck --redrive starts it again" in unscheduled.pending[0].text
     assert unscheduled.verdict.state == "wrong"
+
+
+def test_without_the_execution_of_the_holder_its_event_is_not_known() -> None:
+    holder = execution("holder", event(A), None, 0, None)
+    [lock] = tell(facts(records=(held_by(holder, 200),))).locks
+    assert lock.sequencer is None
+    assert "for event (unknown)" in lock.text
 
 
 # Whether the output is right

@@ -20,7 +20,9 @@ export function phases(execution, definition, keeps, now) {
     const isDone = step.exited && !step.error;
     if (step.type === "Wait") waiting ??= entered;
     if (/^(Claim|Record) /.test(step.state) && isDone) found.recorded ??= exited;
-    if (/^Claim /.test(step.state) && isDone) {
+    // Under latest-wins a claim may record its event although another execution holds the lock.
+    const holds = !step.output?.claim || step.output.claim.lock_token === step.output.lock_token;
+    if (/^Claim /.test(step.state) && isDone && holds) {
       if (waiting) found.waits.push([waiting, exited]);
       [waiting, locked] = [null, exited];
     }
@@ -29,7 +31,7 @@ export function phases(execution, definition, keeps, now) {
       found.works.push(...attempts.map((each) => [time(each.started), time(each.ended) ?? exited, Boolean(each.error)]));
       if (!attempts.length) found.works.push([entered, exited, Boolean(step.error)]);
     }
-    if (/^Release /.test(step.state) && locked) {
+    if (/^Release /.test(step.state) && isDone && locked) {
       found.locks.push([locked, exited]);
       locked = null;
     }

@@ -23,18 +23,18 @@ DATA = common.waiter_data(LIMITS)
 
 # --- What follows each Choice --------------------------------------------------------------------
 
-LOCKED = {"newest": "0B", "sequencer": "0B", "status": "IN_PROGRESS", "lock_token": "theirs"}
-NEWER = LOCKED | {"newest": "0C"}
-OTHER_DONE = LOCKED | {"status": "DONE", "sequencer": "0A", "lock_token": ""}
+LOCKED = {"sequencer": "0B", "status": "IN_PROGRESS", "lock_token": "theirs"}
+NEWER = LOCKED | {"sequencer": "0C"}
 OVER = {"polls": {"count": LIMITS["maximum_polls"]}}
 
 CHOICES = [
     *common.s3_events(),
+    Row("Lock Taken?", DATA | {"claim": {"lock_token": "mine"}}, "Invert Image"),
+    Row("Lock Taken?", DATA | {"claim": {"lock_token": "theirs"}}, "Count Poll"),
     *common.waiting(DATA, LOCKED),
     Row("Key State?", DATA | {"record": item(**NEWER)}, "Superseded"),
     Row("Key State?", DATA | {"record": item(**NEWER | {"status": "DONE"})}, "Superseded"),
     Row("Key State?", DATA | {"record": item(**NEWER)} | OVER, "Superseded"),
-    Row("Key State?", DATA | {"record": item(**OTHER_DONE)}, "Claim Key"),
     *common.sent(),
     *common.answers(processed="Release Lock", superseded="Release Lock"),
     Row("Output Written?", {"inversion": common.answer(common.PROCESSED)}, "Processed"),
@@ -45,52 +45,56 @@ CHOICES = [
 
 OUTPUTS = [
     *common.prepared(common.WAITER_START),
+    *(
+        common.adds("Claim Key", DATA, answer, claim={"lock_token": token})
+        for answer, token in (("Claimed", "mine"), ("Recorded", "theirs"))
+    ),
     *common.waiter_outputs(DATA),
     *common.rejections(DATA),
     *common.handed_over(DATA),
     *common.outcomes(DATA, "Processed", "Duplicate", "Superseded", "Retrying"),
 ]
 
-MINE = {"sequencer": "0B", "newest": "0B", "lock_token": "mine", "execution": EXECUTION}
-CLAIMED = MINE | {"status": "IN_PROGRESS", "in_progress_since": ANY, "event": ANY}
-DONE = {"sequencer": "0B", "newest": "0B", "status": "DONE"}
-NEWEST = {"newest": "0B", "newest_event": ANY, "waiting_since": ANY, "expires_at": NEVER}
-WAITING = {"newest": "0A", "newest_event": "older", "waiting_since": "then"}
-NEWEST_WAITS = WAITING | {"newest": "0C", "expires_at": NEVER}
+MINE = {"sequencer": "0B", "lock_token": "mine", "execution": EXECUTION}
+IN_PROGRESS = {"status": "IN_PROGRESS", "in_progress_since": ANY, "event": ANY}
+CLAIMED = MINE | IN_PROGRESS
+DONE = {"sequencer": "0B", "status": "DONE"}
+THEIRS = {"lock_token": "theirs", "execution": "theirs"}
+OLDER = {"sequencer": "0A", "event": "older"}
+NEWER_WAITS = {"sequencer": "0C", "status": "IN_PROGRESS", "event": "newer"} | common.SINCE
+HELD = common.SINCE | {"sequencer": "0B"}
 
 WRITES = [
     Write("Claim Key", None, CLAIMED),
-    Write("Claim Key", DONE | {"sequencer": "0A", "newest": "0A"}, CLAIMED),
-    Write("Claim Key", DONE | {"sequencer": "0A", "expires_at": NEVER}, CLAIMED),
+    Write("Claim Key", OLDER | {"status": "DONE", "expires_at": 1}, CLAIMED),
+    Write("Claim Key", OLDER | {"status": "FAILED"}, CLAIMED),
     Write("Claim Key", DONE | {"status": "FAILED"}, CLAIMED),
-    Write("Claim Key", {"sequencer": "0A", "status": "FAILED"}, CLAIMED),
+    Write("Claim Key", {"status": "DONE"}, CLAIMED),  # another policy's
     Write("Claim Key", MINE | {"status": "IN_PROGRESS"}, CLAIMED),  # its answer was lost
+    # The lock stays with whoever has it.
+    Write("Claim Key", OLDER | THEIRS, {"sequencer": "0B"} | THEIRS | IN_PROGRESS),
     *refused(
         "Claim Key",
         DONE,
-        DONE | {"sequencer": "0A", "newest": "0C"},
-        DONE | {"status": "IN_PROGRESS", "lock_token": "theirs", "execution": "theirs"},
-        MINE | {"newest": "0C"},
+        DONE | {"sequencer": "0C"},
+        DONE | {"status": "IN_PROGRESS"} | THEIRS,
+        MINE | {"sequencer": "0C"},
     ),
-    Write("Claim Key", WAITING | {"sequencer": "0A"}, CLAIMED),
-    Write("Record Newest Event", {"newest": "0A", "expires_at": 1}, NEWEST),
-    Write("Record Newest Event", WAITING, NEWEST),
-    *refused("Record Newest Event", None, {"newest": "0B"}, {"newest": "0C"}),
     *common.break_lock(),
-    *common.release("Release Lock", status="DONE", expires_at=int(common.EXPIRES_AT)),
-    Write("Release Lock", MINE | {"expires_at": NEVER}, DONE | {"expires_at": NEVER}),
-    # The event of a waiter stays in the index, whatever becomes of the holder's.
-    *(
-        Write(state, MINE | common.SINCE | NEWEST_WAITS, NEWEST_WAITS | released)
-        for state, released in {
-            "Release Lock": {"sequencer": "0B", "status": "DONE"},
-            "Release Failed Key": {"sequencer": "0B", "status": "FAILED"},
-        }.items()
+    *common.release(
+        "Release Lock", HELD, sequencer="0B", status="DONE", expires_at=int(common.EXPIRES_AT)
     ),
-    *common.release("Release Failed Key", status="FAILED", expires_at=NEVER),
-    # It may hold a newer event.
-    Write(
-        "Release Failed Key", MINE | {"expires_at": 1}, DONE | {"status": "FAILED", "expires_at": 1}
+    *common.release("Release Failed Key", HELD, sequencer="0B", status="FAILED", expires_at=NEVER),
+    # The newer event stays in the index, whatever becomes of the holder's.
+    *(
+        write
+        for end in ("Lock", "Failed Lock")
+        for write in common.release(f"Release {end} Only", NEWER_WAITS, **NEWER_WAITS)
+    ),
+    *(
+        write
+        for state in ("Release Lock", "Release Failed Key")
+        for write in refused(state, MINE | NEWER_WAITS)
     ),
 ]
 
@@ -98,13 +102,15 @@ WRITES = [
 
 polls = common.Polls(LIMITS)
 refused_claim = [*PREPARED, "Claim Key: ConditionFailed"]
-waits = [*refused_claim, "Record Newest Event: Written"]
-gives_way = [*refused_claim, "Record Newest Event: ConditionFailed"]
+waits = [*PREPARED, "Claim Key: Recorded", "Lock Taken?"]
+taken = ["Claim Key: Claimed", "Lock Taken?"]
 released = ["Release Lock: Written", "Output Written?"]
-again = ["Claim Key: Written", *inverted("Processed"), *released, "Processed"]
-claimed = [*PREPARED, "Claim Key: Written"]
+again = [*taken, *inverted("Processed"), *released, "Processed"]
+claimed = [*PREPARED, *taken]
 parked, retried = common.ends("Release Failed Key: Written")
-_, retried_unlocked = common.ends("Release Failed Key: ConditionFailed")
+parked_unlocked, retried_unlocked = common.ends(
+    "Release Failed Key: ConditionFailed", "Release Failed Lock Only: ConditionFailed"
+)
 
 PATHS = {
     **common.invalid_events(),
@@ -117,9 +123,18 @@ PATHS = {
             "Processed": [*PREPARED, *again],
             "ProcessedAfterRetries": [
                 *PREPARED,
-                "Claim Key: Busy, Written",
+                "Claim Key: Busy, Claimed",
+                "Lock Taken?",
                 *inverted("Throttled, FunctionFailed, Processed"),
                 "Release Lock: Busy, Written",
+                "Output Written?",
+                "Processed",
+            ],
+            "ProcessedWhileANewerEventCame": [
+                *claimed,
+                *inverted("Processed"),
+                "Release Lock: ConditionFailed",
+                "Release Lock Only: Written",
                 "Output Written?",
                 "Processed",
             ],
@@ -127,29 +142,66 @@ PATHS = {
                 *claimed,
                 *inverted("Processed"),
                 "Release Lock: ConditionFailed",
+                "Release Lock Only: ConditionFailed",
+                "Output Written?",
+                "Processed",
+            ],
+            "LockReleasedAfterRetry": [
+                *claimed,
+                *inverted("Processed"),
+                "Release Lock: ConditionFailed",
+                "Release Lock Only: Busy, Written",
+                "Output Written?",
+                "Processed",
+            ],
+            "LockNotReleased": [
+                *claimed,
+                *inverted("Processed"),
+                "Release Lock: ConditionFailed",
+                "Release Lock Only: Busy*2",
                 "Output Written?",
                 "Processed",
             ],
             "SupersededAtTheFence": [*claimed, *inverted("Superseded"), *released, "Superseded"],
-            "Superseded": [*gives_way, *polls.poll("NewerRecorded"), "Superseded"],
-            "Duplicate": [*gives_way, *polls.poll("Done"), "Duplicate"],
-            "RecordedAfterRetryThenProcessed": [
+            "Superseded": [*refused_claim, *polls.poll("NewerRecorded"), "Superseded"],
+            "Duplicate": [*refused_claim, *polls.poll("Done"), "Duplicate"],
+            "LockedByAnotherDeliveryThenDuplicate": [
                 *refused_claim,
-                "Record Newest Event: Busy, Written",
-                *polls.poll("Free"),
-                *again,
+                *polls.watch("Locked", 1),
+                *polls.poll("Done"),
+                "Duplicate",
             ],
             "ClaimFailedRetried": [*PREPARED, "Claim Key: Busy*3", *retried_unlocked],
-            "RecordFailedRetried": [
-                *refused_claim,
-                "Record Newest Event: Busy*3",
-                *retried_unlocked,
-            ],
             "ReleaseFailedRetried": [
                 *claimed,
                 *inverted("Processed"),
                 "Release Lock: Busy*3",
                 *retried,
+            ],
+            "InvalidImageParkedWhileANewerEventCame": [
+                *claimed,
+                *inverted("Rejected"),
+                "Reject Object",
+                *parked_unlocked,
+            ],
+            "ReleaseFailedLockAfterRetry": [
+                *claimed,
+                *inverted("Rejected"),
+                "Reject Object",
+                "Park Event: Sent",
+                "Release Failed Key: ConditionFailed",
+                "Release Failed Lock Only: Busy, Written",
+                "Retried Later?",
+                "Parked",
+            ],
+            "LockOfAFailedEventNotReleased": [
+                *claimed,
+                *inverted("Rejected"),
+                "Reject Object",
+                "Park Event: Sent",
+                "Release Failed Key: Busy*3",
+                "Retried Later?",
+                "Parked",
             ],
         }
     ),

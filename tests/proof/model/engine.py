@@ -350,7 +350,7 @@ class Engine:
     def _get_item(self, key: str) -> str | None:
         found = self._dynamodb.get_item(TableName=TABLE, Key={"id": {"S": key}})
         item = found.get("Item")
-        for name in {"claimed_at", "in_progress_since", "waiting_since"} & set(item or ()):
+        for name in {"claimed_at", "in_progress_since"} & set(item or ()):
             item[name] = {"S": CLAIMED_AT}
         return json.dumps(item, sort_keys=True) if item else None
 

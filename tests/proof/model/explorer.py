@@ -22,7 +22,7 @@ from tests.proof.model.scenario import Scenario
 from tests.proof.model.source import FUNCTION, Code
 from tests.proof.model.symmetry import free_name, renamed
 
-OWN_LOCK = "lock_token = :lock_token"  # the condition of a release
+OWN_LOCK = "lock_token = :lock_token"  # with this begins the condition of a release
 LONGEST = 400  # steps of a path; the shipped state machines need at most 300
 ENDLESS = "I5: this may go on for ever"
 
@@ -384,7 +384,7 @@ class Explorer:
             task = self._engine.states[run.state]
             if "lambda" in task.get("Resource", ""):
                 commutes = self._commutes(state, self._event(run), run)
-            elif task.get("Parameters", {}).get("ConditionExpression") == OWN_LOCK:
+            elif task.get("Parameters", {}).get("ConditionExpression", "").startswith(OWN_LOCK):
                 commutes = attribute(self._item(state, run), "lock_token") != run.token
             else:
                 commutes = is_sender(task) and not dies
@@ -599,8 +599,8 @@ class Explorer:
             state = state._replace(items=tuple(sorted(items.items())))
             if self._promise.is_done(run):
                 state = state._replace(done=state.done | {run.event})
-            texts = (attribute(step.item, name) for name in ("event", "newest_event"))
-            is_recorded = self._input(run) in {_sorted(text) for text in texts if text}
+            event = attribute(step.item, "event")
+            is_recorded = event is not None and self._input(run) == _sorted(event)
             run = run._replace(done=max(run.done, RECORDED if is_recorded else ACTED))
         if step.message:
             # It has this run's event, or that of a dead holder.

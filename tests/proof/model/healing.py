@@ -45,9 +45,9 @@ class _Aws:
         return self
 
     def paginate(self, IndexName: str, **_: str) -> Iterator[dict[str, Any]]:  # noqa: N803
-        attribute = stuck.INDEXES[IndexName]
-        found = [record for record in self.records.values() if attribute in record]
-        yield {"Items": [{name: record[name] for name in ("id", attribute)} for record in found]}
+        assert IndexName == stuck.INDEX
+        found = [record for record in self.records.values() if stuck.SINCE in record]
+        yield {"Items": [{name: record[name] for name in ("id", stuck.SINCE)} for record in found]}
 
     def get_item(self, Key: dict[str, dict[str, str]], **_: Any) -> dict[str, Any]:  # noqa: N803
         return {"Item": self.records[Key["id"]["S"]]}
@@ -101,31 +101,20 @@ def retried(body: str, is_patient: bool) -> dict[str, Any] | None:
     return made
 
 
-def _claimed(choice: ast.IfExp) -> ast.expr:
-    """Take the event that claimed the key, whether a newer one waits or not."""
-    return choice.orelse
-
-
 def _unmarking(found: ast.Yield) -> ast.Yield:
-    """Take the record from the indexes before its event is started."""
-    record = "[record.pop(name, None) for name in INDEXES.values()]"
-    taken = ast.parse(f"({record}, {ast.unparse(found.value or found)})[1]", mode="eval").body
+    """Take the record from the index before its event is started."""
+    value = ast.unparse(found.value or found)
+    taken = ast.parse(f"({value}, record.pop(SINCE, None))[0]", mode="eval").body
     return ast.Yield(taken)
 
 
 # The mutants of the schedule.
 _SWEEPS = (
-    change("the index of claims", "find", call("items"), "[*INDEXES.items()][1:]", SWEEP),
+    change("the records of the index", "find", call("paginate"), "()", SWEEP),
     change("the mark until the claim", "find", code(ast.Yield, "StuckKey"), _unmarking, SWEEP),
-)
-_SWEEPS_OF_WAITERS = (
-    change("the newest event", "find", code(ast.IfExp, "newest_event"), _claimed, SWEEP),
-    change("the index of waiters", "find", call("items"), "[*INDEXES.items()][:1]", SWEEP),
 )
 
 
 def sweeps_of(definition: str) -> tuple[Code, ...]:
     """Give the mutants of the schedule that can change what becomes of a policy's records."""
-    if stuck.INDEXES["InProgress"] not in definition:
-        return ()
-    return _SWEEPS + (_SWEEPS_OF_WAITERS if stuck.INDEXES["Waiting"] in definition else ())
+    return _SWEEPS if stuck.SINCE in definition else ()

@@ -26,7 +26,8 @@ class Locking(Promise):
         before, after = attribute(item, "lock_token"), attribute(step.item, "lock_token")
         if run.state != "Claim Key" and before not in {None, run.token} and after is None:
             return f"I3: {run.execution} releases another execution's lock"
-        if step.following in self.holding and run.state == "Claim Key":
+        takes = step.following in self.holding or after == run.token
+        if takes and run.state == "Claim Key":
             others = [
                 other
                 for other in state.runs
@@ -82,13 +83,13 @@ class Locking(Promise):
         return len(self.scenario.events) > 1 or is_closed or failed
 
     def free(self, state: State) -> str | None:
-        """Check, when all is quiet, that no lock is left, and no record in an index."""
+        """Check, when all is quiet, that no lock is left, and no record in the index."""
         for _, item in state.items:
             token = attribute(item, "lock_token")
             if token and not self.may_stay(state, item):
                 return f"I5: all is quiet and {token} has the lock"
             if attribute(item, "status") == "IN_PROGRESS" or is_indexed(item):
-                return "I4: all is quiet and an event is still in progress, or in an index"
+                return "I4: all is quiet and an event is still in progress, or in the index"
         return None
 
     def may_stay(self, state: State, record: str) -> bool:  # noqa: ARG002
@@ -97,8 +98,8 @@ class Locking(Promise):
 
 
 def is_indexed(record: str | None) -> bool:
-    """Tell whether a record is in one of the two indexes that the schedule reads."""
-    return any(attribute(record, name) for name in ("in_progress_since", "waiting_since"))
+    """Tell whether a record is in the index that the schedule reads."""
+    return attribute(record, "in_progress_since") is not None
 
 
 def known_record(run: Run) -> str:
