@@ -146,16 +146,21 @@ class Workflow:
         physical_id: str = described["StackResourceDetail"]["PhysicalResourceId"]
         return physical_id
 
-    def age(
-        self, record_id: str, attribute: str = "in_progress_since", minutes: float = 11
-    ) -> None:
+    def upload_behind(self, key: str, content: bytes) -> None:
+        """Upload an object to a key that is locked, and wait until its event is recorded."""
+        older = self.record(key)["sequencer"]
+        self.upload(key, content)
+        wait_until(
+            lambda: self.record(key)["sequencer"] != older, SECONDS, "the newer event's record"
+        )
+
+    def age(self, record_id: str, minutes: float = 11) -> None:
         """Let a record look as if it had been in progress for some time."""
         since = datetime.now(UTC) - timedelta(minutes=minutes)
         self.table.update_item(
             Key={"id": record_id},
-            UpdateExpression="SET #attribute = :since",
-            ConditionExpression="attribute_exists(#attribute)",
-            ExpressionAttributeNames={"#attribute": attribute},
+            UpdateExpression="SET in_progress_since = :since",
+            ConditionExpression="attribute_exists(in_progress_since)",
             ExpressionAttributeValues={":since": since.isoformat()},
         )
 
@@ -239,7 +244,7 @@ class Workflow:
 
     def unfinished(self) -> list[dict[str, Any]]:
         """List the records that are locked, or that the schedule would find."""
-        names = {"lock_token", "in_progress_since", "waiting_since"}
+        names = {"lock_token", "in_progress_since"}
         return [item for item in self.table.scan()["Items"] if names & set(item)]
 
     def assert_quiet(self) -> None:

@@ -29,7 +29,7 @@ def test_each_metric_of_a_deployed_stack_is_asked_for(workflow: Workflow) -> Non
     for name in (
         f"ExecutionsStarted of {workflow.stack.state_machine_arn}",
         f"ConsumedWriteCapacityUnits of {workflow.stack.key_table}, InProgress",
-        f"ConsumedReadCapacityUnits of {workflow.stack.key_table}, Waiting",
+        f"ConsumedReadCapacityUnits of {workflow.stack.key_table}, InProgress",
         f"IncomingBytes of /aws/vendedlogs/states/{workflow.stack.name}",
         f"NumberOfEmptyReceives of {workflow.stack.retry_events_queue_url.rsplit('/', 1)[-1]}",
         f"Invocations of {workflow.resource('HealKeysFunction')}",

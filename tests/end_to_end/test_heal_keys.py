@@ -26,15 +26,11 @@ def test_the_schedule_heals_the_keys_of_a_holder_and_of_a_waiter(
 ) -> None:
     for key in KEYS:
         slow_workflow.die_holding(key, picture(RED))
-    slow_workflow.upload("waited.png", picture(GREEN))
-    wait_until(
-        lambda: "newest_event" in slow_workflow.record("waited.png"), SECONDS, "the waiter's event"
-    )
+    slow_workflow.upload_behind("waited.png", picture(GREEN))
     [waiter] = slow_workflow.executions.arns("RUNNING")
     slow_workflow.executions.stop(waiter)
     for key in KEYS:
         slow_workflow.age(slow_workflow.record_id(key))
-    slow_workflow.age(slow_workflow.record_id("waited.png"), "waiting_since")
 
     assert (rule["ScheduleExpression"], rule["State"]) == ("rate(15 minutes)", "ENABLED")
     events = slow_workflow.local.client("events")

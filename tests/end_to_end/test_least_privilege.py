@@ -349,7 +349,7 @@ def test_the_role_of_the_healer_suffices_to_find_a_key_and_to_start_its_event(
     assert "in_progress_since" not in workflow.record("stuck.png")
 
 
-@pytest.mark.parametrize("index", ["/index/InProgress", "/index/Waiting", ""])
+@pytest.mark.parametrize("index", ["/index/InProgress", ""])
 def test_without_an_action_the_healer_fails(workflow: Workflow, healer: Role, index: str) -> None:
     key = f"without{index.replace('/', '-')}.png"
     stuck_event(workflow, key)

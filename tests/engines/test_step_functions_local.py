@@ -52,7 +52,9 @@ class StepFunctionsLocal(Ministack):
     def _plain_machine(self, policy: str) -> LocalStateMachine:
         definition = substitute(PROJECT / asl_file(policy), self._substitutions)
         # Only a state machine with this name has mocks.
-        return self._created(policy if policy == NOT_ALL_MOCKED[0] else f"{policy}-real", definition)
+        return self._created(
+            policy if policy == NOT_ALL_MOCKED[0] else f"{policy}-real", definition
+        )
 
     def _created(self, name: str, definition: str) -> LocalStateMachine:
         """Create a state machine, or update that of earlier tests."""

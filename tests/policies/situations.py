@@ -49,6 +49,20 @@ def at_call(operation: str, number: int, action: Callable[[], Any]) -> None:
     boto3.DEFAULT_SESSION.events.register(f"before-call.{operation}", act)
 
 
+def release(aws: InProcess, record_id: str) -> None:
+    """Release another's lock as its execution would, once the waiter's event is recorded."""
+    key = {"id": record_id}
+    if aws.policy == "latest-wins":  # whose record is the waiter's already
+        aws.table.update_item(Key=key, UpdateExpression="REMOVE lock_token")
+        return
+    aws.table.update_item(
+        Key=key,
+        UpdateExpression="SET #status = :done REMOVE lock_token",
+        ExpressionAttributeNames={"#status": "status"},
+        ExpressionAttributeValues={":done": "DONE"},
+    )
+
+
 def leave_a_dead_holder(aws: InProcess, **attributes: str) -> None:
     """Leave a lock of the key x.png whose execution is gone."""
     dead = {"lock_token": "dead", "execution": "dead", "status": "IN_PROGRESS", "event": "{}"}

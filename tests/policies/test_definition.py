@@ -34,7 +34,7 @@ def states_of(policy: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("policy", "seconds"),
     [
-        ("latest-wins", (83, 86, 90, 284)),
+        ("latest-wins", (88, 90, 94, 287)),
         ("every-version", (81, 84, 105, 281)),
         ("first-wins", (83, 86, 90, 284)),
         ("content-hash", (55, 58, 62, 227)),

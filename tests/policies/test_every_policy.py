@@ -172,7 +172,7 @@ def test_a_throttled_invocation_is_retried_for_longer(aws: InProcess) -> None:
 def test_the_lock_of_a_dead_holder_is_broken_after_a_lease(aws: InProcess) -> None:
     aws.wait_scale = SHORT
     event = aws.upload("x.png", picture(RED))
-    leave_a_dead_holder(aws, sequencer="00", newest="00")
+    leave_a_dead_holder(aws, sequencer="00")
     ended = aws.run(event)
     assert ended.outcome == "Processed"
     assert ended.path.count("Break Lock") == 1

@@ -81,9 +81,7 @@ def run_on_moto(
 ) -> dict[str, Execution]:
     """Run the paths of a policy on moto, which can answer for services but reads no file."""
     aws.wait_scale = 0
-    machine = create_local(
-        boto3.client("stepfunctions"), mocked_definition(policy), name=policy
-    )
+    machine = create_local(boto3.client("stepfunctions"), mocked_definition(policy), name=policy)
 
     def mocked(name: str) -> MockedResponseReturn | MockedResponseThrow:
         [(kind, content)] = RESPONSES[name].items()

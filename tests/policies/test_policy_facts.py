@@ -17,7 +17,7 @@ from inorder.run import with_object
 from tests.conftest import picture
 from tests.events import shipped
 from tests.in_process import INPUT, InProcess
-from tests.policies.situations import GREEN, RED
+from tests.policies.situations import GREEN, RED, release
 
 DOCUMENT = (PROJECT / "docs" / "policies.md").read_text()
 EVENTS = sorted((PROJECT / "events").glob("*.json"))
@@ -85,12 +85,7 @@ def test_an_event_that_waits_once_costs_what_the_facts_say(aws: InProcess, polic
     event = first if policy == "content-hash" else aws.upload("x.png", picture(GREEN))
     waiter = aws.start(event)
     wait_until(lambda: any(name.startswith("Wait ") for name in entered(waiter)), 30, "a wait")
-    aws.table.update_item(
-        Key={"id": record["id"]},
-        UpdateExpression="SET #status = :done REMOVE lock_token",
-        ExpressionAttributeNames={"#status": "status"},
-        ExpressionAttributeValues={":done": "DONE"},
-    )
+    release(aws, str(record["id"]))
     assert cost(policy, waiter) == COSTS[policy].waiter
 
 

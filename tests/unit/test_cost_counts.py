@@ -19,13 +19,13 @@ from inorder.run import with_object
 from tests.conftest import picture
 from tests.events import shipped
 from tests.in_process import INPUT, InProcess
-from tests.policies.situations import GREEN, RED
+from tests.policies.situations import GREEN, RED, release
 from tests.policies.test_policy_facts import cost, entered
 from tests.unit.conftest import Lines
 
 POLICIES = {policy.name: policy for policy in policies()}
 ASSUMED = tomllib.loads((PROJECT / CONTENDERS).read_text())
-INDEXED = ("in_progress_since", "waiting_since")
+INDEXED = "in_progress_since"
 
 
 def of(*names: str) -> pytest.MarkDecorator:
@@ -37,7 +37,7 @@ LOCKING = of(*(policy.name for policy in POLICIES.values() if policy.cost.waiter
 
 
 class Index:
-    """Counts the entries of the table's indexes that are written or removed."""
+    """Counts the entries of the table's index that are written or removed."""
 
     def __init__(self, aws: InProcess) -> None:
         self._aws, self._before, self.units = aws, self._entries(aws), 0
@@ -49,12 +49,7 @@ class Index:
 
     @staticmethod
     def _entries(aws: InProcess) -> set[tuple[Any, ...]]:
-        return {
-            (record["id"], name, record[name])
-            for record in aws.records()
-            for name in INDEXED
-            if name in record
-        }
+        return {(record["id"], record[INDEXED]) for record in aws.records() if INDEXED in record}
 
     def _remember(self, **_: Any) -> None:
         self._before = self._entries(self._aws)
@@ -97,12 +92,7 @@ def test_a_waiter_writes_as_many_entries_and_polls_as_the_facts_say(
 
     wait_until(lambda: waits() > 1, 30, "two waits")
     written = index.take()
-    aws.table.update_item(
-        Key={"id": record["id"]},
-        UpdateExpression="SET #status = :done REMOVE lock_token",
-        ExpressionAttributeNames={"#status": "status"},
-        ExpressionAttributeValues={":done": "DONE"},
-    )
+    release(aws, str(record["id"]))
     index.take()
     facts = POLICIES[policy]
     waiting = facts.cost.waiter

@@ -79,7 +79,7 @@ WHOLE = (
     Scenario((1, 2, 3), contents="AB2", breaks=1, versioned=True),
 )
 SOUGHT = (
-    *(Scenario((1,)), Scenario((1,), contents="a")),
+    *(Scenario((1,)), Scenario((1,), contents="a"), Scenario((1,), crashes=1, faults=1)),
     *(Scenario((1, 1)), Scenario((1, 2))),
     *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1), (1, 2))),
     *EDGES,
@@ -170,20 +170,21 @@ SUITE = Suite(
         {
             "fenced_output.py without 2: a right output is not checked",
             "fenced_output.py without 4: a stale event is superseded",
-            "Claim Key with ConditionExpression: no attribute_not_exists(id)",
             "Key State? without rule 6, to Wait Briefly",
             "Key State? without rule 6: "
             '$.polls.count NumericLessThanEqualsPath "$.limits.short_polls"',
             "Retry Event without Retry of States.TaskFailed, States.Timeout",
             "Release Failed Key without Retry of States.TaskFailed, States.Timeout",
-            "Claim Key with Item: status FAILED",
-            "Claim Key with no Parameters.Item.status",
+            "Claim Key with UpdateExpression: no SET execution = "
+            "if_not_exists(execution, :execution)",
+            "Claim Key with UpdateExpression: always execution = "
+            "if_not_exists(execution, :execution)",
+            "Claim Key with ExpressionAttributeValues: :in_progress FAILED",
             "Break Lock with UpdateExpression: no REMOVE execution",
-            "Release Lock with UpdateExpression: "
-            "no SET expires_at = if_not_exists(expires_at, :expires_at)",
             "Release Failed Key with UpdateExpression: no REMOVE execution",
-            "Release Failed Key with UpdateExpression: "
-            "no SET expires_at = if_not_exists(expires_at, :expires_at)",
+            "Release Failed Key without Catch of DynamoDB.ConditionalCheckFailedException",
+            "Release Lock Only without Retry of States.TaskFailed, States.Timeout",
+            "Release Failed Lock Only without Retry of States.TaskFailed, States.Timeout",
         }
     ),
     whole=WHOLE,

@@ -160,13 +160,13 @@ class Schedule:
     def sweep(self, skip_time: bool = False) -> None:
         """Age the records that are old enough, or all of them, and sweep."""
         for record in self._workflow.unfinished():
-            for attribute in {"in_progress_since", "waiting_since"} & set(record):
-                event = json.loads(str(record.get("newest_event", record.get("event"))))
-                due = 600 * 2 ** int(event.get("restarts", 0))
-                passed = datetime.now(UTC) - datetime.fromisoformat(str(record[attribute]))
-                if skip_time or passed.total_seconds() > due * WAIT_SCALE:
-                    with suppress(ClientError):  # it has just ended
-                        self._workflow.age(record["id"], attribute, minutes=due / 60 + 1)
+            if "in_progress_since" not in record:
+                continue
+            due = 600 * 2 ** int(json.loads(record["event"]).get("restarts", 0))
+            passed = datetime.now(UTC) - datetime.fromisoformat(record["in_progress_since"])
+            if skip_time or passed.total_seconds() > due * WAIT_SCALE:
+                with suppress(ClientError):  # it has just ended
+                    self._workflow.age(record["id"], minutes=due / 60 + 1)
         self._workflow.sweep()  # it may fail, in an outage
 
 
