@@ -19,7 +19,6 @@ from PIL import Image, ImageChops, ImageStat
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from inorder import PROJECT, local_aws, policies
-from inorder.asl.lease import EXPRESS_SECONDS
 from inorder.aws.executions import (
     RETRYING,
     LocalStateMachine,
@@ -30,6 +29,7 @@ from inorder.aws.executions import (
 from inorder.aws.stack import Connection, Stack, deploy
 from inorder.console import saved
 from inorder.console.answers import Answers
+from inorder.execution import EXPRESS_SECONDS
 from inorder.pictures import PicturePair
 from inorder.policies import Policy
 from inorder.report import Counts, Output

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
 ENDS = {
@@ -15,6 +15,10 @@ ENDS = {
     "ExecutionTimedOut": "TIMED_OUT",
 }
 BEGINNING = datetime.fromtimestamp(0, UTC)  # instead of a time that is not known
+# No Express execution lives longer:
+# https://docs.aws.amazon.com/step-functions/latest/dg/choosing-workflow-type.html
+EXPRESS_SECONDS = 300
+LIFE = timedelta(seconds=EXPRESS_SECONDS)
 # What to call the end of an execution without an outcome.
 STATUSES = {
     "RUNNING": "Running",

@@ -16,9 +16,8 @@ from rich.text import Text
 
 from inorder.aws.executions import StateMachine
 from inorder.aws.inspection import gather, machine_of
-from inorder.aws.log import LIFE
 from inorder.aws.stack import Connection
-from inorder.execution import Execution, Filter, described, to_json
+from inorder.execution import LIFE, Execution, Filter, described, to_json
 from inorder.story import clock, span, tell
 from inorder.terminal import (
     aws_errors_in_one_line,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from inorder.execution import Execution, s3_object
+from inorder.aws.stuck import DEAD_AFTER
+from inorder.execution import LIFE, Execution, s3_object
 from inorder.story.judging import judge
 from inorder.story.parts import (
     DONE,
@@ -25,10 +26,6 @@ from inorder.story.parts import (
     span,
 )
 
-# No Express execution lives longer:
-# https://docs.aws.amazon.com/step-functions/latest/dg/choosing-workflow-type.html
-LIFE = timedelta(minutes=5)
-STUCK_AFTER = timedelta(minutes=10)  # then a sweep starts the event again
 _ALIVE = {"Working", "Waiting"}
 # The states of the shipped policies that write an event to the table.
 RECORDING = {"Claim Key", "Claim Content", "Record Newest Event", "Record Event"}
@@ -323,7 +320,7 @@ class _Telling:
             described = s3_object(event)
             sequencer = described.get("sequencer") or record.get("newest" if waits else "sequencer")
             age = self._facts.now - since
-            is_stuck = age > STUCK_AFTER
+            is_stuck = age > DEAD_AFTER
             if not is_stuck and not waits:
                 continue  # its lock is told
             yield Pending(
@@ -393,7 +390,7 @@ class _Telling:
         yield _event(event, record.get("sequencer"), version_id, outcome)
         if record.get("newest") not in {None, record.get("sequencer")}:
             since = _time(record.get("waiting_since"))
-            is_dead = since is not None and self._facts.now - since > STUCK_AFTER
+            is_dead = since is not None and self._facts.now - since > DEAD_AFTER
             outcome = "Died" if is_dead else "Waiting"
             yield _event(newest, record["newest"], version_id, outcome)
 

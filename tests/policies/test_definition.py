@@ -10,7 +10,8 @@ from samcli.yamlhelper import yaml_parse
 
 from inorder import PROJECT
 from inorder.asl.definition import CONDITION_FAILED, GET, INVOKE
-from inorder.asl.lease import EXPRESS_SECONDS, lease_numbers, longest, longest_execution
+from inorder.asl.lease import lease_numbers, longest, longest_execution
+from inorder.execution import EXPRESS_SECONDS
 from inorder.policies import names
 from tests.policies.tables import definition_of
 
