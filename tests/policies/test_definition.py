@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 from samcli.yamlhelper import yaml_parse
 
-from inorder import PROJECT
+from inorder import PROJECT, policies
 from inorder.asl.definition import CONDITION_FAILED, GET, INVOKE
 from inorder.asl.lease import lease_numbers, longest, longest_execution
 from inorder.execution import EXPRESS_SECONDS
-from inorder.policies import names
-from tests.policies.tables import definition_of
 
-EACH = pytest.mark.parametrize("policy", names())
+EACH = pytest.mark.parametrize("policy", policies.names())
 FUNCTIONS = {
     "${InvertImageFunctionArn}": "InvertImageFunction",
     "${CanonicalHashFunctionArn}": "CanonicalHashFunction",
@@ -29,7 +27,7 @@ def template() -> dict[str, Any]:
 
 
 def states_of(policy: str) -> list[dict[str, Any]]:
-    return list(definition_of(policy)["States"].values())
+    return list(policies.definition(policy)["States"].values())
 
 
 @pytest.mark.parametrize(
@@ -44,7 +42,7 @@ def states_of(policy: str) -> list[dict[str, Any]]:
 def test_holder_lease_and_waiter_have_the_seconds_that_the_comment_states(
     policy: str, seconds: tuple[int, ...]
 ) -> None:
-    definition = definition_of(policy)
+    definition = policies.definition(policy)
     numbers = lease_numbers(definition)
     assert numbers == seconds
     assert numbers.holder < numbers.lease < numbers.waiter
@@ -54,7 +52,7 @@ def test_holder_lease_and_waiter_have_the_seconds_that_the_comment_states(
 
 
 def test_an_execution_that_clears_dead_waiters_ends_before_express_stops_it() -> None:
-    definition = definition_of("every-version")
+    definition = policies.definition("every-version")
     states = definition["States"]
     limits = states["Count Poll"]["Parameters"]["limits"]
     # Each dead waiter is seen at a poll of its own before its turn begins.
@@ -70,13 +68,13 @@ def test_an_execution_that_clears_dead_waiters_ends_before_express_stops_it() ->
 def test_an_execution_without_a_lock_ends_before_express_stops_it(
     policy: str, seconds: int
 ) -> None:
-    assert longest_execution(definition_of(policy)) == seconds
+    assert longest_execution(policies.definition(policy)) == seconds
     assert seconds < EXPRESS_SECONDS
 
 
 def senders_of(policy: str) -> dict[str, dict[str, Any]]:
     """Give the states that send an event to a queue or to EventBridge, by name."""
-    states = definition_of(policy)["States"]
+    states = policies.definition(policy)["States"]
     return {
         name: state
         for name, state in states.items()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 from inorder import PROJECT
 from inorder.aws.executions import wait_until
-from inorder.policies import Cost, asl_file, policies
+from inorder.policies import Cost, asl_file, definition, policies
 from inorder.run import with_object
 from tests.conftest import picture
 from tests.events import shipped
@@ -44,7 +43,7 @@ def cells(line: str) -> list[str]:
 
 def cost(policy: str, execution: str) -> Cost:
     """Count the writes, reads and invocations of an execution, once it has ended."""
-    states = json.loads((PROJECT / asl_file(policy)).read_text())["States"]
+    states = definition(policy)["States"]
     client = boto3.client("stepfunctions")
     wait_until(
         lambda: client.describe_execution(executionArn=execution)["status"] != "RUNNING",

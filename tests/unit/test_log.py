@@ -19,7 +19,7 @@ import botocore.session
 import click
 import pytest
 
-from inorder import PROJECT, policies
+from inorder import policies
 from inorder.aws.log import AwsStateMachine, log_group, state_machine
 from inorder.execution import Attempt, Entry, Execution, Filter, execution_of
 from tests.events import created
@@ -169,7 +169,7 @@ def history_types() -> set[str]:
 
 def types_of(policy: str) -> set[str]:
     """Give the types of the entries that executions of a policy may write."""
-    states = json.loads((PROJECT / policies.asl_file(policy)).read_text())["States"].values()
+    states = policies.definition(policy)["States"].values()
     kinds = {each["Type"] for each in states}
     exits = {f"{kind}StateExited" for kind in kinds - {"Fail"}}
     return {f"{kind}StateEntered" for kind in kinds} | exits | {*OF_TASKS, *OF_EXECUTIONS}
@@ -414,7 +414,9 @@ def test_the_second_list_reads_only_what_is_new(logs: Logs) -> None:
     assert logs.asked[-1]["startTime"] == int((START - timedelta(days=1)).timestamp() * 1000)
 
 
-def test_what_started_before_is_listed_if_the_clocks_may_differ_by_so_much(logs: Logs) -> None:
+def test_an_execution_is_listed_that_started_before_by_less_than_clocks_may_differ(
+    logs: Logs,
+) -> None:
     for name, minutes in (("old", -60), ("skewed", -1)):
         logs.write(f"{MACHINE}:n:{name}", whole(), START + timedelta(minutes=minutes))
     assert [each.id for each in machine(logs, since=START).select()] == ["skewed"]

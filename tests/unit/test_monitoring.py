@@ -16,7 +16,7 @@ from botocore.loaders import Loader
 
 from inorder import PROJECT
 from inorder.execution import ENDS
-from inorder.policies import asl_file
+from inorder.policies import definition
 from tests.resolved_template import Json, broken_references, resources_with, template
 
 POLICIES: list[str] = template()["Parameters"]["Policy"]["AllowedValues"]
@@ -269,7 +269,7 @@ TERM = re.compile(r'(?P<selector>\$[\w.]+) = "(?P<value>[^"*]+)"')
 
 
 def states_of(policy: str) -> Json:
-    states: Json = json.loads((PROJECT / asl_file(policy)).read_text(encoding="utf-8"))["States"]
+    states: Json = definition(policy)["States"]
     return states
 
 
