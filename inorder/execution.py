@@ -94,7 +94,7 @@ class Step:
 
     @property
     def seconds(self) -> float | None:
-        """How long it took; None if it has not ended, or nobody knows."""
+        """How long it took; None if it has not ended, or if a time is missing."""
         return _seconds(self.entered, self.exited)
 
 
@@ -170,7 +170,7 @@ class Execution:
 
     @property
     def key(self) -> str | None:
-        """The S3 key of its event; None if it has none, or nobody knows."""
+        """The S3 key of its event; None if it has none, or if it is not known."""
         return self._object()[1]
 
     @property
@@ -211,7 +211,7 @@ class Execution:
 
     @property
     def seconds(self) -> float | None:
-        """How long it took; None if it runs, or nobody knows."""
+        """How long it took; None if it runs, or if a time is missing."""
         return _seconds(self.started, self.stopped)
 
     @property

@@ -254,7 +254,7 @@ class LocalStateMachine(StateMachine):
         return [execution["executionArn"] for page in pages for execution in page["executions"]]
 
     def select(self, wanted: Filter = ANY) -> list[Execution]:
-        """List executions; of those that run, nobody knows for how long they have waited.
+        """List executions; those that run do not say for how long they have waited.
 
         The engine lists times, but neither events nor outcomes. So the history of each that has
         ended is read, once.

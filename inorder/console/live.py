@@ -1,4 +1,4 @@
-"""A list of executions that is kept up to date while somebody asks for it."""
+"""A list of executions that is kept up to date while a page is open."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_object_over_a_limit_is_rejected(
         ("each", {"outcome": "Rejected", "error": "SourceChanged"}),
     ],
 )
-def test_event_of_an_overwritten_source_ends_as_its_fence_has_it(
+def test_each_fence_gives_the_event_of_an_overwritten_source_another_outcome(
     aws: InProcess, lines: Lines, fence: str, answer: dict[str, str]
 ) -> None:
     older = aws.upload("x.png", picture((255, 0, 0)))

@@ -176,12 +176,12 @@ def test_an_event_is_parked_when_it_has_failed_for_longer_than_the_patience(
     assert isinstance(decision, Park if is_parked else Start)
 
 
-def test_without_patience_the_first_fault_is_parked_at_once_and_as_it_always_was() -> None:
+def test_without_patience_the_first_fault_is_parked_at_once_without_a_history() -> None:
     as_sent = message(sent=NOW + 0.9)
     assert parked(decide(as_sent, after=0, patience=0)) == {**body(EVENT), "outcome": "Parked"}
 
 
-def test_an_event_that_nobody_tried_meanwhile_is_tried_before_it_is_parked() -> None:
+def test_an_event_that_was_not_tried_meanwhile_is_tried_before_it_is_parked() -> None:
     assert isinstance(decide(failed_after(DAY - 1), after=10 * DAY), Start)
 
 
