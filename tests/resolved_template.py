@@ -73,6 +73,15 @@ def resources_with(parameters: dict[str, str]) -> Json:
     return resources
 
 
+def of_type(resources: Json, kind: str) -> dict[str, Json]:
+    """List the properties of the resources of a type, such as ``SQS::Queue``, by logical ID."""
+    return {
+        name: each["Properties"]
+        for name, each in resources.items()
+        if each["Type"] == f"AWS::{kind}"
+    }
+
+
 def broken_references(parameters: dict[str, str]) -> set[str]:
     """List the resources that a deployment refers to and does not have.
 
