@@ -12,7 +12,7 @@ import pytest
 
 from inorder import PROJECT, asl, policies
 from inorder.asl import check_file
-from inorder.asl.lease import lease_numbers, limits, longest, longest_execution
+from inorder.asl.lease import lease_numbers, limits, longest
 from inorder.asl.size import largest_event
 from inorder.policies import asl_file
 
@@ -365,24 +365,9 @@ def test_a_file_that_is_no_state_machine_is_found(tmp_path: Path, text: str, fin
     assert check_file(tmp_path) == ["json: cannot be read: Is a directory"]
 
 
-@pytest.mark.parametrize(
-    ("policy", "numbers"),
-    [
-        ("latest-wins", (83, 86, 90, 284)),
-        ("every-version", (81, 84, 105, 281)),
-        ("first-wins", (83, 86, 90, 284)),
-        ("content-hash", (55, 58, 62, 227)),
-    ],
-)
-def test_the_seconds_of_a_policy_with_a_lock(policy: str, numbers: tuple[float, ...]) -> None:
-    assert lease_numbers(policies.definition(policy)) == numbers
-
-
-@pytest.mark.parametrize(("policy", "seconds"), [("optimistic", 194), ("uncoordinated", 54)])
-def test_the_seconds_of_a_policy_without_a_lock(policy: str, seconds: float) -> None:
-    definition = policies.definition(policy)
+def test_a_policy_without_a_lock_has_neither_lease_nor_limits() -> None:
+    definition = policies.definition("optimistic")
     assert (lease_numbers(definition), limits(definition)) == (None, {})
-    assert longest_execution(definition) == seconds
 
 
 def test_the_limits_are_those_that_the_file_prepares() -> None:
