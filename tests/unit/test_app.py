@@ -90,13 +90,6 @@ def test_each_fence_gives_the_event_of_an_overwritten_source_another_outcome(
     assert metric[answer.get("error", answer["outcome"])] == [1.0]
 
 
-def test_each_event_has_its_own_output_with_the_fence_each(aws: InProcess) -> None:
-    event = aws.upload("x.png", picture((255, 0, 0)))
-    key = f"out-x.png/{event['detail']['object']['sequencer']}"
-    assert aws.handle(payload(event, "each"))["output_key"] == key
-    assert aws.outputs() == [key]
-
-
 def test_deletion_is_answered_like_a_creation(aws: InProcess) -> None:
     aws.handle(payload(aws.upload("x.png", picture((255, 0, 0)))))
     answer = aws.handle(payload(aws.delete("x.png")))

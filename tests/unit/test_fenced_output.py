@@ -15,6 +15,7 @@ import pytest
 from botocore.exceptions import ClientError
 from fenced_output import (
     ATTEMPTS,
+    FENCES,
     Fence,
     InvalidSource,
     OutputContended,
@@ -125,14 +126,9 @@ class History:
                 meanwhile()
 
         fence = Fence(self.s3, self.output_bucket, LIMIT, work, self.handles_deletions)
-        write = {
-            "newest": fence.write_newest,
-            "each": fence.write_each,
-            "none": fence.write_unfenced,
-        }
         self.s3.meta.events.register("before-call.s3", called)
         try:
-            outcome = write[self.fence](event).outcome
+            outcome = FENCES[self.fence](fence, event).outcome
         finally:
             self.s3.meta.events.unregister("before-call.s3", called)
         self.undelivered = [each for each in self.undelivered if each != event]
