@@ -162,7 +162,7 @@ class Run:
     pairs : sequence of PicturePair
         One for each key.
     executions_at_once : int, optional
-        While so many run on a local AWS, no further key is begun.
+        While this number runs on a local AWS, no further key is begun.
     prefix : str
         The beginning of all keys; other executions are left alone.
 

@@ -270,7 +270,7 @@ class Filter:
     since, until : datetime or None
         Between which it started.
     limit : int or None
-        At most so many, the newest.
+        The greatest number to list: the newest.
     """
 
     key: str | None = None
@@ -429,7 +429,7 @@ def _waited(steps: Iterable[Step]) -> float | None:
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
-    """Write an execution, a step, or whatever consists of them, with times as ISO 8601 has them."""
+    """Write an execution, a step, or what consists of them, with times in the form of ISO 8601."""
 
     def plain(each: Any) -> Any:
         if isinstance(each, datetime):

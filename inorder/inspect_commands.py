@@ -46,7 +46,7 @@ class Since(click.ParamType):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> datetime:
-        """Read ``90s``, ``30m``, ``3h``, ``7d`` or a time as ISO 8601 has it, in UTC."""
+        """Read ``90s``, ``30m``, ``3h``, ``7d`` or a time in the form of ISO 8601, in UTC."""
         ago = re.fullmatch(r"(\d{1,6})([smhd])", str(value))
         if ago:
             return datetime.now(UTC) - timedelta(**{UNITS[ago[2]]: int(ago[1])})

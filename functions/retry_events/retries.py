@@ -35,7 +35,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Wait:
-    """The message stays in the queue for so many seconds.
+    """The message stays in the queue for a number of seconds.
 
     Attributes
     ----------

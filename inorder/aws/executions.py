@@ -165,7 +165,7 @@ class StateMachine(ABC):
         Parameters
         ----------
         count : int
-            At least so many must have started, besides one for each that ended to be retried.
+            The least number that must have started, besides one for each that ended to be retried.
         seconds : float
             For how long to wait.
         prefix : str

@@ -124,7 +124,7 @@ def test_an_event_that_waits_costs_what_the_facts_say(
     def waited() -> int:
         return sum(name.startswith("Wait ") for name in entered(waiter))
 
-    wait_until(lambda: waited() >= waits, 30, "so many waits")
+    wait_until(lambda: waited() >= waits, 30, f"{waits} waits")
     written = index.take()
     aws.table.update_item(
         Key={"id": record["id"]},

@@ -595,7 +595,7 @@ def test_conflict_without_the_fence_is_a_fault(history: History) -> None:
 
 # Any history of an object, its events delivered in any order, some of them twice, and any of the
 # function's calls of S3 slow enough for more of the history to happen before it. The search of the
-# proof is exhaustive; this one shows that S3, as moto has it, is as the proof assumes.
+# proof is exhaustive; this one shows that moto's S3 is as the proof assumes.
 MAXIMUM_EXAMPLES = 40
 QUICK = st.sampled_from(
     [*"AB-01234", "A 0", "B 0", "- 0", *(f"x{n}" for n in range(4)), *(f"x{n} 0" for n in range(4))]

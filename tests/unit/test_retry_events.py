@@ -68,7 +68,7 @@ def message(
 def decide(
     given: Message, after: float = LONGEST_SECONDS, patience: float = DAY
 ) -> Wait | Start | Park:
-    """Decide about a message so many seconds after it was sent."""
+    """Decide about a message some seconds after it was sent."""
     fault = Fault.read(given)
     assert fault
     return fault.decide(given.sent + after, patience)
