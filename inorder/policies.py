@@ -106,11 +106,6 @@ class Policy:
         """Its ASL file, from the project's folder."""
         return asl_file(self.name)
 
-    @property
-    def test_folder(self) -> str:
-        """The folder of its tests, from the project's folder."""
-        return f"tests/policies/{stem(self.name)}"
-
 
 def policies(project: Path = PROJECT) -> list[Policy]:
     """Read the facts about all policies.

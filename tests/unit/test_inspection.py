@@ -60,7 +60,7 @@ def outcomes(told: Story) -> list[str]:
 
 
 def locked(event: Any, **more: Any) -> dict[str, Any]:
-    """Give the record of a key that somebody holds who does not work."""
+    """Give the record of a key whose lock is never released."""
     now = datetime.now(UTC).isoformat()
     sequencer = event["detail"]["object"]["sequencer"]
     lock = {"lock_token": "t", "execution": "arn:of:nobody", "in_progress_since": now}
