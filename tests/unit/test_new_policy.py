@@ -125,8 +125,10 @@ def test_a_new_policy_deploys_what_its_source_does(made: Made) -> None:
     assert resolve(SHIPPED_TEMPLATE, {"Policy": made.source})[0] == theirs
 
 
-def test_the_template_is_valid_with_new_policies_of_all_others(project: Path) -> None:
-    made = {f"of-{source}": source for source in SHIPPED}
+def test_the_template_is_valid_with_several_new_policies(project: Path) -> None:
+    # Fn::Or takes ten conditions, so with your own there may be ten policies with a table.
+    sources = ("every-version", "content-hash", "optimistic", "uncoordinated")
+    made = {f"of-{source}": source for source in sources}
     made |= {"of-new": "of-every-version", "again": "every-version"}
     for name, source in made.items():
         new_policy.create(name, source, project)

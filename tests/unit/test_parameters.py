@@ -13,6 +13,7 @@ import re
 
 import pytest
 
+from inorder.policies import policies
 from tests.resolved_template import Json, of_type, resources_with, template
 
 OWN_FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:index-documents"
@@ -281,7 +282,7 @@ def test_the_records_queue_accepts_only_the_named_sources() -> None:
 
 # --- The schedule that heals keys -----------------------------------------------------------------
 
-TABLE_POLICIES = ("latest-wins", "every-version", "first-wins", "content-hash")
+TABLE_POLICIES = {policy.name for policy in policies() if policy.cost.uncontended.writes}
 MINUTES = template()["Parameters"]["HealMinutes"]["AllowedValues"]
 
 
