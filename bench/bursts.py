@@ -50,7 +50,7 @@ class Burst:
 
 
 def simulate(uploads: int, settings: Settings) -> Burst:
-    """Upload so many objects of different keys at once, and wait until all is quiet."""
+    """Upload objects of different keys at once, and wait until all is quiet."""
     cloud = Cloud(settings)
     for number in range(uploads):
         cloud.upload(f"{number}.png")

@@ -95,7 +95,7 @@ class Laboratory:
                 )
 
     def bound(self, concurrency: int) -> None:
-        """Let the functions have so many invocations at a time."""
+        """Limit how many invocations the functions may have at a time."""
         for name in self._functions() - {ROUTER}:
             self.functions.put_function_concurrency(
                 FunctionName=name, ReservedConcurrentExecutions=concurrency

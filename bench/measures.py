@@ -121,7 +121,7 @@ def peak(intervals: Iterable[tuple[float, float]]) -> int:
 
 
 def express_gb_seconds(executions: Iterable[float]) -> float:
-    """Compute what Express bills for executions that took so many seconds."""
+    """Compute what Express bills for executions, from the seconds of each."""
     steps = sum(math.ceil(round(seconds / EXPRESS_STEP, 6)) for seconds in executions)
     return steps * EXPRESS_STEP * EXPRESS_GB
 

@@ -2,6 +2,4 @@
 
 from pathlib import Path
 
-__version__ = "0.1.0"
-
 PROJECT = Path(__file__).resolve().parent.parent

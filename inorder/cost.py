@@ -38,7 +38,7 @@ class Price:
     Attributes
     ----------
     price, per : float
-        So many dollars for so many units.
+        The dollars, and the number of units that they pay for.
     above : tuple of (float, float)
         The prices of the units above a number.
     """

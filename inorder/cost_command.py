@@ -115,7 +115,7 @@ def of_stack(
 
 
 def of_usage(name: str, chosen: Policy, work: Workload, measured: Measured) -> Bill:
-    """Make the bill of what was measured; what no metric has is as the model has it."""
+    """Make the bill of what was measured; what no metric has is estimated."""
     modelled = cost.usage_of(chosen, work)
     estimated = ("events", "s3_gets", "s3_puts", "traces", "metrics")
     return cost.bill(name, {each: modelled[each] for each in estimated} | measured.used)

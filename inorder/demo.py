@@ -19,7 +19,6 @@ from PIL import Image, ImageChops, ImageStat
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from inorder import PROJECT, local_aws, policies
-from inorder.asl.lease import EXPRESS_SECONDS
 from inorder.aws.executions import (
     RETRYING,
     LocalStateMachine,
@@ -30,6 +29,7 @@ from inorder.aws.executions import (
 from inorder.aws.stack import Connection, Stack, deploy
 from inorder.console import saved
 from inorder.console.answers import Answers
+from inorder.execution import EXPRESS_SECONDS
 from inorder.pictures import PicturePair
 from inorder.policies import Policy
 from inorder.report import Counts, Output
@@ -162,7 +162,7 @@ class Run:
     pairs : sequence of PicturePair
         One for each key.
     executions_at_once : int, optional
-        While so many run on a local AWS, no further key is begun.
+        While this number runs on a local AWS, no further key is begun.
     prefix : str
         The beginning of all keys; other executions are left alone.
 

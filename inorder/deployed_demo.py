@@ -138,7 +138,7 @@ class Demonstration:
             EXECUTIONS_AT_ONCE["off" if self.policy.name == UNCOORDINATED else "on"],
             self.prefix,
         )
-        # Whoever may not list versions could not clean up: better to learn it now.
+        # Cleaning up needs to list versions: if that is not allowed, fail before the first upload.
         for bucket in (self.stack.input_bucket, self.stack.output_bucket):
             self._empty(bucket)
 
@@ -243,7 +243,7 @@ def policy_of(stack: Stack) -> Policy:
     Raises
     ------
     click.ClickException
-        It makes no pictures, or nobody knows what it makes.
+        It makes no pictures, or it is not known what it makes.
     """
     name = stack.parameters.get("Policy", "")
     if stack.parameters.get("WorkFunctionArn"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
 ENDS = {
@@ -15,6 +15,10 @@ ENDS = {
     "ExecutionTimedOut": "TIMED_OUT",
 }
 BEGINNING = datetime.fromtimestamp(0, UTC)  # instead of a time that is not known
+# No Express execution lives longer:
+# https://docs.aws.amazon.com/step-functions/latest/dg/choosing-workflow-type.html
+EXPRESS_SECONDS = 300
+LIFE = timedelta(seconds=EXPRESS_SECONDS)
 # What to call the end of an execution without an outcome.
 STATUSES = {
     "RUNNING": "Running",
@@ -90,7 +94,7 @@ class Step:
 
     @property
     def seconds(self) -> float | None:
-        """How long it took; None if it has not ended, or nobody knows."""
+        """How long it took; None if it has not ended, or if a time is missing."""
         return _seconds(self.entered, self.exited)
 
 
@@ -166,7 +170,7 @@ class Execution:
 
     @property
     def key(self) -> str | None:
-        """The S3 key of its event; None if it has none, or nobody knows."""
+        """The S3 key of its event; None if it has none, or if it is not known."""
         return self._object()[1]
 
     @property
@@ -207,7 +211,7 @@ class Execution:
 
     @property
     def seconds(self) -> float | None:
-        """How long it took; None if it runs, or nobody knows."""
+        """How long it took; None if it runs, or if a time is missing."""
         return _seconds(self.started, self.stopped)
 
     @property
@@ -266,7 +270,7 @@ class Filter:
     since, until : datetime or None
         Between which it started.
     limit : int or None
-        At most so many, the newest.
+        The greatest number to list: the newest.
     """
 
     key: str | None = None
@@ -425,7 +429,7 @@ def _waited(steps: Iterable[Step]) -> float | None:
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
-    """Write an execution, a step, or whatever consists of them, with times as ISO 8601 has them."""
+    """Write an execution, a step, or what consists of them, with times in the form of ISO 8601."""
 
     def plain(each: Any) -> Any:
         if isinstance(each, datetime):

@@ -16,9 +16,8 @@ from rich.text import Text
 
 from inorder.aws.executions import StateMachine
 from inorder.aws.inspection import gather, machine_of
-from inorder.aws.log import LIFE
 from inorder.aws.stack import Connection
-from inorder.execution import Execution, Filter, described, to_json
+from inorder.execution import LIFE, Execution, Filter, described, to_json
 from inorder.story import clock, span, tell
 from inorder.terminal import (
     aws_errors_in_one_line,
@@ -47,7 +46,7 @@ class Since(click.ParamType):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> datetime:
-        """Read ``90s``, ``30m``, ``3h``, ``7d`` or a time as ISO 8601 has it, in UTC."""
+        """Read ``90s``, ``30m``, ``3h``, ``7d`` or a time in the form of ISO 8601, in UTC."""
         ago = re.fullmatch(r"(\d{1,6})([smhd])", str(value))
         if ago:
             return datetime.now(UTC) - timedelta(**{UNITS[ago[2]]: int(ago[1])})

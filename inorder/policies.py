@@ -106,11 +106,6 @@ class Policy:
         """Its ASL file, from the project's folder."""
         return asl_file(self.name)
 
-    @property
-    def test_folder(self) -> str:
-        """The folder of its tests, from the project's folder."""
-        return f"tests/policies/{stem(self.name)}"
-
 
 def policies(project: Path = PROJECT) -> list[Policy]:
     """Read the facts about all policies.
@@ -145,6 +140,12 @@ def asl_file(name: str) -> str:
     return f"statemachine/{stem(name)}.asl.json"
 
 
+def definition(name: str, project: Path = PROJECT) -> dict[str, Any]:
+    """Read the ASL file of a policy."""
+    read: dict[str, Any] = json.loads((project / asl_file(name)).read_text(encoding="utf-8"))
+    return read
+
+
 def stem(name: str) -> str:
     """Give the name of a policy as it is in the names of its files."""
     return name.replace("-", "_")
@@ -158,8 +159,8 @@ def seconds(name: str, project: Path = PROJECT) -> LeaseNumbers | float:
     LeaseNumbers or float
         The seconds of its longest execution alone, if it has no lock.
     """
-    definition = json.loads((project / asl_file(name)).read_text(encoding="utf-8"))
-    return lease_numbers(definition) or longest_execution(definition)
+    read = definition(name, project)
+    return lease_numbers(read) or longest_execution(read)
 
 
 def tables(project: Path = PROJECT) -> dict[str, str]:

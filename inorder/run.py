@@ -12,9 +12,9 @@ import click
 from botocore.exceptions import BotoCoreError, ClientError
 
 from inorder import local_aws
-from inorder.asl.lease import EXPRESS_SECONDS
-from inorder.aws.executions import Execution, LocalStateMachine
+from inorder.aws.executions import LocalStateMachine
 from inorder.aws.stack import deploy
+from inorder.execution import EXPRESS_SECONDS, Execution
 
 PATIENCE_SECONDS = EXPRESS_SECONDS
 

@@ -65,7 +65,7 @@ def print_table(
 ) -> None:
     """Print text without interpreting markup, which may be part of a key.
 
-    A plain table has no lines and, where nobody sees it, lines as long as they need to be.
+    A plain table has no borders. If the output is not a terminal, its rows are not wrapped.
     """
     table = Table(box=None, padding=(0, 2, 0, 0)) if is_plain else Table()
     for column in columns:

@@ -73,6 +73,15 @@ def resources_with(parameters: dict[str, str]) -> Json:
     return resources
 
 
+def of_type(resources: Json, kind: str) -> dict[str, Json]:
+    """List the properties of the resources of a type, such as ``SQS::Queue``, by logical ID."""
+    return {
+        name: each["Properties"]
+        for name, each in resources.items()
+        if each["Type"] == f"AWS::{kind}"
+    }
+
+
 def broken_references(parameters: dict[str, str]) -> set[str]:
     """List the resources that a deployment refers to and does not have.
 
@@ -86,22 +95,39 @@ def broken_references(parameters: dict[str, str]) -> set[str]:
 
 
 def _resolved(parameters: dict[str, str]) -> tuple[Json, set[str]]:
-    """Give resources and outputs of a deployment, and the names that these refer to."""
-    declared = template()["Parameters"]
-    values = {name: str(each["Default"]) for name, each in declared.items()} | parameters
-    translated = transformed(tuple(sorted(values.items())))
-    lists = {name for name, each in declared.items() if each["Type"] == "CommaDelimitedList"}
-    split = {name: value.split(",") if name in lists else value for name, value in values.items()}
-    resolver = _Resolver({**split, **PSEUDO_PARAMETERS}, translated["Conditions"])
+    values = _values(template(), parameters)
+    return resolve(transformed(tuple(sorted(values.items()))), parameters)
+
+
+def resolve(parsed: Json, parameters: dict[str, str]) -> tuple[Json, set[str]]:
+    """Give resources and outputs of a deployment, and the names that these refer to.
+
+    Parameters
+    ----------
+    parsed : dict
+        A template, transformed or not.
+    parameters : dict
+        As for `resources_with`.
+    """
+    types = {name: each["Type"] for name, each in parsed["Parameters"].items()}
+    values = {
+        name: value.split(",") if types[name] == "CommaDelimitedList" else value
+        for name, value in _values(parsed, parameters).items()
+    }
+    resolver = _Resolver({**values, **PSEUDO_PARAMETERS}, parsed["Conditions"])
     sections = {
         section: {
             name: resolver.resolve({k: v for k, v in each.items() if k != "Condition"})
-            for name, each in translated[section].items()
+            for name, each in parsed[section].items()
             if "Condition" not in each or resolver.holds(each["Condition"])
         }
         for section in ("Resources", "Outputs")
     }
     return sections, resolver.referred
+
+
+def _values(parsed: Json, parameters: dict[str, str]) -> dict[str, str]:
+    return {name: str(each["Default"]) for name, each in parsed["Parameters"].items()} | parameters
 
 
 class _Resolver:

@@ -12,7 +12,7 @@ SECONDS = 180
 
 
 def warm(mark: str, workers: int) -> None:
-    """Wait until so many workers are here at the same time."""
+    """Wait until a number of workers are here at the same time."""
     Path(FOLDER, f"{mark}-{os.getpid()}").touch()
     deadline = time.monotonic() + SECONDS
     while len(list(Path(FOLDER).glob(f"{mark}-*"))) < workers and time.monotonic() < deadline:

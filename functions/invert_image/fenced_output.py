@@ -128,7 +128,7 @@ class Order(Enum):
 
 @dataclass(frozen=True)
 class OutputState:
-    """An output as S3 has it.
+    """An output as it is in S3.
 
     Attributes
     ----------

@@ -35,7 +35,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Wait:
-    """The message stays in the queue for so many seconds.
+    """The message stays in the queue for a number of seconds.
 
     Attributes
     ----------
@@ -164,8 +164,8 @@ class Fault:
     def decide(self, now: float, patience: float) -> Wait | Start | Park:
         """Decide what to do.
 
-        An event that failed while there was still patience is tried once more, however late that
-        is: while the queue was not read, nobody has tried.
+        An event that failed before its patience was over is tried once more, however late it is
+        now: it was not tried while the queue was not read.
 
         Parameters
         ----------

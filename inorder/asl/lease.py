@@ -28,9 +28,8 @@ from inorder.asl.definition import (
     is_end,
     targets,
 )
+from inorder.execution import EXPRESS_SECONDS
 
-# https://docs.aws.amazon.com/step-functions/latest/dg/choosing-workflow-type.html
-EXPRESS_SECONDS = 300
 NO_TIMEOUT = 99_999_999  # what AWS takes for a Task without TimeoutSeconds
 THROTTLED = ["Lambda.TooManyRequestsException"]
 LIMITS = "$.limits"

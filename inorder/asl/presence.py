@@ -112,7 +112,7 @@ def _judge(rule: Json, known: Known, absent: set[str]) -> tuple[Known, Known]:
 
 
 def _after(state: Json, known: Known) -> Known:
-    """Tell what is known of a state's output, of Choices apart."""
+    """Tell what is known of the output of a state that is not a Choice."""
     seen = _within(known, _path(state.get("InputPath", "$")))
     output = seen
     if state["Type"] in {"Pass", "Task"}:

@@ -165,7 +165,7 @@ class StateMachine(ABC):
         Parameters
         ----------
         count : int
-            At least so many must have started, besides one for each that ended to be retried.
+            The least number that must have started, besides one for each that ended to be retried.
         seconds : float
             For how long to wait.
         prefix : str
@@ -254,7 +254,7 @@ class LocalStateMachine(StateMachine):
         return [execution["executionArn"] for page in pages for execution in page["executions"]]
 
     def select(self, wanted: Filter = ANY) -> list[Execution]:
-        """List executions; of those that run, nobody knows for how long they have waited.
+        """List executions; those that run do not say for how long they have waited.
 
         The engine lists times, but neither events nor outcomes. So the history of each that has
         ended is read, once.

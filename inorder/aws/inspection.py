@@ -24,9 +24,6 @@ from inorder.story import Facts, Output, Part, Queued, Source, named_version
 Read = TypeVar("Read")
 LONGEST_ID = 2048  # bytes
 MAXIMUM_EXECUTIONS = 200  # of one object; each costs a read of its history
-READ_AT_ONCE = (
-    100  # https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html
-)
 # After these, none of its messages can matter for an object.
 FINISHED = {"Processed", "Superseded", "Duplicate"}
 

@@ -18,13 +18,19 @@ from typing import Any
 import click
 
 from inorder.aws.executions import LocalStateMachine, StateMachine, only_one
-from inorder.execution import ANY, BEGINNING, ENDS, Entry, Execution, Filter, execution_of
+from inorder.execution import (
+    ANY,
+    BEGINNING,
+    ENDS,
+    LIFE,
+    Entry,
+    Execution,
+    Filter,
+    execution_of,
+)
 
 CLOCK_DIFFERENCE = timedelta(minutes=10)  # at most, between this machine and AWS
 LATE = timedelta(minutes=2)  # by which an entry may come after later ones
-# No Express execution lives longer:
-# https://docs.aws.amazon.com/step-functions/latest/dg/choosing-workflow-type.html
-LIFE = timedelta(minutes=5)
 # These are in the text of an event's JSON as they are in the key, and mean nothing in a pattern.
 _PLAIN = re.compile(r"[\w./ -]{1,800}", re.ASCII)
 

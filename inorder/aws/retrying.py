@@ -1,7 +1,7 @@
 """Events that wait for a retry: to list them without disturbing them.
 
-A message that waits is invisible: SQS shows it to nobody. To receive one that is visible would hide
-it from the function. So nothing here receives messages: the function logs until when each one
+A message that waits is invisible: SQS gives it to no reader. To receive one that is visible would
+hide it from the function. So nothing here receives messages: the function logs until when each one
 waits, and that is read. The queue only counts its messages.
 """
 

@@ -1,4 +1,4 @@
-"""A list of executions that is kept up to date while somebody asks for it."""
+"""A list of executions that is kept up to date while a page is open."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FIELDS = (
     *("arn", "id", "key", "sequencer", "version_id", "record_id", "ended_as", "status", "error"),
     *("cause", "attempt", "seconds", "waited", "started", "stopped"),
 )
-FIRST, MORE = 100, 4  # so many executions are read first, then so many times more
+FIRST, MORE = 100, 4  # the executions that are read first; each later read has MORE times as many
 PATIENCE_SECONDS = 0.5  # for which an answer waits for what is new
 PAUSE_SECONDS = 0.5  # between two reads
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from inorder.execution import Execution, s3_object
+from inorder.aws.stuck import DEAD_AFTER
+from inorder.execution import LIFE, Execution, s3_object
 from inorder.story.judging import judge
 from inorder.story.parts import (
     DONE,
@@ -25,10 +26,6 @@ from inorder.story.parts import (
     span,
 )
 
-# No Express execution lives longer:
-# https://docs.aws.amazon.com/step-functions/latest/dg/choosing-workflow-type.html
-LIFE = timedelta(minutes=5)
-STUCK_AFTER = timedelta(minutes=10)  # then a sweep starts the event again
 _ALIVE = {"Working", "Waiting"}
 # The states of the shipped policies that write an event to the table.
 RECORDING = {"Claim Key", "Claim Content", "Record Event"}
@@ -343,7 +340,7 @@ class _Telling:
             described = s3_object(_parsed(record.get("event")))
             sequencer = described.get("sequencer") or record.get("sequencer")
             age = self._facts.now - since
-            is_stuck = age > STUCK_AFTER
+            is_stuck = age > DEAD_AFTER
             if not is_stuck and not waits:
                 continue  # its lock is told
             yield Pending(
@@ -406,7 +403,7 @@ class _Telling:
         event = _parsed(record["event"])
         since = _time(record.get("in_progress_since"))
         waits = self._waits(record)
-        is_dead = since and self._facts.now - since > (STUCK_AFTER if waits else LIFE)
+        is_dead = since and self._facts.now - since > (DEAD_AFTER if waits else LIFE)
         unfinished = "Died" if is_dead else "Waiting" if waits else "Working"
         statuses = {"DONE": "Processed", "IN_PROGRESS": unfinished}
         outcome = statuses.get(str(record.get("status")), "Unknown")

@@ -14,5 +14,5 @@ def test_the_number_of_mocked_cases_is_right() -> None:
     assert f"{paths} cases mock every service" in DOCUMENT
 
 
-def test_the_partly_mocked_case_is_told() -> None:
+def test_the_partly_mocked_case_is_named() -> None:
     assert f"`{NOT_ALL_MOCKED[1]}`" in DOCUMENT

@@ -1,4 +1,7 @@
-"""An execution on AWS, read from the log, as AWS keeps no history of Express executions."""
+"""Executions are read from a log group of a local AWS, as on AWS, which keeps no history of them.
+
+tests/unit/test_log.py has what a log may lack, and how it is read.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,9 @@ import json
 import random
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
-from uuid import uuid4
 
-import pytest
-
-from inorder import PROJECT
-from inorder.aws.executions import Entry, substitute
+from inorder.aws.executions import Entry
 from inorder.aws.log import AwsStateMachine
 from inorder.local_aws import LocalAws
 
@@ -33,11 +31,6 @@ SUCCEEDED = [
     ("PassStateEntered", {"input": '{"a": 1, "refusal": {}}', "name": "Duplicate"}),
     ("PassStateExited", {"name": "Duplicate", "output": json.dumps(REPORT)}),
     ("ExecutionSucceeded", {"output": json.dumps(REPORT)}),
-]
-FAILED = [
-    ("ExecutionStarted", {"input": "{}", "roleArn": "arn:aws:iam::123456789012:role/r"}),
-    ("FailStateEntered", {"input": "{}", "name": "Invalid Event"}),
-    ("ExecutionFailed", {"error": "InvalidEvent", "cause": "no event"}),
 ]
 
 
@@ -100,132 +93,19 @@ def _seconds(times: Sequence[Any], now: float) -> float:
     return times[0].timestamp() if times and times[0] else now
 
 
-@pytest.fixture(scope="module")
-def log(local: LocalAws) -> Log:
-    written = Log(local)
-    written.write(ARN, SUCCEEDED)
-    written.write(ARN + "-2", FAILED)
-    written.write(ARN + "-3", SUCCEEDED[:-1])
-    return written
-
-
-def machine(log: Log) -> AwsStateMachine:
-    return AwsStateMachine(None, "arn", log.client, log.name)
-
-
-def test_an_execution_that_succeeded_is_read_from_its_log(log: Log) -> None:
-    found = machine(log).wait(ARN, 10)
+def test_an_execution_is_read_whose_entries_came_in_any_order_and_twice(local: LocalAws) -> None:
+    log = Log(local)
+    log.write(ARN, SUCCEEDED)
+    log.write(f"{ARN}-other", SUCCEEDED[:-1])
+    machine = AwsStateMachine(None, "arn", log.client, log.name)
+    found = machine.wait(ARN, 10)
     assert (found.status, found.outcome, found.output) == ("SUCCEEDED", "Duplicate", REPORT)
     assert (found.arn, found.event) == (ARN, {"a": 1})
     assert found.path == ["S3 Object Event?", "Claim Key", "Duplicate"]
     refused = found.steps[1]
     assert (refused.state, refused.type) == ("Claim Key", "Task")
     assert (refused.input, refused.output) == ({"a": 1}, {"a": 1, "refusal": {}})
-
-
-def test_an_execution_that_failed_is_read_from_its_log(log: Log) -> None:
-    found = machine(log).wait(ARN + "-2", 10)
-    assert (found.status, found.outcome, found.cause) == ("FAILED", "InvalidEvent", "no event")
-    [step] = found.steps
-    assert (step.state, step.type, step.input, step.output) == ("Invalid Event", "Fail", {}, None)
-    assert (step.error, step.cause) == ("InvalidEvent", "no event")
-
-
-def test_an_execution_runs_until_its_end_is_logged(log: Log) -> None:
-    assert machine(log).describe(ARN + "-3").status == "RUNNING"
-    with pytest.raises(TimeoutError):
-        machine(log).wait(ARN + "-3", 0)
-
-
-def of_key(key: str, sequencer: str, *last: tuple[str, dict[str, Any]]) -> list[Any]:
-    """Give the entries of an execution for an S3 key."""
-    event = json.dumps({"detail": {"object": {"key": key, "sequencer": sequencer}}})
-    started = {"input": event, "inputDetails": {"truncated": False}, "roleArn": "arn"}
-    entered = {"input": event, "inputDetails": {"truncated": False}, "name": "Claim Key"}
-    return [("ExecutionStarted", started), ("TaskStateEntered", entered), *last]
-
-
-@pytest.fixture
-def shared(local: LocalAws) -> Log:
-    """Give a log in which an execution has entries of every kind that AWS may write."""
-    log = Log(local, f"/aws/vendedlogs/states/{uuid4()}")
-    output = {"output": json.dumps(REPORT), "outputDetails": {"truncated": False}}
-    log.write("a", of_key("demo/a", "1", ("ExecutionSucceeded", output)))
-    log.write("b", of_key("demo/b", "1", ("ExecutionFailed", {"error": "Parked", "cause": "{}"})))
-    log.write("c", of_key("demo/c", "1", ("ExecutionTimedOut", {})))
-    log.write("d", of_key("demo/d", "1", ("ExecutionAborted", {})))
-    log.write("e", of_key("demo/e", "1", ("NewInAWS", {"name": "Claim Key"}), ("NewToo", {})))
-    log.write("other", of_key("demon", "1"))
-    log.write("no event", [("ExecutionStarted", {"input": "{}"})])
-    return log
-
-
-def test_the_executions_of_a_prefix_are_listed_with_their_ends(shared: Log) -> None:
-    found = {each.arn: (each.status, each.outcome) for each in machine(shared).all("demo/")}
-    assert found == {
-        "a": ("SUCCEEDED", "Duplicate"),
-        "b": ("FAILED", "Parked"),
-        "c": ("TIMED_OUT", None),
-        "d": ("ABORTED", None),
-        "e": ("RUNNING", None),
+    assert {each.arn: each.status for each in machine.select()} == {
+        ARN: "SUCCEEDED",
+        f"{ARN}-other": "RUNNING",
     }
-    assert {each.arn for each in machine(shared).all()} == {*found, "other", "no event"}
-
-
-def test_what_the_log_has_cut_off_is_unknown(shared: Log) -> None:
-    cut = {"output": '{"outcome": "Proc', "outputDetails": {"truncated": True}}
-    shared.write("cut", of_key("cut/a", "1", ("ExecutionSucceeded", cut)))
-    [found] = machine(shared).all("cut/")
-    assert (found.status, found.outcome, found.output) == ("SUCCEEDED", None, None)
-    started = {"input": '{"detail": {"obj', "inputDetails": {"truncated": True}}
-    shared.write("start", [("ExecutionStarted", started), ("ExecutionAborted", {})])
-    assert "start" not in {each.arn for each in machine(shared).all()}
-    assert machine(shared).describe("start").status == "ABORTED"
-
-
-def test_an_execution_whose_first_entry_is_missing_is_not_listed(shared: Log) -> None:
-    shared.write("late", [("ExecutionSucceeded", {"output": json.dumps(REPORT)})])
-    assert "late" not in {each.arn for each in machine(shared).all()}
-
-
-def test_an_entry_that_is_missing_changes_no_other_state(shared: Log) -> None:
-    exits = [("TaskStateExited", {"name": name, "output": "{}"}) for name in ("Lost", "Claim Key")]
-    shared.write("gap", of_key("gap", "1", exits[0]))
-    [step] = machine(shared).describe("gap").steps
-    assert (step.state, step.output) == ("Claim Key", None)
-    shared.write("whole", of_key("whole", "1", exits[1]))
-    assert machine(shared).describe("whole").steps[0].output == {}
-
-
-def test_executions_that_ended_before_are_not_read(shared: Log) -> None:
-    now = datetime.now(UTC)
-    shared.write("old", of_key("demo/old", "1"), at=now.timestamp() - 3600)
-    shared.write("skewed", of_key("demo/skewed", "1"), at=now.timestamp() - 60)
-    since = AwsStateMachine(None, "arn", shared.client, shared.name, now)
-    assert {"skewed", "old"} & {each.arn for each in since.all("demo/")} == {"skewed"}
-
-
-def test_only_first_and_last_entries_and_waits_are_asked_for(shared: Log) -> None:
-    asked: list[dict[str, Any]] = []
-    event = "provide-client-params.cloudwatch-logs.FilterLogEvents"
-    shared.client.meta.events.register(event, lambda params, **_: asked.append(params))
-    machine(shared).all()
-    # https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntax.html
-    assert asked[-1]["filterPattern"] == (
-        '{ (($.type = "ExecutionStarted") || ($.type = "ExecutionSucceeded")'
-        ' || ($.type = "ExecutionFailed") || ($.type = "ExecutionAborted")'
-        ' || ($.type = "ExecutionTimedOut") || ($.type = "WaitStateEntered")'
-        ' || ($.type = "WaitStateExited")) }'
-    )
-
-
-def test_waiting_says_what_the_log_lacks(shared: Log) -> None:
-    missing = r"Waited 0 s: 5 of 6 executions have started, and 1 of these have not ended: demo/e 1"
-    with pytest.raises(TimeoutError, match=missing):
-        machine(shared).wait_for(6, 0, "demo/")
-
-
-def test_a_substitution_that_is_not_given_is_an_error() -> None:
-    file = PROJECT / "statemachine" / "optimistic.asl.json"
-    with pytest.raises(KeyError, match="RetryEventsQueueUrl"):
-        substitute(file, {"InvertImageFunctionArn": "arn"})

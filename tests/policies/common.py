@@ -7,7 +7,6 @@ them what follows each state. Only Choices have rows of their own.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,8 +14,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 from unittest.mock import ANY
 
-from inorder import PROJECT
-from inorder.policies import asl_file
+from inorder.policies import definition
 from tests.events import SEQUENCER, created, shipped
 
 Data = dict[str, Any]
@@ -172,8 +170,8 @@ def limits_of(module: str) -> dict[str, int]:
     module : str
         Name of a module in the folder of the policy's tests.
     """
-    definition = json.loads((PROJECT / asl_file(module.split(".")[-2])).read_text(encoding="utf-8"))
-    limits: dict[str, int] = definition["States"]["Count Poll"]["Parameters"]["limits"]
+    states = definition(module.split(".")[-2])["States"]
+    limits: dict[str, int] = states["Count Poll"]["Parameters"]["limits"]
     return limits
 
 

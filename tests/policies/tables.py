@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import json
 
 from inorder import PROJECT
-from inorder.policies import asl_file, names, stem
+from inorder.policies import definition, names, stem
 from tests.policies.common import Cases, Data
 
 
@@ -19,11 +18,5 @@ def _load() -> dict[str, Cases]:
     }
 
 
-def definition_of(policy: str) -> Data:
-    """Read a policy's ASL file."""
-    loaded: Data = json.loads((PROJECT / asl_file(policy)).read_text(encoding="utf-8"))
-    return loaded
-
-
 TABLES = _load()
-STATES: dict[str, Data] = {policy: definition_of(policy)["States"] for policy in TABLES}
+STATES: dict[str, Data] = {policy: definition(policy)["States"] for policy in TABLES}

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from inorder import PROJECT
 from inorder.asl.size import LEAST_BYTES, largest_event
-from inorder.policies import asl_file
+from inorder.policies import definition
 from tests.conftest import colour_of, picture
 from tests.events import shipped
 from tests.in_process import Faults, InProcess, Throttled
@@ -201,7 +200,7 @@ def test_a_claim_and_a_release_whose_answers_are_lost_are_retried_without_harm(
 def test_an_event_as_large_as_the_check_computes_is_processed(aws: InProcess) -> None:
     event = aws.upload("x.png", picture(RED))
     # In the record, which has the event as a text, each quote takes four bytes instead of two.
-    largest = largest_event(json.loads((PROJECT / asl_file(aws.policy)).read_text()))
+    largest = largest_event(definition(aws.policy))
     event["detail"]["reason"] = '"' * ((largest - len(json.dumps(event)) - 20) // 2)
     assert aws.run(event).outcome == "Processed"
 
@@ -211,4 +210,4 @@ def test_an_event_with_the_longest_key_is_smaller_than_the_smallest_limit(aws: I
     event = shipped("object-created")
     event["detail"]["object"]["key"] = "\x01" * 1024
     assert len(json.dumps(event)) < LEAST_BYTES
-    assert largest_event(json.loads((PROJECT / asl_file(aws.policy)).read_text())) > LEAST_BYTES
+    assert largest_event(definition(aws.policy)) > LEAST_BYTES

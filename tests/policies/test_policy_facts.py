@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
 
 from inorder import PROJECT
 from inorder.aws.executions import wait_until
-from inorder.policies import Cost, asl_file, policies
+from inorder.policies import Cost, definition, policies
 from inorder.run import with_object
 from tests.conftest import picture
 from tests.events import shipped
@@ -21,10 +21,13 @@ from tests.policies.situations import GREEN, RED, release
 
 DOCUMENT = (PROJECT / "docs" / "policies.md").read_text()
 EVENTS = sorted((PROJECT / "events").glob("*.json"))
-COSTS = {policy.name: policy.cost for policy in policies()}
-EACH_POLICY = pytest.mark.parametrize(
-    "policy", [pytest.param(policy, marks=pytest.mark.policy(policy)) for policy in COSTS]
-)
+POLICIES = {policy.name: policy for policy in policies()}
+INDEXED = "in_progress_since"
+
+
+def of(*names: str) -> pytest.MarkDecorator:
+    marked = [pytest.param(name, marks=pytest.mark.policy(name)) for name in names]
+    return pytest.mark.parametrize("policy", marked)
 
 
 def table(first_heading: str) -> Iterator[dict[str, str]]:
@@ -44,7 +47,7 @@ def cells(line: str) -> list[str]:
 
 def cost(policy: str, execution: str) -> Cost:
     """Count the writes, reads and invocations of an execution, once it has ended."""
-    states = json.loads((PROJECT / asl_file(policy)).read_text())["States"]
+    states = definition(policy)["States"]
     client = boto3.client("stepfunctions")
     wait_until(
         lambda: client.describe_execution(executionArn=execution)["status"] != "RUNNING",
@@ -63,30 +66,78 @@ def entered(execution: str) -> list[str]:
     return [each["name"] for each in details if each]
 
 
-@EACH_POLICY
+class Index:
+    """Counts the entries of the table's index that are written or removed."""
+
+    def __init__(self, aws: InProcess) -> None:
+        self._aws, self._before, self.units = aws, self._entries(aws), 0
+        assert boto3.DEFAULT_SESSION
+        for operation in ("PutItem", "UpdateItem"):
+            events = boto3.DEFAULT_SESSION.events
+            events.register(f"before-call.dynamodb.{operation}", self._remember)
+            events.register(f"after-call.dynamodb.{operation}", self._count)
+
+    @staticmethod
+    def _entries(aws: InProcess) -> set[tuple[Any, ...]]:
+        return {(record["id"], record[INDEXED]) for record in aws.records() if INDEXED in record}
+
+    def _remember(self, **_: Any) -> None:
+        self._before = self._entries(self._aws)
+
+    def _count(self, **_: Any) -> None:
+        # A changed entry is removed and written anew.
+        self.units += len(self._before ^ self._entries(self._aws))
+
+    def take(self) -> int:
+        units, self.units = self.units, 0
+        return units
+
+
+@of(*POLICIES)
 def test_an_event_costs_what_the_facts_say(aws: InProcess, policy: str) -> None:
     older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
-    assert cost(policy, aws.start(newer)) == COSTS[policy].uncontended
-    assert cost(policy, aws.start(newer)) == COSTS[policy].duplicate
-    assert cost(policy, aws.start(older)) == COSTS[policy].older
+    index, facts = Index(aws), POLICIES[policy]
+    for situation, event in (("uncontended", newer), ("duplicate", newer), ("older", older)):
+        assert cost(policy, aws.start(event)) == getattr(facts.cost, situation), situation
+        assert index.take() == facts.index.get(situation, 0), situation
 
 
-@EACH_POLICY
-def test_an_event_that_waits_once_costs_what_the_facts_say(aws: InProcess, policy: str) -> None:
-    if not COSTS[policy].waiter:
-        assert '"Type": "Wait"' not in (PROJECT / asl_file(policy)).read_text()
-        return
-    aws.wait_scale = 0.4
+@pytest.mark.parametrize("waits", [1, 2])
+@of(*(policy.name for policy in POLICIES.values() if policy.cost.waiter))
+def test_an_event_that_waits_costs_what_the_facts_say(
+    aws: InProcess, policy: str, waits: int
+) -> None:
+    aws.wait_scale = 0.3
     first = aws.upload("x.png", picture(RED))
     aws.run(first)
-    items = aws.table.scan()["Items"]
-    [record] = [item for item in items if not str(item["id"]).startswith("event:")]
+    [record] = [each for each in aws.records() if not str(each["id"]).startswith("event:")]
     aws.put_record(record | {"status": "IN_PROGRESS", "lock_token": "another's"})
+    index, facts = Index(aws), POLICIES[policy]
     event = first if policy == "content-hash" else aws.upload("x.png", picture(GREEN))
     waiter = aws.start(event)
-    wait_until(lambda: any(name.startswith("Wait ") for name in entered(waiter)), 30, "a wait")
+
+    def waited() -> int:
+        return sum(name.startswith("Wait ") for name in entered(waiter))
+
+    wait_until(lambda: waited() >= waits, 30, f"{waits} waits")
+    written = index.take()
     release(aws, str(record["id"]))
-    assert cost(policy, waiter) == COSTS[policy].waiter
+    index.take()
+    counted, once, each = cost(policy, waiter), facts.cost.waiter, facts.each_poll
+    assert once
+    more = waited() - 1
+    assert counted == Cost(
+        once.writes + more * each.writes,
+        once.reads + more * each.reads,
+        once.invocations + more * each.invocations,
+    )
+    assert written + index.take() == facts.index.get("waiter", 0)
+
+
+@of(*(policy.name for policy in POLICIES.values() if not policy.cost.waiter))
+def test_a_policy_without_the_cost_of_a_waiter_has_no_waits(policy: str) -> None:
+    kinds = {state["Type"] for state in definition(policy)["States"].values()}
+    assert "Wait" not in kinds
 
 
 @pytest.mark.parametrize(
@@ -99,7 +150,7 @@ def test_an_event_that_waits_once_costs_what_the_facts_say(aws: InProcess, polic
             id=f"{row['event']}-{policy}",
         )
         for row in table("event")
-        for policy in COSTS
+        for policy in POLICIES
         if policy in row
     ],
 )

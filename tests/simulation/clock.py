@@ -96,7 +96,7 @@ class Clock:
         return sum(count for (name, _), count in self.counts.items() if name == what)
 
     def peak(self, what: str, since: float = 0, window: int = 1) -> int:
-        """Give how often something has happened within so many seconds, at most."""
+        """Give how often something has happened at most within a number of seconds."""
         seconds = [second for name, second in self.counts if name == what and second >= since]
         return max(
             (sum(self.counts[what, each + n] for n in range(window)) for each in seconds), default=0
@@ -143,7 +143,7 @@ class Clock:
         Raises
         ------
         ClientError, ReadTimeoutError
-            As boto3 raises them, after so many attempts.
+            As boto3 raises them, when its attempts are used up.
         """
         trouble = self.trouble(service)
         self.count(f"{service}, failing" if trouble else service)

@@ -114,7 +114,7 @@ class Cloud:
     # What arrives
 
     def upload(self, key: str, after: float = 0, etag: str | None = None) -> str:
-        """Upload an object, whose event arrives after so many seconds; give its sequencer."""
+        """Upload an object, whose event arrives some seconds later; give its sequencer."""
         sequencer = f"{next(self._numbers):018X}"
         etag = etag or f"etag-{sequencer}"
         event = created(key, sequencer=sequencer, etag=etag)
@@ -320,7 +320,7 @@ class Cloud:
     # How it goes on
 
     def run_until_quiet(self, seconds: float) -> None:
-        """Let the time pass until nothing is left to do, for so many seconds at most."""
+        """Let the time pass until nothing is left to do, or the seconds are over."""
         while not self.is_quiet():
             assert self.clock.now < seconds, self.describe()
             self.clock.env.run(until=self.clock.now + 5)

@@ -12,7 +12,7 @@ DAY = 86_400.0
 
 
 def uploaded_at_once(settings: Settings, keys: int, versions: int = 1) -> Cloud:
-    """Upload so many versions of so many objects at the same time, and wait until all is quiet."""
+    """Upload versions of objects at the same time, and wait until all is quiet."""
     cloud = Cloud(settings)
     for _ in range(versions):
         for number in range(keys):

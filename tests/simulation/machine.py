@@ -14,11 +14,10 @@ from uuid import UUID
 
 import simpy
 
+from inorder.execution import EXPRESS_SECONDS
 from tests.proof.model.runtime_errors import UncaughtError, choose, find
 from tests.simulation.clock import Clock, ServiceError, Steps
 
-# https://docs.aws.amazon.com/step-functions/latest/dg/choosing-workflow-type.html
-EXPRESS_SECONDS = 300
 KNOWN_FIELDS = {
     *("Catch", "Cause", "CausePath", "Choices", "Comment", "Default", "End", "Error", "Next"),
     *("OutputPath", "Parameters", "Resource", "Result", "ResultPath", "ResultSelector", "Retry"),

@@ -68,7 +68,7 @@ class Queue:
             self.show(Message(name, body, now, now), 0)
 
     def show(self, message: Message, seconds: float) -> None:
-        """Let a message be received after so many seconds: ChangeMessageVisibility."""
+        """Hide a message for a number of seconds: ChangeMessageVisibility."""
         message.visible = self._clock.now + seconds
         heapq.heappush(self._heap, (message.visible, next(self._numbers), message))
         if self._changed.callbacks:
@@ -188,7 +188,7 @@ class Bus:
         self.pending = 0
 
     def deliver(self, service: str, action: Callable[[], Any], after: float = 0) -> None:
-        """Deliver an event, after so many seconds.
+        """Deliver an event after some seconds.
 
         Parameters
         ----------

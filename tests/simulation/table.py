@@ -10,13 +10,13 @@ from typing import Any
 from moto.dynamodb.comparisons import AttributeValue, get_filter_expression
 from moto.dynamodb.models.dynamo_type import DynamoType
 from moto.dynamodb.parsing.expressions import UpdateExpressionParser  # type: ignore[attr-defined]
+from stuck import INDEX, SINCE
 
 from tests.simulation.clock import Clock, ServiceError
 
 Json = dict[str, Any]
 Attributes = dict[str, DynamoType]
 Names = tuple[tuple[str, str], ...]
-INDEXES = {"InProgress": "in_progress_since"}
 
 
 class Item:
@@ -82,9 +82,9 @@ class Table:
         return self
 
     def paginate(self, IndexName: str, **_: Any) -> Iterator[Json]:  # noqa: N803
-        attribute = INDEXES[IndexName]
-        found = self._clock.call("dynamodb", lambda: self.having(attribute), attempts=2)
-        yield {"Items": [_json(item, {"id", attribute}) for item in found]}
+        assert IndexName == INDEX
+        found = self._clock.call("dynamodb", lambda: self.having(SINCE), attempts=2)
+        yield {"Items": [_json(item, {"id", SINCE}) for item in found]}
 
     def update_item(self, **request: Any) -> None:
         self._clock.call("dynamodb", lambda: self.update(request), attempts=2)
@@ -96,8 +96,8 @@ class Table:
         return [item for item in self.items.values() if attribute in item.attrs]
 
     def is_quiet(self) -> bool:
-        """Tell whether no record is in an index."""
-        return not any(self.having(attribute) for attribute in INDEXES.values())
+        """Tell whether no record is in the index."""
+        return not self.having(SINCE)
 
 
 def _names(request: Json) -> Names:

@@ -21,7 +21,7 @@ from tests.unit.test_retry_events import Retries
 UPLOADS = int(os.environ.get("BURST_UPLOADS", "40"))
 CONCURRENCY = max(3, UPLOADS // 20)
 SECONDS = 0.5
-# All seconds take so many in real time, because moto takes its time too.
+# Real seconds for each second of the simulation: moto needs time of its own.
 SCALE = float(os.environ.get("BURST_SCALE", "2"))
 FACTOR = 1.5
 

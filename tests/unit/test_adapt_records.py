@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moto import mock_aws
 from notifications import MalformedNotification, adapt, s3_records
 
 from tests.events import changed, kinesis_batch, notification, record, shipped, sqs_batch, without
 from tests.in_process import Context
-from tests.unit.conftest import Lines
+from tests.unit.conftest import Lines, Load
 
 KEY = "holiday/a b+c é.png"
 
@@ -36,8 +32,8 @@ def with_key(key: Any) -> dict[str, Any]:
 class Adapter:
     """The function, and the state machine that it starts."""
 
-    def __init__(self, function: ModuleType, state_machine_arn: str) -> None:
-        self.function, self._arn = function, state_machine_arn
+    def __init__(self, function: ModuleType) -> None:
+        self.function, self._arn = function, function.STATE_MACHINE_ARN
         self.refused_keys: set[str] = set()
         function.states.meta.events.register(
             "provide-client-params.stepfunctions.StartExecution", self._name
@@ -69,24 +65,8 @@ class Adapter:
 
 
 @pytest.fixture
-def adapter(monkeypatch: pytest.MonkeyPatch) -> Iterator[Adapter]:
-    with mock_aws():
-        arn = boto3.client("stepfunctions").create_state_machine(
-            name="latest-wins",
-            definition='{"StartAt": "Done", "States": {"Done": {"Type": "Succeed"}}}',
-            roleArn="arn:aws:iam::123456789012:role/test",
-            type="EXPRESS",
-        )["stateMachineArn"]
-        for name, value in {
-            "STATE_MACHINE_ARN": arn,
-            "DETAIL_TYPES": "Object Created,Object Deleted",
-            "POWERTOOLS_SERVICE_NAME": "test",
-            "POWERTOOLS_METRICS_NAMESPACE": "test",
-            "AWS_LAMBDA_FUNCTION_NAME": "adapt-records",
-        }.items():
-            monkeypatch.setenv(name, value)
-        sys.modules.pop("adapt_records", None)  # it reads its settings when it is imported
-        yield Adapter(importlib.import_module("adapt_records"), arn)
+def adapter(load: Load) -> Adapter:
+    return Adapter(load("adapt_records", DETAIL_TYPES="Object Created,Object Deleted"))
 
 
 @pytest.fixture
@@ -199,13 +179,6 @@ def test_events_that_the_rule_does_not_name_are_skipped(
 def test_message_fails_if_the_state_machine_is_gone(adapter: Adapter) -> None:
     adapter.function.STATE_MACHINE_ARN += "-gone"  # type: ignore[attr-defined]
     assert adapter.handle(sqs_batch(notification(CREATED))) == ["m0"]
-
-
-def test_missing_setting_is_named(adapter: Adapter, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("DETAIL_TYPES", "STATE_MACHINE_ARN"):
-        monkeypatch.delenv(name)
-        with pytest.raises(KeyError, match=name):
-            importlib.reload(adapter.function)
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_object_over_a_limit_is_rejected(
         ("each", {"outcome": "Rejected", "error": "SourceChanged"}),
     ],
 )
-def test_event_of_an_overwritten_source_ends_as_its_fence_has_it(
+def test_each_fence_gives_the_event_of_an_overwritten_source_another_outcome(
     aws: InProcess, lines: Lines, fence: str, answer: dict[str, str]
 ) -> None:
     older = aws.upload("x.png", picture((255, 0, 0)))
@@ -88,13 +88,6 @@ def test_event_of_an_overwritten_source_ends_as_its_fence_has_it(
     assert answer.items() <= aws.handle(payload(older, fence)).items()
     _, metric = lines()
     assert metric[answer.get("error", answer["outcome"])] == [1.0]
-
-
-def test_each_event_has_its_own_output_with_the_fence_each(aws: InProcess) -> None:
-    event = aws.upload("x.png", picture((255, 0, 0)))
-    key = f"out-x.png/{event['detail']['object']['sequencer']}"
-    assert aws.handle(payload(event, "each"))["output_key"] == key
-    assert aws.outputs() == [key]
 
 
 def test_deletion_is_answered_like_a_creation(aws: InProcess) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
-import sys
 import time
 from types import ModuleType
 from typing import Any
@@ -15,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.events import shipped
+from tests.in_process import import_anew
 
 TEXTS = st.text()
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -29,8 +28,7 @@ VALUES = st.recursive(
 def function() -> ModuleType:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("RECORD_RETENTION_DAYS", "7")
-        sys.modules.pop("canonical_hash", None)  # it reads its setting when it is imported
-        return importlib.import_module("canonical_hash")
+        return import_anew("canonical_hash")
 
 
 def hash_of(function: ModuleType, detail: Any) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from inorder import PROJECT, asl
+from inorder import PROJECT, asl, policies
 from inorder.asl import check_file
-from inorder.asl.lease import lease_numbers, limits, longest, longest_execution
+from inorder.asl.lease import lease_numbers, limits, longest
 from inorder.asl.size import largest_event
 from inorder.policies import asl_file
 
@@ -24,14 +24,9 @@ FORGOTTEN = "Claim Key: claim: its lock is neither released nor its event parked
 Row = tuple[str, Any, str]
 
 
-def definition_of(policy: str) -> dict[str, Any]:
-    definition: dict[str, Any] = json.loads((PROJECT / asl_file(policy)).read_text())
-    return definition
-
-
 def broken(place: str, value: Any, policy: str = "latest-wins") -> dict[str, Any]:
     """Load the file of a policy with another value in one place, such as ``Claim Key/Catch/0``."""
-    definition = definition_of(policy)
+    definition = policies.definition(policy)
     inside: Any = definition["States"]
     *parents, name = place.split("/")
     for each in parents:
@@ -370,29 +365,14 @@ def test_a_file_that_is_no_state_machine_is_found(tmp_path: Path, text: str, fin
     assert check_file(tmp_path) == ["json: cannot be read: Is a directory"]
 
 
-@pytest.mark.parametrize(
-    ("policy", "numbers"),
-    [
-        ("latest-wins", (88, 90, 94, 287)),
-        ("every-version", (81, 84, 105, 281)),
-        ("first-wins", (83, 86, 90, 284)),
-        ("content-hash", (55, 58, 62, 227)),
-    ],
-)
-def test_the_seconds_of_a_policy_with_a_lock(policy: str, numbers: tuple[float, ...]) -> None:
-    assert lease_numbers(definition_of(policy)) == numbers
-
-
-@pytest.mark.parametrize(("policy", "seconds"), [("optimistic", 194), ("uncoordinated", 54)])
-def test_the_seconds_of_a_policy_without_a_lock(policy: str, seconds: float) -> None:
-    definition = definition_of(policy)
+def test_a_policy_without_a_lock_has_neither_lease_nor_limits() -> None:
+    definition = policies.definition("optimistic")
     assert (lease_numbers(definition), limits(definition)) == (None, {})
-    assert longest_execution(definition) == seconds
 
 
 def test_the_limits_are_those_that_the_file_prepares() -> None:
     expected = {"poll_seconds": 3, "lease_polls": 28, "turn_polls": 5, "maximum_polls": 36}
-    assert limits(definition_of("every-version")) == expected
+    assert limits(policies.definition("every-version")) == expected
 
 
 @pytest.mark.parametrize(
@@ -422,7 +402,7 @@ def test_a_wait_takes_its_seconds_or_those_of_a_limit(wait: dict[str, Any], seco
     ],
 )
 def test_the_largest_event_of_a_policy(policy: str, largest: int) -> None:
-    assert largest_event(definition_of(policy)) == largest
+    assert largest_event(policies.definition(policy)) == largest
 
 
 TEXT = "States.JsonToString($$.Execution.Input)"

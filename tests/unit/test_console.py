@@ -79,12 +79,12 @@ def test_another_host_is_refused(client: TestClient, host: str, path: str) -> No
 
 @pytest.mark.parametrize("path", ["/api/story?key=x", "/api/picture?which=source&key=x", "/page/"])
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_another_site_cannot_even_ask(client: TestClient, site: str, path: str) -> None:
+def test_a_request_of_another_site_is_refused(client: TestClient, site: str, path: str) -> None:
     headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"}
     assert client.get(path, headers=headers).status_code == 403
 
 
-def test_a_link_of_another_site_leads_to_the_page_but_no_frame_does(client: TestClient) -> None:
+def test_another_site_may_link_to_the_page_but_not_frame_it(client: TestClient) -> None:
     linked = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
     page = client.get("/", headers=linked)
     assert page.status_code == 200
@@ -125,7 +125,7 @@ def test_other_methods_are_refused(client: TestClient, method: str) -> None:
     assert client.request(method, "/api/run", headers=CHANGING).status_code == 405
 
 
-def test_what_changes_something_is_no_link(client: TestClient) -> None:
+def test_no_get_request_changes_anything(client: TestClient) -> None:
     assert client.get("/api/run", params={"event": "{}"}).status_code == 405
 
 

@@ -159,7 +159,7 @@ def test_it_is_not_read_again_at_once() -> None:
     assert machine.asked == []
 
 
-def test_a_failure_is_told_until_reading_succeeds() -> None:
+def test_each_answer_is_the_error_until_reading_succeeds() -> None:
     machine = Machine(execution(1))
     machine.error = ClientError({"Error": {"Code": "Throttling"}}, "ListExecutions")
     of = listing(machine)
@@ -170,7 +170,7 @@ def test_a_failure_is_told_until_reading_succeeds() -> None:
     assert ids(answer(of)) == ["1"]
 
 
-def test_what_is_not_listed_any_more_by_the_engine_stays() -> None:
+def test_an_execution_stays_when_the_engine_no_longer_lists_it() -> None:
     machine = Machine(execution(1))
     of = listing(machine)
     answer(of)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from inorder import PROJECT, cost
 from inorder.cost import Bill, Price, Workload
 from inorder.policies import Cost, policies, policy
-from tests.resolved_template import resources_with, template
+from tests.resolved_template import of_type, resources_with, template
 
 LATEST = policy("latest-wins")
 POLICIES = policies()
@@ -273,8 +273,7 @@ def test_what_is_assumed_of_the_template_is_in_the_template() -> None:
     scaling = retry["Events"]["Faults"]["Properties"]["ScalingConfig"]
     assert scaling["MaximumConcurrency"] == assumed["pollers"]
     for level, count in TABLE["alarms"].items():
-        deployed = resources_with({"Alarms": level}).values()
-        assert sum(each["Type"] == "AWS::CloudWatch::Alarm" for each in deployed) == count
+        assert len(of_type(resources_with({"Alarms": level}), "CloudWatch::Alarm")) == count
     default = Workload()
     for name, value in {
         "RecordRetentionDays": default.retention_days,

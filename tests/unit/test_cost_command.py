@@ -42,7 +42,7 @@ def test_the_bill_is_printed_with_its_sum_and_the_alternatives() -> None:
         assert (says in result.stdout) == (each.dollars < expected.dollars)
 
 
-def test_the_cheapest_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cheapest_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     dear = [
         replace(each, dollars=1e6) for each in cost.compare(policy("latest-wins"), cost.Workload())
     ]
@@ -73,7 +73,7 @@ def test_json_has_all_of_it() -> None:
         ("--policy", "none"),
     ],
 )
-def test_numbers_that_cannot_be_are_refused(arguments: tuple[str, ...]) -> None:
+def test_impossible_numbers_are_refused(arguments: tuple[str, ...]) -> None:
     result = run(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Error: " in result.stderr

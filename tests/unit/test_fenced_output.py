@@ -15,6 +15,7 @@ import pytest
 from botocore.exceptions import ClientError
 from fenced_output import (
     ATTEMPTS,
+    FENCES,
     Fence,
     InvalidSource,
     OutputContended,
@@ -125,14 +126,9 @@ class History:
                 meanwhile()
 
         fence = Fence(self.s3, self.output_bucket, LIMIT, work, self.handles_deletions)
-        write = {
-            "newest": fence.write_newest,
-            "each": fence.write_each,
-            "none": fence.write_unfenced,
-        }
         self.s3.meta.events.register("before-call.s3", called)
         try:
-            outcome = write[self.fence](event).outcome
+            outcome = FENCES[self.fence](fence, event).outcome
         finally:
             self.s3.meta.events.unregister("before-call.s3", called)
         self.undelivered = [each for each in self.undelivered if each != event]
@@ -599,7 +595,7 @@ def test_conflict_without_the_fence_is_a_fault(history: History) -> None:
 
 # Any history of an object, its events delivered in any order, some of them twice, and any of the
 # function's calls of S3 slow enough for more of the history to happen before it. The search of the
-# proof is exhaustive; this one shows that S3, as moto has it, is as the proof assumes.
+# proof is exhaustive; this one shows that moto's S3 is as the proof assumes.
 MAXIMUM_EXAMPLES = 40
 QUICK = st.sampled_from(
     [*"AB-01234", "A 0", "B 0", "- 0", *(f"x{n}" for n in range(4)), *(f"x{n} 0" for n in range(4))]

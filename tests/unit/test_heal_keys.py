@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from types import ModuleType
@@ -12,15 +12,14 @@ from typing import Any
 import boto3
 import pytest
 from botocore.exceptions import ClientError
-from moto import mock_aws
 from stuck import DEAD_AFTER, GIVEN_UP_AFTER, INDEX, RESTARTS_AT_MOST, StuckKey, find, start
 from stuck import SINCE as ATTRIBUTE
 
 from inorder import PROJECT
 from inorder.aws import stuck as of_the_command
 from tests.events import created
-from tests.in_process import KEY_TABLE, Context, import_anew
-from tests.unit.conftest import Lines
+from tests.in_process import KEY_TABLE, Context
+from tests.unit.conftest import Lines, Load
 
 TABLE = "keys"
 OLD = DEAD_AFTER + timedelta(seconds=1)
@@ -43,8 +42,8 @@ class SweepContext(Context):
 class Healer:
     """The function, its table, and a state machine that leaves the table as it is."""
 
-    def __init__(self, function: ModuleType, arn: str, queue: str) -> None:
-        self.function, self._arn, self._queue = function, arn, queue
+    def __init__(self, function: ModuleType) -> None:
+        self.function = function
         self.refused: list[str] = []
         self.started: list[Any] = []
         function.states.meta.events.register(
@@ -55,7 +54,7 @@ class Healer:
         event = json.loads(params["input"])
         if event["detail"]["object"]["key"] in self.refused:
             raise ClientError({"Error": {"Code": "ThrottlingException"}}, "StartExecution")
-        assert params["stateMachineArn"] == self._arn
+        assert params["stateMachineArn"] == self.function.STATE_MACHINE_ARN
         self.started.append(event)
 
     def put(self, key: str, age: timedelta | None, **more: Any) -> None:
@@ -69,7 +68,8 @@ class Healer:
     def parked(self) -> list[Any]:
         """Give the messages in the queue of parked events, each once."""
         sqs = boto3.client("sqs")
-        messages = sqs.receive_message(QueueUrl=self._queue, MaxNumberOfMessages=10)
+        queue = self.function.PARKED_QUEUE_URL
+        messages = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10)
         return [json.loads(each["Body"]) for each in messages.get("Messages", [])]
 
     def sweep(self, context: SweepContext | None = None) -> list[str]:
@@ -89,31 +89,15 @@ def pauses() -> list[float]:
 
 
 @pytest.fixture
-def healer(monkeypatch: pytest.MonkeyPatch, pauses: list[float]) -> Iterator[Healer]:
-    with mock_aws():
-        names = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode")
-        boto3.client("dynamodb").create_table(
-            TableName=TABLE, **{name: KEY_TABLE[name] for name in names}
-        )
-        arn = boto3.client("stepfunctions").create_state_machine(
-            name="latest-wins",
-            definition='{"StartAt": "Done", "States": {"Done": {"Type": "Succeed"}}}',
-            roleArn="arn:aws:iam::123456789012:role/test",
-            type="EXPRESS",
-        )["stateMachineArn"]
-        queue = boto3.client("sqs").create_queue(QueueName="parked")["QueueUrl"]
-        for name, value in {
-            "KEY_TABLE": TABLE,
-            "STATE_MACHINE_ARN": arn,
-            "PARKED_EVENTS_QUEUE_URL": queue,
-            "POWERTOOLS_SERVICE_NAME": "test",
-            "POWERTOOLS_METRICS_NAMESPACE": "test",
-            "AWS_LAMBDA_FUNCTION_NAME": "heal-keys",
-        }.items():
-            monkeypatch.setenv(name, value)
-        function = import_anew("heal_keys")
-        monkeypatch.setattr(function.time, "sleep", pauses.append)
-        yield Healer(function, arn, queue)
+def healer(load: Load, monkeypatch: pytest.MonkeyPatch, pauses: list[float]) -> Healer:
+    names = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode")
+    boto3.client("dynamodb").create_table(
+        TableName=TABLE, **{name: KEY_TABLE[name] for name in names}
+    )
+    queue = boto3.client("sqs").create_queue(QueueName="parked")["QueueUrl"]
+    function = load("heal_keys", KEY_TABLE=TABLE, PARKED_EVENTS_QUEUE_URL=queue)
+    monkeypatch.setattr(function.time, "sleep", pauses.append)
+    return Healer(function)
 
 
 @pytest.fixture

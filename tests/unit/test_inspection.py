@@ -60,7 +60,7 @@ def outcomes(told: Story) -> list[str]:
 
 
 def locked(event: Any, **more: Any) -> dict[str, Any]:
-    """Give the record of a key that somebody holds who does not work."""
+    """Give the record of a key whose lock is never released."""
     now = datetime.now(UTC).isoformat()
     sequencer = event["detail"]["object"]["sequencer"]
     lock = {"lock_token": "t", "execution": "arn:of:nobody", "in_progress_since": now}
@@ -111,7 +111,7 @@ def test_the_queue_of_parked_events_is_left_alone_if_nothing_can_be_there(aws: I
     assert (told.verdict.state, told.unknown) == ("right", ())
 
 
-def test_a_fault_is_retried_and_the_attempts_are_told(aws: InProcess) -> None:
+def test_the_attempts_of_a_retried_fault_are_counted(aws: InProcess) -> None:
     def broken(_: Any) -> Any:
         raise RuntimeError("no connection")
 
@@ -194,7 +194,7 @@ def test_content_hash_tells_which_event_had_the_same_content(aws: InProcess) -> 
 
 
 @pytest.mark.policy("optimistic")
-def test_optimistic_is_told_without_a_record(aws: InProcess) -> None:
+def test_optimistic_is_explained_without_a_record(aws: InProcess) -> None:
     older, newer = aws.upload("x.png", RED), aws.upload("x.png", GREEN)
     aws.run(newer)
     aws.run(older)

@@ -19,7 +19,7 @@ import botocore.session
 import click
 import pytest
 
-from inorder import PROJECT, policies
+from inorder import policies
 from inorder.aws.log import AwsStateMachine, log_group, state_machine
 from inorder.execution import Attempt, Entry, Execution, Filter, execution_of
 from tests.events import created
@@ -169,7 +169,7 @@ def history_types() -> set[str]:
 
 def types_of(policy: str) -> set[str]:
     """Give the types of the entries that executions of a policy may write."""
-    states = json.loads((PROJECT / policies.asl_file(policy)).read_text())["States"].values()
+    states = policies.definition(policy)["States"].values()
     kinds = {each["Type"] for each in states}
     exits = {f"{kind}StateExited" for kind in kinds - {"Fail"}}
     return {f"{kind}StateEntered" for kind in kinds} | exits | {*OF_TASKS, *OF_EXECUTIONS}
@@ -293,6 +293,21 @@ def test_data_that_is_cut_off_is_unknown_and_said_to_be(logs: Logs) -> None:
     assert (found.event, found.truncated) == (None, True)
     assert (found.key, found.sequencer) == ("x.png", "0A")  # the end says so too
     assert not read(logs, whole()).truncated
+    cut = {"output": '{"outcome": "Proc', "outputDetails": {"truncated": True}}
+    found = read(logs, [*whole()[:-1], ("ExecutionSucceeded", cut)])
+    assert (found.status, found.outcome, found.output) == ("SUCCEEDED", None, None)
+
+
+def test_an_execution_whose_event_is_lost_is_in_no_list_of_a_prefix(logs: Logs) -> None:
+    logs.write(f"{MACHINE}:a:1", whole(), lost=[1])
+    assert machine(logs).all() == []
+    assert machine(logs).describe(f"{MACHINE}:a:1").status == "SUCCEEDED"
+
+
+def test_an_exit_without_its_entry_changes_no_other_state(logs: Logs) -> None:
+    claim, release = task("Claim Key", output=1), task("Release Lock", output=2)
+    found = read(logs, [started(), *claim, *release], lost=[3, 4])  # its exit, and the next entry
+    assert [(each.state, each.output) for each in found.steps] == [("Claim Key", None)]
 
 
 def test_data_that_is_no_json_is_unknown(logs: Logs) -> None:
@@ -322,7 +337,13 @@ def test_a_list_reads_no_entries_of_states_but_waits(logs: Logs) -> None:
     logs.write(f"{MACHINE}:n:1", [*whole()[:-1], *state("Wait", "Wait For Lock"), succeeded()])
     [found] = machine(logs).select()
     assert found.waited == pytest.approx(0.1)
-    assert "TaskStateEntered" not in logs.asked[0]["filterPattern"]
+    # https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntax.html
+    assert logs.asked[0]["filterPattern"] == (
+        '{ (($.type = "ExecutionStarted") || ($.type = "ExecutionSucceeded")'
+        ' || ($.type = "ExecutionFailed") || ($.type = "ExecutionAborted")'
+        ' || ($.type = "ExecutionTimedOut") || ($.type = "WaitStateEntered")'
+        ' || ($.type = "WaitStateExited")) }'
+    )
 
 
 @pytest.mark.parametrize(
@@ -391,6 +412,25 @@ def test_the_second_list_reads_only_what_is_new(logs: Logs) -> None:
     assert logs.asked[-1]["startTime"] == int(at(480_000).timestamp() * 1000)
     assert len(reader.select(Filter(since=START - timedelta(days=1)))) == 2
     assert logs.asked[-1]["startTime"] == int((START - timedelta(days=1)).timestamp() * 1000)
+
+
+def test_an_execution_is_listed_that_started_before_by_less_than_clocks_may_differ(
+    logs: Logs,
+) -> None:
+    for name, minutes in (("old", -60), ("skewed", -1)):
+        logs.write(f"{MACHINE}:n:{name}", whole(), START + timedelta(minutes=minutes))
+    assert [each.id for each in machine(logs, since=START).select()] == ["skewed"]
+
+
+def test_waiting_says_what_the_log_lacks(logs: Logs) -> None:
+    logs.write(f"{MACHINE}:n:1", whole("demo/a"))
+    logs.write(f"{MACHINE}:n:2", [started("demo/b")])
+    logs.write(f"{MACHINE}:n:3", whole("demon"))
+    missing = r"2 of 3 executions have started, and 1 of these have not ended: demo/b "
+    with pytest.raises(TimeoutError, match=missing):
+        machine(logs).wait_for(3, 0, "demo/")
+    with pytest.raises(TimeoutError, match="the end of"):
+        machine(logs).wait(f"{MACHINE}:n:2", 0)
 
 
 # One execution, by its ID

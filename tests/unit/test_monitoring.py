@@ -16,8 +16,8 @@ from botocore.loaders import Loader
 
 from inorder import PROJECT
 from inorder.execution import ENDS
-from inorder.policies import asl_file
-from tests.resolved_template import Json, broken_references, resources_with, template
+from inorder.policies import definition
+from tests.resolved_template import Json, broken_references, of_type, resources_with, template
 
 POLICIES: list[str] = template()["Parameters"]["Policy"]["AllowedValues"]
 RETRYING = [policy for policy in POLICIES if policy != "uncoordinated"]
@@ -62,14 +62,6 @@ OUTCOMES = {
     "Not Parked",
 }
 Metric = tuple[str, str, dict[str, str]]  # its namespace, its name and its dimensions
-
-
-def of_type(resources: Json, kind: str) -> Json:
-    return {
-        name: each["Properties"]
-        for name, each in resources.items()
-        if each["Type"] == f"AWS::{kind}"
-    }
 
 
 def widgets(resources: Json) -> list[Json]:
@@ -269,7 +261,7 @@ TERM = re.compile(r'(?P<selector>\$[\w.]+) = "(?P<value>[^"*]+)"')
 
 
 def states_of(policy: str) -> Json:
-    states: Json = json.loads((PROJECT / asl_file(policy)).read_text(encoding="utf-8"))["States"]
+    states: Json = definition(policy)["States"]
     return states
 
 

@@ -13,7 +13,8 @@ import re
 
 import pytest
 
-from tests.resolved_template import Json, resources_with, template
+from inorder.policies import policies
+from tests.resolved_template import Json, of_type, resources_with, template
 
 OWN_FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:index-documents"
 # Two values of each parameter, and a resource that must not be the same with both.
@@ -50,6 +51,7 @@ WITH = {
     "RecordsSourceArns": {"AdaptRecords": "true"},
     "RecordsStreamArn": {"AdaptRecords": "true"},
 }
+MACHINE = "StepFunctions::StateMachine"
 POLICIES: list[str] = template()["Parameters"]["Policy"]["AllowedValues"]
 
 
@@ -66,24 +68,18 @@ def test_a_changed_parameter_changes_what_is_deployed(parameter: str) -> None:
     assert before.get(resource) != after.get(resource)
 
 
-def invoking_machine(resources: Json) -> Json:
-    [machine] = [
-        each["Properties"]
-        for each in resources.values()
-        if each["Type"] == "AWS::StepFunctions::StateMachine"
-    ]
-    return dict(machine)
+def state_machine(resources: Json) -> Json:
+    [machine] = of_type(resources, MACHINE).values()
+    return machine
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_state_machine_invokes_the_function_that_a_deployment_changes(policy: str) -> None:
     resources = resources_with({"Policy": policy, "AdaptRecords": "true"})
-    functions = {
-        f"{name}.Arn" for name, each in resources.items() if each["Type"] == "AWS::Lambda::Function"
-    }
+    functions = {f"{name}.Arn" for name in of_type(resources, "Lambda::Function")}
     kinds = {each["Type"] for each in resources.values()}
     assert not kinds & {"AWS::Lambda::Version", "AWS::Lambda::Alias"}
-    machine = invoking_machine(resources)
+    machine = state_machine(resources)
     invoked = {
         value
         for name, value in machine["DefinitionSubstitutions"].items()
@@ -101,13 +97,8 @@ def test_the_log_has_its_level_and_the_data_of_the_executions(policy: str, level
     https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-stepfunctions-statemachine-loggingconfiguration.html
     """
     resources = resources_with({"Policy": policy, "ExecutionLogLevel": level})
-    [logging] = [
-        each["Properties"]["LoggingConfiguration"]
-        for each in resources.values()
-        if each["Type"] == "AWS::StepFunctions::StateMachine"
-    ]
     group = {"LogGroupArn": "StateMachineLogGroup.Arn"}
-    assert logging == {
+    assert state_machine(resources)["LoggingConfiguration"] == {
         "Level": level,
         "IncludeExecutionData": True,
         "Destinations": [{"CloudWatchLogsLogGroup": group}],
@@ -134,7 +125,7 @@ def test_with_an_own_function_a_policy_invokes_it_alone(policy: str, own: str) -
     https://docs.aws.amazon.com/lambda/latest/dg/lambda-api-permissions-ref.html
     """
     resources = resources_with({"Policy": policy, "WorkFunctionArn": own})
-    machine = invoking_machine(resources)
+    machine = state_machine(resources)
     assert machine["DefinitionSubstitutions"]["InvertImageFunctionArn"] == own
     role = resources[machine["RoleArn"].removesuffix(".Arn")]["Properties"]
     [document] = [each["PolicyDocument"] for each in role["Policies"]]
@@ -211,12 +202,7 @@ def test_every_policy_but_the_demonstrations_counterpart_has_retries(policy: str
     }
     function = resources["RetryEventsFunction"]["Properties"]
     variables = function["Environment"]["Variables"]
-    [machine] = [
-        name
-        for name, each in resources.items()
-        if each["Type"] == "AWS::StepFunctions::StateMachine"
-    ]
-    assert variables["STATE_MACHINE_ARN"] == machine
+    assert [variables["STATE_MACHINE_ARN"]] == list(of_type(resources, MACHINE))
     queue = resources["RetryEventsQueue"]["Properties"]
     assert "RedrivePolicy" not in queue  # an event that waits long is received often
     # https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
@@ -243,15 +229,13 @@ def test_each_queue_has_a_policy_of_its_own_and_each_statement_one_resource(
     resources = resources_with(
         {"Policy": policy, "AdaptRecords": adapt, "RecordsSourceArns": sources}
     )
-    queues = [name for name, each in resources.items() if each["Type"] == "AWS::SQS::Queue"]
     named = []
-    for each in resources.values():
-        if each["Type"] == "AWS::SQS::QueuePolicy":
-            [queue] = each["Properties"]["Queues"]
-            named.append(queue)
-            for statement in each["Properties"]["PolicyDocument"]["Statement"]:
-                assert statement["Resource"] == f"{queue}.Arn"
-    assert sorted(named) == sorted(queues)
+    for each in of_type(resources, "SQS::QueuePolicy").values():
+        [queue] = each["Queues"]
+        named.append(queue)
+        for statement in each["PolicyDocument"]["Statement"]:
+            assert statement["Resource"] == f"{queue}.Arn"
+    assert sorted(named) == sorted(of_type(resources, "SQS::Queue"))
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -259,10 +243,8 @@ def test_undelivered_events_are_accepted_from_the_rule_by_its_own_arn(policy: st
     resources = resources_with({"Policy": policy})
     [rule] = [
         name
-        for name, each in resources.items()
-        if each["Type"] == "AWS::Events::Rule"
-        and "EventPattern" in each["Properties"]
-        and name != "RetryEventsRule"
+        for name, each in of_type(resources, "Events::Rule").items()
+        if "EventPattern" in each and name != "RetryEventsRule"
     ]
     statements = resources["UndeliveredEventsQueuePolicy"]["Properties"]["PolicyDocument"]
     [allowed] = [each for each in statements["Statement"] if each["Effect"] == "Allow"]
@@ -300,7 +282,7 @@ def test_the_records_queue_accepts_only_the_named_sources() -> None:
 
 # --- The schedule that heals keys -----------------------------------------------------------------
 
-TABLE_POLICIES = ("latest-wins", "every-version", "first-wins", "content-hash")
+TABLE_POLICIES = {policy.name for policy in policies() if policy.cost.uncontended.writes}
 MINUTES = template()["Parameters"]["HealMinutes"]["AllowedValues"]
 
 
@@ -353,10 +335,9 @@ def test_what_holds_data_is_kept_when_the_stack_is_deleted(policy: str) -> None:
 def alarms(parameters: dict[str, str]) -> dict[str, Json]:
     """List the alarms of a deployment by the queues and functions that they watch."""
     found = {}
-    for each in resources_with(parameters).values():
-        if each["Type"] == "AWS::CloudWatch::Alarm":
-            [dimension] = each["Properties"]["Dimensions"]
-            found[dimension["Value"].removesuffix(f".{dimension['Name']}")] = each["Properties"]
+    for alarm in of_type(resources_with(parameters), "CloudWatch::Alarm").values():
+        [dimension] = alarm["Dimensions"]
+        found[dimension["Value"].removesuffix(f".{dimension['Name']}")] = alarm
     return found
 
 
@@ -364,9 +345,8 @@ def alarms(parameters: dict[str, str]) -> dict[str, Json]:
 def test_each_queue_has_an_alarm_on_the_age_of_its_oldest_message(adapt: str) -> None:
     resources = resources_with({"AdaptRecords": adapt})
     expiry = {
-        name: each["Properties"]["MessageRetentionPeriod"]
-        for name, each in resources.items()
-        if each["Type"] == "AWS::SQS::Queue"
+        name: queue["MessageRetentionPeriod"]
+        for name, queue in of_type(resources, "SQS::Queue").items()
     }
     found = alarms({"AdaptRecords": adapt})
     assert set(found) == {*expiry, "RetryEventsFunction"}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -14,7 +13,6 @@ import boto3
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from moto import mock_aws
 from retries import (
     LONGEST_SECONDS,
     MAXIMUM_INPUT_BYTES,
@@ -29,7 +27,7 @@ from retries import (
 
 from tests.events import created, sqs_batch
 from tests.in_process import Context
-from tests.unit.conftest import Lines
+from tests.unit.conftest import Lines, Load
 
 NOW = 1_795_000_000.0
 HOUR, DAY = 3600.0, 86_400.0
@@ -70,7 +68,7 @@ def message(
 def decide(
     given: Message, after: float = LONGEST_SECONDS, patience: float = DAY
 ) -> Wait | Start | Park:
-    """Decide about a message so many seconds after it was sent."""
+    """Decide about a message some seconds after it was sent."""
     fault = Fault.read(given)
     assert fault
     return fault.decide(given.sent + after, patience)
@@ -178,12 +176,12 @@ def test_an_event_is_parked_when_it_has_failed_for_longer_than_the_patience(
     assert isinstance(decision, Park if is_parked else Start)
 
 
-def test_without_patience_the_first_fault_is_parked_at_once_and_as_it_always_was() -> None:
+def test_without_patience_the_first_fault_is_parked_at_once_without_a_history() -> None:
     as_sent = message(sent=NOW + 0.9)
     assert parked(decide(as_sent, after=0, patience=0)) == {**body(EVENT), "outcome": "Parked"}
 
 
-def test_an_event_that_nobody_tried_meanwhile_is_tried_before_it_is_parked() -> None:
+def test_an_event_that_was_not_tried_meanwhile_is_tried_before_it_is_parked() -> None:
     assert isinstance(decide(failed_after(DAY - 1), after=10 * DAY), Start)
 
 
@@ -492,28 +490,16 @@ class Retries:
 
 
 @pytest.fixture
-def retries(monkeypatch: pytest.MonkeyPatch) -> Iterator[Retries]:
-    with mock_aws():
-        sqs = boto3.client("sqs")
-        machine = boto3.client("stepfunctions").create_state_machine(
-            name="latest-wins",
-            definition='{"StartAt": "Done", "States": {"Done": {"Type": "Succeed"}}}',
-            roleArn="arn:aws:iam::123456789012:role/test",
-            type="EXPRESS",
-        )
-        queue = sqs.create_queue(QueueName="retry", Attributes={"VisibilityTimeout": "120"})
-        for name, value in {
-            "STATE_MACHINE_ARN": machine["stateMachineArn"],
-            "RETRY_EVENTS_QUEUE_URL": queue["QueueUrl"],
-            "PARKED_EVENTS_QUEUE_URL": sqs.create_queue(QueueName="parked")["QueueUrl"],
-            "RETRY_HOURS": "24",
-            "POWERTOOLS_SERVICE_NAME": "test",
-            "POWERTOOLS_METRICS_NAMESPACE": "test",
-            "AWS_LAMBDA_FUNCTION_NAME": "retry-events",
-        }.items():
-            monkeypatch.setenv(name, value)
-        sys.modules.pop("retry_events", None)  # it reads its settings when it is imported
-        yield Retries(importlib.import_module("retry_events"), monkeypatch)
+def retries(load: Load, monkeypatch: pytest.MonkeyPatch) -> Retries:
+    sqs = boto3.client("sqs")
+    queue = sqs.create_queue(QueueName="retry", Attributes={"VisibilityTimeout": "120"})
+    function = load(
+        "retry_events",
+        RETRY_EVENTS_QUEUE_URL=queue["QueueUrl"],
+        PARKED_EVENTS_QUEUE_URL=sqs.create_queue(QueueName="parked")["QueueUrl"],
+        RETRY_HOURS="24",
+    )
+    return Retries(function, monkeypatch)
 
 
 @pytest.fixture
@@ -679,15 +665,3 @@ def test_three_calls_that_do_not_answer_end_before_the_timeout(retries: Retries)
         assert config.retries["total_max_attempts"] == 1
         assert 3 * (config.connect_timeout + config.read_timeout) < 20
         assert config.max_pool_connections >= 10  # a connection for each message of a batch
-
-
-def test_a_missing_setting_is_named(retries: Retries, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (
-        "RETRY_HOURS",
-        "PARKED_EVENTS_QUEUE_URL",
-        "RETRY_EVENTS_QUEUE_URL",
-        "STATE_MACHINE_ARN",
-    ):
-        monkeypatch.delenv(name)
-        with pytest.raises(KeyError, match=name):
-            importlib.reload(retries.function)

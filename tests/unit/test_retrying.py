@@ -23,7 +23,7 @@ def iso(seconds: float) -> str:
 
 
 def line(at: float, message: str, message_id: str, **more: Any) -> tuple[float, str]:
-    """Build a line of the log, `at` so many seconds from now."""
+    """Build a line of the log, `at` seconds from now."""
     fields = {"message": message, "message_id": message_id, "level": "INFO", "service": "x"}
     return at, json.dumps(fields | more)
 

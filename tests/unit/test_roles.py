@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from inorder import PROJECT
-from tests.resolved_template import Json, template, transformed
+from tests.resolved_template import Json, of_type, template, transformed
 
 Grant = tuple[str, str]  # action, resource as JSON
 
@@ -47,20 +47,10 @@ INTEGRATIONS = {
 TEMPLATE = template()
 PARSED = TEMPLATE["Resources"]
 RESOURCES = transformed()["Resources"]
-MACHINES = [n for n, each in PARSED.items() if each["Type"] == "AWS::Serverless::StateMachine"]
+MACHINES = list(of_type(PARSED, "Serverless::StateMachine"))
 
 
-def of_type(resource_type: str) -> dict[str, Json]:
-    found = {
-        name: each["Properties"]
-        for name, each in RESOURCES.items()
-        if each["Type"] == resource_type
-    }
-    assert found
-    return found
-
-
-ROLES = of_type("AWS::IAM::Role")
+ROLES = of_type(RESOURCES, "IAM::Role")
 
 
 def listed(one_or_more: Any) -> list[Any]:
@@ -344,33 +334,33 @@ def denies_plain_http(policies: dict[str, Json], action: str, resources: list[Js
     )
 
 
-@pytest.mark.parametrize("name", of_type("AWS::S3::Bucket"))
+@pytest.mark.parametrize("name", of_type(RESOURCES, "S3::Bucket"))
 def test_a_bucket_is_encrypted_private_and_tls_only(name: str) -> None:
     bucket = RESOURCES[name]["Properties"]
     assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
     block = bucket["PublicAccessBlockConfiguration"]
     assert len(block) == 4
     assert all(setting is True for setting in block.values())
-    policies = of_type("AWS::S3::BucketPolicy")
+    policies = of_type(RESOURCES, "S3::BucketPolicy")
     of_this = {key: each for key, each in policies.items() if each["Bucket"] == {"Ref": name}}
     assert denies_plain_http(of_this, "s3:*", [arn(name), sub(f"${{{name}.Arn}}/*")])
 
 
-@pytest.mark.parametrize("name", of_type("AWS::SQS::Queue"))
+@pytest.mark.parametrize("name", of_type(RESOURCES, "SQS::Queue"))
 def test_a_queue_is_encrypted_and_tls_only(name: str) -> None:
     assert RESOURCES[name]["Properties"]["SqsManagedSseEnabled"] is True
-    policies = of_type("AWS::SQS::QueuePolicy")
+    policies = of_type(RESOURCES, "SQS::QueuePolicy")
     of_this = {key: each for key, each in policies.items() if {"Ref": name} in each["Queues"]}
     assert denies_plain_http(of_this, "sqs:*", [arn(name)])
 
 
-@pytest.mark.parametrize("name", of_type("AWS::Logs::LogGroup"))
+@pytest.mark.parametrize("name", of_type(RESOURCES, "Logs::LogGroup"))
 def test_a_log_expires(name: str) -> None:
     assert RESOURCES[name]["Properties"]["RetentionInDays"] == {"Ref": "LogRetentionDays"}
 
 
 def test_the_table_has_recovery_expiry_and_pay_per_request() -> None:
-    [table] = of_type("AWS::DynamoDB::Table").values()
+    [table] = of_type(RESOURCES, "DynamoDB::Table").values()
     assert table["BillingMode"] == "PAY_PER_REQUEST"
     recovery = table["PointInTimeRecoverySpecification"]
     assert recovery == {"PointInTimeRecoveryEnabled": True}

@@ -26,7 +26,7 @@ export function Parked({ parameters }) {
   return html`<section class="queue"><div class="title"><h1 tabindex="-1">Parked events</h1>
     <p class="quiet-text" role="status">${data ? plural(data.events.length, "event") : ""}</p><span class="actions">
     <${Reread} read=${read} /></span></div>
-    <p class="lead">Each of these could not be processed, and is kept complete with the reason until somebody decides.
+    <p class="lead">Each of these could not be processed. It is kept complete, with the reason, until a person decides.
       Redriven, it starts a new execution.</p>
     ${error ? html`<${ErrorBox} error=${error} again=${read} />` : !data ? html`<${Loading} what="parked events" />` : !data.events.length
       ? html`<${Empty} icon="check" title="Nothing is parked.">Each event was processed, or is on its way.<//>` : html`
@@ -68,7 +68,7 @@ export function Retrying({ parameters }) {
   return html`<section class="queue"><div class="title"><h1 tabindex="-1">Retrying events</h1>
     <p class="quiet-text" role="status">${data ? `${waiting} waiting, ${unread} due in the queue` : ""}</p><span class="actions">
     <${Reread} read=${read} /></span></div>
-    <p class="lead">Each of these met a fault that may pass. It is tried again by itself; nobody needs to do anything.</p>
+    <p class="lead">Each of these met a fault that may pass. It is tried again automatically.</p>
     ${error ? html`<${ErrorBox} error=${error} again=${read} />` : !data ? html`<${Loading} what="retrying events" />` : !data.events.length
       ? html`<${Empty} icon="check"
       title="No event waits for a retry.">

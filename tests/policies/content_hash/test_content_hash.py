@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from inorder import PROJECT
 from inorder.asl.size import largest_event
-from inorder.policies import asl_file
+from inorder.policies import definition
 from tests.in_process import Faults, InProcess
 from tests.policies.situations import SHORT, at_call
 
@@ -30,7 +29,7 @@ SAME = EVENT | {
     "detail": {"lines": [{"price": 1.50, "item": "pen"}, {"item": "ink"}], "order": 7.0},
 }
 
-LARGEST = largest_event(json.loads((PROJECT / asl_file("content-hash")).read_text()))
+LARGEST = largest_event(definition("content-hash"))
 
 
 def test_an_event_is_forwarded_with_its_type_and_detail_and_recorded(aws: InProcess) -> None:

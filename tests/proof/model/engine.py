@@ -67,7 +67,7 @@ class Answer(NamedTuple):
 
 
 class Message(NamedTuple):
-    """What a state machine sent: to the queue of retries, or to that of parked events."""
+    """What a state machine sent: to the retry queue, or to that of parked events."""
 
     is_retry: bool
     body: str
@@ -167,7 +167,7 @@ class Engine:
         self._calls: dict[Any, Call | dict[str, str] | Exception] = {}
 
     def _route(self, events: Any) -> None:
-        """Let a bus give what is sent to it to the queue of retries, as in template.yaml."""
+        """Let a bus give what is sent to it to the retry queue, as in template.yaml."""
         names = ["QueueArn"]
         found = self._sqs.get_queue_attributes(QueueUrl=self._retries, AttributeNames=names)
         target = {"Id": "queue", "Arn": found["Attributes"]["QueueArn"], "InputPath": "$.detail"}

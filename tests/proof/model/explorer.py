@@ -624,7 +624,7 @@ class Explorer:
         return retried(message.body, not self._scenario.is_closed)
 
     def _given_up(self, step: Step) -> str | None:
-        """Check that an event in the queue of retries is retried, unless that is in vain."""
+        """Check that an event in the retry queue is retried, unless that is in vain."""
         sent = step.message
         if sent and sent.is_retry and not self._scenario.is_closed and not self._retried(sent):
             return "I7: an event is parked after a fault"

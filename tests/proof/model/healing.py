@@ -71,7 +71,7 @@ def sweep(schedule: Code, items: Items) -> Swept:
 
 
 def retried(body: str, is_patient: bool) -> dict[str, Any] | None:
-    """Give the input of the execution that a message of the queue of retries leads to.
+    """Give the input of the execution that a message of the retry queue leads to.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ class Scenario:
     crashes, breaks, restarts, faults, refusals, repeats, expiries : int
         How often an execution dies; a lock is broken although its holder lives; an execution is
         restarted; a service or the function fails, or an answer is lost; a queue or the bus refuses
-        a message; the queue of retries delivers a message again; a record expires.
+        a message; the retry queue delivers a message again; a record expires.
     transient : tuple of str
         Errors of Tasks, each of which fails one attempt.
     odd : bool

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from inorder import PROJECT
-from inorder.policies import asl_file
+from inorder import policies
 from tests.proof.model.mutation import Change
 from tests.proof.mutants.harness import CHECK, FILE_TESTS, PATHS, POLICIES, STATES, examine, mutants
 from tests.proof.mutants.survivors import EXPECTED
@@ -22,7 +21,7 @@ KILLED = {
 
 
 def test_a_broken_state_is_noticed_and_another_comment_is_not() -> None:
-    definition = json.loads((PROJECT / asl_file("uncoordinated")).read_text(encoding="utf-8"))
+    definition = policies.definition("uncoordinated")
     definition["States"]["Invert Image"]["Comment"] = "In other words."
     same = Change("Invert Image", "another Comment", json.dumps(definition))
     bad = [each for each in mutants("uncoordinated") if str(each) in KILLED]
@@ -33,7 +32,7 @@ def test_a_broken_state_is_noticed_and_another_comment_is_not() -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_all_mutants_differ_from_each_other_and_from_the_shipped_file(policy: str) -> None:
     made = mutants(policy)
-    shipped = json.loads((PROJECT / asl_file(policy)).read_text(encoding="utf-8"))
+    shipped = policies.definition(policy)
     assert len({str(each) for each in made}) == len(made)
     assert len({each.definition for each in made}) == len(made)
     assert shipped not in [json.loads(each.definition or "") for each in made]
