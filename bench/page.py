@@ -1,4 +1,4 @@
-"""Writes docs/performance.md and its plots from bench/results.json: `python -m bench.page`."""
+"""Writes docs/performance.md and its plots from what was measured: `python -m bench.page`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ import matplotlib as mpl
 from jinja2 import StrictUndefined, Template
 from matplotlib.figure import Figure
 
-from bench import results
+from bench import function, results
 from bench.contenders.lock import LEASE_SECONDS
 from bench.delivery import NAMES, RETRY_SECONDS
 from bench.laboratory import POLICIES, VISIBILITY_SECONDS
 from bench.results import BASE, Measures, Results
 from bench.workloads import BOUND, workload
 from inorder import PROJECT
+from inorder.cost import DAY, prices, prices_of
+from tests.resolved_template import template as template_of
 
 TEMPLATE = Path(__file__).parent / "performance.md.jinja"
 DOCUMENT = PROJECT / "docs" / "performance.md"
@@ -53,8 +55,13 @@ COLOURS = dict(
     )
 )
 
+# For SnapStart: "typically in under 1% of invocations", says AWS of cold starts in
+# https://aws.amazon.com/blogs/compute/aws-lambda-standardizes-billing-for-init-phase/
+EVENTS, COLD_SHARE = 5_000_000, 0.01
+WAIT_MS = 100
 
-def page(found: Results, machine: dict[str, Any]) -> str:
+
+def page(found: Results, machine: dict[str, Any], of_function: function.Measured) -> str:
     """Write the page.
 
     Parameters
@@ -63,6 +70,8 @@ def page(found: Results, machine: dict[str, Any]) -> str:
         The results.
     machine : dict
         On what they were measured.
+    of_function : dict
+        What was measured of the function.
     """
     template = Template(TEMPLATE.read_text(), keep_trailing_newline=True, undefined=StrictUndefined)
     text: str = template.render(
@@ -76,6 +85,7 @@ def page(found: Results, machine: dict[str, Any]) -> str:
         visibility=VISIBILITY_SECONDS,
         plots="\n".join(f"![{text}]({PLOTS.name}/{name}.svg)\n" for name, text in plots(found)),
         tables="\n".join(section(name, each) for name, each in found.items()),
+        function=function_values(of_function),
     )
     return text
 
@@ -170,6 +180,94 @@ def lines(found: Results) -> Figure:
     return figure
 
 
+def function_values(measured: function.Measured) -> dict[str, Any]:
+    """Give the tables and numbers of the function's part of the page."""
+    cold, images = measured["cold"], measured["images"]
+    memory = function.chosen(images)
+    at_memory = {name: each["sizes"][str(memory)] for name, each in images.items()}
+    gigabytes, starts = memory / 1024, EVENTS * COLD_SHARE
+    start = cold["variants"][function.COMPILED]["seconds"]
+    cache = prices()["snapstart_cache"].dollars(gigabytes * 30 * DAY)
+    restores = prices()["snapstart_restores"].dollars(gigabytes * starts)
+    parameters = template_of()["Parameters"]
+    return {
+        "machine": measured["machine"],
+        "runtime": template_of()["Resources"]["InvertImageFunction"]["Properties"]["Runtime"],
+        "runs": cold["runs"],
+        "rounds": function.ROUNDS,
+        "variants": "\n".join(
+            f"| {name} | {each['seconds']:.3f} | {each['ratio']:.2f} |"
+            for name, each in cold["variants"].items()
+        ),
+        "shares": "\n".join(f"| {name} | {share:.0%} |" for name, share in cold["shares"].items()),
+        "saved": f"{1 - cold['variants'][function.COMPILED]['ratio']:.0%}",
+        "warm": "\n".join(
+            f"| {name} | {1000 * each['processor']:.1f} | {1000 * each['plain']:.1f}"
+            f" | {each['ratio']:.2f} | {each['peak_mb']:.0f} |"
+            for name, each in at_memory.items()
+        ),
+        "period": f"{function.PERIOD // 1000} ms",
+        "one_processor": f"{function.ONE_PROCESSOR:,} MB",
+        "images": list(images),
+        "sizes": "\n".join(size_row(size, images) for size in function.SIZES),
+        "memory": memory,
+        "nearly": f"{function.NEARLY - 1:.0%}",
+        "least": parameters["FunctionMemorySize"]["MinValue"],
+        "pixels": f"{parameters['MaximumPixels']['Default']:,}",
+        "wait": f"{WAIT_MS} ms",
+        "wait_dollars": [
+            f"{duration_dollars(WAIT_MS / 1000, size):.2f}"
+            for size in (memory, parameters["FunctionMemorySize"]["MinValue"])
+        ],
+        "prices": prices_of(),
+        "events": f"{EVENTS:,}",
+        "starts": f"{starts:,.0f}",
+        "cold_share": f"{COLD_SHARE:.0%}",
+        "start_dollars": f"{duration_dollars(start, memory) * starts / 1e6:.2f}",
+        "cache_dollars": f"{cache:.2f}",
+        "restore_dollars": f"{restores:.2f}",
+    }
+
+
+def duration_dollars(seconds: float, memory: int) -> float:
+    """Price a million invocations by their duration."""
+    return prices()["lambda_gb_seconds"].dollars(1e6 * seconds * memory / 1024)
+
+
+def size_row(size: int, images: function.Measured) -> str:
+    """Write the row of a memory size."""
+    at_size = [each["sizes"][str(size)] for each in images.values()]
+    cells = [f"{size:,}", f"{min(size / function.ONE_PROCESSOR, 1):.2f}"]
+    for each in at_size:
+        dollars = duration_dollars(each["seconds"], size)
+        cells += [f"{each['share']:.2f}", f"{1000 * each['seconds']:.1f}", f"{dollars:.2f}"]
+    return f"| {' | '.join(cells)} |"
+
+
+def memory_lines(measured: function.Measured) -> Figure:
+    """Plot the time and the cost of an invocation by memory."""
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    for axes, label in zip(
+        figure.subplots(1, 2),
+        ("duration, milliseconds", "duration of a million invocations, dollars"),
+        strict=True,
+    ):
+        for name, each in measured["images"].items():
+            seconds = [each["sizes"][str(size)]["seconds"] for size in function.SIZES]
+            values = (
+                [duration_dollars(*of) for of in zip(seconds, function.SIZES, strict=True)]
+                if "dollars" in label
+                else [1000 * one for one in seconds]
+            )
+            axes.plot(function.SIZES, values, marker="o", label=name)
+        axes.axvline(function.chosen(measured["images"]), color="#999999", linestyle=":")
+        axes.set_yscale("log")
+        axes.set_xlabel("memory, MB")
+        axes.set_title(label, fontsize="medium")
+    axes.legend(fontsize="small", loc="center left")
+    return figure
+
+
 def svg(figure: Figure) -> str:
     """Draw a figure, the same each time."""
     drawn = io.StringIO()
@@ -178,10 +276,13 @@ def svg(figure: Figure) -> str:
     return "\n".join(line.rstrip() for line in drawn.getvalue().splitlines()) + "\n"
 
 
-def files(found: Results, machine: dict[str, Any]) -> dict[Path, str]:
+def files(
+    found: Results, machine: dict[str, Any], of_function: function.Measured
+) -> dict[Path, str]:
     """Give the page and its plots: the content by file."""
     made = {
-        DOCUMENT: page(found, machine),
+        DOCUMENT: page(found, machine, of_function),
+        PLOTS / "memory.svg": svg(memory_lines(of_function)),
         PLOTS / "function-seconds.svg": svg(bars(found, "function_seconds", "function-seconds")),
         PLOTS / "delay.svg": svg(
             bars(found, "delay_over_least_p50", "median delay over the least possible, seconds")
@@ -192,7 +293,7 @@ def files(found: Results, machine: dict[str, Any]) -> dict[Path, str]:
 
 def write() -> Sequence[Path]:
     """Write the page and its plots, and give their files."""
-    made = files(results.read(), results.machine())
+    made = files(results.read(), results.machine(), function.read())
     PLOTS.mkdir(exist_ok=True)
     for old in PLOTS.glob("*.svg"):
         old.unlink()

@@ -90,19 +90,23 @@ def merge(workload: str, measured: dict[str, Measures], order: Sequence[str]) ->
     FILE.write_text(json.dumps(kept, indent=2) + "\n")
 
 
-def describe() -> None:
-    """Write down on what was measured."""
+def about() -> dict[str, Any]:
+    """Say on what is measured."""
     names: list[str] = []
     with suppress(OSError):  # Linux has it
         names = re.findall(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
-    about = {
+    return {
         **{name: version(package) for name, package in PACKAGES.items()},
         "cores": os.cpu_count(),
         "processor": names[0] if names else platform.machine(),
         "python": platform.python_version(),
         "date": datetime.now(UTC).date().isoformat(),
     }
-    MACHINE.write_text(json.dumps(about, indent=2) + "\n")
+
+
+def describe() -> None:
+    """Write down on what was measured."""
+    MACHINE.write_text(json.dumps(about(), indent=2) + "\n")
 
 
 def machine() -> dict[str, Any]:

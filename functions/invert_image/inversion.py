@@ -191,7 +191,9 @@ def _inverted(image: Image.Image) -> Image.Image:
             inverted = image.copy()
             inverted.putpalette(bytes(image.getpalette() or ()).translate(_INVERTED))
             return inverted
-        case "1" | "L" | "LA" | "RGB" | "RGBA":
+        case "1" | "L" | "RGB":
+            return ImageChops.invert(image)  # faster than a table: a tenth of a JPEG's whole time
+        case "LA" | "RGBA":
             tables = [_KEPT if band == "A" else _INVERTED for band in image.getbands()]
             return image.point(b"".join(tables))
         case "CMYK":

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import boto3
 import pytest
 
-from bench import page, results, workloads
+from bench import function, page, results, workloads
 from bench.contenders.orders import with_orders
 from bench.contenders.recorder import Run
 from bench.delivery import NAMES
 from bench.measures import Turn, Uploaded, delay, express_gb_seconds, intervals_of, measures, peak
 from tests.conftest import colour_of, picture
 from tests.in_process import OUTPUT, InProcess, import_anew
+from tests.resolved_template import template
 
 KEYS = ["a.png", "b.png", "c.png"]
 VERSIONS = 3
@@ -28,17 +31,18 @@ LATEST = Uploaded(at=10, etag="newest")
 
 
 def test_the_page_is_what_the_results_say() -> None:
-    for file, content in page.files(results.read(), results.machine()).items():
+    for file, content in page.files(results.read(), results.machine(), function.read()).items():
         assert file.read_text() == content, f"{file.name}: run python -m bench.page"
 
 
 def test_there_is_no_plot_that_the_page_does_not_show() -> None:
-    files = page.files(results.read(), results.machine())
+    files = page.files(results.read(), results.machine(), function.read())
     assert set(page.PLOTS.glob("*")) == set(files) - {page.DOCUMENT}
 
 
 def test_the_text_of_the_page_has_no_measured_number() -> None:
-    text = re.sub(r"```.*?```|\{\{.*?\}\}|`[^`]*`", "", page.TEMPLATE.read_text(), flags=re.DOTALL)
+    not_text = r"```.*?```|\{\{.*?\}\}|`[^`]*`|\]\([^)]*\)"
+    text = re.sub(not_text, "", page.TEMPLATE.read_text(), flags=re.DOTALL)
     assert re.findall(r"(?<!\w)\d+", text) == ["100", "64", "1"]  # what the measures are
 
 
@@ -117,6 +121,64 @@ def test_the_results_are_of_known_workloads_and_contenders() -> None:
     assert found
     assert set(found) <= set(workloads.NAMES)
     assert all(set(by_contender) <= set(NAMES) for by_contender in found.values())
+
+
+def test_the_default_memory_is_the_least_with_which_the_function_is_fast() -> None:
+    assert template()["Parameters"]["FunctionMemorySize"]["Default"] == function.chosen(
+        function.read()["images"]
+    )
+
+
+def test_memory_is_chosen_for_the_image_that_needs_most() -> None:
+    def seconds(*of_sizes: float) -> dict[str, Any]:
+        pairs = zip(function.SIZES, of_sizes, strict=True)
+        return {"sizes": {str(size): {"seconds": each} for size, each in pairs}}
+
+    small, large = seconds(1.2, 1.05, 1, 1, 1.02), seconds(4, 2, 1.05, 1.09, 1)
+    assert function.chosen({"small": small}) == function.SIZES[1]
+    assert function.chosen({"small": small, "large": large}) == function.SIZES[2]
+
+
+def test_the_time_of_an_import_is_divided_among_what_it_imports() -> None:
+    report = """import time: self [us] | cumulative | imported package
+import time:       100 |        100 |   sitecustomize
+import time:       100 |        200 | site
+import time:      1000 |       1000 |     botocore.session
+import time:      2000 |       3000 |   boto3
+import time:        10 |         10 |   aws_lambda_powertools
+import time:        20 |         20 |   aws_lambda_powertools.metrics
+import time:        40 |         40 |   random
+import time:      5000 |       8070 | app
+"""
+    assert function.parts(report) == pytest.approx(
+        {function.OWN: 0.005, "boto3": 0.003, function.OTHERS: 0.00004, "Powertools": 0.00003}
+    )
+
+
+def test_the_worker_measures_the_handler_beside_plain_pillow(tmp_path: Path) -> None:
+    image = tmp_path / "image"
+    image.write_bytes(function.photograph(80, 64, 85))
+    started = [str(function.WORKER), str(image), "2", str(tmp_path)]
+    printed = function.run(started, function.SOURCE).stdout
+    measured = json.loads(printed.splitlines()[-1])
+    assert min(measured.values()) > 0
+    assert set(measured) == set(function.read()["images"]["100 kB"]["sizes"]["1024"])
+    assert (tmp_path / "cgroup.procs").read_text() == "0"  # where it asks for its share
+
+
+def test_a_package_has_bytecode_that_knows_its_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(function, "files", lambda _: [])
+    function.package(tmp_path / "built", bytecode=False)
+    assert not list(tmp_path.rglob("*.pyc"))
+    edit = {"import boto3\n": "import botocore\n"}
+    function.package(tmp_path / "compiled", bytecode=True, edit=edit)
+    assert "import botocore\n" in (tmp_path / "compiled" / "app.py").read_text()
+    [compiled] = tmp_path.rglob("app.*.pyc")
+    assert compiled.read_bytes()[4:8] == bytes([0b11, 0, 0, 0])  # of a source with the hash
+    with pytest.raises(ValueError, match="no such line"):
+        function.package(tmp_path / "x", bytecode=False, edit={"no such line": ""})
 
 
 def test_half_of_the_runs_of_the_headline_are_slow() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from inorder import PROJECT
+from tests.resolved_template import template
 
 LOCKS = [PROJECT / "requirements.txt", *sorted(PROJECT.glob("functions/*/requirements.txt"))]
 
@@ -58,3 +59,16 @@ def test_a_missing_or_old_python_is_reported_in_one_line(
     first, *rest = made.stderr.splitlines()
     assert first.startswith(complaint)
     assert all(re.match(r"make(\[\d+\])?: \*\*\*", line) for line in rest)
+
+
+def test_the_bytecode_is_that_of_the_functions_python() -> None:
+    printed = subprocess.run(
+        ["make", "--dry-run", "build"],  # noqa: S607
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    properties = [each.get("Properties", {}) for each in template()["Resources"].values()]
+    [runtime] = {each["Runtime"] for each in properties if "Runtime" in each}
+    assert f"--python {runtime.removeprefix('python')} " in printed

@@ -1,0 +1,285 @@
+"""Measures the function: its cold start, its time beside plain Pillow, and time by memory.
+
+`python -m bench.function` writes bench/function.json, and needs root for the control groups.
+"""
+
+from __future__ import annotations
+
+import compileall
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.metadata import files
+from io import BytesIO
+from pathlib import Path
+from py_compile import PycInvalidationMode
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from PIL import Image
+
+from bench import results
+from inorder import PROJECT
+from tests.resolved_template import resources_with
+
+FILE = PROJECT / "bench" / "function.json"
+SOURCE = PROJECT / "functions" / "invert_image"
+WORKER = PROJECT / "bench" / "function_worker.py"
+GROUPS = Path("/sys/fs/cgroup")
+PERIOD = 20_000  # microseconds
+RUNS, ROUNDS = 10, 5
+# "At 1,769 MB, a function has the equivalent of one vCPU", and less memory gives proportionally
+# less: https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html
+ONE_PROCESSOR = 1769
+SIZES = (512, 1024, ONE_PROCESSOR, 2048, 3008)
+NEARLY = 1.1  # a memory size is as fast as another if it takes at most so many times as long
+# Name, width, height, quality, and how often a turn is repeated.
+IMAGES = {"100 kB": (720, 540, 85, 40), "12 megapixels": (4000, 3000, 85, 5)}
+# The packages of this machine's tools that boto3 and urllib3 import where they find them. boto3
+# does not depend on them, and Lambda has boto3 and what it depends on:
+# https://docs.aws.amazon.com/lambda/latest/dg/lambda-python.html
+ABSENT = ("awscrt", "cryptography", "OpenSSL")
+IMPORT = f"""
+import sys, time
+sys.modules.update(dict.fromkeys({ABSENT}))
+open(sys.argv[1] + "/cgroup.procs", "w").write("0")
+began = time.perf_counter()
+import app
+print(time.perf_counter() - began)
+"""
+PARTS = {"boto3": "boto3", "aws_lambda_powertools": "Powertools", "inversion": "Pillow"}
+OTHERS, OWN = "other modules", "`app.py` itself, which creates the S3 client"
+BUILT, COMPILED, BOTOCORE = (
+    "`sam build`",
+    "`make build`: with bytecode",
+    "with bytecode, and botocore without boto3",
+)
+
+Measured = dict[str, Any]
+
+
+def photograph(width: int, height: int, quality: int) -> bytes:
+    """Make a JPEG that has some detail everywhere, the same each time."""
+    small = (width // 8, height // 8)
+    noise = Image.frombytes("RGB", small, random.Random(1).randbytes(3 * small[0] * small[1]))  # noqa: S311
+    file = BytesIO()
+    large = noise.resize((width, height), Image.Resampling.BICUBIC)
+    large.save(file, "JPEG", quality=quality)
+    return file.getvalue()
+
+
+def package(folder: Path, *, bytecode: bool, edit: Mapping[str, str] | None = None) -> Path:
+    """Pack the function with what it needs, as SAM does.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to.
+    bytecode : bool
+        Whether the package has it.
+    edit : mapping, optional
+        What to replace in app.py.
+    """
+    folder.mkdir()
+    requirements = (SOURCE / "requirements.txt").read_text()
+    for name in re.findall(r"^([\w.-]+)==", requirements, re.MULTILINE):
+        for file in files(name) or ():
+            if ".." not in file.parts and file.suffix != ".pyc":
+                target = folder / file
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(str(file.locate()), target)
+    for source in SOURCE.glob("*.py"):
+        shutil.copy(source, folder)
+    app = (SOURCE / "app.py").read_text()
+    for old, new in (edit or {}).items():
+        if old not in app:
+            raise ValueError(f"app.py has no {old}")
+        app = app.replace(old, new)
+    (folder / "app.py").write_text(app)
+    if bytecode:
+        mode = PycInvalidationMode.CHECKED_HASH
+        compileall.compile_dir(folder, quiet=1, invalidation_mode=mode)
+    return folder
+
+
+def run(arguments: Sequence[str], path: Path) -> subprocess.CompletedProcess[str]:
+    """Run Python as Lambda would: with the function's environment, and a package on its path."""
+    properties = resources_with({})["InvertImageFunction"]["Properties"]
+    environment = {
+        **properties["Environment"]["Variables"],
+        "AWS_ACCESS_KEY_ID": "none",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_SECRET_ACCESS_KEY": "none",
+        "PATH": os.environ["PATH"],
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": str(path),
+    }
+    return subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, *arguments], env=environment, capture_output=True, text=True, check=True
+    )
+
+
+def parts(report: str) -> dict[str, float]:
+    """Divide the import of app.py among what it imports.
+
+    Parameters
+    ----------
+    report : str
+        What ``-X importtime`` prints: each module after those that it imports.
+
+    Returns
+    -------
+    dict
+        Seconds by part, without modules that were imported before.
+    """
+    lines = re.findall(r"^import time:\s+(\d+) \|\s+(\d+) \|( +)([\w.]+)$", report, re.MULTILINE)
+    found: dict[str, float] = defaultdict(float)
+    direct: dict[str, float] = defaultdict(float)
+    for own, all_of_it, indent, module in lines:
+        if indent == "   ":  # imported by app.py, or by another module that is not in another one
+            direct[PARTS.get(module.partition(".")[0], OTHERS)] += int(all_of_it) / 1e6
+        elif indent == " ":
+            if module == "app":
+                found = direct | {OWN: int(own) / 1e6}
+            direct = defaultdict(float)
+    return dict(sorted(found.items(), key=lambda part: -part[1]))
+
+
+def measure_cold_start(folder: Path, say: Callable[[str], None]) -> Measured:
+    """Import the handler in fresh interpreters."""
+    edit = {
+        "import boto3\n": "import botocore.session\n",
+        "boto3.client(": "botocore.session.get_session().create_client(",
+    }
+    packages = {
+        BUILT: package(folder / "built", bytecode=False),
+        COMPILED: package(folder / "compiled", bytecode=True),
+        BOTOCORE: package(folder / "botocore", bytecode=True, edit=edit),
+    }
+    taken: list[dict[str, float]] = []
+    reports: list[dict[str, float]] = []
+    with processor_quota(1) as group:
+        started = ["-c", IMPORT, str(group)]
+        for _ in range(RUNS):
+            taken.append({name: float(run(started, of).stdout) for name, of in packages.items()})
+            say(" ".join(f"{seconds:.3f}" for seconds in taken[-1].values()))
+            report = run(["-X", "importtime", *started], packages[COMPILED]).stderr
+            reports.append(parts(report))
+    shares = [{part: each[part] / sum(each.values()) for part in each} for each in reports]
+    return {
+        "runs": RUNS,
+        "variants": {
+            each: {
+                "seconds": median(one[each] for one in taken),
+                "ratio": median(one[each] / one[BUILT] for one in taken),
+            }
+            for each in packages
+        },
+        "shares": {part: median(each[part] for each in shares) for part in shares[0]},
+    }
+
+
+@contextmanager
+def processor_quota(share: float) -> Iterator[Path]:
+    """Make a control group whose processes get a share of the processors.
+
+    Parameters
+    ----------
+    share : float
+        Of one processor. The kernel stops the processes for the rest of each period, and lets them
+        run before those of other groups.
+    """
+    first = GROUPS / "cpu"  # version 1 of control groups
+    group = (first if first.exists() else GROUPS) / f"inorder-{os.getpid()}"
+    quota = round(share * PERIOD)
+    settings = (
+        {"cpu.cfs_period_us": PERIOD, "cpu.cfs_quota_us": quota, "cpu.shares": 262_144}
+        if first.exists()
+        else {"cpu.max": f"{quota} {PERIOD}", "cpu.weight": 10_000}
+    )
+    group.mkdir()
+    try:
+        for name, value in settings.items():
+            (group / name).write_text(str(value))
+        yield group
+    finally:
+        group.rmdir()
+
+
+def measure_sizes(folder: Path, say: Callable[[str], None]) -> Measured:
+    """Run the handler with the processor time of each memory size."""
+    taken: dict[tuple[str, int], list[dict[str, float]]] = defaultdict(list)
+    sources = {}
+    for name, (width, height, quality, _) in IMAGES.items():
+        sources[name] = folder / name
+        sources[name].write_bytes(photograph(width, height, quality))
+    for _ in range(ROUNDS):
+        for name, (*_, turns) in IMAGES.items():
+            for size in SIZES:
+                with processor_quota(size / ONE_PROCESSOR) as group:
+                    started = [str(WORKER), str(sources[name]), str(turns), str(group)]
+                    printed = run(started, SOURCE).stdout
+                taken[name, size].append(json.loads(printed.splitlines()[-1]))
+                say(f"{name} {size} MB: {taken[name, size][-1]}")
+    return {
+        name: {
+            "bytes": sources[name].stat().st_size,
+            "sizes": {
+                str(size): {
+                    measure: median(each[measure] for each in taken[name, size])
+                    for measure in taken[name, size][0]
+                }
+                for size in SIZES
+            },
+        }
+        for name in IMAGES
+    }
+
+
+def chosen(images: Measured) -> int:
+    """Choose the least memory with which every image is nearly as fast as it gets."""
+
+    def fast(size: int) -> bool:
+        return all(
+            each["sizes"][str(size)]["seconds"]
+            <= NEARLY * min(one["seconds"] for one in each["sizes"].values())
+            for each in images.values()
+        )
+
+    return min(filter(fast, SIZES))
+
+
+def rounded(value: Any) -> Any:
+    """Round all numbers to four digits."""
+    if isinstance(value, dict):
+        return {name: rounded(each) for name, each in value.items()}
+    return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+def read() -> Measured:
+    """Read what was measured."""
+    found: Measured = json.loads(FILE.read_text())
+    return found
+
+
+def main() -> None:
+    """Measure all, and write it down."""
+    with TemporaryDirectory() as folder:
+        found = {
+            "machine": results.about(),
+            "cold": measure_cold_start(Path(folder), print),
+            "images": measure_sizes(Path(folder), print),
+        }
+    FILE.write_text(json.dumps(rounded(found), indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
