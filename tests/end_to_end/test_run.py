@@ -28,6 +28,9 @@ NOT_COPIED = shutil.ignore_patterns(".git", ".venv", ".aws-sam", "out", "__pycac
 # The tests that read every policy of the project. The others name their policies.
 OF_EVERY_POLICY = [
     "tests/unit/test_documents.py",
+    "tests/unit/test_new_policy.py",
+    "tests/unit/test_parameters.py",
+    "tests/unit/test_policies.py",
     "tests/unit/test_roles.py",
     "tests/policies/test_definition.py",
 ]

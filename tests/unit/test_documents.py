@@ -32,6 +32,7 @@ STATES = {
 }
 # Words and names from before there was a glossary (docs/protocol.md), as regular expressions.
 BANNED = (
+    "queue of retries",
     "le(ave|aves|aving|ft) word",
     "takes? away the word",
     "has it that",

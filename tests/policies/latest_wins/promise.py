@@ -183,6 +183,10 @@ SUITE = Suite(
             "Break Lock with UpdateExpression: no REMOVE execution",
             "Release Failed Key with UpdateExpression: no REMOVE execution",
             "Release Failed Key without Catch of DynamoDB.ConditionalCheckFailedException",
+            "Release Lock with UpdateExpression: no SET expires_at = :expires_at",
+            "Release Lock with UpdateExpression: no REMOVE execution",
+            "Release Failed Lock Only with UpdateExpression: no REMOVE lock_token",
+            "Release Failed Key with UpdateExpression: no SET expires_at = :expires_at",
             "Release Lock Only without Retry of States.TaskFailed, States.Timeout",
             "Release Failed Lock Only without Retry of States.TaskFailed, States.Timeout",
         }
