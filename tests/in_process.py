@@ -20,6 +20,7 @@ from urllib.parse import unquote
 import boto3
 import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.exceptions import ClientError
 from botocore.loaders import create_loader
 from moto import mock_aws
 from moto.dynamodb.models import DynamoDBBackend
@@ -273,15 +274,16 @@ class Faults:
         self._events.register_first("before-call.eventbridge.PutEvents", failed)
         return refused
 
-    def lose_the_answer(self, operation: str, times: int) -> list[str]:
-        """Let a call be done, and answer that it failed; give the losses."""
-        lost: list[str] = []
+    def lose_the_answer(self, operation: str, times: int, every: int = 1) -> list[str]:
+        """Let calls be done, and answer that they failed; give the losses."""
+        lost, calls = list[str](), itertools.count()
 
         def broken(parsed: dict[str, Any], **_: Any) -> None:
-            if len(lost) < times and "Error" not in parsed:
+            if len(lost) < times and "Error" not in parsed and next(calls) % every == 0:
                 lost.append(operation)
-                parsed["Error"] = {"Code": "InternalServerError", "Message": "made by a test"}
-                parsed["ResponseMetadata"]["HTTPStatusCode"] = 500
+                error = {"Code": "InternalServerError", "Message": "made by a test"}
+                metadata = {"HTTPStatusCode": 500, "RequestId": "test"}
+                raise ClientError({"Error": error, "ResponseMetadata": metadata}, operation)  # type: ignore[typeddict-item]
 
         self._events.register_first(f"after-call.{operation}", broken)
         return lost

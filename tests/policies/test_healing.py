@@ -181,7 +181,7 @@ FIRST_WRITE: dict[Situation, dict[str, str]] = {
         "first-wins": "Claim Key",
         "content-hash": "Claim Content",
     },
-    behind_a_dead_holder: {"latest-wins": "Record Newest Event", "every-version": "Record Event"},
+    behind_a_dead_holder: {"latest-wins": "Claim Key", "every-version": "Record Event"},
 }
 
 

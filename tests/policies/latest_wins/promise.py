@@ -185,7 +185,11 @@ SUITE = Suite(
             "Release Failed Key without Catch of DynamoDB.ConditionalCheckFailedException",
             "Release Lock with UpdateExpression: no SET expires_at = :expires_at",
             "Release Lock with UpdateExpression: no REMOVE execution",
-            "Release Failed Lock Only with UpdateExpression: no REMOVE lock_token",
+            *(
+                f"{state} with UpdateExpression: no REMOVE {attribute}"
+                for state in ("Release Lock Only", "Release Failed Lock Only")
+                for attribute in ("lock_token", "execution")
+            ),
             "Release Failed Key with UpdateExpression: no SET expires_at = :expires_at",
             "Release Lock Only without Retry of States.TaskFailed, States.Timeout",
             "Release Failed Lock Only without Retry of States.TaskFailed, States.Timeout",
