@@ -6,6 +6,7 @@ CloudFormation's matter.
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 from functools import cache
@@ -31,6 +32,11 @@ PSEUDO_PARAMETERS = {
 
 def template() -> Json:
     """Read template.yaml."""
+    return copy.deepcopy(_parsed())
+
+
+@cache
+def _parsed() -> Json:
     parsed: Json = yaml_parse((PROJECT / "template.yaml").read_text(encoding="utf-8"))
     return parsed
 
