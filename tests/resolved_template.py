@@ -7,11 +7,11 @@ CloudFormation's matter.
 from __future__ import annotations
 
 import copy
-import os
 import re
 from functools import cache
 from typing import Any
 
+import boto3
 from samcli.yamlhelper import yaml_parse
 from samtranslator.parser.parser import Parser  # type: ignore[import-untyped]
 from samtranslator.translator.translator import Translator  # type: ignore[import-untyped]
@@ -42,6 +42,11 @@ def _parsed() -> Json:
 
 
 @cache
+def _session() -> boto3.Session:
+    return boto3.Session(region_name="us-east-1")
+
+
+@cache
 def transformed(given: tuple[tuple[str, str], ...] = ()) -> Json:
     """Transform the template with SAM.
 
@@ -55,8 +60,7 @@ def transformed(given: tuple[tuple[str, str], ...] = ()) -> Json:
         for field in ("CodeUri", "DefinitionUri"):
             if field in resource.get("Properties", {}):  # SAM wants them uploaded
                 resource["Properties"][field] = "s3://bucket/key"
-    os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
-    translator = Translator({}, Parser())
+    translator = Translator({}, Parser(), boto_session=_session())
     translated: Json = translator.translate(parsed, dict(given))
     translator.metrics.publish()  # to nowhere; without it, SAM warns
     return translated
