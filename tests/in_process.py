@@ -23,6 +23,7 @@ import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from moto import mock_aws
 from moto.dynamodb.models import DynamoDBBackend
+from moto.stepfunctions.exceptions import ExecutionDoesNotExist
 from moto.stepfunctions.parser.asl.component.common.error_name.failure_event import (
     FailureEventException,
 )
@@ -253,9 +254,13 @@ class MotoStateMachine(LocalStateMachine):
         return ended and self.describe(arn).status != "RUNNING"
 
     def entries(self, arn: str) -> list[Entry]:
+        try:
+            events = self._execution(arn).to_history_output()["events"]
+        except ExecutionDoesNotExist:
+            return super().entries(arn)  # raises what a client does
         return [
             entry_of({**event, "timestamp": datetime.fromisoformat(event["timestamp"])})
-            for event in self._execution(arn).to_history_output()["events"]
+            for event in events
         ]
 
     def _execution(self, arn: str) -> Any:
