@@ -280,7 +280,7 @@ class Run:
                     f"Waited {PATIENCE_SECONDS:.0f} s for the two events of {len(remaining)} keys"
                     f"{some_of(sorted(remaining))}."
                 )
-            time.sleep(max(0.1, self._machine.poll_seconds))
+            time.sleep(max(0.25, self._machine.poll_seconds))
             arrived = self._machine.arrived(self._prefix)
             for key in sorted(remaining):
                 if len(arrived.get(key, [])) > 1:
