@@ -351,9 +351,9 @@ def _make_writes_atomic(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(DynamoDBBackend, name, atomically(getattr(DynamoDBBackend, name)))
 
 
-# Done anew for each definition that moto creates or starts, for each path that it evaluates, for each
-# call, for each session, which reads the models of all services, and for each client, these take
-# longer than all else.
+# Done anew for each definition that moto creates or starts, for each path that it evaluates, for
+# each call, for each session, which reads the models of all services, and for each client, these
+# take longer than all else.
 _ONCE = {
     name: functools.cache(pkgutil.resolve_name(name))
     for name in (
