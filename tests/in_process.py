@@ -354,10 +354,11 @@ def _make_writes_atomic(monkeypatch: pytest.MonkeyPatch) -> None:
 # Done anew for each definition that moto creates or starts, for each path that it evaluates, for
 # each call, for each session, which reads the models of all services, and for each client, these
 # take longer than all else.
-_ONCE = {
+PARSE = "moto.stepfunctions.parser.asl.parse.asl_parser.AmazonStateLanguageParser.parse"
+ONCE = {
     name: functools.cache(pkgutil.resolve_name(name))
     for name in (
-        "moto.stepfunctions.parser.asl.parse.asl_parser.AmazonStateLanguageParser.parse",
+        PARSE,
         "moto.stepfunctions.parser.asl.utils.json_path.parse",
         "moto.core.responses.method_names_from_class",
         "botocore.session.create_loader",
@@ -427,7 +428,7 @@ def aws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
     _make_writes_atomic(monkeypatch)
     _stop_endless_executions(monkeypatch)
     _limit_parameters(monkeypatch)
-    for name, once in _ONCE.items():
+    for name, once in ONCE.items():
         monkeypatch.setattr(name, once)
     with mock_aws(
         config={"stepfunctions": {"execute_state_machine": True}, "lambda": {"use_docker": False}}
