@@ -31,11 +31,12 @@ down: install ## Stop it again
 
 # The quick layers run first and report first; ten failures are enough to see what a wrong edit broke.
 # Of a wrong edit of an ASL file that the check does not find, TestState names the state within half a minute.
+# In the last layer tests wait much, for leases and schedules: three at a time keep two cores busy.
 test: install ## Run all tests, the quick ones first
 	@inorder check statemachine/*.asl.json
-	@for layer in tests/policies/test_states.py tests/unit "tests/policies --ignore tests/policies/test_states.py" \
-		"tests/proof tests/simulation tests/engines tests/end_to_end tests/console"; do \
-		echo "== $$layer" && python -m pytest -n 2 --dist loadfile --maxfail 10 $$layer || exit 1; \
+	@for layer in "tests/policies/test_states.py -n 2" "tests/unit -n 2" "tests/policies --ignore tests/policies/test_states.py -n 2" \
+		"tests/proof tests/simulation tests/engines tests/end_to_end tests/console -n 3"; do \
+		echo "== $$layer" && python -m pytest --dist loadfile --maxfail 10 $$layer || exit 1; \
 	done
 
 model: install ## Explore the longer scenarios and all mutants with the model checker

@@ -89,34 +89,29 @@ def run_demonstration(
         with local_aws.running(folder, port) as local:
             progress.advance(starting)
             deployed = {"off": policies.policy(UNCOORDINATED), "on": policies.policy(policy)}
-            stacks = {}
-            for mode, each in deployed.items():
-                stacks[mode] = deploy(local, f"demo-{mode}", {"Policy": each.name, **SLOW})
-                progress.advance(starting)
             tasks = {
                 mode: progress.add_task(f"Events, coordination {mode}", total=4 * len(pairs))
-                for mode in stacks
+                for mode in deployed
             }
-            machines = {
-                mode: LocalStateMachine(local.client("stepfunctions"), stack.state_machine_arn)
-                for mode, stack in stacks.items()
-            }
-            runs = {
-                mode: Run(
-                    local.client("s3"),
-                    stack,
-                    deployed[mode],
-                    machines[mode],
-                    pairs,
-                    EXECUTIONS_AT_ONCE[mode],
-                )
-                for mode, stack in stacks.items()
-            }
-            with ThreadPoolExecutor(len(runs)) as pool:
-                shown = {
-                    mode: pool.submit(run.show, partial(progress.advance, tasks[mode]))
-                    for mode, run in runs.items()
-                }
+            stacks: dict[str, Stack] = {}
+            machines: dict[str, StateMachine] = {}
+            deploying = threading.Lock()  # what SAM creates once for all stacks
+
+            def show(mode: str) -> tuple[Counts, list[Output]]:
+                with deploying:
+                    stack = deploy(local, f"demo-{mode}", {"Policy": deployed[mode].name, **SLOW})
+                    stacks[mode] = stack
+                    progress.advance(starting)
+                states = local.client("stepfunctions")
+                machines[mode] = machine = LocalStateMachine(states, stack.state_machine_arn)
+                at_once = EXECUTIONS_AT_ONCE[mode]
+                s3 = local.client("s3")
+                run = Run(s3, stack, deployed[mode], machine, pairs, at_once)
+                return run.show(partial(progress.advance, tasks[mode]))
+
+            # The events of one stack come while SAM deploys the other.
+            with ThreadPoolExecutor(len(deployed)) as pool:
+                shown = {mode: pool.submit(show, mode) for mode in deployed}
                 results = {mode: each.result() for mode, each in shown.items()}
             progress.update(saving, visible=True)
             aws = Connection(stacks["on"].name, local)
@@ -285,7 +280,7 @@ class Run:
                     f"Waited {PATIENCE_SECONDS:.0f} s for the two events of {len(remaining)} keys"
                     f"{some_of(sorted(remaining))}."
                 )
-            time.sleep(max(0.1, self._machine.poll_seconds))
+            time.sleep(max(0.25, self._machine.poll_seconds))
             arrived = self._machine.arrived(self._prefix)
             for key in sorted(remaining):
                 if len(arrived.get(key, [])) > 1:

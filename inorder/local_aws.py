@@ -73,21 +73,29 @@ class LocalAws:
             region_name=REGION,
         )
 
+    @cached_property
+    def _clients(self) -> dict[str, Any]:
+        return {}
+
     def client(self, service: str) -> Any:
-        """Make a boto3 client of the server.
+        """Give a boto3 client of the server, the same one each time.
 
         Parameters
         ----------
         service : str
             For example ``stepfunctions``.
         """
-        config = Config(
-            inject_host_prefix=False,  # there is no sync-127.0.0.1
-            max_pool_connections=50,
-            retries={"mode": "standard", "total_max_attempts": 3},
-        )
-        # boto3's overloads know literal service names only.
-        return self.session.client(service, endpoint_url=self.endpoint_url, config=config)  # type: ignore[call-overload]
+        if service not in self._clients:
+            config = Config(
+                inject_host_prefix=False,  # there is no sync-127.0.0.1
+                max_pool_connections=50,
+                retries={"mode": "standard", "total_max_attempts": 3},
+            )
+            # boto3's overloads know literal service names only.
+            self._clients[service] = self.session.client(  # type: ignore[call-overload]
+                service, endpoint_url=self.endpoint_url, config=config
+            )
+        return self._clients[service]
 
     @property
     def process(self) -> psutil.Process | None:

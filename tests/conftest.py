@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from io import BytesIO
+from types import SimpleNamespace
 
 import pytest
 from PIL import Image
 
 from inorder import local_aws
+from inorder.aws import stack
 from inorder.local_aws import LocalAws
+from tests import quick_sam
 from tests.in_process import aws
 
 __all__ = ["aws"]
@@ -30,6 +33,14 @@ def no_aws_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sam() -> Iterator[None]:
+    """Start SAM quickly; the commands that are processes of their own start it as users do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stack, "subprocess", SimpleNamespace(run=quick_sam.run))
+        yield
 
 
 @pytest.fixture(scope="session")

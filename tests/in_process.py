@@ -8,6 +8,7 @@ import io
 import itertools
 import json
 import logging
+import pkgutil
 import sys
 import threading
 import time
@@ -21,9 +22,9 @@ import boto3
 import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.exceptions import ClientError
-from botocore.loaders import create_loader
 from moto import mock_aws
 from moto.dynamodb.models import DynamoDBBackend
+from moto.stepfunctions.exceptions import ExecutionDoesNotExist
 from moto.stepfunctions.parser.asl.component.common.error_name.failure_event import (
     FailureEventException,
 )
@@ -36,10 +37,17 @@ from moto.stepfunctions.parser.asl.component.state.state import CommonStateField
 from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import (
     WaitFunction,
 )
-from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
+from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 
 from inorder import PROJECT
-from inorder.aws.executions import Execution, LocalStateMachine, create_local, substitute
+from inorder.aws.executions import (
+    Entry,
+    Execution,
+    LocalStateMachine,
+    create_local,
+    entry_of,
+    substitute,
+)
 from inorder.policies import asl_file
 from tests.events import SEQUENCER, created, deleted
 from tests.resolved_template import template
@@ -140,7 +148,8 @@ class InProcess:
             "UniqueEventsBusName": BUS,
         }
         definition = substitute(PROJECT / asl_file(policy), substitutions)
-        return create_local(boto3.client("stepfunctions"), definition)
+        client = boto3.client("stepfunctions")
+        return MotoStateMachine(client, create_local(client, definition).arn)
 
     def _make_bus(self, name: str) -> str:
         """Create a bus, and return the queue that all its events go to."""
@@ -241,6 +250,33 @@ class InProcess:
         return [json.loads(message["Body"]) for message in messages.get("Messages", [])]
 
 
+class MotoStateMachine(LocalStateMachine):
+    """A state machine on moto whose executions are read in this process.
+
+    moto takes longer to write a history as a response than to run the execution.
+    """
+
+    poll_seconds = 0.005
+
+    def has_ended(self, arn: str) -> bool:
+        ended = self._execution(arn).exec_status != "RUNNING"
+        return ended and self.describe(arn).status != "RUNNING"
+
+    def entries(self, arn: str) -> list[Entry]:
+        try:
+            events = self._execution(arn).to_history_output()["events"]
+        except ExecutionDoesNotExist:
+            return super().entries(arn)  # raises what a client does
+        return [
+            entry_of({**event, "timestamp": datetime.fromisoformat(event["timestamp"])})
+            for event in events
+        ]
+
+    def _execution(self, arn: str) -> Any:
+        _, _, _, region, account, *_ = arn.split(":")
+        return stepfunctions_parser_backends[account][region].describe_execution(arn)
+
+
 class Faults:
     """Lets the state machine's calls to other services fail."""
 
@@ -325,10 +361,20 @@ def _make_writes_atomic(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(DynamoDBBackend, name, atomically(getattr(DynamoDBBackend, name)))
 
 
-# Done anew for each definition that moto creates or starts, and for each session, which reads the
-# models of all services, these two take longer than all the rest.
-_parse_once = functools.cache(AmazonStateLanguageParser.parse)
-_create_loader_once = functools.cache(create_loader)
+# Done anew for each definition that moto creates or starts, for each path that it evaluates, for
+# each call, for each session, which reads the models of all services, and for each client, these
+# take longer than all else.
+PARSE = "moto.stepfunctions.parser.asl.parse.asl_parser.AmazonStateLanguageParser.parse"
+ONCE = {
+    name: functools.cache(pkgutil.resolve_name(name))
+    for name in (
+        PARSE,
+        "moto.stepfunctions.parser.asl.utils.json_path.parse",
+        "moto.core.responses.method_names_from_class",
+        "botocore.session.create_loader",
+        "botocore.httpsession.create_urllib3_context",
+    )
+}
 
 
 def _scale_waits(monkeypatch: pytest.MonkeyPatch, aws: InProcess) -> None:
@@ -369,7 +415,7 @@ def _stop_endless_executions(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def evaluate_or_stop(state: CommonStateField, env: Any) -> None:
         evaluate(state, env)
-        if len(env.event_manager.get_event_history()) > LONGEST_HISTORY:
+        if len(env.event_manager._history_event_list) > LONGEST_HISTORY:
             cause = f"its history has more than {LONGEST_HISTORY} events"
             env.set_stop(stop_date=datetime.now(UTC), error="Endless", cause=cause)
 
@@ -392,8 +438,8 @@ def aws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
     _make_writes_atomic(monkeypatch)
     _stop_endless_executions(monkeypatch)
     _limit_parameters(monkeypatch)
-    monkeypatch.setattr(AmazonStateLanguageParser, "parse", _parse_once)
-    monkeypatch.setattr("botocore.session.create_loader", _create_loader_once)
+    for name, once in ONCE.items():
+        monkeypatch.setattr(name, once)
     with mock_aws(
         config={"stepfunctions": {"execute_state_machine": True}, "lambda": {"use_docker": False}}
     ):

@@ -6,11 +6,12 @@ CloudFormation's matter.
 
 from __future__ import annotations
 
-import os
+import copy
 import re
 from functools import cache
 from typing import Any
 
+import boto3
 from samcli.yamlhelper import yaml_parse
 from samtranslator.parser.parser import Parser  # type: ignore[import-untyped]
 from samtranslator.translator.translator import Translator  # type: ignore[import-untyped]
@@ -31,8 +32,18 @@ PSEUDO_PARAMETERS = {
 
 def template() -> Json:
     """Read template.yaml."""
+    return copy.deepcopy(_parsed())
+
+
+@cache
+def _parsed() -> Json:
     parsed: Json = yaml_parse((PROJECT / "template.yaml").read_text(encoding="utf-8"))
     return parsed
+
+
+@cache
+def _session() -> boto3.Session:
+    return boto3.Session(region_name="us-east-1")
 
 
 @cache
@@ -49,8 +60,7 @@ def transformed(given: tuple[tuple[str, str], ...] = ()) -> Json:
         for field in ("CodeUri", "DefinitionUri"):
             if field in resource.get("Properties", {}):  # SAM wants them uploaded
                 resource["Properties"][field] = "s3://bucket/key"
-    os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
-    translator = Translator({}, Parser())
+    translator = Translator({}, Parser(), boto_session=_session())
     translated: Json = translator.translate(parsed, dict(given))
     translator.metrics.publish()  # to nowhere; without it, SAM warns
     return translated

@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 
 import networkx as nx
-from cfnlint import ManualArgs
-from cfnlint.api import lint
 
 from inorder.asl.definition import Finding, Json, Rule, graph, targets
 
@@ -20,6 +18,10 @@ _SENTENCE_END = re.compile(r"[.!?][\"')*`]*(?=\s+[\"'(*`]*[A-Z]|\s*$)")
 
 def _schema(definition: Json) -> Iterator[Finding]:
     """Ask cfn-lint, which knows ASL's schema, by way of the resource that would hold the file."""
+    # Their import takes longer than most commands, which need only what else is known of a file.
+    from cfnlint import ManualArgs  # noqa: PLC0415
+    from cfnlint.api import lint  # noqa: PLC0415
+
     template = {
         "Resources": {
             "StateMachine": {

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from samcli.yamlhelper import yaml_parse
-
 
 def findings(file: Path, text: str) -> Iterator[tuple[str, str]]:
     """Compare a file with the template of its project, ``../template.yaml``, if there is one.
@@ -27,6 +25,8 @@ def findings(file: Path, text: str) -> Iterator[tuple[str, str]]:
     template = file.resolve().parent.parent / "template.yaml"
     if not template.is_file():
         return
+    from samcli.yamlhelper import yaml_parse  # noqa: PLC0415 - takes long, as `graph._schema` says
+
     try:
         resources = yaml_parse(template.read_text(encoding="utf-8"))["Resources"].values()
         machines = [each["Properties"] for each in resources if "Properties" in each]

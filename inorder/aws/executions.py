@@ -47,16 +47,13 @@ def history(client: Any, arn: str) -> list[Entry]:
     pages = client.get_paginator("get_execution_history").paginate(
         executionArn=arn, PaginationConfig={"PageSize": 1000}
     )
-    return [
-        Entry(
-            event["type"],
-            next((v for k, v in event.items() if k.endswith("Details")), {}),
-            event["timestamp"].astimezone(UTC),
-            event["id"],
-        )
-        for page in pages
-        for event in page["events"]
-    ]
+    return [entry_of(event) for page in pages for event in page["events"]]
+
+
+def entry_of(event: Mapping[str, Any]) -> Entry:
+    """Give what happened as an event of a local engine's history tells it."""
+    details: Any = next((v for k, v in event.items() if k.endswith("Details")), {})
+    return Entry(event["type"], details, event["timestamp"].astimezone(UTC), event["id"])
 
 
 class StateMachine(ABC):

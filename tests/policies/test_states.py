@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
+import boto3
 import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.validate import ParamValidator
@@ -188,7 +189,7 @@ def test_a_request_to_aws_is_one_that_aws_takes(
     local: LocalAws, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """https://docs.aws.amazon.com/step-functions/latest/apireference/API_TestState.html."""
-    client: Any = local.client("stepfunctions")
+    client: Any = boto3.client("stepfunctions", endpoint_url=local.endpoint_url)
     requests: list[Data] = []
     parsed = {"status": "SUCCEEDED", "ResponseMetadata": {"HTTPStatusCode": 200}}
 

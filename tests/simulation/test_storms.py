@@ -19,10 +19,10 @@ RETRIES = BATCH["ScalingConfig"]["MaximumConcurrency"] * BATCH["BatchSize"] / 0.
 # and those of Claim Key, Release Lock and Release Failed Key.
 CALLS = {"lambda": 5, "dynamodb": 9}
 OUTAGES: list[tuple[str, Kind, int]] = [
-    ("lambda", "errors", 10_000),
+    ("lambda", "errors", 4_000),
     ("lambda+sqs", "errors", 5_000),
-    ("dynamodb", "silence", 3_000),
-    ("s3", "silence", 3_000),
+    ("dynamodb", "silence", 2_000),
+    ("s3", "silence", 2_000),
 ]
 
 

@@ -8,7 +8,7 @@ from tests.proof.model.explorer import Output, Run, State, attribute
 from tests.proof.model.fence import EACH
 from tests.proof.model.locking import Locking
 from tests.proof.model.scenario import INVALID, Scenario
-from tests.proof.model.suite import EDGES, ODD_TWICE, Suite
+from tests.proof.model.suite import EDGES, LARGE, ODD_TWICE, SMALL, Suite
 
 
 class EveryVersion(Locking):
@@ -233,13 +233,14 @@ SHORT = (
     *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1), (1, 2))),
     Scenario((1, 2), contents="AA"),
     Scenario((1, 2), crashes=1, breaks=1, versioned=True),
-    *EDGES,
+    *SMALL,
     *LEFT,
     *DELETIONS,
 )
 WHOLE = (Scenario((1, 2), contents="A-", faults=1),)
 FULL = (
     *WHOLE,
+    *LARGE,
     *THREE,
     *LEFT_FOR_TWO,
     *(Scenario(events, crashes=1, faults=1) for events in ((1, 1), (1, 2))),
@@ -267,7 +268,6 @@ REPRESENTATIVE = frozenset(
         "Claim Key with ConditionExpression: no attribute_not_exists(lock_token)",
         "Mark Event Done with ExpressionAttributeValues: :done FAILED",
         "Release Lock with ConditionExpression: none",
-        "fenced_output.py without 2: the event's version",
         "fenced_output.py without 3: If-None-Match",
         "fenced_output.py without 4: the check",
     }

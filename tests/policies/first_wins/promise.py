@@ -8,7 +8,7 @@ from tests.proof.model.explorer import Run, State, attribute
 from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.newest import KEY, Newest
 from tests.proof.model.scenario import Scenario
-from tests.proof.model.suite import EDGES, ODD_TWICE, Suite, damaged
+from tests.proof.model.suite import EDGES, LARGE, ODD_TWICE, Suite, damaged
 
 
 class FirstWins(Locking, Newest):
@@ -89,8 +89,9 @@ FIRST = (
 )
 SUITE = Suite(
     FirstWins,
-    short=FIRST,
+    short=tuple(scenario for scenario in FIRST if scenario not in LARGE),
     full=(
+        *LARGE,
         Scenario((1, 2, 3)),
         *(Scenario((1,), crashes=1, faults=1), Scenario((1, 2), crashes=1, breaks=1)),
         Scenario((1, 2, 3), crashes=1),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 _PATH = re.compile(r"'[^']*'|(\$\$?(?:\.\w+|\['[^']*'\])*)")
@@ -61,13 +62,21 @@ def paths(expression: str) -> Iterator[str]:
 
 def find(path: str, data: Any, event: Any = None) -> Any:
     """Follow a path in a state's input, or in the execution's."""
-    if path.startswith(_INPUT):
-        path, data = path.removeprefix(_INPUT), event
-    for name, quoted in _STEP.findall(path):
-        if not isinstance(data, dict) or (name or quoted) not in data:
-            raise UncaughtError(f"{path} is absent")
-        data = data[name or quoted]
+    is_of_event, names = _names(path)
+    if is_of_event:
+        data = event
+    for name in names:
+        if not isinstance(data, dict) or name not in data:
+            raise UncaughtError(f"{path.removeprefix(_INPUT)} is absent")
+        data = data[name]
     return data
+
+
+@cache
+def _names(path: str) -> tuple[bool, list[str]]:
+    """Tell whether a path is one into the execution's input, and give the names in it."""
+    names = [name or quoted for name, quoted in _STEP.findall(path.removeprefix(_INPUT))]
+    return path.startswith(_INPUT), names
 
 
 def _check_payload(template: dict[str, Any], data: Any, event: Any) -> None:

@@ -188,7 +188,7 @@ class _Run:
         """Make all tests use a definition in place of the shipped one."""
         self.write(policy, definition)
         self._test_states.STATES[policy] = json.loads(definition)["States"]
-        self._in_process._parse_once.cache_clear()
+        self._in_process.ONCE[self._in_process.PARSE].cache_clear()
 
     def _file(self, policy: str) -> str:
         self.seen.states.setdefault(policy, set())
