@@ -12,7 +12,6 @@ EXPECTED: dict[str, str] = {
     **{
         f"{name} with ConditionExpression: no attribute_not_exists(id)": _NO_ITEM
         for name in (
-            "latest-wins: Claim Key",
             "first-wins: Claim Key",
             "every-version: Record Event",
             "content-hash: Claim Content",
