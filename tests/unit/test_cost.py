@@ -66,9 +66,9 @@ def test_a_month_of_a_million_uncontended_events_is_the_one_computed_by_hand() -
             "S3: GET and HEAD": 3_000 * 0.0004,
             "S3: PUT": 1_000 * 0.005,
             "S3: the outputs of the month": 100 * 0.023,
-            "CloudWatch: log of executions": 23 * 0.50,
+            "CloudWatch: log of executions": 26 * 0.50,
             "CloudWatch: logs of functions": 1.1 * 0.50,
-            "CloudWatch: storage of logs": 24.1 * 0.15 * 14 / 30 * 0.03,
+            "CloudWatch: storage of logs": 27.1 * 0.15 * 14 / 30 * 0.03,
             "X-Ray: traces": 5.00,  # fewer than one in each second
             "SQS: long polls of an idle queue": 5 * 30 * 86_400 / 20 / 1e6 * 0.40,
             "Schedule: requests of Lambda": 2_880 / 1e6 * 0.20,

@@ -48,7 +48,7 @@ def test_what_is_no_picture_or_another_one_shows_nothing() -> None:
 
 def test_the_requests_of_each_kind_are_counted() -> None:
     numbers = [number for number, _ in estimate(10, policy("latest-wins"), 1769)]
-    assert numbers == [60, 130, 40, 60, 40, 160, 60]
+    assert numbers == [60, 130, 40, 60, 40, 120, 60]
 
 
 def test_deletions_cost_nothing_if_the_policy_ignores_them() -> None:

@@ -226,7 +226,7 @@ def test_every_role_is_known() -> None:
     assert set(ROLES) == roles | {f"{function}Role" for function in functions}
 
 
-def test_the_healer_may_only_read_the_indexes_use_records_start_park_and_log() -> None:
+def test_the_healer_may_only_read_the_index_use_records_start_park_and_log() -> None:
     with_table = [
         {"Fn::If": [PARSED[machine]["Condition"], {"Ref": machine}, ""]}
         for machine in MACHINES
@@ -237,7 +237,6 @@ def test_the_healer_may_only_read_the_indexes_use_records_start_park_and_log() -
         (action, json.dumps(resource))
         for action, resource in [
             ("dynamodb:Scan", sub("${KeyTable.Arn}/index/InProgress")),
-            ("dynamodb:Scan", sub("${KeyTable.Arn}/index/Waiting")),
             ("dynamodb:GetItem", arn("KeyTable")),
             ("dynamodb:UpdateItem", arn("KeyTable")),
             ("sqs:SendMessage", arn("ParkedEventsQueue")),

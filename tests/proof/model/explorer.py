@@ -36,7 +36,7 @@ ODD: tuple[Any, ...] = (
     {"outcome": "Rejected", "error": "x", "cause": "x", "expires_at": 5},
     {"outcome": "Other", "expires_at": "1", "error": "x", "cause": "x"},
 )
-NEVER = {"N": "253402300799"}  # what Record Newest Event writes: the year 9999
+NEVER = {"N": "253402300799"}  # the year 9999
 
 
 # What an execution has done to tables and queues: nothing; something; it has recorded its event in
