@@ -44,11 +44,10 @@ from inorder.aws.executions import (
     Entry,
     Execution,
     LocalStateMachine,
-    create_local,
     entry_of,
-    substitute,
 )
 from inorder.policies import asl_file
+from tests import state_machines
 from tests.events import SEQUENCER, created, deleted
 from tests.resolved_template import template
 
@@ -147,9 +146,9 @@ class InProcess:
             "RetryEventsBusName": RETRY_BUS,
             "UniqueEventsBusName": BUS,
         }
-        definition = substitute(PROJECT / asl_file(policy), substitutions)
+        definition = state_machines.substitute(PROJECT / asl_file(policy), substitutions)
         client = boto3.client("stepfunctions")
-        return MotoStateMachine(client, create_local(client, definition).arn)
+        return MotoStateMachine(client, state_machines.create_local(client, definition).arn)
 
     def _make_bus(self, name: str) -> str:
         """Create a bus, and return the queue that all its events go to."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -373,43 +371,6 @@ def only_one(arns: Iterable[str], beginning: str) -> str:
         names = some_of(sorted(arn.rpartition(":")[2] for arn in found))
         raise click.ClickException(f"{number} execution has the ID {beginning}{names}.")
     return found.pop()
-
-
-def substitute(file: Path, substitutions: Mapping[str, str]) -> str:
-    """Read an ASL file, with its ``${Names}`` replaced as SAM does it.
-
-    Raises
-    ------
-    KeyError
-        The file asks for a name that is not given.
-    """
-    text = file.read_text(encoding="utf-8")
-    return re.sub(r"\$\{(\w+)\}", lambda found: substitutions[found[1]], text)
-
-
-def create_local(
-    client: Any, definition: str, machine_type: str = "EXPRESS", name: str | None = None
-) -> LocalStateMachine:
-    """Create a state machine on a local engine.
-
-    Parameters
-    ----------
-    client : SFNClient
-        Of the engine.
-    definition : str
-        As `substitute` gives it.
-    machine_type : str
-        ``STANDARD`` on Step Functions Local, which keeps the history of those only.
-    name : str, optional
-        A new one if none is given. Step Functions Local finds its mocks by it.
-    """
-    created = client.create_state_machine(
-        name=name or f"inorder-{uuid4()}",
-        definition=definition,
-        roleArn="arn:aws:iam::123456789012:role/local",
-        type=machine_type,
-    )
-    return LocalStateMachine(client, created["stateMachineArn"])
 
 
 def some_of(names: Sequence[str]) -> str:

@@ -12,9 +12,9 @@ from uuid import uuid4
 import boto3
 from botocore.config import Config
 
-from inorder.aws.executions import substitute
 from inorder.aws.log import AwsStateMachine, log_group
 from inorder.aws.stack import Stack, describe
+from tests.state_machines import substitute
 
 # A stack has the resources of one policy; for AWS's check of a definition, names are enough.
 FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:name"

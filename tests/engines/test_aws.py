@@ -11,13 +11,13 @@ from functools import cache
 import pytest
 
 from inorder import PROJECT
-from inorder.aws.executions import substitute
 from inorder.aws.log import AwsStateMachine
 from inorder.local_aws import LocalAws
 from inorder.policies import asl_file, names
 from tests.engines.on_aws import SUBSTITUTIONS, OnAws, on_aws, resources_of, substitutions_of
 from tests.engines.scenarios import SCENARIOS, Place
 from tests.engines.test_engines import Ministack
+from tests.state_machines import substitute
 
 FOUND = on_aws()
 assert FOUND, "STACK names no stack"

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from inorder import PROJECT
-from inorder.aws.executions import StateMachine, create_local, substitute
+from inorder.aws.executions import StateMachine
 from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
 from inorder.policies import asl_file
@@ -15,6 +15,7 @@ from tests.end_to_end.conftest import Workflow
 from tests.engines.on_aws import resources_of, substitutions_of
 from tests.engines.scenarios import SCENARIOS, Place
 from tests.in_process import INPUT, OUTPUT, InProcess
+from tests.state_machines import create_local, substitute
 
 
 class Moto(Place):

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from inorder import PROJECT
-from inorder.aws.executions import LocalStateMachine, StateMachine, create_local, substitute
+from inorder.aws.executions import LocalStateMachine, StateMachine
 from inorder.local_aws import HOST, LocalAws
 from inorder.policies import asl_file
 from tests.engines.scenarios import SCENARIOS
@@ -20,6 +20,7 @@ from tests.engines.test_engines import Ministack
 from tests.policies.mock_config import NOT_ALL_MOCKED, mocked_definition
 from tests.policies.tables import TABLES
 from tests.policies.test_paths import case_machine, run_paths, wrongly_ended
+from tests.state_machines import create_local, substitute
 
 SFN_LOCAL, AWS = os.environ["SFN_LOCAL_ENDPOINT"], os.environ["AWS_ENDPOINT_URL"]
 SECONDS = 300  # delays between attempts are not scaled there

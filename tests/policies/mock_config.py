@@ -13,11 +13,11 @@ from itertools import groupby
 from pathlib import Path
 
 from inorder import PROJECT
-from inorder.aws.executions import substitute
 from inorder.policies import asl_file
 from tests.policies.common import RESPONSES, Data
 from tests.policies.common import Path as MockedPath
 from tests.policies.tables import TABLES
+from tests.state_machines import substitute
 
 # Mocks one service only, for an engine that cannot be pointed at a local one.
 NOT_ALL_MOCKED = ("content-hash", "AllRealButTheEventBus", {"Forward Event": ["Forwarded"]})

@@ -20,6 +20,7 @@ from moto.stepfunctions.parser.asl.component.state.state import CommonStateField
 from stuck import RESTARTS_AT_MOST
 
 from inorder.aws import executions
+from tests import state_machines
 from tests.conftest import colour_of, picture
 from tests.events import created
 from tests.in_process import TABLE, Context, InProcess, import_anew
@@ -48,7 +49,7 @@ class Mortal:
         self.aws = aws
         self.places: list[Place] = []  # where the next executions die
         self.passed = timedelta()
-        evaluate, substitute = CommonStateField._eval_body, executions.substitute
+        evaluate, substitute = CommonStateField._eval_body, state_machines.substitute
 
         def evaluate_or_die(state: CommonStateField, env: Any) -> None:
             if not self._dies(env, state.name, BEFORE):
@@ -60,7 +61,7 @@ class Mortal:
             return re.sub(r'"lease_polls": \d+', '"lease_polls": 2', substitute(*arguments))
 
         monkeypatch.setattr(CommonStateField, "_eval_body", evaluate_or_die)
-        monkeypatch.setattr(executions, "substitute", shortened)
+        monkeypatch.setattr(state_machines, "substitute", shortened)
         aws.state_machine = aws.machine(aws.policy)
         monkeypatch.setenv("KEY_TABLE", TABLE)
         monkeypatch.setenv("PARKED_EVENTS_QUEUE_URL", aws.parked_queue)

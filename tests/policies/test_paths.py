@@ -33,12 +33,13 @@ from moto.stepfunctions.parser.asl.eval.environment import Environment
 from moto.stepfunctions.parser.mocking.mock_config import MockedResponseReturn, MockedResponseThrow
 
 from inorder import local_aws
-from inorder.aws.executions import Execution, LocalStateMachine, Step, create_local
+from inorder.aws.executions import Execution, LocalStateMachine, Step
 from inorder.local_aws import LocalAws
 from tests.in_process import InProcess
 from tests.policies.common import RESPONSES, TOO_LARGE, Entry
 from tests.policies.mock_config import mock_config, mocked_definition, responses_of, write
 from tests.policies.tables import STATES, TABLES
+from tests.state_machines import create_local
 
 SECONDS = 60
 
