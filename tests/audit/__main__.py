@@ -32,7 +32,12 @@ OPTIONS: list[dict[str, str]] = [
         "HealMinutes": "0",
         "WorkFunctionArn": "arn:aws:lambda:us-east-1:123456789012:function:f",
     },
-    {"InputBucketVersioning": "Enabled", "AdaptRecords": "true", "AlarmEmail": "me@example.com"},
+    {
+        "InputBucketVersioning": "Enabled",
+        "AdaptRecords": "true",
+        "AlarmEmail": "me@example.com",
+        "Tracing": "true",
+    },
     {
         "AdaptRecords": "true",
         "RecordsSourceArns": "arn:aws:s3:::my-bucket",

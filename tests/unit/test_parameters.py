@@ -29,6 +29,7 @@ PAIRS = {
     "HealMinutes": ("15", "0", "HealKeysFunction"),
     "ExecutionLogLevel": ("ALL", "OFF", "LatestWinsStateMachine"),
     "LogRetentionDays": ("14", "30", "StateMachineLogGroup"),
+    "Tracing": ("false", "true", "LatestWinsStateMachine"),
     "Alarms": ("loss", "none", "ParkedEventsAlarm"),
     "AlarmEmail": ("", "me@example.com", "ParkedEventsAlarm"),
     "Dashboard": ("false", "true", "EventsDashboard"),
@@ -103,6 +104,18 @@ def test_the_log_has_its_level_and_the_data_of_the_executions(policy: str, level
         "IncludeExecutionData": True,
         "Destinations": [{"CloudWatchLogsLogGroup": group}],
     }
+
+
+@pytest.mark.parametrize("tracing", ["false", "true"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_state_machine_is_traced_or_not_as_the_parameter_says(policy: str, tracing: str) -> None:
+    """The property is there with either value, so an update switches tracing off, too.
+
+    An update needs no interruption, but no document says that one without the property does that:
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-stepfunctions-statemachine-tracingconfiguration.html
+    """
+    resources = resources_with({"Policy": policy, "Tracing": tracing})
+    assert state_machine(resources)["TracingConfiguration"] == {"Enabled": tracing == "true"}
 
 
 def environment(parameters: dict[str, str]) -> Json:

@@ -18,8 +18,8 @@ from tests.resolved_template import Json, of_type, template, transformed
 
 Grant = tuple[str, str]  # action, resource as JSON
 
-# https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html and .../xray-iam.html
-OBSERVABILITY = {
+# https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html
+LOGGING = {
     "logs:CreateLogDelivery",
     "logs:DeleteLogDelivery",
     "logs:DescribeLogGroups",
@@ -28,6 +28,9 @@ OBSERVABILITY = {
     "logs:ListLogDeliveries",
     "logs:PutResourcePolicy",
     "logs:UpdateLogDelivery",
+}
+# https://docs.aws.amazon.com/step-functions/latest/dg/xray-iam.html
+TRACING = {
     "xray:GetSamplingRules",
     "xray:GetSamplingTargets",
     "xray:PutTelemetryRecords",
@@ -114,7 +117,7 @@ def rule(machine: str) -> str:
 def needed(machine: str) -> set[Grant]:
     """Derive from the ASL and its substitutions what a state machine needs."""
     properties = PARSED[machine]["Properties"]
-    found = {(action, json.dumps("*")) for action in OBSERVABILITY}
+    found = {(action, json.dumps("*")) for action in LOGGING}
     definition = json.loads((PROJECT / properties["DefinitionUri"]).read_text())
     for state in definition["States"].values():
         if state["Type"] == "Task":
@@ -141,7 +144,10 @@ def test_a_state_machine_may_do_only_what_its_definition_does(machine: str) -> N
     role = PARSED[machine]["Properties"]["Role"]
     name = role["Fn::GetAtt"][0]
     assert grants(ROLES[name]) == sorted(needed(machine))
-    assert not any(condition for condition, _ in statements(ROLES[name]))
+    assert {condition for condition, _ in statements(ROLES[name])} == {"", "TracesExecutions"}
+    assert grants(ROLES[name], "TracesExecutions") == [
+        (action, json.dumps("*")) for action in sorted(TRACING)
+    ]
     assert RESOURCES[machine]["Properties"]["RoleArn"] == role
     # Both are there under the same policy, and under no other.
     assert PARSED[machine]["Condition"] == PARSED[name]["Condition"]
@@ -313,7 +319,7 @@ def test_a_role_has_only_statements_that_name_actions_and_resources(name: str) -
         assert set(statement) == {"Effect", "Action", "Resource"}
         assert not any("*" in action for action in listed(statement["Action"]))
         if statement["Resource"] == "*":
-            assert set(statement["Action"]) == OBSERVABILITY
+            assert set(statement["Action"]) in (LOGGING, TRACING)
         else:
             assert "*" not in listed(statement["Resource"])
     [trust] = role["AssumeRolePolicyDocument"]["Statement"]
