@@ -162,6 +162,7 @@ class Workload:
     heal_minutes: float = 15
     alarms: str = "loss"
     dashboard: bool = False
+    tracing: bool = False
 
     def __post_init__(self) -> None:
         if self.overwrites + self.duplicates + self.older > 1:
@@ -283,7 +284,7 @@ def usage_of(policy: Policy, work: Workload) -> dict[str, float]:
     if policy.name != WITHOUT_RETRIES:
         _add(used, _of_policy(policy, "uncontended", work), work.events * work.retried)
         _add(used, _of_retry(), work.events * work.retried)
-    _add(used, _of_tracing(used["express_requests"]))
+    _add(used, _of_tracing(used["express_requests"]), int(work.tracing))
     _add(used, _of_logs(used, work))
     _add(used, _fixed(policy, work))
     return used

@@ -26,9 +26,9 @@ UNMEASURED = (
     "S3 has no metric of its requests unless it is asked for one: they are those of the model for"
     " each execution. What is stored in buckets and logs is not counted.",
     "SQS counts messages: a request may carry ten, so there are at most as many as counted.",
-    "X-Ray has no metric of traces: they are those of its default sampling rule.",
     "The metrics of functions are billed by name: they are counted as in the model.",
 )
+UNMEASURED_TRACES = "X-Ray has no metric of traces: they are those of its default sampling rule."
 
 
 @click.command("cost")
@@ -50,6 +50,7 @@ UNMEASURED = (
 @click.option("--heal-minutes", type=click.Choice(["0", "5", "10", "15", "30", "60"]), default="15")
 @click.option("--alarms", type=click.Choice(["none", "loss", "all"]), default=DEFAULT.alarms)
 @click.option("--dashboard", is_flag=True)
+@click.option("--tracing", is_flag=True)
 @click.option("--stack-name", help="Take the numbers from the metrics of this stack.")
 @click.option(
     "--days", type=click.IntRange(1, 90), default=7, show_default=True, help="Of metrics."
@@ -86,7 +87,8 @@ def cost_command(
             )
         chosen, work = of_stack(aws.stack.parameters, measured, work)
         bill = of_usage(stack_name, chosen, work, measured)
-        unknown = [*UNMEASURED, *(f"No value, so counted as 0: {each}" for each in measured.silent)]
+        unknown = [*UNMEASURED, *([UNMEASURED_TRACES] if work.tracing else [])]
+        unknown += [f"No value, so counted as 0: {each}" for each in measured.silent]
     found = cost.compare(chosen, work)
     if as_json:
         click.echo(json.dumps(document(bill, found, work, unknown), indent=2))
@@ -111,6 +113,7 @@ def of_stack(
         heal_minutes=float(parameters.get("HealMinutes", work.heal_minutes)),
         alarms=parameters.get("Alarms", work.alarms),
         dashboard=parameters.get("Dashboard") == "true",
+        tracing=parameters.get("Tracing") == "true",
     )
 
 

@@ -53,7 +53,9 @@ WRITE = Price("writes to the key table, of 2 KB", 2 * 0.625e-6)
 READ = Price("reads from the key table, of 4 KB", 0.125e-6)
 
 
-def estimate(keys: int, policy: Policy, memory: int) -> list[tuple[int, Price]]:
+def estimate(
+    keys: int, policy: Policy, memory: int, is_traced: bool = False
+) -> list[tuple[int, Price]]:
     """Count the requests that the demonstration makes or causes, at most.
 
     Parameters
@@ -65,6 +67,8 @@ def estimate(keys: int, policy: Policy, memory: int) -> list[tuple[int, Price]]:
         It tells what each kind of event costs.
     memory : int
         Of the function, in MB.
+    is_traced : bool
+        Whether X-Ray traces the executions.
     """
     cost = policy.cost
     # Whether an event waits is not known before.
@@ -78,8 +82,9 @@ def estimate(keys: int, policy: Policy, memory: int) -> list[tuple[int, Price]]:
     ]
     kilobytes = policy.log.uncontended + (policy.log.poll or 0)
     execution = Price(
-        f"executions, each of about {EXECUTION_SECONDS} s, with {kilobytes} KB of log and a trace",
-        1e-6 + 0.06 / 3600 * EXECUTION_SECONDS / 16 + kilobytes * 0.50e-6 + 5e-6,
+        f"executions, each of about {EXECUTION_SECONDS} s, with {kilobytes} KB of log"
+        + is_traced * " and a trace",
+        1e-6 + 0.06 / 3600 * EXECUTION_SECONDS / 16 + kilobytes * 0.50e-6 + is_traced * 5e-6,
     )
     invocations = sum(number * each_cost.invocations for number, each_cost in each)
     invocation = Price(
@@ -145,7 +150,8 @@ class Demonstration:
     def plan(self) -> str:
         """Say what `show` will do, with how many requests, and what that costs."""
         memory = int(self.stack.parameters.get("FunctionMemorySize", 1769))
-        requests = estimate(self._keys, self.policy, memory)
+        is_traced = self.stack.parameters.get("Tracing") == "true"
+        requests = estimate(self._keys, self.policy, memory, is_traced)
         dollars = sum(number * price.dollars for number, price in requests)
         cost = (
             "This is a local AWS, where it costs nothing."

@@ -38,6 +38,7 @@ WORKLOADS = st.builds(
     process_ms=st.floats(1, 15_000),
     memory=st.integers(128, 10_240),
     log_level=st.sampled_from(cost.LOG_LEVELS),
+    tracing=st.booleans(),
 )
 
 
@@ -69,7 +70,6 @@ def test_a_month_of_a_million_uncontended_events_is_the_one_computed_by_hand() -
             "CloudWatch: log of executions": 26 * 0.50,
             "CloudWatch: logs of functions": 1.1 * 0.50,
             "CloudWatch: storage of logs": 27.1 * 0.15 * 14 / 30 * 0.03,
-            "X-Ray: traces": 5.00,  # fewer than one in each second
             "SQS: long polls of an idle queue": 5 * 30 * 86_400 / 20 / 1e6 * 0.40,
             "Schedule: requests of Lambda": 2_880 / 1e6 * 0.20,
             "Schedule: duration of Lambda": 2_880 * 0.25 * 0.2 * 0.0000133334,
@@ -78,6 +78,16 @@ def test_a_month_of_a_million_uncontended_events_is_the_one_computed_by_hand() -
             "CloudWatch: alarms": 4 * 0.10,
         }
     )
+
+
+@pytest.mark.parametrize(
+    ("events", "traces"),
+    [(1e6, 1e6), (5e6, 30 * 86_400 + 0.05 * (5e6 - 30 * 86_400))],  # one in each second, and 5 %
+)
+def test_traces_cost_what_the_default_rule_records(events: float, traces: float) -> None:
+    without, traced = (cost.bill_of(LATEST, Workload(events, tracing=on)) for on in (False, True))
+    assert quantities(traced) == quantities(without) | {SAMPLED: pytest.approx(traces)}
+    assert dollars(traced)[SAMPLED] == pytest.approx(5 * traces / 1e6)
 
 
 def test_a_waiter_costs_its_polls_and_the_seconds_that_it_waits() -> None:
@@ -169,7 +179,9 @@ def test_what_can_be_switched_off_is_not_on_the_bill(each: Any) -> None:
     off = Workload(log_level="OFF", heal_minutes=0, alarms="none")
     names = set(dollars(cost.bill_of(each, off)))
     assert not any(
-        part in name for name in names for part in ("Schedule", "alarms", "executions", "dashboard")
+        part in name
+        for name in names
+        for part in ("Schedule", "alarms", "log of executions", "dashboard", "X-Ray")
     )
 
 
@@ -286,3 +298,5 @@ def test_what_is_assumed_of_the_template_is_in_the_template() -> None:
         "Alarms": default.alarms,
     }.items():
         assert template()["Parameters"][name]["Default"] == value
+    for name, is_on in {"Dashboard": default.dashboard, "Tracing": default.tracing}.items():
+        assert template()["Parameters"][name]["Default"] == str(is_on).lower()

@@ -52,10 +52,12 @@ def test_the_cheapest_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_json_has_all_of_it() -> None:
-    result = run("--json", "--policy", "every-version", "--heal-minutes", "0", "--dashboard")
+    given = ("--policy", "every-version", "--heal-minutes", "0", "--dashboard", "--tracing")
+    result = run("--json", *given)
     document = json.loads(result.stdout)
     assert document["workload"]["heal_minutes"] == 0
     assert document["workload"]["dashboard"] is True
+    assert document["workload"]["tracing"] is True
     assert document["bill"]["name"] == "every-version"
     total = sum(line["dollars"] for line in document["bill"]["lines"])
     assert document["bill"]["dollars"] == pytest.approx(total)
@@ -85,6 +87,7 @@ PARAMETERS = {
     "HealMinutes": "30",
     "Alarms": "none",
     "Dashboard": "false",
+    "Tracing": "true",
 }
 OUTPUTS = {
     "InputBucketName": "in",
@@ -231,12 +234,24 @@ def test_the_bill_of_a_stack_says_what_it_could_not_know() -> None:
     assert lines["CloudWatch: log of executions"]["dollars"] == pytest.approx(1.5)
     assert lines["EventBridge: events of the bucket"]["quantity"] == 18_000
     assert lines["S3: PUT"]["quantity"] == 18_000
+    assert lines["X-Ray: traces"]["quantity"] == 18_000
     assert "Step Functions: Express requests" in lines
     assert any("S3 has no metric" in each for each in document["unknown"])
     assert any("No value, so counted as 0: AWS/SQS" in each for each in document["unknown"])
     printed = run("--stack-name", "measured", "--days", "10")
     assert "A month of measured" in printed.stdout
     assert "X-Ray has no metric" in printed.stderr
+
+
+@pytest.mark.usefixtures("stack")
+def test_the_bill_of_a_stack_that_does_not_trace_has_no_traces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(PARAMETERS, "Tracing", "false")
+    put_all()
+    printed = run("--stack-name", "measured", "--days", "10")
+    assert printed.exit_code == 0
+    assert "X-Ray" not in printed.stdout + printed.stderr
 
 
 @pytest.mark.usefixtures("stack")

@@ -51,6 +51,15 @@ def test_the_requests_of_each_kind_are_counted() -> None:
     assert numbers == [60, 130, 40, 60, 40, 120, 60]
 
 
+def test_a_traced_execution_costs_a_trace_more() -> None:
+    without, traced = (estimate(10, policy("latest-wins"), 1769, on) for on in (False, True))
+    [(one, other)] = [
+        (one, other) for (_, one), (_, other) in zip(traced, without, strict=True) if one != other
+    ]
+    assert one.dollars - other.dollars == pytest.approx(5e-6)
+    assert one.unit == f"{other.unit} and a trace"
+
+
 def test_deletions_cost_nothing_if_the_policy_ignores_them() -> None:
     numbers = [number for number, _ in estimate(10, policy("first-wins"), 1769)]
     assert numbers[2:4] == [20, 40]
