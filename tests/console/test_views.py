@@ -106,7 +106,9 @@ def of_story(console: Console, outcome: str, waited: bool = False) -> Any:
 def test_a_state_is_clicked_and_its_data_read(console: Console, opening: Opening) -> None:
     waiter = of_story(console, "Processed", waited=True)
     page = opening(console.view("execution", waiter.arn))
-    expect(page.locator('.node[data-state="Claim Key"]')).to_contain_text("caught 1 of 2")
+    expect(page.locator('.node[data-state="Claim Key"]')).to_contain_text(
+        "passed \N{MULTIPLICATION SIGN}2"
+    )
     expect(page.locator('.node[data-state="Break Lock"]')).to_have_accessible_name(
         "Break Lock, dynamodb updateItem, not passed"
     )
@@ -121,10 +123,18 @@ def test_a_state_is_clicked_and_its_data_read(console: Console, opening: Opening
     page.locator('.node[data-state="Claim Key"]').click()
     page.get_by_role("link", name="Earlier").click()
     claim = page.get_by_role("region", name="State Claim Key")
-    expect(claim).to_contain_text("DynamoDB.ConditionalCheckFailedException")
+    expect(claim.get_by_role("tabpanel")).to_contain_text('"claim"')
     page.locator('.node[data-state="Not Parked"]').click()
     definition = page.get_by_role("region", name="State Not Parked").get_by_role("tabpanel")
     expect(definition).to_contain_text('"Type": "Fail"')
+
+
+def test_an_error_that_was_caught_is_told(console: Console, opening: Opening) -> None:
+    older = of_story(console, "Superseded")
+    page = opening(console.view("execution", older.arn, state="Claim Key"))
+    expect(page.locator('.node[data-state="Claim Key"]')).to_contain_text("caught")
+    claim = page.get_by_role("region", name="State Claim Key")
+    expect(claim).to_contain_text("DynamoDB.ConditionalCheckFailedException")
 
 
 def test_a_failed_execution_says_where_and_why(console: Console, opening: Opening) -> None:

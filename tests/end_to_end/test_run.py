@@ -58,6 +58,7 @@ def test_run_shows_the_path_of_an_event_and_leaves_nothing_behind(
         "S3 Object Event?",
         "Prepare Event",
         "Claim Key",
+        "Lock Taken?",
         "Invert Image",
         "Outcome?",
         "Release Lock",
