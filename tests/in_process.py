@@ -97,7 +97,7 @@ class InProcess:
         The payloads of all invocations.
     parked_queue : str
         URL of the queue of parked events.
-    state_machine : LocalStateMachine
+    state_machine : MotoStateMachine
         That of the policy.
     wait_scale : float
         Factor for the seconds of waits and of delays between attempts.
@@ -135,7 +135,7 @@ class InProcess:
             self._serve,  # type: ignore[arg-type]
         )
 
-    def machine(self, policy: str) -> LocalStateMachine:
+    def machine(self, policy: str) -> MotoStateMachine:
         """Create the state machine of a policy."""
         substitutions = {
             "KeyTableName": TABLE,
@@ -270,6 +270,11 @@ class MotoStateMachine(LocalStateMachine):
             entry_of({**event, "timestamp": datetime.fromisoformat(event["timestamp"])})
             for event in events
         ]
+
+    def stop_all(self) -> None:
+        """Stop what still runs: it would go on in the next test, with that test's resources."""
+        for arn in self.arns("RUNNING"):
+            self._execution(arn).stop(datetime.now(UTC), error="Ended", cause="the test has ended")
 
     def _execution(self, arn: str) -> Any:
         _, _, _, region, account, *_ = arn.split(":")
@@ -446,3 +451,4 @@ def aws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
         running = InProcess(policy, import_anew("app"), import_anew("canonical_hash"))
         _scale_waits(monkeypatch, running)
         yield running
+        running.state_machine.stop_all()
