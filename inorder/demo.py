@@ -39,8 +39,8 @@ SLOW = {"SlowProbability": 0.15, "SlowSeconds": 2.5}
 GAP_SECONDS = 1.0  # between an old picture and the new one over it
 # A concurrent invocation is a process of some 80 MB locally, which takes a second or two to start.
 # With coordination, of all executions of a key only one invokes; the others wait.
-EXECUTIONS_AT_ONCE = {"off": 4, "on": 6}
-KEYS_AT_ONCE, KEYS_AT_ONCE_ON_AWS = 6, 50
+EXECUTIONS_AT_ONCE = {"off": 8, "on": 10}
+KEYS_AT_ONCE, KEYS_AT_ONCE_ON_AWS = 12, 50
 PAUSE_SECONDS = 0.15  # between two keys: new accounts may run ten functions at once
 # After the first, no Express execution runs. A log may come later, and a machine be busy.
 PATIENCE_SECONDS: float = EXPRESS_SECONDS + 60

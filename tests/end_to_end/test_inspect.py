@@ -28,6 +28,12 @@ from tests.end_to_end.test_demo_stack import LikeAws, as_on_aws
 Inorder = Callable[..., Result]
 # Markup of rich, an escape, a newline, an override of the direction, and text from right to left.
 STRANGE = "a/[red]b\x1b[31m\n\u202e\u05e9\u05dc\u05d5\u05dd.png"
+# A job in the background of a shell ignores SIGINT, and so would the command that a test starts.
+INTERRUPTIBLE = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("inorder.cli", run_name="__main__")
+"""
 ENTRIES_AT_ERROR = ("TaskFailed", "TaskTimedOut", "FailStateEntered", "ExecutionFailed")
 
 
@@ -185,7 +191,7 @@ def test_follow_prints_what_starts_and_what_ends_until_it_is_interrupted(
     workflow: Workflow,
 ) -> None:
     following = subprocess.Popen(
-        [sys.executable, "-m", "inorder.cli", "executions", "--prefix", "f/", "--follow", "--json"],
+        [sys.executable, "-c", INTERRUPTIBLE, "executions", "--prefix", "f/", "--follow", "--json"],
         cwd=PROJECT,
         env=os.environ | environment(workflow),
         stdout=subprocess.PIPE,
