@@ -190,7 +190,7 @@ def test_a_strange_key_is_printed_harmlessly_and_found(
 def test_follow_prints_what_starts_and_what_ends_until_it_is_interrupted(
     workflow: Workflow,
 ) -> None:
-    following = subprocess.Popen(
+    following = subprocess.Popen(  # noqa: S603 - the text above
         [sys.executable, "-c", INTERRUPTIBLE, "executions", "--prefix", "f/", "--follow", "--json"],
         cwd=PROJECT,
         env=os.environ | environment(workflow),
