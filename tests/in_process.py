@@ -273,12 +273,18 @@ class MotoStateMachine(LocalStateMachine):
 
     def stop_all(self) -> None:
         """Stop what still runs: it would go on in the next test, with that test's resources."""
-        for arn in self.arns("RUNNING"):
-            self._execution(arn).stop(datetime.now(UTC), error="Ended", cause="the test has ended")
+        executions = (each for machine in self._moto.state_machines for each in machine.executions)
+        for execution in executions:
+            if execution.exec_status == "RUNNING":
+                execution.stop(datetime.now(UTC), error="Ended", cause="the test has ended")
 
     def _execution(self, arn: str) -> Any:
-        _, _, _, region, account, *_ = arn.split(":")
-        return stepfunctions_parser_backends[account][region].describe_execution(arn)
+        return self._moto.describe_execution(arn)
+
+    @property
+    def _moto(self) -> Any:
+        _, _, _, region, account, *_ = self.arn.split(":")
+        return stepfunctions_parser_backends[account][region]
 
 
 class Faults:
