@@ -22,7 +22,7 @@ RATES = (10, 1_000, 100_000)  # events a second
 MONTH = 30 * DAY  # seconds
 PARTITION_WRITES = 1000  # units a second, of one partition of a table; no request raises that
 # A record with a newer event: docs/policies.md, "What they cost".
-UNITS_OF_CONTENDED_RECORD = 2
+UNITS_OF_RECORD = 2
 
 
 def process_ms() -> float:
@@ -83,7 +83,7 @@ def hot_key_table(work: Workload) -> str:
     """Render how many events of one key a partition takes, and how many are processed."""
     rows = []
     for name in ("latest-wins", "first-wins"):
-        writes = policy(name).cost.older.writes * UNITS_OF_CONTENDED_RECORD
+        writes = policy(name).cost.older.writes * UNITS_OF_RECORD
         rows.append([f"`{name}`", str(writes), f"{PARTITION_WRITES / writes:,.0f}"])
     rows.append(["`optimistic`", "0", "no table, no limit"])
     processed = 1000 / work.process_ms
