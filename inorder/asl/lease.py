@@ -286,6 +286,11 @@ def _claim(definition: Json) -> Iterator[Finding]:
     """
     states: Json = definition["States"]
     for claim in _claims(states):
+        if states[claim]["Resource"] == UPDATE and not _compares(states, claim):
+            yield (
+                claim,
+                "it may leave the lock to another execution, and the next state does not tell",
+            )
 
         def following(name: str, state: Json, claim: str = claim) -> list[str]:
             if state.get("Resource") == SEND:
@@ -348,6 +353,13 @@ def _claims(states: Json) -> list[str]:
         if (state.get("Resource") == PUT and "lock_token" in state["Parameters"].get("Item", {}))
         or (state.get("Resource") == UPDATE and "lock_token" in _written(state, "SET"))
     ]
+
+
+def _compares(states: Json, claim: str) -> bool:
+    """Tell whether the state after a claim compares the lock token that the claim returned."""
+    first = states[states[claim]["Next"]].get("Choices", [{}])[0]
+    returned = f"{states[claim].get('ResultPath')}.lock_token"
+    return {first.get("Variable"), first.get("StringEqualsPath")} == {returned, "$.lock_token"}
 
 
 def _as_holder(states: Json, claim: str, name: str, state: Json) -> list[str]:

@@ -194,6 +194,10 @@ GUARDS: list[Row] = [
         ("Wait For Lock/SecondsPath", "$.event.seconds", "", "$.event.seconds"),
     ]
 ]
+LOCK_NOT_COMPARED = (
+    *("Lock Taken?/Choices/0/Variable", "$.sequencer"),
+    "Claim Key: claim: it may leave the lock to another execution",
+)
 NOT_RELEASED = "SET #status = :done, expires_at = :expires_at, x = lock_token"
 CLAIM: list[Row] = [
     (place, value, f"{FORGOTTEN} {end}")
@@ -256,7 +260,8 @@ LIMITS: list[Row] = [
 
 @pytest.mark.usefixtures("no_schema")
 @pytest.mark.parametrize(
-    ("place", "value", "finding"), [*GRAPH, *ENGINES, *GUARDS, *CLAIM, *LEASE, *LIMITS]
+    ("place", "value", "finding"),
+    [*GRAPH, *ENGINES, *GUARDS, LOCK_NOT_COMPARED, *CLAIM, *LEASE, *LIMITS],
 )
 def test_a_broken_rule_is_found(tmp_path: Path, place: str, value: Any, finding: str) -> None:
     found = findings(tmp_path, broken(place, value))
