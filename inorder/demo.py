@@ -29,7 +29,7 @@ from inorder.aws.executions import (
 from inorder.aws.stack import Connection, Stack, deploy
 from inorder.console import saved
 from inorder.console.answers import Answers
-from inorder.execution import EXPRESS_SECONDS
+from inorder.execution import EXPRESS_SECONDS, Execution
 from inorder.pictures import PicturePair
 from inorder.policies import Policy
 from inorder.report import Counts, Output
@@ -201,14 +201,14 @@ class Run:
         self._deliver(advance)
         ended = self._machine.wait_for(self.expected, PATIENCE_SECONDS, self._prefix)
         outputs = self._outputs()
-        outcomes = Counter(execution.outcome for execution in ended)
+        outcomes = Counter(_outcomes(ended))
         processed = {each.subject for each in ended if each.outcome == "Processed"}
         states = Counter(output.state for output in outputs)
         return Counts(
             keys=len(self._pairs),
             stale=states["old"] + states["other"],
             missing=states["missing"],
-            events=len(ended) - outcomes[RETRYING],
+            events=outcomes.total() - outcomes[RETRYING],
             processed=outcomes["Processed"],
             repeated=outcomes["Processed"] - len(processed),
             superseded=outcomes["Superseded"],
@@ -317,6 +317,27 @@ class Run:
             # Under first-wins either of the two may be processed first.
             return Output(pair.key, content, "new" if self._policy.keeps == "first" else "old")
         return Output(pair.key, content, "other")
+
+
+def _outcomes(ended: Sequence[Execution]) -> list[str | None]:
+    """List what became of each delivery.
+
+    If a holder starts the newest event, the execution that waited for it ends as a duplicate. What
+    the started one did counts as the outcome of that delivery.
+    """
+    started = [each for each in ended if each.is_started_by_holder]
+    done = Counter(each.subject for each in started if each.outcome == "Processed")
+    again = sum(each.outcome == RETRYING for each in started)
+    outcomes = [RETRYING] * again
+    for each in ended:
+        if each.is_started_by_holder:
+            continue
+        outcome = each.outcome
+        if outcome == "Duplicate" and done[each.subject]:
+            done[each.subject] -= 1
+            outcome = "Processed"
+        outcomes.append(outcome)
+    return outcomes
 
 
 def shows(output: bytes, picture: bytes) -> bool:

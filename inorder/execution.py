@@ -147,6 +147,11 @@ class Execution:
         return self.arn.rpartition(":")[2]
 
     @property
+    def is_started_by_holder(self) -> bool:
+        """Whether another execution has started it, when that released the key (latest-wins)."""
+        return ":newest-" in self.arn
+
+    @property
     def outcome(self) -> str | None:
         """Its output's ``outcome``, such as ``Processed``, or the error, such as ``Parked``."""
         named = self.output.get("outcome") if isinstance(self.output, dict) else None

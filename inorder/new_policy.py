@@ -2,7 +2,7 @@
 
 The template and the facts are edited as text, because a YAML or TOML library would drop comments
 and anchors. What is expected of the template: each policy has a value of the parameter Policy, a
-condition, a state machine and a role named after it, a line of the output StateMachineArn, and a
+condition, resources named after it (`_PARTS`), a line of the output StateMachineArn, and a
 comment that begins its block of resources.
 """
 
@@ -23,6 +23,8 @@ from inorder.policies import DOCUMENT, FACTS, asl_file, names, stem, with_tables
 TEMPLATE = "template.yaml"
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST_NAME = 40
+# The resources that are named after a policy. Only a state machine that starts itself has the last.
+_PARTS = ("StateMachine", "Role", "StartsItself")
 _RULER = 98  # columns of the comments that divide the template
 _ANCHOR = re.compile(r"^(?P<start> *(?:- )?(?:\w+: )?)&(?P<name>[\w-]+)")
 
@@ -181,14 +183,17 @@ def _with_facts(facts: str, name: str, source: str) -> str:
 def _with_policy(template: str, name: str, source: str) -> str:
     """Add a policy to the template's text, each part of it behind that of the source."""
     new, old = _logical_id(name), _logical_id(source)
-    for taken in (new, f"{new}StateMachine", f"{new}Role", f"Like{new}"):
+    for taken in (new, *(f"{new}{part}" for part in _PARTS), f"Like{new}"):
         if re.search(rf"^  {taken}:", template, re.MULTILINE):
             raise click.ClickException(f"The template has a {taken} already: choose another name.")
-    machine = _found(rf"  {old}StateMachine:\n(?:    .*\n)+", template)
-    role = _found(rf"  {old}Role:\n(?:    .*\n)+", template)
-    text = template.replace(machine, "<machine>").replace(role, "<role>")
+    resources = [rf"  {old}{part}:\n(?:    .*\n)+" for part in _PARTS]
+    parts = [_found(each, template) for each in resources[:2]]
+    parts += re.findall(rf"^{resources[2]}", template, re.MULTILINE)
+    text = template
+    for number, part in enumerate(parts):
+        text = text.replace(part, f"<part {number}>")
 
-    # Outside of the two, what depends on the source's condition depends on the new one's as well.
+    # Outside of these, what depends on the source's condition depends on the new one's as well.
     either = f"Like{old}"
     text = re.sub(rf"^( +- Condition: ){old}\n", rf"\g<0>\g<1>{new}\n", text, flags=re.MULTILINE)
     text, uses = re.subn(
@@ -202,7 +207,7 @@ def _with_policy(template: str, name: str, source: str) -> str:
         conditions += f"  {either}: !Or\n    - Condition: {old}\n    - Condition: {new}\n"
 
     title = f"  # --- The policy {name}: {asl_file(name)} ".ljust(_RULER, "-")
-    copies = _copied(f"{machine}\n{role}", new, old).replace(asl_file(source), asl_file(name))
+    copies = _copied("\n".join(parts), new, old).replace(asl_file(source), asl_file(name))
     # The lists that have a line for each policy: of state machines, and of their rules.
     of_policy = rf" +(?:- )*!If \[{old}, !(?:Ref|GetAtt) {old}StateMachine.*\n"
     _found(of_policy, text)
@@ -219,7 +224,9 @@ def _with_policy(template: str, name: str, source: str) -> str:
     }.items():
         before = _found(place, text)
         text = text.replace(before, before + addition, 1)
-    return text.replace("<machine>", machine).replace("<role>", role)
+    for number, part in enumerate(parts):
+        text = text.replace(f"<part {number}>", part)
+    return text
 
 
 def _found(pattern: str, text: str, file: str = TEMPLATE) -> str:

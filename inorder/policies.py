@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from inorder import PROJECT
+from inorder.asl.definition import START
 from inorder.asl.lease import LeaseNumbers, lease_numbers, longest_execution
 
 FACTS = "statemachine/policies.toml"
@@ -117,6 +118,11 @@ def policies(project: Path = PROJECT) -> list[Policy]:
     """
     facts = tomllib.loads((project / FACTS).read_text(encoding="utf-8"))
     return [_policy(name, each) for name, each in facts.items()]
+
+
+def starts_newest(name: str) -> bool:
+    """Tell whether a holder of a policy starts the newest event, in an execution of its own."""
+    return any(state.get("Resource") == START for state in definition(name)["States"].values())
 
 
 def names(project: Path = PROJECT) -> list[str]:

@@ -134,6 +134,9 @@ class InProcess:
             "before-send.lambda.Invoke",
             self._serve,  # type: ignore[arg-type]
         )
+        boto3.DEFAULT_SESSION.events.register(
+            "provide-client-params.stepfunctions.StartExecution", _as_in_the_model
+        )
 
     def machine(self, policy: str) -> MotoStateMachine:
         """Create the state machine of a policy."""
@@ -354,6 +357,11 @@ def _response(
 ) -> AWSResponse:
     body = _Body(json.dumps(answer).encode())
     return AWSResponse(request.url, status, headers, body)  # type: ignore[arg-type]
+
+
+def _as_in_the_model(params: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """Name the parameters of states:startExecution as StartExecution does, which moto forgets."""
+    return {name[0].lower() + name[1:]: value for name, value in params.items()}
 
 
 def _make_writes_atomic(monkeypatch: pytest.MonkeyPatch) -> None:

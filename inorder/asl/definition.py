@@ -16,9 +16,9 @@ Rule = Callable[[Json], Iterator[Finding]]
 PUT, UPDATE, DELETE, GET = (
     f"arn:aws:states:::dynamodb:{action}Item" for action in ("put", "update", "delete", "get")
 )
-INVOKE, SEND, PUT_EVENTS = (
+INVOKE, SEND, PUT_EVENTS, START = (
     f"arn:aws:states:::{action}"
-    for action in ("lambda:invoke", "sqs:sendMessage", "events:putEvents")
+    for action in ("lambda:invoke", "sqs:sendMessage", "events:putEvents", "states:startExecution")
 )
 CONDITION_FAILED = ["DynamoDB.ConditionalCheckFailedException"]
 
@@ -58,6 +58,24 @@ def targets(state: Json, ignoring: list[str] | None = None) -> list[str]:
     rules = [state, *state.get("Choices", []), *catches]
     following = [rule["Next"] for rule in rules if "Next" in rule]
     return following + ([state["Default"]] if "Default" in state else [])
+
+
+def written(state: Json, word: str) -> list[str]:
+    """List the attributes of an update's clause.
+
+    Parameters
+    ----------
+    state : dict
+        A Task; one that is not an update has no clauses.
+    word : str
+        SET, REMOVE, ADD or DELETE.
+    """
+    parameters = state.get("Parameters", {})
+    names = parameters.get("ExpressionAttributeNames", {})
+    clauses = re.split(r"\b(SET|REMOVE|ADD|DELETE)\b", parameters.get("UpdateExpression", ""))
+    parts = ",".join(clauses[at + 1] for at, each in enumerate(clauses) if each == word)
+    attributes = [part.split("=")[0].strip() for part in re.split(r",(?![^(]*\))", parts)]
+    return [names.get(each, each) for each in attributes]
 
 
 def is_end(state: Json) -> bool:

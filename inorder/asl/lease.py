@@ -27,6 +27,7 @@ from inorder.asl.definition import (
     graph,
     is_end,
     targets,
+    written,
 )
 from inorder.execution import EXPRESS_SECONDS
 
@@ -48,7 +49,7 @@ class LeaseNumbers(NamedTuple):
         The longest that a waiter waits before it gives up.
     longest_execution : float
         An execution that is slow to claim, is refused, waits as long as it may, breaks the lock,
-        and is then the slowest holder.
+        and is then the slowest holder, with what it does after the release.
     """
 
     holder: float
@@ -191,7 +192,8 @@ def lease_numbers(definition: Json) -> LeaseNumbers | None:
     def seconds(names: set[str]) -> float:
         return sum(longest(states[name], given) for name in names)
 
-    held = graph(states, lambda name, state: _as_holder(states, claim, name, state))
+    after_claim = graph(states, lambda name, state: _as_holder(states, claim, name, state))
+    held = graph(states, lambda name, state: _while_held(states, claim, name, state))
     holder = _longest_path(states, held, claim, given)
     waiter = waited(given, given["maximum_polls"] - 1)
     return LeaseNumbers(
@@ -204,7 +206,7 @@ def lease_numbers(definition: Json) -> LeaseNumbers | None:
         + waiter
         + given["maximum_polls"] * seconds(each_poll)
         + seconds(breaking | {breaker})
-        + holder,
+        + _longest_path(states, after_claim, claim, given),
     )
 
 
@@ -351,7 +353,7 @@ def _claims(states: Json) -> list[str]:
         name
         for name, state in states.items()
         if (state.get("Resource") == PUT and "lock_token" in state["Parameters"].get("Item", {}))
-        or (state.get("Resource") == UPDATE and "lock_token" in _written(state, "SET"))
+        or (state.get("Resource") == UPDATE and "lock_token" in written(state, "SET"))
     ]
 
 
@@ -374,19 +376,16 @@ def _as_holder(states: Json, claim: str, name: str, state: Json) -> list[str]:
     return targets(state, CONDITION_FAILED if name == claim else None)
 
 
+def _while_held(states: Json, claim: str, name: str, state: Json) -> list[str]:
+    """List what may follow a state while the lock is held: a release ends that if it succeeds."""
+    if _is_release(state):
+        return targets({"Catch": state.get("Catch", [])})
+    return _as_holder(states, claim, name, state)
+
+
 def _is_release(state: Json) -> bool:
     """Tell whether a state removes a lock token."""
-    return state.get("Resource") == UPDATE and "lock_token" in _written(state, "REMOVE")
-
-
-def _written(state: Json, word: str) -> list[str]:
-    """List the attributes of a clause of an update: SET, REMOVE, ADD or DELETE."""
-    parameters = state.get("Parameters", {})
-    names = parameters.get("ExpressionAttributeNames", {})
-    clauses = re.split(r"\b(SET|REMOVE|ADD|DELETE)\b", parameters.get("UpdateExpression", ""))
-    parts = ",".join(clauses[at + 1] for at, each in enumerate(clauses) if each == word)
-    written = [part.split("=")[0].strip() for part in re.split(r",(?![^(]*\))", parts)]
-    return [names.get(each, each) for each in written]
+    return state.get("Resource") == UPDATE and "lock_token" in written(state, "REMOVE")
 
 
 def _between(drawn: nx.DiGraph, start: str, stop: str) -> set[str]:

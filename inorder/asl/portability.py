@@ -13,6 +13,7 @@ from inorder.asl.definition import (
     PUT,
     PUT_EVENTS,
     SEND,
+    START,
     UPDATE,
     Finding,
     Json,
@@ -24,7 +25,7 @@ from inorder.asl.definition import (
 )
 
 STATE_TYPES = {"Pass", "Task", "Choice", "Wait", "Succeed", "Fail"}
-RESOURCES = {PUT, UPDATE, DELETE, GET, INVOKE, SEND, PUT_EVENTS}
+RESOURCES = {PUT, UPDATE, DELETE, GET, INVOKE, SEND, PUT_EVENTS, START}
 INTRINSICS = {
     "ArrayLength",
     "Format",
@@ -40,6 +41,7 @@ CONTEXT = {
     "$$.Execution.Input",
     "$$.Execution.Name",
     "$$.State.EnteredTime",
+    "$$.StateMachine.Id",
     "$$.StateMachine.Name",
 }
 

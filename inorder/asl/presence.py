@@ -6,7 +6,17 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from inorder.asl.definition import INVOKE, SEND, UPDATE, Finding, Json, Rule, paths, payload_paths
+from inorder.asl.definition import (
+    INVOKE,
+    SEND,
+    UPDATE,
+    Finding,
+    Json,
+    Rule,
+    paths,
+    payload_paths,
+    written,
+)
 
 DataPath = tuple[str, ...]
 # Paths that are surely present, each with all its parents. Those of the context begin with "$$".
@@ -18,6 +28,7 @@ RESULTS = {INVOKE: "Payload", SEND: "MessageId"}
 
 # attribute = :value, or attribute = if_not_exists(attribute, :value): then the type is the same.
 SET_CLAUSE = re.compile(r"(#?\w+) = (?:if_not_exists\(\1, )?(:\w+)")
+OWN_LOCK = "lock_token = :lock_token"
 _STEP = re.compile(r"\.([\w-]+)|\['([^']+)'\]|\[(\d+)\]")
 
 
@@ -25,16 +36,17 @@ def _guard(definition: Json) -> Iterator[Finding]:
     """Find paths that may be absent where they are read.
 
     A path is known to be present if on every way to the state it was tested by IsPresent, or
-    compared, or written: by a Pass, by a Task whose result surely has it, or by a Catch. Nothing
-    is known of what a Task reads, nor of the execution's input: what the first state finds there
-    may be read later as ``$$.Execution.Input``. In a file that parks no event only comparisons are
-    checked: it promises nothing for the events that it loses.
+    compared, or written: by a Pass, by a Task whose result surely has it, or by a Catch. An update
+    that returns a record surely returns what it sets and, if the lock must be its own, what the
+    claim has set. Nothing is known of what else a Task reads, nor of the execution's input: what
+    the first state finds there may be read later as ``$$.Execution.Input``. In a file that parks no
+    event only comparisons are checked: it promises nothing for the events that it loses.
     """
     states: Json = definition["States"]
     parks = any(state.get("Resource") == SEND for state in states.values())
     for name, known in sorted(_flow(definition).items()):
         state, absent = states[name], set[str]()
-        list(_edges(state, known, absent))
+        list(_edges(states, state, known, absent))
         if parks:
             seen = _within(known, _path(state.get("InputPath", "$")))
             reads = list(payload_paths(state.get("Parameters")))
@@ -42,7 +54,7 @@ def _guard(definition: Json) -> Iterator[Finding]:
                 reads += paths(state[field]) if field.endswith("Path") else []
             absent |= {path for path in reads if not _is_known(path, seen)}
             selected = payload_paths(state.get("ResultSelector"))
-            absent |= {path for path in selected if not _is_known(path, _result(state))}
+            absent |= {path for path in selected if not _is_known(path, _result(states, state))}
         for path in sorted(absent):
             yield name, f"reads {path}, which may be absent"
 
@@ -56,7 +68,9 @@ def _flow(definition: Json) -> dict[str, Known]:
     while waiting:
         name = waiting.pop()
         # No state leads to the first one, so its data is the execution's input.
-        for target, known in _edges(states[name], flow[name], set(), is_first=name == start):
+        for target, known in _edges(
+            states, states[name], flow[name], set(), is_first=name == start
+        ):
             common = flow[target] & known if target in flow else known
             if flow.get(target) != common:
                 flow[target] = common
@@ -65,7 +79,7 @@ def _flow(definition: Json) -> dict[str, Known]:
 
 
 def _edges(
-    state: Json, known: Known, absent: set[str], is_first: bool = False
+    states: Json, state: Json, known: Known, absent: set[str], is_first: bool = False
 ) -> Iterator[tuple[str, Known]]:
     """Follow a state's ways out, and add to `absent` what it compares without knowing it."""
     if state["Type"] == "Choice":
@@ -80,7 +94,7 @@ def _edges(
             of_input = _with_parents(INPUT + each for each in found) if is_first else frozenset()
             yield target, _within(found, _path(state.get("OutputPath", "$"))) | of_input
     elif "Next" in state:
-        yield state["Next"], _after(state, known)
+        yield state["Next"], _after(states, state, known)
     for catcher in state.get("Catch", []):
         fault = _with_parents([("Error",), ("Cause",)])
         yield catcher["Next"], _placed(known, catcher.get("ResultPath", "$"), fault)
@@ -111,12 +125,12 @@ def _judge(rule: Json, known: Known, absent: set[str]) -> tuple[Known, Known]:
     return read_then, read_then
 
 
-def _after(state: Json, known: Known) -> Known:
+def _after(states: Json, state: Json, known: Known) -> Known:
     """Tell what is known of the output of a state that is not a Choice."""
     seen = _within(known, _path(state.get("InputPath", "$")))
     output = seen
     if state["Type"] in {"Pass", "Task"}:
-        result = _result(state)
+        result = _result(states, state)
         if "ResultSelector" in state:
             result = _shape(state["ResultSelector"], result)
         elif state["Type"] == "Pass":
@@ -126,27 +140,39 @@ def _after(state: Json, known: Known) -> Known:
     return _within(output, _path(state.get("OutputPath", "$")))
 
 
-def _result(state: Json) -> Known:
+def _result(states: Json, state: Json) -> Known:
+    parameters = state.get("Parameters", {})
+    if state.get("Resource") == UPDATE and parameters.get("ReturnValues") == "ALL_NEW":
+        found = _updated(state)
+        if parameters.get("ConditionExpression") == OWN_LOCK:
+            found |= _claimed(states)
+        return _with_parents(("Attributes", *path) for path in found)
     field = RESULTS.get(state.get("Resource", ""))
-    return _with_parents([(field,)] if field else _updated(state))
+    return _with_parents([(field,)] if field else [()])
 
 
-def _updated(state: Json) -> Iterator[DataPath]:
-    """Tell what an UpdateItem surely returns: each attribute that it sets, if it returns all.
+def _claimed(states: Json) -> set[DataPath]:
+    """Tell which attributes a record has whose lock is this execution's: all that a claim sets."""
+    updates = [each for each in states.values() if each.get("Resource") == UPDATE]
+    claims = [found for each in updates if ("lock_token", "S") in (found := _updated(each))]
+    removed = {name for each in updates for name in written(each, "REMOVE")}
+    common = set.intersection(*claims) if claims else set()
+    return {path for path in common if path[0] not in removed}
+
+
+def _updated(state: Json) -> set[DataPath]:
+    """Tell what a record surely has after an update: each attribute that it sets, and its type.
 
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_UpdateItem.html
     """
     parameters = state.get("Parameters", {})
-    if state.get("Resource") != UPDATE or parameters.get("ReturnValues") != "ALL_NEW":
-        yield ()
-        return
     types = {
         name: next(iter(value)).removesuffix(".$")
-        for name, value in parameters["ExpressionAttributeValues"].items()
+        for name, value in parameters.get("ExpressionAttributeValues", {}).items()
     }
     names = parameters.get("ExpressionAttributeNames", {})
-    for attribute, value in SET_CLAUSE.findall(parameters["UpdateExpression"]):
-        yield "Attributes", names.get(attribute, attribute), types[value]
+    clauses = SET_CLAUSE.findall(parameters["UpdateExpression"])
+    return {(names.get(attribute, attribute), types[value]) for attribute, value in clauses}
 
 
 def _shape(template: Any, known: Known) -> Known:

@@ -116,9 +116,18 @@ def _output(state: Json, data: Data, stored: Data) -> Data:
         elif "Result" in state:
             result = {"result": 0}
         if "ResultSelector" in state:
-            result = _shape(state["ResultSelector"], result)
+            result = _selected(state, result, stored)
         result = _placed(data, state.get("ResultPath", "$"), result)
     return {} if state.get("OutputPath", "$") is None else result
+
+
+def _selected(state: Json, result: Data, stored: Data) -> Data:
+    """Tell what a ResultSelector leaves of a result: the attributes of a record that it names."""
+    record = _read(state, stored)
+    if not record:
+        return _shape(state["ResultSelector"], result)
+    named = re.sub(r"\$\.(Attributes|Item)\.", "$.", json.dumps(state["ResultSelector"]))
+    return _shape(json.loads(named), stored | {"Attributes": record, "Item": record})
 
 
 def _read(state: Json, stored: Data) -> int:

@@ -160,7 +160,8 @@ class StateMachine(ABC):
         Parameters
         ----------
         count : int
-            The least number that must have started, besides one for each that ended to be retried.
+            The least number that must have started, besides one for each that ended to be retried
+            and those that other executions have started.
         seconds : float
             For how long to wait.
         prefix : str
@@ -179,15 +180,18 @@ class StateMachine(ABC):
         def all_ended() -> bool:
             found[:] = self.all(prefix)
             ended = all(each.status != "RUNNING" for each in found)
-            return ended and len(found) >= expected()
+            return ended and len(delivered()) >= expected()
+
+        def delivered() -> list[Execution]:
+            return [each for each in found if not each.is_started_by_holder]
 
         try:
             wait_until(all_ended, seconds, "", max(0.1, self.poll_seconds))
         except TimeoutError:
             running = sorted(each.subject for each in found if each.status == "RUNNING")
             raise TimeoutError(
-                f"Waited {seconds:.0f} s: {len(found)} of {expected()} executions have started, and"
-                f" {len(running)} of these have not ended{some_of(running)}."
+                f"Waited {seconds:.0f} s: {len(delivered())} of {expected()} executions have"
+                f" started, and {len(running)} of these have not ended{some_of(running)}."
             ) from None
         return found
 

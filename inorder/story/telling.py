@@ -202,6 +202,8 @@ class _Telling:
         what = {True: "deleted", False: "created"}[execution.is_deletion]
         version = f" of version {execution.version_id}" if execution.version_id else ""
         attempt = f" (attempt {execution.attempt})" if execution.attempt > 1 else ""
+        if execution.is_started_by_holder:
+            attempt += " (started as the lock was released)"
         event = f"event {execution.sequencer or '(unknown)'}{version} ({what})"
         waited = f" It waited {span(execution.waited)}." if execution.waited else ""
         said = self._said(execution, outcome, cause)

@@ -62,7 +62,7 @@ def test_run_shows_the_path_of_an_event_and_leaves_nothing_behind(
         "Invert Image",
         "Outcome?",
         "Release Lock",
-        "Output Written?",
+        "Final Outcome?",
         "Processed",
     ]
     assert '"key": "holiday/a b+c%2B\'é.png"' in result.stdout

@@ -240,7 +240,7 @@ REJECTED = {
 }
 HASHED = {"hash": "9f86d081884c7d65", "now": "1794000000", "expires_at": EXPIRES_AT}
 CONDITION_FAILED, TIMED_OUT = "ConditionFailed", "TimedOut"
-FAULTS = ("Busy", "FunctionFailed", "ForwardFailed", "QueueLost")
+FAULTS = ("Busy", "FunctionFailed", "ForwardFailed", "QueueLost", "StartRefused")
 TOO_LARGE = "States.DataLimitExceeded"
 RESPONSES: dict[str, Data] = {
     CONDITION_FAILED: _error(
@@ -254,6 +254,9 @@ RESPONSES: dict[str, Data] = {
     "QueueLost": _error("SQS.SdkClientException", "The queue cannot be reached."),
     "TooLarge": _error(TOO_LARGE, "The data has more than 262144 bytes."),
     "Written": {"Return": {}},
+    "Released": {"Return": _attributes(event="{}")},
+    "Started": {"Return": {"ExecutionArn": "arn:newest", "StartDate": "then"}},
+    "StartRefused": _error("StepFunctions.ExecutionLimitExceededException", "Too many executions."),
     "Claimed": {"Return": _attributes(lock_token="mine")},
     "Recorded": {"Return": _attributes(lock_token="theirs")},
     "Sent": {"Return": {"MessageId": "5f0c3a52-8a4e-4c57-9d0b-2b9a6f1e7c11"}},
@@ -285,7 +288,7 @@ NO_BUS = ["Send By EventBridge: ForwardFailed*2", "Not Parked"]
 NOT_RETRIED = ["Retry Event: QueueLost*2", *NO_BUS]
 
 
-def ends(release: str, *more: str) -> tuple[list[str], list[str]]:
+def ends(release: str, *more: str, judge: str = "Retried Later?") -> tuple[list[str], list[str]]:
     """Build the steps of an execution that parks its event, and of one that has it retried.
 
     Parameters
@@ -294,8 +297,10 @@ def ends(release: str, *more: str) -> tuple[list[str], list[str]]:
         The release of the lock, with its response.
     more : str
         The steps after it.
+    judge : str
+        The state that tells the two apart.
     """
-    steps = [release, *more, "Retried Later?"]
+    steps = [release, *more, judge]
     return ["Park Event: Sent", *steps, "Parked"], ["Retry Event: Sent", *steps, "Retrying"]
 
 
@@ -515,8 +520,15 @@ def waiting(
             merged |= each
         return merged
 
-    short, last, over = limits["short_polls"], limits["lease_polls"] + 1, limits["maximum_polls"]
+    last, over = limits["lease_polls"] + 1, limits["maximum_polls"]
     free, done = {"lock_token": ""}, {"lock_token": "", "status": "DONE"}
+    short_polls = [(seen({}, watching), "Wait For Lock")]
+    if short := limits.get("short_polls"):
+        short_polls = [
+            (seen({}, watching), "Wait Briefly"),
+            (seen({}, watching, at(short)), "Wait Briefly"),
+            (seen({}, watching, at(short + 1)), "Wait For Lock"),
+        ]
     decided = [
         (start | {"record": {}}, claim),
         (seen(done), "Duplicate"),
@@ -527,10 +539,8 @@ def waiting(
         (seen(free, at(over)), "Give Up Waiting"),
         (seen({}), "Watch Lock"),
         (seen({"lock_token": "mine"}), "Watch Lock"),
-        (seen({}, at(short)), "Watch Lock"),
-        (seen({}, watching), "Wait Briefly"),
-        (seen({}, watching, at(short)), "Wait Briefly"),
-        (seen({}, watching, at(short + 1)), "Wait For Lock"),
+        (seen({}, at(last)), "Watch Lock"),
+        *short_polls,
         (seen({}, watching, at(last - 1)), "Wait For Lock"),
         (seen({}, watching, at(last)), "Break Lock"),
         (seen({}, {"watched_lock": watched | {"break_at_poll": 1}}), "Break Lock"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +14,17 @@ import pytest
 
 from inorder import PROJECT
 from inorder.aws.executions import wait_until
-from inorder.policies import Cost, definition, policies
+from inorder.policies import Cost, definition, policies, starts_newest
 from inorder.run import with_object
 from tests.conftest import picture
 from tests.events import shipped
 from tests.in_process import INPUT, InProcess
-from tests.policies.situations import GREEN, RED, release
+from tests.policies.situations import GREEN, RED, HeldBack, release
 
 DOCUMENT = (PROJECT / "docs" / "policies.md").read_text()
 EVENTS = sorted((PROJECT / "events").glob("*.json"))
 POLICIES = {policy.name: policy for policy in policies()}
+WAITING = [policy.name for policy in POLICIES.values() if policy.cost.waiter]
 INDEXED = "in_progress_since"
 
 
@@ -103,7 +106,7 @@ def test_an_event_costs_what_the_facts_say(aws: InProcess, policy: str) -> None:
 
 
 @pytest.mark.parametrize("waits", [1, 2])
-@of(*(policy.name for policy in POLICIES.values() if policy.cost.waiter))
+@of(*(name for name in WAITING if not starts_newest(name)))
 def test_an_event_that_waits_costs_what_the_facts_say(
     aws: InProcess, policy: str, waits: int
 ) -> None:
@@ -132,6 +135,44 @@ def test_an_event_that_waits_costs_what_the_facts_say(
         once.invocations + more * each.invocations,
     )
     assert written + index.take() == facts.index.get("waiter", 0)
+
+
+@pytest.mark.parametrize("waits", [1, 2])
+@of(*(name for name in WAITING if starts_newest(name)))
+def test_an_event_that_a_holder_starts_costs_what_the_facts_say(
+    aws: InProcess, policy: str, waits: int
+) -> None:
+    aws.wait_scale = 0.3
+    index, facts = Index(aws), POLICIES[policy]
+    answers = HeldBack(aws)
+    holder = aws.start(aws.upload("x.png", picture(RED)))
+    assert answers.worked.wait(30)
+    waiter = aws.start(aws.upload("x.png", picture(GREEN)))
+    wait_until(
+        lambda: entered(waiter).count("Wait For Lock") >= waits, 30, f"{waits} waits of the waiter"
+    )
+    answers.release.set()
+    used = Counter[str]()
+    for execution in (holder, waiter, started(holder)):
+        used.update(asdict(cost(policy, execution)))
+    used.subtract(asdict(facts.cost.uncontended))
+    assert facts.cost.waiter
+    expected = Counter(asdict(facts.cost.waiter))
+    for _ in range(entered(waiter).count("Wait For Lock") - 1):
+        expected.update(asdict(facts.each_poll))
+    assert used == expected
+    assert index.take() - facts.index["uncontended"] == facts.index["waiter"]
+
+
+def started(execution: str) -> str:
+    """Name the execution that another one has started."""
+    client = boto3.client("stepfunctions")
+    wait_until(lambda: entered(execution)[-1] == "Processed", 30, "the start")
+    history = client.get_execution_history(executionArn=execution)["events"]
+    details = [event.get("taskSucceededEventDetails", {}) for event in history]
+    [output] = [each["output"] for each in details if each.get("resourceType") == "states"]
+    arn: str = json.loads(output)["executionArn"]
+    return arn
 
 
 @of(*(policy.name for policy in POLICIES.values() if not policy.cost.waiter))

@@ -75,6 +75,7 @@ def run_state(
             "Input": TABLES[policy].event if event is None else event,
         },
         "State": {"EnteredTime": "2026-11-20T09:30:00Z"},
+        "StateMachine": {"Id": "arn:aws:states:us-east-1:123456789012:stateMachine:test"},
     }
     client: Any = aws.states if aws else local.client("stepfunctions")
     tested: Data = client.test_state(
@@ -106,9 +107,10 @@ def mocked(policy: str, state: str, response: str) -> Data | None:
     [(kind, content)] = RESPONSES[response].items()
     if kind == "Return":
         # AWS compares a result with the model of the service. By Lambda's, Payload is a text; but
-        # lambda:invoke gives the state what that text says.
-        is_function = STATES[policy][state]["Resource"].endswith(":lambda:invoke")
-        mode = "NONE" if is_function else "STRICT"
+        # lambda:invoke gives the state what that text says. And states:startExecution answers with
+        # other names than the model: ExecutionArn for executionArn.
+        service = STATES[policy][state]["Resource"].split(":")[-2]
+        mode = "NONE" if service in {"lambda", "states"} else "STRICT"
         return {"result": json.dumps(content), "fieldValidationMode": mode}
     return {"errorOutput": {"error": content["Error"], "cause": content["Cause"]}}
 

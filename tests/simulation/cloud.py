@@ -172,6 +172,7 @@ class Cloud:
             "getItem": self.table.get,
             "sendMessage": self._send,
             "putEvents": self._put_events,
+            "startExecution": self._start_from_state,
         }[operation]
         return self.clock.request(service, lambda: action(parameters), seconds)
 
@@ -185,6 +186,11 @@ class Cloud:
         else:
             assert parameters["QueueUrl"] == "${ParkedEventsQueueUrl}"
             self.parked.append(parameters["MessageBody"])
+        return {}
+
+    def _start_from_state(self, parameters: Json) -> Json:
+        self.clock.count("started by holders")
+        self.start(parameters["Input"])
         return {}
 
     def _put_events(self, parameters: Json) -> Json:

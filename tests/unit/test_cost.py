@@ -96,17 +96,19 @@ def test_a_waiter_costs_its_polls_and_the_seconds_that_it_waits() -> None:
     count, seconds = cost.polls(LATEST, 7_020)
     work = Workload(1_000, overwrites=1, process_ms=7_000)
     used = cost.usage_of(LATEST, work)
-    assert (count, seconds) == (7, 10)  # six polls after a second each, and one after four
+    assert (count, seconds) == (2, 8)
     assert used["writes"] == 1_000 * waiting.writes
     assert used["reads"] == 1_000 * (waiting.reads + count - 1)
     assert used["index_writes"] == 1_000 * LATEST.index["waiter"]
-    calls = waiting.writes + waiting.reads + count - 1
-    assert used["express_gb_seconds"] == pytest.approx(
-        1_000 * cost.express_gb_seconds(LATEST, 10 * calls + 30 + 7_000 + seconds * 1_000)
-    )
+    # One execution waits, and one is started. It does what an uncontended one does.
+    assert used["express_requests"] == 2_000
+    calls = waiting.writes + waiting.reads + count - 1 - LATEST.cost.uncontended.writes
+    waits = cost.express_gb_seconds(LATEST, 10 * calls + 10 + seconds * 1_000)
+    works = cost.express_gb_seconds(LATEST, 10 * 2 + 30 + 7_000)
+    assert used["express_gb_seconds"] == pytest.approx(1_000 * (waits + works))
     assert LATEST.log.poll
     assert used["execution_log"] == pytest.approx(
-        (LATEST.log.uncontended + count * LATEST.log.poll) / 1e3
+        (2 * LATEST.log.uncontended + (count + 1) * LATEST.log.poll) / 1e3
     )
 
 

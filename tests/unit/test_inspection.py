@@ -139,7 +139,7 @@ def test_a_waiter_and_the_lock_that_it_waits_for_are_told(aws: InProcess) -> Non
     waiter = aws.start(newer)
 
     def waits() -> bool:
-        return "Wait Briefly" in aws.state_machine.describe(waiter).path
+        return "Wait For Lock" in aws.state_machine.describe(waiter).path
 
     wait_until(waits, 30, "a wait")
     told = story(aws)

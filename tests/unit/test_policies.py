@@ -58,7 +58,7 @@ def test_a_table_has_a_row_for_each_policy() -> None:
     for table in rendered.values():
         _, _, *rows = table.splitlines()
         assert [row.split("`")[1] for row in rows] == policies.names()
-    assert "| `latest-wins` | 2 / 0 / 1 | 1 / 1 / 0 | 1 / 1 / 0 | 3 / 2 / 1 |" in rendered["costs"]
+    assert "| `latest-wins` | 2 / 0 / 1 | 1 / 1 / 0 | 1 / 1 / 0 | 4 / 2 / 1 |" in rendered["costs"]
     assert "| `optimistic` | 0 / 0 / 1 | 0 / 0 / 1 | 0 / 0 / 1 | - |" in rendered["costs"]
     definition = policies.definition("latest-wins")
     row = " | ".join(f"{each:g}" for each in lease_numbers(definition) or ())

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from inorder import PROJECT
+from inorder.asl.definition import START
 from tests.resolved_template import Json, of_type, template, transformed
 
 Grant = tuple[str, str]  # action, resource as JSON
@@ -53,7 +54,18 @@ RESOURCES = transformed()["Resources"]
 MACHINES = list(of_type(PARSED, "Serverless::StateMachine"))
 
 
-ROLES = of_type(RESOURCES, "IAM::Role")
+def with_attached_policies() -> dict[str, Json]:
+    """Give all roles, each with the policies that are resources of their own."""
+    roles = of_type(RESOURCES, "IAM::Role")
+    for own_name, attached in of_type(RESOURCES, "IAM::Policy").items():
+        [role] = attached["Roles"]
+        name = role["Ref"]
+        assert RESOURCES[own_name]["Condition"] == RESOURCES[name]["Condition"]
+        roles[name] = roles[name] | {"Policies": [*roles[name]["Policies"], attached]}
+    return roles
+
+
+ROLES = with_attached_policies()
 
 
 def listed(one_or_more: Any) -> list[Any]:
@@ -120,7 +132,10 @@ def needed(machine: str) -> set[Grant]:
     found = {(action, json.dumps("*")) for action in LOGGING}
     definition = json.loads((PROJECT / properties["DefinitionUri"]).read_text())
     for state in definition["States"].values():
-        if state["Type"] == "Task":
+        if state.get("Resource") == START:
+            assert state["Parameters"]["StateMachineArn.$"] == "$$.StateMachine.Id"
+            found.add(("states:StartExecution", json.dumps({"Ref": machine})))
+        elif state["Type"] == "Task":
             action, field = INTEGRATIONS[state["Resource"].removeprefix("arn:aws:states:::")]
             [parameters] = state["Parameters"].get("Entries", [state["Parameters"]])
             substitution = parameters[field].removeprefix("${").removesuffix("}")

@@ -19,13 +19,22 @@ from tests.policies.common import (
 )
 
 LIMITS = common.limits_of(__name__)
-DATA = common.waiter_data(LIMITS)
+DATA = common.waiter_data(LIMITS) | {"newest": {"event": "{}"}}
 
 # --- What follows each Choice --------------------------------------------------------------------
 
 LOCKED = {"sequencer": "0B", "status": "IN_PROGRESS", "lock_token": "theirs"}
 NEWER = LOCKED | {"sequencer": "0C"}
 OVER = {"polls": {"count": LIMITS["maximum_polls"]}}
+FAULT = {"fault": common.FAULT}
+PROCESSED = {"inversion": common.answer(common.PROCESSED)}
+ENDS = [
+    (PROCESSED, "Processed"),
+    ({"inversion": common.answer(common.SUPERSEDED)}, "Superseded"),
+    (FAULT | {"sent": {"outcome": "Retrying"}}, "Retrying"),
+    (FAULT | {"sent": {"outcome": "Parked"}}, "Parked"),
+    (PROCESSED | FAULT | {"sent": {"outcome": "Retrying"}}, "Retrying"),
+]
 
 CHOICES = [
     *common.s3_events(),
@@ -35,10 +44,8 @@ CHOICES = [
     Row("Key State?", DATA | {"record": item(**NEWER)}, "Superseded"),
     Row("Key State?", DATA | {"record": item(**NEWER | {"status": "DONE"})}, "Superseded"),
     Row("Key State?", DATA | {"record": item(**NEWER)} | OVER, "Superseded"),
-    *common.sent(),
     *common.answers(processed="Release Lock", superseded="Release Lock"),
-    Row("Output Written?", {"inversion": common.answer(common.PROCESSED)}, "Processed"),
-    Row("Output Written?", {"inversion": common.answer(common.SUPERSEDED)}, "Superseded"),
+    *(Row("Final Outcome?", ended, outcome) for ended, outcome in ENDS),
 ]
 
 # --- What each Pass gives, and what each conditional write changes -------------------------------
@@ -49,9 +56,11 @@ OUTPUTS = [
         common.adds("Claim Key", DATA, answer, claim={"lock_token": token})
         for answer, token in (("Claimed", "mine"), ("Recorded", "theirs"))
     ),
-    *common.waiter_outputs(DATA),
+    *common.waiter_outputs(DATA, "newest"),
     *common.rejections(DATA),
     *common.handed_over(DATA),
+    common.adds("Release Lock Only", DATA, "Released", newest={"event": "{}"}),
+    common.adds("Start Newest Event", DATA, "Started"),
     *common.outcomes(DATA, "Processed", "Duplicate", "Superseded", "Retrying"),
 ]
 
@@ -86,11 +95,7 @@ WRITES = [
     ),
     *common.release("Release Failed Key", HELD, sequencer="0B", status="FAILED", expires_at=NEVER),
     # The newer event stays in the index, whatever becomes of the holder's.
-    *(
-        write
-        for end in ("Lock", "Failed Lock")
-        for write in common.release(f"Release {end} Only", NEWER_WAITS, **NEWER_WAITS)
-    ),
+    *common.release("Release Lock Only", NEWER_WAITS, **NEWER_WAITS),
     *(
         write
         for state in ("Release Lock", "Release Failed Key")
@@ -100,16 +105,18 @@ WRITES = [
 
 # --- Paths ---------------------------------------------------------------------------------------
 
+JUDGE = "Final Outcome?"
 polls = common.Polls(LIMITS)
 refused_claim = [*PREPARED, "Claim Key: ConditionFailed"]
 waits = [*PREPARED, "Claim Key: Recorded", "Lock Taken?"]
 taken = ["Claim Key: Claimed", "Lock Taken?"]
-released = ["Release Lock: Written", "Output Written?"]
+released = ["Release Lock: Written", "Final Outcome?"]
+newer_came = ["Release Lock: ConditionFailed", "Release Lock Only: Released"]
 again = [*taken, *inverted("Processed"), *released, "Processed"]
 claimed = [*PREPARED, *taken]
-parked, retried = common.ends("Release Failed Key: Written")
+parked, retried = common.ends("Release Failed Key: Written", judge=JUDGE)
 parked_unlocked, retried_unlocked = common.ends(
-    "Release Failed Key: ConditionFailed", "Release Failed Lock Only: ConditionFailed"
+    "Release Failed Key: ConditionFailed", "Release Lock Only: ConditionFailed", judge=JUDGE
 )
 
 PATHS = {
@@ -127,15 +134,31 @@ PATHS = {
                 "Lock Taken?",
                 *inverted("Throttled, FunctionFailed, Processed"),
                 "Release Lock: Busy, Written",
-                "Output Written?",
+                "Final Outcome?",
                 "Processed",
             ],
             "ProcessedWhileANewerEventCame": [
                 *claimed,
                 *inverted("Processed"),
-                "Release Lock: ConditionFailed",
-                "Release Lock Only: Written",
-                "Output Written?",
+                *newer_came,
+                "Start Newest Event: Started",
+                "Final Outcome?",
+                "Processed",
+            ],
+            "NewestEventStartedAfterRetry": [
+                *claimed,
+                *inverted("Processed"),
+                *newer_came,
+                "Start Newest Event: StartRefused, Started",
+                "Final Outcome?",
+                "Processed",
+            ],
+            "NewestEventNotStarted": [
+                *claimed,
+                *inverted("Processed"),
+                *newer_came,
+                "Start Newest Event: StartRefused*2",
+                "Final Outcome?",
                 "Processed",
             ],
             "LockLostProcessed": [
@@ -143,15 +166,16 @@ PATHS = {
                 *inverted("Processed"),
                 "Release Lock: ConditionFailed",
                 "Release Lock Only: ConditionFailed",
-                "Output Written?",
+                "Final Outcome?",
                 "Processed",
             ],
             "LockReleasedAfterRetry": [
                 *claimed,
                 *inverted("Processed"),
                 "Release Lock: ConditionFailed",
-                "Release Lock Only: Busy, Written",
-                "Output Written?",
+                "Release Lock Only: Busy, Released",
+                "Start Newest Event: Started",
+                "Final Outcome?",
                 "Processed",
             ],
             "LockNotReleased": [
@@ -159,7 +183,7 @@ PATHS = {
                 *inverted("Processed"),
                 "Release Lock: ConditionFailed",
                 "Release Lock Only: Busy*2",
-                "Output Written?",
+                "Final Outcome?",
                 "Processed",
             ],
             "SupersededAtTheFence": [*claimed, *inverted("Superseded"), *released, "Superseded"],
@@ -184,14 +208,15 @@ PATHS = {
                 "Reject Object",
                 *parked_unlocked,
             ],
-            "ReleaseFailedLockAfterRetry": [
+            "NewestEventStartedAfterARejection": [
                 *claimed,
                 *inverted("Rejected"),
                 "Reject Object",
                 "Park Event: Sent",
                 "Release Failed Key: ConditionFailed",
-                "Release Failed Lock Only: Busy, Written",
-                "Retried Later?",
+                "Release Lock Only: Released",
+                "Start Newest Event: Started",
+                "Final Outcome?",
                 "Parked",
             ],
             "LockOfAFailedEventNotReleased": [
@@ -200,7 +225,7 @@ PATHS = {
                 "Reject Object",
                 "Park Event: Sent",
                 "Release Failed Key: Busy*3",
-                "Retried Later?",
+                "Final Outcome?",
                 "Parked",
             ],
         }

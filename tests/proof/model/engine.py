@@ -18,6 +18,7 @@ from botocore.exceptions import ClientError
 from inversion import InvalidImage, InvertedImage
 from object_event import ObjectEvent
 
+from inorder.asl.definition import START
 from inorder.local_aws import LocalAws
 from tests.proof.model.healing import CLAIMED_AT, Items, Swept, sweep
 from tests.proof.model.runtime_errors import UncaughtError, check_paths, choose, find
@@ -74,12 +75,13 @@ class Message(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a state did: the next state and its data, the record, and what was sent to a queue."""
+    """What a state did: the next state, its data, the record, and what it sent or started."""
 
     following: str | None
     data: str
     item: str | None
     message: Message | None = None
+    started: str | None = None
     error: str | None = None
 
 
@@ -273,6 +275,11 @@ class Engine:
             return Step(None, data, item, error=f"States.Runtime, as {uncaught},")
         service = self.states[name].get("Resource", "")
         parameters: dict[str, Any] = {}
+        started = None
+        if is_start(self.states[name]) and not mock:
+            path = re.search(r"\$[\w.]+", self.states[name]["Parameters"]["Input.$"])
+            started = find(path[0], json.loads(data)) if path else None
+            mock = json.dumps({"ExecutionArn": "started"})
         if mock:
             failure = {"errorOutput": {"error": mock[1:], "cause": ""}}
             parameters["mock"] = failure if mock.startswith("!") else {"result": mock}
@@ -305,7 +312,8 @@ class Engine:
         assert expected in {None, following} or "null" in data, (name, data, expected, following)
         following = expected or following
         error = tested.get("error")
-        return Step(following, json.dumps(output, sort_keys=True), item, message, error)
+        dumped = json.dumps(output, sort_keys=True)
+        return Step(following, dumped, item, message, started, error)
 
     def _receive(self, queue: str) -> str:
         [received] = self._sqs.receive_message(QueueUrl=queue)["Messages"]
@@ -388,6 +396,11 @@ class Engine:
 def read(text: str) -> Any:
     """Read JSON that is read very often; the result must not be changed."""
     return json.loads(text)
+
+
+def is_start(state: dict[str, Any]) -> bool:
+    """Tell whether a state starts an execution."""
+    return state.get("Resource") == START
 
 
 def is_sender(state: dict[str, Any]) -> bool:

@@ -16,7 +16,17 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, ClassVar, NamedTuple
 
-from tests.proof.model.engine import Answer, Call, Engine, Message, Metadata, Step, is_sender, read
+from tests.proof.model.engine import (
+    Answer,
+    Call,
+    Engine,
+    Message,
+    Metadata,
+    Step,
+    is_sender,
+    is_start,
+    read,
+)
 from tests.proof.model.healing import retried
 from tests.proof.model.scenario import Scenario
 from tests.proof.model.source import FUNCTION, Code
@@ -164,6 +174,7 @@ class State(NamedTuple):
     refusals: int
     repeats: int
     expiries: int
+    starts: int
     transient: tuple[str, ...]
     known: tuple[tuple[str, Delivery, int], ...]
     broken: frozenset[str]
@@ -322,6 +333,7 @@ class Explorer:
         """Give the first state."""
         s = self._scenario
         budgets = (s.crashes, s.breaks, s.restarts, s.faults, s.refusals, s.repeats, s.expiries)
+        budgets += (s.starts,)
         nothing: frozenset[Any] = frozenset()
         waiting, key = tuple(map(Delivery, sorted(s.events))), s.key(s.events[0])
         left = json.dumps(read(s.item) | {"id": {"S": key}}) if s.item else None
@@ -387,7 +399,7 @@ class Explorer:
             elif task.get("Parameters", {}).get("ConditionExpression", "").startswith(OWN_LOCK):
                 commutes = attribute(self._item(state, run), "lock_token") != run.token
             else:
-                commutes = is_sender(task) and not dies
+                commutes = (is_sender(task) or is_start(task)) and not dies
             if commutes:
                 runs = tuple(other for other in state.runs if other != run)
                 yield from self._steps(state._replace(runs=runs), run)
@@ -602,6 +614,9 @@ class Explorer:
             event = attribute(step.item, "event")
             is_recorded = event is not None and self._input(run) == _sorted(event)
             run = run._replace(done=max(run.done, RECORDED if is_recorded else ACTED))
+        if step.started and state.starts and (started := self._delivery(read(step.started))):
+            waiting = tuple(sorted((*state.waiting, started)))
+            state = state._replace(waiting=waiting, starts=state.starts - 1)
         if step.message:
             # It has this run's event, or that of a dead holder.
             sent = self._delivery(read(step.message.body)["event"])

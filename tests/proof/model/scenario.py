@@ -28,10 +28,11 @@ class Scenario:
     versioned : bool
         Whether the bucket is. Sequencers then fall from version to version, because they must not
         be compared.
-    crashes, breaks, restarts, faults, refusals, repeats, expiries : int
+    crashes, breaks, restarts, faults, refusals, repeats, expiries, starts : int
         How often an execution dies; a lock is broken although its holder lives; an execution is
         restarted; a service or the function fails, or an answer is lost; a queue or the bus refuses
-        a message; the retry queue delivers a message again; a record expires.
+        a message; the retry queue delivers a message again; a record expires; an execution starts
+        another one (later attempts to start one fail).
     transient : tuple of str
         Errors of Tasks, each of which fails one attempt.
     odd : bool
@@ -50,6 +51,7 @@ class Scenario:
     refusals: int = 0
     repeats: int = 0
     expiries: int = 0
+    starts: int = 0
     contents: str = ""
     versioned: bool = False
     transient: tuple[str, ...] = ()
@@ -66,6 +68,7 @@ class Scenario:
             "refusal": self.refusals,
             "repeat": self.repeats,
             "expiry": self.expiries,
+            "start": self.starts,
         }
         budgets = [f"{number} {name}" for name, number in numbers.items() if number]
         budgets += [f"contents {self.contents}"] if self.contents else []

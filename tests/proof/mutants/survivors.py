@@ -8,7 +8,7 @@ _NO_ITEM = (
 _FAILS = "the next state ends the execution and reads nothing; the data is kept for the log"
 _SECOND = "it makes no difference whether a record counts in the second in which it expires"
 
-_NOT_THE_SLOWEST = "the slowest holder passes Release Failed Lock Only, so no number changes"
+_NOT_THE_SLOWEST = "the slowest holder passes Release Failed Key first, so no number changes"
 
 EXPECTED: dict[str, str] = {
     **{

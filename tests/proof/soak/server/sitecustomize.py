@@ -16,7 +16,13 @@ from contextvars import ContextVar
 from typing import Any
 from urllib.parse import quote
 
-NAMES = {"dynamodb": "DynamoDB", "events": "EventBridge", "lambda": "Lambda", "sqs": "SQS"}
+NAMES = {
+    "dynamodb": "DynamoDB",
+    "events": "EventBridge",
+    "lambda": "Lambda",
+    "sqs": "SQS",
+    "states": "StepFunctions",
+}
 HOST, _, PORT = os.environ.get("FAULT_PROXY", "").partition(":")
 
 
