@@ -44,6 +44,7 @@ def needs(of: Policy, work: Workload) -> dict[str, float]:
     """Compute what one event needs, on average."""
     used = {name: quantity / work.events for name, quantity in usage_of(of, work).items()}
     return {
+        "events": used["events"],
         "executions": used["express_requests"],
         "function_seconds": used["lambda_requests"] * work.process_ms / 1000,
         "writes": used.get("writes", 0),

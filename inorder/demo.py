@@ -327,16 +327,16 @@ def _outcomes(ended: Sequence[Execution]) -> list[str | None]:
     """
     started = [each for each in ended if each.is_started_by_holder]
     done = Counter(each.subject for each in started if each.outcome == "Processed")
-    again = sum(each.outcome == RETRYING for each in started)
-    outcomes = [RETRYING] * again
+    # A retry is one more execution.
+    outcomes: list[str | None] = [RETRYING for each in started if each.outcome == RETRYING]
     for each in ended:
         if each.is_started_by_holder:
             continue
-        outcome = each.outcome
-        if outcome == "Duplicate" and done[each.subject]:
+        if each.outcome == "Duplicate" and done[each.subject]:
             done[each.subject] -= 1
-            outcome = "Processed"
-        outcomes.append(outcome)
+            outcomes.append("Processed")
+        else:
+            outcomes.append(each.outcome)
     return outcomes
 
 

@@ -135,7 +135,8 @@ class InProcess:
             self._serve,  # type: ignore[arg-type]
         )
         boto3.DEFAULT_SESSION.events.register(
-            "provide-client-params.stepfunctions.StartExecution", _as_in_the_model
+            "provide-client-params.stepfunctions.StartExecution",
+            _as_in_the_model,  # type: ignore[arg-type]
         )
 
     def machine(self, policy: str) -> MotoStateMachine:

@@ -48,7 +48,7 @@ def test_what_is_no_picture_or_another_one_shows_nothing() -> None:
 
 def test_the_requests_of_each_kind_are_counted() -> None:
     numbers = [number for number, _ in estimate(10, policy("latest-wins"), 1769)]
-    assert numbers == [60, 130, 40, 60, 40, 120, 60]
+    assert numbers == [60, 130, 40, 60, 40, 140, 60]
 
 
 def test_a_traced_execution_costs_a_trace_more() -> None:

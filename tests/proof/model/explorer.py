@@ -332,8 +332,8 @@ class Explorer:
     def first(self) -> State:
         """Give the first state."""
         s = self._scenario
-        budgets = (s.crashes, s.breaks, s.restarts, s.faults, s.refusals, s.repeats, s.expiries)
-        budgets += (s.starts,)
+        happens = (s.crashes, s.breaks, s.restarts, s.faults, s.refusals, s.repeats)
+        budgets = (*happens, s.expiries, s.starts)
         nothing: frozenset[Any] = frozenset()
         waiting, key = tuple(map(Delivery, sorted(s.events))), s.key(s.events[0])
         left = json.dumps(read(s.item) | {"id": {"S": key}}) if s.item else None
