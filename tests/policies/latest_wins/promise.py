@@ -200,6 +200,13 @@ SUITE = Suite(
             "Release Failed Key with UpdateExpression: no SET expires_at = :expires_at",
             "Release Lock Only without Retry of States.TaskFailed, States.Timeout",
             "Start Newest Event without Retry of States.TaskFailed, States.Timeout",
+            *(
+                f"Final Outcome? without rule {rule}: $.{field} IsPresent"
+                for rule, field in (
+                    *((1, "fault"), (1, "sent.outcome"), (2, "fault"), (2, "sent.outcome")),
+                    (3, "inversion.Payload.outcome"),
+                )
+            ),
         }
     ),
     whole=WHOLE,
