@@ -8,6 +8,7 @@ from io import BytesIO
 from types import SimpleNamespace
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 from PIL import Image
 
 from inorder import local_aws
@@ -21,6 +22,8 @@ __all__ = ["aws"]
 # Python looks for garbage in all objects again and again, although most are of modules and stay.
 # Seldom is enough, and saves about a tenth of the processor time.
 gc.set_threshold(50_000, 20, 20)
+if yaml.__with_libyaml__:  # SAM's parser of templates takes seven times as long in Python
+    yaml.SafeLoader = yaml.CSafeLoader
 
 # A lease of 86 s takes 8.6 s: longer than the functions of these tests work on a busy machine.
 WAIT_SCALE = 0.1
