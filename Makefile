@@ -29,14 +29,15 @@ up: install ## Start a local AWS with the stack on it: make up [PORT=4566]
 down: install ## Stop it again
 	@inorder down
 
-# The quick layers run first and report first; ten failures are enough to see what a wrong edit broke.
 # Of a wrong edit of an ASL file that the check does not find, TestState names the state within half a minute.
-# In the last layer tests wait much, for leases and schedules: three at a time keep two cores busy.
+# Then all other tests run, the quick ones first; ten failures are enough to see what a wrong edit broke. The tests with a
+# local AWS wait much, for leases and schedules: four at a time keep two cores busy. Of these, the longest files begin first.
+REST = tests/unit tests/policies tests/console tests/proof tests/end_to_end tests/engines tests/simulation
+
 test: install ## Run all tests, the quick ones first
 	@inorder check statemachine/*.asl.json
-	@for layer in "tests/policies/test_states.py -n 2" "tests/unit -n 2" "tests/policies --ignore tests/policies/test_states.py -n 2" \
-		"tests/proof tests/simulation tests/engines tests/end_to_end tests/console -n 3"; do \
-		echo "== $$layer" && python -m pytest --dist loadfile --maxfail 10 $$layer || exit 1; \
+	@for layer in "tests/policies/test_states.py -n 2" "$(REST) --ignore tests/policies/test_states.py -n 4"; do \
+		echo "== $$layer" && python -m pytest --dist loadfile --no-loadscope-reorder --maxfail 10 $$layer || exit 1; \
 	done
 
 model: install ## Explore the longer scenarios and all mutants with the model checker

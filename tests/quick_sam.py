@@ -37,8 +37,12 @@ def _sam(arguments: Sequence[str], cwd: Path, env: Mapping[str, str], said: Path
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)
-    if yaml.__with_libyaml__:  # SAM reads the template nine times
-        yaml.SafeLoader = yaml.CSafeLoader
-    from samcli.cli.main import cli  # noqa: PLC0415 - only here, as that is what takes long
+    # Only here, as that is what takes long.
+    from samcli import yamlhelper  # noqa: PLC0415
+    from samcli.cli.main import cli  # noqa: PLC0415
 
+    if yaml.__with_libyaml__:  # SAM reads the template nine times, and writes it
+        yaml.SafeLoader = yaml.CSafeLoader
+        own = {"ignore_aliases": yamlhelper.CfnDumper.ignore_aliases}
+        yamlhelper.CfnDumper = type("CfnDumper", (yaml.CSafeDumper,), own)
     cli(arguments, prog_name="sam")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
@@ -353,16 +353,15 @@ WAITING = {
 }
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 1440])
 @pytest.mark.parametrize(
     "view",
     ["executions", "execution", "failed", "key", "strange", "keys", "parked", "retrying", "dialog"],
 )
 def test_a_view_is_accessible_and_fits(
-    console: Console, opening: Opening, view: str, width: int, scheme: str
+    console: Console, opening: Opening, view: str, width: int
 ) -> None:
-    page = opening(console.address, width, scheme, reduced_motion="reduce")
+    page = opening(console.address, width, reduced_motion="reduce")
     waiting = {"events": [WAITING], "backlog": {"waiting": 1, "unread": 0}}
     page.route("**/api/retrying", lambda route: route.fulfill(json=waiting))
     settled(page)
@@ -387,10 +386,13 @@ def test_a_view_is_accessible_and_fits(
     settled(page)
     if view == "dialog":
         page.get_by_role("button", name="Run again").click()
-    screenshot(page, f"{view}-{width}-{scheme}")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    found = Axe().run(page).response["violations"]
-    assert [(each["id"], each["nodes"][0]["html"]) for each in found if is_serious(each)] == []
+    schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+    for scheme in schemes:
+        page.emulate_media(color_scheme=scheme)
+        screenshot(page, f"{view}-{width}-{scheme}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        found = Axe().run(page).response["violations"]
+        assert [(each["id"], each["nodes"][0]["html"]) for each in found if is_serious(each)] == []
 
 
 def is_serious(violation: dict[str, Any]) -> bool:

@@ -76,18 +76,18 @@ def test_the_demonstration_ends_without_stale_outputs_if_the_policy_is_on(
 ) -> None:
     # With few keys, chance could leave none stale, so more invocations are slow.
     monkeypatch.setattr(demo, "SLOW", {"SlowProbability": 0.4, "SlowSeconds": 2.5})
-    result = runner.invoke(cli.main, ["demo", "--keys", "12"])
+    result = runner.invoke(cli.main, ["demo", "--keys", "8"])
     assert result.exit_code == 0, result.output
     summary = json.loads((tmp_path / "demo" / "summary.json").read_text())
     on, off = summary["on"], summary["off"]
-    assert (on["keys"], on["events"], on["stale"], on["missing"], on["parked"]) == (12, 48, 0, 0, 0)
-    assert on["processed"] + on["superseded"] + on["duplicates"] == 48
-    assert off["processed"] == off["events"] == 48
+    assert (on["keys"], on["events"], on["stale"], on["missing"], on["parked"]) == (8, 32, 0, 0, 0)
+    assert on["processed"] + on["superseded"] + on["duplicates"] == 32
+    assert off["processed"] == off["events"] == 32
     assert off["missing"] == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["demo"]
     page = (tmp_path / "demo" / "console.html").read_text()
     [data] = re.findall(r'id="saved">(.+)</script>', page)
-    assert len(json.loads(data)["/api/story"]) == 12
+    assert len(json.loads(data)["/api/story"]) == 8
     assert sorted(path.name for path in (tmp_path / "demo").iterdir()) == [
         "console.html",
         "contact-sheet-off.png",

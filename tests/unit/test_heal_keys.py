@@ -213,7 +213,8 @@ def test_a_sweep_that_finds_nothing_says_so_in_its_metric_alone(
     assert healer.sweep() == []
     [metrics] = lines()
     assert metrics["KeysStuck"] == [0.0]
-    assert not recwarn.list
+    # Python also warns of what another test did not close.
+    assert [each for each in recwarn.list if each.category is not ResourceWarning] == []
 
 
 def test_a_table_that_cannot_be_read_fails_the_sweep(healer: Healer) -> None:
