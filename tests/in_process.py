@@ -37,7 +37,6 @@ from moto.stepfunctions.parser.asl.component.state.state import CommonStateField
 from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import (
     WaitFunction,
 )
-from moto.stepfunctions.parser.asl.utils import boto_client
 from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 
 from inorder import PROJECT
@@ -397,27 +396,6 @@ ONCE = {
 }
 
 
-def _reuse_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let tasks share clients: to make one takes longer than the call.
-
-    A client copies the session's handlers, so those that tests add later need new clients. The
-    session drops its cache of handlers whenever one is added.
-    """
-    made: dict[tuple[str, str], tuple[Any, Any]] = {}
-
-    def client(service_name: str, region_name: str, **options: Any) -> Any:
-        assert boto3.DEFAULT_SESSION
-        handlers = boto3.DEFAULT_SESSION.events._emitter._lookup_cache  # type: ignore[attr-defined]
-        of, found = made.get((service_name, region_name), (None, None))
-        if of is not handlers:
-            # boto3's overloads know literal service names only.
-            found = boto3.client(service_name, region_name, **options)  # type: ignore[call-overload]
-            made[service_name, region_name] = handlers, found
-        return found
-
-    monkeypatch.setattr(boto_client, "boto3", SimpleNamespace(client=client))
-
-
 def _scale_waits(monkeypatch: pytest.MonkeyPatch, aws: InProcess) -> None:
     def sleep(seconds: float) -> None:
         time.sleep(seconds * aws.wait_scale)
@@ -487,6 +465,5 @@ def aws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
         boto3.setup_default_session()
         running = InProcess(policy, import_anew("app"), import_anew("canonical_hash"))
         _scale_waits(monkeypatch, running)
-        _reuse_clients(monkeypatch)
         yield running
         running.state_machine.stop_all()

@@ -132,7 +132,10 @@ def behind_a_dead_holder(mortal: Mortal, key: str) -> Event:
 
 
 def behind_a_holder_that_ends(mortal: Mortal, key: str) -> Event:
-    """Upload two objects; the holder of the first ends when the second one's event waits."""
+    """Upload two objects; the holder of the first releases the key while the second's event waits.
+
+    Both die: the waiter, and the holder before it could start the newer event.
+    """
     aws, first, second = mortal.aws, *(mortal.aws.upload(key, picture(c)) for c in (RED, GREEN))
 
     def work(payload: Any) -> Any:
@@ -144,7 +147,7 @@ def behind_a_holder_that_ends(mortal: Mortal, key: str) -> Event:
 
     waiter: list[str] = []
     aws.invoke = work
-    aws.run(first)
+    mortal.run(first, ("Start Newest Event", BEFORE))
     aws.state_machine.stop(waiter[0])
     return second
 
@@ -232,7 +235,7 @@ def test_wherever_the_execution_of_a_rejected_event_dies_it_is_parked(mortal: Mo
 
 
 @pytest.mark.policy("latest-wins")
-def test_a_waiter_that_died_behind_a_holder_that_ended_is_healed(mortal: Mortal) -> None:
+def test_a_waiter_that_died_behind_a_holder_that_released_the_key_is_healed(mortal: Mortal) -> None:
     event = behind_a_holder_that_ends(mortal, "x.png")
     assert mortal.aws.outputs() == []
     assert "lock_token" not in mortal.aws.record("input/x.png")
