@@ -12,7 +12,7 @@ from samcli.yamlhelper import yaml_parse
 from inorder import PROJECT, policies
 from inorder.asl.definition import CONDITION_FAILED, GET, INVOKE
 from inorder.asl.lease import lease_numbers, longest, longest_execution
-from inorder.execution import EXPRESS_SECONDS
+from inorder.execution import EXPRESS_SECONDS, Execution
 
 EACH = pytest.mark.parametrize("policy", policies.names())
 # The seconds in the Comment of a policy with a lock.
@@ -44,6 +44,15 @@ def test_holder_lease_and_waiter_have_the_seconds_that_the_comment_states(policy
     assert numbers == tuple(map(int, stated.groups()))
     assert numbers.holder < numbers.lease < numbers.waiter
     assert numbers.longest_execution < EXPRESS_SECONDS
+
+
+def test_an_execution_that_a_holder_starts_is_known_by_its_name() -> None:
+    name = policies.definition("latest-wins")["States"]["Start Newest Event"]["Parameters"][
+        "Name.$"
+    ]
+    prefix, _, _ = name.removeprefix("States.Format('").partition("{}', States.UUID())")
+    arn = f"arn:aws:states:us-east-1:123456789012:express:machine:{prefix}1:2"
+    assert Execution(arn, "RUNNING", None).is_started_by_holder
 
 
 def test_an_execution_that_clears_dead_waiters_ends_before_express_stops_it() -> None:

@@ -33,7 +33,10 @@ ENDS = [
     ({"inversion": common.answer(common.SUPERSEDED)}, "Superseded"),
     (FAULT | {"sent": {"outcome": "Retrying"}}, "Retrying"),
     (FAULT | {"sent": {"outcome": "Parked"}}, "Parked"),
-    (PROCESSED | FAULT | {"sent": {"outcome": "Retrying"}}, "Retrying"),
+    *(
+        (PROCESSED | FAULT | {"sent": {"outcome": outcome}}, outcome)
+        for outcome in ("Retrying", "Parked")
+    ),
 ]
 
 CHOICES = [

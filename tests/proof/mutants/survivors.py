@@ -8,8 +8,6 @@ _NO_ITEM = (
 _FAILS = "the next state ends the execution and reads nothing; the data is kept for the log"
 _SECOND = "it makes no difference whether a record counts in the second in which it expires"
 
-_NOT_THE_SLOWEST = "the slowest holder passes Release Failed Key first, so no number changes"
-
 EXPECTED: dict[str, str] = {
     **{
         f"{name} with ConditionExpression: no attribute_not_exists(id)": _NO_ITEM
@@ -28,10 +26,6 @@ EXPECTED: dict[str, str] = {
             "Send Invalid Event By EventBridge with no Catch.0.ResultPath",
             "Send Invalid Event By EventBridge with no ResultPath",
         )
-    },
-    **{
-        f"latest-wins: Release Lock Only with {change}": _NOT_THE_SLOWEST
-        for change in ("Retry.1.MaxAttempts 2", "TimeoutSeconds 3")
     },
     "every-version: Record Oldest Waiter with ResultSelector.recorded changed": (
         "it only matters that there is no Error in it"
