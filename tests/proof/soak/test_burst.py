@@ -52,7 +52,9 @@ def test_a_burst_is_processed_and_nothing_is_parked(workflow: Workflow, limit: i
     outcomes = Counter(str(each.outcome) for each in ended)
     print(f"{BURST} uploads, limit {limit}: {seconds:.0f} s, {dict(outcomes)}")  # noqa: T201
     assert outcomes["Processed"] == BURST
-    assert set(outcomes) == {"Processed", "Retrying"}
+    assert set(outcomes) <= {"Processed", "Retrying"}
+    # Without a limit, it depends on the machine whether a task times out.
+    assert outcomes["Retrying"] or not limit
     assert workflow.parked() == []
     for key, colour in colours.items():
         assert workflow.colour(key) == tuple(255 - band for band in colour)
