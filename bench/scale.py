@@ -21,7 +21,7 @@ DOCUMENT = "docs/scale.md"
 RATES = (10, 1_000, 100_000)  # events a second
 MONTH = 30 * DAY  # seconds
 PARTITION_WRITES = 1000  # units a second, of one partition of a table; no request raises that
-# A record with a newer event: docs/policies.md, "What they cost".
+# Of a write to a record with long names: docs/policies.md, "What they cost".
 UNITS_OF_RECORD = 2
 
 

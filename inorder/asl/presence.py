@@ -28,7 +28,7 @@ RESULTS = {INVOKE: "Payload", SEND: "MessageId"}
 
 # attribute = :value, or attribute = if_not_exists(attribute, :value): then the type is the same.
 SET_CLAUSE = re.compile(r"(#?\w+) = (?:if_not_exists\(\1, )?(:\w+)")
-OWN_LOCK = "lock_token = :lock_token"
+OWN_LOCK = "lock_token = :lock_token"  # with this begins the condition of a release
 _STEP = re.compile(r"\.([\w-]+)|\['([^']+)'\]|\[(\d+)\]")
 
 

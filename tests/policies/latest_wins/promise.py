@@ -203,7 +203,9 @@ SUITE = Suite(
             *(
                 f"Final Outcome? without rule {rule}: $.{field} IsPresent"
                 for rule, field in (
-                    *((1, "fault"), (1, "sent.outcome"), (3, "inversion.Payload.outcome")),
+                    (1, "fault"),
+                    (1, "sent.outcome"),
+                    (3, "inversion.Payload.outcome"),
                 )
             ),
         }

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, ClassVar, NamedTuple
 
+from inorder.asl.presence import OWN_LOCK
 from tests.proof.model.engine import (
     Answer,
     Call,
@@ -32,7 +33,6 @@ from tests.proof.model.scenario import Scenario
 from tests.proof.model.source import FUNCTION, Code
 from tests.proof.model.symmetry import free_name, renamed
 
-OWN_LOCK = "lock_token = :lock_token"  # with this begins the condition of a release
 LONGEST = 400  # steps of a path; the shipped state machines need at most 300
 ENDLESS = "I5: this may go on for ever"
 
