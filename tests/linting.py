@@ -11,20 +11,21 @@ from cfnlint.api import lint
 from cfnlint.conditions import conditions
 from cfnlint.context.conditions import _conditions
 
+_ask = conditions.satisfiable
+_known: dict[Hashable, Any] = {}
+
+
+def _satisfiable(formula: Any, **options: Any) -> Any:
+    key = frozenset(map(frozenset, formula.data))
+    if key not in _known:
+        _known[key] = _ask(formula, **options)
+    return _known[key]
+
 
 def findings(template: str) -> list[Any]:
     """List what cfn-lint finds in a template."""
-    known: dict[Hashable, Any] = {}
-
-    def satisfiable(formula: Any, **options: Any) -> Any:
-        key = frozenset(map(frozenset, formula.data))
-        if key not in known:
-            known[key] = ask(formula, **options)
-        return known[key]
-
-    ask = conditions.satisfiable
     with (
-        patch.object(conditions, "satisfiable", satisfiable),
-        patch.object(_conditions, "satisfiable", satisfiable),
+        patch.object(conditions, "satisfiable", _satisfiable),
+        patch.object(_conditions, "satisfiable", _satisfiable),
     ):
         return list(lint(template, config=ManualArgs(regions=["us-east-1"])))

@@ -101,11 +101,11 @@ def broken_references(parameters: dict[str, str]) -> set[str]:
         As for `resources_with`.
     """
     sections, referred = _resolved(parameters)
-    return (referred & set(template()["Resources"])) - set(sections["Resources"])
+    return (referred & set(_parsed()["Resources"])) - set(sections["Resources"])
 
 
 def _resolved(parameters: dict[str, str]) -> tuple[Json, set[str]]:
-    values = _values(template(), parameters)
+    values = _values(_parsed(), parameters)
     return resolve(transformed(tuple(sorted(values.items()))), parameters)
 
 

@@ -13,7 +13,7 @@ import boto3
 import pytest
 from samcli.yamlhelper import yaml_parse
 
-from inorder import PROJECT, new_policy
+from inorder import PROJECT, asl, new_policy
 from inorder.asl import check_file
 from inorder.asl.lease import LeaseNumbers, lease_numbers
 from inorder.aws.executions import wait_until
@@ -147,7 +147,11 @@ def test_a_recipe_applies_after_every_comment_was_reworded(name: str, tmp_path: 
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_applies_to_a_copy_of_a_policy(name: str, tmp_path: Path) -> None:
+def test_a_recipe_applies_to_a_copy_of_a_policy(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The schema of the same states is checked above.
+    monkeypatch.setattr(asl, "STAGES", asl.STAGES[1:])
     source = Path(asl_of(RECIPES[name])).name.removesuffix(".asl.json")
     title = source.replace("_", " ").title().replace(" ", "")
     (copied(tmp_path) / "tests" / "policies").mkdir(parents=True)

@@ -22,7 +22,7 @@ def uploaded_at_once(settings: Settings, keys: int, versions: int = 1) -> Cloud:
 
 
 def uploaded_meanwhile(
-    settings: Settings, until: float, keys: int = 20, events: int = 120
+    settings: Settings, until: float, keys: int = 10, events: int = 60
 ) -> Cloud:
     """Upload objects again and again until a time, and wait until all is quiet."""
     cloud, chance = Cloud(settings), random.Random(settings.seed)  # noqa: S311

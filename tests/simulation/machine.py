@@ -15,7 +15,7 @@ from uuid import UUID
 import simpy
 
 from inorder.execution import EXPRESS_SECONDS
-from tests.proof.model.runtime_errors import UncaughtError, choose, find
+from tests.proof.model.runtime_errors import UncaughtError, chooser, find
 from tests.simulation.clock import Clock, ServiceError, Steps
 
 KNOWN_FIELDS = {
@@ -122,6 +122,7 @@ class _State:
         self._parameters = _template(state.get("Parameters", state.get("Result")))
         self._has_result = "Parameters" in state or "Result" in state
         self._select = _template(state["ResultSelector"]) if "ResultSelector" in state else None
+        self._choose = chooser(state) if self._kind == "Choice" else lambda _: ""
         self._result_path = state.get("ResultPath", "$")
         assert state.get("OutputPath") is None
 
@@ -132,7 +133,7 @@ class _State:
         state, following = self._state, self._state.get("Next")
         match self._kind:
             case "Choice":
-                following = choose(state, data)
+                following = self._choose(data)
             case "Wait":
                 yield services.clock.env.timeout(find(state["SecondsPath"], data))
             case "Fail":

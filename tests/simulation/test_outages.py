@@ -60,7 +60,7 @@ def test_executions_that_die_while_sqs_is_out_are_started_again(policy: str, kin
         return state == place and BEGIN <= execution.started < END and chance.random() < 0.5
 
     settings = Settings(policy, concurrency=10, outages=outages(("sqs",), kind), dies=dies)
-    cloud = uploaded_meanwhile(settings, until=END + 60)
+    cloud = uploaded_meanwhile(settings, END + 60, keys=20, events=120)
     assert_promise(cloud, may_drop=True)
     assert sum(each.outcome == "Died" for each in cloud.executions) > 5
 

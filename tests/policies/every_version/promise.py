@@ -269,7 +269,6 @@ REPRESENTATIVE = frozenset(
         "Mark Event Done with ExpressionAttributeValues: :done FAILED",
         "Release Lock with ConditionExpression: none",
         "fenced_output.py without 3: If-None-Match",
-        "fenced_output.py without 4: the check",
     }
 )
 SURVIVORS = frozenset(

@@ -43,14 +43,14 @@ def check_paths(state: dict[str, Any], data: Any, event: Any) -> None:
             find(path, data, event)
 
 
-def choose(state: dict[str, Any], data: Any) -> str:
-    """Give the state that follows a Choice, or raise if it compares an absent path."""
-    for rule in state["Choices"]:
-        if _holds(rule, data):
-            following: str = rule["Next"]
-            return following
+def chooser(state: dict[str, Any]) -> Callable[[Any], str]:
+    """Compile a Choice: give what tells the state that follows.
+
+    It raises if it compares an absent path.
+    """
+    rules = [(_condition(rule), rule["Next"]) for rule in state["Choices"]]
     default: str = state["Default"]
-    return default
+    return lambda data: next((following for holds, following in rules if holds(data)), default)
 
 
 def paths(expression: str) -> Iterator[str]:
@@ -90,22 +90,29 @@ def _check_payload(template: dict[str, Any], data: Any, event: Any) -> None:
                 raise UncaughtError(f"{value} is not a string")
 
 
-def _holds(rule: dict[str, Any], data: Any) -> bool:
+def _condition(rule: dict[str, Any]) -> Callable[[Any], bool]:
     if "And" in rule:
-        return all(_holds(each, data) for each in rule["And"])
+        parts = [_condition(each) for each in rule["And"]]
+        return lambda data: all(part(data) for part in parts)
     if "Or" in rule:
-        return any(_holds(each, data) for each in rule["Or"])
+        parts = [_condition(each) for each in rule["Or"]]
+        return lambda data: any(part(data) for part in parts)
     if "Not" in rule:
-        return not _holds(rule["Not"], data)
+        negated = _condition(rule["Not"])
+        return lambda data: not negated(data)
+    variable: str = rule["Variable"]
     [(operator, operand)] = [each for each in rule.items() if each[0] not in {"Variable", "Next"}]
-    try:
-        value = find(rule["Variable"], data)
-    except UncaughtError:
-        if operator == "IsPresent":
-            return not operand
-        raise
     if operator == "IsPresent":
-        return bool(operand)
+        return lambda data: _is_present(variable, data) == operand
+    compare = _OPERATORS[operator.removesuffix("Path")]
     if operator.endswith("Path"):
-        operator, operand = operator.removesuffix("Path"), find(operand, data)
-    return bool(_OPERATORS[operator](value, operand))
+        return lambda data: compare(find(variable, data), find(operand, data))
+    return lambda data: compare(find(variable, data), operand)
+
+
+def _is_present(path: str, data: Any) -> bool:
+    try:
+        find(path, data)
+    except UncaughtError:
+        return False
+    return True
