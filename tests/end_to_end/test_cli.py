@@ -82,7 +82,9 @@ def test_the_demonstration_ends_without_stale_outputs_if_the_policy_is_on(
     on, off = summary["on"], summary["off"]
     assert (on["keys"], on["events"], on["stale"], on["missing"], on["parked"]) == (8, 32, 0, 0, 0)
     assert on["processed"] + on["superseded"] + on["duplicates"] == 32
-    assert off["processed"] == off["events"] == 32
+    # On a busy machine a function may time out, and without coordination its event is then lost.
+    assert off["processed"] + off["lost"] == off["events"] == 32
+    assert off["lost"] <= 2
     assert off["missing"] == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["demo"]
     page = (tmp_path / "demo" / "console.html").read_text()
