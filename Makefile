@@ -31,12 +31,13 @@ down: install ## Stop it again
 
 # Of a wrong edit of an ASL file that the check does not find, TestState names the state within half a minute.
 # Then all other tests run, the quick ones first; ten failures are enough to see what a wrong edit broke. The tests with a
-# local AWS wait much, for leases and schedules: five at a time keep two cores busy. Of these, the longest files begin first.
-REST = tests/unit tests/policies tests/console tests/proof tests/end_to_end tests/engines tests/simulation
+# local AWS wait much, for leases and schedules: six at a time keep two cores busy. Of these, the longest files begin first.
+QUICK = tests/unit tests/policies
+SLOW = tests/console tests/proof tests/simulation/test_validation.py tests/end_to_end tests/engines tests/simulation
 
 test: install ## Run all tests, the quick ones first
 	@inorder check statemachine/*.asl.json
-	@for layer in "tests/policies/test_states.py -n 2" "$(REST) --ignore tests/policies/test_states.py -n 5"; do \
+	@for layer in "tests/policies/test_states.py" "$(QUICK) $(SLOW) --ignore tests/policies/test_states.py -n 5"; do \
 		echo "== $$layer" && python -m pytest --dist loadfile --no-loadscope-reorder --maxfail 10 $$layer || exit 1; \
 	done
 

@@ -124,8 +124,7 @@ class InProcess:
         self._sqs = boto3.client("sqs")
         self.parked_queue: str = self._sqs.create_queue(QueueName="parked")["QueueUrl"]
         self._retries: str = self._sqs.create_queue(QueueName="retries")["QueueUrl"]
-        self._forwarded = self._make_bus(BUS)
-        self._bus_retries = self._make_bus(RETRY_BUS)
+        self._queues: dict[str, str] = {}  # by the bus whose events they get
         self.state_machine = self.machine(policy)
         # moto runs functions in Docker only; so its calls to Lambda are answered here.
         assert boto3.DEFAULT_SESSION
@@ -137,6 +136,10 @@ class InProcess:
         boto3.DEFAULT_SESSION.events.register(
             "provide-client-params.stepfunctions.StartExecution",
             _as_in_the_model,  # type: ignore[arg-type]
+        )
+        boto3.DEFAULT_SESSION.events.register(
+            "provide-client-params.events.PutEvents",
+            self._make_buses,
         )
 
     def machine(self, policy: str) -> MotoStateMachine:
@@ -153,6 +156,11 @@ class InProcess:
         definition = state_machines.substitute(PROJECT / asl_file(policy), substitutions)
         client = boto3.client("stepfunctions")
         return MotoStateMachine(client, state_machines.create_local(client, definition).arn)
+
+    def _make_buses(self, **_: Any) -> None:
+        """Create the buses before the first event, because most tests send none."""
+        for name in {BUS, RETRY_BUS} - self._queues.keys():
+            self._queues[name] = self._make_bus(name)
 
     def _make_bus(self, name: str) -> str:
         """Create a bus, and return the queue that all its events go to."""
@@ -241,12 +249,15 @@ class InProcess:
 
     def retrying(self) -> list[dict[str, Any]]:
         """Give the messages that have come to the retry queue since the last time."""
-        by_bus = [each["detail"] for each in self._receive(self._bus_retries)]
+        by_bus = [each["detail"] for each in self._of_bus(RETRY_BUS)]
         return self._receive(self._retries) + by_bus
 
     def forwarded(self) -> list[dict[str, Any]]:
         """Give the events that have been put on the bus since the last time."""
-        return self._receive(self._forwarded)
+        return self._of_bus(BUS)
+
+    def _of_bus(self, name: str) -> list[dict[str, Any]]:
+        return self._receive(self._queues[name]) if name in self._queues else []
 
     def _receive(self, queue: str) -> list[dict[str, Any]]:
         messages = self._sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10)

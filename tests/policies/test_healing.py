@@ -68,6 +68,15 @@ class Mortal:
         monkeypatch.setenv("STATE_MACHINE_ARN", aws.state_machine.arn)
         self.function = import_anew("heal_keys")
         monkeypatch.setattr(self.function, "SECONDS_BETWEEN_STARTS", 0)
+        self._started: list[str] = []
+        start = self.function.states.start_execution
+
+        def start_and_remember(**parameters: Any) -> Any:
+            answer = start(**parameters)
+            self._started.append(answer["executionArn"])
+            return answer
+
+        monkeypatch.setattr(self.function.states, "start_execution", start_and_remember)
         clock = SimpleNamespace(now=lambda tz: datetime.now(tz) + self.passed)
         monkeypatch.setattr(self.function, "datetime", clock)
         module = SimpleNamespace(datetime=clock, timezone=timezone)
@@ -89,10 +98,9 @@ class Mortal:
     def sweep(self, minutes: float = 11) -> list[str]:
         """Let time pass, sweep, and give the outcomes of the executions that were started."""
         self.passed += timedelta(minutes=minutes)
-        before = set(self.aws.state_machine.arns())
+        self._started.clear()
         self.function.handler({}, SweepContext())
-        started = set(self.aws.state_machine.arns()) - before
-        return sorted(str(self.aws.wait(arn).outcome) for arn in started)
+        return sorted(str(self.aws.wait(arn).outcome) for arn in self._started)
 
 
 Situation = Callable[[Mortal, str], Event]  # gives the event whose execution is to die

@@ -21,9 +21,7 @@ def uploaded_at_once(settings: Settings, keys: int, versions: int = 1) -> Cloud:
     return cloud
 
 
-def uploaded_meanwhile(
-    settings: Settings, until: float, keys: int = 10, events: int = 60
-) -> Cloud:
+def uploaded_meanwhile(settings: Settings, until: float, keys: int = 10, events: int = 60) -> Cloud:
     """Upload objects again and again until a time, and wait until all is quiet."""
     cloud, chance = Cloud(settings), random.Random(settings.seed)  # noqa: S311
     for after in sorted(chance.uniform(0, until) for _ in range(events)):

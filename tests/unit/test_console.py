@@ -233,7 +233,7 @@ def test_a_running_execution_is_followed_to_its_end(
     client = serving(Answers(connection(aws), aws.state_machine))
     revision = got(client, "executions")["revision"]
     event = aws.upload("x.png", RED)
-    aws.wait_scale = 0.1
+    aws.wait_scale = 0.02
     aws.put_record({"id": f"{INPUT}/x.png", "sequencer": "0", "lock_token": "t", "execution": "e"})
     arn = aws.start(event)
     seen: list[str] = []
