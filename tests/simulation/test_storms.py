@@ -97,8 +97,8 @@ def test_a_thousand_keys_whose_executions_have_died_are_started_a_hundred_at_a_t
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_event_is_started_after_it_was_processed(policy: str, service: str) -> None:
     settings = Settings(policy, concurrency=10, outages=[Outage(service, 5, 300)])
-    cloud = uploaded_at_once(settings, keys=200)
+    cloud = uploaded_at_once(settings, keys=300)
     assert_promise(cloud)
-    assert len(cloud.executions) > 200
+    assert len(cloud.executions) > 300
     for each in cloud.executions:
         assert each.started < cloud.finished[each.input["detail"]["object"]["sequencer"]]
