@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,6 +41,8 @@ def main(workloads: str | None, contenders: str | None, runs: int | None, full: 
     """Run the workloads, merge what was measured into bench/results.json, and write the page."""
     chosen = names(WORKLOADS, WORKLOADS if full else QUICK, workloads)
     taking_part = names(NAMES, NAMES, contenders)
+    # Like an interrupt: the local AWS and its functions end too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     bench = Bench(Console(), time.monotonic())
     with laboratory(FOLDER, taking_part) as made:
         bench.say("deployed")

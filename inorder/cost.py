@@ -372,26 +372,20 @@ def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, floa
     gets, puts = _read(CONTENDERS)["s3"][policy.fence][situation] if policy.fence else (0, 1)
     # A function that writes no output has found that there is nothing to do.
     function_ms = work.process_ms if puts else gets * assumed["call_ms"]
-    # The holder starts an execution that does what an uncontended one does. What the holder does
-    # for that writes as much to the log as a poll.
-    is_started = situation == "waiter" and starts_newest(policy.name)
-    alone = policy.cost.uncontended
-    calls = counted.writes + counted.reads - is_started * (alone.writes + alone.reads)
-    milliseconds = assumed["start_ms"] + assumed["call_ms"] * calls + seconds * 1000
     works_ms = counted.invocations * (assumed["invoke_ms"] + function_ms)
-    milliseconds += works_ms * (not is_started)
-    started_ms = assumed["start_ms"] + assumed["call_ms"] * (alone.writes + alone.reads) + works_ms
+    is_started = situation == "waiter" and starts_newest(policy.name)
+    executions = _executions(policy, counted, works_ms, seconds * 1000, is_started)
     used = {
         "events": 1,
-        "express_requests": 1 + is_started,
-        "express_gb_seconds": express_gb_seconds(policy, milliseconds)
-        + is_started * express_gb_seconds(policy, started_ms),
+        "express_requests": len(executions),
+        "express_gb_seconds": sum(express_gb_seconds(policy, each) for each in executions),
         "index_writes": policy.index.get(situation, 0),
         **_of_table(counted, work),
         **_of_function(counted.invocations, work, function_ms),
     }
     kilobytes = {
-        "ALL": policy.log.uncontended * (1 + is_started)
+        # What a holder does to start an execution writes as much as a poll.
+        "ALL": policy.log.uncontended * len(executions)
         + (count + is_started) * (policy.log.poll or 0),
         # Any write but those of an uncontended event may be refused.
         "ERROR": assumed["error_kb"] * counted.writes * (situation != "uncontended"),
@@ -405,6 +399,19 @@ def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, floa
     if not policy.pictures and counted == policy.cost.uncontended:
         used["forwarded"] = 1  # content-hash, for each event that it processes
     return used
+
+
+def _executions(
+    policy: Policy, counted: Cost, works_ms: float, waited_ms: float, is_started: bool
+) -> list[float]:
+    """List how many milliseconds each execution of an event takes."""
+    assumed, calls = _assumed(), counted.writes + counted.reads
+    # The execution that a holder starts does what an uncontended one does. The waiter only waits.
+    theirs = policy.cost.uncontended.writes + policy.cost.uncontended.reads
+    parts = [(calls - theirs, waited_ms), (theirs, works_ms)]
+    if not is_started:
+        parts = [(calls, works_ms + waited_ms)]
+    return [assumed["start_ms"] + assumed["call_ms"] * made + rest for made, rest in parts]
 
 
 def _of_contender(contender: Contender, situation: str, work: Workload) -> dict[str, float]:

@@ -4,6 +4,8 @@ Python imports a module of this name when it starts. State machines call the oth
 ministack's process, where no proxy sees them, so the calls are counted here. What is mended:
 
 - ministack sleeps 0.15 s before the first state of each execution.
+- It ignores MaxDelaySeconds and JitterStrategy, so that what was throttled together comes again
+  together.
 - It reports a throttled function as Lambda.Unknown, so that no Retry for throttling applies.
 - It goes on with the attempts of a state after its execution was aborted.
 - Its optimized integrations lack the HTTP metadata, and its history the parameters of a task, which
@@ -19,6 +21,7 @@ import contextvars
 import importlib
 import json
 import os
+import random
 import sys
 import threading
 import time
@@ -90,6 +93,7 @@ def mend_step_functions() -> None:
     machine: Any = importlib.import_module("ministack.services.stepfunctions")
     metadata = json.loads(os.environ["BENCH_METADATA"])
     execute, invoke = machine._execute_task, machine._invoke_resource
+    find = machine._find_matching_retrier
     execution_of_task: contextvars.ContextVar[Any] = contextvars.ContextVar("execution")
 
     def sleep(seconds: float) -> None:
@@ -118,7 +122,18 @@ def mend_step_functions() -> None:
             raise
         return result | metadata if isinstance(result, dict) else result
 
+    def find_matching_retrier(retriers: Any, error: str, counts: Any) -> Any:
+        retrier, number = find(retriers, error, counts)
+        if retrier is None:
+            return retrier, number
+        delay = retrier["IntervalSeconds"] * retrier["BackoffRate"] ** counts.get(number, 0)
+        delay = min(delay, retrier["MaxDelaySeconds"])
+        if retrier["JitterStrategy"] == "FULL":
+            delay = random.uniform(0, delay)  # noqa: S311 - not for a secret
+        return {**retrier, "IntervalSeconds": delay, "BackoffRate": 1}, number
+
     machine._execute_task, machine._invoke_resource = execute_task, invoke_resource
+    machine._find_matching_retrier = find_matching_retrier
 
 
 def mend_durable_functions() -> None:
