@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: help install demo up down test model mutants sfn-local test-sfn-local test-aws soak bench bench-full bench-bursts lint audit format build deploy lock clean
+.PHONY: help install demo up down test check states model mutants sfn-local test-sfn-local test-aws soak bench bench-full bench-bursts lint audit format build deploy lock clean
 
 help: ## List the verbs
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -31,15 +31,21 @@ down: install ## Stop it again
 
 # Of a wrong edit of an ASL file that the check does not find, TestState names the state within half a minute.
 # Then all other tests run, the quick ones first; ten failures are enough to see what a wrong edit broke. The tests with a
-# local AWS wait much, for leases and schedules: six at a time keep two cores busy. Of these, the longest files begin first.
-QUICK = tests/unit tests/policies
+# local AWS wait much, for leases and schedules: five at a time keep two cores busy. Of these, the longest files begin first.
+# What test_burst.py shows is also simulated.
+PYTEST = python -m pytest --maxfail 10
+QUICK = tests/unit tests/policies --ignore tests/policies/test_states.py
 SLOW = tests/console tests/proof tests/simulation/test_validation.py tests/end_to_end tests/engines tests/simulation
 
 test: install ## Run all tests, the quick ones first
+	@$(MAKE) --no-print-directory --jobs 2 check states
+	@$(PYTEST) -n 5 --dist loadfile --no-loadscope-reorder $(QUICK) $(SLOW) --ignore tests/proof/soak/test_burst.py
+
+check: install
 	@inorder check statemachine/*.asl.json
-	@for layer in "tests/policies/test_states.py" "$(QUICK) $(SLOW) --ignore tests/policies/test_states.py -n 5"; do \
-		echo "== $$layer" && python -m pytest --dist loadfile --no-loadscope-reorder --maxfail 10 $$layer || exit 1; \
-	done
+
+states: install
+	@$(PYTEST) tests/policies/test_states.py
 
 model: install ## Explore the longer scenarios and all mutants with the model checker
 	@MODEL=1 python -m pytest -n 2 --dist worksteal --timeout 1800 tests/proof/model
@@ -73,11 +79,10 @@ bench-full: install ## Measure all workloads in their full size, in hours: make 
 bench-bursts: install ## Simulate 100,000 uploads at once, and plot the backlog: make bench-bursts [POLICY=latest-wins]
 	@python -m bench.bursts $(POLICY)
 
-lint: install ## Check code, types, ASL and template
+lint: install check ## Check code, types, ASL and template
 	ruff check
 	ruff format --check
 	mypy
-	inorder check statemachine/*.asl.json
 	AWS_DEFAULT_REGION=us-east-1 sam validate --lint
 
 audit: install .venv/checkov/installed ## Check the template of every policy and condition with checkov
