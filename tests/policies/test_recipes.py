@@ -62,6 +62,15 @@ def apply(diff: str, folder: Path) -> None:
     subprocess.run(command, input=diff, cwd=folder, text=True, check=True)  # noqa: S603
 
 
+def fits(diff: str, folder: Path) -> bool:
+    """Apply a recipe to the template alone, and tell whether that was possible."""
+    command = ["git", "apply", "--include=template.yaml", "-"]
+    done = subprocess.run(  # noqa: S603
+        command, input=diff, cwd=folder, text=True, capture_output=True, check=False
+    )
+    return done.returncode == 0
+
+
 def asl_of(diff: str) -> str:
     """Give the ASL file that a recipe changes."""
     [file] = re.findall(r"^\+\+\+ b/(statemachine/.+)$", diff, re.MULTILINE)
@@ -109,18 +118,26 @@ def test_each_recipe_is_described_and_has_a_test_of_what_it_does() -> None:
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_check_and_lint_find_nothing_and_the_seconds_are_those_of_the_text(
+def test_check_finds_nothing_and_the_seconds_are_those_of_the_text(
     name: str, tmp_path: Path
 ) -> None:
     apply(RECIPES[name], copied(tmp_path))
     file = tmp_path / asl_of(RECIPES[name])
     assert check_file(file) == []
-    if "+++ b/template.yaml" in RECIPES[name]:
-        template = (tmp_path / "template.yaml").read_text()
-        assert findings(template) == []
     stated, shipped = SECONDS.search(SECTIONS[name]), PROJECT / asl_of(RECIPES[name])
     expected = tuple(map(int, stated.groups())) if stated else seconds_of(shipped)
     assert seconds_of(file) == expected
+
+
+def test_lint_finds_nothing_in_the_templates(tmp_path: Path) -> None:
+    # It takes seconds for a template, so as many recipes as fit together change the same one.
+    names = [name for name in RECIPES if "+++ b/template.yaml" in RECIPES[name]]
+    while names:
+        folder = copied(tmp_path / names[0])
+        left = [name for name in names if not fits(RECIPES[name], folder)]
+        assert left != names
+        assert findings((folder / "template.yaml").read_text()) == []
+        names = left
 
 
 @pytest.mark.parametrize("name", RECIPES)
