@@ -367,10 +367,15 @@ class Engine:
     def _get_item(self, key: str) -> str | None:
         found = self._dynamodb.get_item(TableName=TABLE, Key={"id": {"S": key}})
         item = found.get("Item")
-        for name in {"claimed_at", "in_progress_since"} & set(item or ()):
+        times = {"claimed_at", "in_progress_since"} & set(item or ())
+        for name in times:
             item[name] = {"S": CLAIMED_AT}
-        self._items[key] = json.dumps(item, sort_keys=True) if item else None
-        return self._items[key]
+        normal = json.dumps(item, sort_keys=True) if item else None
+        if times:
+            self._items.pop(key, None)  # the table has other times
+        else:
+            self._items[key] = normal
+        return normal
 
     def sweep(self, items: Items) -> Swept:
         """Let the schedule sweep the key table."""
