@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -120,6 +121,7 @@ def policies(project: Path = PROJECT) -> list[Policy]:
     return [_policy(name, each) for name, each in facts.items()]
 
 
+@cache
 def starts_newest(name: str) -> bool:
     """Tell whether a holder of a policy starts the newest event, in an execution of its own."""
     return any(state.get("Resource") == START for state in definition(name)["States"].values())

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ OF_EVERY_POLICY = [
 
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Result:
     monkeypatch.setattr(cli, "OUT", tmp_path / "out")
+    forkserver.ensure_running()  # SAM's, which stays for the next test
     before = psutil.Process().children()
     result = CliRunner(mix_stderr=False).invoke(cli.main, ["run", *map(str, arguments)])
     assert psutil.Process().children() == before

@@ -35,7 +35,7 @@ from moto.stepfunctions.parser.mocking.mock_config import MockedResponseReturn, 
 from inorder import local_aws
 from inorder.aws.executions import Execution, LocalStateMachine, Step
 from inorder.local_aws import LocalAws
-from tests.in_process import InProcess
+from tests.in_process import InProcess, MotoStateMachine
 from tests.policies.common import RESPONSES, TOO_LARGE, Entry
 from tests.policies.mock_config import mock_config, mocked_definition, responses_of, write
 from tests.policies.tables import STATES, TABLES
@@ -82,7 +82,9 @@ def run_on_moto(
 ) -> dict[str, Execution]:
     """Run the paths of a policy on moto, which can answer for services but reads no file."""
     aws.wait_scale = 0
-    machine = create_local(boto3.client("stepfunctions"), mocked_definition(policy), name=policy)
+    states = boto3.client("stepfunctions")
+    made = create_local(states, mocked_definition(policy), name=policy)
+    machine = MotoStateMachine(states, made.arn)
 
     def mocked(name: str) -> MockedResponseReturn | MockedResponseThrow:
         [(kind, content)] = RESPONSES[name].items()

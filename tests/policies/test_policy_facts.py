@@ -48,25 +48,18 @@ def cells(line: str) -> list[str]:
     return [cell.strip(" `") for cell in line.strip().strip("|").split("|")]
 
 
-def cost(policy: str, execution: str) -> Cost:
+def cost(aws: InProcess, execution: str) -> Cost:
     """Count the writes, reads and invocations of an execution, once it has ended."""
-    states = definition(policy)["States"]
-    client = boto3.client("stepfunctions")
-    wait_until(
-        lambda: client.describe_execution(executionArn=execution)["status"] != "RUNNING",
-        30,
-        "the end",
-    )
-    used = Counter(states[name].get("Resource", "").split(":::")[-1] for name in entered(execution))
+    states = definition(aws.policy)["States"]
+    path = aws.wait(execution).path
+    used = Counter(states[name].get("Resource", "").split(":::")[-1] for name in path)
     writes = used["dynamodb:putItem"] + used["dynamodb:updateItem"]
     return Cost(writes, reads=used["dynamodb:getItem"], invocations=used["lambda:invoke"])
 
 
-def entered(execution: str) -> list[str]:
-    client = boto3.client("stepfunctions")
-    history = client.get_execution_history(executionArn=execution)["events"]
-    details = [event.get("stateEnteredEventDetails") for event in history]
-    return [each["name"] for each in details if each]
+def waits(aws: InProcess, execution: str) -> int:
+    """Count how often an execution has begun to wait."""
+    return sum(name.startswith("Wait ") for name in aws.state_machine.describe(execution).path)
 
 
 class Index:
@@ -101,14 +94,14 @@ def test_an_event_costs_what_the_facts_say(aws: InProcess, policy: str) -> None:
     older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
     index, facts = Index(aws), POLICIES[policy]
     for situation, event in (("uncontended", newer), ("duplicate", newer), ("older", older)):
-        assert cost(policy, aws.start(event)) == getattr(facts.cost, situation), situation
+        assert cost(aws, aws.start(event)) == getattr(facts.cost, situation), situation
         assert index.take() == facts.index.get(situation, 0), situation
 
 
-@pytest.mark.parametrize("waits", [1, 2])
+@pytest.mark.parametrize("least", [1, 2])
 @of(*(name for name in WAITING if not starts_newest(name)))
 def test_an_event_that_waits_costs_what_the_facts_say(
-    aws: InProcess, policy: str, waits: int
+    aws: InProcess, policy: str, least: int
 ) -> None:
     aws.wait_scale = 0.3
     first = aws.upload("x.png", picture(RED))
@@ -119,16 +112,13 @@ def test_an_event_that_waits_costs_what_the_facts_say(
     event = first if policy == "content-hash" else aws.upload("x.png", picture(GREEN))
     waiter = aws.start(event)
 
-    def waited() -> int:
-        return sum(name.startswith("Wait ") for name in entered(waiter))
-
-    wait_until(lambda: waited() >= waits, 30, f"{waits} waits")
+    wait_until(lambda: waits(aws, waiter) >= least, 30, f"{least} waits")
     written = index.take()
     release(aws, str(record["id"]))
     index.take()
-    counted, once, each = cost(policy, waiter), facts.cost.waiter, facts.each_poll
+    counted, once, each = cost(aws, waiter), facts.cost.waiter, facts.each_poll
     assert once
-    more = waited() - 1
+    more = waits(aws, waiter) - 1
     assert counted == Cost(
         once.writes + more * each.writes,
         once.reads + more * each.reads,
@@ -137,10 +127,10 @@ def test_an_event_that_waits_costs_what_the_facts_say(
     assert written + index.take() == facts.index.get("waiter", 0)
 
 
-@pytest.mark.parametrize("waits", [1, 2])
+@pytest.mark.parametrize("least", [1, 2])
 @of(*(name for name in WAITING if starts_newest(name)))
 def test_an_event_that_a_holder_starts_costs_what_the_facts_say(
-    aws: InProcess, policy: str, waits: int
+    aws: InProcess, policy: str, least: int
 ) -> None:
     aws.wait_scale = 0.8  # on a busy machine, the started execution must still claim before a poll
     index, facts = Index(aws), POLICIES[policy]
@@ -148,29 +138,29 @@ def test_an_event_that_a_holder_starts_costs_what_the_facts_say(
     holder = aws.start(aws.upload("x.png", picture(RED)))
     assert answers.worked.wait(30)
     waiter = aws.start(aws.upload("x.png", picture(GREEN)))
-    wait_until(
-        lambda: entered(waiter).count("Wait For Lock") >= waits, 30, f"{waits} waits of the waiter"
-    )
+    wait_until(lambda: waits(aws, waiter) >= least, 30, f"{least} waits of the waiter")
     answers.release.set()
     used = Counter[str]()
-    for execution in (holder, waiter, started(holder)):
-        used.update(asdict(cost(policy, execution)))
+    for execution in (holder, waiter, started(aws, holder)):
+        used.update(asdict(cost(aws, execution)))
     used.subtract(asdict(facts.cost.uncontended))
     assert facts.cost.waiter
     expected = Counter(asdict(facts.cost.waiter))
-    for _ in range(entered(waiter).count("Wait For Lock") - 1):
+    for _ in range(waits(aws, waiter) - 1):
         expected.update(asdict(facts.each_poll))
     assert used == expected
     assert index.take() - facts.index["uncontended"] == facts.index["waiter"]
 
 
-def started(execution: str) -> str:
+def started(aws: InProcess, execution: str) -> str:
     """Name the execution that another one has started."""
-    client = boto3.client("stepfunctions")
-    wait_until(lambda: entered(execution)[-1] == "Processed", 30, "the start")
-    history = client.get_execution_history(executionArn=execution)["events"]
-    details = [event.get("taskSucceededEventDetails", {}) for event in history]
-    [output] = [each["output"] for each in details if each.get("resourceType") == "states"]
+    assert aws.wait(execution).outcome == "Processed"
+    entries = aws.state_machine.entries(execution)
+    [output] = [
+        entry.details["output"]
+        for entry in entries
+        if entry.type == "TaskSucceeded" and entry.details["resourceType"] == "states"
+    ]
     arn: str = json.loads(output)["executionArn"]
     return arn
 

@@ -7,8 +7,8 @@ of the methods, fields and outcomes in it, never by its text. So a local variabl
 from __future__ import annotations
 
 import ast
-import copy
 import functools
+import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,7 +50,7 @@ class Code:
 
 @functools.cache
 def _module(code: Code) -> ModuleType:
-    tree = copy.deepcopy(code.tree)
+    tree = _copy(code.tree)
     for loop in ast.walk(tree):
         if isinstance(loop, ast.For | ast.While):
             loop.body.insert(0, ast.Expr(parsed("count_loop()")))
@@ -58,6 +58,12 @@ def _module(code: Code) -> ModuleType:
     exec(compile(ast.fix_missing_locations(tree), code.file, "exec"), module.__dict__)  # noqa: S102
     module.__dict__["time"] = SimpleNamespace(sleep=lambda _: None)
     return module
+
+
+def _copy(tree: ast.Module) -> ast.Module:
+    """Copy a parsed module, in a third of the time that deepcopy takes."""
+    copied: ast.Module = pickle.loads(pickle.dumps(tree))  # noqa: S301
+    return copied
 
 
 FUNCTION, SWEEP = Code.of(fenced_output), Code.of(stuck)
@@ -90,13 +96,14 @@ def change(
     module : Code
         The shipped module.
     """
-    tree = copy.deepcopy(module.tree)
+    tree = _copy(module.tree)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     [where] = [function for function in functions if function.name == method]
     places = list(find(where))
     assert len(places) == 1, f"{name}: {len(places)} places in {method}"
     _Replacer(places[0], (lambda _: parsed(by)) if isinstance(by, str) else by).visit(where)
-    return Code(module.file, name, ast.fix_missing_locations(tree))
+    ast.fix_missing_locations(where)
+    return Code(module.file, name, tree)
 
 
 class _Replacer(ast.NodeTransformer):
