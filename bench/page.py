@@ -111,12 +111,13 @@ def section(name: str, by_contender: dict[str, Measures]) -> str:
     """Write the table of a workload."""
     first = next(iter(by_contender.values()))
     headings = ["contender", *(heading for heading, _, _ in COLUMNS)]
+    keys = "one key" if first["keys"] == 1 else f"{first['keys']:,.0f} keys"
     runs = "one run" if first["runs"] == 1 else f"{first['runs']:.0f} runs"
     about = workload(name).about
     lines = [
         f"## `{name}`\n",
         f"{about[0].upper()}{about[1:]}."
-        f" {first['keys']:,.0f} keys, {first['events']:,.0f} events, {runs}.\n",
+        f" {keys[0].upper()}{keys[1:]}, {first['events']:,.0f} events, {runs}.\n",
         f"| {' | '.join(headings)} |",
         f"| --- |{' ---: |' * len(COLUMNS)}",
     ]

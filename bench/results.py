@@ -52,7 +52,8 @@ def summary(runs: Sequence[Mapping[str, Measures]]) -> dict[str, Measures]:
     Returns
     -------
     dict
-        By contender: the median of each measure and each ratio, and the number of ``runs``.
+        By contender: the median of each measure and each ratio, and the number of ``runs``. There
+        is no ratio to a median of zero.
     """
     with_ratios = [
         {name: each | ratios(each, run.get(BASE, {})) for name, each in run.items()} for run in runs
@@ -65,6 +66,10 @@ def summary(runs: Sequence[Mapping[str, Measures]]) -> dict[str, Measures]:
             name: round(median(each[name] for each in of_runs if name in each), DIGITS)
             for name in measures
         }
+    zero = [name for name in RATIOS if not found.get(BASE, {}).get(name)]
+    for each in found.values():
+        for name in zero:
+            each.pop(f"{name}_ratio", None)
     return found
 
 

@@ -354,7 +354,7 @@ def polls(policy: Policy, milliseconds: float) -> tuple[int, float]:
     milliseconds : float
         How long the holder works on, when the waiter begins.
     """
-    given = limits(json.loads(_definition_text(policy)))
+    given = _limits(policy)
     count = next(n for n in itertools.count(1) if waited(given, n) * 1000 >= milliseconds)
     return count, waited(given, count)
 
@@ -584,6 +584,11 @@ def _read(file: str) -> dict[str, Any]:
 def _assumed() -> dict[str, Any]:
     found: dict[str, Any] = _read(CONTENDERS)["assumed"]
     return found
+
+
+@cache
+def _limits(policy: Policy) -> dict[str, int]:
+    return limits(json.loads(_definition_text(policy)))
 
 
 @cache

@@ -116,6 +116,11 @@ def test_a_ratio_is_that_of_one_run() -> None:
     assert found == {"runs": 3, "writes": 10, "reads": 1, "writes_ratio": 1}
 
 
+def test_there_is_no_ratio_to_a_median_of_zero() -> None:
+    runs = [{"inorder": {"reads": reads}, "other": {"reads": 1000.0}} for reads in (0.0, 1.0, 0.0)]
+    assert results.summary(runs)["other"] == {"runs": 3, "reads": 1000}
+
+
 def test_the_results_are_of_known_workloads_and_contenders() -> None:
     found = results.read()
     assert found
