@@ -39,7 +39,7 @@ SLOW = {"SlowProbability": 0.15, "SlowSeconds": 2.5}
 GAP_SECONDS = 1.0  # between an old picture and the new one over it
 # A concurrent invocation is a process of some 80 MB locally, which takes a second or two to start.
 # With coordination, of all executions of a key only one invokes; the others wait.
-EXECUTIONS_AT_ONCE = {"off": 8, "on": 10}
+EXECUTIONS_AT_ONCE = {"off": 10, "on": 12}
 KEYS_AT_ONCE, KEYS_AT_ONCE_ON_AWS = 12, 50
 PAUSE_SECONDS = 0.15  # between two keys: new accounts may run ten functions at once
 # After the first, no Express execution runs. A log may come later, and a machine be busy.
@@ -109,10 +109,10 @@ def run_demonstration(
                 run = Run(s3, stack, deployed[mode], machine, pairs, at_once)
                 return run.show(partial(progress.advance, tasks[mode]))
 
-            # The events of one stack come while SAM deploys the other.
+            # The events of one stack come while SAM deploys the other. Those that wait take longer.
             with ThreadPoolExecutor(len(deployed)) as pool:
-                shown = {mode: pool.submit(show, mode) for mode in deployed}
-                results = {mode: each.result() for mode, each in shown.items()}
+                shown = {mode: pool.submit(show, mode) for mode in reversed(deployed)}
+                results = {mode: shown[mode].result() for mode in deployed}
             progress.update(saving, visible=True)
             aws = Connection(stacks["on"].name, local)
             saved.write(page, saved.read(Answers(aws, machines["on"])))

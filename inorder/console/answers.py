@@ -161,9 +161,13 @@ class Answers:
             reason = "It is no picture that a browser shows."
             raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, reason) from None
 
-    def parked(self) -> dict[str, Any]:
-        """List the parked events, the one that was parked last first."""
-        events = sorted(self.parked_events(), key=lambda each: each.parked_at, reverse=True)
+    def parked(self, parked_events: Sequence[ParkedEvent] | None = None) -> dict[str, Any]:
+        """List the parked events, the one that was parked last first.
+
+        They are received for that, unless all are given.
+        """
+        found = self.parked_events() if parked_events is None else parked_events
+        events = sorted(found, key=lambda each: each.parked_at, reverse=True)
         return {"events": [_parked(each) for each in events]}
 
     def parked_events(self) -> list[ParkedEvent]:

@@ -40,6 +40,8 @@ def read(answers: Answers) -> dict[str, Any]:
     pictures = {
         name: address for story in stories.values() for name, address in _pictures(answers, story)
     }
+    found = {each["arn"]: each for story in stories.values() for each in story["executions"]}
+    found |= {arn: answers.execution(arn) for each in rows if (arn := each["arn"]) not in found}
     for story in stories.values():  # a second copy would double the file
         story["executions"] = [each["arn"] for each in story["executions"]]
     return {
@@ -47,10 +49,10 @@ def read(answers: Answers) -> dict[str, Any]:
         "/api/stack": answers.stack(),
         "/api/definition": answers.definition(),
         "/api/executions": executions,
-        "/api/execution": {each["arn"]: answers.execution(each["arn"]) for each in rows},
+        "/api/execution": found,
         "/api/story": stories,
         "/api/picture": pictures,
-        "/api/parked": answers.parked(),
+        "/api/parked": answers.parked(parked_events),
         "/api/retrying": answers.retrying(),
     }
 
