@@ -40,8 +40,7 @@ def read(answers: Answers) -> dict[str, Any]:
     pictures = {
         name: address for story in stories.values() for name, address in _pictures(answers, story)
     }
-    found = {each["arn"]: each for story in stories.values() for each in story["executions"]}
-    found |= {arn: answers.execution(arn) for each in rows if (arn := each["arn"]) not in found}
+    told = {each["arn"]: each for story in stories.values() for each in story["executions"]}
     for story in stories.values():  # a second copy would double the file
         story["executions"] = [each["arn"] for each in story["executions"]]
     return {
@@ -49,7 +48,9 @@ def read(answers: Answers) -> dict[str, Any]:
         "/api/stack": answers.stack(),
         "/api/definition": answers.definition(),
         "/api/executions": executions,
-        "/api/execution": found,
+        "/api/execution": {
+            arn: told.get(arn) or answers.execution(arn) for arn in (each["arn"] for each in rows)
+        },
         "/api/story": stories,
         "/api/picture": pictures,
         "/api/parked": answers.parked(parked_events),
