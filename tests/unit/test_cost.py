@@ -268,7 +268,7 @@ def test_each_price_has_a_source_and_is_on_a_line() -> None:
     assert of_lines | not_used == set(cost.prices())
     for row in cost.prices().values():
         assert re.fullmatch(r"https://aws\.amazon\.com/[a-z0-9/-]+/", row.source)
-        assert row.read in {"AWS", "others", "nowhere"}
+        assert row.read in {"AWS", "others"}
 
 
 def test_the_tables_of_contenders_use_the_names_of_lines_and_situations() -> None:
