@@ -157,7 +157,7 @@ class Run:
     pairs : sequence of PicturePair
         One for each key.
     executions_at_once : int, optional
-        While this number runs on a local AWS, no further key is begun.
+        While this number runs on a local AWS, no key is begun and no event is delivered again.
     prefix : str
         The beginning of all keys; other executions are left alone.
 
@@ -245,7 +245,7 @@ class Run:
 
     def _upload(self, pair: PicturePair, advance: Callable[[], None]) -> None:
         with self._queue:  # one key at a time waits until it may start
-            wait_until(self._has_room, PATIENCE_SECONDS, "executions to end")
+            self._wait_for_room()
             self._put(pair.key, pair.old)
             self._stopped.wait(PAUSE_SECONDS)
         advance()
@@ -254,8 +254,11 @@ class Run:
         advance()
         self._delivered[pair.key].wait()
 
+    def _wait_for_room(self) -> None:
+        wait_until(self._has_room, PATIENCE_SECONDS, "executions to end")
+
     def _has_room(self) -> bool:
-        """Tell whether another key may start: AWS needs no bound, and its log comes too late."""
+        """Tell whether another event may come: AWS needs no bound, and its log comes too late."""
         if self._stopped.is_set() or not isinstance(self._machine, LocalStateMachine):
             return True
         return len(self._machine.arns("RUNNING")) < self._executions_at_once
@@ -285,6 +288,7 @@ class Run:
             for key in sorted(remaining):
                 if len(arrived.get(key, [])) > 1:
                     for event in arrived[key]:
+                        self._wait_for_room()
                         self._machine.start(event)
                         self._count()
                         advance()
