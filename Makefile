@@ -31,15 +31,15 @@ down: install ## Stop it again
 
 # Of a wrong edit of an ASL file that the check does not find, TestState names the state within half a minute.
 # Then the other tests run, the quick ones first; ten failures are enough to see what a wrong edit broke. The tests with a
-# local AWS wait much, for leases and schedules: six at a time keep two cores busy.
+# local AWS wait much, for leases and schedules: five at a time keep two cores busy.
 # test_burst.py takes half a minute, and tests/simulation shows the same: CI and `make soak` run it.
 PYTEST = python -m pytest --maxfail 10
 QUICK = tests/unit tests/policies --ignore tests/policies/test_states.py
-SLOW = tests/console tests/proof tests/end_to_end tests/engines tests/simulation
+SLOW = tests/console tests/proof tests/end_to_end tests/simulation tests/engines
 
 test: install ## Run the tests, the quick ones first
 	@$(MAKE) --no-print-directory --jobs 2 check states
-	@$(PYTEST) -n 6 --dist loadfile --no-loadscope-reorder $(QUICK) $(SLOW) --ignore tests/proof/soak/test_burst.py
+	@$(PYTEST) -n 5 --dist loadfile --no-loadscope-reorder $(QUICK) $(SLOW) --ignore tests/proof/soak/test_burst.py
 
 check: install
 	@inorder check statemachine/*.asl.json
