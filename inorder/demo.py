@@ -156,7 +156,7 @@ class Run:
         Its state machine.
     pairs : sequence of PicturePair
         One for each key.
-    executions_at_once : int, optional
+    executions_at_once : int
         While this number runs on a local AWS, no key is begun and no event is delivered again.
     prefix : str
         The beginning of all keys; other executions are left alone.
@@ -258,7 +258,10 @@ class Run:
         wait_until(self._has_room, PATIENCE_SECONDS, "executions to end")
 
     def _has_room(self) -> bool:
-        """Tell whether another event may come: AWS needs no bound, and its log comes too late."""
+        """Tell whether a key may start, or an event come again.
+
+        AWS needs no bound, and its log comes too late.
+        """
         if self._stopped.is_set() or not isinstance(self._machine, LocalStateMachine):
             return True
         return len(self._machine.arns("RUNNING")) < self._executions_at_once

@@ -1,14 +1,16 @@
-"""The demonstration's parts that need no stack: what an output shows, what a run costs."""
+"""The demonstration's parts that need no stack: outputs, costs, how many executions run at once."""
 
 from __future__ import annotations
 
 from io import BytesIO
+from typing import Any
 
 import click
 import pytest
 from PIL import Image
 
-from inorder import deployed_demo
+from inorder import demo, deployed_demo
+from inorder.aws.executions import LocalStateMachine
 from inorder.aws.stack import Stack
 from inorder.demo import _inverse, choices, shows
 from inorder.deployed_demo import estimate
@@ -89,3 +91,48 @@ def test_a_stack_without_known_pictures_is_refused(
     stack = Stack("name", "in", "out", "table", "arn", "url", "function", parameters)
     with pytest.raises(click.ClickException, match=complaint):
         deployed_demo.policy_of(stack)
+
+
+class OneAfterTheOther(LocalStateMachine):
+    """An execution ends whenever somebody asks which are running. It is the S3 client, too."""
+
+    def __init__(self, uploads: int) -> None:
+        super().__init__(client=None, arn="arn")
+        self.uploads = uploads  # after which the events arrive
+        self.uploaded: list[str] = []
+        self.active: list[str] = []
+        self.active_at_starts: list[int] = []
+
+    def put_object(self, **parameters: Any) -> None:
+        self.uploaded.append(parameters["Key"])
+        self.active.append(parameters["Key"])
+
+    def arrived(self, prefix: str = "") -> dict[str, list[Any]]:
+        if len(self.uploaded) < self.uploads:
+            return {}
+        return {key: [key, key] for key in self.uploaded if key.startswith(prefix)}
+
+    def arns(self, status: str | None = None) -> list[str]:
+        assert status == "RUNNING"
+        running = list(self.active)
+        del self.active[:1]
+        return running
+
+    def start(self, event: Any) -> str:
+        self.active_at_starts.append(len(self.active))
+        self.active.append(event)
+        return "arn"
+
+
+def test_an_event_is_delivered_again_only_if_few_executions_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(demo, "GAP_SECONDS", 0)
+    pairs = [JPEG, PNG, GIF, WEBP]
+    machine = OneAfterTheOther(uploads=2 * len(pairs))
+    stack = Stack("name", "in", "out", "table", "arn", "url", "function", {})
+    run = demo.Run(machine, stack, policy("uncoordinated"), machine, pairs, executions_at_once=2)
+    run._deliver(lambda: None)
+    assert run.expected == 4 * len(pairs)
+    assert len(machine.active_at_starts) == 2 * len(pairs)
+    assert max(machine.active_at_starts) < 2
