@@ -6,7 +6,6 @@ and contenders.toml has the alternatives and what has to be assumed. Nothing her
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import tomllib
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from inorder import PROJECT
-from inorder.asl.lease import limits, waited
+from inorder.asl.lease import limits
 from inorder.policies import Cost, Policy, policies, starts_newest
 
 PRICES, CONTENDERS = "inorder/prices.toml", "inorder/contenders.toml"
@@ -354,9 +353,9 @@ def polls(policy: Policy, milliseconds: float) -> tuple[int, float]:
     milliseconds : float
         How long the holder works on, when the waiter begins.
     """
-    given = _limits(policy)
-    count = next(n for n in itertools.count(1) if waited(given, n) * 1000 >= milliseconds)
-    return count, waited(given, count)
+    seconds = _limits(policy)["poll_seconds"]
+    count = max(1, math.ceil(milliseconds / 1000 / seconds))
+    return count, count * seconds
 
 
 def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, float]:

@@ -21,6 +21,9 @@ INVOKE, SEND, PUT_EVENTS, START = (
     for action in ("lambda:invoke", "sqs:sendMessage", "events:putEvents", "states:startExecution")
 )
 CONDITION_FAILED = ["DynamoDB.ConditionalCheckFailedException"]
+# With this begins the condition of a write that only the lock's holder may make. A renewed lock's
+# token begins with that of the claim.
+OWN_LOCK = "begins_with(lock_token, :lock_token)"
 
 _TOKEN = re.compile(r"(\$\$?(?:\.[\w-]+|\[[^\]]*\])*)|'(?:[^'\\]|\\.)*'")
 
@@ -76,6 +79,12 @@ def written(state: Json, word: str) -> list[str]:
     parts = ",".join(clauses[at + 1] for at, each in enumerate(clauses) if each == word)
     attributes = [part.split("=")[0].strip() for part in re.split(r",(?![^(]*\))", parts)]
     return [names.get(each, each) for each in attributes]
+
+
+def is_renewal(state: Json) -> bool:
+    """Tell whether a state gives its execution's own lock another token."""
+    is_own = state.get("Parameters", {}).get("ConditionExpression", "").startswith(OWN_LOCK)
+    return state.get("Resource") == UPDATE and is_own and "lock_token" in written(state, "SET")
 
 
 def is_end(state: Json) -> bool:

@@ -1,10 +1,13 @@
-"""Is every lock released in time? A holder ends before its lease, and an execution before Express.
+"""Does the work end within its lease, and every execution within Express?
+
+A lease covers the claim and one attempt of the work. A further attempt renews the lock first: it
+gives the lock another token, with which the waiters' leases start again. What comes after the work
+needs no lease if each of its writes asks for the lock token, and the fence knows its own output. An
+effect that no fence protects must be marked as done within the lease, too.
 
 The numbers are fields of the prepared data. A Pass writes ``limits``, with ``poll_seconds`` (the
 wait between two polls), ``lease_polls`` (after so many polls a waiter breaks an unchanged lock) and
-``maximum_polls`` (after so many polls it gives up). A file may have a second, shorter Wait: then
-``short_poll_seconds`` is the wait after each of the first ``short_polls`` polls, and it may also
-follow a poll that finds a new lock. The states must read them from there.
+``maximum_polls`` (after so many polls it gives up). The states must read them from there.
 """
 
 from __future__ import annotations
@@ -15,9 +18,12 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 
+from inorder.asl import walk
 from inorder.asl.definition import (
     CONDITION_FAILED,
+    INVOKE,
     PUT,
+    PUT_EVENTS,
     SEND,
     UPDATE,
     Finding,
@@ -26,6 +32,7 @@ from inorder.asl.definition import (
     conditions,
     graph,
     is_end,
+    is_renewal,
     targets,
     written,
 )
@@ -34,6 +41,7 @@ from inorder.execution import EXPRESS_SECONDS
 NO_TIMEOUT = 99_999_999  # what AWS takes for a Task without TimeoutSeconds
 THROTTLED = ["Lambda.TooManyRequestsException"]
 LIMITS = "$.limits"
+RETRY_BUS = "${RetryEventsBusName}"
 
 
 class LeaseNumbers(NamedTuple):
@@ -42,14 +50,14 @@ class LeaseNumbers(NamedTuple):
     Attributes
     ----------
     holder : float
-        The longest that a living execution holds a lock.
+        The longest that a living execution needs its lock: for a claim or a renewal, and for an
+        attempt.
     lease : float
-        How long a waiter sees the same lock before it breaks it.
+        The least for which a waiter has seen the same lock before it breaks it.
     waiter : float
-        The longest that a waiter waits before it gives up.
+        The least for which an execution waits before it gives up.
     longest_execution : float
-        An execution that is slow to claim, is refused, waits as long as it may, breaks the lock,
-        and is then the slowest holder, with what it does after the release.
+        The slowest way through the file.
     """
 
     holder: float
@@ -131,8 +139,9 @@ def longest_execution(definition: Json) -> float:
     ValueError
         There is no slowest way, as an execution may come to a state again and again.
     """
-    states = definition["States"]
-    return _longest_path(states, graph(states), definition["StartAt"], limits(definition))
+    states, given = definition["States"], limits(definition)
+    start, drawn = walk.ways(definition)
+    return walk.slowest(drawn, start, lambda name: longest(states[name], given))
 
 
 def lease_numbers(definition: Json) -> LeaseNumbers | None:
@@ -155,59 +164,59 @@ def lease_numbers(definition: Json) -> LeaseNumbers | None:
     """
     states: Json = definition["States"]
     claims = _claims(states)
-    breaks = [
-        (name, rule["Next"], condition)
-        for name, state in states.items()
-        for rule in state.get("Choices", [])
-        for condition in conditions(rule)
-        if "NumericGreaterThanEqualsPath" in condition and _is_release(states[rule["Next"]])
-    ]
+    breaks = _breaks(states)
     if not claims or not breaks:
         return None
     claim = _only(claims, "state that claims a key")
-    choice, breaker, condition = _only(breaks, "rule that breaks a lock")
-    waits = {name: state for name, state in states.items() if state["Type"] == "Wait"}
-    wait = _only([name for name in waits if not _is_short(waits[name])], "Wait")
+    choice, condition = _only(breaks, "rule that breaks a lock")
+    wait = _only([name for name, state in states.items() if state["Type"] == "Wait"], "Wait")
     given = limits(definition)
-    missing = [
-        *_unused_limits(states, given, choice, condition, wait),
-        *_unused_short_limits(states, given, choice, condition["Variable"], wait),
-    ]
-    if missing:
+    if missing := [*_unused_limits(states, given, choice, condition, wait)]:
         raise ValueError("; ".join(missing))
-    refused = _only(
-        [
-            each["Next"]
-            for each in states[claim]["Catch"]
-            if each["ErrorEquals"] == CONDITION_FAILED
-        ],
-        f"Catch of {claim} for a failed condition",
-    )
-    drawn = graph(states)
-    started = _between(drawn, definition["StartAt"], claim)
-    each_poll = _between(drawn, states[wait]["Next"], choice)
-    first_poll = _between(drawn, refused, choice) - each_poll
-    breaking = _before_breaking(drawn, states[choice], condition, breaker)
-
-    def seconds(names: set[str]) -> float:
-        return sum(longest(states[name], given) for name in names)
-
-    after_claim = graph(states, lambda name, state: _as_holder(states, claim, name, state))
-    held = graph(states, lambda name, state: _while_held(states, claim, name, state))
-    holder = _longest_path(states, held, claim, given)
-    waiter = waited(given, given["maximum_polls"] - 1)
     return LeaseNumbers(
-        holder=holder,
+        holder=max(_held(states, name) for name in (claim, *_renewals(states))),
         # A lock that is seen at the first poll has the shortest lease.
-        lease=waited(given, given["lease_polls"]),
-        waiter=waiter,
-        longest_execution=seconds(started | {claim})
-        + seconds(first_poll)
-        + waiter
-        + given["maximum_polls"] * seconds(each_poll)
-        + seconds(breaking | {breaker})
-        + _longest_path(states, after_claim, claim, given),
+        lease=given["lease_polls"] * given["poll_seconds"],
+        waiter=(given["maximum_polls"] - 1) * given["poll_seconds"],
+        longest_execution=longest_execution(definition),
     )
+
+
+def _held(states: Json, taker: str) -> float:
+    """Compute the longest for which the lock is needed that a claim or a renewal has taken.
+
+    That ends with the last Task that does work, or, if no fence protects that work, with the
+    release that marks it as done.
+    """
+    renewals = _renewals(states)
+
+    def following(name: str, state: Json) -> list[str]:
+        if name == taker:
+            return [state["Next"]]
+        if state.get("Resource") == SEND:
+            return []
+        after = _while_held(states, taker, name, state)
+        return [each for each in after if each not in renewals]
+
+    ways = graph(states, following)
+    reached = {taker} | nx.descendants(ways, taker)
+    works = {name for name in reached if _is_work(states[name])}
+    ends = {name for name in reached if _is_release(states[name])}
+    last = works if all(_is_fenced(states[name]) for name in works) else works | ends
+    return max((_slowest(states, ways, taker, name) for name in last), default=0)
+
+
+def _slowest(states: Json, drawn: nx.DiGraph, start: str, end: str) -> float:
+    """Add up the slowest way from a state to another one, both included."""
+    between = ({start} | nx.descendants(drawn, start)) & ({end} | nx.ancestors(drawn, end))
+    ways = drawn.subgraph(between).copy()
+    if not nx.is_directed_acyclic_graph(ways):
+        again = nx.find_cycle(ways, start)[0][0]
+        raise ValueError(f"a holder may come to {again} again and again")
+    for _, target, data in ways.edges(data=True):
+        data["weight"] = longest(states[target])
+    rest: float = nx.dag_longest_path_length(ways)
+    return longest(states[start]) + rest
 
 
 def _unused_limits(
@@ -224,60 +233,60 @@ def _unused_limits(
     give_up = {"Variable": count, "NumericGreaterThanEqualsPath": f"{LIMITS}.maximum_polls"}
     if not any(give_up.items() <= rule.items() for rule in states[choice]["Choices"]):
         yield f"{choice} does not give up at {LIMITS}.maximum_polls"
-    sums = [
-        value
-        for state in states.values()
-        for key, value in state.get("Parameters", {}).items()
-        if state["Type"] == "Pass" and f"{state.get('ResultPath')}.{key}" == f"{broken_at}.$"
-    ]
     added = re.escape(f"States.MathAdd({count}, {LIMITS}.lease_polls)").replace(r"\ ", " *")
-    if len(sums) != 1 or not re.fullmatch(added, str(sums[0])):
+    if len(sums := _written(states, broken_at)) != 1 or not re.fullmatch(added, sums[0]):
         yield f"no Pass sets {broken_at} to {count} plus {LIMITS}.lease_polls"
+    one_more = re.escape(f"States.MathAdd({count}, 1)").replace(r"\ ", " *")
+    if len(sums := _written(states, count)) != 1 or not re.fullmatch(one_more, sums[0]):
+        yield f"no Pass adds 1 to {count}, or another state does, too"
     if states[wait].get("SecondsPath") != f"{LIMITS}.poll_seconds":
         yield f"{wait} does not wait for {LIMITS}.poll_seconds"
 
 
-def _is_short(wait: Json) -> bool:
-    return wait.get("SecondsPath") == f"{LIMITS}.short_poll_seconds"
+def _written(states: Json, path: str) -> list[str]:
+    """List the expressions that Pass states write to a path."""
+    found = []
+    for state in states.values() if states else ():
+        if state["Type"] != "Pass":
+            continue
+        at = state.get("ResultPath", "$")
+        for name, value in state.get("Parameters", {}).items():
+            inside = value.items() if isinstance(value, dict) else ()
+            places = {f"{at}.{name}": value} | {f"{at}.{name}.{key}": each for key, each in inside}
+            found += [str(each) for place, each in places.items() if place == f"{path}.$"]
+    return found
 
 
-def _unused_short_limits(
-    states: Json, given: dict[str, int], choice: str, count: str, longer: str
-) -> Iterator[str]:
-    """Find the limits of a shorter Wait that are not prepared, or not used.
+def _poll(definition: Json) -> Iterator[Finding]:
+    """Follow an execution from each count of a poll to the next: it must wait in between.
 
-    `count` is the path of the number of polls, and `longer` is the other Wait.
+    Otherwise polls would pass faster than the seconds of which a lease is made, for instance while
+    no read succeeds, and the lock of a living holder would be broken.
     """
-    short = [name for name, state in states.items() if _is_short(state)]
-    if not short:
-        if unused := [name for name in given if name.startswith("short_")]:
-            yield f"no Wait waits for {LIMITS}.{unused[0]}"
-        return
-    wait = _only(short, f"Wait for {LIMITS}.short_poll_seconds")
-    for name in ("short_poll_seconds", "short_polls"):
-        if name not in given:
-            yield f"no Pass prepares {LIMITS}.{name}"
-    first = {"Variable": count, "NumericLessThanEqualsPath": f"{LIMITS}.short_polls"}
-    rules = [rule for rule in states[choice]["Choices"] if rule["Next"] in {wait, longer}]
-    if not rules or rules[0]["Next"] != wait or first not in conditions(rules[0]):
-        yield f"{choice} does not go to {wait} for the first {LIMITS}.short_polls polls"
-    for name, state in states.items():
-        if name != choice and longer in targets(state):
-            yield f"{name} goes to {longer} after any number of polls"
-
-
-def waited(given: dict[str, int], polls: int) -> int:
-    """Compute the seconds of so many waits, the first of which are short.
-
-    Parameters
-    ----------
-    given : dict
-        The file's `limits`.
-    polls : int
-        How many waits.
-    """
-    short = min(polls, given.get("short_polls", 0))
-    return short * given.get("short_poll_seconds", 0) + (polls - short) * given["poll_seconds"]
+    states: Json = definition["States"]
+    for _, condition in _breaks(states):
+        count = condition["Variable"]
+        counters = {
+            name
+            for name, state in states.items()
+            if any(f"MathAdd({count}," in each for each in _written({name: state}, count))
+        }
+        try:
+            _, drawn = walk.ways(definition)
+        except ValueError:
+            return  # which the seconds of the lease tell, too
+        waits = [place for place in drawn if states[place.state]["Type"] == "Wait"]
+        drawn.remove_nodes_from(waits)
+        for place in sorted(place for place in drawn if place.state in counters):
+            for after in drawn.successors(place):
+                again = [
+                    each for each in {after} | nx.descendants(drawn, after) if each.state in counters
+                ]
+                if again:
+                    way = nx.shortest_path(drawn, after, min(again))
+                    via = ", ".join(each.state for each in way[:-1])
+                    yield place.state, f"a poll may follow another one without a wait, by {via}"
+                    return
 
 
 def _claim(definition: Json) -> Iterator[Finding]:
@@ -287,7 +296,8 @@ def _claim(definition: Json) -> Iterator[Finding]:
     park counts even if it fails, as nothing better can be done: then the lease ends the lock.
     """
     states: Json = definition["States"]
-    for claim in _claims(states):
+    claims = _claims(states)
+    for claim in claims:
         if states[claim]["Resource"] == UPDATE and not _compares(states, claim):
             yield (
                 claim,
@@ -307,6 +317,23 @@ def _claim(definition: Json) -> Iterator[Finding]:
             frees = _is_release(state) or state.get("Resource") == SEND
             if is_end(state) and not frees:
                 yield claim, f"its lock is neither released nor its event parked on a way to {name}"
+        yield from _without_lock(states, claim)
+
+
+def _without_lock(states: Json, claim: str) -> Iterator[Finding]:
+    """Follow a claim that failed: nothing may be worked on before another claim, or a renewal.
+
+    The same holds after a renewal that failed.
+    """
+    takers = {claim, *_renewals(states)}
+    free = graph(states, lambda name, state: [] if name in takers else targets(state))
+    for taker in sorted(takers):
+        for catcher in states[taker].get("Catch", []):
+            after = {catcher["Next"]} | nx.descendants(free, catcher["Next"])
+            for name in sorted(after - takers):
+                compares = _is_comparison(states, claim, catcher["Next"])
+                if _is_work(states[name]) and not compares:
+                    yield taker, f"if it fails, {name} may work without the lock"
 
 
 def _lease(definition: Json) -> Iterator[Finding]:
@@ -332,11 +359,8 @@ def _lease(definition: Json) -> Iterator[Finding]:
 
 
 def _express(definition: Json) -> Iterator[Finding]:
-    """Add up a file without a lease; one that has a lease polls, and `_lease` counts the polls."""
-    try:
-        if lease_numbers(definition):
-            return
-    except ValueError:
+    """Add up a file without a lease; `_lease` does so for one that has a lease."""
+    if _claims(definition["States"]) and _breaks(definition["States"]):
         return
     try:
         seconds = longest_execution(definition)
@@ -353,15 +377,58 @@ def _claims(states: Json) -> list[str]:
         name
         for name, state in states.items()
         if (state.get("Resource") == PUT and "lock_token" in state["Parameters"].get("Item", {}))
-        or (state.get("Resource") == UPDATE and "lock_token" in written(state, "SET"))
+        or (
+            state.get("Resource") == UPDATE
+            and "lock_token" in written(state, "SET")
+            and not is_renewal(state)
+        )
     ]
+
+
+def _renewals(states: Json) -> list[str]:
+    return [name for name, state in states.items() if is_renewal(state)]
+
+
+def _breaks(states: Json) -> list[tuple[str, Json]]:
+    """List the Choices with a rule that breaks a lock, and the condition that compares the polls."""
+    return [
+        (name, condition)
+        for name, state in states.items()
+        for rule in state.get("Choices", [])
+        for condition in conditions(rule)
+        if "NumericGreaterThanEqualsPath" in condition and _is_release(states[rule["Next"]])
+    ]
+
+
+def _is_work(state: Json) -> bool:
+    """Tell whether a Task has an effect elsewhere: it invokes a function, or sends to a bus."""
+    buses = [
+        entry.get("EventBusName") for entry in state.get("Parameters", {}).get("Entries", [])
+    ]
+    is_sent = state.get("Resource") == PUT_EVENTS and buses != [RETRY_BUS]
+    return state.get("Resource") == INVOKE or is_sent
+
+
+def _is_fenced(state: Json) -> bool:
+    """Tell whether a Task hands its function a fence, so that it may be repeated."""
+    payload = state.get("Parameters", {}).get("Payload")
+    return isinstance(payload, dict) and payload.get("fence") in {"newest", "each"}
 
 
 def _compares(states: Json, claim: str) -> bool:
     """Tell whether the state after a claim compares the lock token that the claim returned."""
-    first = states[states[claim]["Next"]].get("Choices", [{}])[0]
+    return _is_comparison(states, claim, states[claim]["Next"])
+
+
+def _is_comparison(states: Json, claim: str, name: str) -> bool:
+    """Tell whether the first rule of a Choice compares the lock token that a claim returned."""
+    first = states[name].get("Choices", [{}])[0]
     returned = f"{states[claim].get('ResultPath')}.lock_token"
-    return {first.get("Variable"), first.get("StringEqualsPath")} == {returned, "$.lock_token"}
+    compared = [
+        {each.get("Variable"), each.get("StringEqualsPath")}
+        for each in (first, *first.get("And", []))
+    ]
+    return {returned, "$.lock_token"} in compared
 
 
 def _as_holder(states: Json, claim: str, name: str, state: Json) -> list[str]:
@@ -370,54 +437,21 @@ def _as_holder(states: Json, claim: str, name: str, state: Json) -> list[str]:
     An update may leave the lock to another execution. Then a Choice after it compares the lock
     token that the claim returned, and a holder takes the first rule.
     """
-    compares = state["Type"] == "Choice" and name in targets(states[claim], CONDITION_FAILED)
-    if compares and states[claim]["Resource"] == UPDATE:
+    if name == states[claim].get("Next") and _is_comparison(states, claim, name):
         return [state["Choices"][0]["Next"]]
     return targets(state, CONDITION_FAILED if name == claim else None)
 
 
-def _while_held(states: Json, claim: str, name: str, state: Json) -> list[str]:
+def _while_held(states: Json, taker: str, name: str, state: Json) -> list[str]:
     """List what may follow a state while the lock is held: a release ends that if it succeeds."""
     if _is_release(state):
         return targets({"Catch": state.get("Catch", [])})
-    return _as_holder(states, claim, name, state)
+    return _as_holder(states, taker, name, state)
 
 
 def _is_release(state: Json) -> bool:
     """Tell whether a state removes a lock token."""
     return state.get("Resource") == UPDATE and "lock_token" in written(state, "REMOVE")
-
-
-def _between(drawn: nx.DiGraph, start: str, stop: str) -> set[str]:
-    """List the states that an execution may pass on its way from `start` to `stop`, without it."""
-    once = drawn.copy()
-    once.remove_edges_from(list(drawn.out_edges(stop)))
-    passed: set[str] = ({start} | nx.descendants(once, start)) & nx.ancestors(once, stop)
-    return passed
-
-
-def _before_breaking(drawn: nx.DiGraph, choice: Json, condition: Json, breaker: str) -> set[str]:
-    """List the states between the end of a lease and the state that breaks the lock."""
-    limit = condition["NumericGreaterThanEqualsPath"]
-    over = {
-        rule["Next"]
-        for rule in choice["Choices"]
-        for each in conditions(rule)
-        if each.get("NumericGreaterThanEqualsPath") == limit
-    }
-    return {name for start in over for name in _between(drawn, start, breaker)} & over
-
-
-def _longest_path(states: Json, drawn: nx.DiGraph, start: str, given: dict[str, int]) -> float:
-    """Add up the slowest way from a state to an execution's end."""
-    ways = drawn.subgraph({start} | nx.descendants(drawn, start)).copy()
-    if not nx.is_directed_acyclic_graph(ways):
-        again = nx.find_cycle(ways, start)[0][0]
-        raise ValueError(f"an execution may come to {again} again and again")
-    for _, target, data in ways.edges(data=True):
-        data["weight"] = longest(states[target], given)
-    rest: float = nx.dag_longest_path_length(ways)
-    return longest(states[start], given) + rest
 
 
 def _only(found: list[Any], what: str) -> Any:
@@ -426,4 +460,4 @@ def _only(found: list[Any], what: str) -> Any:
     return found[0]
 
 
-RULES: dict[str, Rule] = {"claim": _claim, "lease": _lease, "express": _express}
+RULES: dict[str, Rule] = {"claim": _claim, "poll": _poll, "lease": _lease, "express": _express}

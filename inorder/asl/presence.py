@@ -8,11 +8,13 @@ from typing import Any
 
 from inorder.asl.definition import (
     INVOKE,
+    OWN_LOCK,
     SEND,
     UPDATE,
     Finding,
     Json,
     Rule,
+    is_renewal,
     paths,
     payload_paths,
     written,
@@ -28,7 +30,6 @@ RESULTS = {INVOKE: "Payload", SEND: "MessageId"}
 
 # attribute = :value, or attribute = if_not_exists(attribute, :value): then the type is the same.
 SET_CLAUSE = re.compile(r"(#?\w+) = (?:if_not_exists\(\1, )?(:\w+)")
-OWN_LOCK = "lock_token = :lock_token"  # with this begins the condition of a release
 _STEP = re.compile(r"\.([\w-]+)|\['([^']+)'\]|\[(\d+)\]")
 
 
@@ -154,7 +155,11 @@ def _result(states: Json, state: Json) -> Known:
 def _claimed(states: Json) -> set[DataPath]:
     """Tell which attributes a record has whose lock is this execution's: all that a claim sets."""
     updates = [each for each in states.values() if each.get("Resource") == UPDATE]
-    claims = [found for each in updates if ("lock_token", "S") in (found := _updated(each))]
+    claims = [
+        found
+        for each in updates
+        if ("lock_token", "S") in (found := _updated(each)) and not is_renewal(each)
+    ]
     removed = {name for each in updates for name in written(each, "REMOVE")}
     common = set.intersection(*claims) if claims else set()
     return {path for path in common if path[0] not in removed}
