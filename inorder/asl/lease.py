@@ -280,7 +280,9 @@ def _poll(definition: Json) -> Iterator[Finding]:
         for place in sorted(place for place in drawn if place.state in counters):
             for after in drawn.successors(place):
                 again = [
-                    each for each in {after} | nx.descendants(drawn, after) if each.state in counters
+                    each
+                    for each in {after} | nx.descendants(drawn, after)
+                    if each.state in counters
                 ]
                 if again:
                     way = nx.shortest_path(drawn, after, min(again))
@@ -402,9 +404,7 @@ def _breaks(states: Json) -> list[tuple[str, Json]]:
 
 def _is_work(state: Json) -> bool:
     """Tell whether a Task has an effect elsewhere: it invokes a function, or sends to a bus."""
-    buses = [
-        entry.get("EventBusName") for entry in state.get("Parameters", {}).get("Entries", [])
-    ]
+    buses = [entry.get("EventBusName") for entry in state.get("Parameters", {}).get("Entries", [])]
     is_sent = state.get("Resource") == PUT_EVENTS and buses != [RETRY_BUS]
     return state.get("Resource") == INVOKE or is_sent
 

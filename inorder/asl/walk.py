@@ -62,17 +62,21 @@ def ways(definition: Json) -> tuple[Place, nx.DiGraph]:
     states: Json = definition["States"]
     reads = {name: set(_FIELD.findall(json.dumps(state))) for name, state in states.items()}
     plain = graph(states)
-    live = {name: reads[name].union(*map(reads.get, nx.descendants(plain, name))) for name in states}
+    live = {
+        name: set().union(*(reads[each] for each in (name, *nx.descendants(plain, name))))
+        for name in states
+    }
     start = Place(definition["StartAt"], json.dumps(SOME))
     drawn = nx.DiGraph()
     drawn.add_node(start)
     waiting = [start]
-    most = len(states) * EXPRESS_SECONDS * 10
+    most = len(states) * EXPRESS_SECONDS
     while waiting:
         place = waiting.pop()
-        for name, data in _following(states[place.state], json.loads(place.data)):
-            if isinstance(data, dict):  # what no later state reads makes no difference
-                data = {field: value for field, value in data.items() if field in live[name]}
+        for name, output in _following(states[place.state], json.loads(place.data)):
+            data = output
+            if isinstance(output, dict):  # what no later state reads makes no difference
+                data = {field: output[field] for field in output if field in live[name]}
             after = Place(name, json.dumps(data, sort_keys=True))
             if after not in drawn:
                 waiting.append(after)
@@ -155,7 +159,9 @@ def _shape(template: Any, data: Any, at: str) -> Any:
     for key, value in template.items():
         name = key.removesuffix(".$")
         made[name] = (
-            _value(value, data, f"{at}.{name}") if key != name else _shape(value, data, f"{at}.{name}")
+            _value(value, data, f"{at}.{name}")
+            if key != name
+            else _shape(value, data, f"{at}.{name}")
         )
     return made
 
@@ -214,22 +220,19 @@ def _holds(rule: Json, data: Any) -> bool | None:
     there, value = _read(rule["Variable"], data)
     if "IsPresent" in rule:
         return None if there is None else there == rule["IsPresent"]
-    for name, compare in _COMPARISONS.items():
-        if f"{name}Path" in rule:
-            other = _read(rule[f"{name}Path"], data)[1]
-            # No token, sequencer or key is an empty text, which stands for none.
-            if name == "StringEquals" and "" in (value, other) and SOME in (value, other):
-                return False
-            return _compared(compare, value, other)
-        if name in rule:
-            return _compared(compare, value, rule[name])
-    return None
+    name = next((each for each in _COMPARISONS if each in rule or f"{each}Path" in rule), None)
+    if name is None:
+        return None
+    other = rule[name] if name in rule else _read(rule[f"{name}Path"], data)[1]
+    return _compared(_COMPARISONS[name], value, other)
 
 
 def _compared(compare: Callable[[Any, Any], bool], value: Any, other: Any) -> bool | None:
     if isinstance(value, int) and str(other).startswith(AT_LEAST):
         is_below = value < int(other.removeprefix(AT_LEAST))
         return False if is_below and compare is operator.ge else None
+    if "" in (value, other) and SOME in (value, other):
+        return False  # no token, sequencer or key is an empty text, which stands for none
     if SOME in (value, other) or type(value) is not type(other):
         return None
     return compare(value, other)

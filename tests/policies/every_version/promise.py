@@ -8,14 +8,14 @@ from tests.proof.model.explorer import Output, Run, State, attribute
 from tests.proof.model.fence import EACH
 from tests.proof.model.locking import Locking
 from tests.proof.model.scenario import INVALID, Scenario
-from tests.proof.model.suite import EDGES, LARGE, ODD_TWICE, SMALL, Suite
+from tests.proof.model.suite import BLIND, EDGES, LARGE, ODD_TWICE, SMALL, Suite
 
 
 class EveryVersion(Locking):
     """Each event is processed once, one at a time, in order among those that wait."""
 
     definition = (PROJECT / "statemachine" / "every_version.asl.json").read_text()
-    holding = frozenset({"Read Event Record", "Invert Image", "Mark Event Done", "Release Lock"})
+    holding = frozenset({"Read Event Record", "Invert Image"})
     done = "Mark Event Done"
 
     def record_key(self, event: int) -> str:
@@ -34,7 +34,7 @@ class EveryVersion(Locking):
     def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
         """Check I3, the order, and that a free key can be claimed."""
         sequencer = self.scenario.sequencer(run.event)
-        if run.state == "Claim Key" and step.following == "Record Oldest Waiter":
+        if run.state == "Claim Key" and step.following == "First Poll?":
             oldest = attribute(item, "oldest_waiting") or sequencer
             if attribute(item, "lock_token") is None and oldest >= sequencer:
                 return f"I5: {run.execution} cannot claim a free key"
@@ -234,6 +234,7 @@ SHORT = (
     Scenario((1, 2), contents="AA"),
     Scenario((1, 2), crashes=1, breaks=1, versioned=True),
     *SMALL,
+    *BLIND,
     *LEFT,
     *DELETIONS,
 )
@@ -252,6 +253,7 @@ SOUGHT = (
     *(Scenario((1,)), Scenario((1,), contents="a"), Scenario((1, 1)), Scenario((1, 2))),
     *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1), (1, 2))),
     *EDGES,
+    *BLIND,
     *ODD_TWICE,
     *LEFT,
     *DELETIONS,

@@ -8,7 +8,7 @@ from tests.proof.model.explorer import Run, State, attribute
 from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.newest import KEY, Newest
 from tests.proof.model.scenario import Scenario
-from tests.proof.model.suite import EDGES, LARGE, ODD_TWICE, Suite, damaged
+from tests.proof.model.suite import BLIND, EDGES, LARGE, ODD_TWICE, Suite, damaged
 
 
 class FirstWins(Locking, Newest):
@@ -16,13 +16,13 @@ class FirstWins(Locking, Newest):
 
     records_waiters = False
     definition = (PROJECT / "statemachine" / "first_wins.asl.json").read_text()
-    holding = frozenset({"Invert Image", "Release Lock"})
+    holding = frozenset({"Invert Image"})
 
     def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
         """Check I3, that one event is processed, and that a free key can be claimed."""
         done = self._done(state, run.event)
         free = not done and attribute(item, "lock_token") is None
-        if run.state == "Claim Key" and step.following == "Count Poll" and free:
+        if run.state == "Claim Key" and step.following == "First Poll?" and free:
             return f"I5: {run.execution} cannot claim a free key"
         if step.following == "Invert Image" and done:
             return f"I3: {run.event} is processed although {min(done)} is done"
@@ -80,6 +80,7 @@ FIRST = (
     *(Scenario((1,)), Scenario((1,), contents="a"), Scenario((1, 1)), Scenario((1, 2))),
     *damaged('detail-type="Object Deleted"'),
     *EDGES,
+    *BLIND,
     *LEFT,
     *(Scenario((1, 2), contents=contents) for contents in ("aB", "Ab", "AA")),
     Scenario((1, 2), versioned=True),
@@ -125,9 +126,6 @@ SUITE = Suite(
             "Claim Key with no Parameters.Item.status",
             "Key State? without rule 4: not $.record.Item.sequencer.S IsPresent and "
             '$.record.Item.sequencer.S StringEqualsPath "$.sequencer"',
-            "Key State? without rule 6, to Wait Briefly",
-            "Key State? without rule 6: "
-            '$.polls.count NumericLessThanEqualsPath "$.limits.short_polls"',
             "Retry Event without Retry of States.TaskFailed, States.Timeout",
             "Release Failed Key without Retry of States.TaskFailed, States.Timeout",
             "Break Lock with UpdateExpression: no REMOVE execution",

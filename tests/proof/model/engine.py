@@ -19,6 +19,7 @@ from inversion import InvalidImage, InvertedImage
 from object_event import ObjectEvent
 
 from inorder.asl.definition import START
+from inorder.asl.lease import longest
 from inorder.local_aws import LocalAws
 from tests.proof.model.healing import CLAIMED_AT, Items, Swept, sweep
 from tests.proof.model.runtime_errors import UncaughtError, check_paths, chooser, find
@@ -148,6 +149,8 @@ class Engine:
     ----------
     states, start, limits
         The loaded states, the first one's name, and the limits that *Count Poll* sets.
+    seconds
+        The longest that each state takes; of a Wait, the time that it takes.
     """
 
     def __init__(self, local: LocalAws) -> None:
@@ -190,6 +193,12 @@ class Engine:
         function, sweep : Code
             The shipped function and the shipped schedule, or a mutant of one of them.
         """
+        whole = json.loads(definition)["States"]
+        parameters = [state.get("Parameters", {}) for state in whole.values()]
+        self.limits: dict[str, int] = next(
+            (each["limits"] for each in parameters if "limits" in each), {}
+        )
+        self.seconds = {name: longest(state, self.limits) for name, state in whole.items()}
         # TestState would wait.
         definition = re.sub(r'poll_seconds": \d+', 'poll_seconds": 0', definition)
         for name, value in {
@@ -206,10 +215,6 @@ class Engine:
             name: json.dumps({"StartAt": name, "States": {name: state}})
             for name, state in self.states.items()
         }
-        parameters = [state.get("Parameters", {}) for state in self.states.values()]
-        self.limits: dict[str, int] = next(
-            (each["limits"] for each in parameters if "limits" in each), {}
-        )
         self.start: str = json.loads(self._definition)["StartAt"]
         self._texts = {name: json.dumps(state) for name, state in self.states.items()}
         self._live = {faults: live_fields(self.states, faults) for faults in (False, True)}
@@ -306,7 +311,7 @@ class Engine:
         if "dynamodb" in service and not service.endswith(":getItem") and not mock:
             item = self._get_item(self.item_key(name, data))
         output = json.loads(tested.get("output", "{}"))
-        for caught in ("refusal", "fault", "queue_fault", "recording"):
+        for caught in ("refusal", "fault", "queue_fault"):
             if "Cause" in output.get(caught, {}):
                 output[caught]["Cause"] = ""
             elif "SdkHttpMetadata" in output.get(caught, {}):

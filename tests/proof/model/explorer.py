@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, ClassVar, NamedTuple
 
-from inorder.asl.presence import OWN_LOCK
+from inorder.asl.definition import OWN_LOCK, is_renewal
 from tests.proof.model.engine import (
     Answer,
     Call,
@@ -91,6 +91,13 @@ class Run(NamedTuple):
         has turns.
     done : int
         The most that it has done: NOTHING, ACTED, RECORDED or SENT.
+    held : float
+        The most seconds for which it has had its lock when it came to its state, while it needs
+        the lock.
+    watched : float
+        The fewest seconds for which it has watched a lock.
+    waited : bool
+        Whether it has waited, in a scenario in which that makes a difference.
     """
 
     execution: str
@@ -104,10 +111,17 @@ class Run(NamedTuple):
     locked: str | None = None
     in_line: bool = False
     done: int = NOTHING
+    held: float = 0
+    watched: float = 0
+    waited: bool = False
 
     @property
     def token(self) -> str:
         return f"token of {self.execution}, run {self.number}"
+
+    def owns(self, token: str | None) -> bool:
+        """Tell whether a lock is this run's; a renewed token begins with the first one."""
+        return token is not None and token.startswith(self.token)
 
 
 class Orphan(NamedTuple):
@@ -153,7 +167,8 @@ class State(NamedTuple):
     known : tuple
         Executions that may be restarted: name, delivery, number of runs.
     broken : frozenset of str
-        What was removed although its execution lived: a lock's token, or "waiter" for a waiter.
+        What was removed although its execution lived and worked: a lock's token, or "waiter" for a
+        waiter.
     effective : frozenset of int
         Events that the outputs have shown at some time.
     logged : frozenset of int
@@ -294,6 +309,14 @@ class Promise:
         """
         raise NotImplementedError
 
+    def holds(self, before: Run, after: Run) -> Run:  # noqa: ARG002
+        """Note how long a run has needed its lock at the end of a Task."""
+        return after
+
+    def may_need(self, state: State, removed: str, seconds: float) -> bool:  # noqa: ARG002
+        """Tell whether what is removed after so many seconds may still be needed by then."""
+        return False
+
     def has_time(self, state: State, run: Run) -> bool:  # noqa: ARG002
         """Tell whether a lease may pass before any other run moves."""
         return True
@@ -397,7 +420,7 @@ class Explorer:
             if "lambda" in task.get("Resource", ""):
                 commutes = self._commutes(state, self._event(run), run)
             elif task.get("Parameters", {}).get("ConditionExpression", "").startswith(OWN_LOCK):
-                commutes = attribute(self._item(state, run), "lock_token") != run.token
+                commutes = not run.owns(attribute(self._item(state, run), "lock_token"))
             else:
                 commutes = (is_sender(task) or is_start(task)) and not dies
             if commutes:
@@ -488,15 +511,21 @@ class Explorer:
         if count >= self._patience:
             yield f"{run.execution}: waits on", state, "I5: waits for longer than its limit"
             return
+        run = run._replace(waited=bool(self._scenario.transient))
         later, breaks = self._leased(state, run)
-        for label, at_poll in (
-            ("later", _at_poll(run, count - (count > 1))),
-            ("after a lease", later),
-        ):
+        # A poll that counts as the second, again, brings the end of the lease no nearer.
+        next_poll = _at_poll(run, count - 1)
+        if count <= 1:
+            next_poll = run._replace(watched=run.watched + self._engine.seconds[run.state])
+        for label, at_poll in (("later", next_poll), ("after a lease", later)):
             at = state
             if label != "later" and not self._promise.has_time(state, run):
                 continue
-            if label != "later" and breaks:
+            if (
+                label != "later"
+                and breaks
+                and not self._promise.may_need(state, breaks, later.watched)
+            ):
                 if not state.breaks:
                     continue
                 at = state._replace(breaks=state.breaks - 1, broken=state.broken | {breaks})
@@ -509,22 +538,25 @@ class Explorer:
     def _leased(self, state: State, run: Run) -> tuple[Run, str]:
         """Wait until the next poll removes what is watched, or is the last; nothing else moves.
 
-        A poll that changes nothing stands for all polls like it, up to the last short one.
+        A poll that changes nothing stands for all polls like it.
 
         Returns
         -------
         The run before that poll, and what is then removed although its execution lives.
         """
+        seconds = self._engine.seconds[run.state]
         for _ in range(self._patience):
             count = read(run.data)["polls"]["count"]
             at, breaks = self._promise.awaits(state, run, self._patience)
             polled = self._poll_in_vain(state, run) if count < at - 1 else None
             if polled is None:
                 break
+            waits, passed = 1, read(polled.data)["polls"]["count"] - count
             if _at_poll(polled, 0) == _at_poll(run, 0):
-                short = self._engine.limits.get("short_polls", 0)
-                polled = _at_poll(run, short if count < short < at else at - 1)
-            run = polled
+                waits = (at - 1 - count) // passed
+                polled = _at_poll(run, count + waits * passed)
+            run = polled._replace(watched=run.watched + waits * seconds)
+        run = run._replace(watched=run.watched + seconds)
         return run, breaks if at < self._patience else ""
 
     def _poll_in_vain(self, state: State, run: Run) -> Run | None:
@@ -559,8 +591,14 @@ class Explorer:
         problem = problem or self._promise.steps(state, run, item, step)
         before = run
         after, run = self._apply(state, run, item, step)
+        if step.item != item and is_renewal(self._engine.states[run.state]):
+            after = self._may_stop(after, self._event(run))
         problem = problem or self._given_up(step)
         yield self._go(*self._promise.remembers(after, run, step), step, who, problem)
+        if self._scenario.blind and self._engine.states[run.state]["ResultPath"] == "$.record":
+            blind = before._replace(locked=None)
+            failed = self._step(state, blind, item, "!States.TaskFailed")
+            yield self._go(state, blind, failed, f"{who} fails", None)
         for error in sorted(set(state.transient)):
             if not error.startswith("Lambda."):
                 yield self._fail_once(state, before, item, who, error)
@@ -589,8 +627,7 @@ class Explorer:
         if run.tried.count(retrier) < attempts:
             again = run._replace(tried=tuple(sorted((*run.tried, retrier))), answers=())
             return f"{who} has a {error}, again", _with(state, again), None
-        if error == "States.Timeout":  # such a poll takes so long that no time is left for a lease
-            run = run._replace(locked=None)
+        run = run._replace(locked=None)  # a poll whose read fails may be the one that ends a lease
         failed = self._step(state, run, item, f"!{error}")
         return self._go(state, run, failed, f"{who} has a {error}", None)
 
@@ -683,6 +720,13 @@ class Explorer:
         }
         if isinstance(self._engine.call(event, run.answers), Call):
             orphans.add(Orphan(event, run.answers, may_stop))
+        return state._replace(orphans=tuple(sorted(orphans, key=repr)))
+
+    def _may_stop(self, state: State, event: str) -> State:
+        """Let the orphans of an event stop, because its function is invoked again."""
+        orphans = {
+            each._replace(may_stop=each.may_stop or each.event == event) for each in state.orphans
+        }
         return state._replace(orphans=tuple(sorted(orphans, key=repr)))
 
     def _call_orphan(self, state: State, orphan: Orphan) -> Iterator[Move]:
@@ -808,7 +852,11 @@ class Explorer:
             problem = problem or f"I4: {run.execution} does not try to send by EventBridge"
         moved = run._replace(state=step.following, data=step.data, answers=(), tried=())
         following, path, wrong = self._settle(state, moved)
-        after = _with(state, following) if isinstance(following, Run) else following
+        after = (
+            _with(state, self._promise.holds(run, following))
+            if isinstance(following, Run)
+            else following
+        )
         return label + (f" → {path}" if path else ""), after, problem or wrong
 
     def _settle(
@@ -834,6 +882,8 @@ class Explorer:
                 return state, " → ".join(path), ENDLESS
             if wrong := self._promise.passes(state, run, step.following):
                 return state, " → ".join((*path, step.following)), wrong
+            if self._engine.states[run.state].get("ResultPath") == "$.watched_lock":
+                run = run._replace(watched=0)
             run = run._replace(state=step.following, data=step.data)
             path.append(run.state)
         return run, " → ".join(path), None

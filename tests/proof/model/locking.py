@@ -15,18 +15,21 @@ class Locking(Promise):
     """One execution at a time works on a key, and none waits for ever."""
 
     done: ClassVar[str] = "Release Lock"  # marks the event as done
-    holding: ClassVar[frozenset[str]]  # the Tasks between a claim and the end of the work
+    holding: ClassVar[
+        frozenset[str]
+    ]  # the Tasks between a claim or renewal and the end of the work
 
     def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
         """Check I3, that no refused write is retried, and that a broken lock was watched."""
         if step.error == REFUSED and self.engine.attempts(run.state, REFUSED)[1]:
             return f"I5: {run.execution} retries a refused write, for which there is no time"
         if run.state == "Break Lock":
-            return self._breaks(run, step)
+            return self._breaks(state, run, item, step)
         before, after = attribute(item, "lock_token"), attribute(step.item, "lock_token")
-        if run.state != "Claim Key" and before not in {None, run.token} and after is None:
-            return f"I3: {run.execution} releases another execution's lock"
-        takes = step.following in self.holding or after == run.token
+        is_other = before is not None and not run.owns(before)
+        if run.state != "Claim Key" and is_other and after != before:
+            return f"I3: {run.execution} releases or renews another execution's lock"
+        takes = step.following in self.holding or run.owns(after)
         if takes and run.state == "Claim Key":
             others = [
                 other
@@ -40,11 +43,15 @@ class Locking(Promise):
                 return f"I3: {run.execution} works while {others[0].execution} does"
         return None
 
-    def _breaks(self, run: Run, step: Step) -> str | None:
+    def _breaks(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
         data = read(run.data)
         watched = data["watched_lock"]
         if not watched["lock_token"] or data["polls"]["count"] < watched["break_at_poll"]:
             return f"I5: {run.execution} breaks a lock that it has not watched for a lease"
+        for holder in state.runs:
+            works = holder.state in self.holding and holder.owns(watched["lock_token"])
+            if works and step.item != item and watched["lock_token"] not in state.broken:
+                return f"I5: {holder.execution} loses its lock while it works"
         if step.following == "Claim Key" and attribute(step.item, "lock_token"):
             return f"I5: {run.execution} has broken a lock that is still there"
         return None
@@ -52,7 +59,7 @@ class Locking(Promise):
     def passes(self, state: State, run: Run, following: str) -> str | None:
         """Check that no run waits for itself, or gives up at a lock that it could have broken."""
         waits = self.engine.states[following]["Type"] == "Wait"
-        if waits and attribute(known_record(run), "lock_token") == run.token:
+        if waits and run.owns(attribute(known_record(run), "lock_token")):
             return f"I5: {run.execution} waits for its own lock"
         if following == "Give Up Waiting" and run.locked and not self.is_faulty(state):
             return f"I5: {run.execution} gives up at a lock that it has seen for a lease"
@@ -62,9 +69,27 @@ class Locking(Promise):
         """Wait for a lease of the watched lock."""
         watched = read(run.data).get("watched_lock", {})
         token = attribute(dict(state.items).get(self.key(run.event)), "lock_token")
-        lives = token == watched.get("lock_token") and token in {each.token for each in state.runs}
+        lives = token == watched.get("lock_token") and any(each.owns(token) for each in state.runs)
         breaks = (token or "") if lives else ""
         return min(watched.get("break_at_poll", patience), patience), breaks
+
+    def may_need(self, state: State, removed: str, seconds: float) -> bool:
+        """Tell whether a holder may still work after so many seconds; `steps` finds that."""
+        return any(
+            each.owns(removed)
+            and each.state in self.holding
+            and seconds <= each.held + self.engine.seconds[each.state]
+            for each in state.runs
+        )
+
+    def holds(self, before: Run, after: Run) -> Run:
+        """Add up the longest times of the Tasks since the claim or the renewal."""
+        if "watched_lock" not in read(after.data):
+            after = after._replace(watched=0)
+        if after.state not in self.holding:
+            return after._replace(held=0)
+        earlier = before.held if before.state in self.holding else 0
+        return after._replace(held=earlier + self.engine.seconds[before.state])
 
     def is_done(self, run: Run) -> bool:
         """Tell whether the run's Task marks its event as done."""
@@ -74,7 +99,9 @@ class Locking(Promise):
         """Tell whether an event is retried for a true reason."""
         if reason == "KeyLocked":
             return self._could_be_locked(state)
-        return super().is_fault(state, run, reason)
+        # An execution that has waited for a lease has no time for a second attempt.
+        had_error = run.waited and len(state.transient) < len(self.scenario.transient)
+        return super().is_fault(state, run, reason) or had_error
 
     def _could_be_locked(self, state: State) -> bool:
         """Tell whether there was another run that an execution may have waited for in vain."""

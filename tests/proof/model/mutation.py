@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from inorder.asl.definition import INVOKE, is_renewal
+
 if TYPE_CHECKING:
     from tests.proof.model.source import Code
 
@@ -162,6 +164,55 @@ def sending_changes_of(definition: str) -> Iterator[Change]:
                 yield Change(where, "Not Parked after a failure", _with(whole, where, less))
         if updates := _updates(whole["States"], state["Next"]):
             yield Change(where, f"{state['Next']} before it", _released(whole, where, updates))
+
+
+def time_changes_of(definition: str) -> Iterator[Change]:
+    """Make all mutants of an ASL file whose lease is too short, or is not waited for.
+
+    Parameters
+    ----------
+    definition : str
+        The file, as it stands before substitution.
+    """
+    whole = json.loads(definition)
+    states = whole["States"]
+    for where, state in states.items():
+        for name, count in state.get("Parameters", {}).get("limits", {}).items():
+            fewer = {"poll_seconds": count // 2, "lease_polls": count * 9 // 10}.get(name)
+            if fewer:
+                less = copy.deepcopy(state)
+                less["Parameters"]["limits"][name] = fewer
+                yield Change(where, f"{fewer} as its {name}", _with(whole, where, less))
+        if is_renewal(state):
+            yield Change(where, "no renewal", json.dumps(_bypassed(whole, where, state["Next"])))
+        has_lock = any(map(is_renewal, states.values()))
+        if has_lock and state.get("Resource") == INVOKE:
+            longer = {**state, "TimeoutSeconds": state["TimeoutSeconds"] * 11 // 10}
+            yield Change(where, f"{longer['TimeoutSeconds']} s", _with(whole, where, longer))
+            again = copy.deepcopy(state)
+            again["Retry"][-1]["MaxAttempts"] = 1
+            yield Change(where, "a second attempt in its Retry", _with(whole, where, again))
+    if unwaited := _unwaited(states):
+        yield Change(
+            "Count Poll", "no wait if a read fails", json.dumps(whole | {"States": unwaited})
+        )
+
+
+def _unwaited(states: Json) -> Json | None:
+    """Let a failed read stand for a free lock, and a poll follow a refused claim at once."""
+    made = copy.deepcopy(states)
+    for path in ("$.record", "$.limits.poll_seconds"):
+        present = {"Variable": path, "IsPresent": True}
+        for where, state in made.items():
+            rules = [
+                rule
+                for rule in state.get("Choices", [])
+                if present not in (rule.get("Not"), {k: v for k, v in rule.items() if k != "Next"})
+            ]
+            if state["Type"] == "Choice" and rules != state["Choices"]:
+                less = {**state, "Choices": rules}
+                made[where] = less if rules else {"Type": "Pass", "Next": state["Default"]}
+    return made if made != states else None
 
 
 _SENDERS = ("arn:aws:states:::sqs:", "arn:aws:states:::events:")

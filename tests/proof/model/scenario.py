@@ -29,12 +29,15 @@ class Scenario:
         Whether the bucket is. Sequencers then fall from version to version, because they must not
         be compared.
     crashes, breaks, restarts, faults, refusals, repeats, expiries, starts : int
-        How often an execution dies; a lock is broken although its holder lives; an execution is
+        How often an execution dies; a lock is broken although its holder lives, whose state takes
+        longer than it may; an execution is
         restarted; a service or the function fails, or an answer is lost; a queue or the bus refuses
         a message; the retry queue delivers a message again; a record expires; an execution starts
         another one (later attempts to start one fail).
     transient : tuple of str
         Errors of Tasks, each of which fails one attempt.
+    blind : bool
+        Whether a waiter's reads of the record may fail, as often as they like.
     odd : bool
         Whether a fault may also be an answer of the function that is not in its contract.
     damaged : str
@@ -55,6 +58,7 @@ class Scenario:
     contents: str = ""
     versioned: bool = False
     transient: tuple[str, ...] = ()
+    blind: bool = False
     odd: bool = False
     damaged: str = ""
     item: str = ""
@@ -74,6 +78,7 @@ class Scenario:
         budgets += [f"contents {self.contents}"] if self.contents else []
         budgets += ["versioned"] if self.versioned else []
         budgets += [f"transient {error}" for error in self.transient]
+        budgets += ["blind"] if self.blind else []
         budgets += ["odd answers"] if self.odd else []
         budgets += [f"damaged {self.damaged}"] if self.damaged else []
         budgets += [f"item {self.item}"] if self.item else []

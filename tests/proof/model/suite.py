@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from tests.proof.model.engine import Engine
 from tests.proof.model.explorer import Promise, Result, explore, shortest
 from tests.proof.model.healing import sweeps_of
-from tests.proof.model.mutation import Mutant, expression_changes_of, mutants_of, sending_changes_of
+from tests.proof.model.mutation import (
+    Mutant,
+    expression_changes_of,
+    mutants_of,
+    sending_changes_of,
+    time_changes_of,
+)
 from tests.proof.model.scenario import Scenario
 from tests.proof.model.source import SWEEP, Code
 
@@ -70,6 +76,7 @@ class Suite:
         yield from mutants_of(self.policy.definition)
         yield from expression_changes_of(self.policy.definition)
         yield from sending_changes_of(self.policy.definition)
+        yield from time_changes_of(self.policy.definition)
 
     def search(self, engine: Engine, scenario: Scenario) -> Result:
         """Search every state of a scenario for the first violation."""
@@ -136,6 +143,8 @@ REFUSED = (
     Scenario((1,), faults=1, refusals=2),
     Scenario((1,), faults=1, repeats=1),
 )
+# A waiter's reads fail as often as they like, while a holder lives.
+BLIND = (Scenario((1, 2), blind=True),)
 # Small scenarios, each of which finds a mutant that no other finds.
 EDGES = (
     *DAMAGED,

@@ -90,6 +90,5 @@ def _masked(run: Run) -> tuple[Any, ...]:
         locked,
         answers,
         run.tried,
-        run.in_line,
-        run.done,
+        *run[run._fields.index("in_line") :],
     )
