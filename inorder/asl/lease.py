@@ -1,4 +1,4 @@
-"""Does the work end within its lease, and every execution within Express?
+"""Is the lock held while the work takes? A lease covers that, and Express the whole execution.
 
 A lease covers the claim and one attempt of the work. A further attempt renews the lock first: it
 gives the lock another token, with which the waiters' leases start again. What comes after the work
@@ -392,7 +392,7 @@ def _renewals(states: Json) -> list[str]:
 
 
 def _breaks(states: Json) -> list[tuple[str, Json]]:
-    """List the Choices with a rule that breaks a lock, and the condition that compares the polls."""
+    """List the Choices with a rule that breaks a lock, and its condition on the polls."""
     return [
         (name, condition)
         for name, state in states.items()

@@ -36,7 +36,7 @@ class Locking(Promise):
                 for other in state.runs
                 if other.state in self.holding
                 and other.event not in state.done
-                and other.token not in state.broken
+                and not any(map(other.owns, state.broken))
                 and self.key(other.event) == self.key(run.event)
             ]
             if others and not self.is_restarted(state):
