@@ -273,6 +273,8 @@ RESPONSES: dict[str, Data] = {
     "LockedWithEvent": _record(**_LOCKED | {"sequencer": OLDER}, event="{}"),
     "NewerRecorded": _record(**_LOCKED | {"sequencer": NEWER}),
     "OlderWaits": _record(sequencer=OLDER, oldest_waiting=OLDER),
+    "NoRecord": {"Return": {}},
+    "OwnLock": _record(sequencer=SEQUENCER, lock_token="mine"),
     "OwnTurn": _record(sequencer=OLDER, oldest_waiting=SEQUENCER),
     "EventInProgress": _record(status="IN_PROGRESS", sequencer=SEQUENCER),
     "EventDone": {
@@ -309,12 +311,35 @@ def inverted(answered: str) -> list[str]:
     return [f"Invert Image: {answered}", "Outcome?"]
 
 
+ATTEMPT_FAILED = ["Invert Image: FunctionFailed", "Attempt Again?"]
+
+
+def second_attempts(
+    claimed: list[str], late: list[str], renewed: list[str], retried: list[str]
+) -> dict[str, list[str]]:
+    """Build the paths on which the function fails, and the lock is or is not renewed.
+
+    Parameters
+    ----------
+    claimed, late : list of str
+        The steps before the function; in `late`, too many for a second attempt.
+    renewed : list of str
+        The steps after the renewal.
+    retried : list of str
+        *Retry Event*, and the steps after it.
+    """
+    failed = [*claimed, *ATTEMPT_FAILED]
+    return {
+        "ProcessedAtTheSecondAttempt": [*failed, "Renew Lock: Written", *renewed],
+        "ProcessedAtTheSecondAttemptAfterRetry": [*failed, "Renew Lock: Busy, Written", *renewed],
+        "LockLostBeforeTheSecondAttempt": [*failed, "Renew Lock: ConditionFailed", *retried],
+        "RenewalFailedRetried": [*failed, "Renew Lock: Busy*2", *retried],
+        "NoSecondAttemptAfterSevenPolls": [*late, *ATTEMPT_FAILED, *retried],
+    }
+
+
 def parked_answers(
-    claimed: list[str],
-    parked: list[str],
-    retried: list[str],
-    *,
-    invocations: int = 2,
+    claimed: list[str], failed: list[str], parked: list[str], retried: list[str]
 ) -> dict[str, list[str]]:
     """Build the paths on which the function fails, or its answer is parked.
 
@@ -322,14 +347,14 @@ def parked_answers(
     ----------
     claimed : list of str
         The steps before the function.
+    failed : list of str
+        The steps with the function that fails, after those.
     parked, retried : list of str
         *Park Event* or *Retry Event*, and the steps after it.
-    invocations : int
-        How often the function is tried.
     """
     rejected = [*claimed, *inverted("Rejected"), "Reject Object"]
     again = [step.replace(": ", ": Busy, ") for step in parked[1:]]
-    failed = [*claimed, f"Invert Image: FunctionFailed*{invocations}"]
+    failed = [*claimed, *failed]
     return {
         "InvalidImageParked": [*rejected, *parked],
         "InvalidImageParkedAfterRetries": [*rejected, "Park Event: QueueLost, Sent", *again],
@@ -399,8 +424,7 @@ class Polls:
     read, judge : str
         The states of a poll after *Count Poll*.
     wait : tuple of str
-        The steps from one poll to the next. After each of the first polls, and if what is seen is
-        new, they are *Wait Briefly*, if the policy has short polls.
+        The steps from one poll to the next.
     """
 
     limits: dict[str, int]
@@ -412,17 +436,11 @@ class Polls:
         """Read the record once."""
         return ["Count Poll", f"{self.read}: {responses}", self.judge]
 
-    def watch(
-        self, seen: str, polls: int, state: str = "Watch Lock", *, first: int = 1
-    ) -> list[str]:
-        """Poll a number of times and wait after each; what is seen is new at the first.
-
-        `first` is the number of the first of these polls.
-        """
-        short = self.limits.get("short_polls", 0)
-        steps = [*self.poll(seen), state, *(["Wait Briefly"] if short else self.wait)]
-        for number in range(first + 1, first + polls):
-            steps += [*self.poll(seen), *(["Wait Briefly"] if number <= short else self.wait)]
+    def watch(self, seen: str, polls: int, state: str = "Watch Lock") -> list[str]:
+        """Poll a number of times and wait after each; what is seen is new at the first."""
+        steps = [*self.poll(seen), state, *self.wait]
+        for _ in range(1, polls):
+            steps += [*self.poll(seen), *self.wait]
         return steps
 
     def lease(self, seen: str = "Locked") -> list[str]:
@@ -435,7 +453,7 @@ class Polls:
         anew = self.limits["maximum_polls"] - lease
         return [
             *self.watch("Locked", anew - 1),
-            *self.watch("LockedAnew", lease, first=anew),
+            *self.watch("LockedAnew", lease),
             *self.poll("LockedAnew"),
         ]
 
@@ -445,21 +463,33 @@ class Polls:
         Parameters
         ----------
         waits : list of str
-            Their first steps.
+            Their first steps, the refused claim last.
         again : list of str
             The steps after the wait, the claim first.
         retried : list of str
             The steps of whoever gives up.
         """
         lease = [*waits, *self.lease()]
-        duplicate = ["Break Lock: ConditionFailed", *self.poll("Done"), "Duplicate"]
+        duplicate = [*self.wait, *self.poll("Done"), "Duplicate"]
+        refused_again = [*self.poll("Free"), *waits[-2:], *self.wait]
         return {
             "LockedThenProcessed": [*waits, *self.watch("Locked", 2), *self.poll("Free"), *again],
-            "PollFailedThenProcessed": [*waits, *self.poll("Busy*2"), *again],
-            "PolledAgainThenProcessed": [*waits, *self.poll("Busy, Free"), *again],
+            "PollFailedThenProcessed": [
+                *waits,
+                *self.poll("Busy"),
+                *self.wait,
+                *self.poll("Free"),
+                *again,
+            ],
+            "RefusedAgainThenProcessed": [*waits, *refused_again, *self.poll("Free"), *again],
             "DeadHolderThenProcessed": [*lease, "Break Lock: Written", *again],
             "DeadHolderThenProcessedAfterRetry": [*lease, "Break Lock: Busy, Written", *again],
-            "LockChangedAsItWasBrokenThenDuplicate": [*lease, *duplicate],
+            "LockChangedAsItWasBrokenThenDuplicate": [
+                *lease,
+                "Break Lock: ConditionFailed",
+                *duplicate,
+            ],
+            "LockNotBrokenThenDuplicate": [*lease, "Break Lock: Busy*2", *duplicate],
             "GaveUpWaiting": [*waits, *self.all(), "Give Up Waiting", *retried],
         }
 
@@ -522,14 +552,10 @@ def waiting(
 
     last, over = limits["lease_polls"] + 1, limits["maximum_polls"]
     free, done = {"lock_token": ""}, {"lock_token": "", "status": "DONE"}
-    short_polls = [(seen({}, watching), "Wait For Lock")]
-    if short := limits.get("short_polls"):
-        short_polls = [
-            (seen({}, watching), "Wait Briefly"),
-            (seen({}, watching, at(short)), "Wait Briefly"),
-            (seen({}, watching, at(short + 1)), "Wait For Lock"),
-        ]
     decided = [
+        (unread(start), "Wait For Lock"),
+        (unread(start | watching | at(last)), "Wait For Lock"),
+        (unread(start | at(over)), "Give Up Waiting"),
         (start | {"record": {}}, claim),
         (seen(done), "Duplicate"),
         (seen(done, at(over)), "Duplicate"),
@@ -540,7 +566,7 @@ def waiting(
         (seen({}), "Watch Lock"),
         (seen({"lock_token": "mine"}), "Watch Lock"),
         (seen({}, at(last)), "Watch Lock"),
-        *short_polls,
+        (seen({}, watching), "Wait For Lock"),
         (seen({}, watching, at(last - 1)), "Wait For Lock"),
         (seen({}, watching, at(last)), "Break Lock"),
         (seen({}, {"watched_lock": watched | {"break_at_poll": 1}}), "Break Lock"),
@@ -548,6 +574,30 @@ def waiting(
         (seen({}, watching, at(over)), "Give Up Waiting"),
     ]
     return [Row(judge, data, following) for data, following in decided]
+
+
+def unread(data: Data) -> Data:
+    """Give the data of a poll whose read has failed."""
+    return {name: value for name, value in data.items() if name != "record"}
+
+
+def first_poll(data: Data, wait: str, state: str = "First Poll?") -> list[Row]:
+    """Let only the first poll come without a wait."""
+    first = {name: value for name, value in data.items() if name != "limits"}
+    return [Row(state, first, "Count Poll"), Row(state, data, wait)]
+
+
+def attempts(data: Data) -> list[Row]:
+    """Let there be one more attempt, if the execution has not waited for too long."""
+
+    def at(poll: int) -> Data:
+        return data | {"polls": {"count": poll}}
+
+    return [
+        *(Row("Attempt Again?", at(poll), "Renew Lock") for poll in (0, 6)),
+        Row("Attempt Again?", at(7), "Retry Event"),
+        Row("Attempt Again?", at(0) | {"renewal": {"attempt": 2}}, "Retry Event"),
+    ]
 
 
 def answers(*, processed: str, superseded: str, expires: bool = True) -> list[Row]:
@@ -719,10 +769,25 @@ def break_lock() -> list[Write]:
     ]
 
 
+def renew_lock() -> list[Write]:
+    """Let an execution give another token to its own lock only."""
+    renewed = {"lock_token": "mine/2", "execution": EXECUTION}
+    return [
+        *(
+            Write("Renew Lock", renewed | {"lock_token": token}, renewed)
+            for token in ("mine", "mine/2")  # the second one's answer was lost
+        ),
+        *refused("Renew Lock", None, {}, renewed | {"lock_token": "theirs"}),
+    ]
+
+
 def release(state: str, since: Mapping[str, str] = SINCE, **after: Any) -> list[Write]:
     """Let an execution release only its own lock, and take its record from the index.
 
     `since` is what has the record in the index, and `after` are the other attributes after that.
     """
     mine = {"lock_token": "mine", "execution": EXECUTION, **since}
-    return [Write(state, mine, after), *refused(state, mine | {"lock_token": "theirs"})]
+    return [
+        *(Write(state, mine | {"lock_token": token}, after) for token in ("mine", "mine/2")),
+        *refused(state, mine | {"lock_token": "theirs"}),
+    ]

@@ -55,6 +55,7 @@ CHOICES = [
     Row("Hashed?", {"hashing": answer(HASHED)}, "Name Content"),
     *(Row("Hashed?", {"hashing": answer(payload)}, "Reject Result") for payload in NO_HASH),
     *common.sent(),
+    *common.first_poll(DATA, "Wait For Lock"),
     *common.waiting(DATA, LOCKED, judge="Content State?", claim="Claim Content"),
 ]
 
@@ -111,7 +112,7 @@ WRITES = [
 polls = common.Polls(LIMITS, read="Read Content Record", judge="Content State?")
 prepared = ["Complete Event?", "Prepare Event"]
 hashed = [*prepared, "Hash Detail: Hashed", "Hashed?", "Name Content"]
-waits = [*hashed, "Claim Content: ConditionFailed"]
+waits = [*hashed, "Claim Content: ConditionFailed", "First Poll?"]
 claimed = [*hashed, "Claim Content: Written"]
 again = ["Claim Content: Written", "Forward Event: Forwarded", "Release Lock: Written", "Processed"]
 unknown = [*prepared, "Hash Detail: Unknown", "Hashed?", "Reject Result"]
@@ -179,7 +180,7 @@ PATHS = {
             "TooLargeToHashParked": [*prepared, "Hash Detail: TooLarge", *parked_unlocked],
             "TooLargeToClaimParked": [*hashed, "Claim Content: TooLarge", *parked_unlocked],
             "TooLargeToForwardParked": [*claimed, "Forward Event: TooLarge", *parked],
-            "ClaimFailedRetried": [*hashed, "Claim Content: Busy*3", *retried_unlocked],
+            "ClaimFailedRetried": [*hashed, "Claim Content: Busy*2", *retried_unlocked],
             "ForwardFailedRetried": [*claimed, "Forward Event: ForwardFailed*3", *retried],
             "ReleaseFailedRetried": [
                 *claimed,

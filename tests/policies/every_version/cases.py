@@ -27,7 +27,6 @@ OLDER_WATCHED = {"sequencer": "0A", "clear_at_poll": LIMITS["turn_polls"] + 1}
 DATA = common.waiter_data(LIMITS) | {
     "ids": {"key": "b/k", "event": "event:b/k@0B"},
     "record": item(lock_token="theirs", oldest_waiting="0A"),
-    "recording": {},
     "watched_waiter": OLDER_WATCHED,
     "event_record": {"Item": {"status": {"S": "DONE"}, "expires_at": {"N": "1"}}},
 }
@@ -38,8 +37,6 @@ NOTHING_SEEN = DATA | {"watched_lock": common.NO_LOCK, "watched_waiter": NO_WAIT
 LOCKED, OLDER, MINE = {"lock_token": "theirs"}, {"oldest_waiting": "0A"}, {"oldest_waiting": "0B"}
 LOCK_WATCHED = {"watched_lock": DATA["watched_lock"]}
 WAITER_WATCHED = {"watched_waiter": OLDER_WATCHED}
-RECORDED_BEFORE = {"recording": {"Error": "DynamoDB.ConditionalCheckFailedException", "Cause": ""}}
-TIMED_OUT = {"recording": {"Error": "States.Timeout", "Cause": ""}}
 
 
 def judged(following: str, seen: dict[str, str], *more: Data, poll: int = 1) -> Row:
@@ -71,28 +68,27 @@ CHOICES = [
         event_record(status={"S": "DONE"}, expires_at={"N": "1"}),
         "Skip Duplicate",
     ),
+    *common.first_poll(DATA, "Record Oldest Waiter"),
     judged("Give Up Waiting", {}, poll=GIVE_UP),
     judged("Give Up Waiting", LOCKED, LOCK_WATCHED, poll=GIVE_UP),
-    judged("Claim Key", {}, poll=GIVE_UP - 1),
-    judged("Claim Key", {}),
+    Row("Key State?", common.unread(NOTHING_SEEN), "Record Oldest Waiter"),
+    Row("Key State?", NOTHING_SEEN | {"record": {}}, "Claim Key"),
+    judged("Record Oldest Waiter", {}),
+    judged("Record Oldest Waiter", {}, poll=GIVE_UP - 1),
+    judged("Renew Lock", {"lock_token": "mine"}),
+    judged("Renew Lock", OLDER | {"lock_token": "mine"}, LOCK_WATCHED, poll=LEASE_OVER),
     judged("Watch Lock", LOCKED),
-    judged("Watch Lock", LOCKED | MINE, RECORDED_BEFORE),
+    judged("Watch Lock", LOCKED | MINE),
     judged("Watch Lock", {"lock_token": "another"}, LOCK_WATCHED, poll=LEASE_OVER),
-    judged("Wait For Turn", LOCKED, LOCK_WATCHED, poll=LEASE_OVER - 1),
+    judged("Record Oldest Waiter", LOCKED, LOCK_WATCHED, poll=LEASE_OVER - 1),
     judged("Break Lock", LOCKED, LOCK_WATCHED, poll=LEASE_OVER),
-    judged("Claim Key", MINE, RECORDED_BEFORE),
-    judged(
-        "Claim Key",
-        MINE,
-        RECORDED_BEFORE,
-        {"watched_waiter": {"sequencer": "0B", "clear_at_poll": 1}},
-    ),
-    judged("Watch Oldest Waiter", MINE),
-    judged("Watch Oldest Waiter", MINE, TIMED_OUT),
-    judged("Watch Oldest Waiter", OLDER, RECORDED_BEFORE),
+    judged("Claim Key", MINE),
+    judged("Claim Key", MINE, {"watched_waiter": {"sequencer": "0B", "clear_at_poll": 1}}),
+    judged("Watch Oldest Waiter", OLDER),
     judged("Watch Oldest Waiter", {"oldest_waiting": "09"}, WAITER_WATCHED, poll=TURN_OVER),
-    judged("Wait For Turn", OLDER, WAITER_WATCHED, poll=TURN_OVER - 1),
+    judged("Record Oldest Waiter", OLDER, WAITER_WATCHED, poll=TURN_OVER - 1),
     judged("Clear Dead Waiter", OLDER, WAITER_WATCHED, poll=TURN_OVER),
+    *common.attempts(DATA),
     *common.sent(),
     *common.answers(processed="Mark Event Done", superseded="Mark Event Done"),
     *(
@@ -114,8 +110,8 @@ OUTPUTS = [
         NOTHING_SEEN | {"polls": {"count": 7}},
         watched_waiter={"sequencer": "0A", "clear_at_poll": 7 + LIMITS["turn_polls"]},
     ),
-    # What an earlier write or watch left is replaced.
-    adds("Record Oldest Waiter", DATA | RECORDED_BEFORE, "Written", recording={"recorded": ANY}),
+    adds("Renew Lock", DATA, "Written", renewal={"attempt": 2}),
+    # What an earlier watch left is replaced.
     adds("Clear Dead Waiter", DATA, "Written", watched_waiter=NO_WAITER),
     adds("Read Event Record", DATA, "Free", event_record=common.RESPONSES["Free"]["Return"]),
     *common.rejections(DATA),
@@ -148,6 +144,7 @@ WRITES = [
     Write("Clear Dead Waiter", OLDER, {}),
     *refused("Clear Dead Waiter", {"oldest_waiting": "09"}, LOCK | OLDER),
     *common.break_lock(),
+    *common.renew_lock(),
     Write(
         "Mark Event Done",
         STARTED | common.SINCE,
@@ -165,24 +162,32 @@ WRITES = [
 
 # --- Paths ---------------------------------------------------------------------------------------
 
-polls = common.Polls(LIMITS, wait=("Wait For Turn", "Record Oldest Waiter: ConditionFailed"))
+polls = common.Polls(LIMITS, wait=("Record Oldest Waiter: ConditionFailed", "Wait For Turn"))
 recorded = [*PREPARED, "Record Event: Written"]
 claimed = [*recorded, "Claim Key: Written"]
-refused_claim = [*recorded, "Claim Key: ConditionFailed"]
-waits = [*refused_claim, "Record Oldest Waiter: Written"]
-gives_way = [*refused_claim, "Record Oldest Waiter: ConditionFailed"]
+waits = [*recorded, "Claim Key: ConditionFailed", "First Poll?"]
 held = ["Read Event Record: EventInProgress", "Event Done?"]
 released = ["Mark Event Done: Written", "Release Lock: Written", "Which Outcome?"]
-again = ["Claim Key: Written", *held, *inverted("Processed"), *released, "Processed"]
+works = [*held, *inverted("Processed"), *released, "Processed"]
+again = ["Claim Key: Written", *works]
+late = [*waits, *polls.watch("Locked", 6), *polls.poll("OwnTurn"), *claimed[-1:], *held]
+failed = [*common.ATTEMPT_FAILED, "Renew Lock: Written", *held, *common.ATTEMPT_FAILED]
 marked = "Mark Event Failed: Written"
 parked, retried = common.ends("Release Failed Key: Written", marked)
 _, retried_unlocked = common.ends("Release Failed Key: ConditionFailed", marked)
 older_is_slow = [
-    *gives_way,
+    *waits,
     *polls.watch("OlderWaits", LIMITS["turn_polls"], "Watch Oldest Waiter"),
     *polls.poll("OlderWaits"),
 ]
-turn_comes = [*polls.wait, *polls.poll("Free"), *again]
+# Nobody else waits: recorded now, its turn comes at the next poll.
+turn_comes = [
+    *polls.poll("Free"),
+    "Record Oldest Waiter: Written",
+    "Wait For Turn",
+    *polls.poll("OwnTurn"),
+    *again,
+]
 
 PATHS = {
     **common.invalid_events(),
@@ -190,15 +195,16 @@ PATHS = {
     **paths({"DeletionProcessed": [*recorded, *again]}, common.DELETED),
     **paths(
         {
-            **common.parked_answers([*claimed, *held], parked, retried),
+            **common.second_attempts([*claimed, *held], late, works, retried),
+            **common.parked_answers([*claimed, *held], failed, parked, retried),
             "Processed": [*recorded, *again],
             "ProcessedAfterRetries": [
                 *PREPARED,
                 "Record Event: Busy, Written",
-                "Claim Key: Busy, Written",
+                "Claim Key: Written",
                 "Read Event Record: Busy, EventInProgress",
                 "Event Done?",
-                *inverted("Throttled, FunctionFailed, Processed"),
+                *inverted("Throttled, Processed"),
                 "Mark Event Done: Busy, Written",
                 "Release Lock: Busy, Written",
                 "Which Outcome?",
@@ -229,27 +235,48 @@ PATHS = {
                 *polls.poll("OwnTurn"),
                 *again,
             ],
-            "PollFailedThenProcessed": [*waits, *polls.poll("Busy"), *again],
-            "RecordOfWaiterFailedThenProcessed": [
-                *refused_claim,
-                "Record Oldest Waiter: Busy",
-                *polls.poll("Free"),
+            "PollFailedThenProcessed": [
+                *waits,
+                *polls.poll("Busy"),
+                "Record Oldest Waiter: Written",
+                "Wait For Turn",
+                *polls.poll("OwnTurn"),
                 *again,
             ],
-            "OlderFirstThenProcessed": [
-                *gives_way,
-                *polls.watch("OlderWaits", 2, "Watch Oldest Waiter"),
-                *polls.poll("Free"),
+            "RefusedAgainThenProcessed": [
+                *waits,
+                *polls.poll("OwnTurn"),
+                *waits[-2:],
+                "Record Oldest Waiter: Busy",
+                "Wait For Turn",
+                *polls.poll("OwnTurn"),
                 *again,
+            ],
+            "RecordExpiredThenProcessed": [*waits, *polls.poll("NoRecord"), *again],
+            "ClaimedWithoutAnAnswerThenProcessed": [
+                *recorded,
+                "Claim Key: Busy",
+                "First Poll?",
+                *polls.poll("OwnLock"),
+                "Renew Lock: Written",
+                *works,
+            ],
+            "OlderFirstThenProcessed": [
+                *waits,
+                *polls.watch("OlderWaits", 2, "Watch Oldest Waiter"),
+                *turn_comes,
             ],
             "DeadWaiterClearedThenProcessed": [
                 *older_is_slow,
                 "Clear Dead Waiter: Written",
-                *turn_comes,
+                *polls.wait,
+                *polls.poll("OwnTurn"),
+                *again,
             ],
             "WaiterClaimedAsItWasClearedThenProcessed": [
                 *older_is_slow,
                 "Clear Dead Waiter: ConditionFailed",
+                *polls.wait,
                 *turn_comes,
             ],
             "DeadHolderThenProcessed": [*waits, *polls.lease(), "Break Lock: Written", *again],
@@ -263,7 +290,7 @@ PATHS = {
                 *waits,
                 *polls.lease(),
                 "Break Lock: ConditionFailed",
-                "Record Oldest Waiter: ConditionFailed",
+                *polls.wait,
                 *polls.poll("OwnTurn"),
                 *again,
             ],
@@ -279,12 +306,11 @@ PATHS = {
             ],
             "RecordFailedRetried": [
                 *PREPARED,
-                "Record Event: Busy*3",
+                "Record Event: Busy*2",
                 *retried_unlocked[:2],
                 "Mark Event Failed: ConditionFailed",
                 *retried[-2:],
             ],
-            "ClaimFailedRetried": [*recorded, "Claim Key: Busy*2", *retried_unlocked],
             "ReadOfEventFailedRetried": [*claimed, "Read Event Record: Busy*2", *retried],
             "MarkFailedRetried": [
                 *claimed,

@@ -30,7 +30,9 @@ LAST = {"count": LIMITS["lease_polls"] + 1}
 
 CHOICES = [
     *common.s3_events(deletions=False),
+    *common.first_poll(DATA, "Wait For Lock"),
     *common.waiting(DATA, LOCKED),
+    *common.attempts(DATA),
     Row("Key State?", DATA | {"record": item(status="DONE", sequencer="FF")}, "Duplicate"),
     Row("Key State?", WITH_EVENT | {"polls": {"count": LAST["count"] - 1}}, "Wait For Lock"),
     Row("Key State?", WITH_EVENT | {"polls": LAST}, "Retry Lost Event"),
@@ -46,6 +48,7 @@ CHOICES = [
 OUTPUTS = [
     *common.prepared(common.WAITER_START),
     *common.waiter_outputs(DATA),
+    common.adds("Renew Lock", DATA, "Written", renewal={"attempt": 2}),
     *common.rejections(DATA),
     *common.handed_over(DATA),
     *common.outcomes(DATA, "Processed", "Duplicate", "Superseded", "Retrying"),
@@ -66,6 +69,7 @@ WRITES = [
         MINE | {"lock_token": "theirs", "execution": "theirs"},
     ),
     *common.break_lock(),
+    *common.renew_lock(),
     *common.release("Release Lock", status="DONE", expires_at=EXPIRES_AT),
     *common.release("Release Superseded Key", status="FAILED", expires_at=EXPIRES_AT),
     *common.release("Release Failed Key", status="FAILED", expires_at=common.NEVER),
@@ -74,9 +78,11 @@ WRITES = [
 # --- Paths ---------------------------------------------------------------------------------------
 
 polls = common.Polls(LIMITS)
-waits = [*PREPARED, "Claim Key: ConditionFailed"]
+waits = [*PREPARED, "Claim Key: ConditionFailed", "First Poll?"]
 claimed = [*PREPARED, "Claim Key: Written"]
 again = ["Claim Key: Written", *inverted("Processed"), "Release Lock: Written", "Processed"]
+late = [*waits, *polls.watch("Locked", 6), *polls.poll("Free"), *again[:1]]
+failed = [*common.ATTEMPT_FAILED, "Renew Lock: Written", *common.ATTEMPT_FAILED]
 superseded = [*claimed, *inverted("Superseded")]
 parked, retried = common.ends("Release Failed Key: Written")
 _, retried_unlocked = common.ends("Release Failed Key: ConditionFailed")
@@ -92,12 +98,13 @@ PATHS = {
     **paths(
         {
             **polls.named(waits, again, retried_unlocked),
-            **common.parked_answers(claimed, parked, retried),
+            **common.second_attempts(claimed, late, again[1:], retried),
+            **common.parked_answers(claimed, failed, parked, retried),
             "Processed": [*PREPARED, *again],
             "ProcessedAfterRetries": [
                 *PREPARED,
                 "Claim Key: Busy, Written",
-                *inverted("Throttled, FunctionFailed, Processed"),
+                *inverted("Throttled, Processed"),
                 "Release Lock: Busy, Written",
                 "Processed",
             ],
@@ -133,10 +140,10 @@ PATHS = {
             ],
             "DeadHolderNotParked": [
                 *holder_died,
-                "Retry Lost Event: QueueLost*3",
+                "Retry Lost Event: QueueLost*2",
                 *common.NOT_RETRIED,
             ],
-            "ClaimFailedRetried": [*PREPARED, "Claim Key: Busy*3", *retried_unlocked],
+            "ClaimFailedRetried": [*PREPARED, "Claim Key: Busy*2", *retried_unlocked],
             "ReleaseFailedRetried": [
                 *claimed,
                 *inverted("Processed"),

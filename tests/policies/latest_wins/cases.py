@@ -31,6 +31,7 @@ PROCESSED = {"inversion": common.answer(common.PROCESSED)}
 ENDS = [
     (PROCESSED, "Processed"),
     ({"inversion": common.answer(common.SUPERSEDED)}, "Superseded"),
+    (PROCESSED | FAULT, "Processed"),  # at the second attempt
     (FAULT | {"sent": {"outcome": "Retrying"}}, "Retrying"),
     (FAULT | {"sent": {"outcome": "Parked"}}, "Parked"),
     *(
@@ -41,9 +42,14 @@ ENDS = [
 
 CHOICES = [
     *common.s3_events(),
+    *(
+        row
+        for claim in ({}, {"claim": {"lock_token": "theirs"}})
+        for row in common.first_poll(DATA | claim, "Wait For Lock", "Lock Taken?")
+    ),
     Row("Lock Taken?", DATA | {"claim": {"lock_token": "mine"}}, "Invert Image"),
-    Row("Lock Taken?", DATA | {"claim": {"lock_token": "theirs"}}, "Count Poll"),
     *common.waiting(DATA, LOCKED),
+    *common.attempts(DATA),
     Row("Key State?", DATA | {"record": item(**NEWER)}, "Superseded"),
     Row("Key State?", DATA | {"record": item(**NEWER | {"status": "DONE"})}, "Superseded"),
     Row("Key State?", DATA | {"record": item(**NEWER)} | OVER, "Superseded"),
@@ -62,6 +68,7 @@ OUTPUTS = [
     *common.waiter_outputs(DATA, "newest"),
     *common.rejections(DATA),
     *common.handed_over(DATA),
+    common.adds("Renew Lock", DATA, "Written", renewal={"attempt": 2}),
     common.adds("Release Lock Only", DATA, "Released", newest={"event": "{}"}),
     common.adds("Start Newest Event", DATA, "Started"),
     *common.outcomes(DATA, "Processed", "Duplicate", "Superseded", "Retrying"),
@@ -93,6 +100,7 @@ WRITES = [
         MINE | {"sequencer": "0C"},
     ),
     *common.break_lock(),
+    *common.renew_lock(),
     *common.release(
         "Release Lock", HELD, sequencer="0B", status="DONE", expires_at=int(common.EXPIRES_AT)
     ),
@@ -110,13 +118,15 @@ WRITES = [
 
 JUDGE = "Final Outcome?"
 polls = common.Polls(LIMITS)
-refused_claim = [*PREPARED, "Claim Key: ConditionFailed"]
+refused_claim = [*PREPARED, "Claim Key: ConditionFailed", "Lock Taken?"]
 waits = [*PREPARED, "Claim Key: Recorded", "Lock Taken?"]
 taken = ["Claim Key: Claimed", "Lock Taken?"]
 released = ["Release Lock: Written", "Final Outcome?"]
 newer_came = ["Release Lock: ConditionFailed", "Release Lock Only: Released"]
 again = [*taken, *inverted("Processed"), *released, "Processed"]
 claimed = [*PREPARED, *taken]
+late = [*waits, *polls.watch("Locked", 6), *polls.poll("Free"), *taken]
+failed = [*common.ATTEMPT_FAILED, "Renew Lock: Written", *common.ATTEMPT_FAILED]
 parked, retried = common.ends("Release Failed Key: Written", judge=JUDGE)
 parked_unlocked, retried_unlocked = common.ends(
     "Release Failed Key: ConditionFailed", "Release Lock Only: ConditionFailed", judge=JUDGE
@@ -129,13 +139,14 @@ PATHS = {
     **paths(
         {
             **polls.named(waits, again, retried_unlocked),
-            **common.parked_answers(claimed, parked, retried),
+            **common.second_attempts(claimed, late, again[2:], retried),
+            **common.parked_answers(claimed, failed, parked, retried),
             "Processed": [*PREPARED, *again],
             "ProcessedAfterRetries": [
                 *PREPARED,
                 "Claim Key: Busy, Claimed",
                 "Lock Taken?",
-                *inverted("Throttled, FunctionFailed, Processed"),
+                *inverted("Throttled, Processed"),
                 "Release Lock: Busy, Written",
                 "Final Outcome?",
                 "Processed",
@@ -198,7 +209,7 @@ PATHS = {
                 *polls.poll("Done"),
                 "Duplicate",
             ],
-            "ClaimFailedRetried": [*PREPARED, "Claim Key: Busy*3", *retried_unlocked],
+            "ClaimFailedRetried": [*PREPARED, "Claim Key: Busy*2", *retried_unlocked],
             "ReleaseFailedRetried": [
                 *claimed,
                 *inverted("Processed"),

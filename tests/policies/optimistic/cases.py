@@ -35,7 +35,7 @@ PATHS = {
     **paths({"DeletionProcessed": processed}, common.DELETED),
     **paths(
         {
-            **common.parked_answers(prepared, parked, retried, invocations=6),
+            **common.parked_answers(prepared, ["Invert Image: FunctionFailed*6"], parked, retried),
             "Processed": processed,
             "ProcessedAfterRetries": [
                 *prepared,
