@@ -27,7 +27,7 @@ from tests.proof.model.scenario import INVALID
 from tests.proof.model.source import FUNCTION, SWEEP, Code
 
 TABLE = "model-keys"
-BUS = "model-retries"
+BUS, UNIQUE_BUS = "model-retries", "model-unique"
 OUTPUT_BUCKET = "output"
 # As the handler's `FENCES`, which cannot be imported without the function's environment.
 FENCES = {"newest": "write_newest", "each": "write_each", "none": "write_unfenced"}
@@ -177,8 +177,9 @@ class Engine:
         names = ["QueueArn"]
         found = self._sqs.get_queue_attributes(QueueUrl=self._retries, AttributeNames=names)
         target = {"Id": "queue", "Arn": found["Attributes"]["QueueArn"], "InputPath": "$.detail"}
-        if BUS not in {bus["Name"] for bus in events.list_event_buses()["EventBuses"]}:
-            events.create_event_bus(Name=BUS)
+        there = {bus["Name"] for bus in events.list_event_buses()["EventBuses"]}
+        for bus in {BUS, UNIQUE_BUS} - there:
+            events.create_event_bus(Name=bus)
         pattern = json.dumps({"source": ["inorder"]})
         events.put_rule(Name="retries", EventBusName=BUS, EventPattern=pattern)
         events.put_targets(Rule="retries", EventBusName=BUS, Targets=[target])
@@ -206,6 +207,7 @@ class Engine:
             "ParkedEventsQueueUrl": self._parked,
             "RetryEventsQueueUrl": self._retries,
             "RetryEventsBusName": BUS,
+            "UniqueEventsBusName": UNIQUE_BUS,
         }.items():
             definition = definition.replace(f"${{{name}}}", value)
         self._definition = definition
@@ -426,7 +428,8 @@ def is_start(state: dict[str, Any]) -> bool:
 def is_sender(state: dict[str, Any]) -> bool:
     """Tell whether a state sends an event to a queue or to the bus."""
     service: str = state.get("Resource", "").removeprefix("arn:aws:states:::")
-    return service.startswith(("sqs:", "events:"))
+    buses = [each["EventBusName"] for each in state.get("Parameters", {}).get("Entries", [])]
+    return service.startswith("sqs:") or buses == [BUS]
 
 
 def live_fields(states: dict[str, Any], faults: bool) -> dict[str, frozenset[str] | None]:

@@ -15,6 +15,7 @@ class Locking(Promise):
     """One execution at a time works on a key, and none waits for ever."""
 
     done: ClassVar[str] = "Release Lock"  # marks the event as done
+    claim: ClassVar[str] = "Claim Key"
     holding: ClassVar[
         frozenset[str]
     ]  # the Tasks between a claim or renewal and the end of the work
@@ -27,10 +28,10 @@ class Locking(Promise):
             return self._breaks(state, run, item, step)
         before, after = attribute(item, "lock_token"), attribute(step.item, "lock_token")
         is_other = before is not None and not run.owns(before)
-        if run.state != "Claim Key" and is_other and after != before:
+        if run.state != self.claim and is_other and after != before:
             return f"I3: {run.execution} releases or renews another execution's lock"
         takes = step.following in self.holding or run.owns(after)
-        if takes and run.state == "Claim Key":
+        if takes and run.state == self.claim:
             others = [
                 other
                 for other in state.runs
@@ -52,7 +53,7 @@ class Locking(Promise):
             works = holder.state in self.holding and holder.owns(watched["lock_token"])
             if works and step.item != item and watched["lock_token"] not in state.broken:
                 return f"I5: {holder.execution} loses its lock while it works"
-        if step.following == "Claim Key" and attribute(step.item, "lock_token"):
+        if step.following == self.claim and attribute(step.item, "lock_token"):
             return f"I5: {run.execution} has broken a lock that is still there"
         return None
 
@@ -97,7 +98,7 @@ class Locking(Promise):
 
     def is_fault(self, state: State, run: Run, reason: str | None) -> bool:
         """Tell whether an event is retried for a true reason."""
-        if reason == "KeyLocked":
+        if reason in {"KeyLocked", "ContentLocked"}:
             return self._could_be_locked(state)
         # An execution that has waited for a lease has no time for a second attempt.
         had_error = run.waited and len(state.transient) < len(self.scenario.transient)

@@ -7,7 +7,7 @@ of the schedule.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tests.proof.model.engine import Engine
@@ -53,6 +53,8 @@ class Suite:
         The mutants that break no promise; docs/proof.md says what the shipped code is for.
     whole : tuple of Scenario
         Scenarios of which every state is searched for a mutant that `sought` does not find.
+    changes : tuple of callable
+        Make the mutants of the ASL file.
     """
 
     policy: type[Promise]
@@ -63,6 +65,12 @@ class Suite:
     fences: tuple[Code, ...] = ()
     survivors: frozenset[str] = frozenset()
     whole: tuple[Scenario, ...] = ()
+    changes: tuple[Callable[[str], Iterator[Mutant]], ...] = (
+        mutants_of,
+        expression_changes_of,
+        sending_changes_of,
+        time_changes_of,
+    )
 
     def __str__(self) -> str:
         return self.policy.__name__
@@ -73,10 +81,8 @@ class Suite:
             yield Mutant(fence.file, fence.name, function=fence)
         for sweep in sweeps_of(self.policy.definition):
             yield Mutant(sweep.file, sweep.name, sweep=sweep)
-        yield from mutants_of(self.policy.definition)
-        yield from expression_changes_of(self.policy.definition)
-        yield from sending_changes_of(self.policy.definition)
-        yield from time_changes_of(self.policy.definition)
+        for changes in self.changes:
+            yield from changes(self.policy.definition)
 
     def search(self, engine: Engine, scenario: Scenario) -> Result:
         """Search every state of a scenario for the first violation."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from inorder.local_aws import LocalAws
+from tests.policies.content_hash.promise import SUITE as CONTENT_HASH
 from tests.policies.every_version.promise import SUITE as EVERY_VERSION
 from tests.policies.first_wins.promise import SUITE as FIRST_WINS
 from tests.policies.latest_wins.promise import SUITE as LATEST_WINS
@@ -18,7 +19,7 @@ from tests.proof.model.mutation import Mutant
 from tests.proof.model.scenario import Scenario
 from tests.proof.model.suite import LONG, Suite
 
-SUITES = (LATEST_WINS, EVERY_VERSION, FIRST_WINS, OPTIMISTIC)
+SUITES = (LATEST_WINS, EVERY_VERSION, FIRST_WINS, CONTENT_HASH, OPTIMISTIC)
 FAILURES_AT_MOST = 3  # of a policy; its other searches then fail at once
 _failures: Counter[str] = Counter()
 

@@ -1,0 +1,128 @@
+"""What content_hash promises, its scenarios and its mutants."""
+
+from __future__ import annotations
+
+import json
+
+from inorder import PROJECT
+from tests.proof.model.engine import Answer, Step
+from tests.proof.model.explorer import Output, Run, State, attribute
+from tests.proof.model.locking import Locking, known_record
+from tests.proof.model.mutation import time_changes_of
+from tests.proof.model.scenario import Scenario
+from tests.proof.model.suite import BLIND, FAILED, THROTTLED, TIMEOUT, Suite, damaged
+
+
+class ContentHash(Locking):
+    """Of the events with one content, one is forwarded."""
+
+    records_waiters = False
+    definition = (PROJECT / "statemachine" / "content_hash.asl.json").read_text()
+    claim = "Claim Content"
+    # No fence protects the forwarding, so the lock is needed until it is marked as done.
+    holding = frozenset({"Forward Event", "Release Lock"})
+    odd = (None, "text", {}, {"hash": "h", "now": "1", "expires_at": 5})
+
+    def call(self, event: str, answers: tuple[Answer, ...]) -> dict[str, str]:  # noqa: ARG002
+        """Hash an event's content, which is its object's."""
+        etag = json.loads(event)["detail"]["object"]["etag"]
+        return {"hash": f"hash of {etag}", "now": "1", "expires_at": "1"}
+
+    def key(self, event: int) -> str:
+        """Give the ID of a content's record."""
+        return f"content:aws.s3/Object Created/hash of etag-{self.scenario.content(event)}"
+
+    def record_key(self, event: int) -> str:
+        """Give the ID of a content's record."""
+        return self.key(event)
+
+    def ids(self, event: int) -> dict[str, str]:  # noqa: ARG002
+        """Give what is known before the content is hashed."""
+        return {"content": "aws.s3/Object Created"}
+
+    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
+        """Check that a content is forwarded once, and that a free one can be claimed."""
+        forwarded = self.forwarded(state, run.event)
+        if run.state == "Forward Event" and forwarded and not self.is_disturbed(state):
+            return f"I3: {run.event} is forwarded although {min(forwarded)} was"
+        if run.state == self.claim and not run.owns(attribute(step.item, "lock_token")):
+            is_done = bool({e for e in state.done if self.key(e) == self.key(run.event)})
+            if attribute(item, "lock_token") is None and not is_done:
+                return f"I5: {run.execution} cannot claim a free content"
+        return super().steps(state, run, item, step)
+
+    def forwarded(self, state: State, event: int) -> set[int]:
+        """List the events with an event's content that have been forwarded."""
+        return {each for each in state.effective if self.key(each) == self.key(event)}
+
+    def is_disturbed(self, state: State) -> bool:
+        """Tell whether anything happened after which a content may be forwarded twice."""
+        died = state.crashes < self.scenario.crashes or state.expiries < self.scenario.expiries
+        had_error = len(state.transient) < len(self.scenario.transient)
+        disturbed = bool(state.broken) or self.is_faulty(state) or self.is_restarted(state)
+        return died or had_error or disturbed
+
+    def remembers(self, state: State, run: Run, step: Step) -> tuple[State, Run]:
+        """Remember what is forwarded."""
+        if run.state == "Forward Event" and step.following == "Release Lock":
+            state = state._replace(effective=state.effective | {run.event})
+        return state, run
+
+    def passes(self, state: State, run: Run, following: str) -> str | None:
+        """Check that no run gives up a content that is forwarded."""
+        if following == "Give Up Waiting" and attribute(known_record(run), "status") == "DONE":
+            return f"I4: {run.execution} gives up an event that is a duplicate"
+        return super().passes(state, run, following)
+
+    def writes(self, state: State, key: str, before: Output | None, after: Output) -> str | None:  # noqa: ARG002
+        """There are no outputs."""
+        raise AssertionError(key)
+
+    def shows(self, state: State) -> set[int]:  # noqa: ARG002
+        """There are no outputs."""
+        return set()
+
+    def outcomes(self, state: State, run: Run) -> dict[str, bool]:
+        """Tell which outcomes of a run are true."""
+        is_forwarded = bool(self.forwarded(state, run.event))
+        return {"Processed": is_forwarded, "Duplicate": is_forwarded}
+
+    def rests(self, state: State) -> str | None:
+        """Check that each content was forwarded, unless its events are parked."""
+        for event in set(self.scenario.events):
+            if not self.forwarded(state, event) and event not in state.parked | state.logged:
+                return f"I4: all is quiet and the content of {event} was not forwarded"
+        return self.free(state)
+
+
+LEFT = (Scenario((1,), item='{"lock_token": {"S": "left behind"}}'),)
+SMALL: tuple[Scenario, ...] = (
+    *(Scenario((1,)), Scenario((1, 1)), Scenario((1, 2)), Scenario((1, 2), contents="AA")),
+    *damaged("detail-type", "detail"),
+    *LEFT,
+    *BLIND,
+    Scenario((1, 2), contents="AA", blind=True),
+    Scenario((1,), damaged="detail", refusals=2),
+    *(Scenario((1,), damaged="detail", refusals=1, transient=(e,)) for e in (FAILED, TIMEOUT)),
+    *(Scenario((1,), damaged="detail", transient=(e,)) for e in (FAILED, TIMEOUT)),
+    *(Scenario((1,), transient=(error,)) for error in (FAILED, TIMEOUT)),
+    Scenario((1,), transient=(THROTTLED,) * 4),
+    *(Scenario((1,), faults=1), Scenario((1,), faults=1, odd=True), Scenario((1,), crashes=2)),
+    *(Scenario((1,), faults=1, refusals=2), Scenario((1,), crashes=1, faults=1)),
+    *(Scenario(events, crashes=1, breaks=1, contents="AA") for events in ((1, 1), (1, 2))),
+    Scenario((1, 1), expiries=1),
+)
+SUITE = Suite(
+    ContentHash,
+    short=SMALL,
+    full=(
+        Scenario((1, 2, 3), contents="AAA"),
+        Scenario((1, 2, 3), contents="ABA", crashes=1),
+        *(Scenario((1, 1), faults=1, crashes=1), Scenario((1, 1), faults=1, breaks=1)),
+        Scenario((1, 1), restarts=1, expiries=1),
+    ),
+    sought=(*SMALL, Scenario((1, 1), faults=1), Scenario((1, 1), restarts=1)),
+    representative=frozenset({"Count Poll with 5 as its lease_polls"}),
+    # The tests of its states and paths have the other mutants.
+    changes=(time_changes_of,),
+)
