@@ -118,11 +118,14 @@ def test_delays_grow_up_to_a_quarter_of_an_hour_and_spread_over_their_second_hal
 
 
 @settings(max_examples=50, deadline=None)
-@given(id_=st.text(min_size=1), attempt=st.integers(0, 20), after=st.floats(0, 2000))
+@given(
+    id_=st.text(st.characters(exclude_categories=("C", "Z")), min_size=1),
+    attempt=st.integers(0, 20),
+    after=st.floats(0, 2000),
+)
 def test_each_delivery_of_a_message_computes_the_same_time(
     id_: str, attempt: int, after: float
 ) -> None:
-    assume(id_.isprintable())
     event = EVENT | ({"retry": retry(attempt)} if attempt else {})
     given = message(event, id=id_)
     due = given.delay(attempt)
