@@ -1,9 +1,10 @@
 """Lambda handler: starts the executions for S3 events that come by SQS, SNS or Kinesis.
 
-A message is finished when each of its events has started an execution. Otherwise the source
-delivers the whole message again, and some events start a second execution: the state machine drops
-these duplicates. Executions get no names: where names must be unique, the name of an execution that
-failed would prevent the redelivery of its event.
+A message is finished when each of its events has started an execution. What is malformed is sent to
+the queue of unadapted records at once, as another attempt cannot help. If anything else fails, the
+source delivers the whole message again, for a day at least, and some events start a second
+execution: the state machine drops these duplicates. Executions get no names: where names must be
+unique, the name of an execution that failed would prevent the redelivery of its event.
 """
 
 from __future__ import annotations
@@ -28,25 +29,26 @@ from botocore.config import Config
 from notifications import MalformedNotification, adapt, s3_records
 
 STATE_MACHINE_ARN = os.environ["STATE_MACHINE_ARN"]
+UNADAPTED_QUEUE_URL = os.environ["UNADAPTED_RECORDS_QUEUE_URL"]
 DETAIL_TYPES = frozenset(os.environ["DETAIL_TYPES"].split(","))  # those of the rule's pattern
-# A batch in which every message fails is reported like any other. To raise instead would change
-# nothing for its messages, but Lambda would poll less often because of one bad message.
+# Of an execution's input. Any queue takes a message of that length, and a stream longer records.
+# https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html
+MAXIMUM_BYTES = 262_144
+# If every message of a batch fails, the processor raises an error: the messages stay the same, but
+# the metric Errors and its alarm show it, and Lambda polls less often.
 PROCESSORS = {
-    "aws:sqs": BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False),
+    "aws:sqs": BatchProcessor(EventType.SQS),
     # Lambda delivers again from the first record that failed. The later records are processed
-    # nevertheless: the state machine needs no order, so no record has to wait for a bad one.
-    "aws:kinesis": BatchProcessor(
-        EventType.KinesisDataStreams, raise_on_entire_batch_failure=False
-    ),
+    # nevertheless: the state machine needs no order, so no record has to wait for another one.
+    "aws:kinesis": BatchProcessor(EventType.KinesisDataStreams),
 }
 logger = Logger()
 metrics = Metrics()
-states = boto3.client(
-    "stepfunctions",
-    config=Config(
-        connect_timeout=2, read_timeout=4, retries={"mode": "standard", "total_max_attempts": 3}
-    ),
+config = Config(
+    connect_timeout=2, read_timeout=4, retries={"mode": "standard", "total_max_attempts": 3}
 )
+states = boto3.client("stepfunctions", config=config)
+sqs = boto3.client("sqs", config=config)
 
 
 @logger.inject_lambda_context
@@ -65,6 +67,11 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailure
     -------
     dict
         ``batchItemFailures``: the messages that must be delivered again.
+
+    Raises
+    ------
+    BatchProcessingError
+        Those are all messages.
     """
     processor = PROCESSORS[event["Records"][0]["eventSource"]]
     return process_partial_response(event, start_executions, processor, context)
@@ -85,9 +92,10 @@ def start_executions(record: SQSRecord | KinesisStreamRecord) -> None:
     """
     body: str | bytes
     if isinstance(record, SQSRecord):
-        message_id, body = record.message_id, record.body
+        message_id, body, text = record.message_id, record.body, record.body
     else:
         message_id, body = record.kinesis.sequence_number, record.kinesis.data_as_bytes()
+        text = record.kinesis.data[:MAXIMUM_BYTES]
     failures: list[Exception] = []
     with logger.append_context_keys(message_id=message_id):
         try:
@@ -102,8 +110,10 @@ def start_executions(record: SQSRecord | KinesisStreamRecord) -> None:
         for failure in failures:
             logger.error("RecordFailed", exc_info=failure)
             metrics.add_metric(name="RecordsFailed", unit=MetricUnit.Count, value=1)
-    if failures:
+    if not all(isinstance(failure, MalformedNotification) for failure in failures):
         raise ExceptionGroup("Not every record has started an execution", failures)
+    if failures:
+        sqs.send_message(QueueUrl=UNADAPTED_QUEUE_URL, MessageBody=text)
 
 
 def _start_execution(record: Any) -> None:
@@ -112,7 +122,10 @@ def _start_execution(record: Any) -> None:
         logger.info("RecordSkipped", extra={"event_name": record["eventName"]})
         metrics.add_metric(name="RecordsSkipped", unit=MetricUnit.Count, value=1)
         return
-    started = states.start_execution(stateMachineArn=STATE_MACHINE_ARN, input=json.dumps(event))
+    text = json.dumps(event)
+    if len(text) > MAXIMUM_BYTES:
+        raise MalformedNotification("The record is longer than any of S3")
+    started = states.start_execution(stateMachineArn=STATE_MACHINE_ARN, input=text)
     logger.info(
         "ExecutionStarted",
         extra={

@@ -10,7 +10,7 @@ again and again is parked. Only then is the key table written: the record leaves
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -67,7 +67,11 @@ class StuckKey:
 
 
 def find(
-    dynamodb: Any, table: str, now: datetime, dead_after: timedelta = DEAD_AFTER
+    dynamodb: Any,
+    table: str,
+    now: datetime,
+    dead_after: timedelta = DEAD_AFTER,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Iterator[StuckKey]:
     """Find the keys that are stuck.
 
@@ -81,18 +85,25 @@ def find(
         The time.
     dead_after : timedelta
         How long a record must have been in progress.
+    is_over : callable
+        Tells whether to end instead of reading the next record or page.
     """
     pages = dynamodb.get_paginator("scan").paginate(TableName=table, IndexName=INDEX)
-    for entry in (item for page in pages for item in page["Items"]):
-        if now - _time(entry) < dead_after:
-            continue
-        # The index is a copy that may be late, and has no events.
-        record = dynamodb.get_item(
-            TableName=table, Key={"id": entry["id"]}, ConsistentRead=True
-        ).get("Item", {})
-        if SINCE in record and (age := now - _time(record)) >= dead_after:
-            event = json.loads(record["event"]["S"])
-            yield StuckKey(entry["id"]["S"], age, event, record[SINCE]["S"])
+    for page in pages:
+        for entry in page["Items"]:
+            if now - _time(entry) < dead_after:
+                continue
+            if is_over():
+                return
+            # The index is a copy that may be late, and has no events.
+            record = dynamodb.get_item(
+                TableName=table, Key={"id": entry["id"]}, ConsistentRead=True
+            ).get("Item", {})
+            if SINCE in record and (age := now - _time(record)) >= dead_after:
+                event = json.loads(record["event"]["S"])
+                yield StuckKey(entry["id"]["S"], age, event, record[SINCE]["S"])
+        if is_over():
+            return
 
 
 def start(states: Any, state_machine: str, key: StuckKey, restarts: int) -> str:

@@ -7,6 +7,9 @@ twice, and the state machine drops the duplicate, or it is parked twice.
 
 The messages of a batch are handled at the same time, so that an outage, in which each call takes as
 long as it may, does not take ten times as long.
+
+If nothing of a batch is finished and something failed, the function fails: the same messages stay,
+but the metric Errors and its alarm show it. An event that could not be parked has failed, too.
 """
 
 from __future__ import annotations
@@ -43,6 +46,10 @@ states = boto3.client("stepfunctions", config=config)
 sqs = boto3.client("sqs", config=config)
 
 
+class NothingFinished(Exception):
+    """A batch of which nothing is finished, and something failed."""
+
+
 @logger.inject_lambda_context
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:  # noqa: ARG001
@@ -59,12 +66,19 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailure
     -------
     dict
         ``batchItemFailures``: the messages that stay in the queue.
+
+    Raises
+    ------
+    NothingFinished
+        All messages stay in the queue, and some have failed.
     """
     records = [SQSRecord(each) for each in event["Records"]]
     with ThreadPoolExecutor(len(records)) as pool:
         outcomes = list(pool.map(handle, records))
     for outcome in outcomes:
         metrics.add_metric(name=outcome, unit=MetricUnit.Count, value=1)
+    if "RetryFailed" in outcomes and FINISHED.isdisjoint(outcomes):
+        raise NothingFinished("The log has the reason for each message")
     kept = [
         record for record, outcome in zip(records, outcomes, strict=True) if outcome not in FINISHED
     ]
@@ -108,12 +122,13 @@ def _handle(record: SQSRecord) -> str:
         except (BotoCoreError, ClientError) as error:
             said["refusal"] = f"StartExecution: {error}"
             decision = fault.decide_again(said["refusal"], time.time(), PATIENCE_SECONDS)
+    cannot_park = False
     if isinstance(decision, Park):
         try:
             sqs.send_message(QueueUrl=PARKED_QUEUE_URL, MessageBody=decision.body)
         except (BotoCoreError, ClientError) as error:
             said["refusal"] = f"SendMessage: {error}"
-            decision = message.postpone()
+            decision, cannot_park = message.postpone(), True
     if isinstance(decision, Wait):
         sqs.change_message_visibility(
             QueueUrl=RETRY_QUEUE_URL,
@@ -124,7 +139,7 @@ def _handle(record: SQSRecord) -> str:
     outcome = OUTCOMES[type(decision)]
     log = logger.warning if "refusal" in said else logger.info
     log(outcome, extra=said)
-    return outcome
+    return "RetryFailed" if cannot_park else outcome
 
 
 def _start(name: str, text: str) -> str:

@@ -48,6 +48,9 @@ def test_up_prints_the_environment_for_boto3_and_down_removes_everything(
         "ParkedEventsQueueUrl",
         "RetryEventsQueueUrl",
         "RetryEventsLogGroupName",
+        "RecordsQueueUrl",
+        "UnadaptedRecordsQueueUrl",
+        "UniqueEventsBusName",
         "InvertImageFunctionName",
         "LogGroupName",
     }

@@ -6,12 +6,19 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
+from fnmatch import fnmatchcase
+
+import pytest
+from botocore.exceptions import ClientError
 
 from inorder import PROJECT
+from inorder.aws.executions import wait_until
 from inorder.aws.stack import Stack, deploy
 from inorder.local_aws import LocalAws
 from tests.conftest import picture
-from tests.end_to_end.conftest import Workflow
+from tests.end_to_end.conftest import SECONDS, Workflow
+from tests.resolved_template import template
 
 LONGEST_STACK_NAME = 128
 LONGEST_RULE_NAME = 64
@@ -44,7 +51,7 @@ def test_another_address_for_alarms_replaces_the_first(local: LocalAws) -> None:
     topic = cloudformation.describe_stack_resource(
         StackName=stack.name, LogicalResourceId="AlarmTopic"
     )["StackResourceDetail"]["PhysicalResourceId"]
-    assert [each["AlarmActions"] for each in alarms] == [[topic]] * 17
+    assert [each["AlarmActions"] for each in alarms] == [[topic]] * 18
     subscriptions = sns.list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
     assert [each["Endpoint"] for each in subscriptions] == ["another@example.com"]
 
@@ -82,6 +89,34 @@ def test_after_a_switch_from_first_wins_to_latest_wins_a_deletion_removes_the_ou
     assert workflow.output("x.png") is None
 
 
+def test_what_waits_to_be_retried_is_kept_while_the_policy_retries_nothing(
+    local: LocalAws,
+) -> None:
+    """The queue of records is kept likewise, as tests/unit/test_parameters.py shows of all."""
+    stack = deploy(local, "waiting", {})
+    event = json.dumps({"outcome": "Retrying", "event": {}, "reason": {}})
+    workflow = deploy_again(Workflow(local, stack), Policy="uncoordinated")
+    queue = {"QueueUrl": workflow.stack.retry_events_queue_url}
+    assert queue == {"QueueUrl": stack.retry_events_queue_url}
+    local.client("sqs").send_message(**queue, MessageBody=event)
+    workflow = deploy_again(workflow, Policy="latest-wins")
+    wait_until(lambda: bool(workflow.parked()), SECONDS, "the event, which is invalid")
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "eu-central-1", "cn-north-1", "us-gov-west-1"])
+def test_a_region_of_another_partition_is_refused_with_a_sentence(
+    local: LocalAws, region: str
+) -> None:
+    resources = {"Queue": {"Type": "AWS::SQS::Queue"}}
+    text = json.dumps({"Rules": template()["Rules"], "Resources": resources})
+    cloudformation = local.session.client(
+        "cloudformation", region_name=region, endpoint_url=local.endpoint_url
+    )
+    refused = pytest.raises(ClientError, match="run in the partition aws only")
+    with refused if region.startswith(("cn-", "us-gov-")) else nullcontext():
+        cloudformation.create_stack(StackName="somewhere", TemplateBody=text)
+
+
 def queue_policy(local: LocalAws, stack: Stack, queue: str) -> dict[str, object]:
     resource = local.client("cloudformation").describe_stack_resource(
         StackName=stack.name, LogicalResourceId=queue
@@ -104,7 +139,8 @@ def test_the_rule_of_a_stack_with_the_longest_name_may_send_to_its_dead_letter_q
     policy = queue_policy(local, stack, "UndeliveredEventsQueue")
     assert isinstance(policy["Statement"], list)
     [allowed] = [each for each in policy["Statement"] if each["Effect"] == "Allow"]
-    assert allowed["Condition"] == {"ArnEquals": {"aws:SourceArn": rule["Arn"]}}
+    assert isinstance(pattern := allowed["Condition"]["ArnLike"]["aws:SourceArn"], str)
+    assert fnmatchcase(rule["Arn"], pattern)
 
 
 def test_a_deleted_stack_leaves_uploads_outputs_records_and_parked_events(local: LocalAws) -> None:

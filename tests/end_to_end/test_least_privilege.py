@@ -30,6 +30,8 @@ from inorder.local_aws import REGION, LocalAws
 from tests.conftest import WAIT_SCALE, picture
 from tests.end_to_end.conftest import GREEN, MAGENTA, RED, SECONDS, Colour, Workflow
 
+ONLY_WATCHED = ("UndeliveredEventsQueue", "UnadaptedRecordsQueue")
+
 
 class Role:
     """The deployed role of a function, which is named as its one policy is."""
@@ -110,7 +112,8 @@ def workflow(workflow_as_deployed: Workflow, refused_over_plain_http: Execution)
     for bucket in (stack.input_bucket, stack.output_bucket):
         workflow_as_deployed.s3.delete_bucket_policy(Bucket=bucket)
     workflow_as_deployed.local.client("sqs").purge_queue(QueueUrl=stack.retry_events_queue_url)
-    for queue in (stack.retry_events_queue_url, stack.parked_events_queue_url):
+    queues = ("RetryEventsQueue", "ParkedEventsQueue", *ONLY_WATCHED)
+    for queue in map(workflow_as_deployed.resource, queues):
         workflow_as_deployed.local.client("sqs").set_queue_attributes(
             QueueUrl=queue, Attributes={"Policy": ""}
         )
@@ -363,7 +366,7 @@ def test_without_an_action_the_healer_fails(workflow: Workflow, healer: Role, in
 def test_without_its_grant_the_healer_starts_nothing(workflow: Workflow, healer: Role) -> None:
     stuck_event(workflow, "not-started.png")
     with healer.without("states:StartExecution", workflow.stack.state_machine_arn):
-        assert workflow.sweep() == ""
+        assert "1 keys, 0 queues" in workflow.sweep()
         assert len(workflow.of_key("not-started.png", 1)) == 1
     workflow.sweep()
     assert len(workflow.of_key("not-started.png", 2)) == 2
@@ -378,7 +381,7 @@ def test_without_an_action_the_healer_keeps_what_it_cannot_park(
     table, queue = workflow.table.table_arn, workflow.stack.parked_events_queue_url
     resource = table if action.startswith("dynamodb") else queue_arn(workflow, queue)
     with healer.without(action, resource):
-        assert workflow.sweep() == ""
+        assert "1 keys, 0 queues" in workflow.sweep()
     assert "in_progress_since" in workflow.record(key)
     messages_before = 0 if action == "sqs:SendMessage" else 1
     assert len(workflow.parked()) == messages_before
@@ -387,6 +390,16 @@ def test_without_an_action_the_healer_keeps_what_it_cannot_park(
     [message] = workflow.parked()
     assert (message["reason"]["Error"], message["event"]) == ("ExecutionDied", event)
     assert len(workflow.of_key(key, 1)) == 1
+
+
+@pytest.mark.parametrize("queue", ["ParkedEventsQueue", *ONLY_WATCHED])
+def test_without_an_action_the_healer_says_that_a_queue_has_no_metrics(
+    workflow: Workflow, healer: Role, queue: str
+) -> None:
+    arn = queue_arn(workflow, workflow.resource(queue))
+    with healer.without("sqs:GetQueueAttributes", arn):
+        assert "0 keys, 1 queues" in workflow.sweep()
+    assert workflow.sweep() == ""
 
 
 def test_the_healer_may_do_nothing_else(workflow: Workflow, healer: Role) -> None:

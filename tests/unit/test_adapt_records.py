@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections.abc import Callable
 from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
+import boto3
 import pytest
+from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 from botocore.exceptions import ClientError
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -50,6 +53,15 @@ class Adapter:
         answer = self.function.handler(batch, Context())
         return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
+    def unadapted(self) -> list[str]:
+        """Take the messages that were sent to the queue of unadapted records."""
+        queue, found = self.function.UNADAPTED_QUEUE_URL, []
+        while messages := self.function.sqs.receive_message(
+            QueueUrl=queue, MaxNumberOfMessages=10
+        ).get("Messages"):
+            found += [each["Body"] for each in messages]
+        return found
+
     def started(self) -> list[dict[str, Any]]:
         """Read the inputs of all executions, oldest first."""
         states = self.function.states
@@ -66,7 +78,14 @@ class Adapter:
 
 @pytest.fixture
 def adapter(load: Load) -> Adapter:
-    return Adapter(load("adapt_records", DETAIL_TYPES="Object Created,Object Deleted"))
+    queue = boto3.client("sqs").create_queue(QueueName="unadapted")["QueueUrl"]
+    return Adapter(
+        load(
+            "adapt_records",
+            DETAIL_TYPES="Object Created,Object Deleted",
+            UNADAPTED_RECORDS_QUEUE_URL=queue,
+        )
+    )
 
 
 @pytest.fixture
@@ -129,18 +148,24 @@ MALFORMED: dict[str, str | bytes] = {
     "a key that is a number": notification(with_key(7)),
     "a key that is not UTF-8": notification(with_key("%ff")),
     "an event of EventBridge": json.dumps(shipped("object-created")),
+    "more than an execution takes": notification(changed(CREATED, "s3.object.eTag", "x" * 262_144)),
     "not text": b"\xff\xfe\xfd",  # the last, as a message of SQS is text
 }
 
 
-def test_malformed_messages_fail_alone(adapter: Adapter, lines: Lines) -> None:
+def test_malformed_messages_fail_alone_and_at_once(adapter: Adapter, lines: Lines) -> None:
     good = notification(CREATED)
     bodies = [good, *MALFORMED.values(), good]
     data = [body if isinstance(body, bytes) else body.encode() for body in bodies]
     texts = [body for body in bodies if isinstance(body, str)]
     failed = [str(number) for number in range(1, len(MALFORMED) + 1)]
-    assert adapter.handle(kinesis_batch(*data)) == failed
-    assert adapter.handle(sqs_batch(*texts)) == [f"m{number}" for number in failed[:-1]]
+    assert adapter.handle(kinesis_batch(*data)) == []
+    assert [b64decode(each)[:99] for each in adapter.unadapted()] == [
+        each[:99] for each in data[1:-1]
+    ]
+    texts = [text or " " for text in texts]  # SQS takes no empty message
+    assert adapter.handle(sqs_batch(*texts)) == []
+    assert adapter.unadapted() == texts[1:-1]
     assert adapter.started_keys() == [KEY] * 4
     errors = [line for line in lines() if line.get("level") == "ERROR"]
     assert [error["message_id"] for error in errors[: len(failed)]] == failed
@@ -148,21 +173,35 @@ def test_malformed_messages_fail_alone(adapter: Adapter, lines: Lines) -> None:
     assert {error["exception_name"] for error in errors} == {"MalformedNotification"}
 
 
-def test_batch_of_failures_is_reported_and_not_raised(adapter: Adapter, lines: Lines) -> None:
-    assert adapter.handle(sqs_batch("x", "y")) == ["m0", "m1"]
-    assert lines()[-1]["RecordsFailed"] == [1.0, 1.0]
+def test_a_batch_of_which_nothing_is_finished_fails_so_that_an_alarm_goes_off(
+    adapter: Adapter, lines: Lines
+) -> None:
+    adapter.refused_keys = {KEY}
+    for batch in (sqs_batch(notification(CREATED)), kinesis_batch(notification(CREATED).encode())):
+        with pytest.raises(BatchProcessingError):
+            adapter.handle(batch)
+        assert lines()[-1]["RecordsFailed"] == [1.0]
+    assert adapter.unadapted() == []
+
+
+def test_a_malformed_message_that_cannot_be_sent_on_is_delivered_again(adapter: Adapter) -> None:
+    boto3.client("sqs").delete_queue(QueueUrl=adapter.function.UNADAPTED_QUEUE_URL)
+    assert adapter.handle(sqs_batch(notification(CREATED), "x")) == ["m1"]
 
 
 def test_message_with_one_failure_is_delivered_again(adapter: Adapter, lines: Lines) -> None:
-    batch = sqs_batch(notification(with_key("1"), with_key("2"), with_key("3")))
+    keys = [with_key("1"), with_key("2"), with_key(7), with_key("3")]
+    batch = sqs_batch(notification(*keys), notification())
     adapter.refused_keys = {"2"}
     assert adapter.handle(batch) == ["m0"]
     assert adapter.started_keys() == ["1", "3"]
+    assert adapter.unadapted() == [notification()]  # the whole message is not sent on yet
     error = next(line for line in lines() if line.get("level") == "ERROR")
     assert "ThrottlingException" in error["exception"]
     adapter.refused_keys = set()
     assert adapter.handle(batch) == []
     assert adapter.started_keys() == ["1", "3", "1", "2", "3"]
+    assert adapter.unadapted() == [notification(*keys), notification()]
     first, *_, again, _, _ = adapter.started()
     assert first == again  # so the state machine recognises the duplicate
 
@@ -178,7 +217,8 @@ def test_events_that_the_rule_does_not_name_are_skipped(
 
 def test_message_fails_if_the_state_machine_is_gone(adapter: Adapter) -> None:
     adapter.function.STATE_MACHINE_ARN += "-gone"  # type: ignore[attr-defined]
-    assert adapter.handle(sqs_batch(notification(CREATED))) == ["m0"]
+    with pytest.raises(BatchProcessingError):
+        adapter.handle(sqs_batch(notification(CREATED)))
 
 
 @pytest.mark.parametrize(

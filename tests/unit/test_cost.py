@@ -75,7 +75,7 @@ def test_a_month_of_a_million_uncontended_events_is_the_one_computed_by_hand() -
             "Schedule: duration of Lambda": 2_880 * 0.25 * 0.2 * 0.0000133334,
             "Schedule: reads of DynamoDB": 2_880 / 1e6 * 0.125,
             "CloudWatch: metrics": 2 * 0.30,
-            "CloudWatch: alarms": 4 * 0.10,
+            "CloudWatch: alarms": 7 * 0.10,
         }
     )
 

@@ -19,24 +19,23 @@ from inorder import PROJECT
 from inorder.aws import stuck as of_the_command
 from tests.events import created
 from tests.in_process import KEY_TABLE, Context
+from tests.resolved_template import template
 from tests.unit.conftest import Lines, Load
 
 TABLE = "keys"
 OLD = DEAD_AFTER + timedelta(seconds=1)
 SINCE = "then"
+TIMEOUT: int = template()["Resources"]["HealKeysFunction"]["Properties"]["Timeout"]
 
 
 class SweepContext(Context):
-    """A Lambda context whose time runs out after some questions."""
+    """A Lambda context in which time passes only as a test says."""
 
     function_name = "heal-keys"
-
-    def __init__(self, questions: float = float("inf")) -> None:
-        self._questions = questions
+    seconds = 0.0
 
     def get_remaining_time_in_millis(self) -> int:
-        self._questions -= 1
-        return 120_000 if self._questions > 0 else 20_000
+        return TIMEOUT * 1000 - round(self.seconds * 1000)
 
 
 class Healer:
@@ -76,6 +75,15 @@ class Healer:
         """Sweep, and give the keys whose events were started."""
         self.started.clear()
         self.function.handler({}, context or SweepContext())
+        return self.started_keys()
+
+    def sweep_that_fails(self) -> list[str]:
+        with pytest.raises(Exception, match="see the log") as raised:
+            self.sweep()
+        assert raised.type is self.function.SweepFailed
+        return self.started_keys()
+
+    def started_keys(self) -> list[str]:
         return [event["detail"]["object"]["key"] for event in self.started]
 
 
@@ -94,8 +102,15 @@ def healer(load: Load, monkeypatch: pytest.MonkeyPatch, pauses: list[float]) -> 
     boto3.client("dynamodb").create_table(
         TableName=TABLE, **{name: KEY_TABLE[name] for name in names}
     )
-    queue = boto3.client("sqs").create_queue(QueueName="parked")["QueueUrl"]
-    function = load("heal_keys", KEY_TABLE=TABLE, PARKED_EVENTS_QUEUE_URL=queue)
+    queue, other = (
+        boto3.client("sqs").create_queue(QueueName=name)["QueueUrl"] for name in ("parked", "other")
+    )
+    function = load(
+        "heal_keys",
+        KEY_TABLE=TABLE,
+        PARKED_EVENTS_QUEUE_URL=queue,
+        ALARMED_QUEUE_URLS=f"{queue} {other}",
+    )
     monkeypatch.setattr(function.time, "sleep", pauses.append)
     return Healer(function)
 
@@ -158,13 +173,53 @@ def test_a_sweep_starts_a_hundred_events_at_most_and_makes_pauses(
     assert "SweepEndsEarly" in [line.get("message") for line in lines()]
 
 
-def test_a_sweep_ends_before_its_time_is_up(healer: Healer, lines: Lines) -> None:
-    for number in range(5):
-        healer.put(f"{number}", OLD)
-    assert len(healer.sweep(SweepContext(questions=3))) == 3
-    *_, last, metrics = lines()
-    assert last["message"] == "SweepEndsEarly"
-    assert metrics["KeysRestarted"] == [3.0]
+@pytest.mark.parametrize("record", ["started", "parked", "finished"])
+def test_a_sweep_ends_before_its_time_is_up_however_slow_each_call_is(
+    healer: Healer, lines: Lines, pauses: list[float], record: str
+) -> None:
+    """Each call takes two attempts, and each of them almost as long as it may."""
+    context, function = SweepContext(), healer.function
+    for number in range(20):
+        restarts = {"restarts": RESTARTS_AT_MOST} if record == "parked" else {}
+        healer.put(f"{number}", OLD, **restarts)
+
+    def pass_time(**_: Any) -> None:
+        attempts = function.CONFIG.retries["total_max_attempts"]
+        context.seconds += attempts * (
+            function.CONFIG.connect_timeout + function.CONFIG.read_timeout
+        )
+
+    for client in (function.dynamodb, function.states, function.sqs):
+        client.meta.events.register("before-call", pass_time)
+    # The index lists records one a page; of some, the table has no longer what the index says.
+    function.dynamodb.meta.events.register(
+        "provide-client-params.dynamodb.Scan", lambda params, **_: params | {"Limit": 1}
+    )
+    if record == "finished":
+        function.dynamodb.meta.events.register(
+            "before-parameter-build.dynamodb.GetItem",
+            lambda params, **_: params["Key"].update(id={"S": "none"}),
+        )
+    healer.sweep(context)
+    assert TIMEOUT - 40 < context.seconds <= TIMEOUT - 10  # so the pauses have room, too
+    assert bool(pauses) is (record != "finished")
+    assert "SweepEndsEarly" in [line.get("message") for line in lines()]
+
+
+def test_a_sweep_uses_each_queue_that_only_people_read_so_that_it_keeps_its_metrics(
+    healer: Healer, lines: Lines
+) -> None:
+    read: list[str] = []
+    healer.function.sqs.meta.events.register(
+        "provide-client-params.sqs.GetQueueAttributes",
+        lambda params, **_: read.append(params["QueueUrl"]),
+    )
+    healer.sweep()
+    assert [url.rpartition("/")[2] for url in read] == ["parked", "other"]
+    healer.put("old", OLD)
+    boto3.client("sqs").delete_queue(QueueUrl=read[0])
+    assert healer.sweep_that_fails() == ["old"]
+    assert "QueueNotRead" in [line.get("message") for line in lines()]
 
 
 def test_a_key_whose_event_cannot_be_started_does_not_stop_the_others(
@@ -173,7 +228,7 @@ def test_a_key_whose_event_cannot_be_started_does_not_stop_the_others(
     for key in ("one", "refused", "two"):
         healer.put(key, OLD)
     healer.refused = ["refused"]
-    assert sorted(healer.sweep()) == ["one", "two"]
+    assert sorted(healer.sweep_that_fails()) == ["one", "two"]
     *logs, metrics = lines()
     assert sorted(log["message"] for log in logs) == [
         "HealingFailed",
@@ -190,7 +245,7 @@ def test_failed_starts_count_towards_the_hundred(healer: Healer, pauses: list[fl
     healer.refused = [f"{number}" for number in range(103)]
     for key in healer.refused:
         healer.put(key, OLD)
-    assert healer.sweep() == []
+    assert healer.sweep_that_fails() == []
     assert len(pauses) == 100
 
 
@@ -278,7 +333,7 @@ def test_a_key_whose_event_cannot_be_parked_stays_in_the_index(
     healer.put("tried", DEAD_AFTER, restarts=RESTARTS_AT_MOST)
     boto3.client("sqs").delete_queue(QueueUrl=healer.function.PARKED_QUEUE_URL)
     for _ in range(2):
-        assert healer.sweep() == []
+        assert healer.sweep_that_fails() == []
         assert lines()[-1]["HealingsFailed"] == [1.0]
 
 

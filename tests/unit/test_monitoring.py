@@ -141,6 +141,9 @@ def test_by_default_nothing_is_added_that_costs_more_than_the_alarms_before_a_lo
         "UndeliveredEventsAlarm",
         "RetryEventsAlarm",
         "RetryEventsErrorsAlarm",
+        "RecordsAlarm",
+        "UnadaptedRecordsAlarm",
+        "HealKeysErrorsAlarm",
     }
     assert of_type(resources_with({**EVERYTHING, "Alarms": "none"}), "CloudWatch::Alarm") == {}
 
@@ -211,7 +214,10 @@ def test_a_function_of_ones_own_is_watched_by_its_name(qualifier: str) -> None:
         for _, _, dimensions in [*shown(resources), *watched(resources)]
         if "FunctionName" in dimensions
     }
-    assert names == {"index-documents", "RetryEventsFunction", "HealKeysFunction"}
+    assert names == {
+        "index-documents",
+        *("RetryEventsFunction", "HealKeysFunction", "AdaptRecordsFunction"),
+    }
 
 
 # --- The dashboard --------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ import json
 import re
 
 import pytest
+from botocore.loaders import Loader
 
-from inorder.policies import policies
+from inorder.policies import definition, policies
 from tests.resolved_template import Json, of_type, resources_with, template
 
 OWN_FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:index-documents"
@@ -37,7 +38,7 @@ PAIRS = {
     "WorkFunctionArn": ("", OWN_FUNCTION, "LatestWinsStateMachine"),
     "FunctionMemorySize": ("1769", "3000", "InvertImageFunction"),
     "MaximumPixels": ("30000000", "1000", "InvertImageFunction"),
-    "AdaptRecords": ("false", "true", "RecordsQueue"),
+    "AdaptRecords": ("false", "true", "AdaptRecordsFunction"),
     "RecordsSourceArns": ("", "arn:aws:s3:::my-bucket", "RecordsQueuePolicy"),
     "RecordsStreamArn": (
         "",
@@ -168,7 +169,7 @@ def test_content_hash_invokes_no_function_of_ones_own() -> None:
     [
         ("", True),
         *((each, True) for each in QUALIFIED),
-        ("arn:aws-us-gov:lambda:us-gov-west-1:123456789012:function:f", True),
+        ("arn:aws-us-gov:lambda:us-gov-west-1:123456789012:function:f", False),
         ("index-documents", False),
         (f"{OWN_FUNCTION}:*", False),
         (f"{OWN_FUNCTION}:$LATEST", False),
@@ -195,16 +196,14 @@ def test_a_switch_of_policy_reaches_the_function(policy: str, handles_deletions:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_but_the_demonstrations_counterpart_has_retries(policy: str) -> None:
     resources = resources_with({"Policy": policy})
+    kept = {f"RetryEvents{part}" for part in ("Queue", "QueuePolicy", "Bus", "Rule", "Alarm")}
     of_retries = {name for name in resources if name.startswith("RetryEvents")}
-    if policy == "uncoordinated":
-        assert of_retries == set()
+    if policy == "uncoordinated":  # what waits is tried again under the next policy
+        assert of_retries == kept
         return
     [mapping] = of_retries - {
-        f"RetryEvents{part}"
-        for part in (
-            *("Queue", "QueuePolicy", "Function", "Role", "LogGroup", "Bus", "Rule"),
-            *("Alarm", "ErrorsAlarm"),
-        )
+        *kept,
+        *(f"RetryEvents{part}" for part in ("Function", "Role", "LogGroup", "ErrorsAlarm")),
     }
     assert resources[mapping]["Properties"] == {
         "FunctionName": "RetryEventsFunction",
@@ -252,7 +251,8 @@ def test_each_queue_has_a_policy_of_its_own_and_each_statement_one_resource(
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_undelivered_events_are_accepted_from_the_rule_by_its_own_arn(policy: str) -> None:
+def test_undelivered_events_are_accepted_from_any_rule_of_the_account(policy: str) -> None:
+    """So they are from that of the policy before, for as long as EventBridge tries."""
     resources = resources_with({"Policy": policy})
     [rule] = [
         name
@@ -261,7 +261,9 @@ def test_undelivered_events_are_accepted_from_the_rule_by_its_own_arn(policy: st
     ]
     statements = resources["UndeliveredEventsQueuePolicy"]["Properties"]["PolicyDocument"]
     [allowed] = [each for each in statements["Statement"] if each["Effect"] == "Allow"]
-    assert allowed["Condition"] == {"ArnEquals": {"aws:SourceArn": f"{rule}.Arn"}}
+    assert allowed["Principal"] == {"Service": "events.amazonaws.com"}
+    arns = "arn:aws:events:us-east-1:123456789012:rule/*"
+    assert allowed["Condition"] == {"ArnLike": {"aws:SourceArn": arns}}
     [target] = resources[rule]["Properties"]["Targets"]
     assert target["DeadLetterConfig"]["Arn"] == "UndeliveredEventsQueue.Arn"
 
@@ -338,15 +340,27 @@ def test_what_holds_data_is_kept_when_the_stack_is_deleted(policy: str) -> None:
         for name, each in resources_with({"Policy": policy, **ALL_RESOURCES}).items()
         if each["Type"] in HOLD_DATA
     }
-    assert len(kept) == (8 if policy == "uncoordinated" else 9)
+    assert len(kept) == 9
     assert set(kept.values()) == {("RetainExceptOnCreate", "Retain")}
+
+
+def test_no_parameter_replaces_a_queue_the_table_or_a_bus() -> None:
+    """What waits in a queue would wait in vain, and a bus with a consumer's rule cannot be deleted.
+
+    https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_DeleteEventBus.html
+    """
+    kinds = {"AWS::SQS::Queue", "AWS::SQS::QueuePolicy", "AWS::DynamoDB::Table"}
+    kinds |= {"AWS::Events::EventBus", "AWS::Events::Rule"}
+    for name, each in template()["Resources"].items():
+        if each["Type"] in kinds:
+            assert "Condition" not in each, name
 
 
 # --- A message that would expire is noticed before ------------------------------------------------
 
 
 def alarms(parameters: dict[str, str]) -> dict[str, Json]:
-    """List the alarms of a deployment by the queues and functions that they watch."""
+    """List the alarms before a loss by the queues and functions that they watch."""
     found = {}
     for alarm in of_type(resources_with(parameters), "CloudWatch::Alarm").values():
         [dimension] = alarm["Dimensions"]
@@ -362,7 +376,6 @@ def test_each_queue_has_an_alarm_on_the_age_of_its_oldest_message(adapt: str) ->
         for name, queue in of_type(resources, "SQS::Queue").items()
     }
     found = alarms({"AdaptRecords": adapt})
-    assert set(found) == {*expiry, "RetryEventsFunction"}
     for queue, seconds in expiry.items():
         alarm = found[queue]
         metric = (alarm["Namespace"], alarm["MetricName"], alarm["Statistic"])
@@ -379,14 +392,86 @@ def test_each_queue_has_an_alarm_on_the_age_of_its_oldest_message(adapt: str) ->
         assert left >= (3 if before else 4) * 86400
 
 
-def test_an_alarm_tells_that_the_function_that_retries_fails() -> None:
+@pytest.mark.parametrize("parameters", [{}, ALL_RESOURCES, {"Policy": "uncoordinated"}], ids=str)
+def test_an_alarm_tells_that_a_function_fails_that_events_wait_for(
+    parameters: dict[str, str],
+) -> None:
     """A message that is received three times no longer counts for the age of the oldest.
 
     https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html
     """
-    alarm = alarms({})["RetryEventsFunction"]
-    assert (alarm["Namespace"], alarm["MetricName"]) == ("AWS/Lambda", "Errors")
-    assert "RetryEventsFunction" not in alarms({"Policy": "uncoordinated"})
+    waited_for = {"RetryEventsFunction", "HealKeysFunction", "AdaptRecordsFunction"}
+    waited_for &= of_type(resources_with(parameters), "Lambda::Function").keys()
+    found = {
+        name: (each["Namespace"], each["MetricName"], each["Period"] * each["EvaluationPeriods"])
+        for name, each in alarms(parameters).items()
+        if name.endswith("Function")
+    }
+    assert found == dict.fromkeys(waited_for, ("AWS/Lambda", "Errors", 3 * 3600))
+
+
+# --- S3 events that come by SQS, SNS or Kinesis ---------------------------------------------------
+
+
+def test_an_outage_that_eventbridge_survives_gives_up_no_notification() -> None:
+    """SQS allows 1000 receives; a stream keeps its records for 24 hours, if nobody says otherwise.
+
+    https://docs.aws.amazon.com/streams/latest/dev/kinesis-extended-retention.html
+    """
+    resources = resources_with(ALL_RESOURCES)
+    queue = resources["RecordsQueue"]["Properties"]
+    [target] = resources["LatestWinsStateMachineObjectChanged"]["Properties"]["Targets"]
+    receives = queue["RedrivePolicy"]["maxReceiveCount"]
+    assert receives <= 1000
+    hours = receives * queue["VisibilityTimeout"] / 3600
+    assert hours > target["RetryPolicy"]["MaximumEventAgeInSeconds"] / 3600 == 24
+    stream = resources["AdaptRecordsStreamMapping"]["Properties"]
+    assert "MaximumRetryAttempts" not in stream
+    assert stream["MaximumRecordAgeInSeconds"] == 23 * 3600
+    mapping = resources["AdaptRecordsFunctionRecords"]["Properties"]
+    assert mapping["ScalingConfig"] == {"MaximumConcurrency": 10}
+
+
+# --- Loops ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_function_that_a_retried_event_comes_back_to_may_be_part_of_a_loop(policy: str) -> None:
+    """Lambda drops an event that comes to a function about 16 times in a chain, where it sees that.
+
+    https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html
+    """
+    functions = of_type(resources_with({"Policy": policy, **ALL_RESOURCES}), "Lambda::Function")
+    for name, each in functions.items():
+        outside = name in {"HealKeysFunction", "AdaptRecordsFunction"}  # nothing comes back to them
+        assert each.get("RecursiveLoop") == (None if outside else "Allow"), name
+
+
+# --- Partitions -----------------------------------------------------------------------------------
+
+
+def test_a_region_of_another_partition_is_refused() -> None:
+    """The state machines name integrations of the partition aws, and each task fails in others.
+
+    AWS documents `Ref` in rules; of pseudo parameters, AWS::Region is known to work there:
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/rules-section-structure.html
+    """
+    [rule] = template()["Rules"].values()
+    [assertion] = rule["Assertions"]
+    [contains] = assertion["Assert"]["Fn::Not"]
+    regions, region = contains["Fn::Contains"]
+    assert region == {"Ref": "AWS::Region"}
+    partitions = Loader().load_data("endpoints")["partitions"]
+    assert sorted(regions) == sorted(
+        name for each in partitions if each["partition"] != "aws" for name in each["regions"]
+    )
+    for name in POLICIES:
+        text = json.dumps(definition(name))
+        assert set(re.findall(r"arn:([\w-]+):states", text)) == {"aws"}
+    arns = [each.get("AllowedPattern", "") for each in template()["Parameters"].values()]
+    assert [each for each in arns if "arn:" in each] == [
+        each for each in arns if each.startswith("^$|^arn:aws:")
+    ]
 
 
 def test_an_alarm_sends_a_mail_if_there_is_an_address() -> None:

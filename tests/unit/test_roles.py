@@ -66,6 +66,10 @@ def with_attached_policies() -> dict[str, Json]:
 
 
 ROLES = with_attached_policies()
+# No function receives their messages, which SQS deletes after 14 days.
+READ_BY_PEOPLE = [
+    *("ParkedEventsQueue", "UndeliveredEventsQueue", "UnadaptedRecordsQueue"),
+]
 
 
 def listed(one_or_more: Any) -> list[Any]:
@@ -233,7 +237,12 @@ def test_the_function_may_only_read_write_and_log() -> None:
     role = ROLES["InvertImageRole"]
     [versions] = {condition for condition, _ in statements(role)} - {"", "RemovesOutputs"}
     assert versions.endswith("EveryVersion")  # or LikeEveryVersion, if it has been copied
-    assert grants(role, versions) == [("s3:GetObjectVersion", json.dumps(inputs))]
+    # Beside s3:ListBucket, what AWS names for versions; no engine at hand needs it, either.
+    # https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectVersions.html
+    assert grants(role, versions) == [
+        ("s3:GetObjectVersion", json.dumps(inputs)),
+        ("s3:ListBucketVersions", json.dumps(input_arn(""))),
+    ]
     assert grants(role, "RemovesOutputs") == [("s3:DeleteObject", json.dumps(outputs))]
     function = RESOURCES["InvertImageFunction"]["Properties"]
     assert function["Role"] == arn("InvertImageRole")
@@ -247,7 +256,7 @@ def test_every_role_is_known() -> None:
     assert set(ROLES) == roles | {f"{function}Role" for function in functions}
 
 
-def test_the_healer_may_only_read_the_index_use_records_start_park_and_log() -> None:
+def test_the_healer_may_only_read_the_index_use_records_start_park_watch_and_log() -> None:
     with_table = [
         {"Fn::If": [PARSED[machine]["Condition"], {"Ref": machine}, ""]}
         for machine in MACHINES
@@ -261,11 +270,15 @@ def test_the_healer_may_only_read_the_index_use_records_start_park_and_log() -> 
             ("dynamodb:GetItem", arn("KeyTable")),
             ("dynamodb:UpdateItem", arn("KeyTable")),
             ("sqs:SendMessage", arn("ParkedEventsQueue")),
+            *(("sqs:GetQueueAttributes", arn(queue)) for queue in READ_BY_PEOPLE),
             ("states:StartExecution", {"Fn::Join": ["", with_table]}),
             ("logs:CreateLogStream", group),
             ("logs:PutLogEvents", group),
         ]
     )
+    variables = RESOURCES["HealKeysFunction"]["Properties"]["Environment"]["Variables"]
+    urls = [{"Ref": queue} for queue in READ_BY_PEOPLE]
+    assert variables["ALARMED_QUEUE_URLS"] == {"Fn::Join": [" ", urls]}
     assert {"Condition": "LocksKeys"} in TEMPLATE["Conditions"]["HealsKeys"]["Fn::And"]
     condition = TEMPLATE["Conditions"]["LocksKeys"]["Fn::Or"]
     conditions = [each["Fn::If"][0] for each in with_table]
@@ -283,6 +296,7 @@ def test_the_adapter_may_only_read_its_source_start_executions_and_log() -> None
             ("sqs:ReceiveMessage", queue),
             ("sqs:DeleteMessage", queue),
             ("sqs:GetQueueAttributes", queue),
+            ("sqs:SendMessage", arn("UnadaptedRecordsQueue")),
             ("logs:CreateLogStream", arn("AdaptRecordsLogGroup")),
             ("logs:PutLogEvents", arn("AdaptRecordsLogGroup")),
         ]
