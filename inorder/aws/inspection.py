@@ -23,6 +23,8 @@ from inorder.story import Facts, Output, Part, Queued, Source, named_version
 
 Read = TypeVar("Read")
 LONGEST_ID = 2048  # bytes
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html
+LONGEST_KEY = 1024  # bytes
 MAXIMUM_EXECUTIONS = 200  # of one object; each costs a read of its history
 # After these, none of its messages can matter for an object.
 FINISHED = {"Processed", "Superseded", "Duplicate"}
@@ -175,7 +177,9 @@ class _Gathering:
         key = f"{folder}{slash}out-{name}"
         s3, bucket = self._aws.client("s3"), self._stack.output_bucket
         keys = [key]
-        if self._policy and self._policy.keeps == "each":
+        if len(key.encode()) > LONGEST_KEY:
+            keys = []  # S3 refuses to read it; nothing can have this name
+        elif self._policy and self._policy.keeps == "each":
             pages = s3.get_paginator("list_objects_v2").paginate(
                 Bucket=bucket, Prefix=f"{key}/", Delimiter="/"
             )

@@ -92,6 +92,21 @@ def test_a_deletion_and_its_missing_output_are_right(aws: InProcess) -> None:
     assert "There is no output." in told.verdict.text
 
 
+def test_an_object_whose_outputs_name_would_be_too_long_can_be_deleted(aws: InProcess) -> None:
+    key = "x" * 1022
+    aws.run(aws.upload(key, RED))
+    aws.run(aws.delete(key))
+
+    def refuse(params: dict[str, Any], **_: Any) -> None:
+        assert len(params["Key"]) <= 1024, "moto accepts it, but S3 refuses it"
+
+    assert boto3.DEFAULT_SESSION
+    boto3.DEFAULT_SESSION.events.register("provide-client-params.s3.HeadObject", refuse)
+    told = story(aws, key)
+    assert outcomes(told) == ["Parked", "Processed"]
+    assert (told.unknown, told.verdict.state) == ((), "right")
+
+
 def test_a_rejected_object_is_parked_and_the_queue_is_read(aws: InProcess) -> None:
     aws.run(aws.upload("x.png", b"no image"))
     told = story(aws)
