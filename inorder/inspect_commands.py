@@ -195,7 +195,7 @@ def row(execution: Execution, name: str | None = None) -> list[str]:
     return [
         f"{execution.started.astimezone(UTC):%Y-%m-%d %H:%M:%S}" if execution.started else "?",
         name or execution.id,
-        execution.key or "?",
+        execution.key or execution.record_id or "?",
         execution.sequencer or "?",
         execution.ended_as,
         seconds(execution.waited),
@@ -226,7 +226,7 @@ def _in_common(one: str, other: str) -> int:
 def facts(execution: Execution) -> Iterator[tuple[str, str]]:
     """Give what there is to say about an execution beside its states."""
     yield "ARN", execution.arn
-    yield "Key", execution.key or "?"
+    yield "Key", execution.key or execution.record_id or "?"
     yield "Sequencer", execution.sequencer or "?"
     reason = f": {' '.join(execution.cause.split())}" if execution.cause else ""
     yield "Outcome", f"{execution.ended_as}{reason}"

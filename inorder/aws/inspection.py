@@ -214,12 +214,12 @@ class _Gathering:
 
     def _retrying(self) -> Iterable[Queued]:
         for each in retrying.retrying_events(self._aws):
-            version_id = self._version_of(each.subject)
-            if version_id is not None:
+            bucket = each.subject.partition("/")[0]
+            if (bucket, each.key) == (self._stack.input_bucket, self._key):
                 yield Queued(
                     "retrying",
                     str(each.body.get("message_id", "")),
-                    version_id or None,
+                    each.version_id,
                     each.body.get("sequencer"),
                     each.since,
                     each.reasons,
@@ -266,13 +266,6 @@ class _Gathering:
                 reason,
                 event=event,
             )
-
-    def _version_of(self, subject: str) -> str | None:
-        """Give the version that a record's ID names, or nothing; None if it is of another key."""
-        record = f"{self._stack.input_bucket}/{self._key}"
-        if subject == record:
-            return ""
-        return subject.removeprefix(f"{record}#") if subject.startswith(f"{record}#") else None
 
 
 _NAMES: dict[Part, str] = {

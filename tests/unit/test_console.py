@@ -355,7 +355,8 @@ def test_what_is_retried_is_listed(
 ) -> None:
     assert got(client, "retrying") == {"events": [], "backlog": {"waiting": 0, "unread": 0}}
     times = {"since": "2026-11-22T10:00:00+00:00", "next": "2026-11-22T10:01:00+00:00"}
-    body = {"object_key": "input/a/x", "sequencer": "0A", "attempts": 2, "reasons": ["E: c"]}
+    named = {"object_key": "input/a/x#3HL", "key": "a/x", "version_id": "3HL"}
+    body = named | {"sequencer": "0A", "attempts": 2, "reasons": ["E: c"]}
     here.stack = replace(here.stack, retry_events_log_group="group")
     monkeypatch.setattr(retrying, "retrying_events", lambda _: [RetryingEvent(body | times)])
     monkeypatch.setattr(retrying, "backlog", lambda _: Backlog(7, 3))
@@ -363,7 +364,8 @@ def test_what_is_retried_is_listed(
     assert found["backlog"] == {"waiting": 7, "unread": 3}
     [event] = found["events"]
     assert event["body"] == body | times
-    assert (event["key"], event["attempts"], event["reasons"]) == ("a/x", 2, "E: c")
+    assert (event["key"], event["version_id"]) == ("a/x", "3HL")
+    assert (event["attempts"], event["reasons"]) == (2, "E: c")
     assert event["next"] == "2026-11-22T10:01:00.000+00:00"
 
 

@@ -699,5 +699,3 @@ def test_sequencers_are_padded_on_the_right(one: str, other: str, order: int) ->
 )
 def test_output_stays_in_its_folder(key: str, expected: str) -> None:
     assert output_key(key) == expected
-
-

@@ -23,7 +23,7 @@ export function Execution({ id: arn, parameters }) {
       ${failed ? html`<${ErrorBox} error=${failed} again=${saved ? null : read} />` : html`<${Loading} what="the execution" />`}</article>`;
   }
   return html`<article class="execution">
-    <div class="title"><h1 tabindex="-1"><${Key}>${execution.key ?? execution.id}<//></h1><${Outcome} name=${execution.ended_as} />
+    <div class="title"><h1 tabindex="-1"><${Key}>${execution.key ?? execution.record_id ?? execution.id}<//></h1><${Outcome} name=${execution.ended_as} />
       <span class="actions">
         ${execution.key && html`<a class="button" href=${href("key", execution.key, { version: execution.version_id })}>
           <${Icon} name="lanes" />Timeline of this key</a>`}

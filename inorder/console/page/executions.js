@@ -17,7 +17,7 @@ async function refresh() {
   const byArn = found.is_whole ? new Map() : known.byArn;
   const isNew = found.is_whole || found.executions.length > 0 || found.gone?.length > 0;
   for (const row of found.executions) {
-    const searched = `${row.key ?? ""}\n${row.id}\n${row.sequencer ?? ""}`.toLowerCase();
+    const searched = `${row.key ?? row.record_id ?? ""}\n${row.id}\n${row.sequencer ?? ""}`.toLowerCase();
     byArn.set(row.arn, { ...row, searched });
   }
   for (const arn of found.gone ?? []) byArn.delete(arn);
@@ -157,8 +157,8 @@ function Row({ row, index, top, longest }) {
   return html`<div class="row ${outcome(row.ended_as).tone}" role="row"
     aria-rowindex=${index + 2} data-index=${index} style=${{ transform: `translateY(${top}px)` }}>
     <span role="cell" class="cell-outcome"><${Outcome} name=${row.ended_as} /></span>
-    <span role="cell" class="cell-key"><a class="whole" href=${href("execution", row.arn)} title=${plain(row.key ?? row.id)}>
-      <${Key}>${row.key ?? row.id}<//></a>
+    <span role="cell" class="cell-key"><a class="whole" href=${href("execution", row.arn)} title=${plain(row.key ?? row.record_id ?? row.id)}>
+      <${Key}>${row.key ?? row.record_id ?? row.id}<//></a>
       ${row.key && html`<a class="to-lanes" href=${href("key", row.key, { version: row.version_id })}
         aria-label=${`Timeline of ${plain(row.key)}`} title="Timeline of this key"><${Icon} name="lanes" /></a>`}</span>
     <span role="cell" class="cell-started"><${When} at=${row.started} /> <span class="ago">${ago(row.started)}</span></span>

@@ -79,7 +79,7 @@ export function Retrying({ parameters }) {
     <table class="cards"><thead><tr><th>Key</th><th>Next attempt</th><th>Attempts</th><th>Reasons</th><th>Failed first (UTC)</th>
       <th>Sequencer</th></tr></thead><tbody>
     ${found.map((each) => html`<tr key=${`${each.subject} ${each.sequencer}`}>
-      <td class="subject">${each.key ? html`<a href=${href("key", each.key)}>
+      <td class="subject">${each.key ? html`<a href=${href("key", each.key, { version: each.version_id })}>
       <${Subject} event=${each} /></a>` : html`<${Subject} event=${each} />`}</td>
       <td><strong>${ago(each.next, saved ? new Date(savedAt) : now)}</strong> <span class="quiet-text">
         <${When} at=${each.next} date=${false} /></span></td><td>${each.attempts}</td><td class="reason">${plain(each.reasons)}</td><td>
