@@ -30,6 +30,7 @@ from inorder.terminal import (
 
 Command = Callable[..., Any]
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+EARLIEST = datetime(1971, 1, 1, tzinfo=UTC)  # a log begins in 1970, and clocks differ
 SHORTEST_ID = 8
 FOLLOW_SECONDS = 1.0
 COLUMNS = (
@@ -48,13 +49,19 @@ class Since(click.ParamType):
     ) -> datetime:
         """Read ``90s``, ``30m``, ``3h``, ``7d`` or a time in the form of ISO 8601, in UTC."""
         ago = re.fullmatch(r"(\d{1,6})([smhd])", str(value))
-        if ago:
-            return datetime.now(UTC) - timedelta(**{UNITS[ago[2]]: int(ago[1])})
         try:
-            at = datetime.fromisoformat(str(value))
+            if ago:
+                at = datetime.now(UTC) - timedelta(**{UNITS[ago[2]]: int(ago[1])})
+            else:
+                at = datetime.fromisoformat(str(value))
+        except OverflowError:
+            at = datetime.min
         except ValueError:
             self.fail(f"{value!r} is neither a time nor such as 90s, 30m, 3h or 7d.", param, ctx)
-        return at if at.tzinfo else at.replace(tzinfo=UTC)
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        if at < EARLIEST:
+            self.fail(f"{value!r} is before {EARLIEST:%Y}.", param, ctx)
+        return at
 
 
 def since(default: str) -> Callable[[Command], Command]:
