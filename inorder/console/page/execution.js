@@ -1,6 +1,6 @@
 // One execution: the graph with its path, its steps in time, and the data of the selected state.
 import { html, useEffect, useMemo, useState } from "inorder/html";
-import { canChange, saved } from "inorder/api";
+import { saved } from "inorder/api";
 import { change, href } from "inorder/route";
 import { Badge, ErrorBox, Fact, Icon, Json, Key, Loading, Mono, Outcome, When, useData, useNarrow, useWidth } from "inorder/parts";
 import { BECAME, Graph, become, kind } from "inorder/graph";
@@ -27,7 +27,7 @@ export function Execution({ id: arn, parameters }) {
       <span class="actions">
         ${execution.key && html`<a class="button" href=${href("key", execution.key, { version: execution.version_id })}>
           <${Icon} name="lanes" />Timeline of this key</a>`}
-        ${canChange && execution.event && html`<button onClick=${() => setEditing(true)}><${Icon} name="play" />Run again …</button>`}
+        ${!saved && execution.event && html`<button onClick=${() => setEditing(true)}><${Icon} name="play" />Run again …</button>`}
       </span></div>
     ${execution.cause && html`<div class="callout bad"><${Icon} name="pause" /><div><strong>${execution.error}</strong>
       <p class="cause">${cause(execution.cause)}</p></div></div>`}

@@ -3,11 +3,12 @@ import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } 
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "inorder/html";
 import { get, saved } from "inorder/api";
 import { change, href } from "inorder/route";
-import { Empty, ErrorBox, Icon, Key, Loading, Mono, Outcome, When, useNarrow } from "inorder/parts";
+import { Empty, ErrorBox, Icon, Key, Loading, Mono, Outcome, When, useNarrow, useNow } from "inorder/parts";
 import { ago, outcome, plain, plural, span } from "inorder/words";
 
 const POLL_MILLISECONDS = 1500;
 const RANGES = { "5m": 300, "15m": 900, "1h": 3600, "3h": 10800, "24h": 86400 };
+const RANGE_STEP = 5000; // milliseconds
 
 // Kept when the view changes, so that a second visit reads only what is new.
 let known = { revision: undefined, byArn: new Map(), rows: null, isLoading: true };
@@ -60,6 +61,7 @@ export function Executions({ parameters, stack }) {
   const { q = "", range = "", paused } = parameters;
   const { rows, error, isLoading } = useExecutions(!paused);
   const wanted = useMemo(() => new Set(parameters.outcome?.split(",")), [parameters.outcome]);
+  const now = useNow(Boolean(range) && !saved && !paused); // else rows stay until another one comes
   const [inRange, found, counts] = useMemo(() => {
     const since = RANGES[range] && !saved ? new Date(Date.now() - RANGES[range] * 1000).toISOString() : "";
     const text = q.trim().toLowerCase();
@@ -67,7 +69,7 @@ export function Executions({ parameters, stack }) {
     const count = new Map();
     for (const { ended_as: name } of fitting) count.set(name, (count.get(name) ?? 0) + 1);
     return [fitting.length, wanted.size ? fitting.filter((row) => wanted.has(row.ended_as)) : fitting, count];
-  }, [rows, q, range, wanted]);
+  }, [rows, q, range, wanted, Math.floor(now / RANGE_STEP)]);
   const toggle = (name) => {
     const next = new Set(wanted);
     if (!next.delete(name)) next.add(name);
