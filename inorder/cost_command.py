@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from inorder import cost
+from inorder.aws.inspection import LONGEST_KEY
 from inorder.aws.stack import Connection
 from inorder.aws.usage import Measured, measure
 from inorder.cost import Bill, Comparison, Workload
@@ -41,8 +42,6 @@ SHARE = Number(0, 1)
 LONGEST_MS = 900_000
 # Of one PutObject: https://docs.aws.amazon.com/AmazonS3/latest/userguide/upload-objects.html
 LARGEST_OBJECT_KB = 5_000_000
-# https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
-LARGEST_RECORD_KB = 400
 MOST_EVENTS = 1e15  # ten thousand times as many as the largest rate of docs/scale.md
 SHOWN = 0.005  # dollars; lines below are summed up
 DEFAULT = Workload()
@@ -76,7 +75,7 @@ UNMEASURED_TRACES = "X-Ray has no metric of traces: they are those of its defaul
     "--object-kb", type=up_to(LARGEST_OBJECT_KB), default=DEFAULT.object_kb, show_default=True
 )
 @click.option(
-    "--record-kb", type=up_to(LARGEST_RECORD_KB), default=DEFAULT.record_kb, show_default=True
+    "--key-bytes", type=click.IntRange(1, LONGEST_KEY), default=DEFAULT.key_bytes, show_default=True
 )
 @click.option("--heal-minutes", type=click.Choice(["0", "5", "10", "15", "30", "60"]), default="15")
 @click.option("--alarms", type=click.Choice(["none", "loss", "all"]), default=DEFAULT.alarms)

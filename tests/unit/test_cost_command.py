@@ -67,7 +67,7 @@ def test_json_has_all_of_it() -> None:
 
 NUMBERS = [
     *("--events", "--overwrites", "--duplicates", "--older", "--retried"),
-    *("--process-ms", "--memory", "--object-kb", "--record-kb"),
+    *("--process-ms", "--memory", "--object-kb", "--key-bytes"),
 ]
 
 
