@@ -14,15 +14,23 @@ from dataclasses import replace
 from typing import Any
 
 from inorder import PROJECT
-from inorder.cost import DAY, LOG_LEVELS, RESULTS, Workload, bill_of, usage_of
+from inorder.cost import (
+    DAY,
+    LOG_LEVELS,
+    RESULTS,
+    Bill,
+    Workload,
+    bill_of,
+    record_bytes,
+    units_of_write,
+    usage_of,
+)
 from inorder.policies import Policy, policy
 
 DOCUMENT = "docs/scale.md"
 RATES = (10, 1_000, 100_000)  # events a second
 MONTH = 30 * DAY  # seconds
 PARTITION_WRITES = 1000  # units a second, of one partition of a table; no request raises that
-# Of a write to a record with long names: docs/policies.md, "What they cost".
-UNITS_OF_RECORD = 2
 
 
 def process_ms() -> float:
@@ -69,12 +77,17 @@ def quota_table(of: Policy, work: Workload) -> str:
 
 
 def dollar_table(of: Policy, work: Workload) -> str:
-    """Render what a month costs at each rate."""
-    rows = []
-    for level in LOG_LEVELS:
-        at_level = replace(work, log_level=level)
-        bills = [bill_of(of, replace(at_level, events=rate * MONTH)) for rate in RATES]
-        rows.append([f"`{level}`", *(f"{bill.dollars:,.0f}" for bill in bills)])
+    """Render what a month costs at each rate, and what most of it is for."""
+    bills = {
+        level: [bill_of(of, replace(work, log_level=level, events=rate * MONTH)) for rate in RATES]
+        for level in LOG_LEVELS
+    }
+    rows = [
+        [f"`{level}`", *(f"{bill.dollars:,.0f}" for bill in at_rates)]
+        for level, at_rates in bills.items()
+    ]
+    for level in ("ALL", "ERROR"):
+        rows.append([f"largest line at `{level}`", *map(_largest, bills[level])])
     log = usage_of(of, replace(work, log_level="ALL"))["execution_log"] / work.events * 1e9
     rows.append(["bytes a second at `ALL`", *(_bytes(rate * log) for rate in RATES)])
     return _table(["log level", *(f"{rate:,}/s" for rate in RATES)], rows)
@@ -84,7 +97,7 @@ def hot_key_table(work: Workload) -> str:
     """Render how many events of one key a partition takes, and how many are processed."""
     rows = []
     for name in ("latest-wins", "first-wins"):
-        writes = policy(name).cost.older.writes * UNITS_OF_RECORD
+        writes = policy(name).cost.older.writes * units_of_write(record_bytes(work))
         rows.append([f"`{name}`", str(writes), f"{PARTITION_WRITES / writes:,.0f}"])
     rows.append(["`optimistic`", "0", "no table, no limit"])
     processed = 1000 / work.process_ms
@@ -114,6 +127,11 @@ def written(text: str) -> str:
 
 def _share(share: float) -> str:
     return f"**{share:,.1f} times**" if share > 1 else f"{share:.1%}"
+
+
+def _largest(bill: Bill) -> str:
+    line = max(bill.lines, key=lambda each: each.dollars)
+    return f"{line.name}, {line.dollars / bill.dollars:.0%}"
 
 
 def _bytes(count: float) -> str:

@@ -25,6 +25,7 @@ SITUATIONS = ("uncontended", "waiter", "duplicate", "older")
 LOG_LEVELS = ("ALL", "ERROR", "OFF")
 DAY = 86_400
 WITHOUT_RETRIES = "uncoordinated"
+PRECISION = 1e-9  # of a share
 LONGEST_MS, STEP_MS = 15_000, 100  # the function's timeout, and what Express rounds to
 
 Usage = Mapping[str, float]
@@ -140,8 +141,10 @@ class Workload:
         The share of events whose first execution fails and that are tried again, once.
     process_ms, memory : float
         How long the function runs for one event, and its memory in MB.
-    object_kb, record_kb : float
-        Size of an output, and of a record of the key table.
+    object_kb : float
+        Size of an output.
+    key_bytes : int
+        Length of an object's key, which is in the records.
     log_level : str
         Of the executions.
     """
@@ -154,7 +157,7 @@ class Workload:
     process_ms: float = 300
     memory: int = 1769
     object_kb: float = 100
-    record_kb: float = 1
+    key_bytes: int = 50
     log_level: str = "ALL"
     retention_days: float = 7
     log_days: float = 14
@@ -358,6 +361,32 @@ def polls(policy: Policy, milliseconds: float) -> tuple[int, float]:
     return count, count * seconds
 
 
+def record_bytes(work: Workload, has_event: bool = True) -> float:
+    """Compute the size of a record, by which DynamoDB bills writes, reads and storage.
+
+    Parameters
+    ----------
+    work : Workload
+        Tells how long a key is.
+    has_event : bool
+        Whether the event is in the record.
+    """
+    assumed = _assumed()
+    if has_event:
+        size: float = assumed["record_bytes"] + 2 * work.key_bytes + 3 * assumed["bucket_bytes"]
+    else:
+        size = assumed["plain_record_bytes"] + work.key_bytes + assumed["bucket_bytes"]
+    return size
+
+
+def units_of_write(size: float) -> int:
+    """Tell what a write costs: a unit for each KB that is begun, of the larger of both records.
+
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html
+    """
+    return math.ceil(size / 1024)
+
+
 def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, float]:
     """List what one event uses."""
     assumed = _assumed()
@@ -365,9 +394,11 @@ def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, floa
     if not counted:  # it waits for nothing
         situation, counted = "uncontended", policy.cost.uncontended
     count, seconds = 0, 0.0
+    plain_writes = policy.plain_writes.get(situation, 0)
     if situation == "waiter":  # the holder has begun just before
         count, seconds = polls(policy, work.process_ms + assumed["invoke_ms"])
         counted = _plus(counted, policy.each_poll, count - 1)
+        plain_writes += (count - 1) * policy.plain_writes.get("each_poll", 0)
     gets, puts = _read(CONTENDERS)["s3"][policy.fence][situation] if policy.fence else (0, 1)
     # A function that writes no output has found that there is nothing to do.
     function_ms = work.process_ms if puts else gets * assumed["call_ms"]
@@ -379,7 +410,7 @@ def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, floa
         "express_requests": len(executions),
         "express_gb_seconds": sum(express_gb_seconds(policy, each) for each in executions),
         "index_writes": policy.index.get(situation, 0),
-        **_of_table(counted, work),
+        **_of_table(counted, plain_writes, work),
         **_of_function(counted.invocations, work, function_ms),
     }
     kilobytes = {
@@ -391,7 +422,8 @@ def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, floa
     }
     used["execution_log"] = kilobytes.get(work.log_level, 0) / 1e6
     if policy.index.get(situation) and situation != "waiter":  # a key has one record
-        used |= _of_storage(work, 2 if policy.keeps == "each" else 1)
+        kept = record_bytes(work) + record_bytes(work, has_event=False) * (policy.keeps == "each")
+        used |= _of_storage(work, kept)
         used["recovery"] = used["storage"]
     if policy.fence and counted.invocations:
         used |= _of_s3(policy.fence, situation, work)
@@ -427,7 +459,7 @@ def _of_contender(contender: Contender, situation: str, work: Workload) -> dict[
     busy = assumed["call_ms"] * (counted.writes + counted.reads) + waited * 1000
     busy += work.process_ms * works
     busy += assumed["invoke_ms"] * (counted.invocations - once.invocations)
-    used = _of_table(counted, work) | _of_function(counted.invocations, work, 0)
+    used = _of_table(counted, counted.writes, work) | _of_function(counted.invocations, work, 0)
     used["lambda_gb_seconds"] = work.gb_seconds(busy)
     if situation != "duplicate" or contender.repeats:
         _add(used, contender.beside)
@@ -435,16 +467,16 @@ def _of_contender(contender: Contender, situation: str, work: Workload) -> dict[
     if works:
         _add(used, _of_s3("none", situation, work))
     if counted.writes and situation == "uncontended":
-        _add(used, _of_storage(work, 1))
+        _add(used, _of_storage(work, record_bytes(work, has_event=False)))
     return used
 
 
-def _of_table(counted: Cost, work: Workload) -> dict[str, float]:
-    """Give the units: each KB of a record that is written, each 4 KB of one that is read."""
-    return {
-        "writes": counted.writes * math.ceil(work.record_kb),
-        "reads": counted.reads * math.ceil(work.record_kb / 4),
-    }
+def _of_table(counted: Cost, plain_writes: int, work: Workload) -> dict[str, float]:
+    """Give the units of writes, some of them to records without an event, and of reads."""
+    with_event = units_of_write(record_bytes(work)) * (counted.writes - plain_writes)
+    plain = units_of_write(record_bytes(work, has_event=False)) * plain_writes
+    # A read costs a unit for each 4 KB: no record is larger.
+    return {"writes": with_event + plain, "reads": counted.reads}
 
 
 def _of_function(invocations: int, work: Workload, milliseconds: float) -> dict[str, float]:
@@ -455,9 +487,9 @@ def _of_function(invocations: int, work: Workload, milliseconds: float) -> dict[
     }
 
 
-def _of_storage(work: Workload, records: int) -> dict[str, float]:
+def _of_storage(work: Workload, size: float) -> dict[str, float]:
     months = work.retention_days / _assumed()["month_days"]
-    return {"storage": records * work.record_kb / 1e6 * months}
+    return {"storage": size / 1e9 * months}
 
 
 def _of_s3(fence: str, situation: str, work: Workload) -> dict[str, float]:
@@ -519,14 +551,20 @@ def _idle_requests() -> float:
 def _break_even_overwrites(
     policy: Policy, contender: Contender, work: Workload
 ) -> BreakEven | None:
-    """Find the share at which both cost the same: both bills grow evenly with it."""
-    most = 1 - work.duplicates - work.older
-    none, all_of_them = (
-        _difference(policy, contender, replace(work, overwrites=share)) for share in (0, most)
-    )
-    if none * all_of_them >= 0:
+    """Find the share at which both cost the same, by halving: with tiers, no bill is a line."""
+
+    def difference(share: float) -> float:
+        return _difference(policy, contender, replace(work, overwrites=share))
+
+    low, high = 0.0, 1 - work.duplicates - work.older
+    is_cheaper_above = difference(high) < 0
+    if difference(low) == 0 or (difference(low) < 0) == is_cheaper_above:
         return None
-    return BreakEven(most * none / (none - all_of_them), all_of_them < 0)
+    while high - low > PRECISION:
+        middle = (low + high) / 2
+        is_above = (difference(middle) < 0) == is_cheaper_above
+        low, high = (low, middle) if is_above else (middle, high)
+    return BreakEven(high, is_cheaper_above)
 
 
 def _break_even_process_ms(

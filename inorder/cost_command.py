@@ -3,20 +3,46 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from typing import Any
 
 import click
 
 from inorder import cost
+from inorder.aws.inspection import LONGEST_KEY
 from inorder.aws.stack import Connection
 from inorder.aws.usage import Measured, measure
 from inorder.cost import Bill, Comparison, Workload
 from inorder.policies import Policy, names, policy
 from inorder.terminal import aws_errors_in_one_line, print_table, say
 
-SHARE = click.FloatRange(0, 1)
-POSITIVE = click.FloatRange(0, min_open=True)
+
+class Number(click.FloatRange):
+    """A number within a range. For click, nan is within each."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read a number."""
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
+
+
+def up_to(most: float) -> Number:
+    """Make the type of a number above 0."""
+    return Number(0, most, min_open=True)
+
+
+SHARE = Number(0, 1)
+# https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+LONGEST_MS = 900_000
+# Of one PutObject: https://docs.aws.amazon.com/AmazonS3/latest/userguide/upload-objects.html
+LARGEST_OBJECT_KB = 5_000_000
+MOST_EVENTS = 1e15  # ten thousand times as many as the largest rate of docs/scale.md
 SHOWN = 0.005  # dollars; lines below are summed up
 DEFAULT = Workload()
 # What no metric of a stack has.
@@ -33,20 +59,24 @@ UNMEASURED_TRACES = "X-Ray has no metric of traces: they are those of its defaul
 
 @click.command("cost")
 @click.option(
-    "--events", type=POSITIVE, default=DEFAULT.events, show_default="1e6", help="A month."
+    "--events", type=up_to(MOST_EVENTS), default=DEFAULT.events, show_default="1e6", help="A month."
 )
 @click.option("--overwrites", type=SHARE, default=0, help="Share that finds its key locked.")
 @click.option("--duplicates", type=SHARE, default=0, help="Share that is delivered again.")
 @click.option("--older", type=SHARE, default=0, help="Share that comes after a newer one.")
 @click.option("--retried", type=SHARE, default=0, help="Share that fails once.")
-@click.option("--process-ms", type=POSITIVE, default=DEFAULT.process_ms, show_default=True)
+@click.option("--process-ms", type=up_to(LONGEST_MS), default=DEFAULT.process_ms, show_default=True)
 @click.option(
     "--memory", type=click.IntRange(128, 10240), default=DEFAULT.memory, show_default=True
 )
 @click.option("--policy", "policy_name", type=click.Choice(names()), default=names()[0])
 @click.option("--log-level", type=click.Choice(cost.LOG_LEVELS), default=DEFAULT.log_level)
-@click.option("--object-kb", type=POSITIVE, default=DEFAULT.object_kb, show_default=True)
-@click.option("--record-kb", type=POSITIVE, default=DEFAULT.record_kb, show_default=True)
+@click.option(
+    "--object-kb", type=up_to(LARGEST_OBJECT_KB), default=DEFAULT.object_kb, show_default=True
+)
+@click.option(
+    "--key-bytes", type=click.IntRange(1, LONGEST_KEY), default=DEFAULT.key_bytes, show_default=True
+)
 @click.option("--heal-minutes", type=click.Choice(["0", "5", "10", "15", "30", "60"]), default="15")
 @click.option("--alarms", type=click.Choice(["none", "loss", "all"]), default=DEFAULT.alarms)
 @click.option("--dashboard", is_flag=True)

@@ -245,8 +245,9 @@ class Execution:
             return bucket.get("name") if isinstance(bucket, dict) else None, str(named["key"])
         if self.event is not None:
             return None, None
-        bucket, slash, key = str(self._reported("object_key") or self._ids() or "").partition("/")
-        return (bucket, key) if slash and ":" not in bucket else (None, None)
+        record_id = str(self._reported("object_key") or self._ids() or "")
+        key = key_of(record_id)
+        return (record_id.partition("/")[0], key) if key else (None, None)
 
     def _reported(self, name: str) -> Any:
         return self.output.get(name) if isinstance(self.output, dict) else None
@@ -471,6 +472,16 @@ def _data(details: Mapping[str, Any], name: Literal["input", "output"]) -> Any:
         return json.loads(details[name])
     except ValueError:
         return None
+
+
+def key_of(record_id: str) -> str | None:
+    """Give the S3 key of a record's ID, which is ``bucket/key`` or ``bucket/key#version``.
+
+    None if the record is of something else, or if the ID has a ``#``: that may begin a version, or
+    be a part of the key.
+    """
+    bucket, slash, key = record_id.partition("/")
+    return key if slash and ":" not in bucket and "#" not in key else None
 
 
 def s3_object(event: Any) -> dict[str, Any]:

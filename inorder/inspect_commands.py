@@ -30,6 +30,7 @@ from inorder.terminal import (
 
 Command = Callable[..., Any]
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+EARLIEST = datetime(1971, 1, 1, tzinfo=UTC)  # a log begins in 1970, and clocks differ
 SHORTEST_ID = 8
 FOLLOW_SECONDS = 1.0
 COLUMNS = (
@@ -48,13 +49,19 @@ class Since(click.ParamType):
     ) -> datetime:
         """Read ``90s``, ``30m``, ``3h``, ``7d`` or a time in the form of ISO 8601, in UTC."""
         ago = re.fullmatch(r"(\d{1,6})([smhd])", str(value))
-        if ago:
-            return datetime.now(UTC) - timedelta(**{UNITS[ago[2]]: int(ago[1])})
         try:
-            at = datetime.fromisoformat(str(value))
+            if ago:
+                at = datetime.now(UTC) - timedelta(**{UNITS[ago[2]]: int(ago[1])})
+            else:
+                at = datetime.fromisoformat(str(value))
+        except OverflowError:
+            at = datetime.min
         except ValueError:
             self.fail(f"{value!r} is neither a time nor such as 90s, 30m, 3h or 7d.", param, ctx)
-        return at if at.tzinfo else at.replace(tzinfo=UTC)
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        if at < EARLIEST:
+            self.fail(f"{value!r} is before {EARLIEST:%Y}.", param, ctx)
+        return at
 
 
 def since(default: str) -> Callable[[Command], Command]:
@@ -195,7 +202,7 @@ def row(execution: Execution, name: str | None = None) -> list[str]:
     return [
         f"{execution.started.astimezone(UTC):%Y-%m-%d %H:%M:%S}" if execution.started else "?",
         name or execution.id,
-        execution.key or "?",
+        execution.key or execution.record_id or "?",
         execution.sequencer or "?",
         execution.ended_as,
         seconds(execution.waited),
@@ -226,7 +233,7 @@ def _in_common(one: str, other: str) -> int:
 def facts(execution: Execution) -> Iterator[tuple[str, str]]:
     """Give what there is to say about an execution beside its states."""
     yield "ARN", execution.arn
-    yield "Key", execution.key or "?"
+    yield "Key", execution.key or execution.record_id or "?"
     yield "Sequencer", execution.sequencer or "?"
     reason = f": {' '.join(execution.cause.split())}" if execution.cause else ""
     yield "Outcome", f"{execution.ended_as}{reason}"

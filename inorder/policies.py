@@ -89,6 +89,9 @@ class Policy:
     index : Mapping[str, int]
         Write units for the entries of the table's indexes, by the situation of the event; 0 for
         one that is absent.
+    plain_writes : Mapping[str, int]
+        How many of the writes are to a record without the event, by the situation of the event,
+        and ``each_poll``.
     """
 
     name: str
@@ -102,6 +105,7 @@ class Policy:
     keeps: Literal["newest", "first", "each", "last"] | None = None
     each_poll: Cost = Cost(**NOTHING)
     index: Mapping[str, int] = field(default_factory=dict, hash=False)
+    plain_writes: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     @property
     def asl_file(self) -> str:

@@ -241,7 +241,7 @@ class InProcess:
         return found
 
     def put_record(self, item: dict[str, Any]) -> None:
-        self.table.put_item(Item=item)
+        state_machines.put_record(self.table, item)
 
     def parked(self) -> list[dict[str, Any]]:
         """Give the events that have been parked since the last time."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from inorder import PROJECT
 from inorder.aws.executions import LocalStateMachine
+from inorder.policies import asl_file
+from inorder.policies import names as names_of_policies
 
 
 def substitute(file: Path, substitutions: Mapping[str, str]) -> str:
@@ -21,6 +26,36 @@ def substitute(file: Path, substitutions: Mapping[str, str]) -> str:
     """
     text = file.read_text(encoding="utf-8")
     return re.sub(r"\$\{(\w+)\}", lambda found: substitutions[found[1]], text)
+
+
+@cache
+def written() -> frozenset[str]:
+    """Name the attributes that a record may have: those that some policy writes."""
+    names: set[str] = set()
+
+    def learn(part: dict[str, Any]) -> dict[str, Any]:
+        aliases = part.get("ExpressionAttributeNames", {})
+        changed = re.findall(r"(#?\w+) = ", part.get("UpdateExpression", ""))
+        names.update(part.get("Item", {}), (aliases.get(each, each) for each in changed))
+        return part
+
+    for policy in names_of_policies():
+        json.loads((PROJECT / asl_file(policy)).read_text(encoding="utf-8"), object_hook=learn)
+    return frozenset(names)
+
+
+def put_record(table: Any, record: Mapping[str, Any]) -> None:
+    """Write a record such as a policy writes.
+
+    Raises
+    ------
+    ValueError
+        No policy writes one of its attributes, so no policy reads it.
+    """
+    unknown = record.keys() - written()
+    if unknown:
+        raise ValueError(f"No policy writes {', '.join(sorted(unknown))}.")
+    table.put_item(Item=record)
 
 
 def create_local(

@@ -94,7 +94,7 @@ class Output:
     outcome : "Processed" or "Superseded"
         Whether the output was made for this event.
     key : str
-        The output's key.
+        The output's key. A deletion may name one that is too long to be written.
     """
 
     outcome: Literal["Processed", "Superseded"]
@@ -157,15 +157,9 @@ class OutputState:
 
 
 def output_key(key: str) -> str:
-    """Name the output of a source: ``<folder>/out-<name>``.
-
-    Raises
-    ------
-    InvalidSource
-        The name would be longer than S3 allows.
-    """
+    """Name the output of a source: ``<folder>/out-<name>``, which may be too long for a key."""
     folder, slash, name = key.rpartition("/")
-    return _of_allowed_length(f"{folder}{slash}out-{name}")
+    return f"{folder}{slash}out-{name}"
 
 
 def compare_sequencers(one: str, other: str) -> int:
@@ -275,10 +269,13 @@ class Fence:
             S3 failed.
         """
         key = output_key(event.key)
-        if event.is_deletion and not self.handles_deletions:
+        if not event.is_deletion:
+            return self._settle(event, _of_allowed_length(key), self._apply_creation)
+        if not self.handles_deletions:
             return Output("Superseded", key)
-        attempt = self._follow_source if event.is_deletion else self._apply_creation
-        return self._settle(event, key, attempt)
+        if _is_too_long(key):  # no event had an output
+            return Output("Processed", key)
+        return self._settle(event, key, self._follow_source)
 
     def write_each(self, event: ObjectEvent) -> Output:
         """Give each event an output of its own, which is written once.
@@ -297,13 +294,14 @@ class Fence:
             As for `write_newest`.
         """
         prefix = output_key(event.key) + "/"
-        key = _of_allowed_length(prefix + (event.version_id or event.sequencer))
-        if event.is_deletion and not self.handles_deletions:
-            return Output("Superseded", key)
+        key = prefix + (event.version_id or event.sequencer)
         if not event.is_deletion:
-            return self._settle(event, key, self._give_own_output)
-        for old in [key] if event.version_id else self._list_outputs(prefix):
-            self._delete_older(old, event)
+            return self._settle(event, _of_allowed_length(key), self._give_own_output)
+        if not self.handles_deletions:
+            return Output("Superseded", key)
+        if not _is_too_long(key if event.version_id else prefix):
+            for old in [key] if event.version_id else self._list_outputs(prefix):
+                self._delete_older(old, event)
         return Output("Processed", key)
 
     def write_unfenced(self, event: ObjectEvent) -> Output:
@@ -311,7 +309,7 @@ class Fence:
 
         Most functions do this. It is here for the demonstration.
         """
-        key = output_key(event.key)
+        key = _of_allowed_length(output_key(event.key))
         result = self.work(self._read_source(replace(event, version_id=None)))
         self._write_output(key, result, event)
         return Output("Processed", key)
@@ -549,8 +547,12 @@ def attempts() -> Iterator[int]:
         yield attempt
 
 
+def _is_too_long(key: str) -> bool:
+    return len(key.encode()) > MAXIMUM_KEY_BYTES
+
+
 def _of_allowed_length(key: str) -> str:
-    if len(key.encode()) > MAXIMUM_KEY_BYTES:
+    if _is_too_long(key):
         raise InvalidSource(f"The output's key would be longer than {MAXIMUM_KEY_BYTES} bytes.")
     return key
 

@@ -159,11 +159,22 @@ def _described(fault: Fault) -> dict[str, Any]:
     names = ("object_key", "sequencer", "content")
     return {
         **{name: fault.body[name] for name in names if name in fault.body},
+        **_object(fault.body["event"]),
         "attempts": fault.attempt + 1,
         "since": _iso(fault.since),
         "age_seconds": round(time.time() - fault.since),  # the metric RetryAge of the template
         "reasons": fault.reasons,
     }
+
+
+def _object(event: dict[str, Any]) -> dict[str, Any]:
+    """Name the object of an event, because a record's ID does not tell a key from a version."""
+    match event:
+        case {"detail": {"object": {"key": key, "version-id": version_id}}}:
+            return {"key": key, "version_id": version_id}
+        case {"detail": {"object": {"key": key}}}:
+            return {"key": key}
+    return {}
 
 
 def _iso(seconds: float) -> str:

@@ -23,6 +23,8 @@ from inorder.story import Facts, Output, Part, Queued, Source, named_version
 
 Read = TypeVar("Read")
 LONGEST_ID = 2048  # bytes
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html
+LONGEST_KEY = 1024  # bytes
 MAXIMUM_EXECUTIONS = 200  # of one object; each costs a read of its history
 # After these, none of its messages can matter for an object.
 FINISHED = {"Processed", "Superseded", "Duplicate"}
@@ -175,7 +177,9 @@ class _Gathering:
         key = f"{folder}{slash}out-{name}"
         s3, bucket = self._aws.client("s3"), self._stack.output_bucket
         keys = [key]
-        if self._policy and self._policy.keeps == "each":
+        if len(key.encode()) > LONGEST_KEY:
+            keys = []  # S3 refuses to read it; nothing can have this name
+        elif self._policy and self._policy.keeps == "each":
             pages = s3.get_paginator("list_objects_v2").paginate(
                 Bucket=bucket, Prefix=f"{key}/", Delimiter="/"
             )
@@ -210,12 +214,12 @@ class _Gathering:
 
     def _retrying(self) -> Iterable[Queued]:
         for each in retrying.retrying_events(self._aws):
-            version_id = self._version_of(each.subject)
-            if version_id is not None:
+            bucket = each.subject.partition("/")[0]
+            if (bucket, each.key) == (self._stack.input_bucket, self._key):
                 yield Queued(
                     "retrying",
                     str(each.body.get("message_id", "")),
-                    version_id or None,
+                    each.version_id,
                     each.body.get("sequencer"),
                     each.since,
                     each.reasons,
@@ -262,13 +266,6 @@ class _Gathering:
                 reason,
                 event=event,
             )
-
-    def _version_of(self, subject: str) -> str | None:
-        """Give the version that a record's ID names, or nothing; None if it is of another key."""
-        record = f"{self._stack.input_bucket}/{self._key}"
-        if subject == record:
-            return ""
-        return subject.removeprefix(f"{record}#") if subject.startswith(f"{record}#") else None
 
 
 _NAMES: dict[Part, str] = {

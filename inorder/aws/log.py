@@ -89,7 +89,8 @@ class AwsStateMachine(StateMachine):
         elif self._level != "ALL":
             said.append(
                 f"The log has the level {self._level}: it has no executions that run or succeed, so"
-                " it does not tell which events were processed, superseded or duplicates."
+                " it does not tell which events were processed, superseded or duplicates. Of a"
+                " version, or a key with a #, it has the ID of the record, but not the key."
             )
         if self._log_group and not self._has_data:
             said.append("The log has no execution data: it tells no keys, events and outcomes.")

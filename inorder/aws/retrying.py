@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from inorder.aws.stack import Connection
+from inorder.story import named_version
 
 # No event waits for longer than 15 minutes before the function reads its message again.
 LOG_SECONDS = 1800
@@ -23,7 +24,7 @@ OUTCOMES = ("RetryWaiting", "RetryStarted", "RetryParked")
 # https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/matching-terms-json-log-events.html
 PATTERN = "{ " + " || ".join(f'$.message = "{name}"' for name in OUTCOMES) + " }"
 FIELDS = (
-    *("object_key", "content", "sequencer", "message_id", "attempts"),
+    *("object_key", "content", "key", "version_id", "sequencer", "message_id", "attempts"),
     *("since", "next", "reasons", "refusal"),
 )
 
@@ -44,6 +45,16 @@ class RetryingEvent:
     def subject(self) -> str:
         """The bucket and the key, or the hash of the content."""
         return str(self.body.get("object_key", self.body.get("content", "")))
+
+    @property
+    def key(self) -> str | None:
+        """The S3 key of the event; None if it has none."""
+        return self.body.get("key")
+
+    @property
+    def version_id(self) -> str | None:
+        """The version of the object, if it has one of its own."""
+        return named_version(self.body.get("version_id"))
 
     @property
     def since(self) -> datetime:

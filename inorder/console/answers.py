@@ -22,7 +22,7 @@ from inorder.aws.inspection import gather
 from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import Connection
 from inorder.console.live import LiveList
-from inorder.execution import described, s3_object
+from inorder.execution import described, key_of, s3_object
 from inorder.story import clock, tell
 
 STORY_LASTS = timedelta(days=7)  # as with `inorder why`
@@ -182,7 +182,8 @@ class Answers:
         events = [
             {
                 "subject": each.subject,
-                "key": _key(each.subject),
+                "key": each.key,
+                "version_id": each.version_id,
                 "sequencer": each.body.get("sequencer"),
                 "attempts": each.body["attempts"],
                 "since": each.since,
@@ -238,16 +239,10 @@ def _parked(event: ParkedEvent) -> dict[str, Any]:
         "parked_at": event.parked_at,
         "subject": event.subject,
         "bucket": bucket.get("name") if isinstance(bucket, dict) else None,
-        "key": s3_object(body).get("key") or _key(event.subject),
+        "key": s3_object(body).get("key") or key_of(event.subject),
         "sequencer": event.sequencer or None,
         "reason": event.reason,
         "reasons": reason.get("reasons", []) if isinstance(reason, dict) else [],
         "is_startable": event.is_startable(named=False),
         "body": event.body,
     }
-
-
-def _key(subject: str) -> str | None:
-    """Give the key of a record's ID: bucket/key, and maybe #version; None of another record."""
-    bucket, slash, key = subject.partition("/")
-    return key if slash and ":" not in bucket else None

@@ -27,7 +27,7 @@ def console(stack_name: str, port: int | None, since: datetime) -> None:
     """Serve a web page that shows the executions of a stack, and prints its address.
 
     The page is for this machine only, and runs until it is interrupted. Its address has a token
-    without which nothing can be changed.
+    without which nothing can be read or changed.
     """
     with aws_errors_in_one_line():
         aws = Connection(stack_name)

@@ -1,7 +1,9 @@
 """The server of the web console, on the loopback address only.
 
-A page of another site can send requests to this server, but neither knows the token nor reads an
-answer. A name of its own that leads to the loopback address is refused as a host.
+The page itself is served to everybody on this machine. All data need the token, because other
+accounts of the machine reach the server as well. A page of another site can send requests to this
+server, but neither knows the token nor reads an answer. A name of its own that leads to the
+loopback address is refused as a host.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ from inorder.console.answers import Answers, Refused
 from inorder.execution import Filter, to_json
 
 NAMES = ("127.0.0.1", "localhost", "[::1]")
+HTTP_PORT = 80  # browsers leave it out of Host and Origin
+NOT_KNOWN = "The token is missing or wrong: open the address that the command has printed."
 LARGEST_BODY = 1_000_000  # bytes; 10,000 IDs have half of that
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -51,7 +55,7 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
     port : int
         On which it is served.
     token : str
-        What a request that changes something must know.
+        What a request for data, or for a change, must know.
     """
 
     def index(_: Request) -> Response:
@@ -60,7 +64,7 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
             html,
             script_src="'self'",
             style_src="'self'",
-            img_src="'self' data:",
+            img_src="blob: data:",
             connect_src="'self'",
         )
         policy += "; frame-ancestors 'none'"
@@ -144,12 +148,14 @@ class Guard:
     port : int
         On which this is served.
     token : str
-        What a request that changes something must know.
+        What a request for data, or for a change, must know.
     """
 
     def __init__(self, app: ASGIApp, port: int, token: str) -> None:
         self._app, self._token = app, token
         self._hosts = {f"{name}:{port}" for name in NAMES}
+        if port == HTTP_PORT:
+            self._hosts |= {*NAMES}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -157,6 +163,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         is_api = scope["path"].startswith("/api/")
+        is_page = scope["path"] == "/" or scope["path"].startswith("/page/")
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -166,8 +173,14 @@ class Guard:
                 headers.setdefault("Content-Security-Policy", "default-src 'none'")
             await send(message)
 
-        why_not = self._why_not(scope, Headers(scope=scope))
-        app = _error(HTTPStatus.FORBIDDEN, why_not) if why_not else self._app
+        headers = Headers(scope=scope)
+        app: ASGIApp = self._app
+        if why_not := self._why_not(scope, headers):
+            app = _error(HTTPStatus.FORBIDDEN, why_not)
+        elif not is_page and not self._is_known(headers.get("x-inorder-token", "")):
+            app = _error(
+                HTTPStatus.UNAUTHORIZED, NOT_KNOWN, {"WWW-Authenticate": "X-Inorder-Token"}
+            )
         await app(scope, receive, send_with_headers)
 
     def _why_not(self, scope: Scope, headers: Headers) -> str:
@@ -182,10 +195,10 @@ class Guard:
             return ""
         if headers.get("origin") != f"http://{host}":
             return "This is a request of another site."
-        given = headers.get("x-inorder-token", "")
-        if not secrets.compare_digest(given.encode(), self._token.encode()):
-            return "The token is wrong: open the address that the command has printed."
         return ""
+
+    def _is_known(self, token: str) -> bool:
+        return secrets.compare_digest(token.encode(), self._token.encode())
 
 
 def _changing(change: Callable[[Mapping[str, Any]], Any]) -> Callable[..., Awaitable[Response]]:
@@ -212,9 +225,9 @@ def _json(value: Any) -> Response:
     return Response(to_json(value), media_type="application/json")
 
 
-def _error(status: int, reason: str) -> Response:
+def _error(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
     text = to_json({"error": " ".join(reason.split())})
-    return Response(text, status, media_type="application/json")
+    return Response(text, status, headers, media_type="application/json")
 
 
 def _aws_error(_: Request, error: Exception) -> Response:

@@ -56,6 +56,11 @@ class Console:
         """The address without the token."""
         return self.address.partition("#")[0]
 
+    @property
+    def token(self) -> str:
+        """The token of the address."""
+        return self.address.partition("#token=")[2]
+
     def view(self, name: str, of: str | None = None, **parameters: str) -> str:
         """Give the address of a view."""
         path = f"#/{name}" if of is None else f"#/{name}/{quote(of, safe='')}"
@@ -125,8 +130,11 @@ Opening = Callable[..., Page]
 
 
 @pytest.fixture
-def opening(browser: Browser) -> Iterator[Opening]:
-    """Give a function that opens pages; none of them may have reported a problem at the end."""
+def opening(browser: Browser, console: Console) -> Iterator[Opening]:
+    """Give a function that opens pages; none of them may have reported a problem at the end.
+
+    The browser has the token from an earlier visit, unless another one or none is given.
+    """
     problems: list[str] = []
     contexts = []
 
@@ -140,9 +148,19 @@ def opening(browser: Browser) -> Iterator[Opening]:
             problems.append(f"The page asks for {route.request.url}")
         route.fallback()
 
-    def open_page(address: str, width: int = 1280, scheme: Any = "light", **more: Any) -> Page:
+    def open_page(
+        address: str,
+        width: int = 1280,
+        scheme: Any = "light",
+        token: str | None = console.token,
+        **more: Any,
+    ) -> Page:
+        stored = [{"name": "inorder-token", "value": token}] if token else []
+        storage: Any = {"origins": [{"origin": console.origin[:-1], "localStorage": stored}]}
         size: Any = {"width": width, "height": 800 if width > 500 else 640}
-        context = browser.new_context(viewport=size, color_scheme=scheme, **more)
+        context = browser.new_context(
+            viewport=size, color_scheme=scheme, storage_state=storage, **more
+        )
         contexts.append(context)
         context.set_default_timeout(30_000)
         context.route("**/*", only_here)

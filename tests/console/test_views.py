@@ -254,10 +254,45 @@ def test_parked_events_are_redriven_after_a_dry_run(console: Console, page: Page
         assert len(console.workflow.of_key(key, 3)) == 3
 
 
-def test_who_does_not_know_the_token_can_change_nothing(console: Console, opening: Opening) -> None:
-    page = settled(opening(console.view("execution", of_story(console, "Duplicate").arn)))
-    expect(page.get_by_role("link", name="Timeline of this key")).to_be_visible()
-    expect(page.get_by_role("button", name="Run again")).to_have_count(0)
+@pytest.mark.parametrize("token", [None, "of-an-earlier-run"])
+def test_without_the_token_nothing_is_shown_but_how_to_get_it(
+    console: Console, opening: Opening, token: str | None
+) -> None:
+    page = opening(console.view("key", STORY), token=token)
+    heading = page.get_by_role("heading", level=1)
+    expect(heading).to_have_text("This page needs its token")
+    earlier = page.get_by_text("The server does not know the token that this browser has.")
+    expect(earlier).to_have_count(1 if token else 0)
+    expect(page.locator("main")).not_to_contain_text(STORY)
+    expect(page.locator(".stack")).not_to_contain_text(console.workflow.stack.name)
+    page.get_by_role("textbox", name="Address or token").fill("wrong")
+    page.get_by_role("button", name="Open").click()
+    expect(earlier).to_be_visible()
+    page.get_by_role("textbox", name="Address or token").fill(console.address)
+    page.keyboard.press("Enter")
+    expect(heading).to_have_text(STORY)  # the view that was asked for
+    expect(page.locator(".stack")).to_contain_text(console.workflow.stack.name)
+
+
+def test_the_printed_address_opens_the_page_also_where_it_is_open(
+    console: Console, opening: Opening
+) -> None:
+    page = opening(console.origin, token="of-an-earlier-run")
+    other = page.context.new_page()
+    other.goto(console.origin)
+    expect(other.get_by_role("heading", level=1)).to_have_text("This page needs its token")
+    page.goto(console.address)  # in the same tab: only what follows the # changes
+    for each in (page, other):
+        expect(rows(each).filter(has_text=STORY)).to_have_count(6)
+        assert "token" not in each.url
+
+
+def test_the_server_ends_what_is_shown_when_it_no_longer_knows_the_token(page: Page) -> None:
+    expect(rows(page).filter(has_text=STORY)).to_have_count(6)
+    refusal = {"status": 401, "json": {"error": "The token is wrong."}}
+    page.route("**/api/executions*", lambda route: route.fulfill(**refusal))
+    expect(page.get_by_role("heading", level=1)).to_have_text("This page needs its token")
+    expect(rows(page)).to_have_count(0)
 
 
 def test_what_the_server_cannot_say_is_shown_as_an_error(
@@ -313,6 +348,24 @@ def test_of_ten_thousand_executions_only_those_in_sight_are_in_the_document(
     expect(rows(page)).to_have_count(2)
 
 
+def test_rows_leave_the_range_of_time_while_nothing_arrives(
+    console: Console, opening: Opening
+) -> None:
+    page = opening(console.view("parked"))
+    whole = many(100)
+    nothing = whole | {"is_whole": False, "executions": []}
+    page.route(
+        "**/api/executions*",
+        lambda route: route.fulfill(json=nothing if "revision" in route.request.url else whole),
+    )
+    page.clock.install()
+    page.goto(console.view("executions", range="5m"))
+    expect(page.get_by_text("100 executions")).to_be_visible()
+    page.clock.fast_forward("10:00")
+    expect(page.get_by_text("0 of 100 executions")).to_be_visible()
+    expect(page.get_by_text("No execution fits the filters.")).to_be_visible()
+
+
 def test_what_is_read_stays_in_place_when_new_executions_come(
     console: Console, opening: Opening
 ) -> None:
@@ -344,6 +397,7 @@ def test_what_is_read_stays_in_place_when_new_executions_come(
 WAITING = {
     "subject": "bucket/gallery/late.jpg",
     "key": "gallery/late.jpg",
+    "version_id": "3HL4#",
     "sequencer": "006A0F5FCE2D7F28B1",
     "attempts": 3,
     "since": "2026-01-01T10:00:00.000+00:00",
@@ -355,10 +409,16 @@ WAITING = {
 
 @pytest.mark.parametrize(
     "view",
-    ["executions", "execution", "failed", "key", "strange", "keys", "parked", "retrying", "dialog"],
+    [
+        *("executions", "execution", "failed", "key", "strange", "keys", "parked", "retrying"),
+        *("dialog", "locked"),
+    ],
 )
 def test_a_view_is_accessible_and_fits(console: Console, opening: Opening, view: str) -> None:
     page = opening(console.address, 320, reduced_motion="reduce")
+    if view == "locked":
+        page.evaluate("localStorage.clear()")
+        page.reload()
     waiting = {"events": [WAITING], "backlog": {"waiting": 1, "unread": 0}}
     page.route("**/api/retrying", lambda route: route.fulfill(json=waiting))
     settled(page)
@@ -376,11 +436,15 @@ def test_a_view_is_accessible_and_fits(console: Console, opening: Opening, view:
             "keys": lambda: console.view("key"),
             "parked": lambda: console.view("parked"),
             "retrying": lambda: console.view("retrying"),
+            "locked": lambda: console.view("executions"),
             "dialog": lambda: console.view("execution", of_story(console, "Superseded").arn),
         }[view]()
     )
     page.wait_for_selector("main h1")
     settled(page)
+    if view == "retrying":
+        link = page.get_by_role("link", name="gallery/late.jpg")
+        expect(link).to_have_attribute("href", "#/key/gallery%2Flate.jpg?version=3HL4%23")
     if view == "dialog":
         page.get_by_role("button", name="Run again").click()
     schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")

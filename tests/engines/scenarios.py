@@ -10,6 +10,7 @@ from typing import Any
 from inorder.aws.executions import Execution, StateMachine, Step
 from tests.conftest import picture
 from tests.events import created, deleted
+from tests.state_machines import put_record
 
 RED, GREEN = (255, 0, 0), (0, 255, 0)
 FIRST, SECOND, THIRD = (f"006A0F5FCE2D7F28B{number}" for number in "123")  # sequencers
@@ -42,7 +43,7 @@ class Place:
 
     def put_record(self, key: str, **attributes: str) -> None:
         """Write the record of a key."""
-        self.table.put_item(Item={"id": f"{self.input_bucket}/{key}", **attributes})
+        put_record(self.table, {"id": f"{self.input_bucket}/{key}", **attributes})
 
     def comparable(self, ended: Execution) -> dict[str, Any]:
         """Give an execution without what differs between engines and between executions."""
@@ -128,7 +129,6 @@ def latest_wins_dead_holder(place: Place) -> list[Execution]:
     place.put_record(
         "dead.png",
         sequencer=FIRST,
-        newest=FIRST,
         status="IN_PROGRESS",
         lock_token="dead",
         execution="dead",

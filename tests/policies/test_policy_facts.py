@@ -57,6 +57,18 @@ def cost(aws: InProcess, execution: str) -> Cost:
     return Cost(writes, reads=used["dynamodb:getItem"], invocations=used["lambda:invoke"])
 
 
+def plain_writes(aws: InProcess, execution: str) -> int:
+    """Count the writes of an execution to the record of a key that has no event in it."""
+    states = definition(aws.policy)["States"]
+    wrote = [
+        json.dumps(parameters.get("Key", parameters.get("Item")))
+        for name in aws.wait(execution).path
+        if "ConditionExpression" in (parameters := states[name].get("Parameters", {}))
+    ]
+    has_both = any("$.ids.event" in json.dumps(each) for each in states.values())
+    return sum('"$.ids.key"' in each for each in wrote) if has_both else 0
+
+
 def waits(aws: InProcess, execution: str) -> int:
     """Count how often an execution has begun to wait."""
     return sum(name.startswith("Wait ") for name in aws.state_machine.describe(execution).path)
@@ -94,7 +106,9 @@ def test_an_event_costs_what_the_facts_say(aws: InProcess, policy: str) -> None:
     older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
     index, facts = Index(aws), POLICIES[policy]
     for situation, event in (("uncontended", newer), ("duplicate", newer), ("older", older)):
-        assert cost(aws, aws.start(event)) == getattr(facts.cost, situation), situation
+        execution = aws.start(event)
+        assert cost(aws, execution) == getattr(facts.cost, situation), situation
+        assert plain_writes(aws, execution) == facts.plain_writes.get(situation, 0), situation
         assert index.take() == facts.index.get(situation, 0), situation
 
 
@@ -125,6 +139,8 @@ def test_an_event_that_waits_costs_what_the_facts_say(
         once.invocations + more * each.invocations,
     )
     assert written + index.take() == facts.index.get("waiter", 0)
+    plain = facts.plain_writes.get("waiter", 0) + more * facts.plain_writes.get("each_poll", 0)
+    assert plain_writes(aws, waiter) == plain
 
 
 @pytest.mark.parametrize("least", [1, 2])

@@ -84,6 +84,25 @@ def test_bad_input_of_run_is_named(
     assert error_of("run", *arguments).startswith(f"Error: {complaint}")
 
 
+@pytest.mark.parametrize("command", [["executions"], ["execution", "x"], ["why", "x"], ["console"]])
+@pytest.mark.parametrize(
+    ("since", "complaint"),
+    [
+        ("999999d", "'999999d' is before 1971."),
+        ("90000d", "'90000d' is before 1971."),
+        ("0001-01-01", "'0001-01-01' is before 1971."),
+        ("1970-12-31T23:59:59", "'1970-12-31T23:59:59' is before 1971."),
+        ("soon", "'soon' is neither a time nor such as 90s, 30m, 3h or 7d."),
+    ],
+)
+def test_a_time_that_no_execution_has_is_refused(
+    command: list[str], since: str, complaint: str
+) -> None:
+    result = run(*command, "--stack-name", "any", "--since", since)
+    assert result.exit_code == 2
+    assert complaint in " ".join(result.stderr.split())
+
+
 @pytest.mark.parametrize("arguments", [[], [""], ["--all", "0"]])
 def test_redrive_needs_to_know_which_events(arguments: list[str]) -> None:
     result = run("redrive", "--stack-name", "any", *arguments)

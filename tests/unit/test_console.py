@@ -27,7 +27,8 @@ from tests.unit.test_inspection import GREEN, RED, LocalConnection, connection
 
 PORT, TOKEN = 4321, "the-token"
 HOST = f"127.0.0.1:{PORT}"
-CHANGING = {"Origin": f"http://{HOST}", "X-Inorder-Token": TOKEN}
+KNOWN = {"X-Inorder-Token": TOKEN}
+CHANGING = {"Origin": f"http://{HOST}"} | KNOWN
 STRANGE = "<b>a</b>\u202e\u05e9.png"
 
 
@@ -42,8 +43,11 @@ def client(aws: InProcess, here: LocalConnection) -> TestClient:
     return serving(Answers(here, aws.state_machine))
 
 
-def serving(answers: Answers) -> TestClient:
-    return TestClient(application(answers, PORT, TOKEN), base_url=f"http://{HOST}")
+def serving(answers: Answers, port: int = PORT) -> TestClient:
+    """Give a client that knows the token."""
+    return TestClient(
+        application(answers, port, TOKEN), base_url=f"http://127.0.0.1:{port}", headers=KNOWN
+    )
 
 
 def got(client: TestClient, path: str, **asked: Any) -> Any:
@@ -75,6 +79,44 @@ def test_the_loopback_address_is_served(client: TestClient, host: str) -> None:
 def test_another_host_is_refused(client: TestClient, host: str, path: str) -> None:
     answer = client.get(path, headers={"Host": host})
     assert (answer.status_code, answer.json()) == (403, {"error": "This is not the host."})
+
+
+def test_at_port_80_the_host_may_be_without_a_port_as_browsers_send_it(
+    aws: InProcess, here: LocalConnection
+) -> None:
+    client = serving(Answers(here, aws.state_machine), 80)
+    for host in ("127.0.0.1", "localhost", "[::1]", "localhost:80"):
+        asked = {"Host": host, "Origin": f"http://{host}"}
+        assert client.get("/api/definition", headers=asked).status_code == 200
+        body = {"ids": [], "dry_run": True}
+        assert client.post("/api/redrive", json=body, headers=asked).status_code == 200
+    assert client.get("/", headers={"Host": "evil.example"}).status_code == 403
+
+
+@pytest.mark.parametrize("token", [None, "", "the-tokem", "the-tök".encode()], ids=str)
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("stack", "definition", "executions", "execution?arn=arn:x", "story?key=x", "parked"),
+        *("retrying", "picture?which=source&key=x", "redrive", "run", "none", "../api/stack"),
+    ],
+)
+def test_nothing_is_read_without_the_token(
+    aws: InProcess, client: TestClient, path: str, token: Any
+) -> None:
+    aws.upload("x", RED)
+    del client.headers["X-Inorder-Token"]
+    answer = client.get(f"/api/{path}", headers={} if token is None else {"X-Inorder-Token": token})
+    assert (answer.status_code, [*answer.json()]) == (401, ["error"])
+    assert "open the address that the command has printed" in answer.json()["error"]
+
+
+def test_the_page_itself_has_no_data_and_needs_no_token(client: TestClient) -> None:
+    del client.headers["X-Inorder-Token"]
+    page = client.get("/")
+    assert (page.status_code, TOKEN in page.text, INPUT in page.text) == (200, False, False)
+    for module in ("modules.json", "style.css", "app.js"):
+        assert client.get(f"/page/{module}").status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/api/story?key=x", "/api/picture?which=source&key=x", "/page/"])
@@ -115,7 +157,9 @@ def test_nothing_is_changed_without_token_and_origin(
 ) -> None:
     headers = {name: value for name, value in (CHANGING | changes).items() if value is not None}
     body = {"event": {}, "ids": [], "dry_run": False}
-    assert client.post(f"/api/{path}", json=body, headers=headers).status_code == 403
+    del client.headers["X-Inorder-Token"]
+    expected = 401 if "X-Inorder-Token" in changes else 403
+    assert client.post(f"/api/{path}", json=body, headers=headers).status_code == expected
     assert aws.state_machine.arns() == []
 
 
@@ -148,7 +192,7 @@ def test_only_scripts_of_the_page_may_run(client: TestClient) -> None:
         "default-src": "'none'",
         "script-src": f"'sha256-{digest}' 'self'",
         "style-src": "'self'",
-        "img-src": "'self' data:",
+        "img-src": "blob: data:",
         "connect-src": "'self'",
         "base-uri": "'none'",
         "form-action": "'none'",
@@ -355,7 +399,8 @@ def test_what_is_retried_is_listed(
 ) -> None:
     assert got(client, "retrying") == {"events": [], "backlog": {"waiting": 0, "unread": 0}}
     times = {"since": "2026-11-22T10:00:00+00:00", "next": "2026-11-22T10:01:00+00:00"}
-    body = {"object_key": "input/a/x", "sequencer": "0A", "attempts": 2, "reasons": ["E: c"]}
+    named = {"object_key": "input/a/x#3HL", "key": "a/x", "version_id": "3HL"}
+    body = named | {"sequencer": "0A", "attempts": 2, "reasons": ["E: c"]}
     here.stack = replace(here.stack, retry_events_log_group="group")
     monkeypatch.setattr(retrying, "retrying_events", lambda _: [RetryingEvent(body | times)])
     monkeypatch.setattr(retrying, "backlog", lambda _: Backlog(7, 3))
@@ -363,7 +408,8 @@ def test_what_is_retried_is_listed(
     assert found["backlog"] == {"waiting": 7, "unread": 3}
     [event] = found["events"]
     assert event["body"] == body | times
-    assert (event["key"], event["attempts"], event["reasons"]) == ("a/x", 2, "E: c")
+    assert (event["key"], event["version_id"]) == ("a/x", "3HL")
+    assert (event["attempts"], event["reasons"]) == (2, "E: c")
     assert event["next"] == "2026-11-22T10:01:00.000+00:00"
 
 

@@ -27,6 +27,7 @@ BILLS = [lambda work, each=each: cost.bill_of(each, work) for each in POLICIES] 
 ]
 EACH_BILL = pytest.mark.parametrize("bill_of", BILLS, ids=lambda of: of(Workload()).name)
 TABLE = tomllib.loads((PROJECT / cost.CONTENDERS).read_text())
+TIERED = ("Express duration", "log of executions", "logs of functions")
 SAMPLED = "X-Ray: traces"  # the first in each second is recorded, and few of the others
 WORKLOADS = st.builds(
     Workload,
@@ -58,10 +59,10 @@ def test_a_month_of_a_million_uncontended_events_is_the_one_computed_by_hand() -
             "Step Functions: Express requests": 1.00,
             # 10 + 2 calls of 10 + 20 + 300 = 350 ms, billed as 400, in 64 MB: 25,000 GB-s
             "Step Functions: Express duration": 25_000 * 0.06 / 3600,
-            "DynamoDB: writes": 2 * 0.625,
+            "DynamoDB: writes": 2 * 2 * 0.625,  # 1,040 bytes are two units
             "DynamoDB: writes of the indexes": 2 * 0.625,
-            "DynamoDB: storage": 7 / 30 * 0.25,  # 1 GB for seven days
-            "DynamoDB: point-in-time recovery": 7 / 30 * 0.20,
+            "DynamoDB: storage": 1.04 * 7 / 30 * 0.25,  # 1.04 GB for seven days
+            "DynamoDB: point-in-time recovery": 1.04 * 7 / 30 * 0.20,
             "Lambda: requests": 0.20,
             "Lambda: duration (arm64)": 300_000 * 0.0000133334,
             "S3: GET and HEAD": 3_000 * 0.0004,
@@ -97,7 +98,7 @@ def test_a_waiter_costs_its_polls_and_the_seconds_that_it_waits() -> None:
     work = Workload(1_000, overwrites=1, process_ms=7_000)
     used = cost.usage_of(LATEST, work)
     assert (count, seconds) == (2, 8)
-    assert used["writes"] == 1_000 * waiting.writes
+    assert used["writes"] == 1_000 * waiting.writes * 2  # of 1,040 bytes
     assert used["reads"] == 1_000 * (waiting.reads + count - 1)
     assert used["index_writes"] == 1_000 * LATEST.index["waiter"]
     # One execution waits, and one is started. It does what an uncontended one does.
@@ -142,6 +143,38 @@ def test_tiers_are_those_of_the_example_of_aws() -> None:
     assert Price("x", 2, 10, "", "").dollars(5) == 1
 
 
+def test_logs_are_billed_in_the_tiers_of_vended_logs() -> None:
+    # https://www.duckbillgroup.com/?p=9080: 60 TB of a month cost 12,500 dollars, not 30,000
+    row = cost.prices()["log_gb"]
+    assert row.dollars(60_000) == pytest.approx(12_500)
+    assert row.dollars(1) == 0.50
+
+
+def test_long_names_make_writes_larger_and_those_of_a_record_without_an_event_do_not() -> None:
+    def writes(name: str, key_bytes: int, **shares: float) -> float:
+        work = Workload(100, key_bytes=key_bytes, **shares)  # type: ignore[arg-type]
+        return cost.usage_of(policy(name), work)["writes"]
+
+    assert [writes("latest-wins", key) for key in (42, 43, 1024)] == [200, 400, 600]
+    assert [writes("every-version", key) for key in (42, 43, 1024)] == [400, 600, 1000]
+    # A waiter writes five times more to the key's record, and twice to that of its event.
+    assert writes("every-version", 50, overwrites=1, process_ms=1) == 100 * (5 + 2 * 2)
+    lock = next(each for each in cost.contenders(LATEST) if each.name == "lock-in-function")
+    assert quantities(cost.bill_of_contender(lock, Workload(100)))["DynamoDB: writes"] == 200
+
+
+def test_a_break_even_is_right_where_prices_have_tiers() -> None:
+    work = Workload(2e8, process_ms=3_000)  # the log of some shares has more than 10 TB
+    found = [each for each in cost.compare(LATEST, work) if each.overwrites]
+    assert found
+    for each in found:
+        assert each.overwrites
+        there = replace(work, overwrites=each.overwrites.at)
+        assert cost.bill_of(LATEST, there).dollars == pytest.approx(
+            cost.bill_of_contender(each.contender, there).dollars
+        )
+
+
 @EACH_BILL
 @given(work=WORKLOADS)
 @settings(max_examples=40, deadline=None)
@@ -153,7 +186,7 @@ def test_twice_the_events_use_twice_of_everything_that_is_not_fixed(
         factor = 1 if one.is_fixed else 2
         if one.name != SAMPLED:
             assert two.quantity == pytest.approx(factor * one.quantity)
-            if "Express duration" not in one.name:  # it has tiers
+            if not any(each in one.name for each in TIERED):
                 assert two.dollars == pytest.approx(factor * one.dollars)
     assert twice.dollars > once.dollars
 

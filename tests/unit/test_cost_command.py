@@ -65,12 +65,21 @@ def test_json_has_all_of_it() -> None:
     assert document["unknown"] == []
 
 
+NUMBERS = [
+    *("--events", "--overwrites", "--duplicates", "--older", "--retried"),
+    *("--process-ms", "--memory", "--object-kb", "--key-bytes"),
+]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
         ("--overwrites", "0.7", "--older", "0.7"),
         ("--overwrites", "2"),
         ("--events", "0"),
+        ("--process-ms", "1e11"),
+        *((option, "nan") for option in NUMBERS),
+        *((option, "inf") for option in NUMBERS),
         ("--log-level", "LOUD"),
         ("--policy", "none"),
     ],

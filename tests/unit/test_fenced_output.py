@@ -7,6 +7,7 @@ import itertools
 import re
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import ANY
 
@@ -530,11 +531,47 @@ def test_object_over_the_limit_is_not_read(history: History) -> None:
     assert history.worked == 0
 
 
-def test_key_that_leaves_no_room_for_the_sequencer_is_refused(history: History) -> None:
+@pytest.mark.parametrize(
+    ("fence", "longest"),  # what an output's name adds: "out-", "/", a sequencer, a version
+    [
+        ("newest", 1024 - 4),
+        ("none", 1024 - 4),
+        ("each", 1024 - 4 - 1 - 2),
+        ("each of versions", 1024 - 4 - 1 - 36),
+    ],
+)
+def test_key_that_leaves_no_room_for_the_outputs_name_is_refused(
+    history: History, fence: str, longest: int
+) -> None:
+    history.use(fence)
+    created = history.upload("A", "x" * longest)
+    assert len(created.version_id or "") in {0, 36}
+    assert history.deliver(created) == "Processed"
+    for key in ("x" * (longest + 1), "é" * (longest // 2 + 1)):  # bytes count, not characters
+        with pytest.raises(InvalidSource, match="1024 bytes"):
+            history.deliver(history.upload("A", key))
+
+
+@pytest.mark.parametrize("fence", ["newest", "newest of versions", "each", "each of versions"])
+@pytest.mark.parametrize(("ignored", "outcome"), [("", "Processed"), (" ignored", "Superseded")])
+def test_deletion_of_an_object_whose_outputs_name_is_too_long_has_nothing_to_delete(
+    history: History, fence: str, ignored: str, outcome: str
+) -> None:
+    history.use(fence + ignored)
+    for length in (1021, 1022, 1024):
+        key = "x" * length
+        created = history.upload("A", key)
+        deleted = history.delete(created.version_id, key)
+        history.calls.clear()
+        assert history.deliver(deleted) == outcome
+        assert not history.calls  # S3 refuses such a key
+
+
+def test_deletion_whose_own_name_would_be_too_long_deletes_shorter_names(history: History) -> None:
     history.use("each")
-    assert history.deliver(history.upload("A", "x" * 1017)) == "Processed"  # 4 + 1017 + 3
-    with pytest.raises(InvalidSource, match="1024 bytes"):
-        history.deliver(history.upload("A", "x" * 1018))
+    history.deliver(history.upload("A", "x" * 1017))
+    deletion = replace(history.delete(key="x" * 1017), sequencer="8100")
+    assert (history.deliver(deletion), history.outputs()) == ("Processed", "")
 
 
 # S3's own faults are raised, and never taken for an answer.
@@ -662,10 +699,3 @@ def test_sequencers_are_padded_on_the_right(one: str, other: str, order: int) ->
 )
 def test_output_stays_in_its_folder(key: str, expected: str) -> None:
     assert output_key(key) == expected
-
-
-def test_key_that_leaves_no_room_for_the_outputs_name_is_refused() -> None:
-    assert len(output_key("x" * 1020)) == 1024
-    for key in ("x" * 1021, "é" * 511):  # bytes count, not characters
-        with pytest.raises(InvalidSource, match="1024 bytes"):
-            output_key(key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +13,10 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
+from inorder.aws import retrying
 from inorder.aws.executions import LocalStateMachine, wait_until
 from inorder.aws.inspection import gather
+from inorder.aws.retrying import RetryingEvent
 from inorder.aws.stack import Connection, Stack
 from inorder.execution import Execution, Filter
 from inorder.story import Story, tell
@@ -21,6 +24,7 @@ from tests.conftest import picture
 from tests.in_process import INPUT, OUTPUT, TABLE, InProcess
 
 RED, GREEN = picture((255, 0, 0)), picture((0, 255, 0))
+NOW = "2026-11-22T10:00:00+00:00"
 REFUSAL = ClientError({"Error": {"Code": "AccessDenied", "Message": "not allowed"}}, "Any")
 
 
@@ -90,6 +94,21 @@ def test_a_deletion_and_its_missing_output_are_right(aws: InProcess) -> None:
     assert [each.is_deletion for each in told.deliveries] == [False, True]
     assert told.verdict.state == "right"
     assert "There is no output." in told.verdict.text
+
+
+def test_an_object_whose_outputs_name_would_be_too_long_can_be_deleted(aws: InProcess) -> None:
+    key = "x" * 1022
+    aws.run(aws.upload(key, RED))
+    aws.run(aws.delete(key))
+
+    def refuse(params: dict[str, Any], **_: Any) -> None:
+        assert len(params["Key"]) <= 1024, "moto accepts it, but S3 refuses it"
+
+    assert boto3.DEFAULT_SESSION
+    boto3.DEFAULT_SESSION.events.register("provide-client-params.s3.HeadObject", refuse)
+    told = story(aws, key)
+    assert outcomes(told) == ["Parked", "Processed"]
+    assert (told.unknown, told.verdict.state) == ((), "right")
 
 
 def test_a_rejected_object_is_parked_and_the_queue_is_read(aws: InProcess) -> None:
@@ -243,6 +262,32 @@ def test_an_object_without_an_event_is_told(aws: InProcess) -> None:
     told = story(aws)
     assert told.sentences()[0] == "No execution of an event of this object was found."
     assert told.verdict.state == "pending"  # it has just been uploaded
+
+
+def test_a_key_with_a_number_sign_is_no_version_of_another_key(
+    aws: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = connection(aws)
+    here.stack = replace(here.stack, retry_events_log_group="group")
+    named: list[dict[str, str]] = [
+        {"key": "report#1", "sequencer": "0A"},
+        {"key": "report", "version_id": "1", "sequencer": "0B"},
+    ]
+    waits = {
+        "attempts": 1,
+        "since": NOW,
+        "next": NOW,
+        "reasons": [],
+        "object_key": "input/report#1",
+    }
+    found = [RetryingEvent(each | waits) for each in named]
+    monkeypatch.setattr(retrying, "retrying_events", lambda _: found)
+    for event in named:
+        [queued] = gather(here, aws.state_machine, event["key"]).queued
+        assert (queued.version_id, queued.sequencer) == (
+            event.get("version_id"),
+            event["sequencer"],
+        )
 
 
 def test_an_undelivered_event_is_found(aws: InProcess) -> None:

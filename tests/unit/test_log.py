@@ -22,6 +22,7 @@ import pytest
 from inorder import policies
 from inorder.aws.log import AwsStateMachine, log_group, state_machine
 from inorder.execution import Attempt, Entry, Execution, Filter, execution_of
+from inorder.inspect_commands import row
 from tests.events import created
 
 MACHINE = "arn:aws:states:us-east-1:123456789012:express:machine"
@@ -462,11 +463,20 @@ def test_at_error_the_executions_that_failed_are_listed_and_the_rest_is_said(log
     refused = ("TaskFailed", SERVICE | REFUSED)
     logs.write(f"{MACHINE}:n:1", [started(), refused, fail, failed], lost=[1])
     logs.write(f"{MACHINE}:n:2", [refused])  # it waited, or ended as a duplicate
+    # A version of report, or the key report#1: the ID of the record does not tell.
+    version = (
+        "FailStateEntered",
+        {"name": "Parked", "input": '{"ids": {"key": "input/report#1"}}'},
+    )
+    logs.write(f"{MACHINE}:n:3", [version, failed])
     reader = machine(logs, level="ERROR")
     [found] = reader.select(Filter(key="bad.png"))
     assert (found.key, found.record_id, found.ended_as) == ("bad.png", "input/bad.png", "Parked")
     assert reader.describe(found.arn).missing == 0
     assert [each.state for each in reader.describe(found.arn).steps] == ["", "Parked"]
+    [unclear] = [each for each in reader.select() if each.arn.endswith(":n:3")]
+    assert (unclear.key, unclear.record_id, unclear.bucket) == (None, "input/report#1", None)
+    assert row(unclear)[2] == "input/report#1"
     [said] = reader.unknown
     assert "it does not tell which events were processed, superseded or duplicates" in said
 

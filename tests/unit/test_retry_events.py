@@ -539,7 +539,9 @@ def test_a_message_waits_invisibly_until_it_is_due_and_then_starts_an_execution(
 
 
 def test_the_log_says_what_waits_why_and_until_when(retries: Retries, lines: Lines) -> None:
-    event = EVENT | {"retry": retry(2, NOW - HOUR, "States.Timeout:")}
+    event = created("a b/é.png", version_id="3HL4") | {
+        "retry": retry(2, NOW - HOUR, "States.Timeout:")
+    }
     retries.send(json.dumps(body(event)))
     [kept] = retries.poll()
     [waiting, _] = lines()
@@ -548,6 +550,8 @@ def test_the_log_says_what_waits_why_and_until_when(retries: Retries, lines: Lin
         "level": "INFO",
         "message_id": kept,
         "object_key": "input/a b/é.png",
+        "key": "a b/é.png",
+        "version_id": "3HL4",
         "sequencer": "0A",
         "attempts": 3,
         "since": datetime.fromtimestamp(NOW - HOUR, UTC).isoformat(),

@@ -31,6 +31,7 @@ def line(at: float, message: str, message_id: str, **more: Any) -> tuple[float, 
 def waiting(at: float, message_id: str, until: float, **more: Any) -> tuple[float, str]:
     fields = {
         "object_key": f"pictures/{message_id}.png",
+        "key": f"{message_id}.png",
         "sequencer": "0A",
         "attempts": 2,
         "since": iso(-100),
@@ -133,6 +134,7 @@ def test_each_line_of_json_has_what_the_function_knows(monkeypatch: pytest.Monke
     result = inorder(monkeypatch, Stack(waiting(-9, "a", 60)), "--json")
     assert json.loads(result.stdout) == {
         "object_key": "pictures/a.png",
+        "key": "a.png",
         "sequencer": "0A",
         "message_id": "a",
         "attempts": 2,

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from inorder import cost
 from tests.events import shipped
 from tests.in_process import InProcess
 
@@ -23,18 +24,42 @@ EXECUTION = (
 )
 
 
-def units(record: Mapping[str, Any]) -> int:
-    size = sum(len(f"{name}{value}".encode()) for name, value in record.items())
-    return -(-size // 1024)
+BUCKET_BYTES = 32  # what the bill assumes
+
+
+def size(record: Mapping[str, Any]) -> int:
+    return sum(len(f"{name}{value}".encode()) for name, value in record.items())
 
 
 @pytest.mark.policy("latest-wins")
 @pytest.mark.parametrize(
-    ("bucket", "key", "expected"), [("b" * 20, "k" * 20, 1), ("b" * 63, "k" * 1024, 4)]
+    ("bucket", "key", "expected"),
+    [
+        (20, 20, 1),
+        (BUCKET_BYTES, 42, 1),
+        (BUCKET_BYTES, 43, 2),
+        (BUCKET_BYTES, 50, 2),
+        (63, 1024, 4),
+    ],
 )
-def test_a_write_costs_what_the_page_of_policies_says(
-    aws: InProcess, bucket: str, key: str, expected: int
+def test_a_write_costs_what_the_bill_and_the_page_of_policies_say(
+    aws: InProcess, bucket: int, key: int, expected: int
 ) -> None:
+    held = record_held(aws, "b" * bucket, "k" * key)
+    assert cost.units_of_write(size(held)) == expected
+    if bucket == BUCKET_BYTES:
+        assert size(held) == cost.record_bytes(cost.Workload(key_bytes=key))
+
+
+@pytest.mark.policy("every-version")
+@pytest.mark.parametrize("key", [1, 50, 1024])
+def test_a_record_without_an_event_is_as_large_as_the_bill_says(aws: InProcess, key: int) -> None:
+    held = record_held(aws, "b" * BUCKET_BYTES, "k" * key)
+    assert size(held) == cost.record_bytes(cost.Workload(key_bytes=key), has_event=False)
+
+
+def record_held(aws: InProcess, bucket: str, key: str) -> dict[str, Any]:
+    """Give the record of a key as it is while the function works: never larger."""
     sample = shipped("object-created")
     text = json.dumps(sample).replace(sample["detail"]["bucket"]["name"], bucket)
     event = json.loads(text)
@@ -48,7 +73,7 @@ def test_a_write_costs_what_the_page_of_policies_says(
     aws.invoke = invoke
     assert aws.run(event).outcome == "Processed"
     [record] = held
-    assert units(record) == expected
+    return record
 
 
 @pytest.mark.parametrize(("length", "expected"), [(980, 1), (982, 2), (63 + 1 + 1024, 2)])
@@ -56,4 +81,4 @@ def test_an_entry_of_an_index_costs_what_the_page_of_operation_says(
     length: int, expected: int
 ) -> None:
     entry = {"id": "k" * length, "in_progress_since": "2026-11-20T09:30:00.123Z"}
-    assert units(entry) == expected
+    assert cost.units_of_write(size(entry)) == expected

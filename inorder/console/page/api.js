@@ -3,14 +3,30 @@ const embedded = document.getElementById("saved");
 export const saved = embedded ? JSON.parse(embedded.textContent) : null;
 export const savedAt = saved?.saved;
 
-// The address that the command prints ends with #token=..., which other pages cannot read.
-const given = new URLSearchParams(location.hash.slice(1)).get("token");
-if (given) {
-  localStorage.setItem("inorder-token", given);
-  history.replaceState(null, "", "#/executions");
+// The address that the command prints ends with #token=..., which other pages cannot read. Each request
+// has the token in a header, not in a cookie, which a browser would also send to other ports.
+const NAME = "inorder-token";
+const tokenIn = (address) => new URLSearchParams(address.split("#")[1]).get("token");
+const token = () => localStorage.getItem(NAME) ?? "";
+export const hasToken = Boolean(saved || tokenIn(location.hash) || token());
+
+/** Remember the token that is in an address, or given alone. */
+export function remember(text) {
+  localStorage.setItem(NAME, (tokenIn(text) ?? text).replace(/[^\w-]/g, ""));
 }
-const token = saved ? null : localStorage.getItem("inorder-token");
-export const canChange = Boolean(token);
+
+function learn() {
+  if (!tokenIn(location.hash)) return false;
+  remember(location.hash);
+  history.replaceState(null, "", "#/executions");
+  return true;
+}
+
+if (!saved) {
+  learn();
+  addEventListener("hashchange", () => learn() && location.reload());
+  addEventListener("storage", (event) => event.key === NAME && location.reload());
+}
 
 const query = (given) => {
   const entries = Object.entries(given).filter(([, value]) => value !== undefined && value !== null && value !== "");
@@ -18,6 +34,7 @@ const query = (given) => {
 };
 
 async function answer(response) {
+  if (response.status === 401) dispatchEvent(new Event("inorder-locked"));
   const body = await response.json().catch(() => ({ error: `The server answered ${response.status}.` }));
   if (!response.ok) throw new Error(body.error || `The server answered ${response.status}.`);
   return body;
@@ -25,9 +42,12 @@ async function answer(response) {
 
 const unreachable = () => { throw new Error("The server of this page cannot be reached. Does inorder console still run?"); };
 
+const ask = (path, headers = {}, more = {}) =>
+  fetch(path, { ...more, headers: { ...headers, "X-Inorder-Token": token() } }).catch(unreachable);
+
 /** Read a part of the data. */
 export async function get(path, parameters = {}) {
-  if (!saved) return answer(await fetch(path + query(parameters)).catch(unreachable));
+  if (!saved) return answer(await ask(path + query(parameters)));
   const found = saved[path] ?? (path === "/api/parked" || path === "/api/retrying" ? { events: [] } : {});
   const name = { "/api/execution": parameters.arn, "/api/story": parameters.key }[path];
   if (name === undefined) return found;
@@ -37,14 +57,14 @@ export async function get(path, parameters = {}) {
   return executions ? { ...found[name], executions: executions.map((arn) => saved["/api/execution"][arn]) } : found[name];
 }
 
-/** Change something; only a page that was opened with the printed address may. */
+/** Change something. */
 export async function post(path, body) {
-  const headers = { "Content-Type": "application/json", "X-Inorder-Token": token ?? "" };
-  return answer(await fetch(path, { method: "POST", headers, body: JSON.stringify(body) }).catch(unreachable));
+  return answer(await ask(path, { "Content-Type": "application/json" }, { method: "POST", body: JSON.stringify(body) }));
 }
 
-/** The address of a picture, which has a key of its own in each bucket; null if a saved page does not have it. */
-export function picture(which, key, versionId) {
-  if (!saved) return `/api/picture${query({ which, key, version_id: versionId })}`;
-  return saved["/api/picture"]?.[`${which}:${key}`] ?? null;
+/** Give an address of a picture, which has a key of its own in each bucket; null if there is none to show. */
+export async function picture(which, key, versionId) {
+  if (saved) return saved["/api/picture"]?.[`${which}:${key}`] ?? null;
+  const response = await ask(`/api/picture${query({ which, key, version_id: versionId })}`).catch(() => null);
+  return response?.ok ? URL.createObjectURL(await response.blob()) : null;
 }

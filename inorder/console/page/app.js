@@ -1,6 +1,6 @@
 // The page: a bar with the views, and the view that the address names.
-import { html, render, useEffect, useErrorBoundary, useRef } from "inorder/html";
-import { saved, savedAt } from "inorder/api";
+import { html, render, useEffect, useErrorBoundary, useRef, useState } from "inorder/html";
+import { hasToken, remember, saved, savedAt } from "inorder/api";
 import { useRoute } from "inorder/route";
 import { ErrorBox, Icon, useData } from "inorder/parts";
 import { Executions } from "inorder/executions";
@@ -22,7 +22,27 @@ function Safely({ view: View, ...others }) {
     <${ErrorBox} error=${error} again=${again} />` : html`<${View} ...${others} />`;
 }
 
+function Locked() {
+  const open = (event) => {
+    event.preventDefault();
+    remember(new FormData(event.target).get("token"));
+    location.reload();
+  };
+  return html`<section><div class="title"><h1 tabindex="-1">This page needs its token</h1></div>
+    <p class="lead" role="status">${hasToken && "The server does not know the token that this browser has. "}The command <code>inorder
+      console</code> has printed an address that contains the token, which is new at each start. Open that address, or enter it here.</p>
+    <form class="key-search" onSubmit=${open}><label class="search"><${Icon} name="lock" /><span class="hidden">Address or token</span>
+      <input name="token" required placeholder="Address or token" autocomplete="off" spellcheck="false" /></label>
+      <button class="primary">Open</button></form></section>`;
+}
+
 function App() {
+  const [isLocked, setLocked] = useState(!hasToken);
+  useEffect(() => {
+    const lock = () => setLocked(true);
+    addEventListener("inorder-locked", lock);
+    return () => removeEventListener("inorder-locked", lock);
+  }, []);
   const route = useRoute();
   const { data: stack, error } = useData("/api/stack");
   const View = route.view === "execution" ? Execution : VIEWS[route.view]?.view ?? Executions;
@@ -60,8 +80,8 @@ function App() {
     <main id="main" ref=${main} tabindex="-1">
       ${saved && html`<p class="note">
         <${Icon} name="clock" />This page was saved at ${day(savedAt)} ${clock(savedAt)} UTC. It shows what was true then, and can change nothing.</p>`}
-      ${error && html`<p class="note bad-text">${error.message}</p>`}
-      <${Safely} key=${place} view=${View} id=${route.id} parameters=${route.parameters} stack=${stack} />
+      ${isLocked ? html`<${Locked} />` : error && html`<p class="note bad-text">${error.message}</p>`}
+      ${!isLocked && html`<${Safely} key=${place} view=${View} id=${route.id} parameters=${route.parameters} stack=${stack} />`}
     </main>`;
 }
 

@@ -1,6 +1,6 @@
 // One execution: the graph with its path, its steps in time, and the data of the selected state.
 import { html, useEffect, useMemo, useState } from "inorder/html";
-import { canChange, saved } from "inorder/api";
+import { saved } from "inorder/api";
 import { change, href } from "inorder/route";
 import { Badge, ErrorBox, Fact, Icon, Json, Key, Loading, Mono, Outcome, When, useData, useNarrow, useWidth } from "inorder/parts";
 import { BECAME, Graph, become, kind } from "inorder/graph";
@@ -23,11 +23,11 @@ export function Execution({ id: arn, parameters }) {
       ${failed ? html`<${ErrorBox} error=${failed} again=${saved ? null : read} />` : html`<${Loading} what="the execution" />`}</article>`;
   }
   return html`<article class="execution">
-    <div class="title"><h1 tabindex="-1"><${Key}>${execution.key ?? execution.id}<//></h1><${Outcome} name=${execution.ended_as} />
+    <div class="title"><h1 tabindex="-1"><${Key}>${execution.key ?? execution.record_id ?? execution.id}<//></h1><${Outcome} name=${execution.ended_as} />
       <span class="actions">
         ${execution.key && html`<a class="button" href=${href("key", execution.key, { version: execution.version_id })}>
           <${Icon} name="lanes" />Timeline of this key</a>`}
-        ${canChange && execution.event && html`<button onClick=${() => setEditing(true)}><${Icon} name="play" />Run again …</button>`}
+        ${!saved && execution.event && html`<button onClick=${() => setEditing(true)}><${Icon} name="play" />Run again …</button>`}
       </span></div>
     ${execution.cause && html`<div class="callout bad"><${Icon} name="pause" /><div><strong>${execution.error}</strong>
       <p class="cause">${cause(execution.cause)}</p></div></div>`}

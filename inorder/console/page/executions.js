@@ -3,11 +3,12 @@ import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } 
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "inorder/html";
 import { get, saved } from "inorder/api";
 import { change, href } from "inorder/route";
-import { Empty, ErrorBox, Icon, Key, Loading, Mono, Outcome, When, useNarrow } from "inorder/parts";
+import { Empty, ErrorBox, Icon, Key, Loading, Mono, Outcome, When, useNarrow, useNow } from "inorder/parts";
 import { ago, outcome, plain, plural, span } from "inorder/words";
 
 const POLL_MILLISECONDS = 1500;
 const RANGES = { "5m": 300, "15m": 900, "1h": 3600, "3h": 10800, "24h": 86400 };
+const RANGE_STEP = 5000; // milliseconds
 
 // Kept when the view changes, so that a second visit reads only what is new.
 let known = { revision: undefined, byArn: new Map(), rows: null, isLoading: true };
@@ -17,7 +18,7 @@ async function refresh() {
   const byArn = found.is_whole ? new Map() : known.byArn;
   const isNew = found.is_whole || found.executions.length > 0 || found.gone?.length > 0;
   for (const row of found.executions) {
-    const searched = `${row.key ?? ""}\n${row.id}\n${row.sequencer ?? ""}`.toLowerCase();
+    const searched = `${row.key ?? row.record_id ?? ""}\n${row.id}\n${row.sequencer ?? ""}`.toLowerCase();
     byArn.set(row.arn, { ...row, searched });
   }
   for (const arn of found.gone ?? []) byArn.delete(arn);
@@ -60,6 +61,7 @@ export function Executions({ parameters, stack }) {
   const { q = "", range = "", paused } = parameters;
   const { rows, error, isLoading } = useExecutions(!paused);
   const wanted = useMemo(() => new Set(parameters.outcome?.split(",")), [parameters.outcome]);
+  const now = useNow(Boolean(range) && !saved && !paused); // else rows stay until another one comes
   const [inRange, found, counts] = useMemo(() => {
     const since = RANGES[range] && !saved ? new Date(Date.now() - RANGES[range] * 1000).toISOString() : "";
     const text = q.trim().toLowerCase();
@@ -67,7 +69,7 @@ export function Executions({ parameters, stack }) {
     const count = new Map();
     for (const { ended_as: name } of fitting) count.set(name, (count.get(name) ?? 0) + 1);
     return [fitting.length, wanted.size ? fitting.filter((row) => wanted.has(row.ended_as)) : fitting, count];
-  }, [rows, q, range, wanted]);
+  }, [rows, q, range, wanted, Math.floor(now / RANGE_STEP)]);
   const toggle = (name) => {
     const next = new Set(wanted);
     if (!next.delete(name)) next.add(name);
@@ -157,8 +159,8 @@ function Row({ row, index, top, longest }) {
   return html`<div class="row ${outcome(row.ended_as).tone}" role="row"
     aria-rowindex=${index + 2} data-index=${index} style=${{ transform: `translateY(${top}px)` }}>
     <span role="cell" class="cell-outcome"><${Outcome} name=${row.ended_as} /></span>
-    <span role="cell" class="cell-key"><a class="whole" href=${href("execution", row.arn)} title=${plain(row.key ?? row.id)}>
-      <${Key}>${row.key ?? row.id}<//></a>
+    <span role="cell" class="cell-key"><a class="whole" href=${href("execution", row.arn)} title=${plain(row.key ?? row.record_id ?? row.id)}>
+      <${Key}>${row.key ?? row.record_id ?? row.id}<//></a>
       ${row.key && html`<a class="to-lanes" href=${href("key", row.key, { version: row.version_id })}
         aria-label=${`Timeline of ${plain(row.key)}`} title="Timeline of this key"><${Icon} name="lanes" /></a>`}</span>
     <span role="cell" class="cell-started"><${When} at=${row.started} /> <span class="ago">${ago(row.started)}</span></span>

@@ -96,22 +96,27 @@ function Sentences({ story, numbers }) {
 
 function Pictures({ story, numbers, version }) {
   const none = "not a picture, or not in the saved page";
-  const source = story.source && picture("source", story.key, version);
   const number = (output) => numbers.get(eventName(output.sequencer, output.version_id ?? version));
   return html`<section class="pane" aria-label="Pictures"><div class="pane-title"><h2>Pictures</h2></div><div class="pictures">
-    <${Picture} address=${source} name="Input" none=${story.source ? none : "the object does not exist"}>
+    <${Picture} which="source" of=${story.source && story.key} version=${version} name="Input" none=${story.source ? none : "the object does not exist"}>
       ${story.source && "as it is now"}<//>
-    ${story.outputs.map((each) => html`<${Picture} key=${each.key} address=${picture("output", each.key)} name="Output" none=${none}>
+    ${story.outputs.map((each) => html`<${Picture} key=${each.key} which="output" of=${each.key} name="Output" none=${none}>
       of event <${Number_} number=${number(each)} /> ${each.modified && `written ${clock(each.modified)}`}<//>`)}
     ${!story.outputs.length && html`<${Picture} name="Output" none="there is no output" />`}
   </div></section>`;
 }
 
-function Picture({ address, name, none, children }) {
-  const [isBroken, setBroken] = useState(false);
-  useEffect(() => setBroken(false), [address]);
-  return html`<figure>${address && !isBroken ? html`<img src=${address} alt=${`${name} of this key`}
-    onError=${() => setBroken(true)} />` : html`<div class="no-picture">${none}</div>`}
+function Picture({ which, of, version, name, none, children }) {
+  const [address, setAddress] = useState(of ? undefined : null);
+  useEffect(() => {
+    if (!of) return undefined;
+    const found = picture(which, of, version);
+    let isOver = false;
+    found.then((each) => { if (!isOver) setAddress(each); });
+    return () => { isOver = true; found.then((each) => each && URL.revokeObjectURL(each)); };
+  }, [which, of, version]);
+  return html`<figure>${address ? html`<img src=${address} alt=${`${name} of this key`}
+    onError=${() => setAddress(null)} />` : html`<div class="no-picture">${address === null ? none : "Reading the picture …"}</div>`}
     <figcaption><strong>${name}</strong> <span>${children}</span></figcaption></figure>`;
 }
 

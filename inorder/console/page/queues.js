@@ -1,6 +1,6 @@
 // Events that are parked, or wait for a retry.
 import { html, useMemo, useState } from "inorder/html";
-import { canChange, saved, savedAt } from "inorder/api";
+import { saved, savedAt } from "inorder/api";
 import { change, href } from "inorder/route";
 import { Empty, ErrorBox, Icon, Json, Key, Loading, Mono, When, useData, useNow } from "inorder/parts";
 import { Redrive, RunAgain } from "inorder/dialogs";
@@ -33,16 +33,14 @@ export function Parked({ parameters }) {
     <div class="filters"><label class="search"><${Icon} name="search" /><span class="hidden">Key or reason</span>
       <input id="search" type="search" dir="auto" placeholder="Key or reason" value=${q}
       onInput=${(event) => change({ q: event.target.value })} /></label>
-      ${!saved && html`<button class="primary" disabled=${!canChange || !wanted.length} onClick=${() => setDialog({ redrive: wanted })}>
-        <${Icon} name="again" />Redrive ${which} …</button>`}
-      ${!saved && !canChange && html`<span
-        class="quiet-text">To change something, open the address that inorder console has printed.</span>`}</div>
+      ${!saved && html`<button class="primary" disabled=${!wanted.length} onClick=${() => setDialog({ redrive: wanted })}>
+        <${Icon} name="again" />Redrive ${which} …</button>`}</div>
     ${!found.length ? html`<${Empty} icon="search" title="No parked event fits the filter." />` : html`<table class="cards"><thead><tr>
-      ${canChange && html`<th class="pick">
+      ${!saved && html`<th class="pick">
         <input type="checkbox" aria-label="Select all" checked=${isAll} onChange=${() => pick(isAll ? [] : found.map((each) => each.id))} />
         </th>`}<th>Key</th><th>Reason</th><th>Parked (UTC)</th><th>Sequencer</th><th><span class="hidden">Actions</span></th></tr></thead>
       <tbody>${found.map((each) => html`<tr key=${each.id} class=${picked.has(each.id) ? "picked" : ""}>
-        ${canChange && html`<td class="pick">
+        ${!saved && html`<td class="pick">
           <input type="checkbox" aria-label=${`Select ${plain(each.key ?? each.id)}`} checked=${picked.has(each.id)}
           onChange=${() => toggle(each.id)} /></td>`}
         <td class="subject">${each.key ? html`<a href=${href("key", each.key)}>
@@ -50,7 +48,7 @@ export function Parked({ parameters }) {
         <td class="reason">${plain(each.reason)}</td><td><${When} at=${each.parked_at} /></td>
           <td>${each.sequencer ? html`<${Mono} cut=${12}>${each.sequencer}<//>` : "–"}</td>
         <td class="row-actions">
-          <button class="plain" onClick=${() => setDialog({ show: each })}>Event</button>${canChange && each.body?.event && html`<button
+          <button class="plain" onClick=${() => setDialog({ show: each })}>Event</button>${!saved && each.body?.event && html`<button
           class="plain" onClick=${() => setDialog({ edit: each.body.event })}>Edit and run …</button>`}</td></tr>`)}</tbody></table>`}`}
     ${dialog?.redrive && html`<${Redrive} events=${dialog.redrive}
       close=${(isDone) => { setDialog(null); if (isDone) { pick([]); read(); } }} />`}
@@ -79,7 +77,7 @@ export function Retrying({ parameters }) {
     <table class="cards"><thead><tr><th>Key</th><th>Next attempt</th><th>Attempts</th><th>Reasons</th><th>Failed first (UTC)</th>
       <th>Sequencer</th></tr></thead><tbody>
     ${found.map((each) => html`<tr key=${`${each.subject} ${each.sequencer}`}>
-      <td class="subject">${each.key ? html`<a href=${href("key", each.key)}>
+      <td class="subject">${each.key ? html`<a href=${href("key", each.key, { version: each.version_id })}>
       <${Subject} event=${each} /></a>` : html`<${Subject} event=${each} />`}</td>
       <td><strong>${ago(each.next, saved ? new Date(savedAt) : now)}</strong> <span class="quiet-text">
         <${When} at=${each.next} date=${false} /></span></td><td>${each.attempts}</td><td class="reason">${plain(each.reasons)}</td><td>
