@@ -293,8 +293,13 @@ class Cloud:
             message = messages[ReceiptHandle]
             self.clock.call("sqs", lambda: self.retries.show(message, VisibilityTimeout))
 
+        def get_queue_attributes(**_: Any) -> None:
+            self.clock.call("sqs", lambda: None, attempts=2)
+
         return SimpleNamespace(
-            send_message=send_message, change_message_visibility=change_message_visibility
+            send_message=send_message,
+            change_message_visibility=change_message_visibility,
+            get_queue_attributes=get_queue_attributes,
         )
 
     def _sweep(self) -> Steps:
@@ -305,6 +310,7 @@ class Cloud:
             KEY_TABLE="",
             STATE_MACHINE_ARN="",
             PARKED_EVENTS_QUEUE_URL="",
+            ALARMED_QUEUE_URLS="parked undelivered unadapted",
         )
         function.time = SimpleNamespace(sleep=clock.sleep)  # type: ignore[attr-defined]
         function.datetime = SimpleNamespace(now=lambda _: clock.datetime())  # type: ignore[attr-defined]

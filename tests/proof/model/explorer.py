@@ -1015,8 +1015,8 @@ def explore(promise: Promise, limit: int) -> Result:
                 return stopped(wrong, label)
             if state in open_states:
                 since = labels[list(open_states).index(state) :]
-                # Polls are counted, so waiting ends; but one count stands for many here. What cannot
-                # be read as often as it likes may go on for ever.
+                # Polls are counted, so waiting ends, but here one count stands for many; and what
+                # may be unreadable as often as it likes may be so for ever.
                 text = "".join((*since, label))
                 if ": later " in text or " cannot read" in text:
                     continue
