@@ -7,7 +7,7 @@ them what follows each state. Only Choices have rows of their own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -781,13 +781,19 @@ def renew_lock() -> list[Write]:
     ]
 
 
-def release(state: str, since: Mapping[str, str] = SINCE, **after: Any) -> list[Write]:
+def release(
+    state: str,
+    since: Mapping[str, str] = SINCE,
+    tokens: Sequence[str] = ("mine", "mine/2"),
+    **after: Any,
+) -> list[Write]:
     """Let an execution release only its own lock, and take its record from the index.
 
-    `since` is what has the record in the index, and `after` are the other attributes after that.
+    `since` is what has the record in the index, `tokens` are those of its lock, before and after it
+    was renewed, and `after` are the other attributes after that.
     """
     mine = {"lock_token": "mine", "execution": EXECUTION, **since}
     return [
-        *(Write(state, mine | {"lock_token": token}, after) for token in ("mine", "mine/2")),
+        *(Write(state, mine | {"lock_token": token}, after) for token in tokens),
         *refused(state, mine | {"lock_token": "theirs"}),
     ]

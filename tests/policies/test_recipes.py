@@ -21,7 +21,7 @@ from tests import in_process
 from tests.conftest import picture
 from tests.in_process import Faults, InProcess
 from tests.linting import findings
-from tests.policies.situations import GREEN, RED, SHORT, HeldBack, sequencer_of
+from tests.policies.situations import GREEN, RED, HeldBack, sequencer_of
 
 FOLDER = PROJECT / "docs" / "recipes"
 RECIPES = {file.stem: file.read_text() for file in sorted(FOLDER.glob("*.diff"))}
@@ -189,7 +189,7 @@ def test_one_execution_waits_for_a_lock_and_the_others_skip_their_events(aws: In
     assert aws.wait(holder).outcome == "Processed"
     waited = aws.wait(waiting)
     assert waited.outcome == "Duplicate"
-    assert "Wait Briefly" in waited.path
+    assert "Wait For Lock" in waited.path
 
 
 @recipe("another-function")
@@ -200,7 +200,13 @@ def test_another_function_is_invoked_with_its_own_payload(aws: InProcess) -> Non
     assert aws.run(event).outcome == "Processed"
     assert names == ["resize-image"]
     assert aws.invocations == [
-        {"bucket": "input", "key": "x.png", "sequencer": sequencer_of(event), "width": 320}
+        {
+            "bucket": "input",
+            "key": "x.png",
+            "sequencer": sequencer_of(event),
+            "width": 320,
+            "fence": "newest",
+        }
     ]
 
 
@@ -317,20 +323,6 @@ def test_a_dry_run_decides_without_invoking_the_function(aws: InProcess) -> None
     assert aws.run(older).outcome == "Superseded"
     assert aws.invocations == []
     assert aws.outputs() == []
-
-
-@recipe("function-that-takes-a-minute")
-def test_a_function_that_may_take_a_minute_has_one_attempt(changed: Path, aws: InProcess) -> None:
-    template = yaml_parse((changed / "template.yaml").read_text())
-    assert template["Resources"]["InvertImageFunction"]["Properties"]["Timeout"] == 60
-
-    def broken(_: Any) -> Any:
-        raise RuntimeError("no connection")
-
-    aws.wait_scale = SHORT
-    aws.invoke = broken
-    assert aws.run(aws.upload("x.png", picture(RED))).outcome == "Retrying"
-    assert len(aws.invocations) == 1
 
 
 @recipe("one-event-for-all-versions", "first-wins")

@@ -131,18 +131,15 @@ INPUT = "$$.Execution.Input"
 EVENT = "$.Attributes.event.S"
 STATUS, CAUSE = "$.record.Item.status.S", "$.inversion.Payload.cause"
 KEY, VERSION = "$.detail.object.key", "$.detail.object['version-id']"
-LIMIT, SHORT = "Count Poll/Parameters/limits", "$.limits.short_poll_seconds"
+LIMIT = "Count Poll/Parameters/limits"
 NAMES = ("poll_seconds", "lease_polls", "maximum_polls")
-SHORT_NAMES = ("short_poll_seconds", "short_polls")
 DISORDER = "not in order: a holder's"
 WAIT = {"Comment": "c", "Type": "Wait", "Seconds": 3}
-PASS = {"Comment": "c", "Type": "Pass", "Next": "Count Poll"}
-SHORT_WAIT = PASS | {"Type": "Wait", "SecondsPath": SHORT}
 NO_POLL = "Wait For Lock does not wait for $.limits.poll_seconds"
 BREAK_AT = "Watch Lock/Parameters/break_at_poll.$"
 NO_BREAK = "no Pass sets $.watched_lock.break_at_poll to $.polls.count plus $.limits.lease_polls"
-FIRST_POLLS = "Key State?/Choices/5/And/1/NumericLessThanEqualsPath"
-NO_SHORT_POLL = "Key State? does not go to Wait Briefly for the first $.limits.short_polls polls"
+NO_COUNT = "no Pass adds 1 to $.polls.count, or another state does, too"
+UNPOLLED = "a poll may follow another one without a wait, by Read Key Record, Key State?"
 NOT_SAME = "not the same on every engine"
 COUNT, SELECT = "Count Poll/Parameters/x.$", "Invert Image/ResultSelector/x.$"
 LESS = {"Variable": "$.sequencer", "StringLessThanPath": "$.ids.key"}
@@ -174,7 +171,7 @@ GUARDS: list[Row] = [
     for place, value, state, path in [
         ("Key State?/Choices", without_test_of(STATUS), "", STATUS),
         # The rules after it read what it has sent elsewhere.
-        ("Key State?/Choices/3", DELETED, "", "$.record.Item.lock_token.S"),
+        ("Key State?/Choices/4", DELETED, "", "$.record.Item.lock_token.S"),
         # Known in one of the two states before, but not in the other.
         ("Prepare Version/Parameters", {}, "Claim Key: ", "$.ids.key"),
         # A result replaces all that was known of its place.
@@ -205,7 +202,7 @@ GUARDS: list[Row] = [
     ]
 ]
 LOCK_NOT_COMPARED = (
-    *("Lock Taken?/Choices/0/Variable", "$.sequencer"),
+    *("Lock Taken?/Choices/0/And/1/Variable", "$.sequencer"),
     "Claim Key: claim: it may leave the lock to another execution",
 )
 NOT_RELEASED = "SET #status = :done, expires_at = :expires_at, x = lock_token"
@@ -213,26 +210,60 @@ CLAIM: list[Row] = [
     (place, value, f"{FORGOTTEN} {end}")
     for place, value, end in [
         ("Reject Object/Next", "Superseded", "Superseded"),
-        ("Invert Image/Catch/-1/Next", "Not Parked", "Not Parked"),
+        ("Attempt Again?/Default", "Not Parked", "Not Parked"),
         # A release that fails otherwise than by its condition has not released.
         ("Release Lock/Catch/-1/Next", "Final Outcome?", "Processed"),
         ("Release Lock/Parameters/UpdateExpression", NOT_RELEASED, "Processed"),
     ]
 ]
+# After a claim or a renewal that failed, nothing may work before the next claim.
+UNLOCKED: list[tuple[str, str, str]] = [
+    ("latest-wins", "Claim Key/Catch/-1/Next", "Invert Image"),
+    ("latest-wins", "Renew Lock/Catch/-1/Next", "Invert Image"),
+    ("every-version", "Renew Lock/Catch/-1/Next", "Read Event Record"),
+    ("first-wins", "First Poll?/Default", "Invert Image"),
+    ("content-hash", "First Poll?/Choices/0/Next", "Forward Event"),
+]
+# The first of these are the faults of an earlier version: a poll whose read failed went on to the
+# claim, which was refused, and so to the next poll.
+POLL: list[tuple[str, str, Any, str]] = [
+    ("latest-wins", "Claim Key/Catch/0/Next", "Count Poll", "Claim Key"),
+    ("first-wins", "First Poll?/Choices/0/Next", "Count Poll", "Claim Key, First Poll?"),
+    ("every-version", "First Poll?/Choices/0/Next", "Count Poll", "Claim Key, First Poll?"),
+    ("latest-wins", "Break Lock/Catch/-1/Next", "Count Poll", "Break Lock"),
+    ("latest-wins", "Lock Taken?/Choices/1", DELETED, "Claim Key, Lock Taken?"),
+    ("latest-wins", "Watch Lock/Next", "Count Poll", "Watch Lock"),
+    ("every-version", "Record Oldest Waiter/Catch/0/Next", "Count Poll", "Record Oldest Waiter"),
+    ("every-version", "Record Oldest Waiter/Next", "Count Poll", "Record Oldest Waiter"),
+]
 LEASE: list[Row] = [
     (place, value, f"Claim Key: lease: {finding}")
     for place, value, finding in [
-        ("Invert Image/TimeoutSeconds", 19, f"{DISORDER} 92 s, a lease's 92, a waiter's 96"),
-        ("Release Lock/Retry/-1/MaxAttempts", 99999999, f"{DISORDER} 12"),
-        (f"{LIMIT}/lease_polls", 24, f"{DISORDER} 88 s, a lease's 96, a waiter's 96"),
-        (f"{LIMIT}/poll_seconds", 5, "the longest execution takes 306 of Express's 300 s"),
-        ("Read Key Record/TimeoutSeconds", 2, "the longest execution takes 332 of Express's 300 s"),
+        ("Invert Image/TimeoutSeconds", 64, f"{DISORDER} 72 s, a lease's 72, a waiter's 78"),
+        ("Invert Image/Retry/-1/MaxAttempts", 1, f"{DISORDER} 133 s"),
+        ("Renew Lock/TimeoutSeconds", 3, f"{DISORDER} 72 s, a lease's 72, a waiter's 78"),
+        (f"{LIMIT}/lease_polls", 13, f"{DISORDER} 70 s, a lease's 78, a waiter's 78"),
+        *(
+            (place, value, f"the longest execution takes {seconds} of Express's 300 s")
+            for place, value, seconds in [
+                (f"{LIMIT}/poll_seconds", 10, 306),
+                ("Read Key Record/TimeoutSeconds", 5, 310),
+                ("Release Lock/Retry/-1/MaxAttempts", 99999999, 1450),
+                ("Attempt Again?/Choices/0/And/1/NumericLessThanEquals", 12, 316),
+                ("Attempt Again?/Choices/0/And", lambda tests: tests[:1], 328),
+            ]
+        ),
     ]
 ]
+MORE = "States.MathAdd($.polls.count, 1)"
 LIMITS: list[Row] = [
     (place, value, f"Claim Key: lease: its seconds cannot be computed: {why}")
     for place, value, why in [
-        ("Start Newest Event/Next", "Claim Key", "an execution may come to Claim Key"),
+        ("Start Newest Event/Next", "Claim Key", "an execution may come to Release Lock"),
+        (
+            *("Attempt Again?/Choices/0/And", lambda tests: tests[1:]),
+            "an execution may come to Attempt Again? again and again",
+        ),
         *((f"{LIMIT}/{name}", DELETED, f"no Pass prepares $.limits.{name}") for name in NAMES),
         (LIMIT, DELETED, "; ".join(f"no Pass prepares $.limits.{name}" for name in NAMES)),
         *(
@@ -249,33 +280,12 @@ LIMITS: list[Row] = [
         ),
         (BREAK_AT, "States.MathAdd($.polls.count, 28)", NO_BREAK),
         (BREAK_AT, "States.MathAdd($.limits.maximum_polls, $.limits.lease_polls)", NO_BREAK),
+        ("Count Poll/Parameters/polls/count.$", "States.MathAdd($.polls.count, 2)", NO_COUNT),
+        ("Prepare Version/Parameters/polls", {"count.$": MORE}, NO_COUNT),
         ("Wait For Lock", WAIT | {"Next": "Count Poll"}, NO_POLL),
         ("Wait For Lock/SecondsPath", "$.event.seconds", NO_POLL),
         ("Prepare Version", WAIT | {"Next": "Claim Key"}, "there is not one Wait, but 2"),
     ]
-]
-SHORT_POLLS: list[Row] = [
-    (f"{LIMIT}/short_polls", 7, f"{DISORDER} 83 s, a lease's 83, a waiter's 87"),
-    (f"{LIMIT}/short_poll_seconds", 4, "the longest execution takes 302 of Express's 300 s"),
-    *(
-        (place, value, f"its seconds cannot be computed: {why}")
-        for place, value, why in [
-            *(
-                (f"{LIMIT}/{name}", DELETED, f"no Pass prepares $.limits.{name}")
-                for name in SHORT_NAMES
-            ),
-            ("Wait For Lock/SecondsPath", SHORT, "there is not one Wait, but 0"),
-            ("Duplicate", SHORT_WAIT, f"there is not one Wait for {SHORT}, but 2"),
-            ("Wait Briefly", PASS, f"no Wait waits for {SHORT}"),
-            ("Key State?/Choices/5", DELETED, NO_SHORT_POLL),
-            ("Key State?/Choices", lambda rules: [*rules[:5], *rules[:4:-1]], NO_SHORT_POLL),
-            (FIRST_POLLS, "$.limits.lease_polls", NO_SHORT_POLL),
-            (
-                *("Watch Lock/Next", "Wait For Lock"),
-                "Watch Lock goes to Wait For Lock after any number of polls",
-            ),
-        ]
-    ),
 ]
 
 
@@ -291,12 +301,29 @@ def test_a_broken_rule_is_found(tmp_path: Path, place: str, value: Any, finding:
 
 
 @pytest.mark.usefixtures("no_schema")
-@pytest.mark.parametrize(("place", "value", "finding"), SHORT_POLLS)
-def test_a_file_with_short_polls_is_checked(
-    tmp_path: Path, place: str, value: Any, finding: str
+@pytest.mark.parametrize(("policy", "place", "following"), UNLOCKED)
+def test_work_without_the_lock_is_found(
+    tmp_path: Path, policy: str, place: str, following: str
 ) -> None:
-    found = findings(tmp_path, broken(place, value, "first-wins"))
-    assert any(each.startswith(f"Claim Key: lease: {finding}") for each in found), found
+    found = findings(tmp_path, broken(place, following, policy))
+    work = "Forward Event" if policy == "content-hash" else "Invert Image"
+    assert any(f"claim: if it fails, {work} may work without" in each for each in found), found
+
+
+@pytest.mark.usefixtures("no_schema")
+@pytest.mark.parametrize(("policy", "place", "value", "way"), POLL)
+def test_a_poll_that_follows_another_one_without_a_wait_is_found(
+    tmp_path: Path, policy: str, place: str, value: Any, way: str
+) -> None:
+    found = findings(tmp_path, broken(place, value, policy))
+    assert f"Count Poll: poll: {UNPOLLED}, {way}" in found
+
+
+@pytest.mark.usefixtures("no_schema")
+def test_a_lease_covers_the_release_after_work_that_no_fence_protects(tmp_path: Path) -> None:
+    slow = broken("Release Lock/Retry/-1/MaxAttempts", 3, "content-hash")
+    order = f"Claim Content: lease: {DISORDER} 36 s, a lease's 36, a waiter's 42"
+    assert findings(tmp_path, slow) == [order]
 
 
 # The policy optimistic has no lock.
@@ -406,7 +433,7 @@ def test_a_policy_without_a_lock_has_neither_lease_nor_limits() -> None:
 
 
 def test_the_limits_are_those_that_the_file_prepares() -> None:
-    expected = {"poll_seconds": 3, "lease_polls": 28, "turn_polls": 5, "maximum_polls": 36}
+    expected = {"poll_seconds": 3, "lease_polls": 25, "turn_polls": 5, "maximum_polls": 29}
     assert limits(policies.definition("every-version")) == expected
 
 
@@ -427,10 +454,10 @@ def test_a_wait_takes_its_seconds_or_those_of_a_limit(wait: dict[str, Any], seco
     ("policy", "largest"),
     [
         # A record has the event as a text, whose characters JSON may double.
-        ("latest-wins", 123_392),
+        ("latest-wins", 122_880),
         ("every-version", 128_787),
         # A waiter reads the holder's event, which first-wins may have to park.
-        ("first-wins", 62_208),
+        ("first-wins", 61_952),
         ("content-hash", 258_808),
         ("optimistic", 257_755),
         ("uncoordinated", 261_120),
@@ -447,10 +474,10 @@ PROJECTION = "Read Key Record/Parameters/ProjectionExpression"
 @pytest.mark.parametrize(
     ("place", "value", "largest"),
     [
-        (PROJECTION, DELETED, 41_130),
-        (PROJECTION, "sequencer, event", 41_130),
-        ("Prepare Event/Parameters/x.$", f"States.Format('{{}}{{}}', {TEXT}, {TEXT})", 40_960),
-        ("Prepare Event/Parameters/x.$", "$$.Execution.Input.detail.object.key", 122_880),
+        (PROJECTION, DELETED, 40_960),
+        (PROJECTION, "sequencer, event", 40_960),
+        ("Prepare Event/Parameters/x.$", f"States.Format('{{}}{{}}', {TEXT}, {TEXT})", 40_789),
+        ("Prepare Event/Parameters/x.$", "$$.Execution.Input.detail.object.key", 122_368),
     ],
 )
 def test_a_state_with_more_of_the_event_lowers_the_largest(

@@ -101,9 +101,12 @@ WRITES = [
         MINE | {"lock_token": "theirs", "execution": "theirs"},
     ),
     *common.break_lock(),
-    *common.release("Release Lock", status="DONE", expires_at=int(HASHED["expires_at"])),
-    *common.release(
-        "Release Failed Content", status="FAILED", expires_at=int(HASHED["expires_at"])
+    *(
+        write
+        for state, status in (("Release Lock", "DONE"), ("Release Failed Content", "FAILED"))
+        for write in common.release(
+            state, tokens=["mine"], status=status, expires_at=int(HASHED["expires_at"])
+        )
     ),
 ]
 
