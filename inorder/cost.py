@@ -26,7 +26,7 @@ LOG_LEVELS = ("ALL", "ERROR", "OFF")
 DAY = 86_400
 WITHOUT_RETRIES = "uncoordinated"
 PRECISION = 1e-9  # of a share
-LONGEST_MS, STEP_MS = 15_000, 100  # the function's timeout, and what Express rounds to
+LONGEST_MS, STEP_MS = 60_000, 100  # the function's timeout, and what Express rounds to
 
 Usage = Mapping[str, float]
 
