@@ -65,6 +65,7 @@ class Mortal:
         aws.state_machine = aws.machine(aws.policy)
         monkeypatch.setenv("KEY_TABLE", TABLE)
         monkeypatch.setenv("PARKED_EVENTS_QUEUE_URL", aws.parked_queue)
+        monkeypatch.setenv("ALARMED_QUEUE_URLS", aws.parked_queue)
         monkeypatch.setenv("STATE_MACHINE_ARN", aws.state_machine.arn)
         self.function = import_anew("heal_keys")
         monkeypatch.setattr(self.function, "SECONDS_BETWEEN_STARTS", 0)
