@@ -124,9 +124,9 @@ def _condition(
 def _operands(node: Any) -> Iterator[AttributeValue]:
     if isinstance(node, AttributeValue):
         yield node
-    for name in ("lhs", "rhs"):
-        if hasattr(node, name):
-            yield from _operands(getattr(node, name))
+    sides = [getattr(node, name) for name in ("lhs", "rhs") if hasattr(node, name)]
+    for each in (*sides, *getattr(node, "arguments", ())):
+        yield from _operands(each)
 
 
 Value = Callable[[Attributes, Attributes], DynamoType]

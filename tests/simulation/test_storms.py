@@ -43,7 +43,8 @@ def test_thousands_of_events_that_wait_do_not_come_all_at_once(
     for service, calls in CALLS.items():
         assert peak(service, END) <= calls * (RETRIES + arrivals)
     waiting = events - sum(1 for each in cloud.finished.values() if each < END)
-    assert cloud.makespan < END + 3 * waiting / RETRIES + 200
+    # Some are last retried just before the outage ends, and then wait for as long as it took.
+    assert cloud.makespan < END + (END - BEGIN) + 3 * waiting / RETRIES + 200
 
 
 @pytest.mark.parametrize("policy", POLICIES)
