@@ -151,6 +151,12 @@ REFUSED = (
 )
 # A waiter's reads fail as often as they like, while a holder lives.
 BLIND = (Scenario((1, 2), blind=True),)
+# Mutants whose executions would be too long, which `inorder check` computes.
+SECOND_ATTEMPT = (
+    "Invert Image without Retry of States.ALL",
+    "Attempt Again? without rule 1: not $.renewal IsPresent",
+    "Attempt Again? without rule 1: $.polls.count NumericLessThanEquals 6",
+)
 # Small scenarios, each of which finds a mutant that no other finds.
 EDGES = (
     *DAMAGED,
