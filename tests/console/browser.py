@@ -82,7 +82,7 @@ def get() -> None:
         why.append("this user may not install one with apt-get")
     for commands in ways:
         print(f"Getting a browser with {_name(commands)} ...", file=sys.stderr)  # noqa: T201
-        error = next(filter(None, map(_run, commands)), "it does not start")
+        error = next(filter(None, map(_run, commands)), "what it brought does not start")
         if starts():
             return
         why.append(f"{_name(commands)} failed ({error})")
@@ -101,7 +101,7 @@ def _run(command: list[str]) -> str:
     )
     if done.returncode == 0:
         return ""
-    errors = re.findall(r"^E(?:rror)?: (.*)$", done.stdout + done.stderr, re.MULTILINE)
+    errors = re.findall(r"^E(?:rror)?: (.*)$", done.stderr + done.stdout, re.MULTILINE)
     return next(iter(errors), f"exit code {done.returncode}")
 
 
