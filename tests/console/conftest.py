@@ -59,7 +59,7 @@ class Console:
 
 @pytest.fixture(scope="session")
 def console(local: LocalAws) -> Iterator[Console]:
-    stack = deploy(local, "console", {"SlowProbability": 1, "SlowSeconds": SLOW_SECONDS})
+    stack = deploy(local, "console", {"SlowSeconds": SLOW_SECONDS})
     workflow = Workflow(local, stack)
     seed(workflow)
     serving = subprocess.Popen(
