@@ -157,3 +157,14 @@ def test_the_old_picture_of_each_sixth_key_is_slow_and_its_events_come_again_fir
     assert machine.contents.count(b"new") == len(pairs)
     others = [pair.key for pair in pairs if pair.key not in slow]
     assert machine.delivered[::2] == slow + others
+
+
+def test_keys_whose_events_do_not_arrive_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "GAP_SECONDS", 0)
+    monkeypatch.setattr(demo, "PATIENCE_SECONDS", 0)
+    machine = OneAfterTheOther(uploads=5)
+    stack = Stack("name", "in", "out", "table", "arn", "url", "function", {})
+    run = demo.Run(machine, stack, policy("latest-wins"), machine, [PNG, GIF], executions_at_once=9)
+    names = "gallery/picture-002.png, gallery/picture-003.gif"
+    with pytest.raises(TimeoutError, match=f"^Waited 0 s for the two events of 2 keys: {names}.$"):
+        run._deliver(lambda: None)
