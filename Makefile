@@ -33,13 +33,17 @@ down: install ## Stop it again
 # Then the other tests run, the quick ones first; ten failures are enough to see what a wrong edit broke. The tests with a
 # local AWS wait much, for leases and schedules: five at a time keep two cores busy.
 # test_burst.py takes half a minute, and tests/simulation shows the same: CI and `make soak` run it.
+# The tests of the web page get a browser. Without one, the last line says why they did not run, and CI fails.
 PYTEST = python -m pytest --maxfail 10
 QUICK = tests/unit tests/policies --ignore tests/policies/test_states.py
 SLOW = tests/console tests/proof tests/end_to_end tests/simulation tests/engines
+PAGE = tests/console/test_views.py
 
 test: install ## Run the tests, the quick ones first
 	@$(MAKE) --no-print-directory --jobs 2 check states
-	@$(PYTEST) -n 5 --dist loadfile --no-loadscope-reorder $(QUICK) $(SLOW) --ignore tests/proof/soak/test_burst.py
+	@missing=$$(python -m tests.console.browser $(PAGE)) || exit 1; \
+	$(PYTEST) -n 5 --dist loadfile --no-loadscope-reorder $(QUICK) $(SLOW) --ignore tests/proof/soak/test_burst.py $${missing:+--ignore $(PAGE)} || exit 1; \
+	if [ "$$missing" ]; then echo "$$missing"; [ "$$CI" != true ]; fi
 
 check: install
 	@inorder check statemachine/*.asl.json

@@ -8,7 +8,6 @@ A frame of a smooth page takes less than 17 ms, and nobody notices an answer wit
 
 from __future__ import annotations
 
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 from playwright.sync_api import CDPSession, Page, sync_playwright
 
 from inorder.console.saved import write
-from tests.console.conftest import ARGUMENTS, CHROMIUM
+from tests.console.browser import launch
 from tests.console.test_views import many
 
 FRAMES = 120
@@ -52,8 +51,7 @@ def main(count: int) -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         file = Path(folder) / "console.html"
         write(file, data(count))
-        found = next(filter(None, map(shutil.which, CHROMIUM)))
-        browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        browser = launch(playwright)
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         session = page.context.new_cdp_session(page)
         session.send("Performance.enable")

@@ -143,7 +143,7 @@ class Laboratory:
             "POWERTOOLS_METRICS_NAMESPACE": "bench",
             "POWERTOOLS_SERVICE_NAME": "bench",
             "RECORD_RETENTION_DAYS": "7",
-            "SLOW_PROBABILITY": "0",
+            "SLOW_MARK": "",
             "SLOW_SECONDS": "0",
         }
         arn: str = self.functions.create_function(

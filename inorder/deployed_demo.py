@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import astuple, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -12,6 +13,7 @@ from uuid import uuid4
 import click
 
 from inorder import demo, policies
+from inorder.aws.executions import wait_until
 from inorder.aws.log import state_machine
 from inorder.aws.stack import Connection, Stack
 from inorder.demo import (
@@ -28,6 +30,10 @@ from inorder.report import Counts, Output
 
 # For which a cleanup waits when not even the demonstration saw all executions.
 SHORT_PATIENCE_SECONDS = 30
+# "After you enable EventBridge, it takes around five minutes for the changes to take effect":
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/enable-event-notifications-eventbridge.html
+# What is uploaded before that has no event, so the first object is uploaded again and again.
+FIRST_EVENT_TRIES, FIRST_EVENT_SECONDS = 20, 30.0
 
 
 class Price(NamedTuple):
@@ -134,14 +140,16 @@ class Demonstration:
             datetime.now(UTC),
         )
         self._keys = len(pairs)
+        self._first = (f"{self.prefix}first-event/{pairs[0].key.rpartition('/')[2]}", pairs[0].new)
+        prefix = f"{self.prefix}keys/"
         self._run = Run(
             self._s3,
             self.stack,
             self.policy,
             self._machine,
-            [replace(pair, key=f"{self.prefix}{pair.key}") for pair in pairs],
+            [replace(pair, key=f"{prefix}{pair.key}") for pair in pairs],
             EXECUTIONS_AT_ONCE["off" if self.policy.name == UNCOORDINATED else "on"],
-            self.prefix,
+            prefix,
         )
         # Cleaning up needs to list versions: if that is not allowed, fail before the first upload.
         for bucket in (self.stack.input_bucket, self.stack.output_bucket):
@@ -151,7 +159,7 @@ class Demonstration:
         """Say what `show` will do, with how many requests, and what that costs."""
         memory = int(self.stack.parameters.get("FunctionMemorySize", 1769))
         is_traced = self.stack.parameters.get("Tracing") == "true"
-        requests = estimate(self._keys, self.policy, memory, is_traced)
+        requests = estimate(self._keys + 1, self.policy, memory, is_traced)  # with the first event
         dollars = sum(number * price.dollars for number, price in requests)
         cost = (
             "This is a local AWS, where it costs nothing."
@@ -160,8 +168,9 @@ class Demonstration:
         )
         lines = [
             f"Stack {self.stack.name}, policy {self.policy.name}:",
+            "- uploads one picture until its event arrives, which a new bucket's may not at once",
             f"- uploads an old and a new picture to each of {self._keys} keys,"
-            f" s3://{self.stack.input_bucket}/{self.prefix}...",
+            f" s3://{self.stack.input_bucket}/{self.prefix}keys/...",
             f"- starts {2 * self._keys} executions with these events again, as duplicates and late",
             "- waits until all executions have ended, and compares the outputs",
             f"- removes the pictures from s3://{self.stack.input_bucket}"
@@ -179,12 +188,12 @@ class Demonstration:
         Parameters
         ----------
         say : callable
-            Called with a line about the removal.
+            Called with a line about what comes next.
 
         Raises
         ------
         TimeoutError
-            An event does not start an execution, or an execution does not end.
+            No event arrives, an event does not start an execution, or an execution does not end.
 
         Returns
         -------
@@ -193,6 +202,7 @@ class Demonstration:
         """
         patience = demo.PATIENCE_SECONDS
         try:
+            self._wait_for_first_event(say)
             with progress_bars() as progress:
                 bar = progress.add_task(f"Events, {self.stack.name}", total=4 * self._keys)
                 return self._run.show(partial(progress.advance, bar))
@@ -206,13 +216,34 @@ class Demonstration:
         """Tell whether the counts are as the policy promises; `uncoordinated` promises nothing."""
         return self.policy.name == UNCOORDINATED or not counts.has_faults
 
+    def _wait_for_first_event(self, say: Callable[[str], None]) -> None:
+        """Upload one object again and again, until an event of it has started an execution."""
+        key, content = self._first
+        where = f"the event of s3://{self.stack.input_bucket}/{key}"
+        say(f"Waiting for {where}: after a first deployment this may take about five minutes ...")
+        for _ in range(FIRST_EVENT_TRIES):
+            self._s3.put_object(Bucket=self.stack.input_bucket, Key=key, Body=content)
+            with suppress(TimeoutError):
+                return wait_until(
+                    lambda: key in self._machine.arrived(key),
+                    FIRST_EVENT_SECONDS,
+                    where,
+                    max(0.1, self._machine.poll_seconds),
+                )
+        raise TimeoutError(
+            f"Waited {FIRST_EVENT_TRIES * FIRST_EVENT_SECONDS:.0f} s for {where}, which was"
+            f" uploaded {FIRST_EVENT_TRIES} times. Is EventBridge switched on for the bucket?"
+        )
+
     def _clean_up(self, patience: float, say: Callable[[str], None]) -> None:
         """Remove the uploads, wait for what that causes, and remove the outputs."""
         say(f"Removing {self.prefix} from both buckets ...")
         try:
+            first = len(self._machine.arrived(self._first[0]).get(self._first[0], []))
+            expected = self._run.expected + first
             removed = self._empty(self.stack.input_bucket)
-            handled = self.stack.parameters.get("HandleDeletions") == "true"
-            expected = self._run.expected + (removed if handled and self.policy.deletions else 0)
+            if self.stack.parameters.get("HandleDeletions") == "true" and self.policy.deletions:
+                expected += removed
             ended = self._machine.wait_for(expected, patience, self.prefix)
             parked = sum(each.outcome in PARKED for each in ended)
             if parked:

@@ -18,6 +18,7 @@ OWN_FORMATS = (("jpg", "JPEG"), ("png", "PNG"), ("gif", "GIF"), ("webp", "WEBP")
 FOLDER_FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP")
 OLD_HUES = (-5, 20)  # red to orange, in degrees
 NEW_HUES = (165, 215)  # green to blue
+SLOW_EVERY = 6  # the old picture of each sixth key is made slow, if the function can be
 
 
 @dataclass(frozen=True)

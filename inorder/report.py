@@ -13,6 +13,8 @@ from PIL import Image, ImageDraw, ImageOps
 from rich.table import Table
 from rich.text import Text
 
+from inorder.pictures import SLOW_EVERY
+
 SHEET_WIDTH = 900
 LARGEST_CELL = 180
 BACKGROUND, BLANK, STROKE = "#1b1f24", "#3a414a", "#7d8794"
@@ -20,6 +22,7 @@ FRAMES = {"new": BACKGROUND, "old": "#ff1f1f", "missing": BACKGROUND, "other": "
 
 MEASURES = {
     "keys": "Object keys",
+    "slow": f"Slow old pictures, 1 in {SLOW_EVERY}",
     "events": "Events delivered",
     "processed": "Processed",
     "repeated": "Processed again",
@@ -39,12 +42,14 @@ FAULTS = ("stale", "missing", "lost")  # the measures that must be zero
 class Counts:
     """What the demonstration counted in one stack.
 
-    `repeated` is how often an event was processed that had been processed before, `retried` how
-    many executions ended because of a fault, each followed by another one, and `lost` how many
-    ended otherwise than in one of the outcomes.
+    `slow` is how many old pictures the function was slow with, `repeated` how often an event was
+    processed that had been processed before, `retried` how many executions ended because of a
+    fault, each followed by another one, and `lost` how many ended otherwise than in one of the
+    outcomes.
     """
 
     keys: int
+    slow: int
     stale: int
     missing: int
     events: int
@@ -162,6 +167,7 @@ def write_report(folder: Path, results: Results, heading: str) -> Path:
         measures=MEASURES,
         faults=FAULTS,
         number=_number,
+        slow_every=SLOW_EVERY,
     )
     page = folder / "report.html"
     page.write_text(html, encoding="utf-8")

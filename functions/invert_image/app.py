@@ -6,7 +6,6 @@ always a fault: an error that may pass.
 
 from __future__ import annotations
 
-import random
 import time
 from typing import Any
 
@@ -55,7 +54,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:  #
 
 def work(content: bytes) -> InvertedImage:
     """Make the output from a source's content."""
-    if random.random() < configuration.slow_probability:  # noqa: S311 - not for a secret
+    if content.endswith(configuration.slow_mark):
         time.sleep(configuration.slow_seconds)
     return invert(content, configuration.maximum_pixels)
 

@@ -23,10 +23,10 @@ class Configuration:
         Size of the largest object that is read.
     maximum_pixels : int
         Pixels of the largest image that is decoded, all frames together.
-    slow_probability : float
-        For the demonstration: the share of the invocations that are slow, from 0 to 1.
+    slow_mark : bytes
+        For the demonstration: the end of the objects that are slow. If empty, all are.
     slow_seconds : float
-        For the demonstration: how many seconds longer a slow invocation takes.
+        For the demonstration: how many seconds longer a slow object takes.
     """
 
     output_bucket: str
@@ -34,7 +34,7 @@ class Configuration:
     handles_deletions: bool
     maximum_bytes: int
     maximum_pixels: int
-    slow_probability: float
+    slow_mark: bytes
     slow_seconds: float
 
     @classmethod
@@ -59,6 +59,6 @@ class Configuration:
             handles_deletions=environment["HANDLES_DELETIONS"] == "true",
             maximum_bytes=int(environment["MAXIMUM_BYTES"]),
             maximum_pixels=int(environment["MAXIMUM_PIXELS"]),
-            slow_probability=float(environment["SLOW_PROBABILITY"]),
+            slow_mark=environment["SLOW_MARK"].encode(),
             slow_seconds=float(environment["SLOW_SECONDS"]),
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -20,15 +19,10 @@ from inorder import PROJECT
 from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
 from inorder.pictures import own_pairs
+from tests.console.browser import launch
 from tests.end_to_end.conftest import Workflow
 
 OUT = PROJECT / "out" / "console"
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
-# Without these, Chromium asks hosts of Google's at each start. As root, it has no sandbox.
-ARGUMENTS = [
-    *("--no-sandbox", "--disable-quic", "--no-first-run", "--disable-sync"),
-    *("--disable-background-networking", "--disable-component-update"),
-]
 STORY = "gallery/harbour.jpg"
 STRANGE = "a/<img src=x onerror=alert(1)>\u202e\u05e9\u05dc\u05d5\u05dd \"'&amp;.png"
 SHOWN = STRANGE.replace("\u202e", r"\u202e")  # the override of the direction is made visible
@@ -70,7 +64,7 @@ class Console:
 
 @pytest.fixture(scope="session")
 def console(local: LocalAws) -> Iterator[Console]:
-    stack = deploy(local, "console", {"SlowProbability": 1, "SlowSeconds": SLOW_SECONDS})
+    stack = deploy(local, "console", {"SlowSeconds": SLOW_SECONDS})
     workflow = Workflow(local, stack)
     seed(workflow)
     serving = subprocess.Popen(
@@ -113,15 +107,8 @@ def seed(workflow: Workflow) -> None:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    named = os.environ.get("CHROMIUM")
-    found = named or next(filter(None, map(shutil.which, CHROMIUM)), None)
-    if not found:
-        pytest.fail(
-            f"There is no browser ({', '.join(CHROMIUM)}): install Debian's with `apt-get install"
-            " chromium`, or name one in CHROMIUM."
-        )
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        started = launch(playwright)
         yield started
         started.close()
 

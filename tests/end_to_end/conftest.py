@@ -261,4 +261,4 @@ def workflow(local: LocalAws) -> Workflow:
 @pytest.fixture(scope="session")
 def slow_workflow(local: LocalAws) -> Workflow:
     """Give a stack whose function takes three seconds, so that things can happen meanwhile."""
-    return Workflow(local, deploy(local, "slow", {"SlowProbability": 1, "SlowSeconds": 3}))
+    return Workflow(local, deploy(local, "slow", {"SlowSeconds": 3}))

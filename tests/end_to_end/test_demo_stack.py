@@ -139,7 +139,7 @@ def test_a_stale_and_a_missing_output_are_found(
 
     def with_faults(self: Run) -> Any:
         listed = s3.list_objects_v2(Bucket=stack.output_bucket)["Contents"]
-        first, second = (each["Key"] for each in listed)
+        _, first, second = (each["Key"] for each in listed)
         s3.delete_object(Bucket=stack.output_bucket, Key=second)
         old = demo._inverse(own_pairs(1)[0].old)
         s3.put_object(Bucket=stack.output_bucket, Key=first, Body=old)
@@ -164,18 +164,47 @@ def test_objects_and_executions_of_others_are_left_alone(local: LocalAws, tmp_pa
     assert contents(local, stack) == ["other/x.png", "other/out-x.png"]
 
 
-def test_events_that_do_not_arrive_are_named_and_the_uploads_removed(
+def test_a_first_event_that_does_not_arrive_is_named_and_the_uploads_removed(
     local: LocalAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stack = deploy(local, "deaf", {})
     Workflow(local, stack).disable_rules()
-    monkeypatch.setattr(demo, "PATIENCE_SECONDS", 3)
+    monkeypatch.setattr(demo, "PATIENCE_SECONDS", 1)
+    monkeypatch.setattr(deployed_demo, "FIRST_EVENT_TRIES", 3)
+    monkeypatch.setattr(deployed_demo, "FIRST_EVENT_SECONDS", 0.5)
     result = run(stack.name)
     assert result.exit_code == 1
     complaint = result.stderr.splitlines()[-1]
-    assert complaint.startswith("Error: Waited 3 s for the two events of 2 keys: inorder-demo-")
-    assert "gallery/picture-001.jpg, inorder-demo-" in complaint
+    first = f"the event of s3://{stack.input_bucket}/inorder-demo-"
+    assert f"Waiting for {first}" in result.stderr
+    assert complaint.startswith(f"Error: Waited 2 s for {first}")
+    assert "which was uploaded 3 times. Is EventBridge switched on" in complaint
     assert contents(local, stack) == []
+
+
+def test_a_demonstration_begins_when_s3_has_sent_a_first_event(
+    local: LocalAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack, events = deploy(local, "soon", {}), local.client("events")
+    Workflow(local, stack).disable_rules()
+    vain: list[list[str]] = []
+
+    def two_uploads_in_vain(*arguments: Any) -> None:
+        if len(vain) == 2:
+            wait_until(*arguments)
+            return
+        vain.append(contents(local, stack))
+        if len(vain) == 2:
+            for rule in events.list_rules(NamePrefix=f"{stack.name}-")["Rules"]:
+                events.enable_rule(Name=rule["Name"])
+        raise TimeoutError
+
+    monkeypatch.setattr(deployed_demo, "wait_until", two_uploads_in_vain)
+    result = run(stack.name)
+    assert result.exit_code == 0, result.output
+    assert [len(each) for each in vain] == [1, 1]  # one object, and no output
+    assert summary(tmp_path)[stack.name]["events"] == 4 * KEYS
+    assert_nothing_is_left(local, stack)
 
 
 def test_an_interrupted_demonstration_removes_what_it_created(
@@ -321,7 +350,7 @@ def test_on_aws_events_and_outcomes_are_read_from_the_log(
 
     with aws.writing(deletions_late):
         result = run(stack.name, arguments=["--yes"])
-        assert len(written) == KEYS  # it has waited for what its own deletions caused
+        assert len(written) == KEYS + 1  # it has waited for what its own deletions caused
     assert result.exit_code == 0, result.output
     assert "roughly 0.01 US dollars" in result.stderr
     shown = summary(tmp_path)[stack.name]

@@ -291,7 +291,7 @@ def test_stuck_finds_a_waiter_that_died_after_the_holder_had_ended(
 def test_stuck_finds_an_event_of_every_version_whose_execution_died(
     inorder: Inorder, local: LocalAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow: dict[str, str | float] = {"SlowProbability": 1, "SlowSeconds": 3}
+    slow: dict[str, str | float] = {"SlowSeconds": 3}
     every = Workflow(local, deploy(local, "every-slow", {"Policy": "every-version", **slow}))
     monkeypatch.setenv("STACK_NAME", every.stack.name)
     every.die_holding("x.png", picture(RED))

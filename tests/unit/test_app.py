@@ -108,17 +108,18 @@ def test_faults_are_raised(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> N
         aws.handle(payload(event))
 
 
-@pytest.mark.parametrize(("probability", "naps"), [("0", 0), ("1", 1)])
-def test_demonstration_can_slow_invocations_down(
-    aws: InProcess, monkeypatch: pytest.MonkeyPatch, probability: str, naps: int
+@pytest.mark.parametrize(
+    ("end", "mark", "naps"), [("", "", 1), ("", "slow", 0), ("slow", "slow", 1)]
+)
+def test_demonstration_can_slow_all_or_marked_objects_down(
+    aws: InProcess, monkeypatch: pytest.MonkeyPatch, end: str, mark: str, naps: int
 ) -> None:
-    slow = Configuration.from_environment(
-        ENVIRONMENT | {"SLOW_PROBABILITY": probability, "SLOW_SECONDS": "7.5"}
-    )
+    slow = Configuration.from_environment(ENVIRONMENT | {"SLOW_MARK": mark, "SLOW_SECONDS": "7.5"})
     slept: list[float] = []
     monkeypatch.setattr(aws.app, "configuration", slow)
     monkeypatch.setattr(aws.app.time, "sleep", slept.append)
-    aws.handle(payload(aws.upload("x.png", picture((255, 0, 0)))))
+    answer = aws.handle(payload(aws.upload("x.png", picture((255, 0, 0)) + end.encode())))
+    assert answer["outcome"] == "Processed"
     assert slept.count(7.5) == naps
 
 

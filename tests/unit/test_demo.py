@@ -100,11 +100,14 @@ class OneAfterTheOther(LocalStateMachine):
         super().__init__(client=None, arn="arn")
         self.uploads = uploads  # after which the events arrive
         self.uploaded: list[str] = []
+        self.contents: list[bytes] = []
+        self.delivered: list[str] = []
         self.active: list[str] = []
         self.active_at_starts: list[int] = []
 
     def put_object(self, **parameters: Any) -> None:
         self.uploaded.append(parameters["Key"])
+        self.contents.append(parameters["Body"])
         self.active.append(parameters["Key"])
 
     def arrived(self, prefix: str = "") -> dict[str, list[Any]]:
@@ -120,6 +123,7 @@ class OneAfterTheOther(LocalStateMachine):
 
     def start(self, event: Any) -> str:
         self.active_at_starts.append(len(self.active))
+        self.delivered.append(event)
         self.active.append(event)
         return "arn"
 
@@ -136,3 +140,31 @@ def test_an_event_is_delivered_again_only_if_few_executions_run(
     assert run.expected == 4 * len(pairs)
     assert len(machine.active_at_starts) == 2 * len(pairs)
     assert max(machine.active_at_starts) < 2
+
+
+@pytest.mark.parametrize(("mark", "slow"), [("slow", ["06", "12"]), ("", [])])
+def test_the_old_picture_of_each_sixth_key_is_slow_and_its_events_come_again_first(
+    mark: str, slow: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "GAP_SECONDS", 0)
+    pairs = [PicturePair(f"{number:02}", b"old", b"new") for number in range(1, 13)]
+    machine = OneAfterTheOther(uploads=2 * len(pairs))
+    stack = Stack("name", "in", "out", "table", "arn", "url", "function", {"SlowMark": mark})
+    run = demo.Run(machine, stack, policy("uncoordinated"), machine, pairs, executions_at_once=99)
+    run._deliver(lambda: None)
+    uploaded = zip(machine.uploaded, machine.contents, strict=True)
+    assert sorted(key for key, content in uploaded if content == b"oldslow") == slow
+    assert machine.contents.count(b"new") == len(pairs)
+    others = [pair.key for pair in pairs if pair.key not in slow]
+    assert machine.delivered[::2] == slow + others
+
+
+def test_keys_whose_events_do_not_arrive_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "GAP_SECONDS", 0)
+    monkeypatch.setattr(demo, "PATIENCE_SECONDS", 0)
+    machine = OneAfterTheOther(uploads=5)
+    stack = Stack("name", "in", "out", "table", "arn", "url", "function", {})
+    run = demo.Run(machine, stack, policy("latest-wins"), machine, [PNG, GIF], executions_at_once=9)
+    names = "gallery/picture-002.png, gallery/picture-003.gif"
+    with pytest.raises(TimeoutError, match=f"^Waited 0 s for the two events of 2 keys: {names}.$"):
+        run._deliver(lambda: None)

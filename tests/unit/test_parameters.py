@@ -45,7 +45,7 @@ PAIRS = {
         "arn:aws:kinesis:us-east-1:123456789012:stream/s",
         "AdaptRecordsStreamMapping",
     ),
-    "SlowProbability": ("0", "0.5", "InvertImageFunction"),
+    "SlowMark": ("", "slow", "InvertImageFunction"),
     "SlowSeconds": ("0", "2", "InvertImageFunction"),
 }
 WITH = {

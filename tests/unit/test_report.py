@@ -18,6 +18,7 @@ from tests.conftest import picture
 HOSTILE_KEY = """gallery/<script>alert('1')</script>"quoted" & </code>.jpg"""
 OFF = Counts(
     keys=100,
+    slow=20,
     stale=17,
     missing=1,
     events=203,
@@ -97,6 +98,7 @@ def test_console_table_shows_every_measure_without_and_with_coordination() -> No
     rows = [line.strip("│").split("│") for line in printed(OFF, ON, colours=False)]
     assert {tuple(cell.strip() for cell in row) for row in rows if len(row) == 3} == {
         ("Object keys", "100", "100"),
+        ("Slow old pictures, 1 in 6", "20", "20"),
         ("Events delivered", "203", "204"),
         ("Processed", "202", "183"),
         ("Processed again", "21", "21"),

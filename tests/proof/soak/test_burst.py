@@ -30,8 +30,7 @@ SECONDS = 900
 def workflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workflow]:
     # In real time, as the function that retries knows no other.
     with local_aws.running(tmp_path_factory.mktemp("burst")) as local:
-        slow = {"SlowProbability": 1, "SlowSeconds": 0.5}
-        yield Workflow(local, deploy(local, "burst", slow))
+        yield Workflow(local, deploy(local, "burst", {"SlowSeconds": 0.5}))
 
 
 @pytest.mark.timeout(2 * SECONDS)

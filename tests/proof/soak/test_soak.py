@@ -64,7 +64,7 @@ OUTAGES = [
 ]
 # This one comes first: a fault from an outage of a third service could not be recorded or sent.
 FIRST_OUTAGE = ("sqs", "events")
-NO_IMAGE = b"no image"
+NO_IMAGE, SLOW_MARK = b"no image", b"slow"
 OUTAGE_SECONDS, PAUSE_SECONDS = (5, 4) if EVENTS >= 1000 else (1.5, 0.5)
 
 
@@ -73,7 +73,7 @@ def workflow_and_proxy(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[Workflow, FaultProxy]]:
     with behind_a_proxy(tmp_path_factory.mktemp("soak"), WAIT_SCALE, SEED) as (local, proxy):
-        slow = {"SlowProbability": 0.2, "SlowSeconds": 1}
+        slow: dict[str, str | float] = {"SlowMark": SLOW_MARK.decode(), "SlowSeconds": 1}
         workflow = Workflow(local, deploy(local, "soak", slow))
         workflow.executions = TimedStateMachine(
             local.client("stepfunctions"), workflow.stack.state_machine_arn
@@ -189,7 +189,8 @@ class Disorder:
             # Each upload has a colour of its own.
             colour = (step % 256, step // 256, number)
             content = NO_IMAGE if chance.random() < 0.02 else picture(colour)
-            self._workflow.upload(f"{number}.png", content)
+            mark = SLOW_MARK if chance.random() < 0.2 else b""
+            self._workflow.upload(f"{number}.png", content + mark)
             if step % 10 == 0:
                 self._workflow.events(f"{number}.png", 1)
                 arrived = executions.arrived().values()
