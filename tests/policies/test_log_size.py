@@ -133,10 +133,10 @@ def test_a_poll_writes_as_much_to_the_log_as_the_facts_say(aws: InProcess, polic
     def waits() -> list[int]:
         return [at for at, (name, _) in enumerate(entries(waiter)) if name.startswith("Wait ")]
 
-    wait_until(lambda: len(waits()) > 6, 30, "some polls")
+    wait_until(lambda: len(waits()) > 4, 30, "some polls")
     written = entries(waiter)
     # On a busy machine a read may time out; then its poll has other entries.
-    polls = [kilobytes(written[start:end]) for start, end in pairwise(waits()[1:7])]
+    polls = [kilobytes(written[start:end]) for start, end in pairwise(waits()[1:5])]
     assert median(polls) == pytest.approx(KILOBYTES[policy].poll, abs=1)
 
 

@@ -16,8 +16,8 @@ BATCH = RESOURCES["RetryEventsFunction"]["Properties"]["Events"]["Faults"]["Prop
 # Batches of ten, each of which takes 0.2 s.
 RETRIES = BATCH["ScalingConfig"]["MaximumConcurrency"] * BATCH["BatchSize"] / 0.2
 # What an execution that waits for nobody asks a service for at most: the attempts of Invert Image,
-# and those of Claim Key, Release Lock and Release Failed Key.
-CALLS = {"lambda": 5, "dynamodb": 9}
+# twice, and those of Claim Key, Renew Lock, Release Lock and Release Failed Key.
+CALLS = {"lambda": 6, "dynamodb": 10}
 OUTAGES: list[tuple[str, Kind, int]] = [
     ("lambda", "errors", 4_000),
     ("lambda+sqs", "errors", 5_000),
