@@ -305,12 +305,15 @@ class MotoStateMachine(LocalStateMachine):
 class Faults:
     """Lets the state machine's calls to other services fail."""
 
-    def refuse(self, operation: str, times: int) -> list[str]:
-        """Answer that the service is too busy, so that nothing is done; give the refusals."""
-        refused: list[str] = []
+    def refuse(self, operation: str, times: int, after: int = 0) -> list[str]:
+        """Answer that the service is too busy, so that nothing is done; give the refusals.
+
+        The first calls, `after` in number, are answered.
+        """
+        refused, calls = list[str](), itertools.count()
 
         def busy(**_: Any) -> tuple[AWSResponse, dict[str, Any]] | None:
-            if len(refused) >= times:
+            if next(calls) < after or len(refused) >= times:
                 return None
             refused.append(operation)
             error = {"Error": {"Code": "ThrottlingException", "Message": "made by a test"}}

@@ -63,6 +63,14 @@ def release(aws: InProcess, record_id: str) -> None:
     )
 
 
+def locked_again(aws: InProcess) -> dict[str, Any]:
+    """Lock the record of the only key again, as an execution would that is not there."""
+    [record] = [each for each in aws.records() if not str(each["id"]).startswith("event:")]
+    locked = record | {"status": "IN_PROGRESS", "lock_token": "another's"}
+    aws.put_record(locked)
+    return locked
+
+
 def leave_a_dead_holder(aws: InProcess, **attributes: str) -> None:
     """Leave a lock of the key x.png whose execution is gone."""
     dead = {"lock_token": "dead", "execution": "dead", "status": "IN_PROGRESS", "event": "{}"}

@@ -23,6 +23,7 @@ from tests.policies.situations import (
     SHORT,
     YELLOW,
     leave_a_dead_holder,
+    locked_again,
     sequencer_of,
 )
 from tests.policies.tables import TABLES
@@ -139,7 +140,10 @@ def test_a_failed_event_is_not_a_duplicate(aws: InProcess) -> None:
 
 @for_policies(OBJECTS)
 def test_a_fault_of_the_function_sends_the_event_to_the_retry_queue(aws: InProcess) -> None:
+    tokens = list[Any]()
+
     def broken(_: Any) -> Any:
+        tokens.append(aws.record("input/x.png").get("lock_token"))
         raise RuntimeError("no connection")
 
     aws.wait_scale = SHORT
@@ -149,7 +153,8 @@ def test_a_fault_of_the_function_sends_the_event_to_the_retry_queue(aws: InProce
     [message] = aws.retrying()
     assert message["event"] == event
     assert "no connection" in message["reason"]["Cause"]
-    assert len(aws.invocations) == (6 if aws.policy == "optimistic" else 2)
+    # A second attempt has a lease of its own.
+    assert tokens == ([None] * 6 if aws.policy == "optimistic" else [tokens[0], f"{tokens[0]}/2"])
     assert is_free(aws)
 
 
@@ -179,6 +184,21 @@ def test_the_lock_of_a_dead_holder_is_broken_after_a_lease(aws: InProcess) -> No
     waits = [state for state in ended.path if state.startswith("Wait ")]
     assert len(waits) == TABLES[aws.policy].data["limits"]["lease_polls"]
     assert is_free(aws)
+
+
+@for_policies([*LOCKING, "content-hash"])
+def test_polls_whose_reads_fail_wait_so_that_no_lease_is_shorter(aws: InProcess) -> None:
+    aws.wait_scale = SHORT
+    event = aws.upload("x.png", picture(RED))
+    aws.run(event)
+    locked_again(aws)
+    if aws.policy != "content-hash":
+        event = aws.upload("x.png", picture(RED))
+    lease_polls = TABLES[aws.policy].data["limits"]["lease_polls"]
+    refused = Faults().refuse("dynamodb.GetItem", lease_polls - 1, after=1)
+    path = aws.run(event).path
+    waits = [state for state in path[: path.index("Break Lock")] if state.startswith("Wait ")]
+    assert (len(refused), len(waits)) == (lease_polls - 1, lease_polls)
 
 
 @for_policies(LOCKING)

@@ -19,7 +19,7 @@ from inorder.run import with_object
 from tests.conftest import picture
 from tests.events import shipped
 from tests.in_process import INPUT, InProcess
-from tests.policies.situations import GREEN, RED, HeldBack, release
+from tests.policies.situations import GREEN, RED, HeldBack, locked_again, release
 
 DOCUMENT = (PROJECT / "docs" / "policies.md").read_text()
 EVENTS = sorted((PROJECT / "events").glob("*.json"))
@@ -120,8 +120,7 @@ def test_an_event_that_waits_costs_what_the_facts_say(
     aws.wait_scale = 0.3
     first = aws.upload("x.png", picture(RED))
     aws.run(first)
-    [record] = [each for each in aws.records() if not str(each["id"]).startswith("event:")]
-    aws.put_record(record | {"status": "IN_PROGRESS", "lock_token": "another's"})
+    record = locked_again(aws)
     index, facts = Index(aws), POLICIES[policy]
     event = first if policy == "content-hash" else aws.upload("x.png", picture(GREEN))
     waiter = aws.start(event)
