@@ -91,7 +91,10 @@ def _outcome(definition: Json) -> Iterator[Finding]:
         if not is_end(state):
             continue
         if state["Type"] not in {"Pass", "Fail"}:
-            yield name, f"ends with a {state['Type']}, which reports no outcome: add a Pass after it"
+            yield (
+                name,
+                f"ends with a {state['Type']}, which reports no outcome: add a Pass after it",
+            )
             continue
         field = "Error" if state["Type"] == "Fail" else "Parameters.outcome"
         told = state.get("Error", state.get("Parameters", {}).get("outcome"))

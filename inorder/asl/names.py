@@ -1,4 +1,4 @@
-"""Does the template name the states that its metrics, dashboard and queries are about?"""
+"""Does the template know the states? Its metrics, its dashboard and its queries name some."""
 
 from __future__ import annotations
 

@@ -51,6 +51,10 @@ def findings(file: Path, text: str) -> Iterator[tuple[str, str, str]]:
         for name in sorted(asked_for - given):
             yield "", "substitutions", f"{template.name} gives nothing for ${{{name}}}"
         for name in sorted(given - asked_for):
-            yield "", "substitutions", f"{template.name} gives {name}, which the file does not ask for"
+            yield (
+                "",
+                "substitutions",
+                f"{template.name} gives {name}, which the file does not ask for",
+            )
     for state, wrong in names.findings(parse(text), content):
         yield state, "names", wrong
