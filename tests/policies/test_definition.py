@@ -11,14 +11,14 @@ from samcli.yamlhelper import yaml_parse
 
 from inorder import PROJECT, policies
 from inorder.asl.definition import CONDITION_FAILED, GET, INVOKE
-from inorder.asl.lease import lease_numbers, longest, longest_execution
+from inorder.asl.lease import lease_numbers, longest_execution
 from inorder.execution import EXPRESS_SECONDS, Execution
 
 EACH = pytest.mark.parametrize("policy", policies.names())
 # The seconds in the Comment of a policy with a lock.
 STATED = re.compile(
-    r"a holder needs at most (\d+), a lease is (\d+) .* a waiter gives up after (\d+) .*"
-    r" the longest execution takes (\d+) of"
+    r"a holder needs its lock for at most (\d+) .* a lease is (\d+) .*"
+    r" a waiter gives up after (\d+) .* the longest execution takes (\d+) of"
 )
 FUNCTIONS = {
     "${InvertImageFunctionArn}": "InvertImageFunction",
@@ -56,20 +56,6 @@ def test_an_execution_that_a_holder_starts_is_known_by_its_name() -> None:
     prefix, _, _ = name.removeprefix("States.Format('").partition("{}', States.UUID())")
     arn = f"arn:aws:states:us-east-1:123456789012:express:machine:{prefix}1:2"
     assert Execution(arn, "RUNNING", None).is_started_by_holder
-
-
-@pytest.mark.policy("every-version")
-def test_an_execution_that_clears_dead_waiters_ends_before_express_stops_it() -> None:
-    definition = policies.definition("every-version")
-    states = definition["States"]
-    limits = states["Count Poll"]["Parameters"]["limits"]
-    # Each dead waiter is seen at a poll of its own before its turn begins.
-    cleared = (limits["maximum_polls"] - 1) // (limits["turn_polls"] + 1)
-    seconds = cleared * longest(states["Clear Dead Waiter"])
-    assert f"at most {seconds:g} more" in definition["Comment"]
-    numbers = lease_numbers(definition)
-    assert numbers
-    assert numbers.longest_execution + seconds < EXPRESS_SECONDS
 
 
 @pytest.mark.parametrize(("policy", "seconds"), [("optimistic", 194), ("uncoordinated", 54)])

@@ -201,7 +201,7 @@ def test_a_refusal_has_one_line_and_nothing_is_written(
         ("template.yaml", "# --- The policy", "# The policy"),
         ("statemachine/policies.toml", "[latest-wins]", '["latest-wins"]'),
         ("statemachine/latest_wins.asl.json", '"States": {', '"States": {{'),
-        ("statemachine/latest_wins.asl.json", '"lease_polls": 12', '"lease_polls": "12"'),
+        ("statemachine/latest_wins.asl.json", '"lease_polls": 12', '"lease_polls": "27"'),
         ("docs/policies.md", "table: costs", "table: nothing"),
     ],
 )
