@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: help install demo up down test check states model mutants sfn-local test-sfn-local test-aws soak bench bench-full bench-bursts lint audit format build deploy lock clean
+.PHONY: help install demo up down test check states prove model mutants sfn-local test-sfn-local test-aws soak bench bench-full bench-bursts lint audit format build deploy lock clean
 
 help: ## List the verbs
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -50,6 +50,10 @@ check: install
 
 states: install
 	@$(PYTEST) tests/policies/test_states.py
+
+prove: install ## Run all that is known about one policy, in minutes: make prove POLICY=name
+	@test -n "$(POLICY)" || { echo "Say which policy: make prove POLICY=name" >&2; exit 1; }
+	@python -m tests.proof "$(POLICY)"
 
 model: install ## Explore the longer scenarios and all mutants with the model checker
 	@MODEL=1 python -m pytest -n 2 --dist worksteal --timeout 1800 tests/proof/model

@@ -1,4 +1,4 @@
-"""A new policy, made from another: its ASL, its facts, its part of the template, its first test.
+"""A new policy, made from another: its ASL, its facts, its part of the template, its tests.
 
 The template and the facts are edited as text, because a YAML or TOML library would drop comments
 and anchors. What is expected of the template: each policy has a value of the parameter Policy, a
@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf
 from pathlib import Path
-from string import Template
 
 import click
 
@@ -27,31 +26,6 @@ _LONGEST_NAME = 40
 _PARTS = ("StateMachine", "Role", "StartsItself")
 _RULER = 98  # columns of the comments that divide the template
 _ANCHOR = re.compile(r"^(?P<start> *(?:- )?(?:\w+: )?)&(?P<name>[\w-]+)")
-
-_TEST = Template('''\
-"""The policy $name, made from $source. Change these tests with the policy."""
-
-from __future__ import annotations
-
-import pytest
-
-from inorder import PROJECT
-from inorder.asl import check_file
-from inorder.policies import asl_file
-from tests.conftest import picture
-from tests.in_process import InProcess
-
-pytestmark = pytest.mark.policy("$name")
-
-
-def test_the_file_has_no_finding() -> None:
-    assert check_file(PROJECT / asl_file("$name")) == []
-
-
-def test_an_event_is_processed(aws: InProcess) -> None:
-    execution = aws.run(aws.upload("folder/x.png", picture((255, 0, 0))))
-    assert execution.outcome == "Processed"
-''')
 
 
 def create(name: str, source: str, project: Path = PROJECT) -> list[Path]:
@@ -87,7 +61,7 @@ def create(name: str, source: str, project: Path = PROJECT) -> list[Path]:
     if source not in offered:
         raise click.ClickException(f"There is no policy {source!r}: {', '.join(offered)}.")
     tests = f"tests/policies/{stem(name)}"
-    for taken in (asl_file(name), tests):
+    for taken in (asl_file(name), tests, f"{tests}.py"):
         if (project / taken).exists():
             raise click.ClickException(f"{taken} exists already.")
     with _all_or_nothing(project) as write:
@@ -95,8 +69,9 @@ def create(name: str, source: str, project: Path = PROJECT) -> list[Path]:
         facts = _with_facts(_read(project / FACTS), name, source)
         template = _with_policy(_read(project / TEMPLATE), name, source)
         write(asl_file(name), definition)
-        write(f"{tests}/__init__.py", "")
-        write(f"{tests}/test_{stem(name)}.py", _TEST.substitute(name=name, source=source))
+        for file in sorted((project / f"tests/policies/{stem(source)}").glob("*.py")):
+            copy = file.name.replace(stem(source), stem(name))
+            write(f"{tests}/{copy}", _with_names(_read(file), name, source))
         write(FACTS, facts)
         if (project / DOCUMENT).exists():
             write(DOCUMENT, with_tables(_read(project / DOCUMENT), project))
@@ -163,6 +138,15 @@ def _renamed(definition: str, name: str, source: str) -> str:
     )
 
 
+def _with_names(test: str, name: str, source: str) -> str:
+    """Let the text of a test be about the new policy."""
+    # At once, as a new name may contain the old one. In quotes, a name of one word is no file's.
+    names = {f'"{source}"': f'"{name}"', source: name, stem(source): stem(name)}
+    names[_logical_id(source)] = _logical_id(name)
+    every = "|".join(rf"(?<!\w){re.escape(each)}(?!\w)" for each in names)
+    return re.sub(every, lambda found: names[found[0]], test)
+
+
 def _with_facts(facts: str, name: str, source: str) -> str:
     """Add a policy to the text of the facts, behind that of the source and with its facts."""
     section = _found(rf"\[{source}\]\n(?:.*\n)*?(?=\[(?!{source}\.)|\Z)", facts, FACTS)
@@ -177,6 +161,8 @@ def _with_facts(facts: str, name: str, source: str) -> str:
             copy,
             flags=re.MULTILINE,
         )
+    if "\nlike = " not in copy:
+        copy = copy.replace("]\n", f']\nlike = "{source}"\n', 1)
     return facts.replace(section, f"{section.rstrip()}\n\n{copy}\n\n").rstrip() + "\n"
 
 

@@ -71,6 +71,8 @@ class Policy:
         Value of the template's parameter Policy.
     promise, use : str
         What it promises, and who needs that.
+    like : str or None
+        The shipped policy from which it was made, if it promises the same.
     deletions : bool
         Whether it removes the output of a deleted object.
     pictures : bool
@@ -103,6 +105,7 @@ class Policy:
     log: Log
     fence: Literal["newest", "each", "none"] | None = None
     keeps: Literal["newest", "first", "each", "last"] | None = None
+    like: str | None = None
     each_poll: Cost = Cost(**NOTHING)
     index: Mapping[str, int] = field(default_factory=dict, hash=False)
     plain_writes: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -134,6 +137,11 @@ def starts_newest(name: str) -> bool:
 def names(project: Path = PROJECT) -> list[str]:
     """List the names of all policies."""
     return [policy.name for policy in policies(project)]
+
+
+def like(*shipped: str) -> list[str]:
+    """List the names of shipped policies, and of those that were made from them."""
+    return [each.name for each in policies() if {each.name, each.like} & set(shipped)]
 
 
 def policy(name: str, project: Path = PROJECT) -> Policy:

@@ -16,6 +16,7 @@ from inorder.aws import stack
 from inorder.local_aws import LocalAws
 from tests import quick_sam
 from tests.in_process import aws
+from tests.selection import policies_of
 
 __all__ = ["aws"]
 
@@ -24,6 +25,17 @@ if yaml.__with_libyaml__:  # SAM's parser of templates takes seven times as long
 
 # A lease of 86 s takes 8.6 s: longer than the functions of these tests work on a busy machine.
 WAIT_SCALE = 0.1
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--policy", help="Run only the tests that are about this policy.")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if policy := config.getoption("--policy"):
+        others = [item for item in items if policy not in policies_of(item)]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if policy in policies_of(item)]
 
 
 def pytest_configure(config: pytest.Config) -> None:

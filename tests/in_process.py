@@ -39,7 +39,7 @@ from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_funct
 )
 from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 
-from inorder import PROJECT
+from inorder import PROJECT, policies
 from inorder.aws.executions import (
     Entry,
     Execution,
@@ -91,6 +91,8 @@ class InProcess:
     ----------
     policy : str
         Its name.
+    like : str
+        The shipped policy from which it was made, or its name.
     invoke, hash : callable
         Answer the state machine's invocations: the functions' handlers, until a test replaces them.
     invocations : list
@@ -105,6 +107,7 @@ class InProcess:
 
     def __init__(self, policy: str, app: ModuleType, canonical_hash: ModuleType) -> None:
         self.policy, self.app, self.canonical_hash = policy, app, canonical_hash
+        self.like = policies.policy(policy).like or policy
         self.wait_scale = 1.0
         self.s3 = boto3.client("s3")
         self.invocations: list[Any] = []

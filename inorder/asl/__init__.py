@@ -45,13 +45,17 @@ def check_file(file: Path) -> list[str]:
         return ["schema: not a state machine: it has no States"]
     for stage in STAGES:
         findings = [
-            f"{state}: {rule}: {wrong}" if state else f"{rule}: {wrong}"
+            _finding(state, rule, wrong)
             for rule, check in stage.items()
             for state, wrong in check(definition)
         ]
         if findings:
             return findings
-    return [f"{rule}: {wrong}" for rule, wrong in template.findings(file, text)]
+    return [_finding(*each) for each in template.findings(file, text)]
+
+
+def _finding(state: str, rule: str, wrong: str) -> str:
+    return f"{state}: {rule}: {wrong}" if state else f"{rule}: {wrong}"
 
 
 def numbers(file: Path) -> str:

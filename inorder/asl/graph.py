@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import networkx as nx
 
-from inorder.asl.definition import Finding, Json, Rule, graph, targets
+from inorder.asl.definition import Finding, Json, Rule, graph, is_end, targets
 
 MOST_SENTENCES = 2  # of a Comment
 
@@ -85,6 +85,23 @@ def _default(definition: Json) -> Iterator[Finding]:
             yield name, "a Choice without Default"
 
 
+def _outcome(definition: Json) -> Iterator[Finding]:
+    """Compare the name of each end with what it reports: commands read this, metrics the name."""
+    for name, state in definition["States"].items():
+        if not is_end(state):
+            continue
+        if state["Type"] not in {"Pass", "Fail"}:
+            yield (
+                name,
+                f"ends with a {state['Type']}, which reports no outcome: add a Pass after it",
+            )
+            continue
+        field = "Error" if state["Type"] == "Fail" else "Parameters.outcome"
+        told = state.get("Error", state.get("Parameters", {}).get("outcome"))
+        if told != name.replace(" ", ""):
+            yield name, f"ends with {field} {told}, and not {name.replace(' ', '')}, its own name"
+
+
 def _all_errors(definition: Json) -> Iterator[Finding]:
     for name, state in definition["States"].items():
         for field in ("Retry", "Catch"):
@@ -103,4 +120,5 @@ RULES: dict[str, Rule] = {
     "timeout-retry-catch": _timeout_retry_catch,
     "default": _default,
     "all-errors": _all_errors,
+    "outcome": _outcome,
 }

@@ -1,4 +1,4 @@
-"""Does the template fit? It deploys the file, and gives it exactly the names that it asks for."""
+"""Does the template fit? It deploys the file, gives it what it asks for, and knows its states."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from inorder.asl import names
+from inorder.asl.definition import parse
 
-def findings(file: Path, text: str) -> Iterator[tuple[str, str]]:
+
+def findings(file: Path, text: str) -> Iterator[tuple[str, str, str]]:
     """Compare a file with the template of its project, ``../template.yaml``, if there is one.
 
     Parameters
@@ -20,7 +23,7 @@ def findings(file: Path, text: str) -> Iterator[tuple[str, str]]:
     Yields
     ------
     tuple of str
-        The rule, and what is wrong.
+        The state or "", the rule, and what is wrong.
     """
     template = file.resolve().parent.parent / "template.yaml"
     if not template.is_file():
@@ -28,10 +31,11 @@ def findings(file: Path, text: str) -> Iterator[tuple[str, str]]:
     from samcli.yamlhelper import yaml_parse  # noqa: PLC0415 - takes long, as `graph._schema` says
 
     try:
-        resources = yaml_parse(template.read_text(encoding="utf-8"))["Resources"].values()
+        content = template.read_text(encoding="utf-8")
+        resources = yaml_parse(content)["Resources"].values()
         machines = [each["Properties"] for each in resources if "Properties" in each]
     except Exception as error:  # the YAML parser's, or that of a template without sense
-        yield "template", f"{template.name} cannot be read: {' '.join(str(error).split())}"
+        yield "", "template", f"{template.name} cannot be read: {' '.join(str(error).split())}"
         return
     named = [
         each
@@ -40,11 +44,17 @@ def findings(file: Path, text: str) -> Iterator[tuple[str, str]]:
         and (template.parent / each["DefinitionUri"]).resolve() == file.resolve()
     ]
     if not named:
-        yield "template", f"no resource of {template.name} names this file"
+        yield "", "template", f"no resource of {template.name} names this file"
     asked_for = set(re.findall(r"\$\{(\w+)\}", text))
     for machine in named:
         given = set(machine.get("DefinitionSubstitutions", {}))
         for name in sorted(asked_for - given):
-            yield "substitutions", f"{template.name} gives nothing for ${{{name}}}"
+            yield "", "substitutions", f"{template.name} gives nothing for ${{{name}}}"
         for name in sorted(given - asked_for):
-            yield "substitutions", f"{template.name} gives {name}, which the file does not ask for"
+            yield (
+                "",
+                "substitutions",
+                f"{template.name} gives {name}, which the file does not ask for",
+            )
+    for state, wrong in names.findings(parse(text), content):
+        yield state, "names", wrong

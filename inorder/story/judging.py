@@ -190,6 +190,9 @@ class _Judging:
             "Superseded": ("unknown", "was superseded, by an event that is not known"),
             **dict.fromkeys(("Died", "TimedOut", "Aborted", "NotParked"), died),
         }
+        if self._is_own(event):
+            only = f"ended as {event.outcome}, and only the policy knows whether it needs an output"
+            verdicts[event.outcome] = ("unknown", only)
         state, text = verdicts.get(
             event.outcome,
             (
@@ -200,6 +203,11 @@ class _Judging:
         lead = {"pending": "That is not right yet:", "wrong": "That is not right:"}.get(state)
         sentence = f"{lead} {name} {text}." if lead else f"{name[0].upper()}{name[1:]} {text}."
         return Verdict(state, f"{shows} {sentence}")
+
+    def _is_own(self, event: Event) -> bool:
+        """Tell whether an event's outcome is one that the shipped policies do not have."""
+        ended = {each.ended_as for each in self._facts.executions if each.status == "SUCCEEDED"}
+        return event.outcome in ended - {*DONE, "Duplicate", "Retrying"}
 
     def _should_have_output(self, event: Event) -> bool:
         if event.is_deletion or event.outcome == "Superseded":

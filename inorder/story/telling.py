@@ -233,8 +233,11 @@ class _Telling:
             "Waiting": f"Execution {_id(cause.execution)} holds the lock since {clock(cause.at)}.",
             **dict.fromkeys(("TimedOut", "Aborted"), f"It ended in {last}, unfinished."),
         }
-        unforeseen = f"No state of the policy has foreseen this: {_sentence(cause.reason)}"
-        return texts.get(outcome, unforeseen)
+        if outcome in texts:
+            return texts[outcome]
+        if execution.status == "SUCCEEDED":
+            return f"It ended in {last}, an outcome of the policy's own."
+        return f"No state of the policy has foreseen this: {_sentence(cause.reason)}"
 
     def _processed(self, execution: Execution) -> str:
         took = f" after {span(execution.seconds)}" if execution.seconds is not None else ""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from inorder.aws.executions import Execution, StateMachine, Step
+from inorder.policies import like
 from tests.conftest import picture
 from tests.events import created, deleted
 from tests.state_machines import put_record
@@ -82,49 +83,56 @@ class Place:
         return text
 
 
-Scenario = Callable[[Place], list[Execution]]
+Scenario = Callable[[Place, str], list[Execution]]
 SCENARIOS: dict[str, Scenario] = {}
+# Each with its policies: shipped ones, and those that were made from them.
+RUNS: list[tuple[str, str]] = []
 
 
-def scenario(function: Scenario) -> Scenario:
-    """Add a function to the scenarios."""
-    SCENARIOS[function.__name__] = function
-    return function
+def scenario(*shipped: str) -> Callable[[Scenario], Scenario]:
+    """Add a function to the scenarios of policies."""
+
+    def add(function: Scenario) -> Scenario:
+        SCENARIOS[function.__name__] = function
+        RUNS.extend((function.__name__, policy) for policy in like(*shipped))
+        return function
+
+    return add
 
 
-@scenario
-def latest_wins_upload_duplicate_and_overwrite(place: Place) -> list[Execution]:
+@scenario("latest-wins")
+def latest_wins_upload_duplicate_and_overwrite(place: Place, policy: str) -> list[Execution]:
     old = place.upload("a b+%C3%A9.png", picture(RED), FIRST)
-    first = place.run("latest-wins", old, old)
+    first = place.run(policy, old, old)
     new = place.upload("a b+%C3%A9.png", picture(GREEN), SECOND)
-    return first + place.run("latest-wins", new, old, new)
+    return first + place.run(policy, new, old, new)
 
 
-@scenario
-def latest_wins_source_replaced_before_it_is_read(place: Place) -> list[Execution]:
+@scenario("latest-wins")
+def latest_wins_source_replaced_before_it_is_read(place: Place, policy: str) -> list[Execution]:
     old = place.upload("replaced.png", picture(RED), FIRST)
     place.upload("replaced.png", picture(GREEN), SECOND)
-    return place.run("latest-wins", old)
+    return place.run(policy, old)
 
 
-@scenario
-def latest_wins_bad_image_and_again(place: Place) -> list[Execution]:
+@scenario("latest-wins")
+def latest_wins_bad_image_and_again(place: Place, policy: str) -> list[Execution]:
     bad = place.upload("bad.png", b"no image", FIRST)
-    failed = place.run("latest-wins", bad, bad)
-    return failed + place.run("latest-wins", place.upload("bad.png", picture(RED), SECOND), bad)
+    failed = place.run(policy, bad, bad)
+    return failed + place.run(policy, place.upload("bad.png", picture(RED), SECOND), bad)
 
 
-@scenario
-def latest_wins_deletion(place: Place) -> list[Execution]:
+@scenario("latest-wins")
+def latest_wins_deletion(place: Place, policy: str) -> list[Execution]:
     created = place.upload("gone.png", picture(RED), FIRST)
-    first = place.run("latest-wins", created)
+    first = place.run(policy, created)
     deleted = place.delete("gone.png", SECOND)
     again = place.upload("gone.png", picture(GREEN), THIRD)
-    return first + place.run("latest-wins", deleted, created, again, deleted)
+    return first + place.run(policy, deleted, created, again, deleted)
 
 
-@scenario
-def latest_wins_dead_holder(place: Place) -> list[Execution]:
+@scenario("latest-wins")
+def latest_wins_dead_holder(place: Place, policy: str) -> list[Execution]:
     event = place.upload("dead.png", picture(RED), FIRST)
     place.put_record(
         "dead.png",
@@ -134,72 +142,71 @@ def latest_wins_dead_holder(place: Place) -> list[Execution]:
         execution="dead",
         event=json.dumps(event),
     )
-    return place.run("latest-wins", event)
+    return place.run(policy, event)
 
 
-@scenario
-def invalid_events(place: Place) -> list[Execution]:
+@scenario("latest-wins", "every-version", "first-wins", "optimistic")
+def invalid_events(place: Place, policy: str) -> list[Execution]:
     complete = place.upload("lacking.png", picture(RED), FIRST)
     events: list[Any] = [{}, [], {"detail": {}}]
     for lacking in ("sequencer", "etag", "key"):
         event = json.loads(json.dumps(complete))
         del event["detail"]["object"][lacking]
         events.append(event)
-    policies = ("latest-wins", "every-version", "first-wins", "optimistic")
-    return [ended for policy in policies for ended in place.run(policy, *events)]
+    return place.run(policy, *events)
 
 
-@scenario
-def every_version_each_once_and_deleted(place: Place) -> list[Execution]:
+@scenario("every-version")
+def every_version_each_once_and_deleted(place: Place, policy: str) -> list[Execution]:
     first = place.upload("each.png", picture(RED), FIRST)
-    ended = place.run("every-version", first, first)
+    ended = place.run(policy, first, first)
     second = place.upload("each.png", picture(GREEN), SECOND)
-    ended += place.run("every-version", second, first)
-    return ended + place.run("every-version", place.delete("each.png", THIRD), second)
+    ended += place.run(policy, second, first)
+    return ended + place.run(policy, place.delete("each.png", THIRD), second)
 
 
-@scenario
-def every_version_overwritten_before_it_is_read(place: Place) -> list[Execution]:
+@scenario("every-version")
+def every_version_overwritten_before_it_is_read(place: Place, policy: str) -> list[Execution]:
     old = place.upload("lost.png", picture(RED), FIRST)
     place.upload("lost.png", picture(GREEN), SECOND)
-    return place.run("every-version", old)
+    return place.run(policy, old)
 
 
-@scenario
-def every_version_dead_waiter_is_cleared(place: Place) -> list[Execution]:
+@scenario("every-version")
+def every_version_dead_waiter_is_cleared(place: Place, policy: str) -> list[Execution]:
     event = place.upload("turn.png", picture(RED), FIRST)
     place.put_record("turn.png", oldest_waiting="00")
-    return place.run("every-version", event)
+    return place.run(policy, event)
 
 
-@scenario
-def first_wins_second_upload(place: Place) -> list[Execution]:
+@scenario("first-wins")
+def first_wins_second_upload(place: Place, policy: str) -> list[Execution]:
     first = place.upload("first.png", picture(RED), FIRST)
-    ended = place.run("first-wins", first, first)
-    return ended + place.run("first-wins", place.upload("first.png", picture(GREEN), SECOND))
+    ended = place.run(policy, first, first)
+    return ended + place.run(policy, place.upload("first.png", picture(GREEN), SECOND))
 
 
-@scenario
-def first_wins_after_a_failure(place: Place) -> list[Execution]:
+@scenario("first-wins")
+def first_wins_after_a_failure(place: Place, policy: str) -> list[Execution]:
     bad = place.upload("second.png", b"no image", FIRST)
-    ended = place.run("first-wins", bad)
+    ended = place.run(policy, bad)
     good = place.upload("second.png", picture(RED), SECOND)
-    return ended + place.run("first-wins", bad, good, bad)
+    return ended + place.run(policy, bad, good, bad)
 
 
-@scenario
-def content_hash_same_content(place: Place) -> list[Execution]:
+@scenario("content-hash")
+def content_hash_same_content(place: Place, policy: str) -> list[Execution]:
     event = {"source": "com.example", "detail-type": "Paid", "detail": {"a": 1, "b": ["x", 1.0]}}
     same = {"detail": {"b": ["x", 1], "a": 1}, "detail-type": "Paid", "source": "com.example"}
     other = event | {"detail": {"a": 2}}
     shipped = event | {"detail-type": "Shipped"}
-    return place.run("content-hash", event, same, other, shipped, {"detail": {}})
+    return place.run(policy, event, same, other, shipped, {"detail": {}})
 
 
-@scenario
-def optimistic_in_any_order(place: Place) -> list[Execution]:
+@scenario("optimistic")
+def optimistic_in_any_order(place: Place, policy: str) -> list[Execution]:
     old = place.upload("fence.png", picture(RED), FIRST)
     new = place.upload("fence.png", picture(GREEN), SECOND)
-    ended = place.run("optimistic", new, old, new)
-    bad = place.run("optimistic", place.upload("not.png", b"no image", FIRST))
-    return ended + bad + place.run("optimistic", place.delete("fence.png", THIRD), new)
+    ended = place.run(policy, new, old, new)
+    bad = place.run(policy, place.upload("not.png", b"no image", FIRST))
+    return ended + bad + place.run(policy, place.delete("fence.png", THIRD), new)

@@ -15,7 +15,7 @@ from inorder.aws.log import AwsStateMachine
 from inorder.local_aws import LocalAws
 from inorder.policies import asl_file, names
 from tests.engines.on_aws import SUBSTITUTIONS, OnAws, on_aws, resources_of, substitutions_of
-from tests.engines.scenarios import SCENARIOS, Place
+from tests.engines.scenarios import RUNS, SCENARIOS, Place
 from tests.engines.test_engines import Ministack
 from tests.state_machines import substitute
 
@@ -24,7 +24,7 @@ assert FOUND, "STACK names no stack"
 AWS: OnAws = FOUND
 # The role and the resources of a stack are those that its policy needs.
 IS_CONTENT_HASH = "ContentHash" in AWS.stack.state_machine_arn
-NAMES = [name for name in SCENARIOS if name.startswith("content_hash") == IS_CONTENT_HASH]
+HERE = [run for run in RUNS if run[0].startswith("content_hash") == IS_CONTENT_HASH]
 
 
 class Aws(Place):
@@ -80,8 +80,10 @@ def test_aws_finds_no_error_in_the_definition(policy: str) -> None:
     assert (validated["result"], validated["diagnostics"]) == ("OK", [])
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_same_as_on_ministack(name: str, aws_place: Aws, ministack: Ministack) -> None:
+@pytest.mark.parametrize(("name", "policy"), HERE)
+def test_the_same_as_on_ministack(
+    name: str, policy: str, aws_place: Aws, ministack: Ministack
+) -> None:
     run = SCENARIOS[name]
-    on_ministack = [ministack.comparable(ended) for ended in run(ministack)]
-    assert [aws_place.comparable(ended) for ended in run(aws_place)] == on_ministack
+    on_ministack = [ministack.comparable(ended) for ended in run(ministack, policy)]
+    assert [aws_place.comparable(ended) for ended in run(aws_place, policy)] == on_ministack

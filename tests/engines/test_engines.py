@@ -13,7 +13,7 @@ from inorder.local_aws import LocalAws
 from inorder.policies import asl_file
 from tests.end_to_end.conftest import Workflow
 from tests.engines.on_aws import resources_of, substitutions_of
-from tests.engines.scenarios import SCENARIOS, Place
+from tests.engines.scenarios import RUNS, SCENARIOS, Place
 from tests.in_process import INPUT, OUTPUT, InProcess
 from tests.state_machines import create_local, substitute
 
@@ -58,13 +58,13 @@ def ministack(local: LocalAws) -> Ministack:
     return Ministack(local)
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize(("name", "policy"), RUNS)
 def test_a_scenario_is_the_same_on_moto_and_ministack(
-    name: str, ministack: Ministack, aws: InProcess
+    name: str, policy: str, ministack: Ministack, aws: InProcess
 ) -> None:
     run = SCENARIOS[name]
     moto = Moto(aws)
-    on_ministack = [ministack.comparable(ended) for ended in run(ministack)]
-    on_moto = [moto.comparable(ended) for ended in run(moto)]
+    on_ministack = [ministack.comparable(ended) for ended in run(ministack, policy)]
+    on_moto = [moto.comparable(ended) for ended in run(moto, policy)]
     assert on_ministack
     assert on_moto == on_ministack

@@ -15,7 +15,7 @@ from inorder import PROJECT
 from inorder.aws.executions import LocalStateMachine, StateMachine
 from inorder.local_aws import HOST, LocalAws
 from inorder.policies import asl_file
-from tests.engines.scenarios import SCENARIOS
+from tests.engines.scenarios import RUNS, SCENARIOS
 from tests.engines.test_engines import Ministack
 from tests.policies.mock_config import NOT_ALL_MOCKED, mocked_definition
 from tests.policies.tables import TABLES
@@ -92,13 +92,13 @@ def ministack(local: LocalAws) -> Ministack:
     return Ministack(local)
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize(("name", "policy"), RUNS)
 def test_a_scenario_is_the_same_as_on_ministack(
-    name: str, sfn_local: StepFunctionsLocal, ministack: Ministack
+    name: str, policy: str, sfn_local: StepFunctionsLocal, ministack: Ministack
 ) -> None:
     run = SCENARIOS[name]
-    on_ministack = [ministack.comparable(ended) for ended in run(ministack)]
-    assert [sfn_local.comparable(ended) for ended in run(sfn_local)] == on_ministack
+    on_ministack = [ministack.comparable(ended) for ended in run(ministack, policy)]
+    assert [sfn_local.comparable(ended) for ended in run(sfn_local, policy)] == on_ministack
 
 
 @pytest.mark.parametrize("helpful_retries", [False, True])

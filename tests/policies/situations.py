@@ -52,7 +52,7 @@ def at_call(operation: str, number: int, action: Callable[[], Any]) -> None:
 def release(aws: InProcess, record_id: str) -> None:
     """Release another's lock as its execution would, once the waiter's event is recorded."""
     key = {"id": record_id}
-    if aws.policy == "latest-wins":  # whose record is the waiter's already
+    if aws.like == "latest-wins":  # whose record is the waiter's already
         aws.table.update_item(Key=key, UpdateExpression="REMOVE lock_token")
         return
     aws.table.update_item(

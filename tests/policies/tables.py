@@ -1,22 +1,23 @@
-"""The tables of all policies, with the states of their ASL files."""
+"""What the folders of the policies have: their tables, and whatever else has one name in each."""
 
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 from inorder import PROJECT
 from inorder.policies import definition, names, stem
 from tests.policies.common import Cases, Data
 
 
-def _load() -> dict[str, Cases]:
-    """Import each policy's cases; a policy of a user's own need not have any."""
+def each_has(module: str, name: str) -> dict[str, Any]:
+    """Give what has a name in a module of the policies' folders, by policy, if there is one."""
     return {
-        policy: importlib.import_module(f"tests.policies.{stem(policy)}.cases").CASES
+        policy: getattr(importlib.import_module(f"tests.policies.{stem(policy)}.{module}"), name)
         for policy in names()
-        if (PROJECT / "tests" / "policies" / stem(policy) / "cases.py").exists()
+        if (PROJECT / "tests" / "policies" / stem(policy) / f"{module}.py").exists()
     }
 
 
-TABLES = _load()
+TABLES: dict[str, Cases] = each_has("cases", "CASES")
 STATES: dict[str, Data] = {policy: definition(policy)["States"] for policy in TABLES}

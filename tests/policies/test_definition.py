@@ -36,7 +36,9 @@ def states_of(policy: str) -> list[dict[str, Any]]:
     return list(policies.definition(policy)["States"].values())
 
 
-@pytest.mark.parametrize("policy", ["latest-wins", "every-version", "first-wins", "content-hash"])
+@pytest.mark.parametrize(
+    "policy", policies.like("latest-wins", "every-version", "first-wins", "content-hash")
+)
 def test_holder_lease_and_waiter_have_the_seconds_that_the_comment_states(policy: str) -> None:
     definition = policies.definition(policy)
     numbers, stated = lease_numbers(definition), STATED.search(definition["Comment"])
@@ -46,6 +48,7 @@ def test_holder_lease_and_waiter_have_the_seconds_that_the_comment_states(policy
     assert numbers.longest_execution < EXPRESS_SECONDS
 
 
+@pytest.mark.policy("latest-wins")
 def test_an_execution_that_a_holder_starts_is_known_by_its_name() -> None:
     name = policies.definition("latest-wins")["States"]["Start Newest Event"]["Parameters"][
         "Name.$"

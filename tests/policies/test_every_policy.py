@@ -11,7 +11,7 @@ import boto3
 import pytest
 
 from inorder.asl.size import LEAST_BYTES, largest_event
-from inorder.policies import definition
+from inorder.policies import definition, like
 from tests.conftest import colour_of, picture
 from tests.events import shipped
 from tests.in_process import Faults, InProcess, Throttled
@@ -28,10 +28,10 @@ from tests.policies.situations import (
 )
 from tests.policies.tables import TABLES
 
-LOCKING = ["latest-wins", "every-version", "first-wins"]
-NEWEST = ["latest-wins", "optimistic"]
-OBJECTS = [*LOCKING, "optimistic"]
-DELETING = [*NEWEST, "every-version"]
+LOCKING = like("latest-wins", "every-version", "first-wins")
+NEWEST = like("latest-wins", "optimistic")
+OBJECTS = [*LOCKING, *like("optimistic")]
+DELETING = [*NEWEST, *like("every-version")]
 
 
 def for_policies(policies: list[str]) -> pytest.MarkDecorator:
@@ -131,7 +131,7 @@ def test_a_failed_event_is_not_a_duplicate(aws: InProcess) -> None:
     event = aws.upload("x.png", picture(RED))
     aws.invoke = lambda _: {"outcome": "Rejected", "error": "InvalidImage", "cause": "a bug"}
     assert aws.run(event).outcome == "Parked"
-    of_event = aws.policy == "every-version"
+    of_event = aws.like == "every-version"
     record = f"event:input/x.png@{sequencer_of(event)}" if of_event else "input/x.png"
     assert aws.record(record)["status"] == "FAILED"
     aws.invoke = aws.handle  # the bug is fixed
@@ -154,7 +154,7 @@ def test_a_fault_of_the_function_sends_the_event_to_the_retry_queue(aws: InProce
     assert message["event"] == event
     assert "no connection" in message["reason"]["Cause"]
     # A second attempt has a lease of its own.
-    assert tokens == ([None] * 6 if aws.policy == "optimistic" else [tokens[0], f"{tokens[0]}/2"])
+    assert tokens == ([None] * 6 if aws.like == "optimistic" else [tokens[0], f"{tokens[0]}/2"])
     assert is_free(aws)
 
 
@@ -206,7 +206,7 @@ def test_a_claim_and_a_release_whose_answers_are_lost_are_retried_without_harm(
     aws: InProcess,
 ) -> None:
     faults = Faults()
-    if aws.policy == "latest-wins":  # whose claim is an update, too
+    if aws.like == "latest-wins":  # whose claim is an update, too
         lost = [faults.lose_the_answer("dynamodb.UpdateItem", times=2, every=2)]
     else:
         writes = ["dynamodb.PutItem", "dynamodb.UpdateItem"]

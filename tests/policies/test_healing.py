@@ -20,15 +20,16 @@ from moto.stepfunctions.parser.asl.component.state.state import CommonStateField
 from stuck import RESTARTS_AT_MOST
 
 from inorder.aws import executions
+from inorder.policies import like
 from tests import state_machines
 from tests.conftest import colour_of, picture
 from tests.events import created
 from tests.in_process import TABLE, Context, InProcess, import_anew
 from tests.policies.situations import CYAN, GREEN, MAGENTA, RED, sequencer_of
-from tests.policies.test_every_policy import for_policies
+from tests.policies.test_every_policy import LOCKING, for_policies
 
-POLICIES = ["latest-wins", "every-version", "first-wins", "content-hash"]
-WITH_OBJECTS = POLICIES[:3]
+WITH_OBJECTS = LOCKING
+POLICIES = [*LOCKING, *like("content-hash")]
 BEFORE, AFTER = "before", "after"
 
 Event = dict[str, Any]
@@ -125,14 +126,14 @@ def is_recorded(aws: InProcess, event: Event) -> bool:
 
 def alone(mortal: Mortal, key: str) -> Event:
     """Upload an object, or, for content-hash, make another event."""
-    if mortal.aws.policy == "content-hash":
+    if mortal.aws.like == "content-hash":
         return created(key)
     return mortal.aws.upload(key, picture(RED))
 
 
 def behind_a_dead_holder(mortal: Mortal, key: str) -> Event:
     """Let a holder die, and give the newest event of the key, which must wait for its lock."""
-    policy, first = mortal.aws.policy, alone(mortal, key)
+    policy, first = mortal.aws.like, alone(mortal, key)
     mortal.run(first, ("Claim Content" if policy == "content-hash" else "Claim Key", AFTER))
     if policy in {"first-wins", "content-hash"}:
         return first  # delivered again
@@ -171,15 +172,15 @@ def places(mortal: Mortal, situation: Situation) -> Iterator[Place]:
 
 def assert_right(aws: InProcess, key: str, newest: Event) -> None:
     """Check the output of a key, or, for content-hash, what was forwarded."""
-    if aws.policy == "content-hash":
+    if aws.like == "content-hash":
         assert newest["detail"] in [each["detail"] for each in aws.forwarded()]
         return
-    if aws.policy == "every-version":
+    if aws.like == "every-version":
         key = f"{key}/{sequencer_of(newest)}"
     etag = newest["detail"]["object"]["etag"]
     head = aws.s3.head_object(Bucket="output", Key=f"out-{key}")
     assert head["Metadata"]["source-etag"] == etag
-    is_green = aws.policy == "latest-wins" and etag == aws.s3.head_object(
+    is_green = aws.like == "latest-wins" and etag == aws.s3.head_object(
         Bucket="input", Key=newest["detail"]["object"]["key"]
     )["ETag"].strip('"')
     assert colour_of(aws.output(f"out-{key}")) in ({CYAN, MAGENTA} if is_green else {CYAN})
@@ -204,7 +205,7 @@ def test_wherever_an_execution_dies_after_its_first_write_a_sweep_heals_the_key(
     mortal: Mortal, situation: Situation
 ) -> None:
     aws, healed = mortal.aws, 0
-    first_write = FIRST_WRITE[situation].get(aws.policy, "")
+    first_write = FIRST_WRITE[situation].get(aws.like, "")
     there_already = not first_write
     for number, place in enumerate(places(mortal, situation)):
         key = f"{number}.png"
@@ -294,7 +295,7 @@ def test_an_execution_that_lives_is_left_alone(mortal: Mortal) -> None:
     aws.invoke = work
     assert aws.run(alone(mortal, "x.png")).outcome == "Processed"
     assert mortal.sweep() == []
-    if aws.policy != "content-hash":  # it invokes nothing while it holds the lock
+    if aws.like != "content-hash":  # it invokes nothing while it holds the lock
         [[(found, started)]] = [seen]
         assert (len(found), started) == (1, [])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,8 @@ def copy_of_project(folder: Path) -> Path:
     """Copy the parts of the project that a policy adds to."""
     shutil.copytree(PROJECT / "statemachine", folder / "statemachine")
     shutil.copy(PROJECT / "template.yaml", folder)
-    (folder / "tests" / "policies").mkdir(parents=True)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(PROJECT / "tests" / "policies", folder / "tests" / "policies", ignore=ignored)
     (folder / "docs").mkdir()
     (folder / policies.DOCUMENT).write_text(
         "Before.\n<!-- table: costs -->\n| old |\n<!-- end -->\nAfter.\n"
@@ -60,10 +62,17 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 
 def test_the_files_of_a_new_policy_are_written_and_no_others(made: Made) -> None:
+    tests = made.project / "tests" / "policies"
+    copied = sorted((tests / policies.stem(made.source)).glob("*.py"))
+    assert len(copied) >= 3
     assert [str(file.relative_to(made.project)) for file in made.written] == [
         "statemachine/made_by_test.asl.json",
-        "tests/policies/made_by_test/__init__.py",
-        "tests/policies/made_by_test/test_made_by_test.py",
+        *(
+            f"tests/policies/made_by_test/{file.name}".replace(
+                f"test_{policies.stem(made.source)}", "test_made_by_test"
+            )
+            for file in copied
+        ),
         "statemachine/policies.toml",
         "docs/policies.md",
         "template.yaml",
@@ -85,12 +94,28 @@ def test_a_new_policy_is_sound_and_in_order(made: Made, monkeypatch: pytest.Monk
     assert template["Parameters"]["Policy"]["AllowedValues"] == in_order
 
 
+def test_the_tests_of_a_new_policy_name_it_wherever_they_named_its_source(made: Made) -> None:
+    source, old = made.source, policies.stem(made.source)
+    folder = made.project / "tests" / "policies"
+    for file in (folder / old).glob("*.py"):
+        copy = folder / "made_by_test" / file.name.replace(old, "made_by_test")
+        text = copy.read_text(encoding="utf-8")
+        of_source = rf"\b({source}|{old}|{source.title().replace('-', '')})\b"
+        assert not re.search(of_source, text)
+        # A policy is named by its name, a file by its stem, and a class by neither.
+        assert set(re.findall(r'policy\("(.+)"\)', text)) <= {"made-by-test"}
+        assert set(re.findall(r'["/ ]([\w-]+)\.asl\.json', text)) <= {"made_by_test"}
+        assert set(re.findall(r"^class (\w+)\(", text, re.MULTILINE)) <= {"MadeByTest"}
+
+
 def test_a_new_policy_has_the_facts_of_its_source_but_texts_of_its_own(made: Made) -> None:
     new = policies.policy("made-by-test", made.project)
     assert new.promise == f"As `{made.source}`, from which it was made."
     assert new.use == "Say here what it is for."
     copied = policies.policy(made.source, made.project)
-    assert new == replace(copied, name=new.name, promise=new.promise, use=new.use)
+    assert new.like == made.source
+    texts = {"promise": new.promise, "use": new.use, "like": new.like}
+    assert new == replace(copied, name=new.name, **texts)
     others = [each for each in policies.policies(made.project) if each != new]
     assert others == policies.policies()
 
@@ -151,6 +176,7 @@ def test_the_template_is_valid_with_several_new_policies(project: Path) -> None:
         ("removes-outputs", "latest-wins", "a RemovesOutputs already"),
         ("taken", "latest-wins", "statemachine/taken.asl.json exists already"),
         ("tested", "latest-wins", "tests/policies/tested exists already"),
+        ("common", "latest-wins", "tests/policies/common.py exists already"),
     ],
 )
 def test_a_refusal_has_one_line_and_nothing_is_written(
@@ -194,8 +220,8 @@ def test_an_unexpected_file_is_left_alone(
 
 
 def test_if_a_file_cannot_be_written_all_are_left_as_they_were(project: Path) -> None:
-    (project / "tests" / "policies").rmdir()
+    (project / "tests" / "policies" / "latest_wins" / "unread.py").mkdir()
     before = contents(project)
-    with pytest.raises(click.ClickException, match="No such file"):
+    with pytest.raises(click.ClickException, match="Is a directory"):
         new_policy.create("made-by-test", "latest-wins", project)
     assert contents(project) == before

@@ -270,6 +270,7 @@ def test_a_retry_that_the_function_has_not_read_is_told_as_such() -> None:
     [
         (None, "TIMED_OUT", "TimedOut. It ended in Claim Key, unfinished."),
         (None, "ABORTED", "Aborted. It ended in Claim Key, unfinished."),
+        ("Ignored", "SUCCEEDED", "Ignored. It ended in Claim Key, an outcome of the policy's own."),
         ("NotParked", None, "NotParked. Fault: why."),
         ("InvalidEvent", None, "InvalidEvent. Fault: why."),
         ("States.Runtime", None, "No state of the policy has foreseen this: Fault: why."),

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from inorder.local_aws import LocalAws
-from tests.policies.content_hash.promise import SUITE as CONTENT_HASH
-from tests.policies.every_version.promise import SUITE as EVERY_VERSION
-from tests.policies.first_wins.promise import SUITE as FIRST_WINS
-from tests.policies.latest_wins.promise import SUITE as LATEST_WINS
-from tests.policies.optimistic.promise import SUITE as OPTIMISTIC
+from tests.policies.tables import each_has
 from tests.proof.model.engine import Engine
 from tests.proof.model.explorer import folded
 from tests.proof.model.mutation import Mutant
 from tests.proof.model.scenario import Scenario
 from tests.proof.model.suite import LONG, Suite
 
-SUITES = (LATEST_WINS, EVERY_VERSION, FIRST_WINS, CONTENT_HASH, OPTIMISTIC)
+SUITES: dict[str, Suite] = each_has("promise", "SUITE")
 FAILURES_AT_MOST = 3  # of a policy; its other searches then fail at once
 _failures: Counter[str] = Counter()
 
@@ -29,6 +26,12 @@ def engine(local: LocalAws) -> Engine:
     return Engine(local)
 
 
+def of_policy(policy: str, *parameters: object) -> Any:
+    """Let a test be about a policy."""
+    name = "-".join(map(str, parameters))
+    return pytest.param(*parameters, id=name, marks=pytest.mark.policy(policy))
+
+
 def smallest_first(suite: Suite) -> list[Scenario]:
     scenarios = suite.short + (suite.full if LONG else ())
     return sorted(scenarios, key=lambda scenario: len(scenario.events))
@@ -36,8 +39,11 @@ def smallest_first(suite: Suite) -> list[Scenario]:
 
 @pytest.mark.parametrize(
     ("suite", "scenario"),
-    [(suite, scenario) for suite in SUITES for scenario in smallest_first(suite)],
-    ids=str,
+    [
+        of_policy(policy, suite, scenario)
+        for policy, suite in SUITES.items()
+        for scenario in smallest_first(suite)
+    ],
 )
 def test_promise_holds_in_every_state(
     engine: Engine,
@@ -60,12 +66,11 @@ def test_promise_holds_in_every_state(
 @pytest.mark.parametrize(
     ("suite", "mutant"),
     [
-        (suite, mutant)
-        for suite in SUITES
+        of_policy(policy, suite, mutant)
+        for policy, suite in SUITES.items()
         for mutant in suite.mutants()
         if LONG or str(mutant) in suite.representative
     ],
-    ids=str,
 )
 def test_each_mutant_but_the_survivors_breaks_a_promise(
     engine: Engine,
@@ -83,7 +88,7 @@ def test_each_mutant_but_the_survivors_breaks_a_promise(
     record_property(f"{suite}: {mutant}", [str(scenario), result.problem, *folded(result.trace)])
 
 
-@pytest.mark.parametrize("suite", SUITES, ids=str)
+@pytest.mark.parametrize("suite", [of_policy(*each) for each in SUITES.items()])
 def test_each_mutant_has_a_name_of_its_own(suite: Suite) -> None:
     names = [str(mutant) for mutant in suite.mutants()]
     assert len(names) == len(set(names))

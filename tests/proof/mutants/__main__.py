@@ -26,7 +26,8 @@ def main(policies: list[str]) -> int:
         row = [counted[policy, stage] for stage in columns]
         click.echo(_row(policy, sum(row), *row))
     survivors = {f"{each.policy}: {each.mutant}" for each in verdicts if each.stage is None}
-    expected = {name for name in EXPECTED if name.split(": ")[0] in policies}
+    tried = {f"{each.policy}: {each.mutant}" for each in verdicts}
+    expected = EXPECTED.keys() & tried
     for name in sorted(survivors & expected):
         click.echo(f"survives, as expected: {name}: {EXPECTED[name]}")
     for name in sorted(survivors - expected):

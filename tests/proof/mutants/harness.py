@@ -21,6 +21,7 @@ from inorder import PROJECT, asl, policies
 from inorder.asl import check_file
 from inorder.aws import executions
 from tests.proof.model.mutation import Mutant, changes_of, mutants_of
+from tests.selection import policies_of
 
 TESTED_BY = "tests/policies"
 NOT_TESTED_BY = {
@@ -217,16 +218,8 @@ class _Run:
                         states_of.add(details["name"])
             if states.describe_execution(executionArn=arn)["status"] == "RUNNING":
                 states.stop_execution(executionArn=arn)
-        for policy in _policies(item):
+        for policy in policies_of(item):
             self.seen.states.setdefault(policy, set())
-
-
-def _policies(item: pytest.Item) -> set[str]:
-    """List the policies in a test's mark or parameters."""
-    mark = item.get_closest_marker("policy")
-    of_aws = mark.args if mark else ("latest-wins",) if "aws" in item.fixturenames else ()  # type: ignore[attr-defined]
-    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    return {each for each in (*of_aws, *parameters) if each in POLICIES}
 
 
 class _Surveying(_Run):
@@ -247,7 +240,7 @@ class _Surveying(_Run):
             self.survey[item.nodeid] = self.seen
 
     def _concerns(self, item: pytest.Item) -> bool:
-        named = _policies(item)
+        named = policies_of(item)
         left_out = {item.path.name, getattr(item, "originalname", "")} & NOT_TESTED_BY
         return not left_out and (not named or bool(self._about & named))
 

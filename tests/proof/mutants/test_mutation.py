@@ -39,4 +39,6 @@ def test_all_mutants_differ_from_each_other_and_from_the_shipped_file(policy: st
 
 
 def test_each_expected_survivor_is_a_mutant() -> None:
-    assert set(EXPECTED) <= {f"{policy}: {each}" for policy in POLICIES for each in mutants(policy)}
+    made = {f"{policy}: {each}" for policy in POLICIES for each in mutants(policy)}
+    own = {f"{each.name}: " for each in policies.policies() if each.like}
+    assert {name for name in EXPECTED if not name.startswith(tuple(own))} <= made
