@@ -13,13 +13,12 @@ import boto3
 import pytest
 
 from inorder import PROJECT
-from inorder.aws.executions import wait_until
 from inorder.policies import Cost, definition, policies, starts_newest
 from inorder.run import with_object
 from tests.conftest import picture
 from tests.events import shipped
 from tests.in_process import INPUT, InProcess
-from tests.policies.situations import GREEN, RED, HeldBack, release
+from tests.policies.situations import GREEN, RED, HeldBack, Paused, release
 
 DOCUMENT = (PROJECT / "docs" / "policies.md").read_text()
 EVENTS = sorted((PROJECT / "events").glob("*.json"))
@@ -55,11 +54,6 @@ def cost(aws: InProcess, execution: str) -> Cost:
     used = Counter(states[name].get("Resource", "").split(":::")[-1] for name in path)
     writes = used["dynamodb:putItem"] + used["dynamodb:updateItem"]
     return Cost(writes, reads=used["dynamodb:getItem"], invocations=used["lambda:invoke"])
-
-
-def waits(aws: InProcess, execution: str) -> int:
-    """Count how often an execution has begun to wait."""
-    return sum(name.startswith("Wait ") for name in aws.state_machine.describe(execution).path)
 
 
 class Index:
@@ -103,7 +97,7 @@ def test_an_event_costs_what_the_facts_say(aws: InProcess, policy: str) -> None:
 def test_an_event_that_waits_costs_what_the_facts_say(
     aws: InProcess, policy: str, least: int
 ) -> None:
-    aws.wait_scale = 0.3
+    paused = Paused(aws, waits=least)
     first = aws.upload("x.png", picture(RED))
     aws.run(first)
     [record] = [each for each in aws.records() if not str(each["id"]).startswith("event:")]
@@ -112,13 +106,14 @@ def test_an_event_that_waits_costs_what_the_facts_say(
     event = first if policy == "content-hash" else aws.upload("x.png", picture(GREEN))
     waiter = aws.start(event)
 
-    wait_until(lambda: waits(aws, waiter) >= least, 30, f"{least} waits")
+    assert paused.waits.wait(30)
     written = index.take()
     release(aws, str(record["id"]))
     index.take()
+    paused.go_on.set()
     counted, once, each = cost(aws, waiter), facts.cost.waiter, facts.each_poll
     assert once
-    more = waits(aws, waiter) - 1
+    more = least - 1
     assert counted == Cost(
         once.writes + more * each.writes,
         once.reads + more * each.reads,
@@ -132,21 +127,22 @@ def test_an_event_that_waits_costs_what_the_facts_say(
 def test_an_event_that_a_holder_starts_costs_what_the_facts_say(
     aws: InProcess, policy: str, least: int
 ) -> None:
-    aws.wait_scale = 0.8  # on a busy machine, the started execution must still claim before a poll
     index, facts = Index(aws), POLICIES[policy]
-    answers = HeldBack(aws)
+    answers, paused = HeldBack(aws), Paused(aws, waits=least)
     holder = aws.start(aws.upload("x.png", picture(RED)))
     assert answers.worked.wait(30)
     waiter = aws.start(aws.upload("x.png", picture(GREEN)))
-    wait_until(lambda: waits(aws, waiter) >= least, 30, f"{least} waits of the waiter")
+    assert paused.waits.wait(30)
     answers.release.set()
     used = Counter[str]()
-    for execution in (holder, waiter, started(aws, holder)):
+    for execution in (holder, started(aws, holder)):
         used.update(asdict(cost(aws, execution)))
+    paused.go_on.set()  # when the event is processed
+    used.update(asdict(cost(aws, waiter)))
     used.subtract(asdict(facts.cost.uncontended))
     assert facts.cost.waiter
     expected = Counter(asdict(facts.cost.waiter))
-    for _ in range(waits(aws, waiter) - 1):
+    for _ in range(least - 1):
         expected.update(asdict(facts.each_poll))
     assert used == expected
     assert index.take() - facts.index["uncontended"] == facts.index["waiter"]
