@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml  # type: ignore[import-untyped]
+from hypothesis import HealthCheck, settings
 from PIL import Image
 
 from inorder import local_aws
@@ -22,6 +23,10 @@ __all__ = ["aws"]
 
 if yaml.__with_libyaml__:  # SAM's parser of templates takes seven times as long in Python
     yaml.SafeLoader = yaml.CSafeLoader
+
+# How fast a machine makes examples says nothing about them.
+settings.register_profile("any-speed", suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-speed")
 
 # A lease of 86 s takes 8.6 s: longer than the functions of these tests work on a busy machine.
 WAIT_SCALE = 0.1

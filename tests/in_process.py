@@ -101,6 +101,8 @@ class InProcess:
         URL of the queue of parked events.
     state_machine : MotoStateMachine
         That of the policy.
+    at_wait : callable
+        Called whenever a Wait state begins to wait.
     wait_scale : float
         Factor for the seconds of waits and of delays between attempts.
     """
@@ -109,6 +111,7 @@ class InProcess:
         self.policy, self.app, self.canonical_hash = policy, app, canonical_hash
         self.like = policies.policy(policy).like or policy
         self.wait_scale = 1.0
+        self.at_wait: Callable[[], object] = lambda: None
         self.s3 = boto3.client("s3")
         self.invocations: list[Any] = []
         self.invoke: Callable[[Any], Any] = self.handle
@@ -438,11 +441,11 @@ def _scale_waits(monkeypatch: pytest.MonkeyPatch, aws: InProcess) -> None:
     def sleep(seconds: float) -> None:
         time.sleep(seconds * aws.wait_scale)
 
-    monkeypatch.setattr(
-        WaitFunction,
-        "_wait_interval",
-        lambda _, env, wait_seconds: sleep(wait_seconds),  # noqa: ARG005
-    )
+    def wait(_: object, env: object, wait_seconds: float) -> None:  # noqa: ARG001
+        aws.at_wait()
+        sleep(wait_seconds)
+
+    monkeypatch.setattr(WaitFunction, "_wait_interval", wait)
     monkeypatch.setattr(retrier_decl, "time", SimpleNamespace(sleep=sleep))
 
 

@@ -19,6 +19,7 @@ from inorder.console.answers import Answers
 from inorder.console.saved import read, write
 from tests.conftest import picture
 from tests.console.conftest import (
+    MARK,
     PARKED,
     SHOWN,
     STORY,
@@ -60,7 +61,7 @@ def test_a_live_execution_is_followed_from_its_start_to_its_end(
 ) -> None:
     key = "live/followed.png"
     page.get_by_role("searchbox").fill(key)
-    console.workflow.upload(key, picture(RED))
+    console.workflow.upload(key, picture(RED) + MARK)
     running = rows(page).filter(has_text="Running")
     expect(running).to_have_count(1, timeout=SECONDS * 1000)
     running.get_by_role("link", name=key, exact=True).click()

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from inorder import PROJECT, cli, local_aws
 from inorder.aws.executions import wait_until
+from tests.end_to_end.conftest import SECONDS
 
 
 @pytest.fixture
@@ -108,9 +109,9 @@ def test_an_interrupted_demonstration_leaves_nothing_running() -> None:
         stderr=subprocess.DEVNULL,
     )
     process = psutil.Process(command.pid)
-    wait_until(lambda: bool(process.children()), 30, "the local AWS")
+    wait_until(lambda: bool(process.children()), SECONDS, "the local AWS")
     family = process.children(recursive=True)
     process.terminate()
-    assert command.wait(30) == 128 + 15
-    _, alive = psutil.wait_procs(family, timeout=10)
+    assert command.wait(SECONDS) == 128 + 15
+    _, alive = psutil.wait_procs(family, timeout=SECONDS)
     assert alive == []

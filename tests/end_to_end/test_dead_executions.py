@@ -3,7 +3,7 @@
 tests/policies/test_healing.py shows the same for each state and each policy, in one process. Here
 the executions are aborted while a call hangs, the functions are processes that are killed, and the
 sweep is the deployed function's. Before its first write, an execution is in no record, so the first
-call is stopped after its effect only.
+call is stopped after its effect only. A function that an execution left behind changes nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy
 from tests.conftest import WAIT_SCALE, picture
 from tests.end_to_end.conftest import CYAN, GREEN, MAGENTA, RED, SECONDS, Workflow
@@ -100,3 +101,49 @@ def test_the_keys_of_functions_that_are_killed_in_any_call_of_s3_are_healed(
     assert len(mortal.unfinished()) == len(FUNCTION)
     mortal.heal()
     assert {mortal.colour(key) for key in keys} == {CYAN}
+
+
+@pytest.fixture
+def patient_lambda(mortal: Mortal) -> Iterator[None]:
+    """Keep Lambda from ending a function that stalls, for as long as a test may take."""
+    functions = mortal.local.client("lambda")
+    name = mortal.stack.function_name
+    before = functions.get_function_configuration(FunctionName=name)["Timeout"]
+    functions.update_function_configuration(FunctionName=name, Timeout=600)
+    yield
+    functions.update_function_configuration(FunctionName=name, Timeout=before)
+
+
+@pytest.mark.usefixtures("patient_lambda")
+def test_a_function_that_wakes_up_after_its_execution_was_aborted_changes_nothing(
+    mortal: Mortal,
+) -> None:
+    for worker in mortal.workers():
+        worker.kill()
+    wait_until(lambda: not mortal.workers(), SECONDS, "the idle processes to end")
+    write = f"PUT /{mortal.stack.output_bucket}/out-late.png"
+    with mortal.proxy.holding(write, BEFORE) as hold:  # which then is refused, so it is repeated
+        mortal.upload("late.png", picture(RED))
+        assert hold.reached.wait(SECONDS)
+        [holder] = mortal.workers()
+        holder.suspend()
+    token = mortal.wait_for_lock("late.png")
+    [execution] = mortal.executions.arns("RUNNING")
+    mortal.executions.stop(execution)
+    try:
+        mortal.upload("late.png", picture(GREEN))
+        assert mortal.record("late.png")["lock_token"] == token
+        mortal.wait_for_lock("late.png", other_than=token)
+        _, newer = mortal.of_key("late.png", 2)
+        assert newer.outcome == "Processed"
+        assert newer.path.count("Break Lock") == 1
+        assert len([state for state in newer.path if state.startswith("Wait ")]) == 23
+        assert mortal.colour("late.png") == MAGENTA
+        wait_until(lambda: bool(mortal.logged("late.png")), SECONDS, "the log")
+        assert mortal.logged("late.png") == ["Processed"]
+    finally:
+        holder.resume()
+    wait_until(lambda: len(mortal.logged("late.png")) == 2, SECONDS, "the late holder to wake up")
+    assert mortal.logged("late.png") == ["Processed", "Superseded"]
+    assert mortal.colour("late.png") == MAGENTA
+    mortal.assert_quiet()

@@ -41,11 +41,12 @@ class Retrying(Workflow):
         )
 
     def retried(self, key: str) -> Execution:
-        """Wait for the one execution of a key that a retry has started."""
+        """Wait for the execution of a key that a retry has started and that has succeeded."""
         found: list[Execution] = []
 
         def ended() -> bool:
-            found[:] = [each for each in self.of_key(key, 0) if ":retry-" in each.arn]
+            ended = [each for each in self.of_key(key, 0) if ":retry-" in each.arn]
+            found[:] = [each for each in ended if each.outcome == "Processed"]
             return bool(found)
 
         wait_until(ended, SECONDS, f"a retry of {key}")
@@ -73,7 +74,11 @@ class Retrying(Workflow):
 
 @pytest.fixture(scope="module")
 def retrying(local: LocalAws) -> Retrying:
-    return Retrying(local, deploy(local, "retrying", {}))
+    retrying = Retrying(local, deploy(local, "retrying", {}))
+    # Its first start takes so long that an event could be due before it is read.
+    name = retrying.resource("RetryEventsFunction")
+    local.client("lambda").invoke(FunctionName=name, Payload=b'{"Records": []}')
+    return retrying
 
 
 @pytest.fixture(autouse=True)
@@ -88,17 +93,18 @@ def test_a_failed_event_is_listed_while_it_waits_and_then_started_again(
 ) -> None:
     event = retrying.newer_event("again.png")
     sent = time.time()
-    retrying.fail(event)
+    # After the fourth fault it waits for 8 to 17 s, in which a busy machine can list it.
+    before = {"attempt": 3, "since": str(int(sent)), "reasons": [f"{TEXT} (3 times)"]}
+    retrying.fail(event | {"retry": before})
     waiting = retrying.first_listed()
     assert waiting["object_key"] == retrying.record_id("again.png")
-    assert (waiting["attempts"], waiting["reasons"]) == (1, [TEXT])
+    assert (waiting["attempts"], waiting["reasons"]) == (4, [f"{TEXT} (4 times)"])
     assert waiting["since"] < waiting["next"]
     retried = retrying.retried("again.png")
-    assert time.time() - sent > 2.5
+    assert time.time() - sent > 8
     history = retried.event.pop("retry")
-    assert (retried.outcome, retried.event) == ("Processed", event)
-    assert (history["attempt"], history["reasons"]) == (1, [TEXT])
-    assert abs(int(history["since"]) - sent) < 2
+    assert retried.event == event
+    assert history == {"attempt": 4, "since": before["since"], "reasons": waiting["reasons"]}
     retrying.wait_for_retries()
     assert retrying.listed() == retrying.parked() == []
 
@@ -135,7 +141,7 @@ def test_an_event_that_cannot_be_started_waits_until_it_can(retrying: Retrying) 
         fields = ("name", "definition", "roleArn", "type")
         states.create_state_machine(**{name: described[name] for name in fields})
     retried = retrying.retried("kept.png")
-    assert (retried.outcome, retried.event["retry"]["reasons"]) == ("Processed", [TEXT])
+    assert retried.event["retry"]["reasons"] == [TEXT]
     retrying.wait_for_retries()
     assert retrying.parked() == []
 
@@ -146,7 +152,7 @@ def test_a_throttled_event_comes_back_until_there_is_capacity(retrying: Retrying
         wait_until(lambda: len(retrying.listed()) == 1, SECONDS, "the event to wait")
         assert retrying.unfinished() == []  # its key is free meanwhile
     retrying.wait_for_retries()
-    assert retrying.retried("throttled.png").outcome == "Processed"
+    assert retrying.retried("throttled.png")
     assert retrying.colour("throttled.png") == CYAN
     assert retrying.parked() == []
 
@@ -204,7 +210,7 @@ def test_a_fault_that_sqs_refuses_reaches_the_retry_queue_by_eventbridge(
         assert "Send By EventBridge" in failed.path
         wait_until(lambda: len(retrying.listed()) == 1, SECONDS, "the event to wait")
     retried = retrying.retried(key)
-    assert (retried.outcome, retried.event["retry"]["attempt"]) == ("Processed", 1)
+    assert retried.event["retry"]["attempt"] >= 1
     retrying.wait_for_retries()
     assert retrying.parked() == []
     retrying.assert_quiet()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
@@ -142,49 +141,6 @@ def test_a_function_that_stalls_once_times_out_and_is_retried(slow_workflow: Wor
     assert outcomes(slow_workflow, "timeout.png", 1) == ["Processed"]
     assert not worker.is_running()
     assert slow_workflow.colour("timeout.png") == CYAN
-    slow_workflow.assert_quiet()
-
-
-@pytest.fixture
-def patient_lambda(slow_workflow: Workflow) -> Iterator[None]:
-    """Keep Lambda from ending a function that stalls, for as long as a test may take."""
-    functions = slow_workflow.local.client("lambda")
-    name = slow_workflow.stack.function_name
-    before = functions.get_function_configuration(FunctionName=name)["Timeout"]
-    functions.update_function_configuration(FunctionName=name, Timeout=600)
-    yield
-    functions.update_function_configuration(FunctionName=name, Timeout=before)
-
-
-@pytest.mark.usefixtures("patient_lambda", "no_idle_workers")
-def test_a_function_that_wakes_up_after_its_execution_was_aborted_changes_nothing(
-    slow_workflow: Workflow,
-) -> None:
-    slow_workflow.upload("late.png", picture(RED))
-    token = slow_workflow.wait_for_lock("late.png")
-    [execution] = slow_workflow.executions.arns("RUNNING")
-    wait_for_work(slow_workflow, set())
-    [holder] = slow_workflow.workers()
-    holder.suspend()
-    slow_workflow.executions.stop(execution)
-    try:
-        slow_workflow.upload("late.png", picture(GREEN))
-        assert slow_workflow.record("late.png")["lock_token"] == token
-        slow_workflow.wait_for_lock("late.png", other_than=token)
-        _, newer = slow_workflow.of_key("late.png", 2)
-        assert newer.outcome == "Processed"
-        assert newer.path.count("Break Lock") == 1
-        assert len([state for state in newer.path if state.startswith("Wait ")]) == 23
-        assert slow_workflow.colour("late.png") == MAGENTA
-        wait_until(lambda: bool(slow_workflow.logged("late.png")), SECONDS, "the log")
-        assert slow_workflow.logged("late.png") == ["Processed"]
-    finally:
-        holder.resume()
-    wait_until(
-        lambda: len(slow_workflow.logged("late.png")) == 2, SECONDS, "the late holder to wake up"
-    )
-    assert slow_workflow.logged("late.png") == ["Processed", "Superseded"]
-    assert slow_workflow.colour("late.png") == MAGENTA
     slow_workflow.assert_quiet()
 
 

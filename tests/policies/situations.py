@@ -37,6 +37,21 @@ class HeldBack:
         return answer
 
 
+class Paused:
+    """Lets an execution poll, and keeps it in its n-th Wait state until a test lets it go on."""
+
+    def __init__(self, aws: InProcess, waits: int) -> None:
+        self.waits, self.go_on = threading.Event(), threading.Event()
+        self._left = waits
+        aws.wait_scale, aws.at_wait = 0, self._wait
+
+    def _wait(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self.waits.set()
+            assert self.go_on.wait(30)
+
+
 def at_call(operation: str, number: int, action: Callable[[], Any]) -> None:
     """Let something happen just before the first, second, ... call of an operation."""
     calls = itertools.count(1)

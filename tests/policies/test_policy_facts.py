@@ -13,13 +13,21 @@ import boto3
 import pytest
 
 from inorder import PROJECT
+<<<<<<< HEAD
 from inorder.aws.executions import wait_until
 from inorder.policies import Cost, definition, like, policies, starts_newest
+=======
+from inorder.policies import Cost, definition, policies, starts_newest
+>>>>>>> wt-a
 from inorder.run import with_object
 from tests.conftest import picture
 from tests.events import shipped
 from tests.in_process import INPUT, InProcess
+<<<<<<< HEAD
 from tests.policies.situations import GREEN, RED, HeldBack, locked_again, release
+=======
+from tests.policies.situations import GREEN, RED, HeldBack, Paused, release
+>>>>>>> wt-a
 
 DOCUMENT = (PROJECT / "docs" / "policies.md").read_text()
 EVENTS = sorted((PROJECT / "events").glob("*.json"))
@@ -57,6 +65,7 @@ def cost(aws: InProcess, execution: str) -> Cost:
     return Cost(writes, reads=used["dynamodb:getItem"], invocations=used["lambda:invoke"])
 
 
+<<<<<<< HEAD
 def plain_writes(aws: InProcess, execution: str) -> int:
     """Count the writes of an execution to the record of a key that has no event in it."""
     states = definition(aws.policy)["States"]
@@ -74,6 +83,8 @@ def waits(aws: InProcess, execution: str) -> int:
     return sum(name.startswith("Wait ") for name in aws.state_machine.describe(execution).path)
 
 
+=======
+>>>>>>> wt-a
 class Index:
     """Counts the entries of the table's index that are written or removed."""
 
@@ -117,7 +128,7 @@ def test_an_event_costs_what_the_facts_say(aws: InProcess, policy: str) -> None:
 def test_an_event_that_waits_costs_what_the_facts_say(
     aws: InProcess, policy: str, least: int
 ) -> None:
-    aws.wait_scale = 0.3
+    paused = Paused(aws, waits=least)
     first = aws.upload("x.png", picture(RED))
     aws.run(first)
     record = locked_again(aws)
@@ -125,13 +136,14 @@ def test_an_event_that_waits_costs_what_the_facts_say(
     event = first if policy in like("content-hash") else aws.upload("x.png", picture(GREEN))
     waiter = aws.start(event)
 
-    wait_until(lambda: waits(aws, waiter) >= least, 30, f"{least} waits")
+    assert paused.waits.wait(30)
     written = index.take()
     release(aws, str(record["id"]))
     index.take()
+    paused.go_on.set()
     counted, once, each = cost(aws, waiter), facts.cost.waiter, facts.each_poll
     assert once
-    more = waits(aws, waiter) - 1
+    more = least - 1
     assert counted == Cost(
         once.writes + more * each.writes,
         once.reads + more * each.reads,
@@ -147,21 +159,22 @@ def test_an_event_that_waits_costs_what_the_facts_say(
 def test_an_event_that_a_holder_starts_costs_what_the_facts_say(
     aws: InProcess, policy: str, least: int
 ) -> None:
-    aws.wait_scale = 0.8  # on a busy machine, the started execution must still claim before a poll
     index, facts = Index(aws), POLICIES[policy]
-    answers = HeldBack(aws)
+    answers, paused = HeldBack(aws), Paused(aws, waits=least)
     holder = aws.start(aws.upload("x.png", picture(RED)))
     assert answers.worked.wait(30)
     waiter = aws.start(aws.upload("x.png", picture(GREEN)))
-    wait_until(lambda: waits(aws, waiter) >= least, 30, f"{least} waits of the waiter")
+    assert paused.waits.wait(30)
     answers.release.set()
     used = Counter[str]()
-    for execution in (holder, waiter, started(aws, holder)):
+    for execution in (holder, started(aws, holder)):
         used.update(asdict(cost(aws, execution)))
+    paused.go_on.set()  # when the event is processed
+    used.update(asdict(cost(aws, waiter)))
     used.subtract(asdict(facts.cost.uncontended))
     assert facts.cost.waiter
     expected = Counter(asdict(facts.cost.waiter))
-    for _ in range(waits(aws, waiter) - 1):
+    for _ in range(least - 1):
         expected.update(asdict(facts.each_poll))
     assert used == expected
     assert index.take() - facts.index["uncontended"] == facts.index["waiter"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from inorder.aws.executions import Entry, StateMachine
+from inorder.aws.executions import Entry, StateMachine, wait_until
 from inorder.console import live
 from inorder.console.live import LiveList
 from inorder.execution import ANY, Execution, Filter
@@ -145,6 +145,7 @@ def test_only_one_thread_reads_at_a_time(monkeypatch: pytest.MonkeyPatch) -> Non
     machine.may_answer.clear()
     for _ in range(5):
         assert ids(answer(of)) == ["1"]  # from before
+    wait_until(lambda: bool(machine.asked), 30, "the thread")
     assert len(machine.asked) == 1
     machine.may_answer.set()
 

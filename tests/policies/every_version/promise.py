@@ -82,7 +82,7 @@ class EveryVersion(Locking):
                 for each in state.runs
             )
             return state._replace(runs=tuple(runs)), run._replace(in_line=False)
-        return state, run
+        return super().remembers(state, run, step)
 
     def passes(self, state: State, run: Run, following: str) -> str | None:
         """Check that an event that is done is not processed again."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -129,14 +128,20 @@ def test_a_newer_event_does_not_claim_a_free_key_before_an_older_one_that_waits(
 
 def test_a_slow_waiter_that_was_cleared_gets_a_whole_turn_again(aws: InProcess) -> None:
     """Otherwise it could never claim the key, because older events have one poll to go first."""
-    aws.wait_scale = 0.2
+    seen: list[Any] = []
+
+    def come_back() -> None:
+        seen.append(oldest_waiter(aws))
+        if seen.count(None) == 1 and seen[-1] is None:
+            leave_a_dead_waiter(aws)
+
+    aws.wait_scale, aws.at_wait = 0, come_back
     leave_a_dead_waiter(aws)
-    clearing = aws.start(aws.upload("x.png", picture(RED)))
-    wait_until(lambda: oldest_waiter(aws) != "00", 30, "the older one to be cleared")
-    leave_a_dead_waiter(aws)
-    time.sleep(3 * 3 * aws.wait_scale)  # three polls
-    assert oldest_waiter(aws) == "00"
-    assert aws.wait(clearing).path.count("Clear Dead Waiter") == 2
+    ended = aws.run(aws.upload("x.png", picture(RED)))
+    assert ended.path.count("Clear Dead Waiter") == 2
+    turn = seen.index(None)
+    assert seen[: 2 * turn + 2] == 2 * (turn * ["00"] + [None])
+    assert turn > 3
 
 
 def test_all_events_that_wait_behind_a_dead_holder_get_their_turns(aws: InProcess) -> None:

@@ -8,7 +8,7 @@ from tests.proof.model.explorer import Run, State, attribute
 from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.newest import KEY, Newest
 from tests.proof.model.scenario import Scenario
-from tests.proof.model.suite import BLIND, EDGES, LARGE, ODD_TWICE, Suite, damaged
+from tests.proof.model.suite import BLIND, EDGES, LARGE, ODD_TWICE, SECOND_ATTEMPT, Suite, damaged
 
 
 class FirstWins(Locking, Newest):
@@ -106,6 +106,7 @@ SUITE = Suite(
         *FIRST,
         *(Scenario(events, faults=1) for events in ((1, 1), (1, 2))),
         *ODD_TWICE,
+        Scenario((1, 1), breaks=1, faults=1),
         Scenario((1, 1), restarts=1),
         Scenario((1, 1, 2), crashes=1, breaks=1),
     ),
@@ -124,7 +125,14 @@ SUITE = Suite(
             "Claim Key with no Parameters.Item.sequencer",
             "Claim Key with Item: status FAILED",
             "Claim Key with no Parameters.Item.status",
-            "Key State? without rule 4: not $.record.Item.sequencer.S IsPresent and "
+            "First Poll? without rule 1, to Wait For Lock",
+            "Key State? without rule 3, to Wait For Lock",
+            "Read Key Record without Retry of States.ALL",
+            "Break Lock without Retry of States.TaskFailed, States.Timeout",
+            "Renew Lock without Retry of States.TaskFailed, States.Timeout",
+            "Retry Lost Event without Retry of States.TaskFailed, States.Timeout",
+            *SECOND_ATTEMPT,
+            "Key State? without rule 5: not $.record.Item.sequencer.S IsPresent and "
             '$.record.Item.sequencer.S StringEqualsPath "$.sequencer"',
             "Retry Event without Retry of States.TaskFailed, States.Timeout",
             "Release Failed Key without Retry of States.TaskFailed, States.Timeout",

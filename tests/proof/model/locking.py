@@ -87,10 +87,17 @@ class Locking(Promise):
         """Add up the longest times of the Tasks since the claim or the renewal."""
         if "watched_lock" not in read(after.data):
             after = after._replace(watched=0)
-        if after.state not in self.holding:
+        needs = {*self.holding, "Renew Lock"}
+        if after.state not in needs:
             return after._replace(held=0)
-        earlier = before.held if before.state in self.holding else 0
+        earlier = before.held if before.state in needs else 0
         return after._replace(held=earlier + self.engine.seconds[before.state])
+
+    def remembers(self, state: State, run: Run, step: Step) -> tuple[State, Run]:
+        """Remember that a lock with another token has a lease of its own."""
+        token = attribute(step.item, "lock_token")
+        is_new = run.state == "Renew Lock" and run.owns(token) and token != run.token
+        return state, run._replace(held=0) if is_new else run
 
     def is_done(self, run: Run) -> bool:
         """Tell whether the run's Task marks its event as done."""
