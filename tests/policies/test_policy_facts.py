@@ -13,21 +13,12 @@ import boto3
 import pytest
 
 from inorder import PROJECT
-<<<<<<< HEAD
-from inorder.aws.executions import wait_until
 from inorder.policies import Cost, definition, like, policies, starts_newest
-=======
-from inorder.policies import Cost, definition, policies, starts_newest
->>>>>>> wt-a
 from inorder.run import with_object
 from tests.conftest import picture
 from tests.events import shipped
 from tests.in_process import INPUT, InProcess
-<<<<<<< HEAD
-from tests.policies.situations import GREEN, RED, HeldBack, locked_again, release
-=======
-from tests.policies.situations import GREEN, RED, HeldBack, Paused, release
->>>>>>> wt-a
+from tests.policies.situations import GREEN, RED, HeldBack, Paused, locked_again, release
 
 DOCUMENT = (PROJECT / "docs" / "policies.md").read_text()
 EVENTS = sorted((PROJECT / "events").glob("*.json"))
@@ -65,7 +56,6 @@ def cost(aws: InProcess, execution: str) -> Cost:
     return Cost(writes, reads=used["dynamodb:getItem"], invocations=used["lambda:invoke"])
 
 
-<<<<<<< HEAD
 def plain_writes(aws: InProcess, execution: str) -> int:
     """Count the writes of an execution to the record of a key that has no event in it."""
     states = definition(aws.policy)["States"]
@@ -78,13 +68,6 @@ def plain_writes(aws: InProcess, execution: str) -> int:
     return sum('"$.ids.key"' in each for each in wrote) if has_both else 0
 
 
-def waits(aws: InProcess, execution: str) -> int:
-    """Count how often an execution has begun to wait."""
-    return sum(name.startswith("Wait ") for name in aws.state_machine.describe(execution).path)
-
-
-=======
->>>>>>> wt-a
 class Index:
     """Counts the entries of the table's index that are written or removed."""
 
