@@ -137,7 +137,7 @@ def test_a_function_that_wakes_up_after_its_execution_was_aborted_changes_nothin
         _, newer = mortal.of_key("late.png", 2)
         assert newer.outcome == "Processed"
         assert newer.path.count("Break Lock") == 1
-        assert len([state for state in newer.path if state.startswith("Wait ")]) == 23
+        assert len([state for state in newer.path if state.startswith("Wait ")]) == 12
         assert mortal.colour("late.png") == MAGENTA
         wait_until(lambda: bool(mortal.logged("late.png")), SECONDS, "the log")
         assert mortal.logged("late.png") == ["Processed"]

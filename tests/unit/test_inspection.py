@@ -21,7 +21,7 @@ from inorder.aws.stack import Connection, Stack
 from inorder.execution import Execution, Filter
 from inorder.story import Story, tell
 from tests.conftest import picture
-from tests.in_process import INPUT, OUTPUT, TABLE, InProcess
+from tests.in_process import INPUT, OUTPUT, TABLE, InProcess, Throttled
 
 RED, GREEN = picture((255, 0, 0)), picture((0, 255, 0))
 NOW = "2026-11-22T10:00:00+00:00"
@@ -332,18 +332,18 @@ def test_a_list_is_read_once_and_selects(aws: InProcess) -> None:
 def test_times_and_attempts_come_from_the_history(aws: InProcess) -> None:
     calls: list[Execution] = []
 
-    def broken_once(payload: Any) -> Any:
+    def throttled_once(payload: Any) -> Any:
         calls.append(payload)
         if len(calls) == 1:
-            raise RuntimeError("no connection")
+            raise Throttled
         return aws.handle(payload)
 
-    aws.wait_scale, aws.invoke = 0.02, broken_once
+    aws.wait_scale, aws.invoke = 0.02, throttled_once
     before = time.time()
     ended = aws.run(aws.upload("x.png", RED))
     [invert] = [each for each in ended.steps if each.state == "Invert Image"]
     assert [bool(each.error) for each in invert.attempts] == [True, False]
-    assert "no connection" in invert.attempts[0].cause
+    assert "Rate Exceeded" in invert.attempts[0].cause
     assert ended.started
     assert ended.stopped
     assert before - 1 < ended.started.timestamp() < ended.stopped.timestamp() < time.time() + 1

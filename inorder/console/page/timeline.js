@@ -22,7 +22,9 @@ export function phases(execution, definition, keeps, now) {
     if (/^(Claim|Record) /.test(step.state) && isDone) found.recorded ??= exited;
     // Under latest-wins a claim may record its event although another execution holds the lock.
     const holds = !step.output?.claim || step.output.claim.lock_token === step.output.lock_token;
-    if (/^Claim /.test(step.state) && isDone && holds) {
+    // A renewal takes the lock if the answer to the claim was lost.
+    const takes = /^Claim /.test(step.state) || (/^Renew /.test(step.state) && !locked);
+    if (takes && isDone && holds) {
       if (waiting) found.waits.push([waiting, exited]);
       [waiting, locked] = [null, exited];
     }
