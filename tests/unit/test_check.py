@@ -126,6 +126,12 @@ GRAPH: list[Row] = [
         *("Read Key Record/Retry/-1/ErrorEquals", [*ALL, "States.Timeout"]),
         "all-errors: States.ALL is not alone in its Retry",
     ),
+    ("Idle", IDLE, "outcome: ends with a Succeed, which reports no outcome"),
+    (
+        *("Superseded/Parameters/outcome", "Outdated"),
+        "outcome: ends with Parameters.outcome Outdated, and not Superseded, its own name",
+    ),
+    ("Invalid Event/Error", DELETED, "outcome: ends with Error None, and not InvalidEvent"),
 ]
 INPUT = "$$.Execution.Input"
 EVENT = "$.Attributes.event.S"

@@ -29,9 +29,6 @@ _SHIPPED: dict[str, str] = {
             "Send Invalid Event By EventBridge with no ResultPath",
         )
     },
-    "every-version: Record Oldest Waiter with ResultSelector.recorded changed": (
-        "it only matters that there is no Error in it"
-    ),
     "content-hash: Claim Content with Catch 1 and 2 swapped": "no error is both of them",
     "content-hash: Claim Content with ConditionExpression: comparison 3, <, as <=": _SECOND,
 }

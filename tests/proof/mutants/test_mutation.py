@@ -15,7 +15,7 @@ from tests.proof.mutants.survivors import EXPECTED
 KILLED = {
     "Invert Image without Catch of States.ALL": CHECK,
     "Invert Image with no Retry.0.JitterStrategy": FILE_TESTS,
-    "Lost with Error changed": STATES,
+    "Lost with Cause changed": STATES,
     "Invert Image with Parameters.Payload.fence changed": PATHS,
 }
 
