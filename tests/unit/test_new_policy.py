@@ -114,8 +114,8 @@ def test_a_new_policy_has_the_facts_of_its_source_but_texts_of_its_own(made: Mad
     assert new.use == "Say here what it is for."
     copied = policies.policy(made.source, made.project)
     assert new.like == made.source
-    texts = {"promise": new.promise, "use": new.use, "like": new.like}
-    assert new == replace(copied, name=new.name, **texts)
+    own = replace(copied, name=new.name, promise=new.promise, use=new.use, like=new.like)
+    assert new == own
     others = [each for each in policies.policies(made.project) if each != new]
     assert others == policies.policies()
 

@@ -13,7 +13,7 @@ import re
 
 import pytest
 
-from inorder.policies import policies
+from inorder.policies import like, policies
 from tests.resolved_template import Json, of_type, resources_with, template
 
 OWN_FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:index-documents"
@@ -126,7 +126,7 @@ def environment(parameters: dict[str, str]) -> Json:
 
 # --- Your own function ----------------------------------------------------------------------------
 
-INVOKING = [policy for policy in POLICIES if policy != "content-hash"]
+INVOKING = [policy for policy in POLICIES if policy not in like("content-hash")]
 QUALIFIED = [OWN_FUNCTION, f"{OWN_FUNCTION}:7", f"{OWN_FUNCTION}:live"]
 
 
