@@ -104,7 +104,7 @@ def slowest(drawn: nx.DiGraph, start: Place, seconds: Callable[[str], float]) ->
         There is none, as an execution may come to a state again and again.
     """
     if not nx.is_directed_acyclic_graph(drawn):
-        again = nx.find_cycle(drawn, start)[0][0].state
+        again = min(place.state for place, *_ in nx.find_cycle(drawn, start))
         raise ValueError(f"an execution may come to {again} again and again")
     weighted = nx.DiGraph()
     weighted.add_node(start)

@@ -265,7 +265,7 @@ MORE = "States.MathAdd($.polls.count, 1)"
 LIMITS: list[Row] = [
     (place, value, f"Claim Key: lease: its seconds cannot be computed: {why}")
     for place, value, why in [
-        ("Start Newest Event/Next", "Claim Key", "an execution may come to Release Lock"),
+        ("Start Newest Event/Next", "Claim Key", "an execution may come to Attempt Again?"),
         (
             *("Attempt Again?/Choices/0/And", lambda tests: tests[1:]),
             "an execution may come to Attempt Again? again and again",
@@ -439,7 +439,7 @@ def test_a_policy_without_a_lock_has_neither_lease_nor_limits() -> None:
 
 
 def test_the_limits_are_those_that_the_file_prepares() -> None:
-    expected = {"poll_seconds": 3, "lease_polls": 25, "turn_polls": 5, "maximum_polls": 29}
+    expected = {"poll_seconds": 3, "lease_polls": 24, "turn_polls": 5, "maximum_polls": 31}
     assert limits(policies.definition("every-version")) == expected
 
 

@@ -157,8 +157,8 @@ def test_long_names_make_writes_larger_and_those_of_a_record_without_an_event_do
 
     assert [writes("latest-wins", key) for key in (42, 43, 1024)] == [200, 400, 600]
     assert [writes("every-version", key) for key in (42, 43, 1024)] == [400, 600, 1000]
-    # A waiter writes five times more to the key's record, and twice to that of its event.
-    assert writes("every-version", 50, overwrites=1, process_ms=1) == 100 * (5 + 2 * 2)
+    # A waiter writes four times to the key's record, and twice to that of its event.
+    assert writes("every-version", 50, overwrites=1, process_ms=1) == 100 * (4 + 2 * 2)
     lock = next(each for each in cost.contenders(LATEST) if each.name == "lock-in-function")
     assert quantities(cost.bill_of_contender(lock, Workload(100)))["DynamoDB: writes"] == 200
 

@@ -20,11 +20,11 @@ from inorder import PROJECT
 from inorder.asl import check_file
 from inorder.asl.definition import is_end
 from inorder.execution import ENDS
-from inorder.policies import asl_file, definition
+from inorder.policies import asl_file, definition, like
 from tests.resolved_template import Json, broken_references, of_type, resources_with, template
 
 POLICIES: list[str] = template()["Parameters"]["Policy"]["AllowedValues"]
-RETRYING = [policy for policy in POLICIES if policy != "uncoordinated"]
+RETRYING = [policy for policy in POLICIES if policy not in like("uncoordinated")]
 LEVELS: list[str] = template()["Parameters"]["ExecutionLogLevel"]["AllowedValues"]
 EVERYTHING = {
     "Alarms": "all",

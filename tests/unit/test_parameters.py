@@ -14,7 +14,7 @@ import re
 import pytest
 from botocore.loaders import Loader
 
-from inorder.policies import definition, policies
+from inorder.policies import definition, like, policies
 from tests.resolved_template import Json, of_type, resources_with, template
 
 OWN_FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:index-documents"
@@ -127,7 +127,7 @@ def environment(parameters: dict[str, str]) -> Json:
 
 # --- Your own function ----------------------------------------------------------------------------
 
-INVOKING = [policy for policy in POLICIES if policy != "content-hash"]
+INVOKING = [policy for policy in POLICIES if policy not in like("content-hash")]
 QUALIFIED = [OWN_FUNCTION, f"{OWN_FUNCTION}:7", f"{OWN_FUNCTION}:live"]
 
 

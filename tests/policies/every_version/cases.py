@@ -280,10 +280,13 @@ PATHS = {
                 *turn_comes,
             ],
             "DeadHolderThenProcessed": [*waits, *polls.lease(), "Break Lock: Written", *again],
-            "DeadHolderThenProcessedAfterRetry": [
+            "LockBrokenAtTheNextPollThenProcessed": [
                 *waits,
                 *polls.lease(),
-                "Break Lock: Busy, Written",
+                "Break Lock: Busy",
+                *polls.wait,
+                *polls.poll("Locked"),
+                "Break Lock: Written",
                 *again,
             ],
             "LockChangedAsItWasBrokenThenProcessed": [

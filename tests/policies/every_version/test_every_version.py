@@ -132,15 +132,15 @@ def test_a_slow_waiter_that_was_cleared_gets_a_whole_turn_again(aws: InProcess) 
 
     def come_back() -> None:
         seen.append(oldest_waiter(aws))
-        if seen.count(None) == 1 and seen[-1] is None:
+        if seen.count("00") == len(seen) - 1 and seen[-1] != "00":
             leave_a_dead_waiter(aws)
 
     aws.wait_scale, aws.at_wait = 0, come_back
     leave_a_dead_waiter(aws)
     ended = aws.run(aws.upload("x.png", picture(RED)))
     assert ended.path.count("Clear Dead Waiter") == 2
-    turn = seen.index(None)
-    assert seen[: 2 * turn + 2] == 2 * (turn * ["00"] + [None])
+    turn = next(at for at, each in enumerate(seen) if each != "00")
+    assert seen[turn : 2 * turn + 2] == [seen[turn], *turn * ["00"], seen[turn]]
     assert turn > 3
 
 
