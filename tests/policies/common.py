@@ -315,7 +315,12 @@ ATTEMPT_FAILED = ["Invert Image: FunctionFailed", "Attempt Again?"]
 
 
 def second_attempts(
-    claimed: list[str], late: list[str], renewed: list[str], retried: list[str]
+    claimed: list[str],
+    late: list[str],
+    renewed: list[str],
+    retried: list[str],
+    *,
+    is_repeated: bool = True,
 ) -> dict[str, list[str]]:
     """Build the paths on which the function fails, and the lock is or is not renewed.
 
@@ -327,13 +332,16 @@ def second_attempts(
         The steps after the renewal.
     retried : list of str
         *Retry Event*, and the steps after it.
+    is_repeated : bool
+        Whether a renewal that fails is tried again.
     """
     failed = [*claimed, *ATTEMPT_FAILED]
+    repeated = [*failed, "Renew Lock: Busy, Written", *renewed]
     return {
         "ProcessedAtTheSecondAttempt": [*failed, "Renew Lock: Written", *renewed],
-        "ProcessedAtTheSecondAttemptAfterRetry": [*failed, "Renew Lock: Busy, Written", *renewed],
+        **({"ProcessedAtTheSecondAttemptAfterRetry": repeated} if is_repeated else {}),
         "LockLostBeforeTheSecondAttempt": [*failed, "Renew Lock: ConditionFailed", *retried],
-        "RenewalFailedRetried": [*failed, "Renew Lock: Busy*2", *retried],
+        "RenewalFailedRetried": [*failed, f"Renew Lock: Busy*{1 + is_repeated}", *retried],
         "NoSecondAttemptAfterSevenPolls": [*late, *ATTEMPT_FAILED, *retried],
     }
 
