@@ -22,6 +22,7 @@ from inorder.asl import walk
 from inorder.asl.definition import (
     CONDITION_FAILED,
     INVOKE,
+    OWN_LOCK,
     PUT,
     PUT_EVENTS,
     SEND,
@@ -338,6 +339,26 @@ def _without_lock(states: Json, claim: str) -> Iterator[Finding]:
                     yield taker, f"if it fails, {name} may work without the lock"
 
 
+def _renewal(definition: Json) -> Iterator[Finding]:
+    """Check that a renewal gives the lock another token, and that each release knows that one.
+
+    The new token begins with the old one, so that a release by the claim's token works before and
+    after the renewal, also if the renewal's answer was lost.
+    """
+    states: Json = definition["States"]
+    for name in (renewals := _renewals(states)):
+        values = states[name]["Parameters"].get("ExpressionAttributeValues", {})
+        clause = states[name]["Parameters"]["UpdateExpression"]
+        set_to = re.search(r"lock_token = (:\w+)", clause)
+        token = values.get(set_to[1], {}).get("S.$", "") if set_to else ""
+        if not re.fullmatch(r"States\.Format\('\{\}[^{}']+', \$\.lock_token\)", token):
+            yield name, "its new token is not $.lock_token with a text behind it"
+    for name, state in states.items() if renewals else ():
+        condition = state.get("Parameters", {}).get("ConditionExpression", "")
+        if _is_release(state) and ":lock_token" in condition and not condition.startswith(OWN_LOCK):
+            yield name, f"it does not know a renewed lock: its condition must begin with {OWN_LOCK}"
+
+
 def _lease(definition: Json) -> Iterator[Finding]:
     claims = _claims(definition["States"])
     try:
@@ -460,4 +481,10 @@ def _only(found: list[Any], what: str) -> Any:
     return found[0]
 
 
-RULES: dict[str, Rule] = {"claim": _claim, "poll": _poll, "lease": _lease, "express": _express}
+RULES: dict[str, Rule] = {
+    "claim": _claim,
+    "renewal": _renewal,
+    "poll": _poll,
+    "lease": _lease,
+    "express": _express,
+}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import operator
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -82,7 +83,8 @@ def ways(definition: Json) -> tuple[Place, nx.DiGraph]:
                 waiting.append(after)
             drawn.add_edge(place, after)
         if len(drawn) > most:
-            raise ValueError(f"an execution may come to {place.state} again and again")
+            [(again, _)] = Counter(each.state for each in drawn).most_common(1)
+            raise ValueError(f"an execution may come to {again} again and again")
     return start, drawn
 
 

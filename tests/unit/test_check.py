@@ -265,7 +265,7 @@ MORE = "States.MathAdd($.polls.count, 1)"
 LIMITS: list[Row] = [
     (place, value, f"Claim Key: lease: its seconds cannot be computed: {why}")
     for place, value, why in [
-        ("Start Newest Event/Next", "Claim Key", "an execution may come to Attempt Again?"),
+        ("Start Newest Event/Next", "Claim Key", "an execution may come to Lock Taken?"),
         (
             *("Attempt Again?/Choices/0/And", lambda tests: tests[1:]),
             "an execution may come to Attempt Again? again and again",
@@ -295,10 +295,25 @@ LIMITS: list[Row] = [
 ]
 
 
+RENEWED = "Renew Lock/Parameters/ExpressionAttributeValues/:renewed/S.$"
+SAME_LOCK = "renewal: its new token is not $.lock_token with a text behind it"
+RENEWAL: list[Row] = [
+    *((RENEWED, value, SAME_LOCK) for value in ("$.lock_token", "States.UUID()")),
+    *(
+        (
+            f"{release}/Parameters/ConditionExpression",
+            "lock_token = :lock_token AND sequencer = :sequencer",
+            "renewal: it does not know a renewed lock: its condition must begin with begins_with(",
+        )
+        for release in ("Release Lock", "Release Failed Key")
+    ),
+]
+
+
 @pytest.mark.usefixtures("no_schema")
 @pytest.mark.parametrize(
     ("place", "value", "finding"),
-    [*GRAPH, *ENGINES, *GUARDS, LOCK_NOT_COMPARED, *CLAIM, *LEASE, *LIMITS],
+    [*GRAPH, *RENEWAL, *ENGINES, *GUARDS, LOCK_NOT_COMPARED, *CLAIM, *LEASE, *LIMITS],
 )
 def test_a_broken_rule_is_found(tmp_path: Path, place: str, value: Any, finding: str) -> None:
     found = findings(tmp_path, broken(place, value))

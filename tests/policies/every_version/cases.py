@@ -195,9 +195,7 @@ PATHS = {
     **paths({"DeletionProcessed": [*recorded, *again]}, common.DELETED),
     **paths(
         {
-            **common.second_attempts(
-                [*claimed, *held], late, works, retried, is_repeated=False
-            ),
+            **common.second_attempts([*claimed, *held], late, works, retried, is_repeated=False),
             **common.parked_answers([*claimed, *held], failed, parked, retried),
             "Processed": [*recorded, *again],
             "ProcessedAfterRetries": [

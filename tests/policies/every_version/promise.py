@@ -8,7 +8,7 @@ from tests.proof.model.explorer import Output, Run, State, attribute
 from tests.proof.model.fence import EACH
 from tests.proof.model.locking import Locking
 from tests.proof.model.scenario import INVALID, Scenario
-from tests.proof.model.suite import BLIND, EDGES, LARGE, ODD_TWICE, SMALL, Suite
+from tests.proof.model.suite import BLIND, EDGES, LARGE, ODD_TWICE, SECOND_ATTEMPT, SMALL, Suite
 
 
 class EveryVersion(Locking):
@@ -17,6 +17,7 @@ class EveryVersion(Locking):
     definition = (PROJECT / "statemachine" / "every_version.asl.json").read_text()
     holding = frozenset({"Read Event Record", "Invert Image"})
     done = "Mark Event Done"
+    waiting = "Record Oldest Waiter"
 
     def record_key(self, event: int) -> str:
         """Give the ID of an event's own record."""
@@ -260,6 +261,7 @@ SOUGHT = (
     Scenario((1, 2), versioned=True),
     Scenario((2, 3), contents="A-C"),
     *(Scenario(events, faults=1) for events in ((1, 1), (1, 2))),
+    Scenario((1, 1), breaks=1, faults=1),
     Scenario((1, 2, 3), contents="A-C"),
     *LEFT_FOR_TWO,
     Scenario((1, 2, 3)),
@@ -288,9 +290,15 @@ SURVIVORS = frozenset(
         "Record Oldest Waiter with ConditionExpression: no attribute_exists(id)",
         "Record Oldest Waiter without Retry of States.ALL",
         "Read Key Record without Retry of States.ALL",
-        "Key State? without rule 5: $.recording.Error StringEquals "
-        '"DynamoDB.ConditionalCheckFailedException"',
-        "Break Lock without Retry of States.TaskFailed, States.Timeout",
+        "Record Oldest Waiter with ConditionExpression: comparison 1, >, as >=",
+        "First Poll? without rule 1, to Record Oldest Waiter",
+        "Key State? without rule 2, to Record Oldest Waiter",
+        "Claim Key without Retry of States.ALL",
+        "Claim Key with ConditionExpression: no execution = :execution",
+        "Claim Key with no Parameters.Item.execution",
+        "Break Lock without Retry of States.ALL",
+        "Renew Lock without Retry of States.ALL",
+        *SECOND_ATTEMPT,
         "Break Lock with UpdateExpression: no REMOVE execution",
         "Clear Dead Waiter without Retry of States.ALL",
         "Clear Dead Waiter with ConditionExpression: no attribute_not_exists(lock_token)",

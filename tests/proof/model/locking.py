@@ -16,6 +16,7 @@ class Locking(Promise):
 
     done: ClassVar[str] = "Release Lock"  # marks the event as done
     claim: ClassVar[str] = "Claim Key"
+    waiting: ClassVar[str] = ""  # the Task before a Wait, if there is one
     holding: ClassVar[
         frozenset[str]
     ]  # the Tasks between a claim or renewal and the end of the work
@@ -59,7 +60,7 @@ class Locking(Promise):
 
     def passes(self, state: State, run: Run, following: str) -> str | None:
         """Check that no run waits for itself, or gives up at a lock that it could have broken."""
-        waits = self.engine.states[following]["Type"] == "Wait"
+        waits = self.engine.states[following]["Type"] == "Wait" or following == self.waiting
         if waits and run.owns(attribute(known_record(run), "lock_token")):
             return f"I5: {run.execution} waits for its own lock"
         if following == "Give Up Waiting" and run.locked and not self.is_faulty(state):
