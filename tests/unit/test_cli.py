@@ -51,7 +51,7 @@ def test_down_without_up_is_no_error() -> None:
 
 def test_check_names_file_and_state_and_fails(tmp_path: Path) -> None:
     file = tmp_path / "bare.asl.json"
-    file.write_text('{"StartAt": "Done", "States": {"Done": {"Type": "Succeed"}}}')
+    file.write_text('{"StartAt": "Done", "States": {"Done": {"Type": "Fail", "Error": "Done"}}}')
     finding = "Done: comment: has no Comment that says why it is there"
     assert error_of("check", str(file)) == f"{file}: {finding}"
 
