@@ -48,17 +48,22 @@ def test_holder_lease_and_waiter_have_the_seconds_that_the_comment_states(policy
     assert numbers.longest_execution < EXPRESS_SECONDS
 
 
-@pytest.mark.policy("latest-wins")
-def test_an_execution_that_a_holder_starts_is_known_by_its_name() -> None:
-    name = policies.definition("latest-wins")["States"]["Start Newest Event"]["Parameters"][
-        "Name.$"
-    ]
+@pytest.mark.parametrize("policy", policies.like("latest-wins"))
+def test_an_execution_that_a_holder_starts_is_known_by_its_name(policy: str) -> None:
+    name = policies.definition(policy)["States"]["Start Newest Event"]["Parameters"]["Name.$"]
     prefix, _, _ = name.removeprefix("States.Format('").partition("{}', States.UUID())")
     arn = f"arn:aws:states:us-east-1:123456789012:express:machine:{prefix}1:2"
     assert Execution(arn, "RUNNING", None).is_started_by_holder
 
 
-@pytest.mark.parametrize(("policy", "seconds"), [("optimistic", 194), ("uncoordinated", 54)])
+@pytest.mark.parametrize(
+    ("policy", "seconds"),
+    [
+        (policy, seconds)
+        for shipped, seconds in {"optimistic": 194, "uncoordinated": 54}.items()
+        for policy in policies.like(shipped)
+    ],
+)
 def test_an_execution_without_a_lock_ends_before_express_stops_it(
     policy: str, seconds: int
 ) -> None:

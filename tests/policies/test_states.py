@@ -379,10 +379,13 @@ def test_an_event_that_goes_by_eventbridge_comes_as_a_message_of_the_retry_queue
     }
 
 
-def test_the_event_of_a_dead_holder_is_retried_from_its_record(local: LocalAws) -> None:
-    data = TABLES["first-wins"].data
+@pytest.mark.parametrize("policy", like("first-wins"))
+def test_the_event_of_a_dead_holder_is_retried_from_its_record(
+    local: LocalAws, policy: str
+) -> None:
+    data = TABLES[policy].data
     held = data | {"record": item(event=json.dumps(DELETED), lock_token="theirs")}
-    message = sent_by(local, "first-wins", "Retry Lost Event", held)
+    message = sent_by(local, policy, "Retry Lost Event", held)
     reason = message.pop("reason")
     assert reason["Error"] == "HolderDied"
     assert "for a whole lease" in reason["Cause"]
