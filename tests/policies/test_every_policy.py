@@ -192,7 +192,7 @@ def test_polls_whose_reads_fail_wait_so_that_no_lease_is_shorter(aws: InProcess)
     event = aws.upload("x.png", picture(RED))
     aws.run(event)
     locked_again(aws)
-    if aws.policy != "content-hash":
+    if aws.like != "content-hash":
         event = aws.upload("x.png", picture(RED))
     lease_polls = TABLES[aws.policy].data["limits"]["lease_polls"]
     refused = Faults().refuse("dynamodb.GetItem", lease_polls - 1, after=1)

@@ -145,7 +145,7 @@ def test_a_slow_waiter_that_was_cleared_gets_a_whole_turn_again(aws: InProcess) 
 
 
 def test_all_events_that_wait_behind_a_dead_holder_get_their_turns(aws: InProcess) -> None:
-    aws.wait_scale = 0.05
+    aws.wait_scale = 0.15
     events = [aws.upload("x.png", picture(RED)) for _ in range(3)]
     leave_a_dead_holder(aws, sequencer="00")
     executions = [aws.start(event) for event in reversed(events)]
