@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Route, expect, sync_playwright
 
-from inorder import PROJECT
+from inorder import PROJECT, local_aws
 from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
 from inorder.pictures import own_pairs
@@ -62,6 +62,13 @@ class Console:
         path = f"#/{name}" if of is None else f"#/{name}/{quote(of, safe='')}"
         asked = "&".join(f"{key}={quote(value, safe='')}" for key, value in parameters.items())
         return f"{self.origin}{path}{'?' if asked else ''}{asked}"
+
+
+@pytest.fixture(scope="session")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
+    """Start a local AWS whose waits take their time: the holder starts the newest event first."""
+    with local_aws.running(tmp_path_factory.mktemp("console-aws"), wait_scale=1) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

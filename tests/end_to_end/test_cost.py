@@ -24,7 +24,7 @@ def test_each_metric_of_a_deployed_stack_is_asked_for(workflow: Workflow) -> Non
     workflow.of_key("cost.png", 1)
     measured = measure(Connection(workflow.stack.name), 1)
     assert measured.memory == 1769
-    assert measured.used["alarms"] == 4
+    assert measured.used["alarms"] == 7
     asked = "\n".join(measured.silent)
     for name in (
         f"ExecutionsStarted of {workflow.stack.state_machine_arn}",

@@ -234,14 +234,17 @@ def test_the_console_is_served_on_loopback_until_it_is_interrupted(workflow: Wor
             if each.status == psutil.CONN_LISTEN
         }
         assert listening == {"127.0.0.1"}
-        listed = httpx2.get(f"{address}api/executions", params={"key": "console.png"}).json()
+        own = {"Origin": address.rstrip("/"), "X-Inorder-Token": token}
+        asked = {"key": "console.png"}
+        listed = httpx2.get(f"{address}api/executions", params=asked, headers=own).json()
         assert [each["ended_as"] for each in listed["executions"]] == ["Processed"]
         [row] = listed["executions"]
-        event = httpx2.get(f"{address}api/execution", params={"arn": row["arn"]}).json()["event"]
+        shown = httpx2.get(f"{address}api/execution", params={"arn": row["arn"]}, headers=own)
+        event = shown.json()["event"]
         started = httpx2.post(
             f"{address}api/run",
             json={"event": event, "dry_run": False},
-            headers={"Origin": address.rstrip("/"), "X-Inorder-Token": token},
+            headers=own,
         ).json()
         assert workflow.executions.wait(started["arn"]).outcome == "Duplicate"
         serving.send_signal(signal.SIGINT)

@@ -164,6 +164,8 @@ def test_a_new_policy_passes_its_tests_and_processes_an_upload_when_it_is_deploy
         "statemachine/policies.toml",
         "template.yaml",
         "tests/policies/my_policy/__init__.py",
+        "tests/policies/my_policy/cases.py",
+        "tests/policies/my_policy/promise.py",
         "tests/policies/my_policy/test_my_policy.py",
     }
     checked = in_project(project, "inorder.cli", "check", "statemachine/my_policy.asl.json")

@@ -235,7 +235,6 @@ SHORT = (
     Scenario((1, 2), contents="AA"),
     Scenario((1, 2), crashes=1, breaks=1, versioned=True),
     *SMALL,
-    *BLIND,
     *LEFT,
     *DELETIONS,
 )
@@ -243,6 +242,7 @@ WHOLE = (Scenario((1, 2), contents="A-", faults=1),)
 FULL = (
     *WHOLE,
     *LARGE,
+    *BLIND,
     *THREE,
     *LEFT_FOR_TWO,
     *(Scenario(events, crashes=1, faults=1) for events in ((1, 1), (1, 2))),
