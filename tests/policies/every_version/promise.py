@@ -242,7 +242,6 @@ WHOLE = (Scenario((1, 2), contents="A-", faults=1),)
 FULL = (
     *WHOLE,
     *LARGE,
-    *BLIND,
     *THREE,
     *LEFT_FOR_TWO,
     *(Scenario(events, crashes=1, faults=1) for events in ((1, 1), (1, 2))),
