@@ -247,7 +247,7 @@ def _unused_limits(
 def _written(states: Json, path: str) -> list[str]:
     """List the expressions that Pass states write to a path."""
     found = []
-    for state in states.values() if states else ():
+    for state in states.values():
         if state["Type"] != "Pass":
             continue
         at = state.get("ResultPath", "$")

@@ -103,7 +103,7 @@ def slowest(drawn: nx.DiGraph, start: Place, seconds: Callable[[str], float]) ->
     Raises
     ------
     ValueError
-        There is none, as an execution may come to a state again and again.
+        The ways have a cycle, so no way is the slowest.
     """
     if not nx.is_directed_acyclic_graph(drawn):
         again = min(place.state for place, *_ in nx.find_cycle(drawn, start))
