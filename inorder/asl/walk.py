@@ -160,11 +160,8 @@ def _shape(template: Any, data: Any, at: str) -> Any:
     made = {}
     for key, value in template.items():
         name = key.removesuffix(".$")
-        made[name] = (
-            _value(value, data, f"{at}.{name}")
-            if key != name
-            else _shape(value, data, f"{at}.{name}")
-        )
+        shape = _shape if key == name else _value
+        made[name] = shape(value, data, f"{at}.{name}")
     return made
 
 

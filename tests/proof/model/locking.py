@@ -17,9 +17,7 @@ class Locking(Promise):
     done: ClassVar[str] = "Release Lock"  # marks the event as done
     claim: ClassVar[str] = "Claim Key"
     waiting: ClassVar[str] = ""  # the Task before a Wait, if there is one
-    holding: ClassVar[
-        frozenset[str]
-    ]  # the Tasks between a claim or renewal and the end of the work
+    holding: ClassVar[frozenset[str]]  # the Tasks from a claim or renewal to the end of the work
 
     def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
         """Check I3, that no refused write is retried, and that a broken lock was watched."""
