@@ -29,6 +29,7 @@ from moto.stepfunctions.parser.asl.component.common.error_name.failure_event imp
     FailureEventException,
 )
 from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
+from moto.stepfunctions.parser.asl.component.common.timeouts.timeout import TimeoutSeconds
 from moto.stepfunctions.parser.asl.component.state.exec.state_task.service import (
     state_task_service,
     state_task_service_dynamodb,
@@ -106,6 +107,9 @@ class InProcess:
     wait_scale : float
         Factor for the seconds of waits and of delays between attempts.
     """
+
+    # A call of a Task takes as long as this machine needs, which decides no test.
+    timeout_scale = 60
 
     def __init__(self, policy: str, app: ModuleType, canonical_hash: ModuleType) -> None:
         self.policy, self.app, self.canonical_hash = policy, app, canonical_hash
@@ -437,7 +441,7 @@ def _keep_clients(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(events, name, change)
 
 
-def _scale_waits(monkeypatch: pytest.MonkeyPatch, aws: InProcess) -> None:
+def _scale_seconds(monkeypatch: pytest.MonkeyPatch, aws: InProcess) -> None:
     def sleep(seconds: float) -> None:
         time.sleep(seconds * aws.wait_scale)
 
@@ -445,6 +449,10 @@ def _scale_waits(monkeypatch: pytest.MonkeyPatch, aws: InProcess) -> None:
         aws.at_wait()
         sleep(wait_seconds)
 
+    def timeout(seconds: TimeoutSeconds, env: object) -> int:  # noqa: ARG001
+        return seconds.timeout_seconds * aws.timeout_scale
+
+    monkeypatch.setattr(TimeoutSeconds, "_eval_seconds", timeout)
     monkeypatch.setattr(WaitFunction, "_wait_interval", wait)
     monkeypatch.setattr(retrier_decl, "time", SimpleNamespace(sleep=sleep))
 
@@ -506,6 +514,6 @@ def aws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
         boto3.setup_default_session()
         _keep_clients(monkeypatch)
         running = InProcess(policy, import_anew("app"), import_anew("canonical_hash"))
-        _scale_waits(monkeypatch, running)
+        _scale_seconds(monkeypatch, running)
         yield running
         running.state_machine.stop_all()
