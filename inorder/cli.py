@@ -245,7 +245,7 @@ def redrive(stack_name: str, everything: bool, event_id: str | None) -> None:
 
 @main.command("stuck")
 @deployed
-@click.option("--redrive", "restart", is_flag=True, help="Start their newest events again.")
+@click.option("--redrive", is_flag=True, help="Send their newest events to the retry queue.")
 @click.option(
     "--seconds",
     type=click.IntRange(0),
@@ -253,35 +253,36 @@ def redrive(stack_name: str, everything: bool, event_id: str | None) -> None:
     show_default=True,
     help="How long a key must have been in progress. No execution lives for longer than 300.",
 )
-def list_stuck(stack_name: str, restart: bool, seconds: int) -> None:
+def list_stuck(stack_name: str, redrive: bool, seconds: int) -> None:
     """List the keys whose execution has died.
 
-    A key whose newest event gave up waiting is listed too. Starting that event here and elsewhere
-    does no harm: the second is a duplicate.
+    A key whose newest event gave up waiting is listed too. Sending that event here and elsewhere
+    does no harm: messages of one event merge, and a second execution is a duplicate.
     """
     with aws_errors_in_one_line():
-        aws = Connection(stack_name)
-        dynamodb, states = aws.client("dynamodb"), aws.client("stepfunctions")
-        dead_after = timedelta(seconds=seconds)
-        keys = list(stuck.find(dynamodb, aws.stack.key_table, datetime.now(UTC), dead_after))
+        aws, now, dead_after = Connection(stack_name), datetime.now(UTC), timedelta(seconds=seconds)
+        dynamodb, sqs, table = aws.client("dynamodb"), aws.client("sqs"), aws.stack.key_table
+        entries = stuck.oldest(dynamodb, table, now, sys.maxsize, dead_after)
+        read = [stuck.read(dynamodb, table, entry.id, now, dead_after) for entry in entries]
+        keys = [key for key in read if key]
         if not keys:
             click.echo("No key is stuck.", err=True)
             return
         print_table(
-            ["ID", "Sequencer", "In progress for", "Restarts"],
+            ["ID", "Sequencer", "In progress for"],
             [
                 (
                     key.id,
                     str(s3_object(key.event).get("sequencer", "")),
                     str(timedelta(seconds=int(key.age.total_seconds()))),
-                    str(key.restarts),
                 )
                 for key in keys
             ],
         )
-        for key in keys if restart else []:
-            stuck.start(states, aws.stack.state_machine_arn, key, restarts=0)
-            click.echo(f"Started: {printable(key.id)}")
+        queues = aws.stack.retry_events_queue_url, aws.stack.parked_events_queue_url
+        for key in keys if redrive else []:
+            stuck.hand_over(sqs, *queues, dynamodb, table, key)
+            click.echo(f"Sent to the retry queue: {printable(key.id)}")
 
 
 @main.command()

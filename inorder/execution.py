@@ -208,11 +208,11 @@ class Execution:
 
     @property
     def attempt(self) -> int:
-        """Which attempt at its event it is: 1, and one more for each retry or restart before."""
-        event = self.event if isinstance(self.event, dict) else {}
-        retry = event.get("retry")
-        counts = (retry.get("attempt") if isinstance(retry, dict) else 0, event.get("restarts"))
-        return 1 + sum(count for count in counts if isinstance(count, int))
+        """Which attempt at its event it is: 1, and one more for each retry before."""
+        match self.event:
+            case {"retry": {"attempt": int(attempt)}}:
+                return 1 + attempt
+        return 1
 
     @property
     def seconds(self) -> float | None:

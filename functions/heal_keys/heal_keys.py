@@ -1,10 +1,10 @@
-"""Lambda handler: starts the events of keys whose execution has died, on a schedule.
+"""Lambda handler: hands the events of dead executions to the retry queue, on a schedule.
 
-A sweep is bounded, so that it does not burden a service that has just recovered: it starts or parks
-at most 100 events, at least 0.2 s apart. It begins within a minute of its time, or not at all, and
-lasts for two minutes at most. So it has ended before the next one begins, five minutes after it or
-later.
-(Lambda may invoke it twice by chance. What the second one starts are further deliveries.)
+A sweep is bounded: it takes the oldest 1,000 records, begins within a minute of its time, or not at
+all, and lasts for two minutes at most. So it has ended before the next one begins, five minutes
+after it or later. The retry queue bounds how fast the events are started, so that they do not
+burden a service that has just recovered.
+(Lambda may invoke a sweep twice by chance. What both send merges in the retry queue.)
 
 A sweep also reads the attributes of the queues that only people read: SQS has metrics of a queue,
 which alarms watch, for six hours after it was last used. If something failed, the sweep itself
@@ -15,7 +15,6 @@ https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/monit
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
@@ -28,21 +27,21 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.config import Config
 
 KEY_TABLE = os.environ["KEY_TABLE"]
+RETRY_QUEUE_URL = os.environ["RETRY_EVENTS_QUEUE_URL"]
 PARKED_QUEUE_URL = os.environ["PARKED_EVENTS_QUEUE_URL"]
 ALARMED_QUEUE_URLS = os.environ["ALARMED_QUEUE_URLS"].split()
-STATE_MACHINE_ARN = os.environ["STATE_MACHINE_ARN"]
-STARTS_AT_MOST = 100
-SECONDS_BETWEEN_STARTS = 0.2
-# Before the timeout. Three calls can follow: a record is read, and parking its event takes two.
-# Each takes 10 s at most, and the pause between its two attempts.
-LAST_READ_MILLISECONDS = 40_000
+RECORDS_AT_MOST = 1000
+# Before the timeout. Three calls can follow: a record is read, its event is sent, and it leaves the
+# index. Each takes 10 s at most, and the pause between its two attempts.
+LAST_RECORD_MILLISECONDS = 40_000
+# Of an index of millions of entries, the rest is read by a later sweep, when these have left it.
+LAST_PAGE_MILLISECONDS = 80_000
 CONFIG = Config(
     connect_timeout=2, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 2}
 )
 logger = Logger()
 metrics = Metrics()
 dynamodb = boto3.client("dynamodb", config=CONFIG)
-states = boto3.client("stepfunctions", config=CONFIG)
 sqs = boto3.client("sqs", config=CONFIG)
 
 
@@ -65,24 +64,30 @@ def handler(_event: dict[str, Any], context: LambdaContext) -> None:
     Raises
     ------
     SweepFailed
-        An event could be neither started nor parked, or a queue could not be read.
+        An event could not be handed over, or a queue could not be read.
     """
     counts = Counter({"KeysStuck": 0})  # a metric without a value would make Powertools warn
     unread = [url for url in ALARMED_QUEUE_URLS if not _reads(url)]
+    now = datetime.now(UTC)
 
-    def is_over() -> bool:
-        is_full = counts.total() - counts["KeysStuck"] >= STARTS_AT_MOST
-        if is_full or context.get_remaining_time_in_millis() < LAST_READ_MILLISECONDS:
-            logger.warning("SweepEndsEarly")
-            return True
-        return False
+    def is_after(milliseconds: int) -> bool:
+        return context.get_remaining_time_in_millis() < milliseconds
 
     try:
-        for key in stuck.find(dynamodb, KEY_TABLE, datetime.now(UTC), is_over=is_over):
-            counts["KeysStuck"] += 1
-            if key.is_given_up or key.is_due:
-                counts[_heal(key)] += 1
-                time.sleep(SECONDS_BETWEEN_STARTS)
+        entries = stuck.oldest(
+            dynamodb,
+            KEY_TABLE,
+            now,
+            RECORDS_AT_MOST,
+            is_over=lambda: is_after(LAST_PAGE_MILLISECONDS),
+        )
+        for entry in entries:
+            if is_after(LAST_RECORD_MILLISECONDS):
+                break
+            if outcome := _heal(entry.id, now):
+                counts.update(["KeysStuck", outcome])
+        if len(entries) == RECORDS_AT_MOST or is_after(LAST_RECORD_MILLISECONDS):
+            logger.warning("SweepEndsEarly")
     finally:
         for name, count in counts.items():
             metrics.add_metric(name=name, unit=MetricUnit.Count, value=count)
@@ -99,22 +104,20 @@ def _reads(queue_url: str) -> bool:
     return True
 
 
-def _heal(key: stuck.StuckKey) -> str:
-    """Start an event or park it, and give the metric that counts it."""
-    details: dict[str, Any] = {
-        "record": key.id,
-        "minutes_in_progress": key.age.total_seconds() // 60,
-        "restarts": key.restarts,
-    }
+def _heal(record_id: str, now: datetime) -> str | None:
+    """Hand an event over, and give the metric that counts it; None if its key is not stuck."""
+    details: dict[str, Any] = {"record": record_id}
     try:
-        if key.is_given_up:
-            stuck.park(sqs, PARKED_QUEUE_URL, dynamodb, KEY_TABLE, key)
-            logger.error("KeyParked", extra=details)
-            return "KeysParked"
-        details["restarts"] += 1
-        details["execution"] = stuck.start(states, STATE_MACHINE_ARN, key, details["restarts"])
+        key = stuck.read(dynamodb, KEY_TABLE, record_id, now)
+        if key is None:
+            return None
+        details["minutes_in_progress"] = key.age.total_seconds() // 60
+        stuck.hand_over(sqs, RETRY_QUEUE_URL, PARKED_QUEUE_URL, dynamodb, KEY_TABLE, key)
     except Exception:  # the next sweep tries again, and the other keys must not wait for that
         logger.exception("HealingFailed", extra=details)
         return "HealingsFailed"
-    logger.info("KeyRestarted", extra=details)
-    return "KeysRestarted"
+    if key.event is None:
+        logger.error("KeyParked", extra=details)
+        return "KeysParked"
+    logger.info("KeyHandedOver", extra=details)
+    return "KeysHandedOver"

@@ -1,31 +1,47 @@
-"""Keys whose execution has died: to find them, and to start their newest event again.
+"""Keys whose execution has died: to find them, and to hand their newest event to the retry queue.
 
 The function `heal_keys` does both on a schedule, and `inorder stuck` on request: the command has a
-link to this file. An event is started as the rule would start it, and the state machine processes
-it once. So this may be interrupted and repeated, and two may do it at once. The clock only decides
-when to try: an event that is started too early is one more delivery. An event whose executions die
-again and again is parked. Only then is the key table written: the record leaves the index.
+link to this file. The retry queue keeps the event until an execution of the present policy has it,
+whichever policy wrote the record, and so the record can leave the index at once. This may be
+interrupted and repeated, and two may do it at once: messages of one event merge. The clock only
+decides when to try: an event that is handed over too early is one more delivery.
 """
 
 from __future__ import annotations
 
+import heapq
 import json
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any
-from uuid import uuid4
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
 
 # A record is in the index for as long as it has this attribute, the time of the last claim.
 INDEX, SINCE = "InProgress", "in_progress_since"
 # Express ends an execution after five minutes. Two clocks may differ by the rest.
 # https://docs.aws.amazon.com/step-functions/latest/dg/choosing-workflow-type.html
 DEAD_AFTER = timedelta(minutes=10)
-# Each restart waits for twice as long as the one before, so these take 43 hours.
-RESTARTS_AT_MOST = 8
-# Executions that die before they claim the key are not counted.
-GIVEN_UP_AFTER = timedelta(days=14)
+# SQS refuses these, or replaces them by U+FFFD: its documents say both. In JSON they occur in
+# strings only, where an escape can replace them.
+# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
+_UNSENDABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")
+
+
+class Entry(NamedTuple):
+    """An entry of the index.
+
+    Attributes
+    ----------
+    since : datetime
+        When the record was claimed last.
+    id : str
+        Of the record.
+    """
+
+    since: datetime
+    id: str
 
 
 @dataclass(frozen=True)
@@ -38,42 +54,30 @@ class StuckKey:
         Of the record: a key's, an event's or a content's.
     age : timedelta
         For how long it has been in progress.
-    event : dict
-        The event that it holds, which under `latest-wins` is the newest of the key.
-    since : str
-        The time at which it was claimed, as it is in the record.
+    record : dict
+        The whole record, as DynamoDB gives it.
+    event : dict or None
+        The event that it holds, which under `latest-wins` is the newest of the key. None if it has
+        none that can be read.
     """
 
     id: str
     age: timedelta
-    event: dict[str, Any]
-    since: str
-
-    @property
-    def restarts(self) -> int:
-        """How often the event has been started again. The event says so itself, in its record."""
-        count = self.event.get("restarts")
-        return count if isinstance(count, int) else 0
-
-    @property
-    def is_given_up(self) -> bool:
-        """Tell whether to park its event, which only a person starts again."""
-        return self.restarts >= RESTARTS_AT_MOST or self.age >= GIVEN_UP_AFTER
-
-    @property
-    def is_due(self) -> bool:
-        """Tell whether to start it again now."""
-        return not self.is_given_up and self.age >= DEAD_AFTER * 2**self.restarts
+    record: dict[str, Any]
+    event: dict[str, Any] | None
 
 
-def find(
+def oldest(
     dynamodb: Any,
     table: str,
     now: datetime,
+    at_most: int,
     dead_after: timedelta = DEAD_AFTER,
     is_over: Callable[[], bool] = lambda: False,
-) -> Iterator[StuckKey]:
-    """Find the keys that are stuck.
+) -> list[Entry]:
+    """List the entries of the index that have been in progress for long, the oldest first.
+
+    The index is a copy that may be late, so each record must be read before it is believed.
 
     Parameters
     ----------
@@ -83,99 +87,114 @@ def find(
         Name of the key table.
     now : datetime
         The time.
+    at_most : int
+        How many to list. All pages are read to find the oldest ones.
     dead_after : timedelta
         How long a record must have been in progress.
     is_over : callable
-        Tells whether to end instead of reading the next record or page.
+        Tells whether to end instead of reading the next page.
     """
-    pages = dynamodb.get_paginator("scan").paginate(TableName=table, IndexName=INDEX)
-    for page in pages:
-        for entry in page["Items"]:
-            if now - _time(entry) < dead_after:
-                continue
-            if is_over():
-                return
-            # The index is a copy that may be late, and has no events.
-            record = dynamodb.get_item(
-                TableName=table, Key={"id": entry["id"]}, ConsistentRead=True
-            ).get("Item", {})
-            if SINCE in record and (age := now - _time(record)) >= dead_after:
-                event = json.loads(record["event"]["S"])
-                yield StuckKey(entry["id"]["S"], age, event, record[SINCE]["S"])
+    found: list[Entry] = []
+    for page in dynamodb.get_paginator("scan").paginate(TableName=table, IndexName=INDEX):
+        entries = (Entry(_time(item), item["id"]["S"]) for item in page["Items"])
+        old = (entry for entry in entries if now - entry.since >= dead_after)
+        found = heapq.nsmallest(at_most, [*found, *old])
         if is_over():
-            return
+            break
+    return found
 
 
-def start(states: Any, state_machine: str, key: StuckKey, restarts: int) -> str:
-    """Start the event of a stuck key, and give the ARN of the execution.
-
-    The execution finds that the lock is dead as any waiter does, which takes it a lease.
+def read(
+    dynamodb: Any, table: str, record_id: str, now: datetime, dead_after: timedelta = DEAD_AFTER
+) -> StuckKey | None:
+    """Read a record of the index.
 
     Parameters
     ----------
-    states : SFNClient
-        Of the account with the state machine.
-    state_machine : str
-        Its ARN.
-    key : StuckKey
-        As `find` gives it.
-    restarts : int
-        The number that the event takes with it, in case that this execution dies as well.
+    dynamodb, table, now, dead_after
+        As for `oldest`.
+    record_id : str
+        Of the record.
+
+    Returns
+    -------
+    StuckKey or None
+        None if the record is no longer in progress, or has been claimed again.
     """
-    event = key.event | {"restarts": restarts}
-    arn: str = states.start_execution(
-        stateMachineArn=state_machine,
-        # Of its own: should it die too, the next one must not be refused.
-        name=f"stuck-{uuid4()}",
-        input=_as_json(event),
-    )["executionArn"]
-    return arn
+    record = dynamodb.get_item(
+        TableName=table, Key={"id": {"S": record_id}}, ConsistentRead=True
+    ).get("Item", {})
+    if SINCE not in record or (age := now - _time(record)) < dead_after:
+        return None
+    event = None
+    with suppress(LookupError, TypeError, ValueError, RecursionError):
+        event = json.loads(record["event"]["S"])
+    return StuckKey(record_id, age, record, event if isinstance(event, dict) else None)
 
 
-def park(sqs: Any, queue_url: str, dynamodb: Any, table: str, key: StuckKey) -> None:
-    """Park the event of a stuck key, and take the record from the index.
+def hand_over(
+    sqs: Any, retry_queue_url: str, parked_queue_url: str, dynamodb: Any, table: str, key: StuckKey
+) -> None:
+    """Send the event of a stuck key to the retry queue, and take the record from the index.
 
-    A crash in between parks the event again. If an execution has claimed the key meanwhile, the
-    record stays in the index.
+    A record without an event is parked as it is. A crash in between sends the event again. If an
+    execution has claimed the key meanwhile, the record stays in the index.
 
     Parameters
     ----------
     sqs : SQSClient
-        Of the account with the queue.
-    queue_url : str
-        Of the queue of parked events.
-    dynamodb : DynamoDBClient
-        Of the account with the table.
-    table : str
-        Name of the key table.
+        Of the account with the queues.
+    retry_queue_url, parked_queue_url : str
+        Of the queues.
+    dynamodb, table
+        As for `oldest`.
     key : StuckKey
-        As `find` gives it.
+        As `read` gives it.
     """
-    message = {
-        "outcome": "Parked",
-        "object_key": key.id,
-        "reason": {
-            "Error": "ExecutionDied",
-            "Cause": "The event was started again and again, and no execution came to its end.",
-            "restarts": key.restarts,
-        },
-        "event": {name: value for name, value in key.event.items() if name != "restarts"},
-    }
-    sqs.send_message(QueueUrl=queue_url, MessageBody=_as_json(message))
+    queue_url = parked_queue_url if key.event is None else retry_queue_url
+    sqs.send_message(QueueUrl=queue_url, MessageBody=_as_json(_message(key)))
     with suppress(dynamodb.exceptions.ConditionalCheckFailedException):
         dynamodb.update_item(
             TableName=table,
             Key={"id": {"S": key.id}},
             UpdateExpression=f"REMOVE {SINCE}",
             ConditionExpression=f"{SINCE} = :since",
-            ExpressionAttributeValues={":since": {"S": key.since}},
+            ExpressionAttributeValues={":since": key.record[SINCE]},
         )
 
 
-def _as_json(value: dict[str, Any]) -> str:
-    """Write JSON that is as short as that of States.JsonToString."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def _message(key: StuckKey) -> dict[str, Any]:
+    """Write what a state machine writes to retry or park an event."""
+    if key.event is None:
+        reason = {"Error": "NoEvent", "Cause": "This record in progress has no event."}
+        return {"outcome": "Parked", "object_key": key.id, "reason": reason, "record": key.record}
+    reason = {"Error": "ExecutionDied", "Cause": "The execution that had the event has died."}
+    return {"outcome": "Retrying", **_subject(key), "reason": reason, "event": key.event}
+
+
+def _subject(key: StuckKey) -> dict[str, str]:
+    """Name what an event is about as a state machine does, whichever policy wrote the record."""
+    if key.id.startswith("content:"):
+        return {"content": key.id}
+    match key.event:
+        case {"detail": {"bucket": {"name": str(bucket)}, "object": {"key": str(name), **more}}}:
+            version = more.get("version-id")
+            suffix = f"#{version}" if isinstance(version, str) else ""
+            return {
+                "object_key": f"{bucket}/{name}{suffix}",
+                "sequencer": str(more.get("sequencer", "")),
+            }
+    return {"object_key": key.id}
+
+
+def _as_json(body: dict[str, Any]) -> str:
+    """Write JSON as short as that of States.JsonToString, in which SQS changes no character."""
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    return _UNSENDABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _time(item: dict[str, Any]) -> datetime:
-    return datetime.fromisoformat(item[SINCE]["S"])
+    """Read when a record was claimed; what is no time counts as long ago."""
+    with suppress(LookupError, TypeError, ValueError):
+        return datetime.fromisoformat(item[SINCE]["S"]).astimezone(UTC)
+    return datetime.min.replace(tzinfo=UTC)

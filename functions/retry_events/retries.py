@@ -21,10 +21,21 @@ from typing import Any
 # See bench/bursts.py.
 FIRST_SECONDS, GROWTH, LONGEST_SECONDS = 5, 1.5, 900
 MAXIMUM_REASONS, REASON_CHARACTERS = 10, 200
+# How often an event is retried, however long the patience, after errors that the event itself makes
+# likely. An outage makes them, too: 12 retries take three quarters of an hour. The names of a
+# function that is out of time or memory are Lambda's; an execution that died is found by a sweep.
+# https://github.com/aws-solutions-library-samples/accelerated-intelligent-document-processing-on-aws/issues/917
+RETRIES_AT_MOST = {
+    "Sandbox.Timedout": 12,
+    "Runtime.ExitError": 12,
+    "Runtime.OutOfMemory": 12,
+    "ExecutionDied": 8,
+}
 # https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html
 MAXIMUM_INPUT_BYTES = 262_144
 _GROWS = math.ceil(math.log(LONGEST_SECONDS / FIRST_SECONDS, GROWTH))  # that often
 _COUNTED = re.compile(r"(?P<text>.*) \((?P<count>\d{1,9}) times\)", re.DOTALL)
+_REQUEST = re.compile(r"RequestId: [0-9a-f-]+ (Error: )?")  # Lambda begins with it
 _EPOCH_SECONDS = re.compile(r"[0-9]{1,11}")
 # SQS refuses these. In JSON they occur in strings only, where an escape can replace them.
 # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
@@ -44,6 +55,19 @@ class Wait:
     """
 
     seconds: int
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Another message of the same event goes on.
+
+    Attributes
+    ----------
+    seconds : int or None
+        For how long this one waits. None if it is finished.
+    """
+
+    seconds: int | None
 
 
 @dataclass(frozen=True)
@@ -194,7 +218,7 @@ class Fault:
         return self.message.postpone()
 
     def _decide(self, now: float, patience: float) -> Wait | Start | Park:
-        if self.message.sent >= self.since + patience:
+        if self.message.sent >= self.since + patience or self._is_hopeless():
             return self._park()
         due = self.message.sent + self.message.delay(self.attempt)
         if now < due:
@@ -203,6 +227,14 @@ class Fault:
         if len(start.input.encode()) > MAXIMUM_INPUT_BYTES:
             return self._park("The event is too large to be started with its reasons")
         return start
+
+    def _is_hopeless(self) -> bool:
+        """Tell whether an error has come again too often."""
+        counts = _counts(self.reasons)
+        return any(
+            sum(count for text, count in counts.items() if text.startswith(f"{error}: ")) > at_most
+            for error, at_most in RETRIES_AT_MOST.items()
+        )
 
     def _event(self) -> Json:
         event: Json = self.body["event"]
@@ -252,22 +284,27 @@ def _text(reason: Json) -> str:
     cause = str(reason.get("Cause", ""))
     with suppress(ValueError, RecursionError, TypeError, KeyError):
         cause = json.loads(cause)["errorMessage"]  # of an exception in a function
-    cause = str(cause).partition(" (Service: ")[0]
+    cause = _REQUEST.sub("", str(cause)).partition(" (Service: ")[0]
     return f"{reason.get('Error')}: {cause}"
 
 
 def _with_reason(reasons: tuple[str, ...], text: str) -> tuple[str, ...]:
     """Add a reason as the last one, and count it if it is there already."""
+    counts, text = _counts(reasons), _line(text)
+    counts[text] = counts.pop(text, 0) + 1
+    written = [f"{each} ({count} times)" if count > 1 else each for each, count in counts.items()]
+    return tuple(written[-MAXIMUM_REASONS:])
+
+
+def _counts(reasons: tuple[str, ...]) -> dict[str, int]:
+    """Give how often each reason came."""
     counts: dict[str, int] = {}
     for each in reasons:
         counted = _COUNTED.fullmatch(each)
         counts[_line(counted["text"] if counted else each)] = (
             int(counted["count"]) if counted else 1
         )
-    text = _line(text)
-    counts[text] = counts.pop(text, 0) + 1
-    written = [f"{each} ({count} times)" if count > 1 else each for each, count in counts.items()]
-    return tuple(written[-MAXIMUM_REASONS:])
+    return counts
 
 
 def _line(text: str) -> str:

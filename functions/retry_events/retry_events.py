@@ -3,7 +3,8 @@
 A message that must wait stays in the queue: its visibility ends when it is due, and it is reported
 as failed, so that Lambda does not delete it. A message is finished when its event has started an
 execution or has been parked. After a crash in between, SQS delivers it again: the event is started
-twice, and the state machine drops the duplicate, or it is parked twice.
+twice, and the state machine drops the duplicate, or it is parked twice. Of several messages of one
+event, one goes on: `streams` says which.
 
 The messages of a batch are handled at the same time, so that an outage, in which each call takes as
 long as it may, does not take ten times as long.
@@ -22,6 +23,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import boto3
+import streams
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
@@ -29,19 +31,27 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
-from retries import Fault, Message, Park, Start, Wait
+from retries import Fault, Merge, Message, Park, Start, Wait
+from streams import Stream
 
+KEY_TABLE = os.environ["KEY_TABLE"]
 STATE_MACHINE_ARN = os.environ["STATE_MACHINE_ARN"]
 RETRY_QUEUE_URL = os.environ["RETRY_EVENTS_QUEUE_URL"]
 PARKED_QUEUE_URL = os.environ["PARKED_EVENTS_QUEUE_URL"]
 PATIENCE_SECONDS = float(os.environ["RETRY_HOURS"]) * 3600
-OUTCOMES = {Start: "RetryStarted", Park: "RetryParked", Wait: "RetryWaiting"}
-FINISHED = {OUTCOMES[Start], OUTCOMES[Park]}
+OUTCOMES = {
+    Start: "RetryStarted",
+    Park: "RetryParked",
+    Wait: "RetryWaiting",
+    Merge: "RetryMerged",
+}
+FINISHED = {"RetryStarted", "RetryParked", "RetryMerged"}
 logger = Logger()
 metrics = Metrics()
-# The queue retries; to try again here would keep other messages waiting. The longest three calls
+# The queue retries; to try again here would keep other messages waiting. The longest five calls
 # in a row end before the function's timeout.
 config = Config(connect_timeout=2, read_timeout=3, retries={"total_max_attempts": 1})
+dynamodb = boto3.client("dynamodb", config=config)
 states = boto3.client("stepfunctions", config=config)
 sqs = boto3.client("sqs", config=config)
 
@@ -116,30 +126,54 @@ def _handle(record: SQSRecord) -> str:
     fault = Fault.read(message)
     said = {"message_id": message.id} | (_described(fault) if fault else {})
     decision = fault.decide(time.time(), PATIENCE_SECONDS) if fault else Park(message.body)
-    if isinstance(decision, Start) and fault:
+    if fault:
         try:
-            said["execution"] = _start(f"retry-{message.id}", decision.input)
+            decision = _merged(fault, decision)
+            if isinstance(decision, Start):
+                said["execution"] = _start(f"retry-{message.id}", decision.input)
         except (BotoCoreError, ClientError) as error:
-            said["refusal"] = f"StartExecution: {error}"
+            said["refusal"] = str(error)
             decision = fault.decide_again(said["refusal"], time.time(), PATIENCE_SECONDS)
     cannot_park = False
     if isinstance(decision, Park):
         try:
             sqs.send_message(QueueUrl=PARKED_QUEUE_URL, MessageBody=decision.body)
         except (BotoCoreError, ClientError) as error:
-            said["refusal"] = f"SendMessage: {error}"
+            said["refusal"] = str(error)
             decision, cannot_park = message.postpone(), True
-    if isinstance(decision, Wait):
+    outcome = OUTCOMES[type(decision)]
+    if isinstance(decision, Merge) and decision.seconds:
+        outcome = "RetryMerging"
+    if isinstance(decision, Wait | Merge) and decision.seconds:
         sqs.change_message_visibility(
             QueueUrl=RETRY_QUEUE_URL,
             ReceiptHandle=record.receipt_handle,
             VisibilityTimeout=decision.seconds,
         )
         said["next"] = _iso(time.time() + decision.seconds)
-    outcome = OUTCOMES[type(decision)]
     log = logger.warning if "refusal" in said else logger.info
     log(outcome, extra=said)
     return "RetryFailed" if cannot_park else outcome
+
+
+def _merged(fault: Fault, decision: Wait | Start | Park) -> Wait | Start | Park | Merge:
+    """Let a message start or park its event only if no other message has the event's stream."""
+    if isinstance(decision, Wait):
+        return decision
+    now = time.time()
+    item = dynamodb.get_item(
+        TableName=KEY_TABLE, Key={"id": {"S": streams.record_id(fault)}}, ConsistentRead=True
+    ).get("Item")
+    stream = Stream.of(item) if item else None
+    if stream and not stream.is_free_for(fault, now):
+        return Merge(stream.seconds_to_wait(now))
+    try:
+        dynamodb.put_item(
+            **streams.taken(KEY_TABLE, fault, stream, now, isinstance(decision, Park))
+        )
+    except dynamodb.exceptions.ConditionalCheckFailedException:  # since it was read
+        return fault.message.postpone()
+    return decision
 
 
 def _start(name: str, text: str) -> str:

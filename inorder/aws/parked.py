@@ -202,4 +202,4 @@ def _without_history(event: Any) -> Any:
     """Leave out what counts the attempts so far, so that a redriven event has all of them again."""
     if not isinstance(event, dict):
         return event
-    return {name: value for name, value in event.items() if name not in {"retry", "restarts"}}
+    return {name: value for name, value in event.items() if name != "retry"}

@@ -18,15 +18,18 @@ from retries import (
     MAXIMUM_INPUT_BYTES,
     MAXIMUM_REASONS,
     REASON_CHARACTERS,
+    RETRIES_AT_MOST,
     Fault,
     Message,
     Park,
     Start,
     Wait,
 )
+from streams import record_id
 
 from tests.events import created, sqs_batch
 from tests.in_process import Context
+from tests.resolved_template import template
 from tests.unit.conftest import Lines, Load
 
 NOW = 1_795_000_000.0
@@ -502,8 +505,15 @@ class Retries:
 def retries(load: Load, monkeypatch: pytest.MonkeyPatch) -> Retries:
     sqs = boto3.client("sqs")
     queue = sqs.create_queue(QueueName="retry", Attributes={"VisibilityTimeout": "120"})
+    boto3.client("dynamodb").create_table(
+        TableName="keys",
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
     function = load(
         "retry_events",
+        KEY_TABLE="keys",
         RETRY_EVENTS_QUEUE_URL=queue["QueueUrl"],
         PARKED_EVENTS_QUEUE_URL=sqs.create_queue(QueueName="parked")["QueueUrl"],
         RETRY_HOURS="24",
@@ -611,12 +621,20 @@ def test_messages_of_a_batch_do_not_depend_on_each_other(retries: Retries, lines
     assert (metrics["RetryWaiting"], metrics["RetryParked"]) == ([1.0], [1.0, 1.0])
 
 
-def test_an_outage_of_step_functions_loses_and_parks_nothing(
-    retries: Retries, lines: Lines
+@pytest.mark.parametrize(
+    ("client", "operation"),
+    [
+        (lambda function: function.states, "StartExecution"),
+        (lambda function: function.dynamodb, "GetItem"),
+        (lambda function: function.dynamodb, "PutItem"),
+    ],
+)
+def test_an_outage_of_a_service_loses_and_parks_nothing(
+    retries: Retries, lines: Lines, client: Callable[[Any], Any], operation: str
 ) -> None:
-    retries.send(*[FAULT] * 4)
+    retries.send(*(json.dumps(body(created(f"{number}.png"))) for number in range(4)))
     retries.poll()
-    stop = retries.refuse(retries.states, "StartExecution")
+    stop = retries.refuse(client(retries.function), operation)
     retries.now += 6
     assert len(retries.poll()) == 4
     line = next(line for line in lines() if line.get("level") == "WARNING")
@@ -686,9 +704,120 @@ def test_a_batch_of_which_something_is_finished_does_not_fail_or_that_would_be_d
     assert retries.parked() == ["strange"]
 
 
-def test_three_calls_that_do_not_answer_end_before_the_timeout(retries: Retries) -> None:
-    for client in (retries.sqs, retries.states):
+def test_five_calls_that_do_not_answer_end_before_the_timeout(retries: Retries) -> None:
+    timeout = template()["Resources"]["RetryEventsFunction"]["Properties"]["Timeout"]
+    for client in (retries.sqs, retries.states, retries.function.dynamodb):
         config = client.meta.config
         assert config.retries["total_max_attempts"] == 1
-        assert 3 * (config.connect_timeout + config.read_timeout) < 20
+        assert 5 * (config.connect_timeout + config.read_timeout) < timeout
         assert config.max_pool_connections >= 10  # a connection for each message of a batch
+
+
+# --- Several messages of one event --------------------------------------------------------------
+
+
+def test_a_message_goes_on_when_the_one_before_it_is_silent(retries: Retries, lines: Lines) -> None:
+    """The execution that the first message has started died, or there was nothing left to do."""
+    retries.send(FAULT, FAULT)
+    retries.poll()
+    retries.poll_after(6)
+    assert len(retries.started()) == 1
+    assert [line["message"] for line in lines() if "message" in line].count("RetryMerging") == 1
+    retries.poll_after(3500)
+    assert len(retries.started()) == 1
+    retries.poll_after(1000)
+    assert len(retries.started()) == 2
+    assert retries.kept() == 0
+
+
+def test_what_waits_is_finished_when_the_event_is_parked_but_not_what_fails_afterwards(
+    retries: Retries, lines: Lines
+) -> None:
+    last = json.dumps(body(EVENT | {"retry": retry(9, NOW - 2 * DAY)}))
+    retries.send(FAULT, last)
+    assert len(retries.poll()) == 1
+    assert len(retries.parked()) == 1
+    assert retries.poll_after(6) == []
+    assert "RetryMerged" in [line.get("message") for line in lines()]
+    assert (retries.kept(), retries.started()) == (0, [])
+    retries.send(FAULT)  # as it does if somebody starts the parked event again
+    retries.poll_after(1)
+    retries.poll_after(6)
+    assert len(retries.started()) == 1
+
+
+def test_a_message_that_loses_the_race_for_the_stream_waits(
+    retries: Retries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retries.send(FAULT)
+    retries.poll()
+    put = retries.function.dynamodb.put_item
+    monkeypatch.setattr(
+        retries.function.dynamodb,
+        "put_item",
+        lambda **request: (
+            put(**request | {"Item": request["Item"] | {"message_id": {"S": "other"}}}),
+            put(**request),
+        ),
+    )
+    assert len(retries.poll_after(6)) == 1
+    assert retries.started() == []
+
+
+IDENTITIES: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
+    # what differs from the first message, and whether it is of the same event
+    ({"id": "another"}, {}, True),
+    ({"retry": retry(3)}, {}, True),
+    ({}, {"object_key": "named by another policy"}, True),
+    (created("a b/é😀.png", sequencer="0056"), {}, False),
+    (created("other.png"), {}, False),
+    (created("a b/é😀.png", bucket="other"), {}, False),
+    (created("a b/é😀.png", version_id="3HL4"), {}, False),
+]
+
+
+@pytest.mark.parametrize(("event", "more", "is_same"), IDENTITIES)
+def test_all_messages_of_an_event_and_no_others_have_one_stream(
+    event: dict[str, Any], more: dict[str, Any], is_same: bool
+) -> None:
+    one, other = (
+        Fault.read(Message("m", json.dumps(text), NOW))
+        for text in (body(EVENT), body(EVENT | event, **more))
+    )
+    assert one
+    assert other
+    assert (record_id(one) == record_id(other)) is is_same
+
+
+def test_events_that_are_not_of_s3_have_a_stream_by_their_content() -> None:
+    order = {"detail-type": "OrderPlaced", "detail": {"order": "é"}}
+    ids = {
+        record_id(fault)
+        for more in ({}, {"content": "content:9b2c"}, {"content": "content:9b2d"})
+        for retried in ({}, {"retry": retry(3)})
+        if (fault := Fault.read(Message("m", json.dumps(body(order | retried, **more)), NOW)))
+    }
+    assert len(ids) == 3
+
+
+TIMED_OUT = {
+    "Error": "Sandbox.Timedout",
+    "Cause": json.dumps(
+        {
+            "errorType": "Sandbox.Timedout",
+            "errorMessage": "RequestId: 8d2c-4f Error: Task timed out after 15.00 seconds",
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize("error", RETRIES_AT_MOST)
+def test_an_error_that_the_event_itself_makes_likely_has_a_limit_of_its_own(error: str) -> None:
+    event, attempts = EVENT, 0
+    while isinstance(decision := decide(message(event, TIMED_OUT | {"Error": error})), Start):
+        event, attempts = started(decision), attempts + 1
+    assert attempts == RETRIES_AT_MOST[error]
+    [reason] = parked(decision)["reason"]["reasons"]
+    assert reason == f"{error}: Task timed out after 15.00 seconds ({attempts + 1} times)"
+    other = started(decide(message(EVENT | {"retry": retry(40, NOW - HOUR, "x: y (40 times)")})))
+    assert other["retry"]["attempt"] == 41

@@ -8,6 +8,7 @@ _NO_ITEM = (
     "without a record, status <> DONE is true too, on moto and ministack; AWS does not document it"
 )
 _FAILS = "the next state ends the execution and reads nothing; the data is kept for the log"
+_OWN = "a waiter's own lock is in a record, and is never the lock that it watches"
 _SECOND = "it makes no difference whether a record counts in the second in which it expires"
 
 _SHIPPED: dict[str, str] = {
@@ -29,6 +30,8 @@ _SHIPPED: dict[str, str] = {
             "Send Invalid Event By EventBridge with no ResultPath",
         )
     },
+    "every-version: Key State? with Choices 3 and 4 swapped": _OWN,
+    "every-version: Key State? with Choices 4 and 5 swapped": _OWN,
     "content-hash: Claim Content with Catch 1 and 2 swapped": "no error is both of them",
     "content-hash: Claim Content with ConditionExpression: comparison 3, <, as <=": _SECOND,
 }
