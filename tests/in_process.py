@@ -98,8 +98,8 @@ class InProcess:
         Answer the state machine's invocations: the functions' handlers, until a test replaces them.
     invocations : list
         The payloads of all invocations.
-    parked_queue : str
-        URL of the queue of parked events.
+    parked_queue, retry_queue : str
+        URLs of the queues of parked events and of events that are retried.
     state_machine : MotoStateMachine
         That of the policy.
     at_wait : callable
@@ -132,8 +132,7 @@ class InProcess:
             },
         )
         self._sqs = boto3.client("sqs")
-        self.parked_queue: str = self._sqs.create_queue(QueueName="parked")["QueueUrl"]
-        self._retries: str = self._sqs.create_queue(QueueName="retries")["QueueUrl"]
+        self.parked_queue, self.retry_queue = map(self._make_queue, ("parked", "retries"))
         self._queues: dict[str, str] = {}  # by the bus whose events they get
         self.state_machine = self.machine(policy)
         # moto runs functions in Docker only; so its calls to Lambda are answered here.
@@ -159,7 +158,7 @@ class InProcess:
             "InvertImageFunctionArn": FUNCTION,
             "CanonicalHashFunctionArn": HASH_FUNCTION,
             "ParkedEventsQueueUrl": self.parked_queue,
-            "RetryEventsQueueUrl": self._retries,
+            "RetryEventsQueueUrl": self.retry_queue,
             "RetryEventsBusName": RETRY_BUS,
             "UniqueEventsBusName": BUS,
         }
@@ -174,13 +173,18 @@ class InProcess:
 
     def _make_bus(self, name: str) -> str:
         """Create a bus, and return the queue that all its events go to."""
-        queue: str = self._sqs.create_queue(QueueName=f"of-{name}")["QueueUrl"]
+        queue = self._make_queue(f"of-{name}")
         events = boto3.client("events")
         events.create_event_bus(Name=name)
         events.put_rule(Name="all", EventBusName=name, EventPattern='{"version": ["0"]}')
         target = {"Id": "queue", "Arn": f"arn:aws:sqs:us-east-1:123456789012:of-{name}"}
         events.put_targets(Rule="all", EventBusName=name, Targets=[target])
         return queue
+
+    def _make_queue(self, name: str) -> str:
+        """Create a queue from which each message is received once, however long a test takes."""
+        created = self._sqs.create_queue(QueueName=name, Attributes={"VisibilityTimeout": "43200"})
+        return created["QueueUrl"]
 
     def handle(self, payload: Any) -> Any:
         """Call the handler of the function that inverts images."""
@@ -260,7 +264,7 @@ class InProcess:
     def retrying(self) -> list[dict[str, Any]]:
         """Give the messages that have come to the retry queue since the last time."""
         by_bus = [each["detail"] for each in self._of_bus(RETRY_BUS)]
-        return self._receive(self._retries) + by_bus
+        return self._receive(self.retry_queue) + by_bus
 
     def forwarded(self) -> list[dict[str, Any]]:
         """Give the events that have been put on the bus since the last time."""

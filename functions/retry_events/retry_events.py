@@ -125,10 +125,10 @@ def _handle(record: SQSRecord) -> str:
     )
     fault = Fault.read(message)
     said = {"message_id": message.id} | (_described(fault) if fault else {})
-    decision = fault.decide(time.time(), PATIENCE_SECONDS) if fault else Park(message.body)
+    decision: Wait | Start | Park | Merge = Park(message.body)
     if fault:
         try:
-            decision = _merged(fault, decision)
+            decision = _merged(fault, fault.decide(time.time(), PATIENCE_SECONDS))
             if isinstance(decision, Start):
                 said["execution"] = _start(f"retry-{message.id}", decision.input)
         except (BotoCoreError, ClientError) as error:
@@ -141,6 +141,8 @@ def _handle(record: SQSRecord) -> str:
         except (BotoCoreError, ClientError) as error:
             said["refusal"] = str(error)
             decision, cannot_park = message.postpone(), True
+        else:
+            _mark_parked(fault)
     outcome = OUTCOMES[type(decision)]
     if isinstance(decision, Merge) and decision.seconds:
         outcome = "RetryMerging"
@@ -160,20 +162,30 @@ def _merged(fault: Fault, decision: Wait | Start | Park) -> Wait | Start | Park 
     """Let a message start or park its event only if no other message has the event's stream."""
     if isinstance(decision, Wait):
         return decision
-    now = time.time()
-    item = dynamodb.get_item(
-        TableName=KEY_TABLE, Key={"id": {"S": streams.record_id(fault)}}, ConsistentRead=True
-    ).get("Item")
-    stream = Stream.of(item) if item else None
-    if stream and not stream.is_free_for(fault, now):
-        return Merge(stream.seconds_to_wait(now))
+    now, stream = time.time(), _stream(fault)
+    seconds = stream.seconds_to_wait(fault, now) if stream else 0
+    if seconds != 0:
+        return Merge(seconds)
+    status: streams.Status = "PARKING" if isinstance(decision, Park) else "RETRYING"
     try:
-        dynamodb.put_item(
-            **streams.taken(KEY_TABLE, fault, stream, now, isinstance(decision, Park))
-        )
+        dynamodb.put_item(**streams.taken(KEY_TABLE, fault, stream, now, status))
     except dynamodb.exceptions.ConditionalCheckFailedException:  # since it was read
         return fault.message.postpone()
     return decision
+
+
+def _mark_parked(fault: Fault | None) -> None:
+    """Finish the other messages of a parked event. If that fails, they wait, and then park it."""
+    with suppress(BotoCoreError, ClientError):
+        if fault and (stream := _stream(fault)) and stream.message_id == fault.message.id:
+            parked = streams.taken(KEY_TABLE, fault, stream, time.time(), "PARKED")
+            dynamodb.put_item(**parked)
+
+
+def _stream(fault: Fault) -> Stream | None:
+    key = {"id": {"S": streams.record_id(fault)}}
+    item = dynamodb.get_item(TableName=KEY_TABLE, Key=key, ConsistentRead=True).get("Item")
+    return Stream.of(item) if item else None
 
 
 def _start(name: str, text: str) -> str:

@@ -3,18 +3,18 @@
 S3, EventBridge and SQS may each deliver an event twice, and an event that is delivered again fails
 again. Without this module, each delivery would be retried for a day and parked once.
 
-The key table has a record of the stream. Before a message starts an execution or is parked, it
-takes the stream with a conditional write::
+The key table has a record of the stream. Before a message starts an execution or parks its event,
+it takes the stream with a conditional write::
 
-    no record                     the message begins the stream
-    the record has this message   SQS has delivered it again: it goes on
-    it reports the attempt that   the execution that the stream has started has failed: the message
-    the record has                goes on with the next attempt
-    the record is silent          for an hour, no message has come from the execution that was
-                                  started: it has ended, or has died before it recorded the event
-    the event was parked before   somebody has started it again: a new stream begins
-    otherwise                     another message has the stream: this one waits until the record is
-                                  silent, or is finished, once the event is parked
+    no record                      the message begins the stream
+    the record has this message    SQS delivers it again, after a minute: it goes on
+    it reports the attempt that    the execution that the stream has started has failed: the message
+    the record has                 goes on with the next attempt
+    the record is silent           for an hour, no message has come from the execution that was
+                                   started: it has ended, or has died before it recorded the event
+    parked before it was sent      somebody has started the event again: a new stream begins
+    otherwise                      another message has the stream: this one waits until the record
+                                   is silent, or is finished, once the event is parked
 
 A message is finished without a start only if its event is parked. So nothing is lost: of the
 messages that wait, the last one starts an execution, which ends as a duplicate if there was
@@ -26,18 +26,23 @@ Nothing here reads a clock or calls a service.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, Literal
 
 from retries import Fault
 
 # The execution ends within 5 minutes. If it dies, a sweep finds its event after 10 minutes and the
 # interval of the schedule; and a message is not read for 15 minutes, or later in a burst.
 SILENT_SECONDS = 3600
+# The function ends before. SQS may deliver a message twice at once, and deletes both.
+AGAIN_SECONDS = 60
 # A message that waits is read that often, to finish it soon after its event is parked.
 LOOK_SECONDS = 900
 KEPT_SECONDS = 2 * 86_400  # after the last write to a record; then DynamoDB may delete it
+
+Status = Literal["RETRYING", "PARKING", "PARKED"]
 
 
 @dataclass(frozen=True)
@@ -52,14 +57,14 @@ class Stream:
         The retry that it has started.
     at : int
         When, in seconds since 1970.
-    is_parked : bool
-        Whether it has parked the event instead.
+    status : str
+        Whether it has started a retry, parks the event, or has parked it.
     """
 
     message_id: str
     attempt: int
     at: int
-    is_parked: bool
+    status: Status
 
     @classmethod
     def of(cls, item: dict[str, Any]) -> Stream:
@@ -70,22 +75,33 @@ class Stream:
         LookupError, ValueError
             The record has another form.
         """
-        parked = item["status"]["S"] == "PARKED"
-        return cls(item["message_id"]["S"], int(item["attempt"]["N"]), int(item["at"]["N"]), parked)
+        return cls(
+            item["message_id"]["S"],
+            int(item["attempt"]["N"]),
+            int(item["at"]["N"]),
+            item["status"]["S"],
+        )
 
-    def is_free_for(self, fault: Fault, now: float) -> bool:
-        """Tell whether a message goes on with this stream."""
-        if self.message_id == fault.message.id or now >= self.at + SILENT_SECONDS:
-            return True
-        if self.is_parked:
-            return fault.message.sent > self.at
-        return fault.attempt == self.attempt
+    def seconds_to_wait(self, fault: Fault, now: float) -> int | None:
+        """Tell whether a message goes on with this stream.
 
-    def seconds_to_wait(self, now: float) -> int | None:
-        """Give how long a message waits that does not go on; None if it need not wait."""
-        if self.is_parked:
-            return None
-        return max(min(round(self.at + SILENT_SECONDS - now), LOOK_SECONDS), 1)
+        Returns
+        -------
+        int or None
+            0 if it goes on. None if it is finished, because the event is parked. Otherwise for how
+            long it waits.
+        """
+        is_own = self.message_id == fault.message.id
+        if self.status == "PARKED":
+            return None if is_own or fault.message.sent < self.at else 0
+        left = self.at - now
+        if is_own:
+            left += AGAIN_SECONDS
+        elif self.status == "RETRYING" and self.attempt == fault.attempt:
+            return 0
+        else:
+            left += SILENT_SECONDS
+        return max(min(math.ceil(left), LOOK_SECONDS), 0)
 
 
 def record_id(fault: Fault) -> str:
@@ -113,7 +129,7 @@ def record_id(fault: Fault) -> str:
 
 
 def taken(
-    table: str, fault: Fault, before: Stream | None, now: float, is_parked: bool
+    table: str, fault: Fault, before: Stream | None, now: float, status: Status
 ) -> dict[str, Any]:
     """Give the parameters of the PutItem by which a message takes a stream.
 
@@ -129,12 +145,12 @@ def taken(
         What the record said.
     now : float
         The time, in seconds since 1970.
-    is_parked : bool
-        Whether the message parks the event.
+    status : str
+        What the message does.
     """
     item = {
         "id": {"S": record_id(fault)},
-        "status": {"S": "PARKED" if is_parked else "RETRYING"},
+        "status": {"S": status},
         "message_id": {"S": fault.message.id},
         "attempt": {"N": str(fault.attempt + 1)},
         "at": {"N": str(int(now))},

@@ -20,7 +20,7 @@ from inorder.story import named_version
 
 # No event waits for longer than 15 minutes before the function reads its message again.
 LOG_SECONDS = 1800
-OUTCOMES = ("RetryWaiting", "RetryStarted", "RetryParked")
+OUTCOMES = ("RetryWaiting", "RetryStarted", "RetryParked", "RetryMerging", "RetryMerged")
 # https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/matching-terms-json-log-events.html
 PATTERN = "{ " + " || ".join(f'$.message = "{name}"' for name in OUTCOMES) + " }"
 FIELDS = (

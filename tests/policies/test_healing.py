@@ -10,14 +10,12 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
-from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from moto.stepfunctions.parser.asl.component.state import state as moto_state
 from moto.stepfunctions.parser.asl.component.state.state import CommonStateField
-from stuck import RESTARTS_AT_MOST
 
 from inorder.aws import executions
 from inorder.policies import like
@@ -65,20 +63,10 @@ class Mortal:
         monkeypatch.setattr(state_machines, "substitute", shortened)
         aws.state_machine = aws.machine(aws.policy)
         monkeypatch.setenv("KEY_TABLE", TABLE)
+        monkeypatch.setenv("RETRY_EVENTS_QUEUE_URL", aws.retry_queue)
         monkeypatch.setenv("PARKED_EVENTS_QUEUE_URL", aws.parked_queue)
         monkeypatch.setenv("ALARMED_QUEUE_URLS", aws.parked_queue)
-        monkeypatch.setenv("STATE_MACHINE_ARN", aws.state_machine.arn)
         self.function = import_anew("heal_keys")
-        monkeypatch.setattr(self.function, "SECONDS_BETWEEN_STARTS", 0)
-        self._started: list[str] = []
-        start = self.function.states.start_execution
-
-        def start_and_remember(**parameters: Any) -> Any:
-            answer = start(**parameters)
-            self._started.append(answer["executionArn"])
-            return answer
-
-        monkeypatch.setattr(self.function.states, "start_execution", start_and_remember)
         clock = SimpleNamespace(now=lambda tz: datetime.now(tz) + self.passed)
         monkeypatch.setattr(self.function, "datetime", clock)
         module = SimpleNamespace(datetime=clock, timezone=timezone)
@@ -98,11 +86,11 @@ class Mortal:
         assert self.places == [], f"{place} is not on the path {ended.path}"
 
     def sweep(self, minutes: float = 11) -> list[str]:
-        """Let time pass, sweep, and give the outcomes of the executions that were started."""
+        """Let time pass, sweep, start what was sent, and give the outcomes of these executions."""
         self.passed += timedelta(minutes=minutes)
-        self._started.clear()
+        self.aws.retrying()
         self.function.handler({}, SweepContext())
-        return sorted(str(self.aws.wait(arn).outcome) for arn in self._started)
+        return sorted(str(self.aws.run(each["event"]).outcome) for each in self.aws.retrying())
 
 
 Situation = Callable[[Mortal, str], Event]  # gives the event whose execution is to die
@@ -223,12 +211,6 @@ def test_wherever_an_execution_dies_after_its_first_write_a_sweep_heals_the_key(
     assert healed
 
 
-def parked_events(aws: InProcess) -> list[Event]:
-    """List the parked events without the number of their restarts."""
-    events = [message["event"] for message in aws.parked()]
-    return [{k: v for k, v in event.items() if k != "restarts"} for event in events]
-
-
 @for_policies(WITH_OBJECTS)
 def test_wherever_the_execution_of_a_rejected_event_dies_it_is_parked(mortal: Mortal) -> None:
     def rejected(mortal: Mortal, key: str) -> Event:
@@ -241,7 +223,7 @@ def test_wherever_the_execution_of_a_rejected_event_dies_it_is_parked(mortal: Mo
         there = is_recorded(aws, event)
         assert set(mortal.sweep()) <= {"Parked"}
         assert indexed(aws) == [], place
-        assert (event in parked_events(aws)) == there, place
+        assert (event in [message["event"] for message in aws.parked()]) == there, place
 
 
 @pytest.mark.policy("latest-wins")
@@ -298,27 +280,6 @@ def test_an_execution_that_lives_is_left_alone(mortal: Mortal) -> None:
     if aws.like != "content-hash":  # it invokes nothing while it holds the lock
         [[(found, started)]] = [seen]
         assert (len(found), started) == (1, [])
-
-
-@pytest.mark.parametrize("aws", ["every-version"], indirect=True)
-def test_an_event_that_kills_each_execution_is_started_ever_more_rarely_and_then_parked(
-    mortal: Mortal,
-) -> None:
-    place, event = ("Invert Image", BEFORE), alone(mortal, "x.png")
-    mortal.run(event, place)
-    began, started = mortal.passed, list[timedelta]()
-    for _ in range(4 * 48):
-        mortal.places = [place]
-        if mortal.sweep(15):
-            started.append(mortal.passed - began)
-    waits = [after - before for before, after in pairwise(started)]
-    assert all(after >= 1.5 * before for before, after in pairwise(waits))
-    assert len(started) == RESTARTS_AT_MOST
-    [message] = mortal.aws.parked()
-    assert (message["event"], message["reason"]["Error"]) == (event, "ExecutionDied")
-    assert indexed(mortal.aws) == []
-    mortal.places = []
-    assert mortal.aws.run(message["event"]).outcome == "Processed"  # a redrive
 
 
 def test_the_clock_of_a_key_that_waits_is_that_of_its_newest_waiter(mortal: Mortal) -> None:

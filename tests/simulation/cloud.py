@@ -113,8 +113,13 @@ class Cloud:
 
     # What arrives
 
-    def upload(self, key: str, after: float = 0, etag: str | None = None) -> str:
-        """Upload an object, whose event arrives some seconds later; give its sequencer."""
+    def upload(
+        self, key: str, after: float = 0, etag: str | None = None, deliveries: int = 1
+    ) -> str:
+        """Upload an object, whose event arrives some seconds later; give its sequencer.
+
+        Further deliveries of the event follow every 2 s.
+        """
         sequencer = f"{next(self._numbers):018X}"
         etag = etag or f"etag-{sequencer}"
         event = created(key, sequencer=sequencer, etag=etag)
@@ -122,7 +127,8 @@ class Cloud:
         def arrive() -> None:
             self.objects.sources[key] = etag
             self.arrived[sequencer] = self.clock.now
-            self.bus.deliver("states", lambda: self.start(event))
+            for number in range(deliveries):
+                self.bus.deliver("states", lambda: self.start(event), 2 * number)
 
         self.bus.deliver("s3 events", arrive, after)
         return sequencer
@@ -242,10 +248,15 @@ class Cloud:
         settings, messages = self.settings, dict[str, Message]()
         function = load(
             "retry_events/retry_events.py",
-            {"stepfunctions": self._states(), "sqs": self._sqs(messages)},
+            {
+                "dynamodb": self.table,
+                "stepfunctions": self._states(),
+                "sqs": self._sqs(messages),
+            },
+            KEY_TABLE="",
             STATE_MACHINE_ARN="",
-            RETRY_EVENTS_QUEUE_URL="",
-            PARKED_EVENTS_QUEUE_URL="",
+            RETRY_EVENTS_QUEUE_URL="retries",
+            PARKED_EVENTS_QUEUE_URL="parked",
             RETRY_HOURS=str(settings.retry_hours),
         )
         function.time = SimpleNamespace(time=self.clock.time)  # type: ignore[attr-defined]
@@ -282,8 +293,14 @@ class Cloud:
         return SimpleNamespace(start_execution=start_execution, exceptions=exceptions)
 
     def _sqs(self, messages: dict[str, Message]) -> SimpleNamespace:
-        def send_message(MessageBody: str, **_: str) -> None:  # noqa: N803
-            self.clock.call("sqs", lambda: self.parked.append(json.loads(MessageBody)))
+        def send_message(QueueUrl: str, MessageBody: str) -> None:  # noqa: N803
+            def send() -> None:
+                if QueueUrl == "retries":
+                    self.retries.send(MessageBody)
+                else:
+                    self.parked.append(json.loads(MessageBody))
+
+            self.clock.call("sqs", send)
 
         def change_message_visibility(
             ReceiptHandle: str,  # noqa: N803
@@ -306,13 +323,12 @@ class Cloud:
         clock = self.clock
         function = load(
             "heal_keys/heal_keys.py",
-            {"dynamodb": self.table, "stepfunctions": self._states(), "sqs": self._sqs({})},
+            {"dynamodb": self.table, "sqs": self._sqs({})},
             KEY_TABLE="",
-            STATE_MACHINE_ARN="",
-            PARKED_EVENTS_QUEUE_URL="",
+            RETRY_EVENTS_QUEUE_URL="retries",
+            PARKED_EVENTS_QUEUE_URL="parked",
             ALARMED_QUEUE_URLS="parked undelivered unadapted",
         )
-        function.time = SimpleNamespace(sleep=clock.sleep)  # type: ignore[attr-defined]
         function.datetime = SimpleNamespace(now=lambda _: clock.datetime())  # type: ignore[attr-defined]
         context = SimpleNamespace(
             get_remaining_time_in_millis=lambda: 1000 * (SWEEP_SECONDS - clock.elapsed)

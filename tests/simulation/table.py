@@ -86,6 +86,9 @@ class Table:
         found = self._clock.call("dynamodb", lambda: self.having(SINCE), attempts=2)
         yield {"Items": [_json(item, {"id", SINCE}) for item in found]}
 
+    def put_item(self, **request: Any) -> None:
+        self._clock.call("dynamodb", lambda: self.put(request))
+
     def update_item(self, **request: Any) -> None:
         self._clock.call("dynamodb", lambda: self.update(request), attempts=2)
 

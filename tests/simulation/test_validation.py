@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import picture
-from tests.in_process import InProcess, Throttled, import_anew
+from tests.in_process import TABLE, InProcess, Throttled, import_anew
 from tests.simulation.cloud import Cloud, Settings
 from tests.simulation.conftest import DAY
 from tests.unit.test_retry_events import Retries
@@ -73,8 +73,9 @@ class Limited:
 @pytest.fixture
 def retries(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> InRealTime:
     for name, value in {
+        "KEY_TABLE": TABLE,
         "STATE_MACHINE_ARN": aws.state_machine.arn,
-        "RETRY_EVENTS_QUEUE_URL": aws._retries,
+        "RETRY_EVENTS_QUEUE_URL": aws.retry_queue,
         "PARKED_EVENTS_QUEUE_URL": aws.parked_queue,
         "RETRY_HOURS": "24",
     }.items():

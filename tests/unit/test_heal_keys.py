@@ -161,8 +161,9 @@ def test_a_message_is_like_that_of_a_state_machine_whichever_policy_wrote_the_re
     healer: Healer, record: dict[str, str], key: str, subject: dict[str, str]
 ) -> None:
     version = "3HL4" if "#" in record.get("id", "") else None
-    event = created(key, sequencer="0055", version_id=version) if key else {"detail": "odd"}
-    event["retry"] = {"attempt": 3}
+    event: dict[str, Any] = {"detail": "odd", "retry": {"attempt": 3}}
+    if key:
+        event |= created(key, sequencer="0055", version_id=version)
     healer.put("x", OLD, event=json.dumps(event), **record)
     sent = list[str]()
     healer.function.sqs.meta.events.register(

@@ -14,7 +14,7 @@ import re
 import pytest
 from botocore.loaders import Loader
 
-from inorder.policies import definition, like, policies
+from inorder.policies import definition, like
 from tests.resolved_template import Json, of_type, resources_with, template
 
 OWN_FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:index-documents"
@@ -194,13 +194,13 @@ def test_a_switch_of_policy_reaches_the_function(policy: str, handles_deletions:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_every_policy_but_the_demonstrations_counterpart_has_retries(policy: str) -> None:
+def test_every_policy_has_retries_and_sweeps_because_the_one_before_may_have_left_events(
+    policy: str,
+) -> None:
     resources = resources_with({"Policy": policy})
     kept = {f"RetryEvents{part}" for part in ("Queue", "QueuePolicy", "Bus", "Rule", "Alarm")}
     of_retries = {name for name in resources if name.startswith("RetryEvents")}
-    if policy == "uncoordinated":  # what waits is tried again under the next policy
-        assert of_retries == kept
-        return
+    assert "HealKeysFunction" in resources
     [mapping] = of_retries - {
         *kept,
         *(f"RetryEvents{part}" for part in ("Function", "Role", "LogGroup", "ErrorsAlarm")),
@@ -297,17 +297,15 @@ def test_the_records_queue_accepts_only_the_named_sources() -> None:
 
 # --- The schedule that heals keys -----------------------------------------------------------------
 
-TABLE_POLICIES = {policy.name for policy in policies() if policy.cost.uncontended.writes}
 MINUTES = template()["Parameters"]["HealMinutes"]["AllowedValues"]
 
 
 @pytest.mark.parametrize("minutes", MINUTES)
-@pytest.mark.parametrize("policy", POLICIES)
-def test_a_sweep_has_ended_before_the_next_begins(policy: str, minutes: int) -> None:
+def test_a_sweep_has_ended_before_the_next_begins(minutes: int) -> None:
     """One minute has another unit: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rate-expressions.html."""
-    resources = resources_with({"Policy": policy, "HealMinutes": str(minutes)})
+    resources = resources_with({"HealMinutes": str(minutes)})
     healing = [name for name in resources if name.startswith("HealKeys")]
-    assert bool(healing) == (minutes > 0 and policy in TABLE_POLICIES)
+    assert bool(healing) == (minutes > 0)
     if not healing:
         return
     rule = resources["HealKeysFunctionSweep"]["Properties"]

@@ -95,7 +95,7 @@ def test_the_log_is_read_for_longer_than_an_event_can_wait() -> None:
     assert NOW - aws.asked["startTime"] / 1000 > 900 + 120
 
 
-@pytest.mark.parametrize("end", ["RetryStarted", "RetryParked"])
+@pytest.mark.parametrize("end", ["RetryStarted", "RetryParked", "RetryMerging", "RetryMerged"])
 def test_an_event_that_no_longer_waits_is_not_listed(end: str) -> None:
     assert listed(Stack(line(-1, end, "a"), waiting(-9, "a", -2))) == []
 

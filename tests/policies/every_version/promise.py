@@ -309,7 +309,6 @@ SURVIVORS = frozenset(
         "Mark Event Failed without Retry of States.ALL",
         "Mark Event Failed with ConditionExpression: no execution = :execution",
         "Retry Event without Retry of States.TaskFailed, States.Timeout",
-        "stuck.py without the mark until the claim",
     }
 )
 SUITE = Suite(

@@ -62,7 +62,7 @@ class Delivery(NamedTuple):
     Attributes
     ----------
     more : str
-        The fields, as JSON, that `retry_events` or `heal_keys` has added to the event.
+        The fields, as JSON, that `retry_events` has added to the event.
     """
 
     event: int
@@ -72,7 +72,7 @@ class Delivery(NamedTuple):
     def label(self) -> str:
         """Tell who starts it."""
         fields = read(self.more)
-        return "retried" if "retry" in fields else "healed" if fields else "delivered"
+        return "retried" if "retry" in fields else "delivered"
 
 
 class Run(NamedTuple):
@@ -448,27 +448,29 @@ class Explorer:
         return "source" in next_call.operation and state.happened == self._scenario.last
 
     def _sweep(self, state: State) -> Iterator[Move]:
-        """Let the schedule start the events of dead executions, when nothing else goes on.
+        """Let the schedule send the events of dead executions, when nothing else goes on.
 
-        An event that a sweep starts earlier is one more delivery, and a scenario has those.
+        An event that a sweep sends earlier is one more delivery, and a scenario has those.
         """
-        if not _is_quiet(state) or not (swept := self._engine.sweep(state.items)).inputs:
+        if not _is_quiet(state) or not (swept := self._engine.sweep(state.items)).messages:
             return
-        started = [self._delivery(read(text)) for text in swept.inputs]
-        waiting = tuple(sorted(each for each in started if each))
-        what = ", ".join(str(each.event) for each in waiting)
-        yield f"a sweep starts {what}", state._replace(items=swept.items, waiting=waiting), None
+        after, sent = state._replace(items=swept.items), list[str]()
+        for body in swept.messages:
+            if what := self._delivery(read(body)["event"]):
+                after = self._sent(after, Message(is_retry=True, body=body), what)
+                sent.append(str(what.event))
+        yield f"a sweep sends {', '.join(sent)}", after, None
 
     def _delivery(self, event: Any) -> Delivery | None:
         """Make the delivery of an event, to which fields may have been added."""
-        more = {name: event[name] for name in ("restarts", "retry") if name in event}
+        more = {name: event[name] for name in ("retry",) if name in event}
         same = {name: value for name, value in event.items() if name not in more}
         known = [each for each in self._scenario.events if self._scenario.event(each) == same]
         return Delivery(known[0], json.dumps(more, sort_keys=True)) if known else None
 
     def judge(self, state: State) -> str | None:
         """Check a state in which all is quiet, and for good."""
-        if not _is_quiet(state) or self._engine.sweep(state.items).inputs:
+        if not _is_quiet(state) or self._engine.sweep(state.items).messages:
             return None
         return self._promise.rests(state)
 
@@ -814,12 +816,10 @@ class Explorer:
     def _crash(self, state: State, run: Run) -> Iterator[Move]:
         """Let an execution die.
 
-        Before its first write, AWS starts it again: it is as if it had been delivered later. A
-        sweep's execution may die then, too, because its event is still in the table.
+        Before its first write, AWS starts it again: it is as if it had been delivered later.
         """
-        is_healed = Delivery(run.event, run.more).label == "healed"
         is_waiter = run.done == ACTED and not self._promise.records_waiters
-        if self._promise.has_records and run.done == NOTHING and not is_healed:
+        if self._promise.has_records and run.done == NOTHING:
             return
         state = state._replace(crashes=state.crashes - 1)
         label = f"{run.execution} dies before {run.state}"
@@ -827,7 +827,7 @@ class Explorer:
             state = state._replace(logged=state.logged | {run.event})
         if "lambda" in self._engine.states[run.state].get("Resource", ""):
             state = self._orphaned(state, run)
-        if is_waiter and not is_healed:
+        if is_waiter:
             waiting = tuple(sorted((*state.waiting, Delivery(run.event, run.more))))
             state, label = state._replace(waiting=waiting), f"{label}, to be started again"
         yield label, state, None

@@ -6,21 +6,21 @@ has attempts, and a sweep comes two days after everything else.
 
 from __future__ import annotations
 
-import ast
 import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from math import inf
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import stuck
 from retries import Fault, Start
 from retries import Message as Received
 
-from tests.proof.model.source import SWEEP, Code, call, change, code
+from tests.proof.model.source import SWEEP, Code, call, change
 
 CLAIMED_AT = "2000-01-01T00:00:00+00:00"  # what each record says
-# A record has been in an index for long enough to be started for the last time, but no longer.
+RETRIES = "retries"  # the URL of the retry queue
 SWEPT_AT = datetime.fromisoformat(CLAIMED_AT) + timedelta(days=2)
 PATIENCE = 3  # retries of an event that no retry helps
 
@@ -28,18 +28,24 @@ Items = tuple[tuple[str, str], ...]
 
 
 class Swept(NamedTuple):
-    """What a sweep did: the records afterwards, and the inputs of the executions it started."""
+    """What a sweep did: the records afterwards, and the messages it sent to the retry queue."""
 
     items: Items
-    inputs: tuple[str, ...]
+    messages: tuple[str, ...]
+
+
+class _Refused(Exception):
+    """The condition of a write does not hold."""
 
 
 class _Aws:
     """The clients of a sweep, on the records of a state of the search."""
 
+    exceptions = SimpleNamespace(ConditionalCheckFailedException=_Refused)
+
     def __init__(self, items: Items) -> None:
         self.records: dict[str, Any] = {key: json.loads(item) for key, item in items}
-        self.inputs: list[str] = []
+        self.messages: list[str] = []
 
     def get_paginator(self, _: str) -> _Aws:
         return self
@@ -52,22 +58,23 @@ class _Aws:
     def get_item(self, Key: dict[str, dict[str, str]], **_: Any) -> dict[str, Any]:  # noqa: N803
         return {"Item": self.records[Key["id"]["S"]]}
 
-    def start_execution(self, input: str, **_: str) -> dict[str, str]:  # noqa: A002
-        self.inputs.append(input)
-        return {"executionArn": ""}
+    def send_message(self, QueueUrl: str, MessageBody: str) -> None:  # noqa: N803
+        if QueueUrl == RETRIES:
+            self.messages.append(MessageBody)
+
+    def update_item(self, Key: dict[str, dict[str, str]], **_: Any) -> None:  # noqa: N803
+        record = self.records[Key["id"]["S"]]
+        self.records[Key["id"]["S"]] = {k: v for k, v in record.items() if k != stuck.SINCE}
 
 
 def sweep(schedule: Code, items: Items) -> Swept:
-    """Sweep the records, as the handler does; one that a sweep cannot read ends it."""
+    """Sweep the records, as the handler does."""
     aws, module = _Aws(items), schedule.run()
-    try:
-        for key in module["find"](aws, "", SWEPT_AT):
-            if key.is_due:
-                module["start"](aws, "", key, key.restarts + 1)
-    except LookupError:
-        return Swept(items, ())
+    for entry in module["oldest"](aws, "", SWEPT_AT, 100):
+        key = module["read"](aws, "", entry.id, SWEPT_AT)
+        module["hand_over"](aws, RETRIES, "", aws, "", key)
     texts = ((key, json.dumps(item, sort_keys=True)) for key, item in aws.records.items())
-    return Swept(tuple(sorted(texts)), tuple(aws.inputs))
+    return Swept(tuple(sorted(texts)), tuple(aws.messages))
 
 
 def retried(body: str, is_patient: bool) -> dict[str, Any] | None:
@@ -101,17 +108,10 @@ def retried(body: str, is_patient: bool) -> dict[str, Any] | None:
     return made
 
 
-def _unmarking(found: ast.Yield) -> ast.Yield:
-    """Take the record from the index before its event is started."""
-    value = ast.unparse(found.value or found)
-    taken = ast.parse(f"({value}, record.pop(SINCE, None))[0]", mode="eval").body
-    return ast.Yield(taken)
-
-
 # The mutants of the schedule.
 _SWEEPS = (
-    change("the records of the index", "find", call("paginate"), "()", SWEEP),
-    change("the mark until the claim", "find", code(ast.Yield, "StuckKey"), _unmarking, SWEEP),
+    change("the records of the index", "oldest", call("paginate"), "()", SWEEP),
+    change("the message", "hand_over", call("send_message"), "None", SWEEP),
 )
 
 
