@@ -194,7 +194,7 @@ def _as_json(body: dict[str, Any]) -> str:
 
 
 def _time(item: dict[str, Any]) -> datetime:
-    """Read when a record was claimed; what is no time counts as long ago."""
+    """Read when a record was claimed; an unreadable time counts as long ago."""
     with suppress(LookupError, TypeError, ValueError):
         return datetime.fromisoformat(item[SINCE]["S"]).astimezone(UTC)
     return datetime.min.replace(tzinfo=UTC)
