@@ -768,11 +768,15 @@ def refused(state: str, *records: Data | None) -> list[Write]:
     return [Write(state, record, record, is_refused=True) for record in records]
 
 
-def break_lock() -> list[Write]:
-    """Let only the watched lock be broken."""
+def break_lock(kept: Data | None = None) -> list[Write]:
+    """Let only the watched lock be broken; what is `kept` stays as it is.
+
+    Otherwise the record is in the index afterwards, whether it was or not: its event is not done.
+    """
+    lock, after = {"lock_token": "theirs", "execution": "theirs"}, {"in_progress_since": ANY}
+    befores = [kept] if kept else [SINCE, {}]
     return [
-        # Without the lock, the record must stay in the index: its event is not done.
-        Write("Break Lock", SINCE | {"lock_token": "theirs", "execution": "theirs"}, SINCE),
+        *(Write("Break Lock", before | lock, kept or after) for before in befores),
         *refused("Break Lock", {"lock_token": "another", "execution": "another"}, {}),
     ]
 

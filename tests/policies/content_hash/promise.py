@@ -16,7 +16,6 @@ from tests.proof.model.suite import BLIND, FAILED, THROTTLED, TIMEOUT, Suite, da
 class ContentHash(Locking):
     """Of the events with one content, one is forwarded."""
 
-    records_waiters = False
     definition = (PROJECT / "statemachine" / "content_hash.asl.json").read_text()
     claim = "Claim Content"
     # No fence protects the forwarding, so the lock is needed until it is marked as done.

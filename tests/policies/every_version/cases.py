@@ -143,7 +143,7 @@ WRITES = [
     *refused("Record Oldest Waiter", None, LOCK | OLDER, LOCK | MINE),
     Write("Clear Dead Waiter", OLDER, {}),
     *refused("Clear Dead Waiter", {"oldest_waiting": "09"}, LOCK | OLDER),
-    *common.break_lock(),
+    *common.break_lock({"claimed_at": "then"}),
     *common.renew_lock(),
     Write(
         "Mark Event Done",

@@ -14,7 +14,6 @@ from tests.proof.model.suite import BLIND, EDGES, LARGE, ODD_TWICE, SECOND_ATTEM
 class FirstWins(Locking, Newest):
     """One event of a key is processed."""
 
-    records_waiters = False
     definition = (PROJECT / "statemachine" / "first_wins.asl.json").read_text()
     holding = frozenset({"Invert Image"})
 
