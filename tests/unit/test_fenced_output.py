@@ -21,6 +21,7 @@ from fenced_output import (
     InvalidSource,
     OutputContended,
     SourceChanged,
+    SourceUnreadable,
     compare_sequencers,
     output_key,
 )
@@ -98,9 +99,9 @@ class History:
         if version in {each["VersionId"] for each in there}:
             self.delete(version)
 
-    def upload(self, content: str, key: str = KEY) -> ObjectEvent:
+    def upload(self, content: str, key: str = KEY, **more: Any) -> ObjectEvent:
         sequencer = self._sequencer()
-        event = events.upload(self._uploader, key, content.encode(), sequencer=sequencer)
+        event = events.upload(self._uploader, key, content.encode(), sequencer=sequencer, **more)
         return self._happened(event)
 
     def delete(self, version: str | None = None, key: str = KEY) -> ObjectEvent:
@@ -531,6 +532,46 @@ def test_object_over_the_limit_is_not_read(history: History) -> None:
     assert history.worked == 0
 
 
+EVERY_FENCE = pytest.mark.parametrize("fence", ["newest", "each", "each of versions", "none"])
+
+
+@EVERY_FENCE
+@pytest.mark.parametrize("storage_class", ["GLACIER", "DEEP_ARCHIVE"])
+def test_archived_object_is_refused(history: History, fence: str, storage_class: str) -> None:
+    history.use(fence)
+    archived = history.upload("A", StorageClass=storage_class)
+    with pytest.raises(SourceUnreadable, match="archived"):
+        history.deliver(archived)
+    assert history.outputs() == ""
+
+
+SSE_C = (400, "InvalidRequest")  # moto gives the object without its key, and with a disabled one
+
+
+@EVERY_FENCE
+@pytest.mark.parametrize(
+    ("refusal", "reason"), [(SSE_C, "SSE-C"), ((400, "KMS.DisabledException"), "disabled")]
+)
+def test_object_whose_key_cannot_be_used_is_refused(
+    history: History, fence: str, refusal: tuple[int, str], reason: str
+) -> None:
+    history.use(fence)
+    history.fail("get_object", *refusal)
+    with pytest.raises(SourceUnreadable, match=reason):
+        history.play("A 1")
+    assert history.outputs() == ""
+
+
+def test_reason_of_a_refusal_to_head_is_that_of_get(either: History) -> None:
+    either.play("A 1")
+    either.fail("head_object", 400, "400", numbers=(2, 4))  # the checks of the source
+    either.fail("get_object", *SSE_C)
+    with pytest.raises(SourceUnreadable, match="SSE-C"):
+        either.play("1")
+    with pytest.raises(ClientError, match="400"):  # GET is not refused
+        either.play("1")
+
+
 @pytest.mark.parametrize(
     ("fence", "longest"),  # what an output's name adds: "out-", "/", a sequencer, a version
     [
@@ -592,6 +633,25 @@ def test_endless_contention_of_a_deletion_is_a_fault(history: History) -> None:
     history.fail("delete_object", *CONFLICT, numbers=range(99))
     with pytest.raises(OutputContended, match="out-x"):
         history.play("2")
+
+
+@EVERY_FENCE
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        DENIED,  # also for a key that its policy, or the role, does not allow
+        (400, "KMS.NotFoundException"),
+        (400, "KMS.KMSInvalidStateException"),
+        (400, "ExpiredToken"),
+    ],
+)
+def test_refusal_that_may_pass_is_a_fault(
+    history: History, fence: str, status: int, code: str
+) -> None:
+    history.use(fence)
+    history.fail("get_object", status, code)
+    with pytest.raises(ClientError, match=code):
+        history.play("A 1")
 
 
 @pytest.mark.parametrize(
