@@ -35,6 +35,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from http import HTTPStatus
@@ -500,7 +501,8 @@ class Fence:
             if _status(error) == HTTPStatus.PRECONDITION_FAILED:
                 raise SourceChanged("The object has been overwritten.") from error
             raise
-        with response["Body"] as body:
+        # `with response["Body"]` gives a stream that checks neither the length nor the checksum.
+        with closing(response["Body"]) as body:
             if source.version_id and response.get("VersionId") != source.version_id:
                 raise SourceChanged("Another version of the object is current.")
             if response["ContentLength"] > self.maximum_bytes:

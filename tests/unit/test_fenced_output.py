@@ -5,15 +5,18 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+import weakref
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from io import BytesIO
 from typing import Any
 from unittest.mock import ANY
 
 import boto3
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, IncompleteReadError
+from botocore.response import StreamingBody
 from fenced_output import (
     ATTEMPTS,
     FENCES,
@@ -24,6 +27,7 @@ from fenced_output import (
     SourceUnreadable,
     compare_sequencers,
     output_key,
+    stamp,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -374,6 +378,31 @@ def test_output_has_the_type_and_names_its_event(history: History) -> None:
         history.keep_versions()
 
 
+def test_stamps_differ_by_sequencer_and_by_version() -> None:
+    # Sequencers of two versions mean nothing to each other, so they may be equal.
+    written = [("80", None), ("81", None), ("80", "v1"), ("80", "v2")]
+    wrote = [ObjectEvent(INPUT, KEY, each, version_id=version) for each, version in written]
+    assert len({stamp(event) for event in wrote}) == len(written)
+
+
+def test_results_of_two_contents_are_never_kept_at_once(history: History) -> None:
+    history.use("newest of versions")
+    results: list[weakref.ref[InvertedImage]] = []
+
+    def work(content: bytes) -> InvertedImage:
+        assert not [result for result in results if result()]
+        if not results:
+            history.upload("B")
+        result = InvertedImage(content, "image/test")
+        results.append(weakref.ref(result))
+        return result
+
+    fence = Fence(history.s3, OUTPUT, LIMIT, work, handles_deletions=True)
+    # Version 2 is current at step 4, so the fence makes its output as well.
+    assert fence.write_newest(history.upload("A")).outcome == "Superseded"
+    assert len(results) == 2
+
+
 def test_event_without_an_etag_matches_no_source(history: History) -> None:
     history.upload("A")
     assert history.deliver(ObjectEvent(INPUT, KEY, "80", etag="")) == "Superseded"
@@ -525,10 +554,15 @@ def test_content_of_an_overwritten_source_is_lost(history: History) -> None:
     assert history.outputs() == ""
 
 
-def test_object_over_the_limit_is_not_read(history: History) -> None:
+def test_object_over_the_limit_is_not_read(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
     event = history.upload("x" * (LIMIT + 1))
+    read: list[int] = []
+    monkeypatch.setattr(StreamingBody, "read", lambda *_: read.append(1))
     with pytest.raises(InvalidSource, match="larger than 1000 bytes"):
         history.deliver(event)
+    assert not read
     assert history.worked == 0
 
 
@@ -671,6 +705,17 @@ def test_denied_access_is_a_fault(
     with pytest.raises(ClientError, match="AccessDenied"):
         either.play(script)
     assert either.output_keys() == before
+
+
+def test_content_that_breaks_off_is_a_fault(
+    either: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event = either.upload("A")
+    half = {"Body": StreamingBody(BytesIO(b"A"), 2), "ContentLength": 2}
+    monkeypatch.setattr(either.s3, "get_object", lambda **_: half)
+    with pytest.raises(IncompleteReadError):
+        either.deliver(event)
+    assert either.worked == 0
 
 
 def test_missing_bucket_is_a_fault(either: History) -> None:
