@@ -70,10 +70,10 @@ def in_time(work: Callable[[bytes], Result], content: bytes, seconds: float) -> 
         result = receiver.recv()
     except EOFError:
         process.join()
-        if not process.exitcode or process.exitcode > 0:
+        number = -(process.exitcode or 0)
+        if number <= 0:
             raise  # it has ended by itself: a fault
-        name = signal.strsignal(-process.exitcode)
-        raise WorkCrashed(f"The work ended with signal {-process.exitcode} ({name}).") from None
+        raise WorkCrashed(f"Signal {number} ({signal.strsignal(number)}) ended the work.") from None
     finally:
         process.kill()
         process.join()

@@ -76,19 +76,24 @@ def test_work_that_a_signal_kills_is_rejected(number: int) -> None:
         time.sleep(LONG)
         raise AssertionError
 
-    with pytest.raises(WorkCrashed, match=f"signal {number:d} "):
+    with pytest.raises(WorkCrashed, match=f"Signal {number:d} "):
         in_time(crash, b"", LONG)
 
 
-def ends_its_process(_content: bytes) -> Result:
-    os._exit(0)
+def ends_its_process(content: bytes) -> Result:
+    os._exit(len(content))
 
 
 def cannot_be_pickled(_content: bytes) -> Result:
     return InvertedImage(b"", lambda: "")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("work", [ends_its_process, cannot_be_pickled])
-def test_end_without_a_signal_or_a_result_is_a_fault(work: Callable[[bytes], Result]) -> None:
+@pytest.mark.parametrize(
+    ("work", "content"),
+    [(ends_its_process, b""), (ends_its_process, b"1"), (cannot_be_pickled, b"")],
+)
+def test_end_without_a_signal_or_a_result_is_a_fault(
+    work: Callable[[bytes], Result], content: bytes
+) -> None:
     with pytest.raises((EOFError, AttributeError)):
-        in_time(work, b"", LONG)
+        in_time(work, content, LONG)
