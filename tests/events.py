@@ -51,10 +51,16 @@ def deleted(
 
 
 def upload(
-    s3: Any, key: str, content: bytes, *, bucket: str = "input", sequencer: str = SEQUENCER
+    s3: Any,
+    key: str,
+    content: bytes,
+    *,
+    bucket: str = "input",
+    sequencer: str = SEQUENCER,
+    **more: Any,
 ) -> dict[str, Any]:
-    """Put an object, and build the event of it."""
-    answer = s3.put_object(Bucket=bucket, Key=key, Body=content)
+    """Put an object, and build the event of it; there may be more parameters of PutObject."""
+    answer = s3.put_object(Bucket=bucket, Key=key, Body=content, **more)
     return created(
         key,
         bucket=bucket,

@@ -7,16 +7,20 @@ always a fault: an error that may pass.
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import boto3
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
+from bounded_work import in_time
 from configuration import Configuration
-from fenced_output import S3_CONFIG, Fence
-from inversion import InvalidImage, InvertedImage, invert
+from fenced_output import S3_CONFIG, Fence, Result
+from inversion import InvalidImage, invert
 
+# Of the function's timeout, this leaves the calls of S3 the time of an attempt without an answer.
+WORK_SECONDS = 9
 configuration = Configuration.from_environment()
 logger = Logger()
 metrics = Metrics()
@@ -52,11 +56,12 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:  #
     return answer
 
 
-def work(content: bytes) -> InvertedImage:
+def work(content: bytes) -> Result:
     """Make the output from a source's content."""
     if content.endswith(configuration.slow_mark):
         time.sleep(configuration.slow_seconds)
-    return invert(content, configuration.maximum_pixels)
+    limited = partial(invert, maximum_pixels=configuration.maximum_pixels)
+    return in_time(limited, content, WORK_SECONDS)
 
 
 fence = Fence(

@@ -35,6 +35,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from http import HTTPStatus
@@ -46,13 +47,28 @@ from object_event import ObjectEvent, named_version
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import GetObjectOutputTypeDef
 
 ATTEMPTS = 5
 MAXIMUM_KEY_BYTES = 1024  # https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html
-# Three attempts of a few seconds each fit into the function's timeout. The state retries longer.
+# Three attempts that get no answer fit into the function's timeout. The state retries longer.
 S3_CONFIG = Config(
     connect_timeout=2, read_timeout=4, retries={"mode": "standard", "total_max_attempts": 3}
 )
+
+# By the code with which S3 refuses to read an object. Any other refusal may pass, and is a fault:
+# AccessDenied until a role or a key's policy has been mended; KMS.NotFoundException and
+# KMS.KMSInvalidStateException, which also a key gives that has just been created, see
+# https://docs.aws.amazon.com/kms/latest/developerguide/programming-eventual-consistency.html.
+LASTING_REFUSALS = {
+    # https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html#API_GetObject_Errors
+    "InvalidObjectState": "The object is archived. It can be read when it has been restored.",
+    # https://docs.aws.amazon.com/AmazonS3/latest/userguide/ServerSideEncryptionCustomerKeys.html,
+    # and https://github.com/boto/boto3/issues/1482 for the code.
+    "InvalidRequest": "The object is encrypted with a key that each request must bring (SSE-C).",
+    # https://docs.aws.amazon.com/AmazonRDS/latest/UserGuide/USER_ExportSnapshot.failure-msg.html
+    "KMS.DisabledException": "The object is encrypted with a KMS key that is disabled.",
+}
 
 
 class OutputContended(Exception):
@@ -65,6 +81,10 @@ class Rejection(Exception):
 
 class InvalidSource(Rejection):
     """The source is too large, or its output's key would be too long."""
+
+
+class SourceUnreadable(Rejection):
+    """S3 refuses to give the source's content until a person changes something."""
 
 
 class SourceChanged(Rejection):
@@ -205,7 +225,7 @@ class Fence:
     maximum_bytes : int
         Size of the largest source that is read.
     work : callable
-        Makes the output from a source's content. Called at most once for each content.
+        Makes the output from a source's content. Called once, unless the content changes.
     handles_deletions : bool
         Whether the output of a deleted source is deleted.
     rejection : exception class
@@ -261,7 +281,7 @@ class Fence:
 
         Raises
         ------
-        InvalidSource
+        InvalidSource, SourceUnreadable
             The source cannot have an output.
         OutputContended
             All `ATTEMPTS` attempts met another writer.
@@ -286,7 +306,7 @@ class Fence:
 
         Raises
         ------
-        InvalidSource
+        InvalidSource, SourceUnreadable
             The source cannot have an output.
         SourceChanged
             The source has been overwritten, so its content is lost.
@@ -453,6 +473,8 @@ class Fence:
         except ClientError as error:
             if _is_missing(error):
                 return None
+            if _status(error) == HTTPStatus.BAD_REQUEST:  # only the answer to GET has a code
+                self._open_source(event, **version)["Body"].close()
             raise
         return replace(
             event,
@@ -468,25 +490,38 @@ class Fence:
         ------
         SourceChanged
             The condition does not hold, or the current version is not that of `source`.
+        InvalidSource, SourceUnreadable
+            The content is too large, or S3 does not give it.
         """
         try:
-            response = self.s3.get_object(Bucket=source.bucket, Key=source.key, **condition)
+            response = self._open_source(source, **condition)
         except ClientError as error:
             if _is_missing(error):
                 raise SourceGone("The object has been deleted.") from error
             if _status(error) == HTTPStatus.PRECONDITION_FAILED:
                 raise SourceChanged("The object has been overwritten.") from error
             raise
-        with response["Body"] as body:
+        # `with response["Body"]` gives a stream that checks neither the length nor the checksum.
+        with closing(response["Body"]) as body:
             if source.version_id and response.get("VersionId") != source.version_id:
                 raise SourceChanged("Another version of the object is current.")
             if response["ContentLength"] > self.maximum_bytes:
                 raise InvalidSource(f"The object is larger than {self.maximum_bytes} bytes.")
             return body.read()
 
+    def _open_source(self, source: ObjectEvent, **condition: Any) -> GetObjectOutputTypeDef:
+        """Ask for the source's content, and tell S3's lasting refusals from those that may pass."""
+        try:
+            return self.s3.get_object(Bucket=source.bucket, Key=source.key, **condition)
+        except ClientError as error:
+            if reason := LASTING_REFUSALS.get(error.response["Error"]["Code"]):
+                raise SourceUnreadable(reason) from error
+            raise
+
     def _work_once(self, source: ObjectEvent, content: bytes, results: dict[str, Result]) -> Result:
-        """Call `work`, unless an earlier attempt has called it for the same content."""
+        """Call `work`, unless the attempt before has called it for the same content."""
         if source.etag not in results:
+            results.clear()  # there is memory for one
             results[source.etag] = self.work(content)
         return results[source.etag]
 

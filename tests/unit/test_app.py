@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 from configuration import Configuration
+from fenced_output import ATTEMPTS, S3_CONFIG
 
 from tests.conftest import picture
 from tests.in_process import ENVIRONMENT, InProcess
+from tests.resolved_template import template
 from tests.unit.conftest import Lines
+from tests.unit.test_bounded_work import bomb
 
 
 def payload(event: dict[str, Any], fence: str = "newest") -> dict[str, Any]:
@@ -70,6 +73,34 @@ def test_object_over_a_limit_is_rejected(
     answer = aws.handle(payload(aws.upload("x.png", content)))
     assert (answer["outcome"], answer["error"]) == ("Rejected", error)
     assert cause in answer["cause"]
+
+
+def test_image_that_takes_too_long_is_rejected(
+    aws: InProcess, monkeypatch: pytest.MonkeyPatch, lines: Lines
+) -> None:
+    monkeypatch.setattr(aws.app, "WORK_SECONDS", 0.1)
+    slow = Configuration.from_environment(
+        ENVIRONMENT | {"MAXIMUM_PIXELS": "10000000", "SLOW_SECONDS": "0.2"}  # are not the work's
+    )
+    monkeypatch.setattr(aws.app, "configuration", slow)
+    answer = aws.handle(payload(aws.upload("x.jpg", bomb("JPEG"))))
+    assert (answer["outcome"], answer["error"]) == ("Rejected", "TooSlow")
+    assert aws.outputs() == []
+    assert lines()[1]["TooSlow"] == [1.0]
+
+
+def test_the_seconds_of_work_and_of_s3_fit_into_the_functions_timeout(aws: InProcess) -> None:
+    timeout = template()["Resources"]["InvertImageFunction"]["Properties"]["Timeout"]
+    settings: Any = S3_CONFIG
+    answer = settings.read_timeout
+    attempt = settings.connect_timeout + answer
+    number = settings.retries["total_max_attempts"]
+    # https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
+    longest_pauses = sum(2**retry for retry in range(number - 1))
+    assert number * answer + longest_pauses <= timeout  # so the fault names S3
+    assert aws.app.WORK_SECONDS + attempt <= timeout
+    contended = sum(0.1 * attempt for attempt in range(ATTEMPTS))
+    assert aws.app.WORK_SECONDS + contended + answer <= timeout
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,18 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+import weakref
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from io import BytesIO
 from typing import Any
 from unittest.mock import ANY
 
 import boto3
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, IncompleteReadError
+from botocore.response import StreamingBody
 from fenced_output import (
     ATTEMPTS,
     FENCES,
@@ -21,8 +24,10 @@ from fenced_output import (
     InvalidSource,
     OutputContended,
     SourceChanged,
+    SourceUnreadable,
     compare_sequencers,
     output_key,
+    stamp,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -98,9 +103,9 @@ class History:
         if version in {each["VersionId"] for each in there}:
             self.delete(version)
 
-    def upload(self, content: str, key: str = KEY) -> ObjectEvent:
+    def upload(self, content: str, key: str = KEY, **more: Any) -> ObjectEvent:
         sequencer = self._sequencer()
-        event = events.upload(self._uploader, key, content.encode(), sequencer=sequencer)
+        event = events.upload(self._uploader, key, content.encode(), sequencer=sequencer, **more)
         return self._happened(event)
 
     def delete(self, version: str | None = None, key: str = KEY) -> ObjectEvent:
@@ -373,6 +378,31 @@ def test_output_has_the_type_and_names_its_event(history: History) -> None:
         history.keep_versions()
 
 
+def test_stamps_differ_by_sequencer_and_by_version() -> None:
+    # Sequencers of two versions mean nothing to each other, so they may be equal.
+    written = [("80", None), ("81", None), ("80", "v1"), ("80", "v2")]
+    wrote = [ObjectEvent(INPUT, KEY, each, version_id=version) for each, version in written]
+    assert len({stamp(event) for event in wrote}) == len(written)
+
+
+def test_results_of_two_contents_are_never_kept_at_once(history: History) -> None:
+    history.use("newest of versions")
+    results: list[weakref.ref[InvertedImage]] = []
+
+    def work(content: bytes) -> InvertedImage:
+        assert not [result for result in results if result()]
+        if not results:
+            history.upload("B")
+        result = InvertedImage(content, "image/test")
+        results.append(weakref.ref(result))
+        return result
+
+    fence = Fence(history.s3, OUTPUT, LIMIT, work, handles_deletions=True)
+    # Version 2 is current at step 4, so the fence makes its output as well.
+    assert fence.write_newest(history.upload("A")).outcome == "Superseded"
+    assert len(results) == 2
+
+
 def test_event_without_an_etag_matches_no_source(history: History) -> None:
     history.upload("A")
     assert history.deliver(ObjectEvent(INPUT, KEY, "80", etag="")) == "Superseded"
@@ -524,11 +554,56 @@ def test_content_of_an_overwritten_source_is_lost(history: History) -> None:
     assert history.outputs() == ""
 
 
-def test_object_over_the_limit_is_not_read(history: History) -> None:
+def test_object_over_the_limit_is_not_read(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
     event = history.upload("x" * (LIMIT + 1))
+    read: list[int] = []
+    monkeypatch.setattr(StreamingBody, "read", lambda *_: read.append(1))
     with pytest.raises(InvalidSource, match="larger than 1000 bytes"):
         history.deliver(event)
+    assert not read
     assert history.worked == 0
+
+
+EVERY_FENCE = pytest.mark.parametrize("fence", ["newest", "each", "each of versions", "none"])
+
+
+@EVERY_FENCE
+@pytest.mark.parametrize("storage_class", ["GLACIER", "DEEP_ARCHIVE"])
+def test_archived_object_is_refused(history: History, fence: str, storage_class: str) -> None:
+    history.use(fence)
+    archived = history.upload("A", StorageClass=storage_class)
+    with pytest.raises(SourceUnreadable, match="archived"):
+        history.deliver(archived)
+    assert history.outputs() == ""
+
+
+SSE_C = (400, "InvalidRequest")  # moto gives the object without its key, and with a disabled one
+
+
+@EVERY_FENCE
+@pytest.mark.parametrize(
+    ("refusal", "reason"), [(SSE_C, "SSE-C"), ((400, "KMS.DisabledException"), "disabled")]
+)
+def test_object_whose_key_cannot_be_used_is_refused(
+    history: History, fence: str, refusal: tuple[int, str], reason: str
+) -> None:
+    history.use(fence)
+    history.fail("get_object", *refusal)
+    with pytest.raises(SourceUnreadable, match=reason):
+        history.play("A 1")
+    assert history.outputs() == ""
+
+
+def test_reason_of_a_refusal_to_head_is_that_of_get(either: History) -> None:
+    either.play("A 1")
+    either.fail("head_object", 400, "400", numbers=(2, 4))  # the checks of the source
+    either.fail("get_object", *SSE_C)
+    with pytest.raises(SourceUnreadable, match="SSE-C"):
+        either.play("1")
+    with pytest.raises(ClientError, match="400"):  # GET is not refused
+        either.play("1")
 
 
 @pytest.mark.parametrize(
@@ -594,6 +669,25 @@ def test_endless_contention_of_a_deletion_is_a_fault(history: History) -> None:
         history.play("2")
 
 
+@EVERY_FENCE
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        DENIED,  # also for a key that its policy, or the role, does not allow
+        (400, "KMS.NotFoundException"),
+        (400, "KMS.KMSInvalidStateException"),
+        (400, "ExpiredToken"),
+    ],
+)
+def test_refusal_that_may_pass_is_a_fault(
+    history: History, fence: str, status: int, code: str
+) -> None:
+    history.use(fence)
+    history.fail("get_object", status, code)
+    with pytest.raises(ClientError, match=code):
+        history.play("A 1")
+
+
 @pytest.mark.parametrize(
     ("earlier", "script", "operation", "number"),
     [
@@ -611,6 +705,17 @@ def test_denied_access_is_a_fault(
     with pytest.raises(ClientError, match="AccessDenied"):
         either.play(script)
     assert either.output_keys() == before
+
+
+def test_content_that_breaks_off_is_a_fault(
+    either: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event = either.upload("A")
+    half = {"Body": StreamingBody(BytesIO(b"A"), 2), "ContentLength": 2}
+    monkeypatch.setattr(either.s3, "get_object", lambda **_: half)
+    with pytest.raises(IncompleteReadError):
+        either.deliver(event)
+    assert either.worked == 0
 
 
 def test_missing_bucket_is_a_fault(either: History) -> None:

@@ -1,0 +1,99 @@
+"""Work in a process of its own: what it gives, and how it ends when it takes too long or dies."""
+
+from __future__ import annotations
+
+import faulthandler
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+from bounded_work import TooSlow, WorkCrashed, in_time
+from fenced_output import Result
+from inversion import InvalidImage, InvertedImage, invert
+from PIL import Image
+
+from tests.unit.test_inversion import encoded, noise
+
+LONG = 60.0  # seconds, which no work here takes on any machine
+invert_any = partial(invert, maximum_pixels=10**9)
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    yield
+    assert not multiprocessing.active_children()
+
+
+def test_result_is_that_of_the_work() -> None:
+    content = encoded(noise(size=(300, 300)), "PNG")  # more than a pipe holds at once
+    assert in_time(invert_any, content, LONG) == invert_any(content)
+
+
+@pytest.mark.parametrize("error", [InvalidImage("too large"), OSError(28, "of the encoder")])
+def test_error_of_the_work_is_raised(error: Exception) -> None:
+    def fail(_content: bytes) -> Result:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        in_time(fail, b"", LONG)
+    assert caught.value.args == error.args
+
+
+def bomb(file_format: str) -> bytes:
+    """Give a valid picture of which Pillow's C code has work for half a second or more."""
+    match file_format:
+        case "GIF":
+            content = encoded(Image.new("P", (4000, 4000)), "GIF")
+            frame = content[content.index(b",") : -1]
+            return content[:-1] + 20 * frame + b";"
+        case "JPEG":  # each scan takes few bytes, and a pass over all pixels
+            content = encoded(Image.new("L", (3000, 3000)), "JPEG", progressive=True)
+            scan = content[content.rindex(b"\xff\xda") : -2]
+            return content[:-2] + 100 * scan + content[-2:]
+        case "PNG":
+            return encoded(noise(size=(2000, 2000)), "PNG", compress_level=1)
+        case "TIFF":
+            return encoded(noise(size=(1000, 1000)), "TIFF", compression="lzma")
+        case _:
+            return encoded(noise(size=(2000, 2000)), file_format, lossless=True, quality=0)
+
+
+@pytest.mark.parametrize("file_format", ["GIF", "JPEG", "PNG", "TIFF", "WEBP"])
+def test_picture_that_takes_too_long_is_rejected(file_format: str) -> None:
+    with pytest.raises(TooSlow, match=r"not done after 0.1 seconds"):
+        in_time(invert_any, bomb(file_format), 0.1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT])
+def test_work_that_a_signal_kills_is_rejected(number: int) -> None:
+    def crash(_content: bytes) -> Result:
+        faulthandler.disable()  # pytest's would print all frames
+        os.kill(os.getpid(), number)
+        time.sleep(LONG)
+        raise AssertionError
+
+    with pytest.raises(WorkCrashed, match=f"Signal {number:d} "):
+        in_time(crash, b"", LONG)
+
+
+def ends_its_process(content: bytes) -> Result:
+    os._exit(len(content))
+
+
+def cannot_be_pickled(_content: bytes) -> Result:
+    return InvertedImage(b"", lambda: "")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("work", "content"),
+    [(ends_its_process, b""), (ends_its_process, b"1"), (cannot_be_pickled, b"")],
+)
+def test_end_without_a_signal_or_a_result_is_a_fault(
+    work: Callable[[bytes], Result], content: bytes
+) -> None:
+    with pytest.raises((EOFError, AttributeError)):
+        in_time(work, content, LONG)
