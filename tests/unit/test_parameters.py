@@ -265,7 +265,9 @@ def test_undelivered_events_are_accepted_from_any_rule_of_the_account(policy: st
     arns = "arn:aws:events:us-east-1:123456789012:rule/*"
     assert allowed["Condition"] == {"ArnLike": {"aws:SourceArn": arns}}
     [target] = resources[rule]["Properties"]["Targets"]
-    assert target["DeadLetterConfig"]["Arn"] == "UndeliveredEventsQueue.Arn"
+    [of_retries] = resources["RetryEventsRule"]["Properties"]["Targets"]
+    for each in (target, of_retries):
+        assert each["DeadLetterConfig"]["Arn"] == "UndeliveredEventsQueue.Arn"
 
 
 def test_the_retry_queue_takes_what_the_bus_has_from_its_rule_only() -> None:
