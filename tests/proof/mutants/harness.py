@@ -8,8 +8,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NoReturn
@@ -100,13 +102,13 @@ def examine(chosen: Sequence[tuple[str, Mutant]], workers: int) -> list[Verdict]
         A test fails without a mutant, perhaps only when it runs again.
     """
     about = {policy for policy, _ in chosen}
-    with get_context("spawn").Pool(workers, maxtasksperchild=1) as pool:
-        parts = [(about, number, workers) for number in range(workers)]
-        survey = {
-            name: seen for part in pool.starmap(_survey, parts) for name, seen in part.items()
-        }
-        tried = [(chosen[number::workers], survey) for number in range(workers)]
-        return [verdict for part in pool.starmap(_try, tried) for verdict in part]
+    # Not a Pool: its processes may have no children, and the shipped work is done in one.
+    with ProcessPoolExecutor(workers, get_context("spawn"), max_tasks_per_child=1) as pool:
+        numbers = range(workers)
+        parts = pool.map(_survey, repeat(about), numbers, repeat(workers))
+        survey = {name: seen for part in parts for name, seen in part.items()}
+        tried = pool.map(_try, [chosen[number::workers] for number in numbers], repeat(survey))
+        return [verdict for part in tried for verdict in part]
 
 
 def _survey(about: set[str], number: int, of: int) -> Survey:
