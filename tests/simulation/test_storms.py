@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import pytest
+from retries import FIRST_SECONDS, GROWTH, LONGEST_SECONDS, RETRIES_AT_MOST
 
+from inorder import PROJECT
+from inorder.cost import prices
 from tests.simulation.clock import Kind, Outage
 from tests.simulation.cloud import RESOURCES, Cloud, Settings
 from tests.simulation.conftest import DAY, POLICIES, assert_promise, upload, uploaded_at_once
@@ -52,6 +56,30 @@ def test_thousands_of_events_that_wait_do_not_come_all_at_once(
 DELIVERIES = [(1, 0, 200), (5, 0, 200), (2, 1, 2 * 200)]
 
 
+def invocations(policy: str, executions: int | None = None) -> int:
+    """Give how often the function is invoked for an event at most, in all its executions."""
+    if executions is None:
+        executions, passed = 1, 0.0
+        while passed < DAY:  # with the shortest delays
+            passed += min(FIRST_SECONDS * GROWTH ** (executions - 1), LONGEST_SECONDS) / 2
+            executions += 1
+    return executions * (6 if policy == "optimistic" else 2)
+
+
+@pytest.mark.parametrize("reason", ["time", "another"])
+def test_the_document_says_what_an_upload_can_cost(reason: str) -> None:
+    text = (PROJECT / "docs" / "operate.md").read_text()
+    [row] = re.findall(rf"^\| makes .*{reason}.*\|$", text, re.MULTILINE)
+    _, _, usual, dollars, optimistic, _ = row.split("|")
+    executions = 1 + RETRIES_AT_MOST["Sandbox.Timedout"] if reason == "time" else None
+    gb_seconds = RESOURCES["InvertImageFunction"]["Properties"]["Timeout"] * 1769 / 1024
+    said = [(usual, dollars), optimistic.split(", ")]
+    for policy, (number, price) in zip(("latest-wins", "optimistic"), said, strict=True):
+        count = invocations(policy, executions)
+        assert int(number.replace(",", "")) == count
+        assert 0 < float(price) - count * gb_seconds * prices()["lambda_gb_seconds"].price < 0.01
+
+
 @pytest.mark.parametrize(("deliveries", "twice", "at_most"), DELIVERIES)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_an_event_that_always_fails_is_parked_once_after_a_day_however_often_it_is_delivered(
@@ -69,6 +97,9 @@ def test_an_event_that_always_fails_is_parked_once_after_a_day_however_often_it_
     ]
     assert 90 < reason["attempts"] < 13 + DAY / 450
     assert len(cloud.executions) <= 1 + deliveries + at_most
+    if not twice and policy != "content-hash":  # which invokes no function that works
+        extra = invocations(policy, 1 + deliveries)  # the other event's, and further deliveries'
+        assert cloud.clock.total("invocations") <= invocations(policy) + extra
     assert 0 <= max(each.started for each in cloud.executions) - DAY < 900
     assert len(cloud.finished) == 1
 
