@@ -6,10 +6,12 @@ import gc
 from collections.abc import Iterator
 from io import BytesIO
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]
 from hypothesis import HealthCheck, settings
+from moto.s3.responses import S3Response
 from PIL import Image
 
 from inorder import local_aws
@@ -69,6 +71,24 @@ def sam() -> Iterator[None]:
     """Start SAM quickly; the commands that are processes of their own start it as users do."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stack, "subprocess", SimpleNamespace(run=quick_sam.run))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def null_versions() -> Iterator[None]:
+    """Let moto find the version ``null`` in a bucket without versions, as AWS does."""
+    head_object: Any = S3Response.head_object
+
+    def head(
+        response: S3Response, bucket_name: str, query: dict[str, Any], *rest: Any, **named: Any
+    ) -> Any:
+        is_null = query.get("versionId") == ["null"]
+        if is_null and not response.backend.get_bucket(bucket_name).is_versioned:
+            query = {name: value for name, value in query.items() if name != "versionId"}
+        return head_object(response, bucket_name, query, *rest, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(S3Response, "head_object", head)
         yield
 
 

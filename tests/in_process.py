@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote
 
 import boto3
@@ -227,8 +227,8 @@ class InProcess:
             "version_id": answer.get("VersionId"),
         }
 
-    def keep_versions(self) -> None:
-        self.s3.put_bucket_versioning(Bucket=INPUT, VersioningConfiguration={"Status": "Enabled"})
+    def keep_versions(self, status: Literal["Enabled", "Suspended"] = "Enabled") -> None:
+        self.s3.put_bucket_versioning(Bucket=INPUT, VersioningConfiguration={"Status": status})
 
     def output(self, key: str) -> bytes:
         content: bytes = self.s3.get_object(Bucket=OUTPUT, Key=key)["Body"].read()

@@ -22,12 +22,17 @@ Step 3 alone would miss three things:
 - "No output" cannot reveal one that was created and deleted meanwhile. So after a first write, the
   function checks the source again.
 - In a versioned bucket, an earlier version can become current again without an upload, and its
-  output be right again without a write. So after it wrote the output of a version, or deleted an
-  output, the function checks the source again.
+  output be right again without a write. So after it wrote the output of a version, or over that of
+  another version, or deleted an output, the function checks the source again.
 
 If step 4 finds another source, the fence starts again, and makes the output that of the source as
 it is then. A retry of an event whose output is there also takes step 4, because the attempt that
 wrote the output may have died before it did.
+
+An object without a version of its own, in a bucket that has versions, is the null version. Its
+events name no version, and their sequencers order them. If the event of another version makes its
+output, nobody knows the sequencer of its upload. So that output names the version ``null`` and the
+ETag, and no event of the null version compares with it: the upload's own event writes it again.
 """
 
 from __future__ import annotations
@@ -43,7 +48,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from botocore.config import Config
 from botocore.exceptions import ClientError
-from object_event import ObjectEvent, named_version
+from object_event import NULL_VERSION, ObjectEvent, named_version
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -170,6 +175,11 @@ class OutputState:
         if event.version_id:
             return Order.SAME  # a version is created once
         return Order(compare_sequencers(self.metadata["sequencer"], event.sequencer))
+
+    def shows(self, source: ObjectEvent) -> bool:
+        """Tell whether the output was made of a source, whatever its event."""
+        version_id = named_version(self.metadata.get("source-version-id"))
+        return (version_id, self.metadata.get("source-etag")) == source.object_id
 
     def unchanged(self) -> dict[str, Any]:
         """Give the condition under which S3 replaces this output, and no other one."""
@@ -301,8 +311,9 @@ class Fence:
         """Give each event an output of its own, which is written once.
 
         The output goes to ``<folder>/out-<name>/<version or sequencer>``. The deletion of a version
-        deletes that version's output. A delete marker deletes none. In a bucket without versions, a
-        deletion deletes the outputs of all older events, because their source is gone.
+        deletes that version's output. A delete marker deletes none. Without
+        versions, or of the null version, a deletion deletes the outputs of all older events,
+        because their source is gone.
 
         Raises
         ------
@@ -330,7 +341,7 @@ class Fence:
         Most functions do this. It is here for the demonstration.
         """
         key = _of_allowed_length(output_key(event.key))
-        result = self.work(self._read_source(replace(event, version_id=None)))
+        result = self.work(self._read_source(event))
         self._write_output(key, result, event)
         return Output("Processed", key)
 
@@ -370,15 +381,16 @@ class Fence:
         source = self._find_source(event)  # step 2
         if source is None:
             return self._delete_orphan(output, event, key)
-        if not (source.version_id or event.version_id):
+        if not source.version_id:
             return Attempt.SUPERSEDED  # by the upload that came after, which has its own event
-        if output.order(source) is Order.SAME:
+        if output.shows(source):
             return Attempt.SUPERSEDED  # the output is right already
         return self._replace_output(output, source, key, results)
 
     def _give_own_output(self, event: ObjectEvent, key: str, results: dict[str, Result]) -> Attempt:
         """Write a creation's own output, unless what it created has been deleted."""
-        version = {"VersionId": event.version_id} if event.version_id else {}
+        # The null version is named, too: other versions may be over it.
+        version = {"VersionId": event.version_id or NULL_VERSION}
         output = self._read_output(key)  # step 1
         etag = output.etag
         if etag is None:
@@ -414,7 +426,7 @@ class Fence:
         # step 3
         if self._write_output(key, result, source, **output.unchanged()) is Condition.FAILED:
             return Attempt.AGAIN
-        if output.etag and not source.version_id:
+        if output.order(source) is Order.OLDER:  # so it is of the same version
             # A deletion that was processed since step 1 would have made step 3 fail.
             return Attempt.DONE
         return self._check_source(source)
@@ -434,7 +446,7 @@ class Fence:
         if not self.handles_deletions:
             return Attempt.DONE
         current = self._find_source(source)
-        if current is None or current.version_id != source.version_id:
+        if current is None or (current.version_id and current.object_id != source.object_id):
             return Attempt.STALE
         return Attempt.DONE
 
@@ -463,6 +475,9 @@ class Fence:
     def _find_source(self, event: ObjectEvent, **version: Any) -> ObjectEvent | None:
         """Find out what the source is now: its current version, unless another one is named.
 
+        S3 names the null version ``null`` if the bucket has versions, and names none if it has not:
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/AddingObjectstoVersionSuspendedBuckets.html
+
         Returns
         -------
         ObjectEvent or None
@@ -479,7 +494,7 @@ class Fence:
         return replace(
             event,
             etag=found["ETag"].strip('"'),
-            version_id=named_version(found.get("VersionId")),
+            version_id=found.get("VersionId", NULL_VERSION if event.version_id else None),
             is_deletion=False,
         )
 
@@ -489,7 +504,7 @@ class Fence:
         Raises
         ------
         SourceChanged
-            The condition does not hold, or the current version is not that of `source`.
+            The condition does not hold, or what was read is not the version of `source`.
         InvalidSource, SourceUnreadable
             The content is too large, or S3 does not give it.
         """
@@ -503,7 +518,8 @@ class Fence:
             raise
         # `with response["Body"]` gives a stream that checks neither the length nor the checksum.
         with closing(response["Body"]) as body:
-            if source.version_id and response.get("VersionId") != source.version_id:
+            version_id = named_version(response.get("VersionId"))
+            if condition and version_id != named_version(source.version_id):
                 raise SourceChanged("Another version of the object is current.")
             if response["ContentLength"] > self.maximum_bytes:
                 raise InvalidSource(f"The object is larger than {self.maximum_bytes} bytes.")
@@ -598,9 +614,14 @@ def _quoted(etag: str) -> str:
 
 
 def _is_missing(error: ClientError) -> bool:
-    """Tell whether there is no such object. A missing bucket is a fault, where S3 says so."""
+    """Tell whether there is no such object. A missing bucket is a fault, where S3 says so.
+
+    405: the version is a delete marker, as the null version may be.
+    https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
+    """
     is_bucket = error.response["Error"]["Code"] == "NoSuchBucket"
-    return _status(error) == HTTPStatus.NOT_FOUND and not is_bucket
+    is_missing = _status(error) in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}
+    return is_missing and not is_bucket
 
 
 def _is_failed_condition(error: ClientError) -> bool:

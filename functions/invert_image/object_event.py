@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+NULL_VERSION = "null"  # the ID of an object that has no version of its own
+
 
 @dataclass(frozen=True)
 class ObjectEvent:
@@ -19,7 +21,8 @@ class ObjectEvent:
     etag : str
         ETag of the created object, without quotes. Empty for a deletion.
     version_id : str or None
-        In a versioned bucket: the version, or the delete marker, that was created or deleted.
+        In a versioned bucket: the version, or the delete marker, that was created or deleted. An
+        event of the null version has none; what `Fence` finds of it has ``null``.
     is_deletion : bool
         Whether the object was deleted, or a delete marker was created.
     """
@@ -30,6 +33,11 @@ class ObjectEvent:
     etag: str = ""
     version_id: str | None = None
     is_deletion: bool = False
+
+    @property
+    def object_id(self) -> tuple[str | None, str]:
+        """What tells it from other objects of its key: the version, if it has one, and the ETag."""
+        return named_version(self.version_id), self.etag
 
     @classmethod
     def from_event(cls, event: dict[str, Any]) -> ObjectEvent:
@@ -63,4 +71,4 @@ def named_version(version_id: object) -> str | None:
     If versioning was enabled later, or is suspended, S3 calls such an object's version ``null``,
     and overwrites the object as in a bucket without versions.
     """
-    return version_id if isinstance(version_id, str) and version_id != "null" else None
+    return version_id if isinstance(version_id, str) and version_id != NULL_VERSION else None

@@ -291,7 +291,7 @@ def _output(s3: Any, bucket: str, key: str) -> Output | None:
         key,
         metadata.get("sequencer"),
         metadata.get("source-etag"),
-        metadata.get("source-version-id"),
+        named_version(metadata.get("source-version-id")),
         found["LastModified"].astimezone(UTC),
     )
 

@@ -236,9 +236,15 @@ def test_the_console_is_served_on_loopback_until_it_is_interrupted(workflow: Wor
         assert listening == {"127.0.0.1"}
         own = {"Origin": address.rstrip("/"), "X-Inorder-Token": token}
         asked = {"key": "console.png"}
-        listed = httpx2.get(f"{address}api/executions", params=asked, headers=own).json()
-        assert [each["ended_as"] for each in listed["executions"]] == ["Processed"]
-        [row] = listed["executions"]
+
+        def listed() -> list[dict[str, Any]]:  # while the server reads, an answer has a part
+            answer = httpx2.get(f"{address}api/executions", params=asked, headers=own)
+            rows: list[dict[str, Any]] = answer.json()["executions"]
+            return rows
+
+        wait_until(lambda: bool(listed()), SECONDS, "the list")
+        [row] = listed()
+        assert row["ended_as"] == "Processed"
         shown = httpx2.get(f"{address}api/execution", params={"arn": row["arn"]}, headers=own)
         event = shown.json()["event"]
         started = httpx2.post(

@@ -23,12 +23,12 @@ from tests.end_to_end.conftest import (
     YELLOW,
     Workflow,
 )
-from tests.events import deleted
+from tests.events import deleted, upload
 
 COLOURS = {RED: CYAN, GREEN: MAGENTA, BLUE: YELLOW}  # and their inverses
 
 
-def test_latest_wins_restores_the_output_of_the_version_that_is_current_again(
+def test_latest_wins_keeps_the_output_of_the_version_that_is_current(
     local: LocalAws,
 ) -> None:
     workflow = Workflow(local, deploy(local, "versioned", {"InputBucketVersioning": "Enabled"}))
@@ -36,7 +36,7 @@ def test_latest_wins_restores_the_output_of_the_version_that_is_current_again(
     bucket = workflow.stack.input_bucket
     named = {"Bucket": bucket, "Key": "x.png"}
 
-    def outcome_of_deletion(version: str, sequencer: str) -> str | None:
+    def outcome_of_deletion(version: str | None, sequencer: str) -> str | None:
         event = deleted("x.png", bucket=bucket, version_id=version, sequencer=sequencer)
         return workflow.run(event).outcome
 
@@ -50,6 +50,18 @@ def test_latest_wins_restores_the_output_of_the_version_that_is_current_again(
     assert workflow.outputs() == {"out-x.png": MAGENTA}
     workflow.s3.delete_object(VersionId=second["VersionId"], **named)
     assert outcome_of_deletion(second["VersionId"], "05") == "Processed"
+    assert workflow.outputs() == {"out-x.png": CYAN}
+    suspended = {"Status": "Suspended"}
+    workflow.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration=suspended)
+    event = upload(workflow.s3, "x.png", picture(BLUE), bucket=bucket, sequencer="01")
+    assert "version-id" not in event["detail"]["object"]
+    assert workflow.run(event).outcome == "Processed"
+    assert workflow.outputs() == {"out-x.png": YELLOW}
+    assert workflow.s3.delete_object(**named)["VersionId"] == "null"
+    assert outcome_of_deletion(None, "02") == "Processed"
+    assert workflow.outputs() == {}
+    workflow.s3.delete_object(VersionId="null", **named)
+    assert outcome_of_deletion(None, "03") == "Processed"
     assert workflow.outputs() == {"out-x.png": CYAN}
     workflow.assert_quiet()
 

@@ -152,7 +152,7 @@ class Objects:
         self._clock.elapsed = before  # what it takes usually is a part of the function's seconds
         return done
 
-    def head_object(self, Bucket: str, Key: str) -> Json:  # noqa: N803
+    def head_object(self, Bucket: str, Key: str, **_: str) -> Json:  # noqa: N803
         def head() -> Json:
             found = (self.outputs if Bucket == "output" else self.sources).get(Key)
             if found is None:

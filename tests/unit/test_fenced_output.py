@@ -52,7 +52,8 @@ class History:
     2, and ``0`` the newest event. ``2[...]`` also lets a script happen while the function works,
     ``2@4[...]`` before its fourth call of S3, ``2<...>`` before it deletes an output.
 
-    Between versions, sequencers mean nothing. Here they fall, to mislead a fence that trusts them.
+    Between versions, sequencers mean nothing. Here they fall, to mislead a fence that trusts them,
+    and those of the null version are the lowest.
     """
 
     def __init__(self, clients: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +197,7 @@ class History:
 
     def _sequencer(self) -> str:
         number = len(self.events)
-        return f"{0x80 - number if self.is_versioned else 0x80 + number:02X}"
+        return f"{0xFF - number if self.is_versioned else 0x80 + number:02X}"
 
 
 @contextmanager
@@ -255,6 +256,7 @@ SCRIPTS = {
         "a holder of an update wakes up after a newer event": ("Z A 1 2[B 3]", "Superseded", "B"),
         "the content that a holder has read comes back": ("A 1 B 2[A 3]", "Superseded", "A"),
         "the same event is processed twice at once": ("A 1[1]", "Processed", "A"),
+        "the source is overwritten before step 4": ("A 1@4[B]", "Processed", "A"),
         "a deletion deletes the output": ("A 1 - 2", "Processed", ""),
         "a repeated deletion changes nothing": ("A 1 - 2 2", "Processed", ""),
         "nothing was processed before a deletion": ("A - 2", "Processed", ""),
@@ -492,11 +494,32 @@ class TestObjectsFromBeforeVersioning:
         for name in names:
             s3.meta.events.unregister(name, add_version)
 
-    def test_suspended_versioning_leaves_sequencers_to_decide(self, history: History) -> None:
+    def test_deletion_follows_a_later_upload_while_versioning_is_suspended(
+        self, history: History
+    ) -> None:
         history.keep_versions("Suspended")
-        assert (history.play("A 1 - B 2"), history.outputs()) == ("Superseded", "A")
+        assert (history.play("A 1 - B 2"), history.outputs()) == ("Processed", "B")
         assert (history.play("3"), history.play("2")) == ("Processed", "Superseded")
-        assert history.outputs() == "B"
+        assert (history.play("C 1"), history.outputs()) == ("Superseded", "B")
+        assert (history.play("4 3"), history.outputs()) == ("Superseded", "C")
+
+    def test_upload_replaces_the_output_that_a_deleted_version_has_left(
+        self, history: History
+    ) -> None:
+        history.play("A 1")
+        history.keep_versions()
+        assert (history.play("B 2 x2 3"), history.outputs()) == ("Processed", "A")
+        history.keep_versions("Suspended")
+        assert (history.play("C 4"), history.outputs()) == ("Processed", "C")
+
+    @pytest.mark.parametrize("script", ["- 1", "B 1"], ids=["marker", "version"])
+    def test_it_has_an_output_of_its_own_under_a_later_version(
+        self, history: History, script: str
+    ) -> None:
+        history.use("each")
+        history.play("A")
+        history.keep_versions()
+        assert (history.play(script), history.outputs()) == ("Processed", "A")
 
     @pytest.mark.parametrize("script", ["- 2 x2 3", "B 2 x2 3"], ids=["marker", "first version"])
     def test_version_over_it_is_deleted_for_good(self, history: History, script: str) -> None:

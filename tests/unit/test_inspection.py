@@ -235,6 +235,17 @@ def test_the_current_version_of_a_versioned_bucket_is_right(aws: InProcess) -> N
     assert output.version_id == two["detail"]["object"]["version-id"]
 
 
+def test_the_null_version_that_is_current_again_is_right(aws: InProcess) -> None:
+    aws.run(aws.upload("x.png", RED))
+    aws.keep_versions()
+    version = aws.upload("x.png", GREEN)
+    aws.run(version)
+    aws.run(aws.delete("x.png", VersionId=version["detail"]["object"]["version-id"]))
+    told = story(aws)
+    assert told.verdict.state == "right"
+    assert [each.version_id for each in told.outputs] == [None]
+
+
 def test_a_part_that_cannot_be_read_is_named_and_the_rest_is_told(aws: InProcess) -> None:
     aws.run(aws.upload("x.png", b"no image"))
     here = connection(aws)

@@ -26,7 +26,7 @@ class EveryVersion(Locking):
     def output_key(self, event: int) -> str:
         """Give the key of an event's output."""
         name = self.scenario.version(event)
-        return f"out-k/{name if self.scenario.versioned else self.scenario.sequencer(event)}"
+        return f"out-k/{name if self.scenario.is_named(event) else self.scenario.sequencer(event)}"
 
     def ids(self, event: int) -> dict[str, str]:
         """Give the IDs of the key's record and of the event's record."""
@@ -112,10 +112,7 @@ class EveryVersion(Locking):
 
     def is_deleted(self, state: State, event: int) -> bool:
         """Tell whether the object that an event created has been deleted."""
-        if self.scenario.versioned:
-            return event not in self.scenario.versions(state.happened)
-        later = range(event + 1, state.happened + 1)
-        return any(self.scenario.is_deletion(each) for each in later)
+        return self.scenario.is_deleted(event, state.happened)
 
     def owes(self, state: State, after: Output | None) -> bool:
         """Tell whether the object had been deleted when its output was written."""
@@ -125,11 +122,10 @@ class EveryVersion(Locking):
 
     def removed(self, deletion: int) -> list[int]:
         """List the creations whose outputs a deletion removes."""
-        if self.scenario.versioned:
-            version = self.scenario.version(deletion)
-            return [] if self.scenario.is_deletion(version) else [version]
-        before = range(1, deletion)
-        return [each for each in before if not self.scenario.is_deletion(each)]
+        version, is_named = self.scenario.version(deletion), self.scenario.is_named
+        before = [version] if is_named(deletion) else range(1, deletion)
+        uploads = (each for each in before if not self.scenario.is_deletion(each))
+        return [each for each in uploads if is_named(each) == is_named(deletion)]
 
     def shows(self, state: State) -> set[int]:
         """List the creations that have an output, and the deletions whose objects have none."""
@@ -171,7 +167,9 @@ class EveryVersion(Locking):
         if reason == "InvalidImage":
             return self.scenario.content(run.event).startswith(INVALID)
         if reason == "SourceChanged":
-            return not self.scenario.versioned and state.happened > run.event
+            later = range(run.event + 1, state.happened + 1)
+            is_named = self.scenario.is_named
+            return not is_named(run.event) and not all(map(is_named, later))
         return super().is_rejection(state, run, reason)
 
     def rests(self, state: State) -> str | None:
@@ -208,7 +206,8 @@ class EveryVersion(Locking):
         overwritten or, if its content is the same, like one that never changed.
         """
         keys = {key for key, _ in state.outputs}
-        again = not self.scenario.versioned and self.scenario.current(state.happened)
+        named, null = self.scenario.is_named(deletion), self.scenario.find("null", state.happened)
+        again = not named and null and not self.scenario.is_deletion(null)
         stays = [each for each in self.removed(deletion) if self.output_key(each) in keys]
         if stays and not again:
             return f"I1: all is quiet and {deletion} has left the output of {stays[0]}"
@@ -220,6 +219,12 @@ DELETIONS = (
     Scenario((1, 2), contents="A1", crashes=1, breaks=1, versioned=True),
     Scenario((1, 2), contents="A-", versioned=True),
     *(Scenario((1, 2, 3), contents=contents, versioned=True) for contents in ("A-2", "AB1")),
+)
+# The bucket's versioning is enabled after the first upload, or is suspended.
+SWITCHED = (
+    *(Scenario((1, 2), contents=contents, switched=2) for contents in ("AB", "A-")),
+    Scenario((1, 2), contents="A-", versioned=True, switched=1),
+    Scenario((2, 3), contents="AB1", switched=2),
 )
 # What a dead execution left: its lock, or itself as the oldest waiter.
 LOCK, WAITER = '{"lock_token": {"S": "left behind"}}', '{"oldest_waiting": {"S": "00"}}'
@@ -237,6 +242,7 @@ SHORT = (
     *SMALL,
     *LEFT,
     *DELETIONS,
+    *SWITCHED,
 )
 WHOLE = (Scenario((1, 2), contents="A-", faults=1),)
 FULL = (
@@ -248,6 +254,8 @@ FULL = (
     Scenario((1, 1), breaks=1, faults=1),
     *ODD_TWICE,
     Scenario((1, 1), restarts=1, expiries=1),
+    Scenario((1, 2), contents="A-", crashes=1, breaks=1, versioned=True, switched=1),
+    Scenario((1, 2, 3), contents="AB1", switched=2),
 )
 SOUGHT = (
     *(Scenario((1,)), Scenario((1,), contents="a"), Scenario((1, 1)), Scenario((1, 2))),
@@ -257,6 +265,7 @@ SOUGHT = (
     *ODD_TWICE,
     *LEFT,
     *DELETIONS,
+    *SWITCHED,
     Scenario((1, 2), versioned=True),
     Scenario((2, 3), contents="A-C"),
     *(Scenario(events, faults=1) for events in ((1, 1), (1, 2))),
@@ -277,7 +286,6 @@ REPRESENTATIVE = frozenset(
 SURVIVORS = frozenset(
     {
         "fenced_output.py without deletion: this version's output only",
-        "fenced_output.py without deletion: versions do not compare",
         "Record Event with ConditionExpression: no attribute_not_exists(id)",
         "Record Event with no Parameters.Item.sequencer",
         "Record Event with Item: status FAILED",

@@ -59,9 +59,9 @@ class FirstWins(Locking, Newest):
             # A holder whose lock was broken may have processed its event all the same.
             if newest not in state.parked | state.effective | state.logged:
                 return f"I4: all is quiet, nothing is done, and {newest} is not parked"
-        elif not self._is_disturbed(state) and not self.scenario.versioned:
+        elif not self._is_disturbed(state) and not self.scenario.is_versioned(newest):
             output = dict(state.outputs).get(KEY)
-            if not output or self.written(output) not in state.done:
+            if not output or self.written(state, output) not in state.done:
                 return f"I1: the output is that of {self.output(state)}, which is not done"
         return self.free(state)
 
@@ -83,6 +83,7 @@ FIRST = (
     *LEFT,
     *(Scenario((1, 2), contents=contents) for contents in ("aB", "Ab", "AA")),
     Scenario((1, 2), versioned=True),
+    Scenario((1, 2), contents="AB", versioned=True, switched=2),
     Scenario((1, 1), crashes=1, breaks=1),
     *(Scenario((1, 2), crashes=1), Scenario((1, 2), breaks=1)),
     Scenario((1, 2), expiries=1),
@@ -93,6 +94,7 @@ SUITE = Suite(
     full=(
         *LARGE,
         Scenario((1, 2, 3)),
+        Scenario((1, 2, 3), contents="ABC", versioned=True, switched=2),
         *(Scenario((1,), crashes=1, faults=1), Scenario((1, 2), crashes=1, breaks=1)),
         Scenario((1, 2, 3), crashes=1),
         *(Scenario(events, crashes=1, faults=1) for events in ((1, 1), (1, 2))),

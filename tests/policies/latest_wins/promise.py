@@ -74,6 +74,18 @@ DELETIONS = (
     ),
     *(Scenario((1, 2, 3), contents=contents, versioned=True) for contents in ("AA1", "A-2", "A-1")),
 )
+# The bucket's versioning is enabled, or suspended: the null version changes places with others.
+SWITCHED = (
+    Scenario((1, 2), contents="AB", versioned=True, switched=2),
+    Scenario((2, 4), contents="A1CD", versioned=True, switched=3),
+    Scenario((3, 4), contents="AB1D", versioned=True, switched=2),
+    Scenario((1, 3), contents="ABA", switched=2),
+)
+SWITCHED_LONG = tuple(
+    Scenario((1, 2, 3), contents=contents, versioned=versioned, switched=2)
+    for contents in ("AB2", "A-2", "A-C")
+    for versioned in (False, True)
+)
 # Every state is searched, because some mutants only show in a path that does not end.
 WHOLE = (
     *(Scenario((1, 1)), Scenario((1, 2))),
@@ -82,6 +94,7 @@ WHOLE = (
     Scenario((1, 2, 3), contents="A-A", breaks=1),
     Scenario((1, 2, 3), contents="AB2", versioned=True),
     Scenario((1, 2, 3), contents="AB2", breaks=1, versioned=True),
+    Scenario((1, 2, 3), contents="AB2", breaks=1, versioned=True, switched=2),
 )
 SOUGHT = (
     *(Scenario((1,)), Scenario((1,), contents="a"), Scenario((1,), crashes=1, faults=1)),
@@ -92,7 +105,8 @@ SOUGHT = (
     *ODD_TWICE,
     *LEFT,
     *DELETIONS,
-    *(Scenario((1, 2, 3), contents=contents, versioned=True) for contents in ("A-A", "AB2")),
+    *(Scenario((1, 2, 3), contents=contents, versioned=True) for contents in ("A-A", "AB2", "AA2")),
+    *SWITCHED,
     Scenario((1, 1), contents="a", crashes=1),
     Scenario((1, 2), contents="Ab", breaks=1),
     *(Scenario((1, 2), contents=contents, crashes=1, expiries=1) for contents in ("", "aB")),
@@ -122,6 +136,7 @@ SHORT = (
     *BLIND,
     *LEFT,
     *DELETIONS,
+    *SWITCHED,
     Scenario((1, 2), contents="A-", crashes=1, breaks=1, versioned=True),
 )
 FULL = (
@@ -140,6 +155,7 @@ FULL = (
     Scenario((1, 2), crashes=1, breaks=1, faults=1, contents="Ab"),
     Scenario((1, 2, 3), breaks=1, expiries=1),
     *(Scenario((1, 2, 3), contents=contents, versioned=True) for contents in ("A-A", "AB2")),
+    *SWITCHED_LONG,
     *(Scenario((1, 2, 3), contents=contents, crashes=1, breaks=1) for contents in ("A-A", "AB-")),
     *(
         Scenario((1, 2, 3), contents=contents, crashes=1, breaks=1, versioned=True)
@@ -193,6 +209,7 @@ SUITE = Suite(
     survivors=frozenset(
         {
             "fenced_output.py without 2: a right output is not checked",
+            "fenced_output.py without 2: a later upload has its own event",
             "fenced_output.py without 4: a stale event is superseded",
             "Retry Event without Retry of States.TaskFailed, States.Timeout",
             "Release Failed Key without Retry of States.TaskFailed, States.Timeout",

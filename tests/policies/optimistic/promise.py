@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from inorder import PROJECT
+from tests.policies.latest_wins.promise import SWITCHED, SWITCHED_LONG
 from tests.proof.model.engine import Step
 from tests.proof.model.explorer import ODD, Run, State
 from tests.proof.model.fence import NEWEST
@@ -67,18 +68,19 @@ THREE = (
     *(Scenario((1, 2, 3), contents=contents) for contents in ("ABC", "ABA", "A-A", "AB-")),
     *(
         Scenario((1, 2, 3), contents=contents, versioned=True)
-        for contents in ("A-A", "AB2", "A-2", "AB1")
+        for contents in ("A-A", "AB2", "A-2", "AB1", "AA2")
     ),
 )
 SUITE = Suite(
     Optimistic,
-    short=(*RACES, *EDGES),
-    full=(*THREE, Scenario((1, 1, 2), crashes=1)),
-    sought=(*RACES, *EDGES, *THREE),
+    short=(*RACES, *EDGES, *SWITCHED),
+    full=(*THREE, *SWITCHED_LONG, Scenario((1, 1, 2), crashes=1)),
+    sought=(*RACES, *SWITCHED, *EDGES, *SWITCHED_LONG, *THREE),
     fences=NEWEST,
     representative=frozenset(
         {
             "fenced_output.py without 1: a newer output supersedes",
+            "fenced_output.py without 2: the null version is overwritten",
             "fenced_output.py without 3: If-Match",
             "fenced_output.py without 4: the check after the write of a version",
         }
@@ -86,6 +88,7 @@ SUITE = Suite(
     survivors=frozenset(
         {
             "fenced_output.py without 2: a right output is not checked",
+            "fenced_output.py without 2: a later upload has its own event",
             "fenced_output.py without 4: a stale event is superseded",
             "Retry Event without Retry of States.TaskFailed, States.Timeout",
         }

@@ -772,15 +772,17 @@ class Explorer:
     def _read_source(self, state: State, call: Call) -> tuple[Answer, str]:
         upload = self._scenario.current(state.happened)
         if call.version:
-            there = int(call.version) in self._scenario.versions(state.happened)
-            upload = int(call.version) if there else None
+            upload = self._scenario.find(call.version, state.happened)
+        if upload and self._scenario.is_deletion(upload):
+            return Answer(405), " (a marker)"
         if upload is None:
             return Answer(404), " (none)"
         content = self._scenario.content(upload)
         etag = f'"etag-{content}"'
         if call.condition not in {None, etag}:
             return Answer(412), " (changed)"
-        version = str(upload) if self._scenario.versioned else None
+        version = "null" if self._scenario.is_versioned(state.happened) else None
+        version = str(upload) if self._scenario.is_named(upload) else version
         return Answer(200, etag, content, version=version), ""
 
     def _write_output(

@@ -16,8 +16,8 @@ def _read_output_again(write: ast.Call) -> ast.Call:
 
 def _check(rule: ast.If) -> ast.If:
     """Check the source instead of ending the attempt."""
-    [order] = [node for node in call("order")(rule) if isinstance(node, ast.Call)]
-    rule.body = [ast.Return(parsed(f"self._check_source({ast.unparse(order.args[0])})"))]
+    [shows] = [node for node in call("shows")(rule) if isinstance(node, ast.Call)]
+    rule.body = [ast.Return(parsed(f"self._check_source({ast.unparse(shows.args[0])})"))]
     return rule
 
 
@@ -32,11 +32,17 @@ NEWEST = (
     change("1: versions do not compare", "order", code(ast.If, "source-version-id")),
     change("1: a version is created once", "order", code(ast.If, "SAME")),
     change("2: If-Match", "_replace_output", keyword("_read_source", "IfMatch")),
-    change("2: the event's version", "_read_source", code(ast.If, "version_id")),
+    change("2: the event's version", "_read_source", code(ast.If, "named_version")),
     change("2: a source that is there again", "_follow_source", call("_find_source"), "None"),
-    change("2: a right output is not written again", "_follow_source", code(ast.If, "SAME")),
-    change("2: a right output is not checked", "_follow_source", code(ast.If, "SAME"), _check),
+    change("2: a right output is not written again", "_follow_source", code(ast.If, "shows")),
+    change("2: a right output is not checked", "_follow_source", code(ast.If, "shows"), _check),
     change("2: a later upload has its own event", "_follow_source", code(ast.If, "version_id")),
+    change(
+        "2: the output of another version", "shows", call("named_version"), "source.object_id[0]"
+    ),
+    change(
+        "2: the null version is overwritten", "shows", code(ast.Call, "source-etag"), "source.etag"
+    ),
     change("3: the stamp", "_write_output", call("stamp"), "b''"),
     change("3: If-Match", "unchanged", code(ast.Dict, "IfMatch"), "{}"),
     change("3: If-None-Match", "unchanged", code(ast.Dict, "IfNoneMatch"), "{}"),
@@ -46,17 +52,32 @@ NEWEST = (
     change("3: a new attempt after 404", "_is_failed_condition", operand("_is_missing")),
     change("3: the ETag of step 1", "_replace_output", call("_write_output"), _read_output_again),
     change("4: the check", "_check_source", code(ast.If, "STALE")),
-    change("4: the check after a first write", "_replace_output", operand("etag")),
+    *(
+        change(f"4: the check {name}", "_replace_output", code(ast.Compare, "OLDER"), condition)
+        for name, condition in (
+            ("after a first write", "output.etag is None or output.order(source) is Order.OLDER"),
+            ("after the write of a version", "source.version_id or output.etag"),
+            ("after a write over another version", "output.etag and not source.version_id"),
+        )
+    ),
     change("4: the check of a retry", "_apply_creation", call("_check_source"), "Attempt.DONE"),
-    change("4: the check after the write of a version", "_replace_output", operand("version_id")),
     change("4: the check after a deletion", "_delete_orphan", call("_find_source"), "None"),
-    change("4: the version of the source", "_check_source", operand("version_id")),
+    change(
+        "4: the version of the source", "_check_source", code(ast.Compare, "object_id"), "False"
+    ),
     change("4: a stale output follows the source", "_settle", code(ast.Assign, "_follow_source")),
     change("4: a stale event is superseded", "_settle", code(ast.Assign, "Superseded")),
 )
 # The fence of every_version.
 EACH = (
     change("1: an output is written once", "_give_own_output", code(ast.Compare, None), "True"),
+    change(
+        "2: the null version",
+        "_give_own_output",
+        code(ast.BoolOp, "NULL_VERSION"),
+        "event.version_id",
+    ),
+    change("2: a marker is no object", "_is_missing", element("METHOD_NOT_ALLOWED")),
     change("2: If-Match", "_give_own_output", keyword("_read_source", "IfMatch")),
     change("2: the event's version", "_give_own_output", keyword("_read_source", None)),
     change("2: a deletion supersedes", "_give_own_output", code(ast.Name, "SourceGone"), "()"),

@@ -11,34 +11,47 @@ KEY = "out-k"
 class Newest(Promise):
     """The one output of a key is that of its newest event."""
 
-    def written(self, output: Output) -> int:
-        """Give the upload of an output."""
-        metadata = dict(output.metadata)
-        version = metadata.get("source-version-id")
-        return int(version) if version else self.scenario.number(metadata["sequencer"])
+    def written(self, state: State, output: Output) -> int:
+        """Give the upload of an output; of the null version, the last one with that content."""
+        etag, version = _made_of(output)
+        if version == "null":
+            return max(
+                each
+                for each in range(1, state.happened + 1)
+                if not self.scenario.is_deletion(each) and not self.scenario.is_named(each)
+                if etag == f"etag-{self.scenario.content(each)}"
+            )
+        sequencer = dict(output.metadata)["sequencer"]
+        return int(version) if version else self.scenario.number(sequencer)
 
     def output(self, state: State) -> int | None:
         """Give the upload of the output that is there."""
         output = dict(state.outputs).get(KEY)
-        return self.written(output) if output else None
+        return self.written(state, output) if output else None
 
     def writes(self, state: State, key: str, before: Output | None, after: Output) -> str | None:
         """Check I2, and that no output is written twice.
 
+        An output that names the null version, but no event of it, is written again by one that has
+        the same content.
+
         A writer that has stalled since there was no output may write one after a deletion, until it
         checks the source, as it must (`owes`).
         """
-        new, current = self.written(after), self.scenario.current(state.happened)
+        new, current = self.written(state, after), self.scenario.current(state.happened)
         if key != KEY:
             return f"I3: {new} is written to {key}"
         if before is None:
             if new != current and not any(self._deletions(state)):
                 return self._is_back(max(state.effective, default=0), new)
             return None
-        old = self.written(before)
+        if _made_of(before)[1] == "null" and _made_of(after) == (_made_of(before)[0], None):
+            return None
+        old = self.written(state, before)
         if old == new:
             return f"I3: the output of {old} is written again"
-        gone = old not in self.scenario.versions(state.happened) and self.scenario.versioned
+        versioned = self.scenario.is_versioned(state.happened)
+        gone = versioned and self.scenario.is_deleted(old, state.happened)
         return None if gone else self._is_back(old, new)
 
     def _is_back(self, old: int, new: int) -> str | None:
@@ -46,7 +59,9 @@ class Newest(Promise):
 
     def owes(self, state: State, after: Output | None) -> bool:
         """Tell whether the source had changed already when the output was written."""
-        return (self.written(after) if after else None) != self.scenario.current(state.happened)
+        return (self.written(state, after) if after else None) != self.scenario.current(
+            state.happened
+        )
 
     def shows(self, state: State) -> set[int]:
         """List the event of the output, and the deletions if the output is the current object's."""
@@ -63,7 +78,8 @@ class Newest(Promise):
         """Tell which outcomes are true of a run's valid event."""
         newer, shown = state.happened > run.event, run.event in state.effective
         # A version's deletion may leave the output as it is.
-        unchanged = self.scenario.versioned and self.scenario.is_deletion(run.event) and shown
+        versioned = self.scenario.is_versioned(state.happened)
+        unchanged = versioned and self.scenario.is_deletion(run.event) and shown
         return {"Processed": shown, "Superseded": newer or unchanged, "Duplicate": newer or shown}
 
     def is_rejection(self, state: State, run: Run, reason: str | None) -> bool:
@@ -88,3 +104,9 @@ class Newest(Promise):
         if not right and newest not in state.parked | state.logged:
             return f"I1: all is quiet and the output is that of {written}, not of {current}"
         return None
+
+
+def _made_of(output: Output) -> tuple[str, str | None]:
+    """Give the ETag and the version that an output names."""
+    metadata = dict(output.metadata)
+    return metadata["source-etag"], metadata.get("source-version-id")

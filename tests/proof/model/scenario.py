@@ -26,8 +26,11 @@ class Scenario:
         image. "-" is a deletion, in a versioned bucket a delete marker. There, a digit is the
         permanent deletion of that version or marker.
     versioned : bool
-        Whether the bucket is. Sequencers then fall from version to version, because they must not
-        be compared.
+        Whether the bucket is. Sequencers then fall from version to version, and those of the null
+        version are the lowest, because they must not be compared.
+    switched : int
+        The first thing that happens after the bucket's versioning has been enabled or, if it is
+        `versioned`, suspended.
     crashes, breaks, restarts, faults, refusals, repeats, expiries, starts : int
         How often an execution dies; a lock is broken although its holder lives, whose state takes
         longer than it may; an execution is
@@ -57,6 +60,7 @@ class Scenario:
     starts: int = 0
     contents: str = ""
     versioned: bool = False
+    switched: int = 0
     transient: tuple[str, ...] = ()
     blind: bool = False
     odd: bool = False
@@ -77,6 +81,8 @@ class Scenario:
         budgets = [f"{number} {name}" for name, number in numbers.items() if number]
         budgets += [f"contents {self.contents}"] if self.contents else []
         budgets += ["versioned"] if self.versioned else []
+        switch = "suspended" if self.versioned else "versioned"
+        budgets += [f"{switch} before {self.switched}"] if self.switched else []
         budgets += [f"transient {error}" for error in self.transient]
         budgets += ["blind"] if self.blind else []
         budgets += ["odd answers"] if self.odd else []
@@ -116,15 +122,48 @@ class Scenario:
         letter = self.letter(event)
         return int(letter) if letter.isdigit() else event
 
+    def is_named(self, event: int) -> bool:
+        """Tell whether the version of an event has a name of its own, and is not the null version.
+
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/AddingObjectstoVersionSuspendedBuckets.html
+        """
+        return self.versioned != (0 < self.switched <= self.version(event))
+
+    def is_versioned(self, happened: int) -> bool:
+        """Tell whether the bucket has versions, because its versioning is enabled or suspended."""
+        return self.versioned or 0 < self.switched <= happened
+
     def versions(self, happened: int) -> list[int]:
-        """List the versions and markers that exist, the current one last."""
+        """List the versions and markers that exist, the current one last.
+
+        What is created without a name replaces the null version, which may be a marker
+        (https://docs.aws.amazon.com/AmazonS3/latest/userguide/DeletingObjectsfromVersioningSuspendedBuckets.html).
+        """
         there: list[int] = []
         for event in range(1, happened + 1):
             if self.version(event) != event:
                 there.remove(self.version(event))
             else:
-                there = [*there, event] if self.versioned else [event]
+                kept = [each for each in there if self.is_named(event) or self.is_named(each)]
+                there = [*kept, event]
         return there
+
+    def find(self, version_id: str, happened: int) -> int | None:
+        """Give the version or marker of an ID, if it exists."""
+        there = [each for each in self.versions(happened) if self.version_id(each) == version_id]
+        is_gone = there and self.is_deletion(there[0]) and not self.is_versioned(happened)
+        return None if is_gone or not there else there[0]
+
+    def version_id(self, event: int) -> str:
+        """Give the ID of a version."""
+        return str(self.version(event)) if self.is_named(event) else "null"
+
+    def is_deleted(self, upload: int, happened: int) -> bool:
+        """Tell whether what was uploaded has been deleted, and not only replaced."""
+        later = range(upload + 1, happened + 1)
+        if self.is_named(upload):
+            return upload not in self.versions(happened)
+        return any(self.is_deletion(each) and not self.is_named(each) for each in later)
 
     def current(self, happened: int) -> int | None:
         """Give the upload that is the current object, or None if there is no object."""
@@ -133,7 +172,7 @@ class Scenario:
 
     def sequencer(self, event: int) -> str:
         """Give the sequencer of an event."""
-        return f"{9 - self.version(event) if self.versioned else 0}{event}"
+        return f"{9 - self.version(event) if self.is_named(event) else 0}{event}"
 
     def number(self, sequencer: str) -> int:
         """Give the event of a sequencer."""
@@ -141,11 +180,11 @@ class Scenario:
 
     def key(self, event: int) -> str:
         """Give the ID of the record of an event's key."""
-        return f"b/k#{self.version(event)}" if self.versioned else "b/k"
+        return f"b/k#{self.version(event)}" if self.is_named(event) else "b/k"
 
     def event(self, number: int) -> dict[str, Any]:
         """Build an event."""
-        version = str(self.version(number)) if self.versioned else None
+        version = str(self.version(number)) if self.is_named(number) else None
         same: dict[str, Any] = {
             "bucket": "b",
             "sequencer": self.sequencer(number),
