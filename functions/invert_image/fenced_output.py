@@ -456,6 +456,10 @@ class Fence:
             output = self._read_output(key)
             if output.etag is None or output.order(event) in {Order.UNKNOWN, Order.NEWER}:
                 return
+            # What was written for a key in a folder of the output's name has another name: the
+            # fence `newest` gives the object out-x.png/y the output out-x.png/out-y.
+            if not key.endswith(f"/{output.metadata['sequencer']}") and not event.version_id:
+                return
             if self._delete_output(key, output.etag) is Condition.HELD:
                 return
         raise OutputContended(f"The output {key!r} could not be deleted.")

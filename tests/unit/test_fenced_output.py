@@ -542,12 +542,15 @@ def test_deletion_deletes_older_outputs_of_its_key_only(history: History) -> Non
     for key in ("x.png", "x.png/y", "out-x.png/z", "x.pngs", "a/x.png", "x.png"):
         history.deliver(history.upload("A", key))
     history.s3.put_object(Bucket=OUTPUT, Key="out-x.png/by-hand", Body=b"not ours")
+    history.use("newest")  # as the policy before did
+    history.deliver(history.upload("A", "out-x.png/w"))
+    history.use("each")
     deletion = history.delete(key="x.png")
     history.deliver(history.upload("B", "x.png"))
     assert history.deliver(deletion) == "Processed"
     assert history.output_keys() == [
-        *("a/out-x.png/84", "out-x.png/87", "out-x.png/by-hand", "out-x.png/out-z/82"),
-        *("out-x.pngs/83", "x.png/out-y/81"),
+        *("a/out-x.png/84", "out-x.png/88", "out-x.png/by-hand", "out-x.png/out-w"),
+        *("out-x.png/out-z/82", "out-x.pngs/83", "x.png/out-y/81"),
     ]
 
 
