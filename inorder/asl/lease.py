@@ -301,7 +301,7 @@ def _claim(definition: Json) -> Iterator[Finding]:
     states: Json = definition["States"]
     claims = _claims(states)
     for claim in claims:
-        if states[claim]["Resource"] == UPDATE and not _compares(states, claim):
+        if _may_leave(states[claim]) and not _is_comparison(states, claim, states[claim]["Next"]):
             yield (
                 claim,
                 "it may leave the lock to another execution, and the next state does not tell",
@@ -436,9 +436,10 @@ def _is_fenced(state: Json) -> bool:
     return isinstance(payload, dict) and payload.get("fence") in {"newest", "each"}
 
 
-def _compares(states: Json, claim: str) -> bool:
-    """Tell whether the state after a claim compares the lock token that the claim returned."""
-    return _is_comparison(states, claim, states[claim]["Next"])
+def _may_leave(claim: Json) -> bool:
+    """Tell whether a claim may succeed although another execution has the lock, and keeps it."""
+    expression = claim["Parameters"].get("UpdateExpression", "")
+    return "if_not_exists(lock_token" in "".join(expression.split())
 
 
 def _is_comparison(states: Json, claim: str, name: str) -> bool:
@@ -455,7 +456,7 @@ def _is_comparison(states: Json, claim: str, name: str) -> bool:
 def _as_holder(states: Json, claim: str, name: str, state: Json) -> list[str]:
     """List what may follow a state if the claim was not refused, and took the lock.
 
-    An update may leave the lock to another execution. Then a Choice after it compares the lock
+    A claim may leave the lock to another execution. Then a Choice after it compares the lock
     token that the claim returned, and a holder takes the first rule.
     """
     if name == states[claim].get("Next") and _is_comparison(states, claim, name):

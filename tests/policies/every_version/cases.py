@@ -133,7 +133,9 @@ WRITES = [
     *refused("Record Event", {"status": "DONE"}),
     Write("Claim Key", None, CLAIMED),
     Write("Claim Key", MINE, CLAIMED),
-    Write("Claim Key", {"oldest_waiting": "0C", "sequencer": "0A"}, CLAIMED),
+    Write("Claim Key", {"oldest_waiting": "0C", "sequencer": "0A", "expires_at": 1}, CLAIMED),
+    # Another policy's event, which no execution has yet.
+    Write("Claim Key", {"event": "{}"} | common.SINCE, CLAIMED | {"event": "{}"} | common.SINCE),
     Write("Claim Key", OWN | OLDER | {"lock_token": "mine"}, CLAIMED),  # its answer was lost
     *refused("Claim Key", OLDER, LOCK, LOCK | MINE),
     *(
