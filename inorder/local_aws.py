@@ -164,7 +164,7 @@ def start(
     with log.open("wb") as output:
         # In a session of its own, Ctrl-C in a terminal does not reach it: this process ends it.
         server = subprocess.Popen(
-            [sys.executable, "-m", "ministack"],
+            [sys.executable, "-m", "inorder.local_server"],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=output,

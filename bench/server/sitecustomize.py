@@ -173,7 +173,7 @@ def mend_durable_functions() -> None:
     durable.handle_checkpoint = handle_checkpoint
 
 
-if FOLDER and sys.orig_argv[-2:] == ["-m", "ministack"]:  # not in the functions' processes
+if FOLDER and sys.orig_argv[-1] == "inorder.local_server":  # not in the functions' processes
     calls = os.open(f"{FOLDER}/calls", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     install_counters()
     mend_step_functions()

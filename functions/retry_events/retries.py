@@ -102,7 +102,7 @@ class Message:
         growths : int
             How often the first delay has grown.
         """
-        whole = min(FIRST_SECONDS * GROWTH ** min(growths, _GROWS), LONGEST_SECONDS)
+        whole = longest_delay(growths)
         share = int(sha256(self.id.encode()).hexdigest()[:8], 16) / 16**8
         return whole * (1 + share) / 2
 
@@ -261,6 +261,11 @@ class Fault:
             }
         changes = {"outcome": "Parked", "reason": reason, "event": self._event()}
         return Park(_as_json({**self.body, **changes}))
+
+
+def longest_delay(growths: int) -> float:
+    """Give the longest delay, in seconds, that has grown so often."""
+    return min(FIRST_SECONDS * GROWTH ** min(growths, _GROWS), LONGEST_SECONDS)
 
 
 def _wait(seconds: float) -> Wait:

@@ -38,6 +38,7 @@ KEY_TABLE = os.environ["KEY_TABLE"]
 STATE_MACHINE_ARN = os.environ["STATE_MACHINE_ARN"]
 RETRY_QUEUE_URL = os.environ["RETRY_EVENTS_QUEUE_URL"]
 PARKED_QUEUE_URL = os.environ["PARKED_EVENTS_QUEUE_URL"]
+EXECUTION_SECONDS = float(os.environ["EXECUTION_SECONDS"])
 PATIENCE_SECONDS = float(os.environ["RETRY_HOURS"]) * 3600
 OUTCOMES = {
     Start: "RetryStarted",
@@ -163,7 +164,7 @@ def _merged(fault: Fault, decision: Wait | Start | Park) -> Wait | Start | Park 
     if isinstance(decision, Wait):
         return decision
     now, stream = time.time(), _stream(fault)
-    seconds = stream.seconds_to_wait(fault, now) if stream else 0
+    seconds = stream.seconds_to_wait(fault, now, EXECUTION_SECONDS) if stream else 0
     if seconds != 0:
         return Merge(seconds)
     status: streams.Status = "PARKING" if isinstance(decision, Park) else "RETRYING"

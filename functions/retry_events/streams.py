@@ -10,8 +10,9 @@ it takes the stream with a conditional write::
     the record has this message    SQS delivers it again, after a minute: it goes on
     it reports the attempt that    the execution that the stream has started has failed: the message
     the record has                 goes on with the next attempt
-    the record is silent           for an hour, no message has come from the execution that was
-                                   started: it has ended, or has died before it recorded the event
+    the record is silent           no message has come from the execution that was started, for as
+                                   long as it can take and its message can wait: it has died, or
+                                   there was nothing left to do
     parked before it was sent      somebody has started the event again: a new stream begins
     otherwise                      another message has the stream: this one waits until the record
                                    is silent, or is finished, once the event is parked
@@ -31,11 +32,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Literal
 
-from retries import Fault
+from retries import Fault, longest_delay
 
-# The execution ends within 5 minutes. If it dies, a sweep finds its event after 10 minutes and the
-# interval of the schedule; and a message is not read for 15 minutes, or later in a burst.
-SILENT_SECONDS = 3600
 # The function ends before. SQS may deliver a message twice at once, and deletes both.
 AGAIN_SECONDS = 60
 # A message that waits is read that often, to finish it soon after its event is parked.
@@ -82,8 +80,17 @@ class Stream:
             item["status"]["S"],
         )
 
-    def seconds_to_wait(self, fault: Fault, now: float) -> int | None:
+    def seconds_to_wait(self, fault: Fault, now: float, execution_seconds: float) -> int | None:
         """Tell whether a message goes on with this stream.
+
+        Parameters
+        ----------
+        fault : Fault
+            The message.
+        now : float
+            The time, in seconds since 1970.
+        execution_seconds : float
+            How long an execution takes at most.
 
         Returns
         -------
@@ -100,7 +107,7 @@ class Stream:
         elif self.status == "RETRYING" and self.attempt == fault.attempt:
             return 0
         else:
-            left += SILENT_SECONDS
+            left += execution_seconds + longest_delay(self.attempt)
         return max(min(math.ceil(left), LOOK_SECONDS), 0)
 
 

@@ -89,18 +89,21 @@ def test_after_a_switch_from_first_wins_to_latest_wins_a_deletion_removes_the_ou
     assert workflow.output("x.png") is None
 
 
-def test_what_waits_to_be_retried_is_kept_while_the_policy_retries_nothing(
-    local: LocalAws,
-) -> None:
-    """The queue of records is kept likewise, as tests/unit/test_parameters.py shows of all."""
-    stack = deploy(local, "waiting", {})
-    event = json.dumps({"outcome": "Retrying", "event": {}, "reason": {}})
-    workflow = deploy_again(Workflow(local, stack), Policy="uncoordinated")
-    queue = {"QueueUrl": workflow.stack.retry_events_queue_url}
-    assert queue == {"QueueUrl": stack.retry_events_queue_url}
-    local.client("sqs").send_message(**queue, MessageBody=event)
+def test_a_change_of_policy_hands_what_is_not_finished_to_the_new_one(local: LocalAws) -> None:
+    parameters: dict[str, str | float] = {"Policy": "every-version", "SlowSeconds": 3}
+    workflow = Workflow(local, deploy(local, "changing", parameters))
+    workflow.die_holding("x.png", picture(RED))
+    queue = workflow.stack.retry_events_queue_url
     workflow = deploy_again(workflow, Policy="latest-wins")
-    wait_until(lambda: bool(workflow.parked()), SECONDS, "the event, which is invalid")
+    assert workflow.stack.retry_events_queue_url == queue
+    for record in workflow.unfinished():
+        if "in_progress_since" in record:  # the key's record has the lock only
+            workflow.age(record["id"])
+    assert workflow.sweep() == ""
+    wait_until(lambda: bool(workflow.output("x.png")), SECONDS, "the output")
+    workflow.wait_for_retries()
+    assert [each for each in workflow.unfinished() if "in_progress_since" in each] == []
+    assert workflow.parked() == []
 
 
 @pytest.mark.parametrize("region", ["us-east-1", "eu-central-1", "cn-north-1", "us-gov-west-1"])

@@ -258,6 +258,7 @@ class Cloud:
             RETRY_EVENTS_QUEUE_URL="retries",
             PARKED_EVENTS_QUEUE_URL="parked",
             RETRY_HOURS=str(settings.retry_hours),
+            EXECUTION_SECONDS="300",
         )
         function.time = SimpleNamespace(time=self.clock.time)  # type: ignore[attr-defined]
 

@@ -78,6 +78,7 @@ def retries(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> InRealTime:
         "RETRY_EVENTS_QUEUE_URL": aws.retry_queue,
         "PARKED_EVENTS_QUEUE_URL": aws.parked_queue,
         "RETRY_HOURS": "24",
+        "EXECUTION_SECONDS": "300",
     }.items():
         monkeypatch.setenv(name, value)
     return InRealTime(import_anew("retry_events"), monkeypatch)

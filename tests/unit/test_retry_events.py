@@ -517,6 +517,7 @@ def retries(load: Load, monkeypatch: pytest.MonkeyPatch) -> Retries:
         RETRY_EVENTS_QUEUE_URL=queue["QueueUrl"],
         PARKED_EVENTS_QUEUE_URL=sqs.create_queue(QueueName="parked")["QueueUrl"],
         RETRY_HOURS="24",
+        EXECUTION_SECONDS="300",
     )
     return Retries(function, monkeypatch)
 
@@ -725,9 +726,9 @@ def test_a_message_goes_on_when_the_one_before_it_is_silent(retries: Retries, li
         retries.poll_after(1)
     assert len(retries.started()) == 1
     assert [line["message"] for line in lines() if "message" in line].count("RetryMerging") == 1
-    retries.poll_after(3500)
+    retries.poll_after(290)
     assert len(retries.started()) == 1
-    retries.poll_after(1000)
+    retries.poll_after(30)
     assert len(retries.started()) == 2
     assert retries.kept() == 0
 

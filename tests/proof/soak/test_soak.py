@@ -82,6 +82,11 @@ def workflow_and_proxy(
             QueueUrl=workflow.stack.retry_events_queue_url,
             Attributes={"VisibilityTimeout": str(int(120 * WAIT_SCALE))},
         )
+        # For so long, messages of an event that another one merges wait for its execution.
+        functions, name = local.client("lambda"), workflow.resource("RetryEventsFunction")
+        variables = functions.get_function_configuration(FunctionName=name)["Environment"]
+        variables["Variables"]["EXECUTION_SECONDS"] = str(300 * WAIT_SCALE)
+        functions.update_function_configuration(FunctionName=name, Environment=variables)
         yield workflow, proxy
 
 

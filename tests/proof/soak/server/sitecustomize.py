@@ -71,5 +71,5 @@ def install() -> None:
     machine._execute_task, machine._invoke_resource = execute_task, invoke_resource
 
 
-if PORT and sys.orig_argv[-2:] == ["-m", "ministack"]:  # not in the functions' processes
+if PORT and sys.orig_argv[-1] == "inorder.local_server":  # not in the functions' processes
     install()
