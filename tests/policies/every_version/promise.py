@@ -303,6 +303,8 @@ SURVIVORS = frozenset(
         "Claim Key without Retry of States.ALL",
         "Claim Key with ConditionExpression: no execution = :execution",
         "Claim Key with UpdateExpression: no SET execution = :execution",
+        "Claim Key with UpdateExpression: no REMOVE oldest_waiting",
+        "Claim Key with UpdateExpression: no REMOVE expires_at",
         "Break Lock without Retry of States.ALL",
         "Renew Lock without Retry of States.ALL",
         *SECOND_ATTEMPT,
