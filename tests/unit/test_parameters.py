@@ -504,3 +504,10 @@ def test_alarms_of_this_account_alone_may_publish_to_the_topic() -> None:
             "ArnLike": {"aws:SourceArn": "arn:aws:cloudwatch:us-east-1:123456789012:alarm:*"}
         },
     }
+
+
+def test_each_variable_of_a_function_is_text() -> None:
+    """CloudFormation turns a number into text; a local AWS hands it to the process as it is."""
+    functions = of_type(template()["Resources"], "Serverless::Function").values()
+    variables = [each["Environment"]["Variables"] for each in functions]
+    assert [value for each in variables for value in each.values() if isinstance(value, int)] == []
