@@ -49,7 +49,7 @@ OUTCOMES = {
 FINISHED = {"RetryStarted", "RetryParked", "RetryMerged"}
 logger = Logger()
 metrics = Metrics()
-# The queue retries; to try again here would keep other messages waiting. The longest five calls
+# The queue retries; to try again here would keep other messages waiting. The longest six calls
 # in a row end before the function's timeout.
 config = Config(connect_timeout=2, read_timeout=3, retries={"total_max_attempts": 1})
 dynamodb = boto3.client("dynamodb", config=config)
@@ -107,8 +107,9 @@ def handle(record: SQSRecord) -> str:
     Returns
     -------
     str
-        ``RetryStarted``, ``RetryParked``, ``RetryWaiting`` or ``RetryFailed``, which is its line
-        in the log and its metric.
+        Its line in the log and its metric: ``RetryStarted``, ``RetryParked``, ``RetryWaiting``,
+        ``RetryMerging`` (it waits for another message of its event), ``RetryMerged`` (that one has
+        parked the event) or ``RetryFailed``.
     """
     try:
         return _handle(record)

@@ -37,7 +37,7 @@ from retries import Fault, longest_delay
 # The function ends before. SQS may deliver a message twice at once, and deletes both.
 AGAIN_SECONDS = 60
 # A message that waits is read that often, to finish it soon after its event is parked.
-LOOK_SECONDS = 900
+LONGEST_WAIT_SECONDS = 900
 KEPT_SECONDS = 2 * 86_400  # after the last write to a record; then DynamoDB may delete it
 
 Status = Literal["RETRYING", "PARKING", "PARKED"]
@@ -108,7 +108,7 @@ class Stream:
             return 0
         else:
             left += execution_seconds + longest_delay(self.attempt)
-        return max(min(math.ceil(left), LOOK_SECONDS), 0)
+        return max(min(math.ceil(left), LONGEST_WAIT_SECONDS), 0)
 
 
 def record_id(fault: Fault) -> str:

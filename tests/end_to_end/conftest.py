@@ -182,10 +182,10 @@ class Workflow:
         )["Attributes"]
         return sum(int(attributes[name]) for name in names)
 
-    def wait_for_retries(self, seconds: float = SECONDS + 120) -> None:
+    def wait_for_retries(self, seconds: float = SECONDS + 210) -> None:
         """Wait until no failed event waits any more, and nothing runs.
 
-        If the function that retries fails itself, the queue hides its messages for two minutes.
+        If the function that retries fails itself, the queue hides its messages for 210 s.
         """
         wait_until(
             lambda: not self.failed_events() and not self.executions.arns("RUNNING"),

@@ -706,12 +706,12 @@ def test_a_batch_of_which_something_is_finished_does_not_fail_or_that_would_be_d
     assert retries.parked() == ["strange"]
 
 
-def test_five_calls_that_do_not_answer_end_before_the_timeout(retries: Retries) -> None:
+def test_six_calls_that_do_not_answer_end_before_the_timeout(retries: Retries) -> None:
     timeout = template()["Resources"]["RetryEventsFunction"]["Properties"]["Timeout"]
     for client in (retries.sqs, retries.states, retries.function.dynamodb):
         config = client.meta.config
         assert config.retries["total_max_attempts"] == 1
-        assert 5 * (config.connect_timeout + config.read_timeout) < timeout
+        assert 6 * (config.connect_timeout + config.read_timeout) < timeout
         assert config.max_pool_connections >= 10  # a connection for each message of a batch
 
 

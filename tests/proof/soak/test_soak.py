@@ -77,7 +77,7 @@ def workflow_and_proxy(
         workflow.executions = TimedStateMachine(
             local.client("stepfunctions"), workflow.stack.state_machine_arn
         )
-        # For so long, messages are hidden if the function that received them dies: two minutes.
+        # For so long, messages are hidden if the function that received them dies: 210 s on AWS.
         local.client("sqs").set_queue_attributes(
             QueueUrl=workflow.stack.retry_events_queue_url,
             Attributes={"VisibilityTimeout": str(int(120 * WAIT_SCALE))},
