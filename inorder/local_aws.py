@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -161,22 +162,24 @@ def start(
         "TMPDIR": str(temporary.resolve()),
         **(settings or {}),
     }
-    with log.open("wb") as output:
-        # In a session of its own, Ctrl-C in a terminal does not reach it: this process ends it.
-        server = subprocess.Popen(
-            [sys.executable, "-m", "inorder.local_server"],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    process = psutil.Process(server.pid)
-    local = LocalAws(port, server.pid, process.create_time(), str(folder))
+    local = None
     try:
+        with log.open("wb") as output, _signals_held():
+            # In a session of its own, Ctrl-C in a terminal does not reach it: this process ends it.
+            server = subprocess.Popen(
+                [sys.executable, "-m", "inorder.local_server"],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            process = psutil.Process(server.pid)
+            local = LocalAws(port, server.pid, process.create_time(), str(folder))
         _wait_until_healthy(local, server, log)
     except BaseException:  # an interrupt too must leave nothing running
-        local.stop()
+        if local:
+            local.stop()
         raise
     return local
 
@@ -214,6 +217,21 @@ def recall(file: Path) -> LocalAws | None:
     except (FileNotFoundError, ValueError, TypeError):
         return None
     return local if local.process else None
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Handle an interrupt only after the block: within it, the new process is not known yet."""
+    received: list[int] = []
+    signals = (signal.SIGINT, signal.SIGTERM)
+    handlers = [signal.signal(each, lambda number, _: received.append(number)) for each in signals]
+    try:
+        yield
+    finally:
+        for each, handler in zip(signals, handlers, strict=True):
+            signal.signal(each, handler)
+    for number in received:
+        signal.raise_signal(number)
 
 
 def _free_port(wanted: int | None) -> int:
