@@ -37,6 +37,7 @@ from tests.proof.model.symmetry import free_name, renamed
 # With one of these begins the condition of a release.
 OWN_LOCKS = (OWN_LOCK, "lock_token = :lock_token")
 LONGEST = 400  # steps of a path; the shipped state machines need at most 300
+THROTTLING = "DynamoDB.ThrottlingException"
 ENDLESS = "I5: this may go on for ever"
 
 # Answers that are not in the function's contract.
@@ -622,8 +623,8 @@ class Explorer:
             failed = self._step(state, blind, item, "!States.TaskFailed")
             yield self._go(state, blind, failed, f"{who} cannot read", None)
         for error in sorted(set(state.transient)):
-            if not error.startswith("Lambda."):
-                yield self._fail_once(state, before, item, who, error)
+            if not error.startswith("Lambda.") and (name := self._transient(run.state, error)):
+                yield self._fail_once(state, before, item, who, error, name)
         if state.refusals and is_sender(self._engine.states[run.state]):
             fewer = state._replace(refusals=state.refusals - 1)
             failed = self._step(fewer, before, item, "!States.Timeout")
@@ -665,18 +666,29 @@ class Explorer:
             state = state._replace(runs=tuple(runs))
         return f"{pending.execution}: {pending.state} takes effect, late", state, None
 
-    def _fail_once(self, state: State, run: Run, item: str | None, who: str, error: str) -> Move:
+    def _transient(self, name: str, error: str) -> str:
+        """Name the error of a Task that has done nothing; a write that has is not transient."""
+        retries = self._engine.attempts(name, error)[1]
+        throttled = self._engine.attempts(name, THROTTLING)[1]
+        if retries or not throttled:
+            return error
+        return THROTTLING if error == "States.TaskFailed" else ""
+
+    def _fail_once(
+        self, state: State, run: Run, item: str | None, who: str, error: str, name: str = ""
+    ) -> Move:
         """Let one attempt of a Task fail; the Task is retried if a retrier has attempts left."""
+        name = name or error
         left = list(state.transient)
         left.remove(error)
         state = state._replace(transient=tuple(left))
-        retrier, attempts = self._engine.attempts(run.state, error)
+        retrier, attempts = self._engine.attempts(run.state, name)
         if run.tried.count(retrier) < attempts:
             again = run._replace(tried=tuple(sorted((*run.tried, retrier))), answers=())
-            return f"{who} has a {error}, again", _with(state, again), None
+            return f"{who} has a {name}, again", _with(state, again), None
         run = run._replace(locked=None)  # a poll whose read fails may be the one that ends a lease
-        failed = self._step(state, run, item, f"!{error}")
-        return self._go(state, run, failed, f"{who} has a {error}", None)
+        failed = self._step(state, run, item, f"!{name}")
+        return self._go(state, run, failed, f"{who} has a {name}", None)
 
     def _item(self, state: State, run: Run) -> str | None:
         """Give the record that a run's Task reads or writes, if it is a Task of DynamoDB."""
