@@ -317,7 +317,7 @@ LATE = ("latest-wins", "Claim Key"), ("first-wins", "Claim Key"), ("every-versio
 def test_a_write_that_is_repeated_without_an_answer_is_found(
     tmp_path: Path, policy: str, state: str
 ) -> None:
-    found = findings(tmp_path, broken(f"{state}/Retry/1/ErrorEquals", ["States.Timeout"], policy))
+    found = findings(tmp_path, broken(f"{state}/Retry/0/ErrorEquals", ["States.Timeout"], policy))
     assert (
         f"{state}: late: it may still be written after States.Timeout, so do not repeat it" in found
     )

@@ -50,11 +50,7 @@ CHOICES = [
         for row in common.first_poll(DATA | claim, "Wait For Lock", "Lock Taken?")
     ),
     Row("Lock Taken?", HOLDER, "Invert Image"),
-    Row("Claim Answered?", HOLDER, "Release Failed Key"),
-    *(
-        Row("Claim Answered?", DATA | claim, "Release Unanswered Claim")
-        for claim in ({}, THEIR_CLAIM)
-    ),
+    *common.claim_answered("Release Failed Key"),
     *common.waiting(DATA, LOCKED),
     *common.attempts(DATA),
     Row("Key State?", DATA | {"record": item(**NEWER)}, "Superseded"),

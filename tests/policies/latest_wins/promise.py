@@ -96,6 +96,7 @@ SWITCHED_LONG = tuple(
 )
 # Every state is searched, because some mutants only show in a path that does not end.
 WHOLE = (
+    Scenario((1,), contents="a"),
     *(Scenario((1, 1)), Scenario((1, 2))),
     *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1), (1, 2))),
     Scenario((1, 2), contents="A-", breaks=1, faults=1),
@@ -118,6 +119,7 @@ SOUGHT = (
     *(Scenario((1, 2, 3), contents=contents, versioned=True) for contents in ("A-A", "AB2", "AA2")),
     *SWITCHED,
     Scenario((1, 1), contents="a", crashes=1),
+    Scenario((1,), crashes=1, faults=2),
     Scenario((1, 2), contents="Ab", breaks=1),
     *(Scenario((1, 2), contents=contents, crashes=1, expiries=1) for contents in ("", "aB")),
     Scenario((1, 2, 3), breaks=1, contents="ABA"),
@@ -228,6 +230,9 @@ SUITE = Suite(
             "fenced_output.py without 2: a right output is not checked",
             "fenced_output.py without 2: a later upload has its own event",
             "fenced_output.py without 4: a stale event is superseded",
+            "Claim Key with ConditionExpression: no lock_token = :lock_token",
+            "Release Unanswered Claim with UpdateExpression: no REMOVE execution",
+            "Release Unanswered Claim without Retry of States.ALL",
             "Retry Event without Retry of States.TaskFailed, States.Timeout",
             "Release Failed Key without Retry of States.TaskFailed, States.Timeout",
             "Claim Key with UpdateExpression: no SET execution = "
