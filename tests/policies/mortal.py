@@ -19,7 +19,8 @@ from moto.stepfunctions.parser.asl.component.state import state as moto_state
 from moto.stepfunctions.parser.asl.component.state.state import CommonStateField
 
 from tests import state_machines
-from tests.in_process import TABLE, Context, InProcess, import_anew
+from tests.conftest import colour_of
+from tests.in_process import INPUT, OUTPUT, TABLE, Context, InProcess, import_anew
 
 BEFORE, AFTER = "before", "after"
 
@@ -65,6 +66,7 @@ class Mortal:
         # What happens to the next execution that comes to a place.
         self.happens: dict[Place, Callable[[Any], None]] = {}
         self.passed = timedelta()
+        self._forwarded: list[Any] = []
         evaluate, substitute = CommonStateField._eval_body, state_machines.substitute
 
         def evaluate_or_die(state: CommonStateField, env: Any) -> None:
@@ -108,10 +110,14 @@ class Mortal:
 
     def sweep(self, minutes: float = 11) -> list[str]:
         """Let time pass, sweep, start what was sent, and give the outcomes of these executions."""
-        self.passed += timedelta(minutes=minutes)
         self.aws.retrying()
+        return sorted(outcome for _, outcome in self.heal(minutes))
+
+    def heal(self, minutes: float = 11) -> list[tuple[Event, str]]:
+        """Let time pass, sweep, and run what is in the retry queue; give the events' outcomes."""
+        self.passed += timedelta(minutes=minutes)
         self.function.handler({}, SweepContext())
-        return sorted(outcome for _, outcome in self.retry())
+        return self.retry()
 
     def retry(self) -> list[tuple[Event, str]]:
         """Run the events in the retry queue, until it is empty, and give their outcomes."""
@@ -120,6 +126,26 @@ class Mortal:
             started = [(each["event"], self.aws.start(each["event"])) for each in messages]
             ended += [(event, str(self.aws.wait(each).outcome)) for event, each in started]
         return ended
+
+    def assert_right(self, event: Event, policy: str = "") -> None:
+        """Check the output of an event under a policy, or that of the moment.
+
+        Under content-hash, check that it was forwarded.
+        """
+        policy, described = policy or self.aws.like, event["detail"]["object"]
+        if policy == "content-hash":
+            while messages := self.aws.forwarded():
+                self._forwarded += [each["detail"] for each in messages]
+            assert event["detail"] in self._forwarded
+            return
+        key = f"out-{described['key']}"
+        if policy == "every-version":
+            key = f"{key}/{described['sequencer']}"
+        head = self.aws.s3.head_object(Bucket=OUTPUT, Key=key)
+        assert head["Metadata"]["sequencer"] == described["sequencer"]
+        source = self.aws.s3.get_object(Bucket=INPUT, Key=described["key"])["Body"].read()
+        red, green, blue = colour_of(source)
+        assert colour_of(self.aws.output(key)) == (255 - red, 255 - green, 255 - blue)
 
 
 @pytest.fixture

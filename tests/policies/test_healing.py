@@ -16,9 +16,16 @@ from inorder.aws import executions
 from inorder.policies import like
 from tests.conftest import colour_of, picture
 from tests.events import created
-from tests.in_process import InProcess
-from tests.policies.mortal import AFTER, BEFORE, Event, Mortal, Place, indexed, is_recorded
-from tests.policies.situations import CYAN, GREEN, MAGENTA, RED, sequencer_of
+from tests.policies.mortal import (
+    AFTER,
+    BEFORE,
+    Event,
+    Mortal,
+    Place,
+    indexed,
+    is_recorded,
+)
+from tests.policies.situations import GREEN, MAGENTA, RED
 from tests.policies.test_every_policy import LOCKING, for_policies
 
 WITH_OBJECTS = LOCKING
@@ -72,22 +79,6 @@ def places(mortal: Mortal, situation: Situation) -> Iterator[Place]:
         yield state, AFTER
 
 
-def assert_right(aws: InProcess, key: str, newest: Event) -> None:
-    """Check the output of a key, or, for content-hash, what was forwarded."""
-    if aws.like == "content-hash":
-        assert newest["detail"] in [each["detail"] for each in aws.forwarded()]
-        return
-    if aws.like == "every-version":
-        key = f"{key}/{sequencer_of(newest)}"
-    etag = newest["detail"]["object"]["etag"]
-    head = aws.s3.head_object(Bucket="output", Key=f"out-{key}")
-    assert head["Metadata"]["source-etag"] == etag
-    is_green = aws.like == "latest-wins" and etag == aws.s3.head_object(
-        Bucket="input", Key=newest["detail"]["object"]["key"]
-    )["ETag"].strip('"')
-    assert colour_of(aws.output(f"out-{key}")) in ({CYAN, MAGENTA} if is_green else {CYAN})
-
-
 # The state whose write has the event recorded: only the log knows of an event whose execution dies
 # before. Under the policies that are missing, another delivery has recorded the event already.
 FIRST_WRITE: dict[Situation, dict[str, str]] = {
@@ -120,7 +111,7 @@ def test_wherever_an_execution_dies_after_its_first_write_a_sweep_heals_the_key(
         assert indexed(aws) == [], place
         if there_already:
             assert set(outcomes) <= {"Processed"}, place
-            assert_right(aws, key, event)
+            mortal.assert_right(event)
             healed += bool(outcomes)
     assert healed
 
@@ -146,7 +137,7 @@ def test_a_waiter_that_died_behind_a_holder_that_released_the_key_is_healed(mort
     assert mortal.aws.outputs() == []
     assert "lock_token" not in mortal.aws.record("input/x.png")
     assert mortal.sweep() == ["Processed"]
-    assert_right(mortal.aws, "x.png", event)
+    mortal.assert_right(event)
     assert colour_of(mortal.aws.output("out-x.png")) == MAGENTA
     assert indexed(mortal.aws) == []
 
@@ -175,7 +166,7 @@ def test_a_key_is_healed_whose_function_was_killed_at_any_call_of_s3_and_then_it
     mortal.run(event, ("Invert Image", AFTER))
     emitter.unregister(f"{moment}.s3", kill)
     assert mortal.sweep() == ["Processed"]
-    assert_right(aws, "x.png", event)
+    mortal.assert_right(event)
     assert indexed(aws) == []
 
 
