@@ -257,7 +257,7 @@ def test_each_queue_has_a_policy_of_its_own_and_each_statement_one_resource(
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_undelivered_events_are_accepted_from_any_rule_of_the_account(policy: str) -> None:
-    """So they are from that of the policy before, for as long as EventBridge tries."""
+    """So they are from one that a deployment has deleted, for as long as EventBridge tries."""
     resources = resources_with({"Policy": policy})
     statements = resources["UndeliveredEventsQueuePolicy"]["Properties"]["PolicyDocument"]
     [allowed] = [each for each in statements["Statement"] if each["Effect"] == "Allow"]
