@@ -2,8 +2,8 @@
 
 The template and the facts are edited as text, because a YAML or TOML library would drop comments
 and anchors. What is expected of the template: each policy has a value of the parameter Policy, a
-condition, resources named after it (`_PARTS`), a line of the output StateMachineArn, and a
-comment that begins its block of resources.
+condition, resources named after it (`_PARTS`), a line of the rule's target and one of the rule's
+role, and a comment that begins its block of resources.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _with_policy(template: str, name: str, source: str) -> str:
     either = f"Like{old}"
     text = re.sub(rf"^( +- Condition: ){old}\n", rf"\g<0>\g<1>{new}\n", text, flags=re.MULTILINE)
     text, uses = re.subn(
-        rf"(^ +(?:- |Condition: )|!If \[){old}\b(?!, !(?:Ref|GetAtt) {old}StateMachine)",
+        rf"(^ +(?:- |Condition: )|!If \[){old}\b(?!, !Ref {old}StateMachine)",
         rf"\g<1>{either}",
         text,
         flags=re.MULTILINE,
@@ -194,8 +194,8 @@ def _with_policy(template: str, name: str, source: str) -> str:
 
     title = f"  # --- The policy {name}: {asl_file(name)} ".ljust(_RULER, "-")
     copies = _copied("\n".join(parts), new, old).replace(asl_file(source), asl_file(name))
-    # The lists that have a line for each policy: of state machines, and of their rules.
-    of_policy = rf" +(?:- )*!If \[{old}, !(?:Ref|GetAtt) {old}StateMachine.*\n"
+    # The lists that have a line for each policy: the rule's target, and what the rule may start.
+    of_policy = rf" +(?:- )+(?:!If \[{old}, )?!Ref {old}StateMachine\b.*\n"
     _found(of_policy, text)
     text = re.sub(
         f"^{of_policy}",

@@ -113,7 +113,6 @@ class InProcess:
 
     def __init__(self, policy: str, app: ModuleType, canonical_hash: ModuleType) -> None:
         self.policy, self.app, self.canonical_hash = policy, app, canonical_hash
-        self.like = policies.policy(policy).like or policy
         self.wait_scale = 1.0
         self.at_wait: Callable[[], object] = lambda: None
         self.s3 = boto3.client("s3")
@@ -134,6 +133,7 @@ class InProcess:
         self._sqs = boto3.client("sqs")
         self.parked_queue, self.retry_queue = map(self._make_queue, ("parked", "retries"))
         self._queues: dict[str, str] = {}  # by the bus whose events they get
+        self._making_buses = threading.Lock()
         self.state_machine = self.machine(policy)
         # moto runs functions in Docker only; so its calls to Lambda are answered here.
         assert boto3.DEFAULT_SESSION
@@ -150,6 +150,14 @@ class InProcess:
             "provide-client-params.events.PutEvents",
             self._make_buses,
         )
+
+    @property
+    def like(self) -> str:
+        return policies.policy(self.policy).like or self.policy
+
+    def change(self, policy: str) -> None:
+        """Let another policy have the next events. What runs goes on."""
+        self.policy, self.state_machine = policy, self.machine(policy)
 
     def machine(self, policy: str) -> MotoStateMachine:
         """Create the state machine of a policy."""
@@ -168,8 +176,9 @@ class InProcess:
 
     def _make_buses(self, **_: Any) -> None:
         """Create the buses before the first event, because most tests send none."""
-        for name in {BUS, RETRY_BUS} - self._queues.keys():
-            self._queues[name] = self._make_bus(name)
+        with self._making_buses:
+            for name in {BUS, RETRY_BUS} - self._queues.keys():
+                self._queues[name] = self._make_bus(name)
 
     def _make_bus(self, name: str) -> str:
         """Create a bus, and return the queue that all its events go to."""

@@ -106,6 +106,29 @@ def test_a_change_of_policy_hands_what_is_not_finished_to_the_new_one(local: Loc
     assert workflow.parked() == []
 
 
+def test_what_runs_while_the_policy_is_changed_ends_under_the_policy_before(
+    local: LocalAws,
+) -> None:
+    """Under optimistic, no record has its event.
+
+    AWS ends executions whose state machine is deleted, and the local AWS does not.
+    """
+    parameters = {"Policy": "optimistic", "SlowSeconds": "10", "SlowMark": "slow"}
+    before = Workflow(local, deploy(local, "running", parameters))
+    before.upload("x.png", picture(RED) + b"slow")
+    before.events("x.png", 1)
+    after = deploy_again(before, Policy="first-wins")
+    machines = local.client("stepfunctions").list_state_machines()["stateMachines"]
+    still_there = {each["stateMachineArn"] for each in machines}
+    assert {before.stack.state_machine_arn, after.stack.state_machine_arn} <= still_there
+    assert before.stack.state_machine_arn != after.stack.state_machine_arn
+    assert ended(before, "x.png", 1) == ["Processed"]
+    after.upload("y.png", picture(GREEN))
+    assert ended(after, "y.png", 1) == ["Processed"]
+    assert [len(each.executions.all()) for each in (before, after)] == [1, 1]
+    assert before.outputs().keys() == {"out-x.png", "out-y.png"}
+
+
 @pytest.mark.parametrize("region", ["us-east-1", "eu-central-1", "cn-north-1", "us-gov-west-1"])
 def test_a_region_of_another_partition_is_refused_with_a_sentence(
     local: LocalAws, region: str

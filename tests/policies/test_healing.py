@@ -1,115 +1,36 @@
 """The schedule heals what a dead execution leaves behind, wherever it has died.
 
 Each execution of these tests dies in one of its states, before or after the state has its effect,
-and no newer event follows. The time passes by moving the sweep's clock.
+and no newer event follows.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta, timezone
-from types import SimpleNamespace
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from moto.stepfunctions.parser.asl.component.state import state as moto_state
-from moto.stepfunctions.parser.asl.component.state.state import CommonStateField
 
 from inorder.aws import executions
 from inorder.policies import like
-from tests import state_machines
 from tests.conftest import colour_of, picture
 from tests.events import created
-from tests.in_process import TABLE, Context, InProcess, import_anew
-from tests.policies.situations import CYAN, GREEN, MAGENTA, RED, sequencer_of
+from tests.policies.mortal import (
+    AFTER,
+    BEFORE,
+    Event,
+    Mortal,
+    Place,
+    indexed,
+    is_recorded,
+)
+from tests.policies.situations import GREEN, MAGENTA, RED
 from tests.policies.test_every_policy import LOCKING, for_policies
 
 WITH_OBJECTS = LOCKING
 POLICIES = [*LOCKING, *like("content-hash")]
-BEFORE, AFTER = "before", "after"
-
-Event = dict[str, Any]
-Place = tuple[str, str]  # a state, and whether it is before or after its effect
-
-
-class SweepContext(Context):
-    """What a sweep reads of a Lambda context."""
-
-    def get_remaining_time_in_millis(self) -> int:
-        return 120_000
-
-
-class Mortal:
-    """Lets executions die, lets time pass, and sweeps."""
-
-    def __init__(self, aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.aws = aws
-        self.places: list[Place] = []  # where the next executions die
-        self.passed = timedelta()
-        evaluate, substitute = CommonStateField._eval_body, state_machines.substitute
-
-        def evaluate_or_die(state: CommonStateField, env: Any) -> None:
-            if not self._dies(env, state.name, BEFORE):
-                evaluate(state, env)
-                self._dies(env, state.name, AFTER)
-
-        def shortened(*arguments: Any) -> str:
-            """Give the definition with a shorter lease, which takes less time to poll."""
-            return re.sub(r'"lease_polls": \d+', '"lease_polls": 2', substitute(*arguments))
-
-        monkeypatch.setattr(CommonStateField, "_eval_body", evaluate_or_die)
-        monkeypatch.setattr(state_machines, "substitute", shortened)
-        aws.state_machine = aws.machine(aws.policy)
-        monkeypatch.setenv("KEY_TABLE", TABLE)
-        monkeypatch.setenv("RETRY_EVENTS_QUEUE_URL", aws.retry_queue)
-        monkeypatch.setenv("PARKED_EVENTS_QUEUE_URL", aws.parked_queue)
-        monkeypatch.setenv("ALARMED_QUEUE_URLS", aws.parked_queue)
-        self.function = import_anew("heal_keys")
-        clock = SimpleNamespace(now=lambda tz: datetime.now(tz) + self.passed)
-        monkeypatch.setattr(self.function, "datetime", clock)
-        module = SimpleNamespace(datetime=clock, timezone=timezone)
-        monkeypatch.setattr(moto_state, "datetime", module)
-
-    def _dies(self, env: Any, *place: str) -> bool:
-        if place not in self.places:
-            return False
-        self.places.remove((place[0], place[1]))
-        env.set_stop(stop_date=datetime.now(UTC), error="Died", cause="a test")
-        return True
-
-    def run(self, event: Event, place: Place) -> None:
-        """Let the execution of an event die."""
-        self.places.append(place)
-        ended = self.aws.run(event)
-        assert self.places == [], f"{place} is not on the path {ended.path}"
-
-    def sweep(self, minutes: float = 11) -> list[str]:
-        """Let time pass, sweep, start what was sent, and give the outcomes of these executions."""
-        self.passed += timedelta(minutes=minutes)
-        self.aws.retrying()
-        self.function.handler({}, SweepContext())
-        return sorted(str(self.aws.run(each["event"]).outcome) for each in self.aws.retrying())
-
-
 Situation = Callable[[Mortal, str], Event]  # gives the event whose execution is to die
-
-
-@pytest.fixture
-def mortal(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> Mortal:
-    aws.wait_scale = 0.001
-    return Mortal(aws, monkeypatch)
-
-
-def indexed(aws: InProcess) -> list[str]:
-    """List the IDs in the index."""
-    return [str(item["id"]) for item in aws.table.scan(IndexName="InProgress")["Items"]]
-
-
-def is_recorded(aws: InProcess, event: Event) -> bool:
-    """Tell whether a record has an event."""
-    return event in [json.loads(record["event"]) for record in aws.records() if "event" in record]
 
 
 def alone(mortal: Mortal, key: str) -> Event:
@@ -158,22 +79,6 @@ def places(mortal: Mortal, situation: Situation) -> Iterator[Place]:
         yield state, AFTER
 
 
-def assert_right(aws: InProcess, key: str, newest: Event) -> None:
-    """Check the output of a key, or, for content-hash, what was forwarded."""
-    if aws.like == "content-hash":
-        assert newest["detail"] in [each["detail"] for each in aws.forwarded()]
-        return
-    if aws.like == "every-version":
-        key = f"{key}/{sequencer_of(newest)}"
-    etag = newest["detail"]["object"]["etag"]
-    head = aws.s3.head_object(Bucket="output", Key=f"out-{key}")
-    assert head["Metadata"]["source-etag"] == etag
-    is_green = aws.like == "latest-wins" and etag == aws.s3.head_object(
-        Bucket="input", Key=newest["detail"]["object"]["key"]
-    )["ETag"].strip('"')
-    assert colour_of(aws.output(f"out-{key}")) in ({CYAN, MAGENTA} if is_green else {CYAN})
-
-
 # The state whose write has the event recorded: only the log knows of an event whose execution dies
 # before. Under the policies that are missing, another delivery has recorded the event already.
 FIRST_WRITE: dict[Situation, dict[str, str]] = {
@@ -206,7 +111,7 @@ def test_wherever_an_execution_dies_after_its_first_write_a_sweep_heals_the_key(
         assert indexed(aws) == [], place
         if there_already:
             assert set(outcomes) <= {"Processed"}, place
-            assert_right(aws, key, event)
+            mortal.assert_right(event)
             healed += bool(outcomes)
     assert healed
 
@@ -232,7 +137,7 @@ def test_a_waiter_that_died_behind_a_holder_that_released_the_key_is_healed(mort
     assert mortal.aws.outputs() == []
     assert "lock_token" not in mortal.aws.record("input/x.png")
     assert mortal.sweep() == ["Processed"]
-    assert_right(mortal.aws, "x.png", event)
+    mortal.assert_right(event)
     assert colour_of(mortal.aws.output("out-x.png")) == MAGENTA
     assert indexed(mortal.aws) == []
 
@@ -261,7 +166,7 @@ def test_a_key_is_healed_whose_function_was_killed_at_any_call_of_s3_and_then_it
     mortal.run(event, ("Invert Image", AFTER))
     emitter.unregister(f"{moment}.s3", kill)
     assert mortal.sweep() == ["Processed"]
-    assert_right(aws, "x.png", event)
+    mortal.assert_right(event)
     assert indexed(aws) == []
 
 

@@ -274,8 +274,8 @@ def test_keys_with_other_suffixes_are_ignored(changed: Path, aws: InProcess) -> 
     assert aws.run(aws.upload("x.txt", picture(RED))).outcome == "Ignored"
     assert len(aws.invocations) == 1
     resources = yaml_parse((changed / "template.yaml").read_text())["Resources"]
-    rule = resources["LatestWinsStateMachine"]["Properties"]["Events"]["ObjectChanged"]
-    keys = rule["Properties"]["Pattern"]["detail"]["object"]["key"]
+    _, pattern = resources["EventsRule"]["Properties"]["EventPattern"]["Fn::If"][1:]
+    keys = pattern["detail"]["object"]["key"]
     assert [each["suffix"] for each in keys] == [".jpg", ".png"]
 
 

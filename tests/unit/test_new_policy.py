@@ -143,10 +143,14 @@ def test_a_new_policy_deploys_what_its_source_does(made: Made) -> None:
     theirs, _ = resolve(template, {"Policy": made.source})
     mine, _ = resolve(template, {"Policy": "made-by-test"})
     old = made.source.title().replace("-", "")
-    assert f"{old}StateMachine" in theirs["Resources"]
-    renamed = json.dumps(mine).replace("MadeByTest", old).replace("made-by-test", made.source)
-    assert json.loads(renamed.replace("made_by_test", policies.stem(made.source))) == theirs
-    assert resolve(SHIPPED_TEMPLATE, {"Policy": made.source})[0] == theirs
+    both = f'"{old}StateMachine", "MadeByTestStateMachine"'  # what the rule may start
+    for sections in (mine, theirs):
+        text = json.dumps(sections)
+        assert both in text
+        text = text.replace(both, f'"{old}StateMachine"').replace("MadeByTest", old)
+        text = text.replace("made-by-test", made.source)
+        renamed = json.loads(text.replace("made_by_test", policies.stem(made.source)))
+        assert renamed == resolve(SHIPPED_TEMPLATE, {"Policy": made.source})[0]
 
 
 def test_the_template_is_valid_with_several_new_policies(project: Path) -> None:

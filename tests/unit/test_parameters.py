@@ -24,7 +24,7 @@ PAIRS = {
     "HandleDeletions": ("true", "false", "InvertImageFunction"),
     "InputBucketName": ("", "my-bucket", "InvertImageRole"),
     "InputBucketVersioning": ("Disabled", "Enabled", "InputBucket"),
-    "ContentSources": ("aws.s3", "com.example", "ContentHashStateMachineAnyEvent"),
+    "ContentSources": ("aws.s3", "com.example", "EventsRule"),
     "RecordRetentionDays": ("7", "30", "InvertImageFunction"),
     "RetryHours": ("24", "0", "RetryEventsFunction"),
     "HealMinutes": ("15", "0", "HealKeysFunction"),
@@ -71,7 +71,9 @@ def test_a_changed_parameter_changes_what_is_deployed(parameter: str) -> None:
 
 
 def state_machine(resources: Json) -> Json:
-    [machine] = of_type(resources, MACHINE).values()
+    """Give the state machine of the policy."""
+    [target] = resources["EventsRule"]["Properties"]["Targets"]
+    machine: Json = of_type(resources, MACHINE)[target["Arn"]]
     return machine
 
 
@@ -161,7 +163,9 @@ def test_with_an_own_function_the_outputs_name_it() -> None:
 
 def test_content_hash_invokes_no_function_of_ones_own() -> None:
     resources = resources_with({"Policy": "content-hash", "WorkFunctionArn": OWN_FUNCTION})
-    assert OWN_FUNCTION not in json.dumps(resources)
+    machine = state_machine(resources)
+    role = resources[machine["RoleArn"].removesuffix(".Arn")]
+    assert OWN_FUNCTION not in json.dumps([machine, role])
 
 
 @pytest.mark.parametrize(
@@ -214,7 +218,8 @@ def test_every_policy_has_retries_and_sweeps_because_the_one_before_may_have_lef
     }
     function = resources["RetryEventsFunction"]["Properties"]
     variables = function["Environment"]["Variables"]
-    assert [variables["STATE_MACHINE_ARN"]] == list(of_type(resources, MACHINE))
+    [target] = resources["EventsRule"]["Properties"]["Targets"]
+    assert variables["STATE_MACHINE_ARN"] == target["Arn"]
     queue = resources["RetryEventsQueue"]["Properties"]
     assert "RedrivePolicy" not in queue  # an event that waits long is received often
     # https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
@@ -252,19 +257,14 @@ def test_each_queue_has_a_policy_of_its_own_and_each_statement_one_resource(
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_undelivered_events_are_accepted_from_any_rule_of_the_account(policy: str) -> None:
-    """So they are from that of the policy before, for as long as EventBridge tries."""
+    """So they are from one that a deployment has deleted, for as long as EventBridge tries."""
     resources = resources_with({"Policy": policy})
-    [rule] = [
-        name
-        for name, each in of_type(resources, "Events::Rule").items()
-        if "EventPattern" in each and name != "RetryEventsRule"
-    ]
     statements = resources["UndeliveredEventsQueuePolicy"]["Properties"]["PolicyDocument"]
     [allowed] = [each for each in statements["Statement"] if each["Effect"] == "Allow"]
     assert allowed["Principal"] == {"Service": "events.amazonaws.com"}
     arns = "arn:aws:events:us-east-1:123456789012:rule/*"
     assert allowed["Condition"] == {"ArnLike": {"aws:SourceArn": arns}}
-    [target] = resources[rule]["Properties"]["Targets"]
+    [target] = resources["EventsRule"]["Properties"]["Targets"]
     [of_retries] = resources["RetryEventsRule"]["Properties"]["Targets"]
     for each in (target, of_retries):
         assert each["DeadLetterConfig"]["Arn"] == "UndeliveredEventsQueue.Arn"
@@ -356,6 +356,27 @@ def test_no_parameter_replaces_a_queue_the_table_or_a_bus() -> None:
             assert "Condition" not in each, name
 
 
+def test_another_policy_deletes_nothing_so_that_what_runs_under_the_one_before_ends_by_itself() -> (
+    None
+):
+    """To delete a state machine ends its executions, and some of their events are in no record.
+
+    https://docs.aws.amazon.com/step-functions/latest/apireference/API_DeleteStateMachine.html
+    """
+    deployed = [resources_with({"Policy": policy}) for policy in POLICIES]
+    machines = set(of_type(deployed[0], MACHINE))
+    assert len(machines) == len(POLICIES)
+    assert {frozenset(resources) for resources in deployed} == {frozenset(deployed[0])}
+    changed = {"Arn"}  # of the rule's target
+    for resources in deployed:
+        rule = resources["EventsRule"]["Properties"]
+        assert set(rule) == {"EventPattern", "Targets"}  # without a name, which would replace it
+        [target] = rule["Targets"]
+        [other] = deployed[0]["EventsRule"]["Properties"]["Targets"]
+        assert {name for name in target if target[name] != other[name]} <= changed
+        assert target["Arn"] in machines
+
+
 # --- A message that would expire is noticed before ------------------------------------------------
 
 
@@ -420,7 +441,7 @@ def test_an_outage_that_eventbridge_survives_gives_up_no_notification() -> None:
     """
     resources = resources_with(ALL_RESOURCES)
     queue = resources["RecordsQueue"]["Properties"]
-    [target] = resources["LatestWinsStateMachineObjectChanged"]["Properties"]["Targets"]
+    [target] = resources["EventsRule"]["Properties"]["Targets"]
     receives = queue["RedrivePolicy"]["maxReceiveCount"]
     assert receives <= 1000
     hours = receives * queue["VisibilityTimeout"] / 3600

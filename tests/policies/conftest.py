@@ -1,0 +1,5 @@
+"""What the tests of policies share."""
+
+from tests.policies.mortal import mortal
+
+__all__ = ["mortal"]
