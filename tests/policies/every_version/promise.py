@@ -255,7 +255,7 @@ SHORT = (
     *DELETIONS,
     *SWITCHED,
 )
-WHOLE = (Scenario((1, 2), contents="A-", faults=1),)
+WHOLE = (Scenario((1,), contents="a"), Scenario((1, 2), contents="A-", faults=1))
 FULL = (
     *LATE_LONG,
     *WHOLE,

@@ -133,6 +133,7 @@ SUITE = Suite(
             "Release Superseded Key with UpdateExpression: no SET #status = :open",
         }
     ),
+    whole=(Scenario((1,), contents="a"),),
     survivors=frozenset(
         {
             "Claim Key with ConditionExpression: no attribute_not_exists(id)",
@@ -141,6 +142,8 @@ SUITE = Suite(
             "Claim Key with no Parameters.Item.status",
             "First Poll? without rule 1, to Wait For Lock",
             "Key State? without rule 3, to Wait For Lock",
+            "Release Unanswered Claim with UpdateExpression: no REMOVE execution",
+            "Release Unanswered Claim without Retry of States.ALL",
             "Read Key Record without Retry of States.ALL",
             "Break Lock without Retry of States.TaskFailed, States.Timeout",
             "Renew Lock without Retry of States.TaskFailed, States.Timeout",
