@@ -352,12 +352,12 @@ class Faults:
         self._events.register_first("before-call.eventbridge.PutEvents", failed)
         return refused
 
-    def lose_the_answer(self, operation: str, times: int, every: int = 1) -> list[str]:
-        """Let calls be done, and answer that they failed; give the losses."""
+    def lose_the_answer(self, operation: str, times: int, after: int = 0) -> list[str]:
+        """Let calls be done, and answer that they failed, but the first ones; give the losses."""
         lost, calls = list[str](), itertools.count()
 
         def broken(parsed: dict[str, Any], **_: Any) -> None:
-            if len(lost) < times and "Error" not in parsed and next(calls) % every == 0:
+            if len(lost) < times and "Error" not in parsed and next(calls) >= after:
                 lost.append(operation)
                 error = {"Code": "InternalServerError", "Message": "made by a test"}
                 metadata = {"HTTPStatusCode": 500, "RequestId": "test"}

@@ -41,6 +41,14 @@ from inorder.execution import EXPRESS_SECONDS
 
 NO_TIMEOUT = 99_999_999  # what AWS takes for a Task without TimeoutSeconds
 THROTTLED = ["Lambda.TooManyRequestsException"]
+# DynamoDB has not done what it refuses with one of these.
+# https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html
+NOT_WRITTEN = {
+    "DynamoDB.ConditionalCheckFailedException",
+    "DynamoDB.ProvisionedThroughputExceededException",
+    "DynamoDB.RequestLimitExceeded",
+    "DynamoDB.ThrottlingException",
+}
 LIMITS = "$.limits"
 RETRY_BUS = "${RetryEventsBusName}"
 
@@ -323,6 +331,27 @@ def _claim(definition: Json) -> Iterator[Finding]:
         yield from _without_lock(states, claim)
 
 
+def _late(definition: Json) -> Iterator[Finding]:
+    """Check that no claim, and no write that records an event, is repeated without an answer.
+
+    A write without an answer may take effect at any later time: also after its execution has failed
+    and another one has recorded the same event, whose record the first one would then release.
+    """
+    states: Json = definition["States"]
+    records = [name for name, state in states.items() if _is_record(state)]
+    for name in sorted({*_claims(states), *records}):
+        for retrier in states[name].get("Retry", []):
+            errors = sorted(set(retrier["ErrorEquals"]) - NOT_WRITTEN)
+            if errors and retrier.get("MaxAttempts", 3):
+                yield name, f"it may still be written after {errors[0]}, so do not repeat it"
+
+
+def _is_record(state: Json) -> bool:
+    """Tell whether a state writes a whole record that sweeps find."""
+    item = state.get("Parameters", {}).get("Item", {})
+    return state.get("Resource") == PUT and "in_progress_since" in item
+
+
 def _without_lock(states: Json, claim: str) -> Iterator[Finding]:
     """Follow a claim that failed: nothing may be worked on before another claim, or a renewal.
 
@@ -484,6 +513,7 @@ def _only(found: list[Any], what: str) -> Any:
 
 RULES: dict[str, Rule] = {
     "claim": _claim,
+    "late": _late,
     "renewal": _renewal,
     "poll": _poll,
     "lease": _lease,

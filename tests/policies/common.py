@@ -156,6 +156,7 @@ NO_S3_EVENT = shipped("s3-notification-test-event")
 ID = "pictures/holiday/a b+c%2B'é.png"  # of the key record that belongs to CREATED
 EXECUTION = "arn:test"
 FAULT = {"Error": "Some.Fault", "Cause": "because"}
+CLAIMED = {"claim": {"is_written": True}}
 NO_LOCK = {"lock_token": "", "break_at_poll": 0}
 EXPIRES_AT = "1795000000"
 NEVER = 253402300799  # the last second of the year 9999
@@ -240,7 +241,7 @@ REJECTED = {
 }
 HASHED = {"hash": "9f86d081884c7d65", "now": "1794000000", "expires_at": EXPIRES_AT}
 CONDITION_FAILED, TIMED_OUT = "ConditionFailed", "TimedOut"
-FAULTS = ("Busy", "FunctionFailed", "ForwardFailed", "QueueLost", "StartRefused")
+FAULTS = ("Busy", "Unanswered", "FunctionFailed", "ForwardFailed", "QueueLost", "StartRefused")
 TOO_LARGE = "States.DataLimitExceeded"
 RESPONSES: dict[str, Data] = {
     CONDITION_FAILED: _error(
@@ -248,6 +249,7 @@ RESPONSES: dict[str, Data] = {
     ),
     TIMED_OUT: _error("States.Timeout", "The service did not answer in time."),
     "Busy": _error("DynamoDB.ThrottlingException", "The table is busy."),
+    "Unanswered": _error("DynamoDB.SdkClientException", "The answer did not come."),
     "FunctionFailed": _error("Lambda.ServiceException", "The function could not be run."),
     "Throttled": _error("Lambda.TooManyRequestsException", "Rate Exceeded."),
     "ForwardFailed": _error("EventBridge.FailedEntry", "The bus took the call but not the event."),
@@ -290,7 +292,9 @@ NO_BUS = ["Send By EventBridge: ForwardFailed*2", "Not Parked"]
 NOT_RETRIED = ["Retry Event: QueueLost*2", *NO_BUS]
 
 
-def ends(release: str, *more: str, judge: str = "Retried Later?") -> tuple[list[str], list[str]]:
+def ends(
+    release: str, *more: str, judge: str = "Retried Later?", answered: str = "Claim Answered?"
+) -> tuple[list[str], list[str]]:
     """Build the steps of an execution that parks its event, and of one that has it retried.
 
     Parameters
@@ -301,8 +305,10 @@ def ends(release: str, *more: str, judge: str = "Retried Later?") -> tuple[list[
         The steps after it.
     judge : str
         The state that tells the two apart.
+    answered : str
+        The state that tells whether this execution may mark the event as failed.
     """
-    steps = [release, *more, judge]
+    steps = [answered, release, *more, judge]
     return ["Park Event: Sent", *steps, "Parked"], ["Retry Event: Sent", *steps, "Retrying"]
 
 
@@ -641,6 +647,14 @@ def answers(*, processed: str, superseded: str, expires: bool = True) -> list[Ro
     return [Row("Outcome?", {"inversion": answer(payload)}, to) for payload, to in decided]
 
 
+def claim_answered(release: str) -> list[Row]:
+    """Let only an execution whose claim was answered release the lock with this state."""
+    return [
+        Row("Claim Answered?", CLAIMED, release),
+        Row("Claim Answered?", {}, "Release Unanswered Claim"),
+    ]
+
+
 def sent() -> list[Row]:
     """Give the rows that tell a parked event from one that is retried."""
     return [
@@ -698,7 +712,8 @@ def rejections(data: Data) -> list[Output]:
     """Give the reasons for which a function's answer is parked."""
     rejected, unknown = data | {"inversion": answer(REJECTED)}, data | {"inversion": answer(None)}
     reason = {"Error": REJECTED["error"], "Cause": REJECTED["cause"]}
-    kept = {name: data[name] for name in ("ids", "sequencer", "lock_token") if name in data}
+    names = {"ids", "sequencer", "lock_token", "claim", "recorded"} & set(data)
+    kept = {name: data[name] for name in names}
     expires = {"expires_at": REJECTED["expires_at"], "fault": reason}
     return [
         Output("Reject Object", rejected, kept | expires)

@@ -265,7 +265,7 @@ MORE = "States.MathAdd($.polls.count, 1)"
 LIMITS: list[Row] = [
     (place, value, f"Claim Key: lease: its seconds cannot be computed: {why}")
     for place, value, why in [
-        ("Start Newest Event/Next", "Claim Key", "an execution may come to Lock Taken?"),
+        ("Start Newest Event/Next", "Claim Key", "an execution may come to "),
         (
             *("Attempt Again?/Choices/0/And", lambda tests: tests[1:]),
             "an execution may come to Attempt Again? again and again",
@@ -308,6 +308,19 @@ RENEWAL: list[Row] = [
         for release in ("Release Lock", "Release Failed Key")
     ),
 ]
+
+LATE = ("latest-wins", "Claim Key"), ("first-wins", "Claim Key"), ("every-version", "Record Event")
+
+
+@pytest.mark.usefixtures("no_schema")
+@pytest.mark.parametrize(("policy", "state"), LATE)
+def test_a_write_that_is_repeated_without_an_answer_is_found(
+    tmp_path: Path, policy: str, state: str
+) -> None:
+    found = findings(tmp_path, broken(f"{state}/Retry/1/ErrorEquals", ["States.Timeout"], policy))
+    assert (
+        f"{state}: late: it may still be written after States.Timeout, so do not repeat it" in found
+    )
 
 
 @pytest.mark.usefixtures("no_schema")
@@ -478,7 +491,7 @@ def test_a_wait_takes_its_seconds_or_those_of_a_limit(wait: dict[str, Any], seco
         ("latest-wins", 122_880),
         ("every-version", 128_787),
         # A waiter reads the holder's event, which first-wins may have to park.
-        ("first-wins", 61_952),
+        ("first-wins", 61_696),
         ("content-hash", 258_808),
         ("optimistic", 257_755),
         ("uncoordinated", 261_120),

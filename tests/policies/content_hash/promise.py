@@ -8,9 +8,18 @@ from inorder import PROJECT
 from tests.proof.model.engine import Answer, Step
 from tests.proof.model.explorer import Output, Run, State, attribute
 from tests.proof.model.locking import Locking, known_record
-from tests.proof.model.mutation import time_changes_of
+from tests.proof.model.mutation import late_changes_of, time_changes_of
 from tests.proof.model.scenario import Scenario
-from tests.proof.model.suite import BLIND, FAILED, THROTTLED, TIMEOUT, Suite, damaged
+from tests.proof.model.suite import (
+    BLIND,
+    FAILED,
+    LATE,
+    LATE_LONG,
+    THROTTLED,
+    TIMEOUT,
+    Suite,
+    damaged,
+)
 
 
 class ContentHash(Locking):
@@ -100,6 +109,7 @@ SMALL: tuple[Scenario, ...] = (
     *damaged("detail-type", "detail"),
     *LEFT,
     *BLIND,
+    *LATE,
     Scenario((1, 2), contents="AA", blind=True),
     Scenario((1,), damaged="detail", refusals=2),
     *(Scenario((1,), damaged="detail", refusals=1, transient=(e,)) for e in (FAILED, TIMEOUT)),
@@ -115,6 +125,7 @@ SUITE = Suite(
     ContentHash,
     short=SMALL,
     full=(
+        *LATE_LONG,
         Scenario((1, 2, 3), contents="AAA"),
         Scenario((1, 2, 3), contents="ABA", crashes=1),
         *(Scenario((1, 1), faults=1, crashes=1), Scenario((1, 1), faults=1, breaks=1)),
@@ -123,5 +134,5 @@ SUITE = Suite(
     sought=(*SMALL, Scenario((1, 1), faults=1), Scenario((1, 1), restarts=1)),
     representative=frozenset({"Count Poll with 5 as its lease_polls"}),
     # The tests of its states and paths have the other mutants.
-    changes=(time_changes_of,),
+    changes=(time_changes_of, late_changes_of),
 )

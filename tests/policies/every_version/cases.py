@@ -29,6 +29,7 @@ DATA = common.waiter_data(LIMITS) | {
     "record": item(lock_token="theirs", oldest_waiting="0A"),
     "watched_waiter": OLDER_WATCHED,
     "event_record": {"Item": {"status": {"S": "DONE"}, "expires_at": {"N": "1"}}},
+    "recorded": {"is_written": True},
 }
 
 # --- What follows each Choice --------------------------------------------------------------------
@@ -89,6 +90,8 @@ CHOICES = [
     judged("Record Oldest Waiter", OLDER, WAITER_WATCHED, poll=TURN_OVER - 1),
     judged("Clear Dead Waiter", OLDER, WAITER_WATCHED, poll=TURN_OVER),
     *common.attempts(DATA),
+    Row("Event Recorded?", {"recorded": {}}, "Release Failed Key"),
+    Row("Event Recorded?", {}, "Retried Later?"),
     *common.sent(),
     *common.answers(processed="Mark Event Done", superseded="Mark Event Done"),
     *(
@@ -103,6 +106,7 @@ START = common.WAITER_START | {"watched_waiter": NO_WAITER}
 
 OUTPUTS = [
     *common.prepared(START, event="event:{key}@{sequencer}"),
+    adds("Record Event", DATA, "Written", recorded={"is_written": True}),
     adds("Skip Duplicate", DATA, inversion=answer({"outcome": "Duplicate", "expires_at": "1"})),
     *common.waiter_outputs(DATA, "event_record"),
     adds(
@@ -175,8 +179,12 @@ again = ["Claim Key: Written", *works]
 late = [*waits, *polls.watch("Locked", 6), *polls.poll("OwnTurn"), *claimed[-1:], *held]
 failed = [*common.ATTEMPT_FAILED, "Renew Lock: Written", *held, *common.ATTEMPT_FAILED]
 marked = "Mark Event Failed: Written"
-parked, retried = common.ends("Release Failed Key: Written", marked)
-_, retried_unlocked = common.ends("Release Failed Key: ConditionFailed", marked)
+recorded_event = "Event Recorded?"
+parked, retried = common.ends("Release Failed Key: Written", marked, answered=recorded_event)
+_, retried_unlocked = common.ends(
+    "Release Failed Key: ConditionFailed", marked, answered=recorded_event
+)
+unrecorded = ["Retry Event: Sent", recorded_event, "Retried Later?", "Retrying"]
 older_is_slow = [
     *waits,
     *polls.watch("OlderWaits", LIMITS["turn_polls"], "Watch Oldest Waiter"),
@@ -306,13 +314,16 @@ PATHS = {
                 *inverted("Rejected"),
                 "Reject Object",
                 "Park Event: QueueLost, Sent",
+                "Event Recorded?",
                 "Release Failed Key: Busy, Written",
-                *parked[2:],
+                *parked[3:],
             ],
-            "RecordFailedRetried": [
-                *PREPARED,
-                "Record Event: Busy*2",
-                *retried_unlocked[:2],
+            "RecordFailedRetried": [*PREPARED, "Record Event: Busy*2", *unrecorded],
+            "RecordUnansweredRetried": [*PREPARED, "Record Event: Unanswered", *unrecorded],
+            "MarkedByAnotherExecutionRetried": [
+                *claimed,
+                "Read Event Record: Busy*2",
+                *retried[:-3],
                 "Mark Event Failed: ConditionFailed",
                 *retried[-2:],
             ],

@@ -8,7 +8,17 @@ from tests.proof.model.explorer import Output, Run, State, attribute
 from tests.proof.model.fence import EACH
 from tests.proof.model.locking import Locking
 from tests.proof.model.scenario import INVALID, Scenario
-from tests.proof.model.suite import BLIND, EDGES, LARGE, ODD_TWICE, SECOND_ATTEMPT, SMALL, Suite
+from tests.proof.model.suite import (
+    BLIND,
+    EDGES,
+    LARGE,
+    LATE,
+    LATE_LONG,
+    ODD_TWICE,
+    SECOND_ATTEMPT,
+    SMALL,
+    Suite,
+)
 
 
 class EveryVersion(Locking):
@@ -240,12 +250,14 @@ SHORT = (
     Scenario((1, 2), contents="AA"),
     Scenario((1, 2), crashes=1, breaks=1, versioned=True),
     *SMALL,
+    *LATE,
     *LEFT,
     *DELETIONS,
     *SWITCHED,
 )
 WHOLE = (Scenario((1, 2), contents="A-", faults=1),)
 FULL = (
+    *LATE_LONG,
     *WHOLE,
     *LARGE,
     *THREE,
@@ -262,6 +274,8 @@ SOUGHT = (
     *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1), (1, 2))),
     *EDGES,
     *BLIND,
+    *LATE,
+    *LATE_LONG,
     *ODD_TWICE,
     *LEFT,
     *DELETIONS,

@@ -8,7 +8,17 @@ from tests.proof.model.explorer import Run, State, attribute
 from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.newest import KEY, Newest
 from tests.proof.model.scenario import Scenario
-from tests.proof.model.suite import BLIND, EDGES, LARGE, ODD_TWICE, SECOND_ATTEMPT, Suite, damaged
+from tests.proof.model.suite import (
+    BLIND,
+    EDGES,
+    LARGE,
+    LATE,
+    LATE_LONG,
+    ODD_TWICE,
+    SECOND_ATTEMPT,
+    Suite,
+    damaged,
+)
 
 
 class FirstWins(Locking, Newest):
@@ -80,6 +90,7 @@ FIRST = (
     *damaged('detail-type="Object Deleted"'),
     *EDGES,
     *BLIND,
+    *LATE,
     *LEFT,
     *(Scenario((1, 2), contents=contents) for contents in ("aB", "Ab", "AA")),
     Scenario((1, 2), versioned=True),
@@ -92,6 +103,7 @@ SUITE = Suite(
     FirstWins,
     short=tuple(scenario for scenario in FIRST if scenario not in LARGE),
     full=(
+        *LATE_LONG,
         *LARGE,
         Scenario((1, 2, 3)),
         Scenario((1, 2, 3), contents="ABC", versioned=True, switched=2),
@@ -105,6 +117,7 @@ SUITE = Suite(
     ),
     sought=(
         *FIRST,
+        *LATE_LONG,
         *(Scenario(events, faults=1) for events in ((1, 1), (1, 2))),
         *ODD_TWICE,
         Scenario((1, 1), breaks=1, faults=1),

@@ -20,6 +20,8 @@ from tests.policies.common import (
 
 LIMITS = common.limits_of(__name__)
 DATA = common.waiter_data(LIMITS) | {"newest": {"event": "{}"}}
+THEIR_CLAIM, OWN_CLAIM = ({"claim": {"lock_token": token}} for token in ("theirs", "mine"))
+HOLDER = DATA | OWN_CLAIM
 
 # --- What follows each Choice --------------------------------------------------------------------
 
@@ -44,10 +46,15 @@ CHOICES = [
     *common.s3_events(),
     *(
         row
-        for claim in ({}, {"claim": {"lock_token": "theirs"}})
+        for claim in ({}, THEIR_CLAIM)
         for row in common.first_poll(DATA | claim, "Wait For Lock", "Lock Taken?")
     ),
-    Row("Lock Taken?", DATA | {"claim": {"lock_token": "mine"}}, "Invert Image"),
+    Row("Lock Taken?", HOLDER, "Invert Image"),
+    Row("Claim Answered?", HOLDER, "Release Failed Key"),
+    *(
+        Row("Claim Answered?", DATA | claim, "Release Unanswered Claim")
+        for claim in ({}, THEIR_CLAIM)
+    ),
     *common.waiting(DATA, LOCKED),
     *common.attempts(DATA),
     Row("Key State?", DATA | {"record": item(**NEWER)}, "Superseded"),
@@ -66,7 +73,7 @@ OUTPUTS = [
         for answer, token in (("Claimed", "mine"), ("Recorded", "theirs"))
     ),
     *common.waiter_outputs(DATA, "newest"),
-    *common.rejections(DATA),
+    *common.rejections(HOLDER),
     *common.handed_over(DATA),
     common.adds("Renew Lock", DATA, "Written", renewal={"attempt": 2}),
     common.adds("Release Lock Only", DATA, "Released", newest={"event": "{}"}),
@@ -107,6 +114,7 @@ WRITES = [
     *common.release("Release Failed Key", HELD, sequencer="0B", status="FAILED", expires_at=NEVER),
     # The newer event stays in the index, whatever becomes of the holder's.
     *common.release("Release Lock Only", NEWER_WAITS, **NEWER_WAITS),
+    *common.release("Release Unanswered Claim", HELD, **HELD),
     *(
         write
         for state in ("Release Lock", "Release Failed Key")
@@ -128,9 +136,11 @@ claimed = [*PREPARED, *taken]
 late = [*waits, *polls.watch("Locked", 6), *polls.poll("Free"), *taken]
 failed = [*common.ATTEMPT_FAILED, "Renew Lock: Written", *common.ATTEMPT_FAILED]
 parked, retried = common.ends("Release Failed Key: Written", judge=JUDGE)
-parked_unlocked, retried_unlocked = common.ends(
+parked_unlocked, _ = common.ends(
     "Release Failed Key: ConditionFailed", "Release Lock Only: ConditionFailed", judge=JUDGE
 )
+_, retried_unlocked = common.ends("Release Unanswered Claim: ConditionFailed", judge=JUDGE)
+_, retried_unanswered = common.ends("Release Unanswered Claim: Written", judge=JUDGE)
 
 PATHS = {
     **common.invalid_events(),
@@ -210,6 +220,11 @@ PATHS = {
                 "Duplicate",
             ],
             "ClaimFailedRetried": [*PREPARED, "Claim Key: Busy*2", *retried_unlocked],
+            "ClaimUnansweredRetried": [
+                *PREPARED,
+                "Claim Key: Unanswered",
+                *retried_unanswered,
+            ],
             "ReleaseFailedRetried": [
                 *claimed,
                 *inverted("Processed"),
@@ -227,6 +242,7 @@ PATHS = {
                 *inverted("Rejected"),
                 "Reject Object",
                 "Park Event: Sent",
+                "Claim Answered?",
                 "Release Failed Key: ConditionFailed",
                 "Release Lock Only: Released",
                 "Start Newest Event: Started",
@@ -238,6 +254,7 @@ PATHS = {
                 *inverted("Rejected"),
                 "Reject Object",
                 "Park Event: Sent",
+                "Claim Answered?",
                 "Release Failed Key: Busy*3",
                 "Final Outcome?",
                 "Parked",
@@ -246,4 +263,4 @@ PATHS = {
     ),
 }
 
-CASES = Cases(DATA, CHOICES, OUTPUTS, WRITES, PATHS, common.CREATED)
+CASES = Cases(HOLDER, CHOICES, OUTPUTS, WRITES, PATHS, common.CREATED)

@@ -9,7 +9,15 @@ from tests.proof.model.fence import NEWEST
 from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.newest import Newest
 from tests.proof.model.scenario import Scenario
-from tests.proof.model.suite import BLIND, EDGES, ODD_TWICE, SECOND_ATTEMPT, Suite
+from tests.proof.model.suite import (
+    BLIND,
+    EDGES,
+    LATE,
+    LATE_LONG,
+    ODD_TWICE,
+    SECOND_ATTEMPT,
+    Suite,
+)
 
 
 class LatestWins(Locking, Newest):
@@ -102,6 +110,8 @@ SOUGHT = (
     *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1), (1, 2))),
     *EDGES,
     *BLIND,
+    *LATE,
+    *LATE_LONG,
     *ODD_TWICE,
     *LEFT,
     *DELETIONS,
@@ -134,12 +144,19 @@ SHORT = (
     Scenario((1, 2, 3), breaks=1, contents="ABA"),
     *EDGES,
     *BLIND,
+    *LATE,
     *LEFT,
     *DELETIONS,
     *SWITCHED,
     Scenario((1, 2), contents="A-", crashes=1, breaks=1, versioned=True),
 )
 FULL = (
+    *LATE_LONG,
+    *(Scenario(events, lates=2) for events in ((1, 1), (1, 2))),
+    Scenario((1, 2), lates=1, crashes=2),
+    Scenario((1, 2), lates=1, crashes=1, starts=1),
+    Scenario((1, 2), lates=1, faults=1),
+    Scenario((1, 2), lates=1, crashes=1, breaks=1),
     Scenario((1, 2), crashes=1, faults=1, starts=1),
     Scenario((1, 2), crashes=1, breaks=1, contents="A-", starts=1),
     Scenario((1, 2, 2), crashes=1, breaks=1, starts=1),
@@ -174,7 +191,7 @@ FULL = (
 REPRESENTATIVE = frozenset(
     {
         "Claim Key without Catch of DynamoDB.ConditionalCheckFailedException",
-        "Claim Key without Retry of States.TaskFailed, States.Timeout",
+        "Claim Answered? with Default to Release Failed Key",
         "S3 Object Event? without rule 1: $.detail.object.key IsPresent",
         "S3 Object Event? without rule 1: $.detail.object.sequencer IsString",
         "Key State? without rule 6, to Break Lock",

@@ -310,7 +310,7 @@ class Engine:
         if is_sender(self.states[name]) and not mock:
             is_retry = self.states[name]["Parameters"].get("QueueUrl") != self._parked
             message = Message(is_retry, self._receive(self._retries if is_retry else self._parked))
-        if "dynamodb" in service and not service.endswith(":getItem") and not mock:
+        if is_write(self.states[name]) and not mock:
             item = self._get_item(self.item_key(name, data))
         output = json.loads(tested.get("output", "{}"))
         for caught in ("refusal", "fault", "queue_fault"):
@@ -423,6 +423,12 @@ def read(text: str) -> Any:
 def is_start(state: dict[str, Any]) -> bool:
     """Tell whether a state starts an execution."""
     return state.get("Resource") == START
+
+
+def is_write(state: dict[str, Any]) -> bool:
+    """Tell whether a state writes to the table."""
+    service = state.get("Resource", "")
+    return "dynamodb" in service and not service.endswith(":getItem")
 
 
 def is_sender(state: dict[str, Any]) -> bool:

@@ -26,6 +26,7 @@ from tests.proof.model.engine import (
     Step,
     is_sender,
     is_start,
+    is_write,
     read,
 )
 from tests.proof.model.healing import retried
@@ -36,6 +37,7 @@ from tests.proof.model.symmetry import free_name, renamed
 # With one of these begins the condition of a release.
 OWN_LOCKS = (OWN_LOCK, "lock_token = :lock_token")
 LONGEST = 400  # steps of a path; the shipped state machines need at most 300
+THROTTLING = "DynamoDB.ThrottlingException"
 ENDLESS = "I5: this may go on for ever"
 
 # Answers that are not in the function's contract.
@@ -175,6 +177,10 @@ class State(NamedTuple):
         Events that the outputs have shown at some time.
     logged : frozenset of int
         Events of failed executions that are in no record and no queue: only the log has them.
+    lates : int
+        How many writes may still take effect late.
+    late : tuple of Run
+        Writes that will take effect, each as the run that made it, before it did.
     """
 
     waiting: tuple[Delivery, ...]
@@ -198,6 +204,8 @@ class State(NamedTuple):
     done: frozenset[int]
     effective: frozenset[int]
     logged: frozenset[int]
+    lates: int = 0
+    late: tuple[Run, ...] = ()
 
 
 Move = tuple[str, State, str | None]  # what happens, the next state, what is wrong with it
@@ -337,7 +345,7 @@ class Promise:
 
     def is_faulty(self, state: State) -> bool:
         """Tell whether there was a fault, which excuses some outcomes."""
-        return self.faults(state) > 0
+        return self.faults(state) > 0 or state.lates < self.scenario.lates
 
     def faults(self, state: State) -> int:
         """Count the faults."""
@@ -371,6 +379,7 @@ class Explorer:
         return State(
             *(waiting, 0, items, (), nothing, (), (), *budgets, s.transient),
             *((), nothing, nothing, nothing, nothing),
+            lates=s.lates,
         )
 
     def moves(self, state: State) -> Iterator[Move]:
@@ -404,8 +413,11 @@ class Explorer:
         for orphan in state.orphans:
             others = state._replace(orphans=_without(state.orphans, orphan))
             yield from self._call_orphan(others, orphan)
+        for pending in sorted(set(state.late)):
+            yield self._land(state, pending)
         # A record outlives every execution that began before it was done, by days.
-        for key, item in state.items if state.expiries and not state.runs else ():
+        is_over = not (state.runs or state.late)
+        for key, item in state.items if state.expiries and is_over else ():
             if read(item).get("expires_at", NEVER) != NEVER:
                 items = tuple(pair for pair in state.items if pair[0] != key)
                 done = frozenset(e for e in state.done if self._promise.record_key(e) != key)
@@ -421,13 +433,15 @@ class Explorer:
         message, which may be delivered at any time, if it can neither fail nor die before; or it
         releases a lock that it does not have.
         """
-        dies = state.crashes or state.faults or state.refusals or state.transient
+        dies = state.crashes or state.faults or state.refusals or state.transient or state.lates
         for run in state.runs:
             task = self._engine.states[run.state]
             if "lambda" in task.get("Resource", ""):
                 commutes = self._commutes(state, self._event(run), run)
             elif task.get("Parameters", {}).get("ConditionExpression", "").startswith(OWN_LOCKS):
-                commutes = not run.owns(attribute(self._item(state, run), "lock_token"))
+                may_own = any(pending.execution == run.execution for pending in state.late)
+                owns = run.owns(attribute(self._item(state, run), "lock_token"))
+                commutes = not owns and not may_own
             else:
                 commutes = (is_sender(task) or is_start(task)) and not dies
             if commutes:
@@ -470,7 +484,7 @@ class Explorer:
 
     def judge(self, state: State) -> str | None:
         """Check a state in which all is quiet, and for good."""
-        if not _is_quiet(state) or self._engine.sweep(state.items).messages:
+        if not _is_quiet(state) or state.late or self._engine.sweep(state.items).messages:
             return None
         return self._promise.rests(state)
 
@@ -609,12 +623,19 @@ class Explorer:
             failed = self._step(state, blind, item, "!States.TaskFailed")
             yield self._go(state, blind, failed, f"{who} cannot read", None)
         for error in sorted(set(state.transient)):
-            if not error.startswith("Lambda."):
-                yield self._fail_once(state, before, item, who, error)
+            if not error.startswith("Lambda.") and (name := self._transient(run.state, error)):
+                yield self._fail_once(state, before, item, who, error, name)
         if state.refusals and is_sender(self._engine.states[run.state]):
             fewer = state._replace(refusals=state.refusals - 1)
             failed = self._step(fewer, before, item, "!States.Timeout")
             yield self._go(fewer, before, failed, f"{who} is refused", None)
+        if state.lates and is_write(self._engine.states[run.state]):
+            failed = self._step(state, before, item, "!States.Timeout")
+            late = tuple(sorted((*state.late, _write(before))))
+            fewer = state._replace(lates=state.lates - 1, late=late)
+            if self._engine.attempts(run.state, "States.Timeout")[1]:
+                yield f"{who} will take effect late, again", _with(fewer, before), None
+            yield self._go(fewer, before, failed, f"{who} will take effect late", None)
         if not state.faults:
             return
         fewer = after._replace(faults=state.faults - 1)
@@ -627,18 +648,47 @@ class Explorer:
         fewer = state._replace(faults=state.faults - 1)
         yield self._go(fewer, before, failed, f"{who} fails", None)
 
-    def _fail_once(self, state: State, run: Run, item: str | None, who: str, error: str) -> Move:
+    def _land(self, state: State, pending: Run) -> Move:
+        """Let a write take effect whose caller no longer waits for an answer."""
+        late = list(state.late)
+        late.remove(pending)
+        state = state._replace(late=tuple(late))
+        item = self._item(state, pending)
+        step = self._step(state, pending, item)
+        if step.item != item:
+            state, written = self._apply(state, pending, item, step)
+            runs = (
+                each._replace(done=max(each.done, written.done))
+                if each[:2] == pending[:2]
+                else each
+                for each in state.runs
+            )
+            state = state._replace(runs=tuple(runs))
+        return f"{pending.execution}: {pending.state} takes effect, late", state, None
+
+    def _transient(self, name: str, error: str) -> str:
+        """Name the error of a Task that has done nothing; a write that has is not transient."""
+        retries = self._engine.attempts(name, error)[1]
+        throttled = self._engine.attempts(name, THROTTLING)[1]
+        if retries or not throttled:
+            return error
+        return THROTTLING if error == "States.TaskFailed" else ""
+
+    def _fail_once(
+        self, state: State, run: Run, item: str | None, who: str, error: str, name: str = ""
+    ) -> Move:
         """Let one attempt of a Task fail; the Task is retried if a retrier has attempts left."""
+        name = name or error
         left = list(state.transient)
         left.remove(error)
         state = state._replace(transient=tuple(left))
-        retrier, attempts = self._engine.attempts(run.state, error)
+        retrier, attempts = self._engine.attempts(run.state, name)
         if run.tried.count(retrier) < attempts:
             again = run._replace(tried=tuple(sorted((*run.tried, retrier))), answers=())
-            return f"{who} has a {error}, again", _with(state, again), None
+            return f"{who} has a {name}, again", _with(state, again), None
         run = run._replace(locked=None)  # a poll whose read fails may be the one that ends a lease
-        failed = self._step(state, run, item, f"!{error}")
-        return self._go(state, run, failed, f"{who} has a {error}", None)
+        failed = self._step(state, run, item, f"!{name}")
+        return self._go(state, run, failed, f"{who} has a {name}", None)
 
     def _item(self, state: State, run: Run) -> str | None:
         """Give the record that a run's Task reads or writes, if it is a Task of DynamoDB."""
@@ -822,7 +872,9 @@ class Explorer:
         """
         is_waiter = run.done == ACTED and not self._promise.records_waiters
         if self._promise.has_records and run.done == NOTHING:
-            return
+            if not any(pending[:2] == run[:2] for pending in state.late):
+                return
+            is_waiter = True  # AWS starts it again, although its write takes effect later
         state = state._replace(crashes=state.crashes - 1)
         label = f"{run.execution} dies before {run.state}"
         if not self._promise.has_records and run.done < SENT:
@@ -835,7 +887,7 @@ class Explorer:
         yield label, state, None
 
     def _step(self, state: State, run: Run, item: str | None, mock: str | None = None) -> Step:
-        faults = state.faults + state.refusals > 0 or bool(state.transient)
+        faults = state.faults + state.refusals + state.lates > 0 or bool(state.transient)
         event = self._input(run)
         return self._engine.step(
             run.state, run.execution, run.data, item, event, mock, run.token, faults
@@ -915,6 +967,11 @@ def _sorted(text: str) -> str:
 def _is_quiet(state: State) -> bool:
     owing = any(orphan.owes for orphan in state.orphans)
     return not (state.runs or state.waiting or owing)
+
+
+def _write(run: Run) -> Run:
+    """Give of a run what a write of it needs."""
+    return Run(*run[:6])
 
 
 def _at_poll(run: Run, count: int) -> Run:

@@ -154,7 +154,7 @@ def sending_changes_of(definition: str) -> Iterator[Change]:
     """
     whole = json.loads(definition)
     for where, state in whole["States"].items():
-        if not state.get("Resource", "").startswith(_SENDERS):
+        if not _is_sender(state):
             continue
         yield Change(where, f"{state['Next']} in its place", json.dumps(_skipped(whole, where)))
         for at, handler in enumerate(state["Catch"]):
@@ -162,8 +162,8 @@ def sending_changes_of(definition: str) -> Iterator[Change]:
                 less = copy.deepcopy(state)
                 less["Catch"][at]["Next"] = "Not Parked"
                 yield Change(where, "Not Parked after a failure", _with(whole, where, less))
-        if updates := _updates(whole["States"], state["Next"]):
-            yield Change(where, f"{state['Next']} before it", _released(whole, where, updates))
+        if updates := _updates(whole["States"], _answered(whole["States"], state["Next"])):
+            yield Change(where, f"{updates[0]} before it", _released(whole, where, updates))
 
 
 def time_changes_of(definition: str) -> Iterator[Change]:
@@ -224,6 +224,39 @@ def _skipped(whole: Json, where: str) -> Json:
     said = {"Result": state.get("ResultSelector", {}), "ResultPath": state["ResultPath"]}
     passed = {"Type": "Pass", **said, "Next": state["Next"]}
     return {**whole, "States": {**whole["States"], where: passed}}
+
+
+def late_changes_of(definition: str) -> Iterator[Change]:
+    """Make all mutants of an ASL file that take a write without an answer for one that failed.
+
+    Parameters
+    ----------
+    definition : str
+        The file, as it stands before substitution.
+    """
+    whole = json.loads(definition)
+    states = whole["States"]
+    sent = {state["Next"] for state in states.values() if _is_sender(state)}
+    for where in sorted(sent):
+        if (answered := _answered(states, where)) != where:
+            less = {**states[where], "Default": answered}
+            yield Change(where, f"Default to {answered}", _with(whole, where, less))
+    for where, state in states.items():
+        for at, retrier in enumerate(state.get("Retry", [])):
+            if "DynamoDB.ThrottlingException" in retrier["ErrorEquals"]:
+                again = copy.deepcopy(state)
+                again["Retry"][at]["ErrorEquals"] = ["States.TaskFailed", "States.Timeout"]
+                yield Change(where, "Retry of States.Timeout", _with(whole, where, again))
+
+
+def _is_sender(state: Json) -> bool:
+    return str(state.get("Resource")).startswith(_SENDERS)
+
+
+def _answered(states: Json, name: str) -> str:
+    """Name what follows a state if the execution's first write was answered."""
+    following: str = states[name]["Choices"][0]["Next"] if "Choices" in states[name] else name
+    return following if "Parameters" in states[following] else name
 
 
 def _updates(states: Json, first: str) -> list[str]:

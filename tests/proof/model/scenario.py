@@ -37,6 +37,8 @@ class Scenario:
         restarted; a service or the function fails, or an answer is lost; a queue or the bus refuses
         a message; the retry queue delivers a message again; a record expires; an execution starts
         another one (later attempts to start one fail).
+    lates : int
+        How many writes to the table take effect at any time after their timeout.
     transient : tuple of str
         Errors of Tasks, each of which fails one attempt.
     blind : bool
@@ -58,6 +60,7 @@ class Scenario:
     repeats: int = 0
     expiries: int = 0
     starts: int = 0
+    lates: int = 0
     contents: str = ""
     versioned: bool = False
     switched: int = 0
@@ -77,6 +80,7 @@ class Scenario:
             "repeat": self.repeats,
             "expiry": self.expiries,
             "start": self.starts,
+            "late write": self.lates,
         }
         budgets = [f"{number} {name}" for name, number in numbers.items() if number]
         budgets += [f"contents {self.contents}"] if self.contents else []

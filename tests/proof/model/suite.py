@@ -16,6 +16,7 @@ from tests.proof.model.healing import sweeps_of
 from tests.proof.model.mutation import (
     Mutant,
     expression_changes_of,
+    late_changes_of,
     mutants_of,
     sending_changes_of,
     time_changes_of,
@@ -70,6 +71,7 @@ class Suite:
         expression_changes_of,
         sending_changes_of,
         time_changes_of,
+        late_changes_of,
     )
 
     def __str__(self) -> str:
@@ -149,6 +151,9 @@ REFUSED = (
     Scenario((1,), faults=1, refusals=2),
     Scenario((1,), faults=1, repeats=1),
 )
+# A write takes effect at any time after its timeout.
+LATE = (Scenario((1,), lates=1), Scenario((1,), lates=1, crashes=1), Scenario((1, 1), lates=1))
+LATE_LONG = tuple(Scenario(events, lates=1, crashes=1) for events in ((1, 1), (1, 2)))
 # A waiter's reads fail as often as they like, while a holder lives.
 BLIND = (Scenario((1, 2), blind=True),)
 # Mutants whose executions would be too long, which `inorder check` computes.

@@ -27,7 +27,9 @@ def free_name(state: State, event: int) -> str | None:
     str or None
         None if there are more than a search of anything right has.
     """
-    known = set(_NAME.findall(repr((state.items, state.runs, state.broken, state.known))))
+    known = set(
+        _NAME.findall(repr((state.items, state.runs, state.broken, state.known, state.late)))
+    )
     names = (f"{event}{letter}" for letter in ascii_lowercase)
     return next((name for name in names if name not in known), None)
 
@@ -35,16 +37,17 @@ def free_name(state: State, event: int) -> str | None:
 def renamed(state: State) -> State:
     """Name the executions of each event in the order of what they do."""
     kept = _all_names(item for _, item in state.items)
-    used = kept | {run.execution for run in state.runs} | {name for name, *_ in state.known}
+    used = kept | {run.execution for run in (*state.runs, *state.late)}
+    used |= {name for name, *_ in state.known}
     does: dict[str, list[Any]] = {name: [] for name in used}
-    for run in state.runs:
+    for run in (*state.runs, *state.late):
         does[run.execution].append(_masked(run))
     new: dict[str, str] = {}
     letters = dict.fromkeys("123456789", 0)
     for name in sorted(used, key=lambda each: (each not in kept, does[each], each)):
         new[name] = f"{name[0]}{ascii_lowercase[letters[name[0]]]}"
         letters[name[0]] += 1
-    texts = (text for run in state.runs for text in (run.data, run.locked or ""))
+    texts = (text for run in (*state.runs, *state.late) for text in (run.data, run.locked or ""))
     others = _all_names(texts) | _all_names(state.broken)
     if others <= used and all(name == other for name, other in new.items()):
         return state
@@ -52,17 +55,16 @@ def renamed(state: State) -> State:
     def rename(text: str) -> str:
         return _NAME.sub(lambda found: new.get(found[0], _GONE), text)
 
-    runs = (
-        run._replace(
-            execution=new[run.execution],
-            data=rename(run.data),
-            locked=run.locked and rename(run.locked),
-        )
-        for run in state.runs
-    )
+    def rename_run(run: Run) -> Run:
+        locked = run.locked and rename(run.locked)
+        return run._replace(execution=new[run.execution], data=rename(run.data), locked=locked)
+
     return state._replace(
         items=tuple((key, rename(item)) for key, item in state.items),
-        runs=tuple(sorted(runs, key=lambda run: (run.execution, run.number))),
+        runs=tuple(
+            sorted(map(rename_run, state.runs), key=lambda run: (run.execution, run.number))
+        ),
+        late=tuple(sorted(map(rename_run, state.late))),
         broken=frozenset(map(rename, state.broken)),
         known=tuple(sorted((new[name], what, number) for name, what, number in state.known)),
     )
