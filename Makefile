@@ -73,7 +73,7 @@ test-aws: install ## Run the scenarios and TestState on AWS, in a test stack: ma
 	@test -n "$(STACK)" || { echo "Say which stack: make test-aws STACK=name" >&2; exit 1; }
 	@STACK="$(STACK)" python -m pytest tests/engines/test_aws.py tests/policies/test_states.py
 
-soak: install ## Faults, outages and kills for a thousand events, and bursts: make soak [SEED=1]
+soak: install ## Faults, late writes, outages, kills, a flood and other policies for a thousand events, and bursts: make soak [SEED=1]
 	@SOAK_EVENTS=1000 SOAK_KEYS=50 SOAK_BURST=200 SOAK_SEED=$(or $(SEED),1) python -m pytest -s --timeout 3600 tests/proof/soak
 
 BENCH = python -m bench $(if $(WORKLOADS),--workloads "$(WORKLOADS)") $(if $(CONTENDERS),--contenders "$(CONTENDERS)") $(if $(RUNS),--runs "$(RUNS)")

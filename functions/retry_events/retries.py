@@ -37,8 +37,10 @@ _GROWS = math.ceil(math.log(LONGEST_SECONDS / FIRST_SECONDS, GROWTH))  # that of
 _COUNTED = re.compile(r"(?P<text>.*) \((?P<count>\d{1,9}) times\)", re.DOTALL)
 _REQUEST = re.compile(r"RequestId: [0-9a-f-]+ (Error: )?")  # Lambda begins with it
 _EPOCH_SECONDS = re.compile(r"[0-9]{1,11}")
-# SQS refuses these. In JSON they occur in strings only, where an escape can replace them.
+# SQS refuses these, which S3 allows in a key. In JSON they occur in strings only, where an escape
+# can replace them.
 # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
+# https://github.com/Genbox/SimpleS3/issues/5
 _UNSENDABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")
 
 Json = dict[str, Any]
@@ -314,6 +316,13 @@ def _counts(reasons: tuple[str, ...]) -> dict[str, int]:
 
 def _line(text: str) -> str:
     return " ".join(text.split())[:REASON_CHARACTERS]
+
+
+def as_sendable(value: Json) -> str | None:
+    """Write JSON that SQS accepts; None if it accepts the JSON of others, who escape nothing."""
+    if _UNSENDABLE.search(json.dumps(value, ensure_ascii=False)):
+        return _as_json(value)
+    return None
 
 
 def _as_json(value: Json) -> str:

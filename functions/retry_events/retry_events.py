@@ -9,6 +9,10 @@ event, one goes on: `streams` says which.
 The messages of a batch are handled at the same time, so that an outage, in which each call takes as
 long as it may, does not take ten times as long.
 
+An event with characters that SQS refuses comes from the event bus, of which EventBridge cannot
+deliver it to the queue, nor to a dead-letter queue. The function writes it to the queue with
+escapes, and leaves all others of the bus to EventBridge.
+
 If nothing of a batch is finished and something failed, the function fails: the same messages stay,
 but the metric Errors and its alarm show it. An event that could not be parked has failed, too.
 """
@@ -31,7 +35,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
-from retries import Fault, Merge, Message, Park, Start, Wait
+from retries import Fault, Merge, Message, Park, Start, Wait, as_sendable
 from streams import Stream
 
 KEY_TABLE = os.environ["KEY_TABLE"]
@@ -62,14 +66,13 @@ class NothingFinished(Exception):
 
 
 @logger.inject_lambda_context
-@metrics.log_metrics
-def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:  # noqa: ARG001
-    """Handle a batch of the retry queue.
+def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
+    """Handle a batch of the retry queue, or an event of the bus.
 
     Parameters
     ----------
     event : dict
-        A batch of the event source mapping.
+        A batch of the event source mapping, or what a state machine has sent to the bus.
     context : LambdaContext
         Of the invocation.
 
@@ -83,6 +86,16 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailure
     NothingFinished
         All messages stay in the queue, and some have failed.
     """
+    if "detail" in event:
+        if text := as_sendable(event["detail"]):
+            sqs.send_message(QueueUrl=RETRY_QUEUE_URL, MessageBody=text)
+        return {"batchItemFailures": []}
+    answer: PartialItemFailureResponse = _handle_batch(event, context)
+    return answer
+
+
+@metrics.log_metrics
+def _handle_batch(event: dict[str, Any], _context: LambdaContext) -> PartialItemFailureResponse:
     records = [SQSRecord(each) for each in event["Records"]]
     with ThreadPoolExecutor(len(records)) as pool:
         outcomes = list(pool.map(handle, records))

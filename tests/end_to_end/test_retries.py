@@ -25,8 +25,8 @@ TEXT = "States.Timeout: The task took too long."
 class Retrying(Workflow):
     """A stack whose retry queue a test writes to."""
 
-    def fail(self, event: dict[str, Any]) -> None:
-        """Send what a state machine sends when an event's execution fails."""
+    def failed(self, event: dict[str, Any]) -> str:
+        """Write what a state machine sends when an event's execution fails."""
         described = s3_object(event)
         body = {
             "outcome": "Retrying",
@@ -36,8 +36,12 @@ class Retrying(Workflow):
             "execution": "arn:aws:states:us-east-1:000000000000:express:m:e:1",
             "event": event,
         }
+        return json.dumps(body)
+
+    def fail(self, event: dict[str, Any]) -> None:
+        """Send an event to the retry queue, as a state machine does."""
         self.local.client("sqs").send_message(
-            QueueUrl=self.stack.retry_events_queue_url, MessageBody=json.dumps(body)
+            QueueUrl=self.stack.retry_events_queue_url, MessageBody=self.failed(event)
         )
 
     def retried(self, key: str) -> Execution:
@@ -214,6 +218,24 @@ def test_a_fault_that_sqs_refuses_reaches_the_retry_queue_by_eventbridge(
     retrying.wait_for_retries()
     assert retrying.parked() == []
     retrying.assert_quiet()
+
+
+def test_a_key_that_no_message_of_sqs_can_have_comes_back_by_the_function(
+    retrying: Retrying,
+) -> None:
+    """The EventBridge of ministack writes escapes, so its rule for the queue is disabled."""
+    key, events = "a\uffff.png", retrying.local.client("events")
+    newer = retrying.newer_event(key)
+    bus = retrying.resource("RetryEventsBus")
+    rule = retrying.resource("RetryEventsRule").rpartition("/")[2].rpartition("|")[2]
+    events.disable_rule(Name=rule, EventBusName=bus)
+    try:
+        sent = {"EventBusName": bus, "Source": "inorder", "DetailType": "Retrying Event"}
+        events.put_events(Entries=[sent | {"Detail": retrying.failed(newer)}])
+        assert s3_object(retrying.retried(key).event) == s3_object(newer)
+    finally:
+        events.enable_rule(Name=rule, EventBusName=bus)
+    retrying.wait_for_retries()
 
 
 def test_what_cannot_be_parked_is_parked_once_the_queue_is_there_again(retrying: Retrying) -> None:

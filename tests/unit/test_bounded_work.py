@@ -43,7 +43,7 @@ def test_error_of_the_work_is_raised(error: Exception) -> None:
     assert caught.value.args == error.args
 
 
-def bomb(file_format: str) -> bytes:
+def bomb(file_format: str, scans: int = 100) -> bytes:
     """Give a valid picture of which Pillow's C code has work for half a second or more."""
     match file_format:
         case "GIF":
@@ -53,7 +53,7 @@ def bomb(file_format: str) -> bytes:
         case "JPEG":  # each scan takes few bytes, and a pass over all pixels
             content = encoded(Image.new("L", (3000, 3000)), "JPEG", progressive=True)
             scan = content[content.rindex(b"\xff\xda") : -2]
-            return content[:-2] + 100 * scan + content[-2:]
+            return content[:-2] + scans * scan + content[-2:]
         case "PNG":
             return encoded(noise(size=(2000, 2000)), "PNG", compress_level=1)
         case "TIFF":

@@ -666,6 +666,22 @@ def test_an_event_that_cannot_be_started_for_longer_than_the_patience_is_parked(
     assert retries.kept() == 0
 
 
+@pytest.mark.parametrize("character", ["\ufffe", "\uffff"])
+def test_an_event_that_sqs_refuses_comes_from_the_bus_and_waits_in_the_queue(
+    retries: Retries, character: str
+) -> None:
+    event = created(f"a{character}.png")
+    retries.function.handler({"detail": body(event)}, Context())
+    retries.poll_after(60)
+    [started] = retries.started()
+    assert started == event | {"retry": started["retry"]}
+
+
+def test_an_event_that_sqs_accepts_is_left_to_the_rule_of_the_queue(retries: Retries) -> None:
+    retries.function.handler({"detail": body(created("ä\U0001f600\ufffd.png"))}, Context())
+    assert retries.kept() == 0
+
+
 @pytest.mark.parametrize("text", [json.dumps(body(EVENT | {"retry": retry(1, 0)})), "strange"])
 def test_a_message_that_cannot_be_parked_stays(retries: Retries, text: str) -> None:
     retries.send(text)

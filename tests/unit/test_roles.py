@@ -320,6 +320,7 @@ def test_the_function_that_retries_may_only_use_its_queue_and_records_start_park
             ("sqs:ChangeMessageVisibility", queue),
             ("sqs:GetQueueAttributes", queue),
             ("sqs:SendMessage", arn("ParkedEventsQueue")),
+            ("sqs:SendMessage", queue),
             ("logs:CreateLogStream", group),
             ("logs:PutLogEvents", group),
         ]

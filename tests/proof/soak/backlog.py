@@ -3,34 +3,64 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from inorder.aws.executions import Entry, Execution, LocalStateMachine, s3_object
+from inorder.aws.executions import Entry, Execution, Listed, LocalStateMachine, s3_object
 
 DONE, IN_PROGRESS, WAITING = "done", "in progress", "waiting"
 RETRY_QUEUE, DEAD = "in the retry queue", "its execution has died"
 PLACES = [DONE, IN_PROGRESS, WAITING, RETRY_QUEUE, DEAD]
 COLOURS = ["#d9d9d9", "#009e73", "#56b4e9", "#e69f00", "#d55e00"]  # for colour-blind people, too
 FINISHED = {"Processed", "Duplicate", "Superseded", "Parked"}
+THROTTLED = "Lambda.TooManyRequestsException"
 Outage = tuple[float, float, str]
 
 
 class TimedStateMachine(LocalStateMachine):
-    """Keeps when each entry of a history was made, and counts the errors of Tasks."""
+    """The state machines of a stack, of which each change of policy makes another one.
+
+    It starts executions of the present one, and knows those of all.
+
+    Attributes
+    ----------
+    times : dict
+        When each entry of an execution's history was made, and the state that it names.
+    errors : dict
+        The errors of an execution's Tasks.
+    invocations : dict
+        How often an execution has invoked a function, throttled invocations not included.
+    """
 
     def __init__(self, client: Any, arn: str) -> None:
         super().__init__(client, arn)
+        self._machines: dict[str, LocalStateMachine] = {}
         self.times: dict[str, list[tuple[float, str]]] = {}
-        self.errors: Counter[str] = Counter()
+        self.errors: dict[str, Counter[str]] = {}
+        self.invocations: dict[str, int] = {}
+        self.follow(arn)
+
+    def follow(self, arn: str) -> None:
+        """Start further executions of another state machine."""
+        self._machines.setdefault(arn, LocalStateMachine(self.client, arn))
+        self.arn = arn
+
+    def arns(self, status: str | None = None) -> list[str]:
+        """List the ARNs of all executions, or of those in one status."""
+        return [arn for each in list(self._machines.values()) for arn in each.arns(status)]
+
+    def _listed(self, since: datetime | None, few: bool = False) -> Iterator[Listed]:
+        for each in list(self._machines.values()):
+            yield from each._listed(since, few)
 
     def entries(self, arn: str) -> list[Entry]:
         """Read the history of an execution."""
-        found, times = [], []
+        found, times, errors, invocations = [], [], Counter[str](), 0
         pages = self.client.get_paginator("get_execution_history").paginate(executionArn=arn)
         for event in (event for page in pages for event in page["events"]):
             details: dict[str, Any]
@@ -38,8 +68,12 @@ class TimedStateMachine(LocalStateMachine):
             found.append(Entry(event["type"], details))
             times.append((event["timestamp"].timestamp(), details.get("name", "")))
             if event["type"] == "TaskFailed":
-                self.errors[details["error"]] += 1
-        self.times[arn] = times
+                errors[details["error"]] += 1
+            invocations += "lambda:invoke" in details.get("resource", "") and (
+                event["type"] == "TaskScheduled"
+            )
+        self.times[arn], self.errors[arn] = times, errors
+        self.invocations[arn] = invocations - errors[THROTTLED]
         return found
 
 

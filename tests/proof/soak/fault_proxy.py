@@ -23,8 +23,11 @@ from urllib.parse import unquote
 from inorder import local_aws
 from inorder.local_aws import LocalAws
 
-KINDS = ["pass", "slow", "refuse", "lose the answer", "hang"]
+KINDS = ["pass", "slow", "refuse", "lose the answer", "hang", "be late"]
 HANG_SECONDS = 20  # longer than any task and any function waits
+# Longer than a task or a function waits for DynamoDB. So its caller tries again, or goes on, and
+# others write in between.
+LATE_SECONDS = 3, 8
 _SIGNED_FOR = re.compile(r"Credential=[^/]+/\d+/[^/]+/(\w+)/")
 _SERVER = Path(__file__).parent / "server"
 
@@ -59,7 +62,8 @@ class FaultProxy(ThreadingHTTPServer):
     target : int
         The port of the local AWS.
     weights : dict
-        How likely each of `KINDS` is for the calls of a service. Calls of others pass.
+        How likely each of `KINDS` is for the calls of a service. Calls of others pass. A call that
+        is late has its effect all the same, whatever became of its caller.
     faults : Counter
         The number of calls of each service and kind.
     """
@@ -95,20 +99,23 @@ class FaultProxy(ThreadingHTTPServer):
             hold.released.set()
 
     def draw(self, service: str, name: str) -> str:
-        """Choose what happens to a call, once it has hung if it is to hang."""
+        """Choose what happens to a call, once it has hung if it is to hang or to be late."""
         with self._lock:
             hold = self._hold
             if hold and hold.name == name and not hold.reached.is_set():
                 kind = hold.kind
             else:
                 hold = None
-                [kind] = self._random.choices(KINDS, self.weights.get(service, [1, 0, 0, 0, 0]))
+                [kind] = self._random.choices(KINDS, self.weights.get(service, [1, 0, 0, 0, 0, 0]))
                 self.faults[service, kind] += 1
+            late_seconds = self._random.uniform(*LATE_SECONDS)
             if hold and kind == "hang":
                 hold.reached.set()
         if kind == "hang":
             (hold.released if hold else threading.Event()).wait(HANG_SECONDS)
             return "refuse"
+        if kind == "be late":
+            time.sleep(late_seconds)
         return kind
 
     def keep(self) -> None:
