@@ -19,6 +19,7 @@ from notifications import MalformedNotification, adapt, s3_records
 
 from tests.events import changed, kinesis_batch, notification, record, shipped, sqs_batch, without
 from tests.in_process import Context
+from tests.resolved_template import template
 from tests.unit.conftest import Lines, Load
 
 KEY = "holiday/a b+c é.png"
@@ -184,20 +185,28 @@ def test_a_batch_of_which_nothing_is_finished_fails_so_that_an_alarm_goes_off(
     assert adapter.unadapted() == []
 
 
+def test_of_a_malformed_record_that_is_longer_than_a_message_the_beginning_is_sent_on(
+    adapter: Adapter,
+) -> None:
+    assert adapter.handle(kinesis_batch(b"x" * 2**20)) == []
+    assert [len(each) for each in adapter.unadapted()] == [2**18]
+
+
 def test_a_malformed_message_that_cannot_be_sent_on_is_delivered_again(adapter: Adapter) -> None:
     boto3.client("sqs").delete_queue(QueueUrl=adapter.function.UNADAPTED_QUEUE_URL)
     assert adapter.handle(sqs_batch(notification(CREATED), "x")) == ["m1"]
 
 
 def test_message_with_one_failure_is_delivered_again(adapter: Adapter, lines: Lines) -> None:
-    keys = [with_key("1"), with_key("2"), with_key(7), with_key("3")]
+    keys = [with_key("1"), with_key(7), with_key("2"), with_key("3")]
     batch = sqs_batch(notification(*keys), notification())
     adapter.refused_keys = {"2"}
     assert adapter.handle(batch) == ["m0"]
     assert adapter.started_keys() == ["1", "3"]
     assert adapter.unadapted() == [notification()]  # the whole message is not sent on yet
-    error = next(line for line in lines() if line.get("level") == "ERROR")
+    _, error, *_, metrics = (line for line in lines() if line.get("level") != "INFO")
     assert "ThrottlingException" in error["exception"]
+    assert metrics["RecordsFailed"] == [1.0] * 3
     adapter.refused_keys = set()
     assert adapter.handle(batch) == []
     assert adapter.started_keys() == ["1", "3", "1", "2", "3"]
@@ -213,6 +222,15 @@ def test_events_that_the_rule_does_not_name_are_skipped(
     assert adapter.handle(sqs_batch(notification(*ALL_KINDS))) == []
     assert adapter.started_keys() == [KEY, "holiday/beach.png"]
     assert lines()[-1]["RecordsSkipped"] == [1.0] * 4
+
+
+def test_a_call_that_gets_no_answer_ends_before_the_timeout(adapter: Adapter) -> None:
+    timeout = template()["Resources"]["AdaptRecordsFunction"]["Properties"]["Timeout"]
+    for client in (adapter.function.states, adapter.function.sqs):
+        config = client.meta.config
+        assert config.retries == {"mode": "standard", "total_max_attempts": 3}
+        pauses = 1 + 2
+        assert 3 * (config.connect_timeout + config.read_timeout) + pauses < timeout
 
 
 def test_message_fails_if_the_state_machine_is_gone(adapter: Adapter) -> None:

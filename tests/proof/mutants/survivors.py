@@ -44,3 +44,35 @@ EXPECTED: dict[str, str] = {
     )
     if shipped in {policy.name, policy.like}
 }
+
+_INSTANT = "it makes no difference on which side the one instant counts"
+_CHOSEN = "a number that was chosen: no promise depends on it"
+_SHORTER = "a shorter wait for an answer is one more fault, which is retried"
+_EQUAL = "the lengths are equal"
+_SAME = "it computes the same"
+_GIVEN = "the function gives it; the default is for the command and the tests"
+# Of the code of the functions, and of the template.
+EXPECTED_OF_CODE: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "heal_keys: stuck.py oldest: now - entry.since >= dead_after -> now - entry.since > dead_after",
+            "heal_keys: stuck.py read: (age := (now - _time(record))) < dead_after -> (age := (now - _time(record))) <= dead_after",
+            "retry_events: retries.py Fault._decide: now < due -> now <= due",
+        ),
+        _INSTANT,
+    ),
+    "heal_keys: heal_keys.py : 1000 -> 500": _CHOSEN,
+    "heal_keys: heal_keys.py : 1000 -> 2000": _CHOSEN,
+    "heal_keys: heal_keys.py _reads: no AttributeNames=['QueueArn']": "no attribute is used",
+    "heal_keys: stuck.py : False -> True": _GIVEN,
+    "retry_events: retries.py : LONGEST_SECONDS / FIRST_SECONDS -> LONGEST_SECONDS * FIRST_SECONDS": _SAME,
+    "retry_events: retries.py Message: 1 -> 2": _GIVEN,
+    "retry_events: retries.py _with_reason: 0 -> -1": "a count of 0 is not written, as one of 1",
+    "retry_events: retry_events.py : 2 -> 1": _SHORTER,
+    "retry_events: retry_events.py : 3 -> 2": _SHORTER,
+    "retry_events: retry_events.py handler: True -> False": _EQUAL,
+    "retry_events: retry_events.py handler: no strict=True": _EQUAL,
+    "retry_events: retry_events.py _mark_parked: no ClientError": "see _mark_parked: the others park it again",
+    "retry_events: streams.py : 900 -> 1800": _CHOSEN,
+    "retry_events: streams.py : 900 -> 450": _CHOSEN,
+}
