@@ -697,6 +697,19 @@ def test_a_message_that_cannot_be_parked_stays(
     assert retries.kept() == 0
 
 
+@pytest.mark.parametrize("code", ["ThrottlingException", ""])
+def test_an_event_is_parked_once_although_its_stream_cannot_say_so(
+    retries: Retries, code: str
+) -> None:
+    retries.send(LAST)
+    retries.sqs.meta.events.register(
+        "after-call.sqs.SendMessage",
+        lambda **_: retries.refuse(retries.function.dynamodb, "PutItem", code),
+    )
+    assert retries.poll() == []
+    assert (len(retries.parked()), retries.kept()) == (1, 0)
+
+
 def test_a_message_whose_visibility_cannot_be_changed_returns_by_itself(
     retries: Retries, lines: Lines
 ) -> None:
