@@ -283,13 +283,15 @@ def test_other_events_and_the_test_message_are_skipped(name: str) -> None:
 
 
 def test_missing_field_of_a_record_is_missing_in_the_event() -> None:
-    bare = {
+    bare: dict[str, Any] = {
         "eventName": "ObjectCreated:Put",
         "s3": {"bucket": {"name": "b"}, "object": {"key": "k", "versionId": None}},
     }
     event = adapt(bare)
     assert event
     assert event["detail"]["object"] == {"key": "k"}
+    bare["s3"]["object"]["versionId"] = "3HL4"
+    assert (adapt(bare) or {})["detail"]["object"] == {"key": "k", "version-id": "3HL4"}
     assert event["resources"] == ["arn:aws:s3:::b"]
     assert {"account", "time", "region"}.isdisjoint(event)
 

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from importlib.machinery import SourceFileLoader
 from importlib.util import spec_from_file_location
 from pathlib import Path
-from textwrap import shorten
 from types import CodeType
 from typing import Any
 
@@ -171,7 +170,8 @@ def _difference(one: ast.AST, other: ast.AST | None) -> str:
 
 
 def _short(node: ast.AST) -> str:
-    return shorten(ast.unparse(node), 40, placeholder=" ...")
+    text = " ".join(ast.unparse(node).split())
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def _elements(node: ast.AST | None) -> list[str]:
@@ -203,7 +203,7 @@ def _others(  # noqa: PLR0912
             yield operand
         case ast.IfExp(_, body, orelse):
             yield from (body, orelse)
-        case ast.Subscript(value, ast.Slice()):
+        case ast.Subscript(value, ast.Slice(), ast.Load()):
             yield value
         case ast.Call(ast.Name("min" | "max"), [one, other]):
             yield from (one, other)

@@ -61,7 +61,7 @@ _CODE: dict[str, dict[str, str]] = {
         "heal_keys.py _reads: no AttributeNames=['QueueArn']": "no attribute is used",
         "stuck.py : False -> True": _GIVEN,
         "stuck.py oldest: now - entry.since >= dead_after -> now - entry.since > dead_after": _INSTANT,
-        "stuck.py read: (age := (now - _time(record))) < ... -> (age := (now - _time(record))) <= ...": _INSTANT,
+        "stuck.py read: (age := (now - _time(record))) < dead... -> (age := (now - _time(record))) <= dea...": _INSTANT,
     },
     "retry_events": {
         "retries.py : LONGEST_SECONDS / FIRST_SECONDS -> LONGEST_SECONDS * FIRST_SECONDS": _SAME,
@@ -83,6 +83,7 @@ _CODE: dict[str, dict[str, str]] = {
         "adapt_records.py : 4 -> 5": _CHOSEN,
         "adapt_records.py : 4 -> 3": _SHORTER,
         "adapt_records.py _start_execution: len(text) > MAXIMUM_BYTES -> len(text) >= MAXIMUM_BYTES": _INSTANT,
+        "notifications.py s3_records: isinstance(records, list) and records -> records": "then each of them is malformed",
         "adapt_records.py handler: 0 -> -1": "all records of a batch are of one source",
     },
 }
