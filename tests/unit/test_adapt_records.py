@@ -291,7 +291,12 @@ def test_missing_field_of_a_record_is_missing_in_the_event() -> None:
     assert event
     assert event["detail"]["object"] == {"key": "k"}
     bare["s3"]["object"]["versionId"] = "3HL4"
-    assert (adapt(bare) or {})["detail"]["object"] == {"key": "k", "version-id": "3HL4"}
+    bare["s3"]["bucket"]["arn"] = "arn:aws-cn:s3:::b"
+    more, other_order = adapt(bare), adapt(dict(reversed(bare.items())))
+    assert more
+    assert more == other_order  # its ID is the same, too
+    assert more["detail"]["object"] == {"key": "k", "version-id": "3HL4"}
+    assert more["resources"] == ["arn:aws-cn:s3:::b"]
     assert event["resources"] == ["arn:aws:s3:::b"]
     assert {"account", "time", "region"}.isdisjoint(event)
 

@@ -65,7 +65,7 @@ _BY_HAND = (
         "the age is that of the index's entry",
         "heal_keys/stuck.py",
         ("(age := now - _time(record)) < dead_after",),
-        ("(age := now - _time(record)) < timedelta()",),
+        ("(age := now - _time(record)) < timedelta.min",),
     ),
 )
 

@@ -84,7 +84,14 @@ _CODE: dict[str, dict[str, str]] = {
         "adapt_records.py : 4 -> 3": _SHORTER,
         "adapt_records.py _start_execution: len(text) > MAXIMUM_BYTES -> len(text) >= MAXIMUM_BYTES": _INSTANT,
         "notifications.py s3_records: isinstance(records, list) and records -> records": "then each of them is malformed",
+        "notifications.py _json: no raise MalformedNotification(f'The mes...": "None is no notification either",
         "adapt_records.py handler: 0 -> -1": "all records of a batch are of one source",
+    },
+    "invert_image": {
+        "fenced_output.py : 5 -> 4": _CHOSEN,
+        "fenced_output.py : 5 -> 6": _CHOSEN,
+        "fenced_output.py stamp: event.version_id or '' -> event.version_id": "each stamp is still another",
+        "fenced_output.py Fence._delete_orphan: Attempt.DONE if self._find_source(eve... -> Attempt.AGAIN": "the next attempt finds no output",
     },
 }
 EXPECTED_OF_CODE: dict[str, str] = {
