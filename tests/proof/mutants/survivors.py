@@ -66,6 +66,7 @@ _CODE: dict[str, dict[str, str]] = {
     "retry_events": {
         "retries.py : LONGEST_SECONDS / FIRST_SECONDS -> LONGEST_SECONDS * FIRST_SECONDS": _SAME,
         "retries.py Fault._decide: now < due -> now <= due": _INSTANT,
+        "retries.py Message: 1 -> 0": _GIVEN,
         "retries.py Message: 1 -> 2": _GIVEN,
         "retries.py _with_reason: 0 -> -1": _SAME,
         "retry_events.py : 2 -> 1": _SHORTER,
