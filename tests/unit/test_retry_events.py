@@ -548,7 +548,7 @@ def test_a_message_waits_invisibly_until_it_is_due_and_then_starts_an_execution(
     retries.send(FAULT)
     [kept] = retries.poll()
     [waiting, metrics] = lines()
-    assert (waiting["key"], "." in waiting["next"]) == ("a b/é😀.png", False)
+    assert waiting["key"] == "a b/é😀.png"
     due = datetime.fromisoformat(waiting["next"]).timestamp()
     assert NOW + 3 <= due <= NOW + 5
     assert metrics["RetryWaiting"] == [1.0]
@@ -773,7 +773,7 @@ def test_a_message_goes_on_when_the_one_before_it_is_silent(retries: Retries, li
         ("PARKING", "m", 3, 60, 0),
         ("PARKED", "m", 3, 0, None),
         # The execution that it has started has failed.
-        ("RETRYING", "n", 3, 0, 0),
+        ("RETRYING", "n", 3, -5, 0),  # by a clock that is behind
         # Another message: an execution takes 300 s, and its message waits for 16.875 s at most.
         ("RETRYING", "n", 2, 0, 317),
         ("RETRYING", "n", 0, 316, 1),

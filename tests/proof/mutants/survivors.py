@@ -72,6 +72,7 @@ _CODE: dict[str, dict[str, str]] = {
         "retry_events.py : 2 -> 1": _SHORTER,
         "retry_events.py : 3 -> 2": _SHORTER,
         "retry_events.py _mark_parked: fault and (stream := _stream(fault)) ... -> fault and (stream := _stream(fault))": _PARKED,
+        "retry_events.py _iso: no timespec='seconds'": "each reader takes a fraction of a second, too",
         "retry_events.py handler: True -> False": _EQUAL,
         "retry_events.py handler: no strict=True": _EQUAL,
         "streams.py : 900 -> 1800": _CHOSEN,
