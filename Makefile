@@ -58,7 +58,7 @@ prove: install ## Run all that is known about one policy, in minutes: make prove
 model: install ## Explore the longer scenarios and all mutants with the model checker
 	@MODEL=1 python -m pytest -n 2 --dist worksteal --timeout 1800 tests/proof/model
 
-mutants: install ## Break the state machines in every small way: a test must fail each time
+mutants: install ## Break the state machines and the functions in every small way: a test must fail each time
 	@python -m tests.proof.mutants
 
 sfn-local: install ## Start AWS's Step Functions Local, and a local AWS behind it, in Docker

@@ -12,12 +12,8 @@ from urllib.parse import unquote_plus
 from uuid import NAMESPACE_OID, uuid5
 
 OBJECT_CREATED = "ObjectCreated:"
-CREATED_REASONS = {
-    "Put": "PutObject",
-    "Post": "POST Object",
-    "Copy": "CopyObject",
-    "CompleteMultipartUpload": "CompleteMultipartUpload",
-}
+# Those that have another name in an event: CompleteMultipartUpload has none.
+CREATED_REASONS = {"Put": "PutObject", "Post": "POST Object", "Copy": "CopyObject"}
 # For each event name: the fields reason and deletion-type.
 DELETIONS = {
     "ObjectRemoved:Delete": ("DeleteObject", "Permanently Deleted"),

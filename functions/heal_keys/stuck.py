@@ -127,7 +127,7 @@ def read(
     if SINCE not in record or (age := now - _time(record)) < dead_after:
         return None
     event = None
-    with suppress(LookupError, TypeError, ValueError, RecursionError):
+    with suppress(LookupError, ValueError, RecursionError):
         event = json.loads(record["event"]["S"])
     return StuckKey(record_id, age, record, event if isinstance(event, dict) else None)
 
@@ -195,6 +195,6 @@ def _as_json(body: dict[str, Any]) -> str:
 
 def _time(item: dict[str, Any]) -> datetime:
     """Read when a record was claimed; an unreadable time counts as long ago."""
-    with suppress(LookupError, TypeError, ValueError):
+    with suppress(ValueError, OverflowError):
         return datetime.fromisoformat(item[SINCE]["S"]).astimezone(UTC)
     return datetime.min.replace(tzinfo=UTC)

@@ -271,7 +271,7 @@ def longest_delay(growths: int) -> float:
 
 
 def _wait(seconds: float) -> Wait:
-    return Wait(min(max(math.ceil(seconds), 1), LONGEST_SECONDS))
+    return Wait(min(math.ceil(seconds), LONGEST_SECONDS))
 
 
 def _history(retry: Any, sent: int) -> tuple[int, int, tuple[str, ...]]:

@@ -156,7 +156,6 @@ NO_S3_EVENT = shipped("s3-notification-test-event")
 ID = "pictures/holiday/a b+c%2B'é.png"  # of the key record that belongs to CREATED
 EXECUTION = "arn:test"
 FAULT = {"Error": "Some.Fault", "Cause": "because"}
-CLAIMED = {"claim": {"is_written": True}}
 NO_LOCK = {"lock_token": "", "break_at_poll": 0}
 EXPIRES_AT = "1795000000"
 NEVER = 253402300799  # the last second of the year 9999
@@ -293,7 +292,7 @@ NOT_RETRIED = ["Retry Event: QueueLost*2", *NO_BUS]
 
 
 def ends(
-    release: str, *more: str, judge: str = "Retried Later?", answered: str = "Claim Answered?"
+    release: str, *more: str, judge: str = "Retried Later?", answered: str = ""
 ) -> tuple[list[str], list[str]]:
     """Build the steps of an execution that parks its event, and of one that has it retried.
 
@@ -306,9 +305,9 @@ def ends(
     judge : str
         The state that tells the two apart.
     answered : str
-        The state that tells whether this execution may mark the event as failed.
+        The state that tells whether this execution may release the key as failed, if there is one.
     """
-    steps = [answered, release, *more, judge]
+    steps = [*([answered] if answered else []), release, *more, judge]
     return ["Park Event: Sent", *steps, "Parked"], ["Retry Event: Sent", *steps, "Retrying"]
 
 
@@ -645,14 +644,6 @@ def answers(*, processed: str, superseded: str, expires: bool = True) -> list[Ro
         unknown += [{**rejected, "expires_at": 1}, {**rejected, "expires_at": None}]
     decided += [(payload, "Reject Result") for payload in unknown]
     return [Row("Outcome?", {"inversion": answer(payload)}, to) for payload, to in decided]
-
-
-def claim_answered(release: str) -> list[Row]:
-    """Let only an execution whose claim was answered release the lock with this state."""
-    return [
-        Row("Claim Answered?", CLAIMED, release),
-        Row("Claim Answered?", {}, "Release Unanswered Claim"),
-    ]
 
 
 def sent() -> list[Row]:

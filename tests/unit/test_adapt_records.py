@@ -19,6 +19,7 @@ from notifications import MalformedNotification, adapt, s3_records
 
 from tests.events import changed, kinesis_batch, notification, record, shipped, sqs_batch, without
 from tests.in_process import Context
+from tests.resolved_template import template
 from tests.unit.conftest import Lines, Load
 
 KEY = "holiday/a b+c é.png"
@@ -112,6 +113,7 @@ def test_starts_are_logged_and_counted(adapter: Adapter, lines: Lines) -> None:
     *logs, metrics = lines()
     assert [log["message"] for log in logs] == [*["ExecutionStarted"] * 2, "RecordSkipped"]
     assert logs[0]["source_key"] == KEY
+    assert ":execution:" in logs[0]["execution"]
     assert metrics["ExecutionsStarted"] == [1.0, 1.0]
     assert metrics["RecordsSkipped"] == [1.0]
 
@@ -184,20 +186,28 @@ def test_a_batch_of_which_nothing_is_finished_fails_so_that_an_alarm_goes_off(
     assert adapter.unadapted() == []
 
 
+def test_of_a_malformed_record_that_is_longer_than_a_message_the_beginning_is_sent_on(
+    adapter: Adapter,
+) -> None:
+    assert adapter.handle(kinesis_batch(b"x" * 2**20)) == []
+    assert [len(each) for each in adapter.unadapted()] == [2**18]
+
+
 def test_a_malformed_message_that_cannot_be_sent_on_is_delivered_again(adapter: Adapter) -> None:
     boto3.client("sqs").delete_queue(QueueUrl=adapter.function.UNADAPTED_QUEUE_URL)
     assert adapter.handle(sqs_batch(notification(CREATED), "x")) == ["m1"]
 
 
 def test_message_with_one_failure_is_delivered_again(adapter: Adapter, lines: Lines) -> None:
-    keys = [with_key("1"), with_key("2"), with_key(7), with_key("3")]
+    keys = [with_key("1"), with_key(7), with_key("2"), with_key("3")]
     batch = sqs_batch(notification(*keys), notification())
     adapter.refused_keys = {"2"}
     assert adapter.handle(batch) == ["m0"]
     assert adapter.started_keys() == ["1", "3"]
     assert adapter.unadapted() == [notification()]  # the whole message is not sent on yet
-    error = next(line for line in lines() if line.get("level") == "ERROR")
+    _, error, *_, metrics = (line for line in lines() if line.get("level") != "INFO")
     assert "ThrottlingException" in error["exception"]
+    assert metrics["RecordsFailed"] == [1.0] * 3
     adapter.refused_keys = set()
     assert adapter.handle(batch) == []
     assert adapter.started_keys() == ["1", "3", "1", "2", "3"]
@@ -212,7 +222,17 @@ def test_events_that_the_rule_does_not_name_are_skipped(
     monkeypatch.setattr(adapter.function, "DETAIL_TYPES", {"Object Created"})
     assert adapter.handle(sqs_batch(notification(*ALL_KINDS))) == []
     assert adapter.started_keys() == [KEY, "holiday/beach.png"]
-    assert lines()[-1]["RecordsSkipped"] == [1.0] * 4
+    skipped = [each for each in lines() if each.get("message") == "RecordSkipped"]
+    assert [each["event_name"] for each in skipped] == [each["eventName"] for each in ALL_KINDS[2:]]
+
+
+def test_a_call_that_gets_no_answer_ends_before_the_timeout(adapter: Adapter) -> None:
+    timeout = template()["Resources"]["AdaptRecordsFunction"]["Properties"]["Timeout"]
+    for client in (adapter.function.states, adapter.function.sqs):
+        config = client.meta.config
+        assert config.retries == {"mode": "standard", "total_max_attempts": 3}
+        pauses = 1 + 2
+        assert 3 * (config.connect_timeout + config.read_timeout) + pauses < timeout
 
 
 def test_message_fails_if_the_state_machine_is_gone(adapter: Adapter) -> None:
@@ -229,7 +249,14 @@ def test_message_fails_if_the_state_machine_is_gone(adapter: Adapter) -> None:
         (ALL_KINDS[2], "Object Deleted", "DeleteObject", "Permanently Deleted"),
         (ALL_KINDS[3], "Object Deleted", "DeleteObject", "Delete Marker Created"),
         (ALL_KINDS[4], "Object Deleted", "Lifecycle Expiration", "Permanently Deleted"),
+        (record(KEY, "ObjectCreated:Post"), "Object Created", "POST Object", None),
         (record(KEY, "ObjectCreated:Teleport"), "Object Created", "Teleport", None),
+        (
+            record(KEY, "LifecycleExpiration:DeleteMarkerCreated"),
+            "Object Deleted",
+            "Lifecycle Expiration",
+            "Delete Marker Created",
+        ),
     ],
     ids=lambda value: value.get("eventName") if isinstance(value, dict) else None,
 )
@@ -256,13 +283,20 @@ def test_other_events_and_the_test_message_are_skipped(name: str) -> None:
 
 
 def test_missing_field_of_a_record_is_missing_in_the_event() -> None:
-    bare = {
+    bare: dict[str, Any] = {
         "eventName": "ObjectCreated:Put",
         "s3": {"bucket": {"name": "b"}, "object": {"key": "k", "versionId": None}},
     }
     event = adapt(bare)
     assert event
     assert event["detail"]["object"] == {"key": "k"}
+    bare["s3"]["object"]["versionId"] = "3HL4"
+    bare["s3"]["bucket"]["arn"] = "arn:aws-cn:s3:::b"
+    more, other_order = adapt(bare), adapt(dict(reversed(bare.items())))
+    assert more
+    assert more == other_order  # its ID is the same, too
+    assert more["detail"]["object"] == {"key": "k", "version-id": "3HL4"}
+    assert more["resources"] == ["arn:aws-cn:s3:::b"]
     assert event["resources"] == ["arn:aws:s3:::b"]
     assert {"account", "time", "region"}.isdisjoint(event)
 

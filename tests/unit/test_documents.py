@@ -14,7 +14,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from samcli.yamlhelper import yaml_parse
+
+from tests.resolved_template import template
 
 PROJECT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [
@@ -127,10 +128,9 @@ def test_the_page_of_parameters_lists_those_of_the_template() -> None:
     rows = re.findall(
         r"^\| `(\w+)` \| (\S+) \|", (PROJECT / "docs" / "parameters.md").read_text(), re.MULTILINE
     )
-    template = yaml_parse((PROJECT / "template.yaml").read_text())
     assert rows == [
         (name, f"`{parameter['Default']}`" if parameter["Default"] != "" else "(empty)")
-        for name, parameter in template["Parameters"].items()
+        for name, parameter in template()["Parameters"].items()
     ]
 
 

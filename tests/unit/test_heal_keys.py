@@ -131,13 +131,15 @@ def test_the_index_has_the_attribute_that_the_code_reads_and_only_keys() -> None
 
 
 def test_only_what_has_been_in_progress_for_longer_than_an_execution_lives_is_handed_over(
-    healer: Healer,
+    healer: Healer, monkeypatch: pytest.MonkeyPatch, lines: Lines
 ) -> None:
+    monkeypatch.setattr(healer.function, "RECORDS_AT_MOST", 2)
     healer.put("old", OLD)
     healer.put("new", DEAD_AFTER - timedelta(seconds=5))
     healer.put("finished", None)
     assert timedelta(seconds=300) < DEAD_AFTER - timedelta(minutes=1)
     assert healer.sweep() == ["old"]
+    assert "SweepEndsEarly" not in [line.get("message") for line in lines()]
     assert healer.indexed() == ["input/new"]
     assert healer.sweep() == []
 
@@ -181,16 +183,19 @@ def test_a_message_is_like_that_of_a_state_machine_whichever_policy_wrote_the_re
         "event": event,
     }
     assert sent[0].encode().decode().isprintable()
+    assert ("é" in sent[0]) is ("é" in key)  # no longer than what a state machine sends
+    assert '": ' not in sent[0]
 
 
 def test_a_record_that_the_index_has_although_it_is_finished_is_left_alone(healer: Healer) -> None:
     """An index may be late: it is read first, and then the table, consistently."""
-    healer.put("late", OLD)
-    healer.put("gone", OLD)
+    for key in ("late", "gone", "claimed again"):
+        healer.put(key, OLD)
     dynamodb, table = healer.function.dynamodb, boto3.resource("dynamodb").Table(TABLE)
 
     def finish(**_: Any) -> None:
         healer.put("late", None)
+        healer.put("claimed again", timedelta())
         table.delete_item(Key={"id": "input/gone"})
 
     def is_consistent(params: dict[str, Any], **_: Any) -> None:
@@ -231,17 +236,20 @@ def test_a_record_whose_event_cannot_be_read_is_parked_as_it_is_and_stops_no_oth
     healer.put("old", OLD)
     assert healer.sweep() == ["old"]
     [parked] = healer.messages(healer.function.PARKED_QUEUE_URL)
-    assert (parked["outcome"], parked["reason"]["Error"]) == ("Parked", "NoEvent")
-    assert parked["record"]["id"] == {"S": "input/strange"}
-    *_, metrics = lines()
+    reason = {"Error": "NoEvent", "Cause": "This record in progress has no event."}
+    assert parked.pop("record")["id"] == {"S": "input/strange"}
+    assert parked == {"outcome": "Parked", "object_key": "input/strange", "reason": reason}
+    log, _, metrics = lines()
+    assert (log["message"], log["record"]) == ("KeyParked", "input/strange")
     assert (metrics["KeysParked"], metrics["KeysHandedOver"]) == ([1.0], [1.0])
     assert healer.sweep() == healer.messages(healer.function.PARKED_QUEUE_URL) == []
 
 
 def test_a_record_whose_time_is_none_counts_as_old(healer: Healer) -> None:
     healer.put("strange", None, **{ATTRIBUTE: "yesterday"})
+    healer.put("before all times", None, **{ATTRIBUTE: "0001-01-01T00:00:00+01:00"})
     healer.put("without an offset", None, **{ATTRIBUTE: "2026-01-01T00:00:00"})
-    assert healer.sweep() == ["strange", "without an offset"]
+    assert healer.sweep() == ["before all times", "strange", "without an offset"]
     assert healer.indexed() == []
 
 
@@ -255,12 +263,12 @@ def test_a_sweep_ends_before_its_time_is_up_however_slow_each_call_is(
         healer.put(f"{number}", OLD)
 
     def pass_time(**_: Any) -> None:
-        attempts = function.CONFIG.retries["total_max_attempts"]
-        context.seconds += attempts * (
-            function.CONFIG.connect_timeout + function.CONFIG.read_timeout
-        )
+        context.seconds += 10
 
     for client in (function.dynamodb, function.sqs):
+        config = client.meta.config
+        assert config.retries == {"mode": "standard", "total_max_attempts": 2}
+        assert 2 * (config.connect_timeout + config.read_timeout) == 10
         client.meta.events.register("before-call", pass_time)
     if record == "finished":
         function.dynamodb.meta.events.register(
@@ -302,7 +310,8 @@ def test_a_sweep_uses_each_queue_that_only_people_read_so_that_it_keeps_its_metr
     healer.put("old", OLD)
     boto3.client("sqs").delete_queue(QueueUrl=read[0])
     assert healer.sweep_that_fails() == ["old"]
-    assert "QueueNotRead" in [line.get("message") for line in lines()]
+    [unread] = [line for line in lines() if line.get("message") == "QueueNotRead"]
+    assert unread["queue"] == read[0]
 
 
 def test_an_event_that_cannot_be_sent_stays_in_the_index_and_stops_no_other(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 from collections.abc import Callable
 from datetime import UTC, datetime
 from types import ModuleType, SimpleNamespace
@@ -11,11 +12,11 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ReadTimeoutError
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from retries import (
     LONGEST_SECONDS,
-    MAXIMUM_INPUT_BYTES,
     MAXIMUM_REASONS,
     REASON_CHARACTERS,
     RETRIES_AT_MOST,
@@ -25,7 +26,7 @@ from retries import (
     Start,
     Wait,
 )
-from streams import record_id
+from streams import AGAIN_SECONDS, Stream, record_id, taken
 
 from tests.events import created, sqs_batch
 from tests.in_process import Context
@@ -34,6 +35,9 @@ from tests.unit.conftest import Lines, Load
 
 NOW = 1_795_000_000.0
 HOUR, DAY = 3600.0, 86_400.0
+INPUT_BYTES = (
+    256 * 1024
+)  # https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html
 EVENT = created("a b/é😀.png")
 THROTTLED = {
     "Error": "Lambda.TooManyRequestsException",
@@ -239,7 +243,7 @@ def test_an_event_that_cannot_be_started_waits_longer_each_time_until_the_patien
     seconds = [each.seconds for each in waits if isinstance(each, Wait)]
     assert len(seconds) == len(waits)
     assert seconds == sorted(seconds)
-    assert seconds[0] <= 5
+    assert seconds[0] == math.ceil(message().delay(0))
     assert seconds[-1] > LONGEST_SECONDS / 2
     reason = parked(refused(99, DAY))["reason"]
     assert reason["reasons"] == [THROTTLED_TEXT, "StartExecution: gone"]
@@ -321,6 +325,11 @@ def test_the_history_is_small_and_moves_on_whatever_came_back(value: Any, reason
     assert started(next_decision)["retry"]["attempt"] == history["attempt"] + 1
 
 
+def test_a_history_of_no_attempt_counts_as_absent() -> None:
+    event = EVENT | {"retry": retry(0, NOW - HOUR, "x: y")}
+    assert started(decide(message(event)))["retry"] == retry(1, NOW, THROTTLED_TEXT)
+
+
 def test_a_time_in_the_future_cannot_make_the_patience_longer() -> None:
     event = EVENT | {"retry": retry(1, NOW + 10 * DAY)}
     assert started(decide(message(event)))["retry"]["since"] == str(int(NOW))
@@ -350,7 +359,7 @@ def test_any_event_is_sent_as_it_came(extra: dict[str, Any]) -> None:
 
 def test_an_event_is_not_longer_than_it_came() -> None:
     """`StartExecution` counts bytes, and escapes are longer than what they stand for."""
-    event = EVENT | {"detail": "é" * (MAXIMUM_INPUT_BYTES // 2 - 2000)}
+    event = EVENT | {"detail": "é" * (INPUT_BYTES // 2 - 2000)}
     assert started(decide(message(event)))["detail"] == event["detail"]
 
 
@@ -360,7 +369,7 @@ def test_an_event_that_would_become_too_large_is_parked() -> None:
 
     shortest = decision(0)
     assert isinstance(shortest, Start)
-    room = MAXIMUM_INPUT_BYTES - len(shortest.input.encode())
+    room = INPUT_BYTES - len(shortest.input.encode())
     assert isinstance(decision(room), Start)
     text = parked(decision(room + 1))
     assert text["event"]["detail"] == "x" * (room + 1)
@@ -468,10 +477,12 @@ class Retries:
     def refuse(
         self, client: Any, operation: str, code: str = "ThrottlingException"
     ) -> Callable[[], None]:
-        """Let an operation fail until the function that is returned is called."""
+        """Let an operation fail until the function that is returned is called; "" is no answer."""
         hook = f"provide-client-params.*.{operation}"
 
         def fail(**_: Any) -> None:
+            if not code:
+                raise ReadTimeoutError(endpoint_url=operation)
             raise client.exceptions.from_code(code)({"Error": {"Code": code}}, operation)
 
         client.meta.events.register(hook, fail)
@@ -528,6 +539,7 @@ def lines(retries: Retries, printed_by: Callable[[Any], Lines]) -> Lines:
 
 
 FAULT = json.dumps(body(EVENT))
+LAST = json.dumps(body(EVENT | {"retry": retry(9, NOW - 2 * DAY)}))
 
 
 def test_a_message_waits_invisibly_until_it_is_due_and_then_starts_an_execution(
@@ -536,6 +548,7 @@ def test_a_message_waits_invisibly_until_it_is_due_and_then_starts_an_execution(
     retries.send(FAULT)
     [kept] = retries.poll()
     [waiting, metrics] = lines()
+    assert waiting["key"] == "a b/é😀.png"
     due = datetime.fromisoformat(waiting["next"]).timestamp()
     assert NOW + 3 <= due <= NOW + 5
     assert metrics["RetryWaiting"] == [1.0]
@@ -597,6 +610,7 @@ def test_an_event_is_parked_after_the_hours_that_are_configured(
     monkeypatch.setenv("RETRY_HOURS", hours)
     function = importlib.reload(retries.function)
     monkeypatch.setattr(function, "time", SimpleNamespace(time=lambda: retries.now))
+    assert float(hours) * HOUR == function.PATIENCE_SECONDS
     since = NOW - float(hours) * HOUR
     event = EVENT | ({"retry": retry(9, since, "x: y")} if hours != "0" else {})
     retries.send(json.dumps(body(event)))
@@ -624,24 +638,24 @@ def test_messages_of_a_batch_do_not_depend_on_each_other(retries: Retries, lines
 
 
 @pytest.mark.parametrize(
-    ("client", "operation"),
+    ("client", "operation", "code"),
     [
-        (lambda function: function.states, "StartExecution"),
-        (lambda function: function.dynamodb, "GetItem"),
-        (lambda function: function.dynamodb, "PutItem"),
+        (lambda function: function.states, "StartExecution", "ThrottlingException"),
+        (lambda function: function.dynamodb, "GetItem", "ThrottlingException"),
+        (lambda function: function.dynamodb, "PutItem", ""),
     ],
 )
 def test_an_outage_of_a_service_loses_and_parks_nothing(
-    retries: Retries, lines: Lines, client: Callable[[Any], Any], operation: str
+    retries: Retries, lines: Lines, client: Callable[[Any], Any], operation: str, code: str
 ) -> None:
     retries.send(*(json.dumps(body(created(f"{number}.png"))) for number in range(4)))
     retries.poll()
-    stop = retries.refuse(client(retries.function), operation)
+    stop = retries.refuse(client(retries.function), operation, code)
     retries.now += 6
     assert len(retries.poll()) == 4
     line = next(line for line in lines() if line.get("level") == "WARNING")
     assert line["message"] == "RetryWaiting"
-    assert "ThrottlingException" in line["refusal"]
+    assert (code or "Read timeout") in line["refusal"]
     for _ in range(20):
         retries.poll_after(30)
     assert (retries.kept(), retries.parked(), retries.started()) == (4, [], [])
@@ -682,17 +696,34 @@ def test_an_event_that_sqs_accepts_is_left_to_the_rule_of_the_queue(retries: Ret
     assert retries.kept() == 0
 
 
-@pytest.mark.parametrize("text", [json.dumps(body(EVENT | {"retry": retry(1, 0)})), "strange"])
-def test_a_message_that_cannot_be_parked_stays(retries: Retries, text: str) -> None:
+@pytest.mark.parametrize("code", ["ThrottlingException", ""])
+@pytest.mark.parametrize("text", [LAST, "strange"])
+def test_a_message_that_cannot_be_parked_stays(
+    retries: Retries, lines: Lines, text: str, code: str
+) -> None:
     retries.send(text)
-    stop = retries.refuse(retries.sqs, "SendMessage")
+    stop = retries.refuse(retries.sqs, "SendMessage", code)
     assert len(retries.poll()) == len(retries.poll_after(61)) == 1
+    assert "refusal" in lines()[0]
     assert all(retries.errors)
     stop()
     assert retries.poll_after(900) == []
     assert retries.errors[-1] is None
     assert len(retries.parked()) == 1
     assert retries.kept() == 0
+
+
+@pytest.mark.parametrize("code", ["ThrottlingException", ""])
+def test_an_event_is_parked_once_although_its_stream_cannot_say_so(
+    retries: Retries, code: str
+) -> None:
+    retries.send(LAST)
+    retries.sqs.meta.events.register(
+        "after-call.sqs.SendMessage",
+        lambda **_: retries.refuse(retries.function.dynamodb, "PutItem", code),
+    )
+    assert retries.poll() == []
+    assert (len(retries.parked()), retries.kept()) == (1, 0)
 
 
 def test_a_message_whose_visibility_cannot_be_changed_returns_by_itself(
@@ -727,7 +758,7 @@ def test_six_calls_that_do_not_answer_end_before_the_timeout(retries: Retries) -
     for client in (retries.sqs, retries.states, retries.function.dynamodb):
         config = client.meta.config
         assert config.retries["total_max_attempts"] == 1
-        assert 6 * (config.connect_timeout + config.read_timeout) < timeout
+        assert 6 * (config.connect_timeout + config.read_timeout) < timeout < AGAIN_SECONDS
         assert config.max_pool_connections >= 10  # a connection for each message of a batch
 
 
@@ -749,14 +780,55 @@ def test_a_message_goes_on_when_the_one_before_it_is_silent(retries: Retries, li
     assert retries.kept() == 0
 
 
+@pytest.mark.parametrize(
+    ("status", "id_", "attempt", "after", "seconds"),
+    [
+        # The message that has the stream: SQS delivers it again.
+        ("RETRYING", "m", 3, 0, 60),
+        ("RETRYING", "m", 3, 59.5, 1),
+        ("PARKING", "m", 3, 60, 0),
+        ("PARKED", "m", 3, 0, None),
+        # The execution that it has started has failed.
+        ("RETRYING", "n", 3, -5, 0),  # by a clock that is behind
+        # Another message: an execution takes 300 s, and its message waits for 16.875 s at most.
+        ("RETRYING", "n", 2, 0, 317),
+        ("RETRYING", "n", 0, 316, 1),
+        ("RETRYING", "n", 2, 317, 0),
+        ("PARKING", "n", 3, 0, 317),
+        ("PARKING", "n", 3, 9999, 0),
+        ("RETRYING", "n", 2, -9999, 900),  # a clock is wrong
+        ("PARKED", "n", 2, 0, 0),
+    ],
+)
+def test_a_message_goes_on_waits_or_is_finished_as_its_stream_says(
+    status: Any, id_: str, attempt: int, after: float, seconds: int | None
+) -> None:
+    fault = Fault.read(message(EVENT | {"retry": retry(attempt)}, id=id_))
+    assert fault
+    stream = Stream("m", 3, int(NOW), status)
+    assert stream.seconds_to_wait(fault, NOW + after, 300) == seconds
+    for before in (None, stream):
+        item = taken("keys", fault, before, NOW, "RETRYING")["Item"]
+        assert item["expires_at"] == {"N": str(int(NOW + 2 * DAY))}
+
+
+@pytest.mark.parametrize(("first", "status"), [(FAULT, "RETRYING"), (LAST, "PARKING")])
+def test_a_stream_says_what_its_message_does(retries: Retries, first: str, status: str) -> None:
+    retries.send(first)
+    retries.refuse(retries.sqs, "SendMessage")
+    retries.poll()
+    retries.poll_after(6)
+    [item] = retries.function.dynamodb.scan(TableName="keys")["Items"]
+    assert item["status"] == {"S": status}
+
+
 def test_what_waits_is_finished_when_the_event_is_parked_but_not_what_fails_afterwards(
     retries: Retries, lines: Lines
 ) -> None:
-    last = json.dumps(body(EVENT | {"retry": retry(9, NOW - 2 * DAY)}))
     retries.send(FAULT)
     retries.poll()
     retries.now += 2
-    retries.send(last)
+    retries.send(LAST)
     assert retries.poll() == []
     assert len(retries.parked()) == 1
     assert retries.poll_after(6) == []
@@ -809,17 +881,20 @@ def test_all_messages_of_an_event_and_no_others_have_one_stream(
     assert one
     assert other
     assert (record_id(one) == record_id(other)) is is_same
+    version = event.get("detail", {}).get("object", {}).get("version-id")
+    assert ("#" in record_id(other)) is bool(version)
+    assert record_id(other).partition("#")[2].startswith(version or "")
 
 
 def test_events_that_are_not_of_s3_have_a_stream_by_their_content() -> None:
-    order = {"detail-type": "OrderPlaced", "detail": {"order": "é"}}
     ids = {
         record_id(fault)
+        for order in ({"detail-type": "Order", "detail": {"order": each}} for each in "éx")
         for more in ({}, {"content": "content:9b2c"}, {"content": "content:9b2d"})
         for retried in ({}, {"retry": retry(3)})
         if (fault := Fault.read(Message("m", json.dumps(body(order | retried, **more)), NOW)))
     }
-    assert len(ids) == 3
+    assert len(ids) == 4
 
 
 TIMED_OUT = {
@@ -838,8 +913,10 @@ def test_an_error_that_the_event_itself_makes_likely_has_a_limit_of_its_own(erro
     event, attempts = EVENT, 0
     while isinstance(decision := decide(message(event, TIMED_OUT | {"Error": error})), Start):
         event, attempts = started(decision), attempts + 1
-    assert attempts == RETRIES_AT_MOST[error]
+    assert attempts == RETRIES_AT_MOST[error] == (8 if error == "ExecutionDied" else 12)
     [reason] = parked(decision)["reason"]["reasons"]
     assert reason == f"{error}: Task timed out after 15.00 seconds ({attempts + 1} times)"
+    history = retry(40, NOW - HOUR, "x: y (40 times)", f"{error}: z (99 times)")
+    assert isinstance(decide(message(EVENT | {"retry": history})), Park)
     other = started(decide(message(EVENT | {"retry": retry(40, NOW - HOUR, "x: y (40 times)")})))
     assert other["retry"]["attempt"] == 41

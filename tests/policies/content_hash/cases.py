@@ -27,7 +27,6 @@ DATA = common.waiter_data(LIMITS) | {
     "now": HASHED["now"],
     "expires_at": HASHED["expires_at"],
     "hashing": answer(HASHED),
-    **common.CLAIMED,
 }
 
 # --- What follows each Choice --------------------------------------------------------------------
@@ -55,7 +54,6 @@ CHOICES = [
     *(Row("Complete Event?", event, "Park Invalid Event") for event in INCOMPLETE),
     Row("Hashed?", {"hashing": answer(HASHED)}, "Name Content"),
     *(Row("Hashed?", {"hashing": answer(payload)}, "Reject Result") for payload in NO_HASH),
-    *common.claim_answered("Release Failed Content"),
     *common.sent(),
     *common.first_poll(DATA, "Wait For Lock"),
     *common.waiting(DATA, LOCKED, judge="Content State?", claim="Claim Content"),
@@ -76,8 +74,7 @@ OUTPUTS = [
     common.no_data("Complete Event?", ORDER),
     Output("Prepare Event", {}, common.WAITER_START | {"ids": {"content": NAME}}),
     Output("Name Content", START | {"hashing": answer(HASHED)}, NAMED),
-    *common.waiter_outputs(DATA, "sequencer", "hashing", "claim", locked="content"),
-    adds("Claim Content", DATA, "Written", **common.CLAIMED),
+    *common.waiter_outputs(DATA, "sequencer", "hashing", locked="content"),
     *common.handed_over(DATA),
     Output("Retrying", DATA, {"outcome": "Retrying", "content": "b/k", "reason": common.FAULT}),
     adds("Reject Result", UNKNOWN, fault=common.UNKNOWN_RESULT),
@@ -104,7 +101,6 @@ WRITES = [
         MINE | {"lock_token": "theirs", "execution": "theirs"},
     ),
     *common.break_lock(),
-    *common.release("Release Unanswered Claim", tokens=["mine"], **common.SINCE),
     *(
         write
         for state, status in (("Release Lock", "DONE"), ("Release Failed Content", "FAILED"))
@@ -124,8 +120,7 @@ claimed = [*hashed, "Claim Content: Written"]
 again = ["Claim Content: Written", "Forward Event: Forwarded", "Release Lock: Written", "Processed"]
 unknown = [*prepared, "Hash Detail: Unknown", "Hashed?", "Reject Result"]
 parked, retried = common.ends("Release Failed Content: Written")
-parked_unlocked, retried_unlocked = common.ends("Release Unanswered Claim: ConditionFailed")
-_, retried_unanswered = common.ends("Release Unanswered Claim: Written")
+parked_unlocked, retried_unlocked = common.ends("Release Failed Content: ConditionFailed")
 
 PATHS = {
     **common.invalid_events("Complete Event?"),
@@ -154,7 +149,8 @@ PATHS = {
             "UnknownResultParkedAfterRetries": [
                 *unknown,
                 "Park Event: QueueLost, Sent",
-                *parked_unlocked[1:],
+                "Release Failed Content: Busy, Written",
+                *parked[-2:],
             ],
             "UnknownResultNotParked": [*unknown, "Park Event: QueueLost*2", *common.NO_BUS],
             "FunctionFailedRetriedAfterRetry": [
@@ -188,27 +184,7 @@ PATHS = {
             "TooLargeToClaimParked": [*hashed, "Claim Content: TooLarge", *parked_unlocked],
             "TooLargeToForwardParked": [*claimed, "Forward Event: TooLarge", *parked],
             "ClaimFailedRetried": [*hashed, "Claim Content: Busy*2", *retried_unlocked],
-            "ClaimUnansweredRetried": [
-                *hashed,
-                "Claim Content: Unanswered",
-                *retried_unanswered,
-            ],
-            "ForwardFailedReleasedAfterRetry": [
-                *claimed,
-                "Forward Event: ForwardFailed*3",
-                "Retry Event: Sent",
-                "Claim Answered?",
-                "Release Failed Content: Busy, Written",
-                *retried[-2:],
-            ],
-            "LockLostRetried": [
-                *claimed,
-                "Forward Event: ForwardFailed*3",
-                "Retry Event: Sent",
-                "Claim Answered?",
-                "Release Failed Content: ConditionFailed",
-                *retried[-2:],
-            ],
+            "ClaimUnansweredRetried": [*hashed, "Claim Content: Unanswered", *retried],
             "ForwardFailedRetried": [*claimed, "Forward Event: ForwardFailed*3", *retried],
             "ReleaseFailedRetried": [
                 *claimed,

@@ -18,7 +18,7 @@ from tests.policies.common import (
 )
 
 LIMITS = common.limits_of(__name__)
-DATA = common.waiter_data(LIMITS) | common.CLAIMED
+DATA = common.waiter_data(LIMITS)
 
 # --- What follows each Choice --------------------------------------------------------------------
 
@@ -39,7 +39,6 @@ CHOICES = [
     Row("Key State?", WITHOUT_SEQUENCER | {"polls": LAST}, "Retry Lost Event"),
     Row("Key State?", WITH_OWN_EVENT | {"polls": LAST}, "Break Lock"),
     Row("Key State?", WITH_EVENT | {"polls": LAST, "watched_lock": common.NO_LOCK}, "Watch Lock"),
-    *common.claim_answered("Release Failed Key"),
     *common.sent(),
     *common.answers(processed="Release Lock", superseded="Release Superseded Key"),
 ]
@@ -48,8 +47,7 @@ CHOICES = [
 
 OUTPUTS = [
     *common.prepared(common.WAITER_START),
-    *common.waiter_outputs(DATA, "claim"),
-    common.adds("Claim Key", DATA, "Written", **common.CLAIMED),
+    *common.waiter_outputs(DATA),
     common.adds("Renew Lock", DATA, "Written", renewal={"attempt": 2}),
     *common.rejections(DATA),
     *common.handed_over(DATA),
@@ -75,7 +73,6 @@ WRITES = [
     *common.release("Release Lock", status="DONE", expires_at=EXPIRES_AT),
     *common.release("Release Superseded Key", status="FAILED", expires_at=EXPIRES_AT),
     *common.release("Release Failed Key", status="FAILED", expires_at=common.NEVER),
-    *common.release("Release Unanswered Claim", **common.SINCE),
 ]
 
 # --- Paths ---------------------------------------------------------------------------------------
@@ -88,8 +85,7 @@ late = [*waits, *polls.watch("Locked", 6), *polls.poll("Free"), *again[:1]]
 failed = [*common.ATTEMPT_FAILED, "Renew Lock: Written", *common.ATTEMPT_FAILED]
 superseded = [*claimed, *inverted("Superseded")]
 parked, retried = common.ends("Release Failed Key: Written")
-_, retried_unlocked = common.ends("Release Unanswered Claim: ConditionFailed")
-_, retried_unanswered = common.ends("Release Unanswered Claim: Written")
+_, retried_unlocked = common.ends("Release Failed Key: ConditionFailed")
 holder_died = [*waits, *polls.lease("LockedWithEvent")]
 
 PATHS = {
@@ -148,19 +144,7 @@ PATHS = {
                 *common.NOT_RETRIED,
             ],
             "ClaimFailedRetried": [*PREPARED, "Claim Key: Busy*2", *retried_unlocked],
-            "ClaimUnansweredRetried": [
-                *PREPARED,
-                "Claim Key: Unanswered",
-                *retried_unanswered,
-            ],
-            "LockLostRetried": [
-                *claimed,
-                *failed,
-                "Retry Event: Sent",
-                "Claim Answered?",
-                "Release Failed Key: ConditionFailed",
-                *retried[-2:],
-            ],
+            "ClaimUnansweredRetried": [*PREPARED, "Claim Key: Unanswered", *retried],
             "ReleaseFailedRetried": [
                 *claimed,
                 *inverted("Processed"),

@@ -50,7 +50,8 @@ CHOICES = [
         for row in common.first_poll(DATA | claim, "Wait For Lock", "Lock Taken?")
     ),
     Row("Lock Taken?", HOLDER, "Invert Image"),
-    *common.claim_answered("Release Failed Key"),
+    Row("Claim Answered?", HOLDER, "Release Failed Key"),
+    Row("Claim Answered?", DATA, "Release Unanswered Claim"),
     *common.waiting(DATA, LOCKED),
     *common.attempts(DATA),
     Row("Key State?", DATA | {"record": item(**NEWER)}, "Superseded"),
@@ -131,12 +132,13 @@ again = [*taken, *inverted("Processed"), *released, "Processed"]
 claimed = [*PREPARED, *taken]
 late = [*waits, *polls.watch("Locked", 6), *polls.poll("Free"), *taken]
 failed = [*common.ATTEMPT_FAILED, "Renew Lock: Written", *common.ATTEMPT_FAILED]
-parked, retried = common.ends("Release Failed Key: Written", judge=JUDGE)
+ENDS_AS = {"judge": JUDGE, "answered": "Claim Answered?"}
+parked, retried = common.ends("Release Failed Key: Written", **ENDS_AS)
 parked_unlocked, _ = common.ends(
-    "Release Failed Key: ConditionFailed", "Release Lock Only: ConditionFailed", judge=JUDGE
+    "Release Failed Key: ConditionFailed", "Release Lock Only: ConditionFailed", **ENDS_AS
 )
-_, retried_unlocked = common.ends("Release Unanswered Claim: ConditionFailed", judge=JUDGE)
-_, retried_unanswered = common.ends("Release Unanswered Claim: Written", judge=JUDGE)
+_, retried_unlocked = common.ends("Release Unanswered Claim: ConditionFailed", **ENDS_AS)
+_, retried_unanswered = common.ends("Release Unanswered Claim: Written", **ENDS_AS)
 
 PATHS = {
     **common.invalid_events(),

@@ -8,6 +8,7 @@ import pytest
 
 from inorder import policies
 from tests.proof.model.mutation import Change
+from tests.proof.mutants import functions
 from tests.proof.mutants.harness import CHECK, FILE_TESTS, PATHS, POLICIES, STATES, examine, mutants
 from tests.proof.mutants.survivors import EXPECTED
 
@@ -36,6 +37,12 @@ def test_all_mutants_differ_from_each_other_and_from_the_shipped_file(policy: st
     assert len({str(each) for each in made}) == len(made)
     assert len({each.definition for each in made}) == len(made)
     assert shipped not in [json.loads(each.definition or "") for each in made]
+
+
+def test_a_function_has_a_mutant_for_each_page_that_is_not_read() -> None:
+    made = [each.name for each in functions.mutants("heal_keys")]
+    assert len(set(made)) == len(made)
+    assert any("get_paginator" in each and "[*" in each for each in made)
 
 
 def test_each_expected_survivor_is_a_mutant() -> None:

@@ -1,0 +1,246 @@
+"""Breaks the code of the functions: each mutant is one small change of one file."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.machinery import SourceFileLoader
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from inorder import PROJECT
+from tests.proof.mutants import forked
+from tests.proof.mutants.forked import Mutant
+
+FOLDER = PROJECT / "functions"
+TESTED_BY = {
+    "adapt_records": ["test_adapt_records.py"],
+    "canonical_hash": ["test_canonical_hash.py"],
+    "heal_keys": ["test_heal_keys.py"],
+    "invert_image": [
+        "test_app.py",
+        "test_bounded_work.py",
+        "test_fenced_output.py",
+        "test_inversion.py",
+        "test_object_event.py",
+    ],
+    "retry_events": ["test_retry_events.py"],
+}
+# Of what is said to people, and of types, nothing is changed; a frozen class is for mypy.
+_KEPT = {"annotation", "returns", "decorator_list"}
+_OPPOSITE: dict[type[ast.AST], list[type[Any]]] = {
+    ast.Eq: [ast.NotEq],
+    ast.NotEq: [ast.Eq],
+    ast.Lt: [ast.GtE, ast.LtE],
+    ast.LtE: [ast.Gt, ast.Lt],
+    ast.Gt: [ast.LtE, ast.GtE],
+    ast.GtE: [ast.Lt, ast.Gt],
+    ast.In: [ast.NotIn],
+    ast.NotIn: [ast.In],
+    ast.Is: [ast.IsNot],
+    ast.IsNot: [ast.Is],
+    ast.Add: [ast.Sub],
+    ast.Sub: [ast.Add],
+    ast.Mult: [ast.Div],
+    ast.Div: [ast.Mult],
+    ast.BitOr: [ast.BitAnd],
+    ast.BitAnd: [ast.BitOr],
+    ast.LShift: [ast.RShift],
+    ast.RShift: [ast.LShift],
+}
+# What no rule makes: what is wrong, the file, and its code with something else in its place.
+_BY_HAND = (
+    (
+        "the size is checked after reading",
+        "invert_image/fenced_output.py",
+        ('with closing(response["Body"]) as body:', "return body.read()"),
+        ('with closing(response["Body"]) as body:\n            read = body.read()', "return read"),
+    ),
+    (
+        "the age is that of the index's entry",
+        "heal_keys/stuck.py",
+        ("(age := now - _time(record)) < dead_after",),
+        ("(age := now - _time(record)) < timedelta.min",),
+    ),
+)
+
+
+def mutants(function: str) -> Iterator[Mutant]:
+    """Make all mutants of a function's files."""
+    for path in sorted((FOLDER / function).glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        seen: Counter[str] = Counter()
+        for where, name in _changed(tree):
+            full = f"{path.name} {where}: {name}"
+            seen[full] += 1
+            number = f" ({seen[full]})" if seen[full] > 1 else ""
+            code = compile(ast.fix_missing_locations(tree), path, "exec")
+            yield Mutant(
+                function, full + number, f"{path.name}:{where}", _Finder(path, code).install
+            )
+    for name, file, old, new in _BY_HAND:
+        if file.startswith(f"{function}/"):
+            path = FOLDER / file
+            text = path.read_text(encoding="utf-8")
+            for one, other in zip(old, new, strict=True):
+                assert one in text, f"{file} has no {one}"
+                text = text.replace(one, other)
+            finder = _Finder(path, compile(text, path, "exec"))
+            yield Mutant(function, f"{path.name}: {name}", f"{path.name}:", finder.install)
+
+
+@contextmanager
+def watched(function: str) -> Iterator[None]:
+    """Let each function that is called say so, where it is imported meanwhile."""
+    before = list(sys.meta_path)
+    for path in (FOLDER / function).glob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node, where in _functions(tree):
+            module = f"__import__({forked.__name__!r}, fromlist=['_'])"
+            node.body[:0] = ast.parse(f"{module}.CALLED.add('{path.name}:{where}')").body
+        _Finder(path, compile(tree, path, "exec")).install()
+    yield
+    sys.meta_path[:] = before
+
+
+def _functions(node: ast.AST, of: str = "") -> Iterator[tuple[ast.FunctionDef, str]]:
+    for each in ast.iter_child_nodes(node):
+        if isinstance(each, ast.FunctionDef | ast.ClassDef):
+            name = f"{of}.{each.name}".lstrip(".")
+            if isinstance(each, ast.FunctionDef):
+                yield each, name
+            yield from _functions(each, name)
+
+
+class _Finder:
+    """Lets a module be imported with other code."""
+
+    def __init__(self, path: Path, code: CodeType) -> None:
+        self._path, self._code = path, code
+
+    def install(self) -> None:
+        sys.meta_path.insert(0, self)
+
+    def find_spec(self, name: str, *_: Any) -> Any:
+        if name != self._path.stem:
+            return None
+        loader = SourceFileLoader(name, str(self._path))
+        loader.get_code = lambda _: self._code  # type: ignore[method-assign,assignment]
+        return spec_from_file_location(name, self._path, loader=loader)
+
+
+def _changed(node: ast.AST, where: str = "") -> Iterator[tuple[str, str]]:
+    """Change a tree in each way; give the function that is different until the next one is made."""
+    for field, value in ast.iter_fields(node):
+        inner = where
+        if field == "body" and isinstance(node, ast.ClassDef | ast.FunctionDef):
+            inner = f"{where}.{node.name}".lstrip(".")
+        if field in _KEPT:
+            continue
+        for at, each in enumerate(value if isinstance(value, list) else [value]):
+            if not isinstance(each, ast.AST) or getattr(each, "id", "") == "TYPE_CHECKING":
+                continue
+            for other in _others(each, node, field):
+                text = _difference(each, other)
+                if isinstance(value, list):
+                    value[at : at + 1] = [other] if other else []
+                else:
+                    setattr(node, field, other)
+                yield inner, text
+                if isinstance(value, list):
+                    value[at : at + bool(other)] = [each]
+                else:
+                    setattr(node, field, each)
+            if not isinstance(each, ast.Raise):  # with a sentence for people
+                yield from _changed(each, inner)
+
+
+def _difference(one: ast.AST, other: ast.AST | None) -> str:
+    if isinstance(one, ast.Dict | ast.Set | ast.Tuple):
+        before, after = _elements(one), _elements(other)
+        return f"no {', '.join(each for each in before if each not in after)}"
+    if other is None or isinstance(other, ast.Pass):
+        return f"no {_short(one)}"
+    return f"{_short(one)} -> {_short(other)}"
+
+
+def _short(node: ast.AST) -> str:
+    text = " ".join(ast.unparse(node).split())
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _elements(node: ast.AST | None) -> list[str]:
+    if isinstance(node, ast.Dict):
+        return [ast.unparse(key) if key else "**" for key in node.keys]
+    return [ast.unparse(each) for each in getattr(node, "elts", [])]
+
+
+def _others(  # noqa: PLR0912
+    node: ast.AST, parent: ast.AST, field: str
+) -> Iterator[ast.AST | None]:
+    """Give what a node is replaced by; None is nothing."""
+    match node:
+        case ast.Constant(value=bool(value)):
+            yield ast.Constant(not value)
+        case ast.Constant(value=int(value) | float(value)):
+            yield from map(ast.Constant, other_numbers(value))
+        case ast.Compare(left, [operator], right):
+            yield from (ast.Compare(left, [each()], right) for each in _OPPOSITE[type(operator)])
+        case ast.BinOp(left, operator, right):
+            yield from (
+                ast.BinOp(left, each(), right) for each in _OPPOSITE.get(type(operator), [])
+            )
+        case ast.BoolOp(operator, values):
+            for at in range(len(values)):
+                rest = [*values[:at], *values[at + 1 :]]
+                yield ast.BoolOp(operator, rest) if len(rest) > 1 else rest[0]
+        case ast.UnaryOp(ast.Not() | ast.Invert(), operand):
+            yield operand
+        case ast.IfExp(_, body, orelse):
+            yield from (body, orelse)
+        case ast.Subscript(value, ast.Slice(), ast.Load()):
+            yield value
+        case ast.Call(ast.Name("min" | "max"), [one, other]):
+            yield from (one, other)
+        case ast.Dict(keys, values):
+            for at in range(len(keys)):
+                yield ast.Dict(keys[:at] + keys[at + 1 :], values[:at] + values[at + 1 :])
+        case ast.Set(elts) if len(elts) > 1:
+            yield from (ast.Set(elts[:at] + elts[at + 1 :]) for at in range(len(elts)))
+        case ast.Raise() | ast.AugAssign() | ast.Expr(ast.Call()):
+            yield ast.Pass()
+        case ast.Return() if not isinstance(parent, ast.FunctionDef):
+            yield ast.Pass()
+        case ast.Assign([ast.Attribute() | ast.Subscript()]):
+            yield ast.Pass()
+        case ast.keyword() | ast.FormattedValue():
+            yield None
+        case ast.match_case() if len(parent.cases) > 1:  # type: ignore[attr-defined]
+            yield None
+        case ast.ExceptHandler() if len(parent.handlers) > 1:  # type: ignore[attr-defined]
+            yield None
+    if field in {"test", "guard"}:
+        yield from (ast.Constant(value=True), ast.Constant(value=False))
+    if field == "ifs" or (
+        isinstance(parent, ast.Call) and _is_tolerant(parent) and field == "args"
+    ):
+        yield None
+    if isinstance(parent, ast.ExceptHandler) and isinstance(node, ast.Tuple):
+        for at in range(len(node.elts)):
+            yield ast.Tuple(node.elts[:at] + node.elts[at + 1 :], ast.Load())
+    if field == "iter":  # the first page, and no other
+        yield ast.parse(f"[*({ast.unparse(node)})][:1]", mode="eval").body
+
+
+def other_numbers(value: float) -> tuple[float, float]:
+    """Give a number that is larger, and one that is smaller."""
+    return (value + 1, value - 1) if abs(value) < 10 else (value * 2, value // 2)
+
+
+def _is_tolerant(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Name) and call.func.id == "suppress"
