@@ -491,7 +491,7 @@ def test_a_wait_takes_its_seconds_or_those_of_a_limit(wait: dict[str, Any], seco
         ("latest-wins", 122_880),
         ("every-version", 128_787),
         # A waiter reads the holder's event, which first-wins may have to park.
-        ("first-wins", 61_696),
+        ("first-wins", 61_952),
         ("content-hash", 258_808),
         ("optimistic", 257_755),
         ("uncoordinated", 261_120),

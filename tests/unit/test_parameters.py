@@ -208,6 +208,7 @@ def test_every_policy_has_retries_and_sweeps_because_the_one_before_may_have_lef
     [mapping] = of_retries - {
         *kept,
         *(f"RetryEvents{part}" for part in ("Function", "Role", "LogGroup", "ErrorsAlarm")),
+        *(f"RetryEventsFunctionUnsendable{part}" for part in ("", "Permission")),
     }
     assert resources[mapping]["Properties"] == {
         "FunctionName": "RetryEventsFunction",
@@ -268,6 +269,18 @@ def test_undelivered_events_are_accepted_from_any_rule_of_the_account(policy: st
     [of_retries] = resources["RetryEventsRule"]["Properties"]["Targets"]
     for each in (target, of_retries):
         assert each["DeadLetterConfig"]["Arn"] == "UndeliveredEventsQueue.Arn"
+
+
+def test_the_function_that_retries_gets_all_that_the_bus_has_for_the_retry_queue() -> None:
+    resources = resources_with({})
+    rules = [
+        resources[name]["Properties"]
+        for name in ("RetryEventsRule", "RetryEventsFunctionUnsendable")
+    ]
+    [queue, function] = [rule.pop("Targets")[0] for rule in rules]
+    assert rules[0] == rules[1]
+    assert function["Arn"] == "RetryEventsFunction.Arn"
+    assert function["RetryPolicy"] == queue["RetryPolicy"]
 
 
 def test_the_retry_queue_takes_what_the_bus_has_from_its_rule_only() -> None:
