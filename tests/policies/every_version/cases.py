@@ -126,7 +126,9 @@ OUTPUTS = [
 OWN = {"sequencer": "0B", "execution": EXECUTION}
 STARTED = OWN | {"status": "IN_PROGRESS"}
 RECORDED = STARTED | {"in_progress_since": ANY, "event": ANY}
-CLAIMED = OWN | {"lock_token": "mine", "claimed_at": ANY}
+CLAIMED = {"execution": EXECUTION, "lock_token": "mine", "claimed_at": ANY}
+# Another policy's event, which no execution has yet, and which may be newer or older.
+OTHER_EVENT = {"event": "{}", "sequencer": "0C"} | common.SINCE
 LOCK = {"lock_token": "theirs", "execution": "theirs"}
 EXPIRES_AT = int(common.EXPIRES_AT)
 FAILED = {"status": "FAILED", "expires_at": common.NEVER}
@@ -137,10 +139,9 @@ WRITES = [
     *refused("Record Event", {"status": "DONE"}),
     Write("Claim Key", None, CLAIMED),
     Write("Claim Key", MINE, CLAIMED),
-    Write("Claim Key", {"oldest_waiting": "0C", "sequencer": "0A", "expires_at": 1}, CLAIMED),
-    # Another policy's event, which no execution has yet.
-    Write("Claim Key", {"event": "{}"} | common.SINCE, CLAIMED | {"event": "{}"} | common.SINCE),
-    Write("Claim Key", OWN | OLDER | {"lock_token": "mine"}, CLAIMED),  # its answer was lost
+    Write("Claim Key", {"oldest_waiting": "0C", "expires_at": 1}, CLAIMED),
+    Write("Claim Key", OTHER_EVENT, CLAIMED | OTHER_EVENT),
+    Write("Claim Key", CLAIMED | {"claimed_at": "then"} | OLDER, CLAIMED),  # its answer was lost
     *refused("Claim Key", OLDER, LOCK, LOCK | MINE),
     *(
         Write("Record Oldest Waiter", LOCK | before, LOCK | MINE)

@@ -23,7 +23,7 @@ Outage = tuple[float, float, str]
 
 
 class TimedStateMachine(LocalStateMachine):
-    """The state machines of a stack, of which each change of policy makes another one.
+    """The state machines of a stack, one for each policy that it has had.
 
     It starts executions of the present one, and knows those of all.
 

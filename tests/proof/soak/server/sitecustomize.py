@@ -1,11 +1,8 @@
-"""Lets calls fail that a state machine makes in the local AWS, and ends those of deleted ones.
+"""Lets calls fail that a state machine makes in the local AWS.
 
 ministack makes these calls within its process, where no proxy sees them. Python imports a module of
 this name when it starts, so here each call first asks the proxy what happens to it. An invocation
 that is refused gets the name that the error has on AWS.
-
-AWS ends the executions of a deleted state machine at their next state; ministack lets them go on.
-https://docs.aws.amazon.com/step-functions/latest/apireference/API_DeleteStateMachine.html
 """
 
 from __future__ import annotations
@@ -46,11 +43,6 @@ def install() -> None:
     task: ContextVar[tuple[str, Any]] = ContextVar("task")
 
     def execute_task(definition: Any, data: Any, execution: Any, context: Any) -> Any:
-        # Of an event that is in no record yet, only the log would know.
-        begun = any(event["type"] == "TaskSucceeded" for event in execution["events"])
-        if begun and execution["stateMachineArn"] not in machine._state_machines:
-            machine._stop_execution({"executionArn": execution["executionArn"]})
-            return data, None
         task.set((context["State"]["Name"], execution))
         return execute(definition, data, execution, context)
 
