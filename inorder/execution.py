@@ -197,7 +197,7 @@ class Execution:
 
     @property
     def record_id(self) -> str | None:
-        """The ID of the record that it locks: of a key, a version or a content."""
+        """What it locks: a key, a version or a content, as the ID of its record has it."""
         found = self._reported("object_key") or self._reported("content") or self._ids()
         if found:
             return str(found)
@@ -255,9 +255,9 @@ class Execution:
     def _ids(self) -> Any:
         """Give the ID of its record from the data that its states pass on."""
         for step in reversed(self.steps):
-            ids = step.input.get("ids") if isinstance(step.input, dict) else None
-            if isinstance(ids, dict):
-                return ids.get("key") or ids.get("content")
+            data = step.input if isinstance(step.input, dict) else {}
+            if found := data.get("object_key") or data.get("content"):
+                return found
         return None
 
 
@@ -482,6 +482,14 @@ def key_of(record_id: str) -> str | None:
     """
     bucket, slash, key = record_id.partition("/")
     return key if slash and ":" not in bucket and "#" not in key else None
+
+
+FIRST = "first:"  # the records of first-wins begin with it
+
+
+def subject_of(record: Mapping[str, Any]) -> str:
+    """Give the `Execution.record_id` of those that lock a record."""
+    return str(record.get("id", "")).removeprefix(FIRST)
 
 
 def s3_object(event: Any) -> dict[str, Any]:

@@ -255,8 +255,13 @@ class InProcess:
     def run(self, event: Any) -> Execution:
         return self.wait(self.start(event))
 
+    def record_id(self, object_key: str) -> str:
+        """Give the ID of the record that has the lock of a key."""
+        return f"first:{object_key}" if self.like == "first-wins" else object_key
+
     def record(self, object_key: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.table.get_item(Key={"id": object_key}).get("Item", {})
+        key = {"id": self.record_id(object_key)}
+        found: dict[str, Any] = self.table.get_item(Key=key).get("Item", {})
         return found
 
     def records(self) -> list[dict[str, Any]]:

@@ -246,7 +246,8 @@ def _unused_limits(
     if len(sums := _written(states, broken_at)) != 1 or not re.fullmatch(added, sums[0]):
         yield f"no Pass sets {broken_at} to {count} plus {LIMITS}.lease_polls"
     one_more = re.escape(f"States.MathAdd({count}, 1)").replace(r"\ ", " *")
-    if len(sums := _written(states, count)) != 1 or not re.fullmatch(one_more, sums[0]):
+    sums = [each for each in _written(states, count) if each != count]  # which only keeps it
+    if len(sums) != 1 or not re.fullmatch(one_more, sums[0]):
         yield f"no Pass adds 1 to {count}, or another state does, too"
     if states[wait].get("SecondsPath") != f"{LIMITS}.poll_seconds":
         yield f"{wait} does not wait for {LIMITS}.poll_seconds"
@@ -294,7 +295,7 @@ def _poll(definition: Json) -> Iterator[Finding]:
                     if each.state in counters
                 ]
                 if again:
-                    way = nx.shortest_path(drawn, after, min(again))
+                    way = min((nx.shortest_path(drawn, after, each) for each in again), key=len)
                     via = ", ".join(each.state for each in way[:-1])
                     yield place.state, f"a poll may follow another one without a wait, by {via}"
                     return

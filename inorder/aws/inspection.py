@@ -18,7 +18,7 @@ from inorder.aws.executions import StateMachine
 from inorder.aws.log import AwsStateMachine, state_machine
 from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import Connection
-from inorder.execution import Execution, Filter, s3_object
+from inorder.execution import FIRST, Execution, Filter, s3_object
 from inorder.story import Facts, Output, Part, Queued, Source, named_version
 
 Read = TypeVar("Read")
@@ -150,6 +150,8 @@ class _Gathering:
         ids = {record, *(each.record_id for each in executions if each.record_id)}
         if self._policy is None or self._policy.keeps == "each":
             ids |= {f"event:{each.record_id}@{each.sequencer}" for each in executions}
+        if self._policy is None or self._policy.keeps == "first":
+            ids |= {f"{FIRST}{each}" for each in ids}
         # A longer one belongs to no record.
         # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
         for each in sorted(ids):

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from inorder.aws.stuck import DEAD_AFTER
-from inorder.execution import LIFE, Execution, s3_object
+from inorder.execution import LIFE, Execution, s3_object, subject_of
 from inorder.story.judging import judge
 from inorder.story.parts import (
     DONE,
@@ -169,7 +169,7 @@ class _Telling:
             ):
                 return Cause(other.sequencer, other.version_id, other.arn, other.stopped)
         for record in self._facts.records:  # its execution may be older than what was read
-            if record.get("id") == execution.record_id and record.get("status") == "DONE":
+            if subject_of(record) == execution.record_id and record.get("status") == "DONE":
                 described = s3_object(_parsed(record.get("event")))
                 sequencer = described.get("sequencer") or record.get("sequencer")
                 if not same or sequencer == execution.sequencer:
@@ -193,7 +193,7 @@ class _Telling:
 
     def _blocker(self, execution: Execution) -> Cause | None:
         for arn, record in self._locks.items():
-            if record.get("id") == execution.record_id:
+            if subject_of(record) == execution.record_id:
                 sequencer, at = self._held(arn, record)
                 return Cause(sequencer, execution.version_id, arn, at)
         return None
@@ -296,7 +296,7 @@ class _Telling:
         waiting = tuple(
             each.arn
             for each in self._executions
-            if each.record_id == record["id"] and self._outcome(each) == "Waiting"
+            if each.record_id == subject_of(record) and self._outcome(each) == "Waiting"
         )
         text = (
             f"Execution {_id(arn)} holds the lock since {clock(since)}"

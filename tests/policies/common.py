@@ -178,12 +178,12 @@ def limits_of(module: str) -> dict[str, int]:
 def waiter_data(limits: dict[str, int]) -> Data:
     """Build the data of an execution at its first poll, and of all later states."""
     return {
-        "ids": {"key": "b/k"},
+        "object_key": "b/k",
         "sequencer": "0B",
         "lock_token": "mine",
         "expires_at": str(NEVER),
         "limits": limits,
-        "polls": {"count": 1},
+        "polls": 1,
         "watched_lock": {"lock_token": "theirs", "break_at_poll": limits["lease_polls"] + 1},
         "record": item(lock_token="theirs", event="{}"),
         "inversion": answer(PROCESSED),
@@ -195,7 +195,7 @@ def waiter_data(limits: dict[str, int]) -> Data:
 WAITER_START = {
     "lock_token": ANY,
     "expires_at": str(NEVER),
-    "polls": {"count": 0},
+    "polls": 0,
     "watched_lock": NO_LOCK,
 }
 
@@ -555,7 +555,7 @@ def waiting(
     watching = {"watched_lock": watched}
 
     def at(poll: int) -> Data:
-        return {"polls": {"count": poll}}
+        return {"polls": poll}
 
     def seen(changed: Data, *more: Data) -> Data:
         merged = start | {"record": item(**(locked | changed))}
@@ -604,7 +604,7 @@ def attempts(data: Data) -> list[Row]:
     """Let there be one more attempt, if the execution has not waited for too long."""
 
     def at(poll: int) -> Data:
-        return data | {"polls": {"count": poll}}
+        return data | {"polls": poll}
 
     return [
         *(Row("Attempt Again?", at(poll), "Renew Lock") for poll in (0, 6)),
@@ -684,14 +684,14 @@ def prepared(start: Data, **ids: str) -> list[Output]:
         key = f"{name}#{described['version-id']}" if event is VERSIONED else name
         sequencer = described["sequencer"]
         own = {each: text.format(key=key, sequencer=sequencer) for each, text in ids.items()}
-        output = {"ids": {"key": key} | own, "sequencer": sequencer, **start}
+        output = {"object_key": key, **own, "sequencer": sequencer, **start}
         outputs.append(Output(state, {}, output, event=event))
     return outputs
 
 
 def outcomes(data: Data, *names: str) -> list[Output]:
     """Give the outputs of executions that succeed."""
-    told = {"object_key": data["ids"]["key"], "sequencer": data["sequencer"]}
+    told = {"object_key": data["object_key"], "sequencer": data["sequencer"]}
     results = {
         "Processed": {"result": data["inversion"]["Payload"]},
         "Retrying": {"reason": data["fault"]},
@@ -703,7 +703,8 @@ def rejections(data: Data) -> list[Output]:
     """Give the reasons for which a function's answer is parked."""
     rejected, unknown = data | {"inversion": answer(REJECTED)}, data | {"inversion": answer(None)}
     reason = {"Error": REJECTED["error"], "Cause": REJECTED["cause"]}
-    names = {"ids", "sequencer", "lock_token", "claim", "recorded"} & set(data)
+    ids = {"object_key", "event_id", "record_id"}
+    names = {*ids, "sequencer", "lock_token", "claim", "recorded"} & set(data)
     kept = {name: data[name] for name in names}
     expires = {"expires_at": REJECTED["expires_at"], "fault": reason}
     return [
@@ -752,7 +753,7 @@ def waiter_outputs(data: Data, *drops: str, locked: str = "key") -> list[Output]
     """
     dropped = {"record", "inversion", "fault", *drops}
     counted = {name: value for name, value in data.items() if name not in dropped}
-    seen = data | {"polls": {"count": 7}, "watched_lock": NO_LOCK}
+    seen = data | {"polls": 7, "watched_lock": NO_LOCK}
     watched = {"lock_token": "theirs", "break_at_poll": 7 + data["limits"]["lease_polls"]}
     cause = f"The {locked} stayed locked for as long as an execution can wait."
     reason = {"Error": f"{locked.capitalize()}Locked", "Cause": cause}
@@ -760,7 +761,7 @@ def waiter_outputs(data: Data, *drops: str, locked: str = "key") -> list[Output]
     return [
         adds(read, data, "Free", record=RESPONSES["Free"]["Return"]),
         adds(read, data, TIMED_OUT, refusal=ANY),
-        Output("Count Poll", seen, counted | {"polls": {"count": 8}, "watched_lock": NO_LOCK}),
+        Output("Count Poll", seen, counted | {"polls": 8, "watched_lock": NO_LOCK}),
         adds("Watch Lock", seen, watched_lock=watched),
         adds("Give Up Waiting", data, fault=reason),
     ]

@@ -89,4 +89,4 @@ def locked_again(aws: InProcess) -> dict[str, Any]:
 def leave_a_dead_holder(aws: InProcess, **attributes: str) -> None:
     """Leave a lock of the key x.png whose execution is gone."""
     dead = {"lock_token": "dead", "execution": "dead", "status": "IN_PROGRESS", "event": "{}"}
-    aws.put_record({"id": "input/x.png", **dead, **attributes})
+    aws.put_record({"id": aws.record_id("input/x.png"), **dead, **attributes})

@@ -64,8 +64,8 @@ def plain_writes(aws: InProcess, execution: str) -> int:
         for name in aws.wait(execution).path
         if "ConditionExpression" in (parameters := states[name].get("Parameters", {}))
     ]
-    has_both = any("$.ids.event" in json.dumps(each) for each in states.values())
-    return sum('"$.ids.key"' in each for each in wrote) if has_both else 0
+    has_both = any("$.event_id" in json.dumps(each) for each in states.values())
+    return sum('"$.object_key"' in each for each in wrote) if has_both else 0
 
 
 class Index:
@@ -220,38 +220,3 @@ def test_each_event_file_is_used_by_a_test_or_a_page(file: Path) -> None:
     texts = [DOCUMENT, (PROJECT / "README.md").read_text()]
     texts += [test.read_text() for test in PROJECT.glob("tests/**/*.py")]
     assert any(file.stem in text for text in texts)
-
-
-@pytest.mark.parametrize(
-    ("after", "outcome"),
-    [
-        pytest.param(after, outcome, marks=pytest.mark.policy(before), id=f"{before}-{after}")
-        for before, after, outcome in [
-            ("latest-wins", "every-version", "Processed"),
-            ("latest-wins", "first-wins", "Duplicate"),
-            ("latest-wins", "optimistic", "Processed"),
-            ("latest-wins", "content-hash", "Processed"),
-            ("first-wins", "every-version", "Processed"),
-            ("first-wins", "latest-wins", "Processed"),
-            ("every-version", "latest-wins", "Processed"),
-            ("every-version", "first-wins", "Processed"),
-            ("content-hash", "latest-wins", "Processed"),
-            ("optimistic", "latest-wins", "Processed"),
-        ]
-    ],
-)
-def test_a_newer_event_after_a_change_of_policy(aws: InProcess, after: str, outcome: str) -> None:
-    aws.run(aws.upload("x.png", picture(RED)))
-    ended = aws.machine(after).run(aws.upload("x.png", picture(GREEN)), 60)
-    assert ended.outcome == outcome
-
-
-@pytest.mark.policy("latest-wins")
-def test_a_redelivery_after_a_change_to_every_version_is_processed_once_more(
-    aws: InProcess,
-) -> None:
-    event = aws.upload("x.png", picture(RED))
-    aws.run(event)
-    machine = aws.machine("every-version")
-    assert machine.run(event, 60).outcome == "Processed"
-    assert machine.run(event, 60).outcome == "Duplicate"

@@ -260,7 +260,7 @@ def test_each_conditional_write_changes_only_the_records_that_it_may(
     )
     parameters = STATES[policy][state]["Parameters"]
     id_path = parameters.get("Key", parameters.get("Item"))["id"]["S.$"]
-    key = {"id": TABLES[policy].data["ids"][id_path.removeprefix("$.ids.")]}
+    key = {"id": TABLES[policy].data[id_path.removeprefix("$.")]}
     for write in (each for each in TABLES[policy].writes if each.state == state):
         created.delete_item(Key=key)
         if write.before is not None:

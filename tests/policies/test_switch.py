@@ -18,13 +18,11 @@ from tests.in_process import OUTPUT, InProcess
 from tests.policies.mortal import AFTER, BEFORE, Event, Held, Mortal, Place, indexed, is_recorded
 from tests.policies.situations import RED, sequencer_of
 
-LOCKING = ["latest-wins", "every-version", "first-wins"]
-RECORDING = [*LOCKING, "content-hash"]
+SHARING = ["latest-wins", "every-version"]  # the record of a key, and so its lock
+RECORDING = [*SHARING, "first-wins", "content-hash"]
 ALL = [*RECORDING, "optimistic", "uncoordinated"]
 SETTLED = {"Processed", "Duplicate", "Superseded"}
 WAIT = dict.fromkeys(RECORDING, "Wait For Lock") | {"every-version": "Wait For Turn"}
-# A holder of the one marks the key as done, for which the other takes its own event.
-BY_OPTIMISTIC = [("first-wins", "latest-wins"), ("latest-wins", "first-wins")]
 # Each waiter of these is in a record. One that dies under another policy is in none, as ever.
 RECORDS_WAITERS = ["latest-wins", "every-version"]
 
@@ -131,15 +129,11 @@ def test_what_runs_under_the_policy_before_goes_on(mortal: Mortal, before: str, 
     aws, upload = mortal.aws, uploads(mortal, before, after)
     keys = [begin(mortal, name, at, upload) for name, at in situations(before).items()]
     machine_before = aws.state_machine
-    aws.change("optimistic" if (before, after) in BY_OPTIMISTIC else after)
-    waits = {before, aws.policy} <= set(LOCKING)
+    aws.change(after)
+    waits = {before, after} <= set(SHARING)
     newer = [deliver(mortal, key.name, upload, waits=waits) for key in keys]
     assert set(end(machine_before, keys, dies=False)) <= SETTLED
     assert set(end(aws.state_machine, newer, dies=False)) <= SETTLED
-    if (before, after) in BY_OPTIMISTIC:  # five minutes later
-        aws.change(after)
-        for key in newer:
-            key.events.extend(deliver(mortal, key.name, upload).events)
     # A holder of every-version gives the key of a waiter of latest-wins an older sequencer, so that
     # the waiter ends. Its event is in the record.
     assert {outcome for _, outcome in mortal.heal()} <= SETTLED
@@ -183,7 +177,7 @@ def test_what_dies_with_the_policy_before_is_handed_to_the_next(
             if after in {"every-version", "content-hash"}:
                 mortal.assert_right(event)
         assert_output(mortal, [*key.events, *more.events])
-    if {before, after} <= set(LOCKING):  # the others do not read the lock of a key
+    if {before, after} <= set(SHARING):  # the others do not read the lock
         assert locked(aws) == []
 
 
@@ -209,12 +203,10 @@ def test_what_is_finished_retried_or_parked(mortal: Mortal, before: str, after: 
         assert aws.run(rejected).outcome == "Parked"
 
     aws.change(after)
-    knows = {before, after} == {"first-wins", "latest-wins"}
-    assert aws.run(finished).outcome == ("Duplicate" if knows else "Processed")
+    assert aws.run(finished).outcome == "Processed"
     newer = upload("newer")
-    counts_as_processed = (before, after) == ("latest-wins", "first-wins")
-    assert aws.run(newer).outcome == ("Duplicate" if counts_as_processed else "Processed")
-    assert_output(mortal, [older, newer] if counts_as_processed else [newer])
+    assert aws.run(newer).outcome == "Processed"
+    assert_output(mortal, [newer])
     assert mortal.retry() == [(retried, "Processed")]
     mortal.assert_right(retried)
     for message in aws.parked():

@@ -241,7 +241,7 @@ def test_times_of_an_execution_and_of_its_waits_are_added_up(logs: Logs) -> None
 
 
 def test_a_fail_state_has_the_error_of_the_execution(logs: Logs) -> None:
-    entered = ("FailStateEntered", {"name": "Parked", "input": '{"ids": {"key": "input/k"}}'})
+    entered = ("FailStateEntered", {"name": "Parked", "input": '{"object_key": "input/k"}'})
     failed = ("ExecutionFailed", {"error": "Parked", "cause": '{"Error": "InvalidImage"}'})
     found = read(logs, [started(), entered, failed])
     assert (found.outcome, found.steps[0].error) == ("Parked", "Parked")
@@ -457,7 +457,7 @@ def test_an_execution_is_found_by_its_arn_name_or_the_beginning_of_its_id(logs: 
 
 
 def test_at_error_the_executions_that_failed_are_listed_and_the_rest_is_said(logs: Logs) -> None:
-    entered = {"ids": {"key": "input/bad.png"}, "sequencer": "0A"}
+    entered = {"object_key": "input/bad.png", "sequencer": "0A"}
     fail = ("FailStateEntered", {"name": "Parked", "input": json.dumps(entered)})
     failed = ("ExecutionFailed", {"error": "Parked", "cause": '{"Error": "InvalidImage"}'})
     refused = ("TaskFailed", SERVICE | REFUSED)
@@ -466,7 +466,7 @@ def test_at_error_the_executions_that_failed_are_listed_and_the_rest_is_said(log
     # A version of report, or the key report#1: the ID of the record does not tell.
     version = (
         "FailStateEntered",
-        {"name": "Parked", "input": '{"ids": {"key": "input/report#1"}}'},
+        {"name": "Parked", "input": '{"object_key": "input/report#1"}'},
     )
     logs.write(f"{MACHINE}:n:3", [version, failed])
     reader = machine(logs, level="ERROR")

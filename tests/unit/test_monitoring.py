@@ -387,7 +387,7 @@ QUOTED = re.compile(r'/(?:\\.|[^/\\])+/|"[^"]*"')
 EVENT = '{"detail": {"bucket": {"name": "b"}, "object": {"key": "f/k", "sequencer": "0A"}}}'
 DATA = json.dumps(
     {
-        "ids": {"key": "b/f/k"},
+        "object_key": "b/f/k",
         "sequencer": "0A",
         "lock_token": "mine",
         "watched_lock": {"lock_token": "theirs", "break_at_poll": 29},
@@ -449,7 +449,7 @@ def test_a_query_finds_the_key_the_sequencer_and_the_lock_in_an_entry() -> None:
         assert watched_lock.groups() == ("theirs",)
         assert not refusal.search(text)
     assert refusal.search(json.dumps({"refusal": {"Error": "x"}}).replace(" ", ""))
-    assert not refusal.search(json.dumps({"ids": {"key": 'b/"refusal":'}}))
+    assert not refusal.search(json.dumps({"object_key": 'b/"refusal":'}))
 
 
 def test_the_query_of_outcomes_knows_executions_that_end_in_no_state() -> None:

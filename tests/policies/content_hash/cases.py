@@ -22,8 +22,9 @@ from tests.policies.common import (
 
 LIMITS = common.limits_of(__name__)
 ORDER = shipped("order-placed")
-DATA = common.waiter_data(LIMITS) | {
-    "ids": {"content": "b/k"},
+DATA = {
+    **{name: value for name, value in common.waiter_data(LIMITS).items() if name != "object_key"},
+    "content": "b/k",
     "now": HASHED["now"],
     "expires_at": HASHED["expires_at"],
     "hashing": answer(HASHED),
@@ -65,14 +66,14 @@ NAME = f"{ORDER['source']}/{ORDER['detail-type']}"
 UNKNOWN = DATA | {"hashing": answer(None)}
 START = common.WAITER_START | {"lock_token": "mine"}
 NAMED = START | {
-    "ids": {"content": f"content:{NAME}/{HASHED['hash']}"},
+    "content": f"content:{NAME}/{HASHED['hash']}",
     "now": HASHED["now"],
     "expires_at": HASHED["expires_at"],
 }
 
 OUTPUTS = [
     common.no_data("Complete Event?", ORDER),
-    Output("Prepare Event", {}, common.WAITER_START | {"ids": {"content": NAME}}),
+    Output("Prepare Event", {}, common.WAITER_START | {"content": NAME}),
     Output("Name Content", START | {"hashing": answer(HASHED)}, NAMED),
     *common.waiter_outputs(DATA, "sequencer", "hashing", locked="content"),
     *common.handed_over(DATA),

@@ -40,10 +40,6 @@ class ContentHash(Locking):
         """Give the ID of a content's record."""
         return f"content:aws.s3/Object Created/hash of etag-{self.scenario.content(event)}"
 
-    def record_key(self, event: int) -> str:
-        """Give the ID of a content's record."""
-        return self.key(event)
-
     def ids(self, event: int) -> dict[str, str]:  # noqa: ARG002
         """Give what is known before the content is hashed."""
         return {"content": "aws.s3/Object Created"}

@@ -25,7 +25,8 @@ LIMITS = common.limits_of(__name__)
 NO_WAITER = {"sequencer": "", "clear_at_poll": 0}
 OLDER_WATCHED = {"sequencer": "0A", "clear_at_poll": LIMITS["turn_polls"] + 1}
 DATA = common.waiter_data(LIMITS) | {
-    "ids": {"key": "b/k", "event": "event:b/k@0B"},
+    "object_key": "b/k",
+    "event_id": "event:b/k@0B",
     "record": item(lock_token="theirs", oldest_waiting="0A"),
     "watched_waiter": OLDER_WATCHED,
     "event_record": {"Item": {"status": {"S": "DONE"}, "expires_at": {"N": "1"}}},
@@ -42,7 +43,7 @@ WAITER_WATCHED = {"watched_waiter": OLDER_WATCHED}
 
 def judged(following: str, seen: dict[str, str], *more: Data, poll: int = 1) -> Row:
     """Give a row of *Key State?*."""
-    data = NOTHING_SEEN | {"record": item(**seen), "polls": {"count": poll}}
+    data = NOTHING_SEEN | {"record": item(**seen), "polls": poll}
     for each in more:
         data |= each
     return Row("Key State?", data, following)
@@ -105,13 +106,13 @@ CHOICES = [
 START = common.WAITER_START | {"watched_waiter": NO_WAITER}
 
 OUTPUTS = [
-    *common.prepared(START, event="event:{key}@{sequencer}"),
+    *common.prepared(START, event_id="event:{key}@{sequencer}"),
     adds("Record Event", DATA, "Written", recorded={"is_written": True}),
     adds("Skip Duplicate", DATA, inversion=answer({"outcome": "Duplicate", "expires_at": "1"})),
     *common.waiter_outputs(DATA, "event_record"),
     adds(
         "Watch Oldest Waiter",
-        NOTHING_SEEN | {"polls": {"count": 7}},
+        NOTHING_SEEN | {"polls": 7},
         watched_waiter={"sequencer": "0A", "clear_at_poll": 7 + LIMITS["turn_polls"]},
     ),
     adds("Renew Lock", DATA, "Written", renewal={"attempt": 2}),

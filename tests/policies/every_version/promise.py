@@ -40,7 +40,7 @@ class EveryVersion(Locking):
 
     def ids(self, event: int) -> dict[str, str]:
         """Give the IDs of the key's record and of the event's record."""
-        return {"key": self.key(event), "event": self.record_key(event)}
+        return {"object_key": self.key(event), "event_id": self.record_key(event)}
 
     def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
         """Check I3, the order, and that a free key can be claimed."""
@@ -68,7 +68,7 @@ class EveryVersion(Locking):
         # The model drops fields that no state reads, in a mutant perhaps this one.
         watched, oldest = data.get("watched_waiter", {}), attribute(item, "oldest_waiting")
         is_other = step.item != item and oldest != watched.get("sequencer")
-        if is_other or data["polls"]["count"] < watched.get("clear_at_poll", 0):
+        if is_other or data["polls"] < watched.get("clear_at_poll", 0):
             return f"order: {run.execution} clears the waiter {oldest}, which it has not watched"
         return None
 

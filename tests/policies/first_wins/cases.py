@@ -18,7 +18,7 @@ from tests.policies.common import (
 )
 
 LIMITS = common.limits_of(__name__)
-DATA = common.waiter_data(LIMITS)
+DATA = common.waiter_data(LIMITS) | {"record_id": "first:b/k"}
 
 # --- What follows each Choice --------------------------------------------------------------------
 
@@ -26,7 +26,7 @@ LOCKED = {"sequencer": "0A", "status": "IN_PROGRESS", "lock_token": "theirs"}
 WITH_EVENT = DATA | {"record": item(**LOCKED, event='{"a": 1}')}
 WITHOUT_SEQUENCER = DATA | {"record": item(**LOCKED | {"sequencer": ""}, event='{"a": 1}')}
 WITH_OWN_EVENT = DATA | {"record": item(**LOCKED | {"sequencer": "0B"}, event='{"a": 1}')}
-LAST = {"count": LIMITS["lease_polls"] + 1}
+LAST = LIMITS["lease_polls"] + 1
 
 CHOICES = [
     *common.s3_events(deletions=False),
@@ -34,7 +34,7 @@ CHOICES = [
     *common.waiting(DATA, LOCKED),
     *common.attempts(DATA),
     Row("Key State?", DATA | {"record": item(status="DONE", sequencer="FF")}, "Duplicate"),
-    Row("Key State?", WITH_EVENT | {"polls": {"count": LAST["count"] - 1}}, "Wait For Lock"),
+    Row("Key State?", WITH_EVENT | {"polls": LAST - 1}, "Wait For Lock"),
     Row("Key State?", WITH_EVENT | {"polls": LAST}, "Retry Lost Event"),
     Row("Key State?", WITHOUT_SEQUENCER | {"polls": LAST}, "Retry Lost Event"),
     Row("Key State?", WITH_OWN_EVENT | {"polls": LAST}, "Break Lock"),
@@ -46,7 +46,7 @@ CHOICES = [
 # --- What each Pass gives, and what each conditional write changes -------------------------------
 
 OUTPUTS = [
-    *common.prepared(common.WAITER_START),
+    *common.prepared(common.WAITER_START, record_id="first:{key}"),
     *common.waiter_outputs(DATA),
     common.adds("Renew Lock", DATA, "Written", renewal={"attempt": 2}),
     *common.rejections(DATA),

@@ -27,7 +27,7 @@ HOLDER = DATA | OWN_CLAIM
 
 LOCKED = {"sequencer": "0B", "status": "IN_PROGRESS", "lock_token": "theirs"}
 NEWER = LOCKED | {"sequencer": "0C"}
-OVER = {"polls": {"count": LIMITS["maximum_polls"]}}
+OVER = {"polls": LIMITS["maximum_polls"]}
 FAULT = {"fault": common.FAULT}
 PROCESSED = {"inversion": common.answer(common.PROCESSED)}
 ENDS = [

@@ -7,7 +7,7 @@ from tests.policies import common
 from tests.policies.common import CREATED, FAULT, ID, Cases, Output, answer, inverted, paths
 
 DATA = {
-    "ids": {"key": "b/k"},
+    "object_key": "b/k",
     "sequencer": "0B",
     "inversion": answer(common.PROCESSED),
     "fault": FAULT,
@@ -20,7 +20,7 @@ CHOICES = [
 
 OUTPUTS = [
     common.no_data("S3 Object Event?", CREATED),
-    Output("Prepare Event", {}, {"ids": {"key": ID}, "sequencer": SEQUENCER}),
+    Output("Prepare Event", {}, {"object_key": ID, "sequencer": SEQUENCER}),
     *common.rejections(DATA),
     *common.outcomes(DATA, "Processed", "Superseded", "Retrying"),
 ]

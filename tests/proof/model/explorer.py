@@ -244,11 +244,11 @@ class Promise:
 
     def record_key(self, event: int) -> str:
         """Give the ID of the record that says whether an event is done."""
-        return self.scenario.key(event)
+        return self.key(event)
 
     def ids(self, event: int) -> dict[str, str]:
         """Give the IDs of all records of an event."""
-        return {"key": self.key(event)}
+        return {"object_key": self.scenario.key(event)}
 
     def starts(self, run: Run) -> str | None:
         """Check a run at its first Task: it parks an invalid event, and has its event's IDs."""
@@ -256,7 +256,7 @@ class Promise:
             return None
         if not self.scenario.valid:
             return f"I4: {run.execution} works on an invalid event"
-        if read(run.data)["ids"] != self.ids(run.event):
+        if not self.ids(run.event).items() <= read(run.data).items():
             return f"I3: {run.execution} works under another event's IDs"
         return None
 
@@ -530,7 +530,7 @@ class Explorer:
         Polls are the execution's clock. Unless the run waits for a whole lease, each poll after the
         first counts as the second, so that the search need not follow all of them.
         """
-        count = read(run.data)["polls"]["count"]
+        count = read(run.data)["polls"]
         if count >= self._patience:
             yield f"{run.execution}: waits on", state, "I5: waits for longer than its limit"
             return
@@ -569,12 +569,12 @@ class Explorer:
         """
         seconds = self._engine.seconds[run.state]
         for _ in range(self._patience):
-            count = read(run.data)["polls"]["count"]
+            count = read(run.data)["polls"]
             at, breaks = self._promise.awaits(state, run, self._patience)
             polled = self._poll_in_vain(state, run) if count < at - 1 else None
             if polled is None:
                 break
-            waits, passed = 1, read(polled.data)["polls"]["count"] - count
+            waits, passed = 1, read(polled.data)["polls"] - count
             if _at_poll(polled, 0) == _at_poll(run, 0):
                 waits = (at - 1 - count) // passed
                 polled = _at_poll(run, count + waits * passed)
@@ -607,7 +607,7 @@ class Explorer:
         who = f"{run.execution}: {when}{run.state}"
         problem = None
         if self._engine.states[run.state]["ResultPath"] == "$.record":
-            token, polls = attribute(item, "lock_token"), read(run.data)["polls"]["count"]
+            token, polls = attribute(item, "lock_token"), read(run.data)["polls"]
             run = run._replace(locked=token if polls == 1 or token == run.locked else None)
             if polls > self._patience:
                 problem = "I5: polls more often than its limit"
@@ -975,7 +975,7 @@ def _write(run: Run) -> Run:
 
 
 def _at_poll(run: Run, count: int) -> Run:
-    data = read(run.data) | {"polls": {"count": count}}
+    data = read(run.data) | {"polls": count}
     return run._replace(data=json.dumps(data, sort_keys=True))
 
 

@@ -46,7 +46,7 @@ class Locking(Promise):
     def _breaks(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
         data = read(run.data)
         watched = data["watched_lock"]
-        if not watched["lock_token"] or data["polls"]["count"] < watched["break_at_poll"]:
+        if not watched["lock_token"] or data["polls"] < watched["break_at_poll"]:
             return f"I5: {run.execution} breaks a lock that it has not watched for a lease"
         for holder in state.runs:
             works = holder.state in self.holding and holder.owns(watched["lock_token"])

@@ -160,7 +160,7 @@ BLIND = (Scenario((1, 2), blind=True),)
 SECOND_ATTEMPT = (
     "Invert Image without Retry of States.ALL",
     "Attempt Again? without rule 1: not $.renewal IsPresent",
-    "Attempt Again? without rule 1: $.polls.count NumericLessThanEquals 6",
+    "Attempt Again? without rule 1: $.polls NumericLessThanEquals 6",
 )
 # Small scenarios, each of which finds a mutant that no other finds.
 EDGES = (
