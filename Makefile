@@ -93,14 +93,9 @@ lint: install check ## Check code, types, ASL and template
 	mypy
 	AWS_DEFAULT_REGION=us-east-1 sam validate --lint
 
-audit: install .venv/checkov/installed ## Check the template of every policy and condition with checkov
-	@python -m tests.audit .venv/checkov/bin/checkov
-
-# checkov wants other versions of boto3 and networkx than the project.
-.venv/checkov/installed: tests/audit/requirements.txt | .venv/installed
-	@$(PYTHON) -m venv --clear .venv/checkov
-	@.venv/checkov/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r tests/audit/requirements.txt
-	@touch $@
+# checkov wants other versions of boto3 and networkx than the project, so it has an environment of its own, of what there was at that date.
+audit: install ## Check the template of every policy and condition with checkov
+	@python -m tests.audit uv tool run --quiet --python $(PYTHON) --exclude-newer 2026-11-20 checkov@3.3.30
 
 format: install ## Format the code
 	ruff check --fix
@@ -120,7 +115,6 @@ deploy: build ## Deploy to AWS, as samconfig.toml says
 
 lock: install ## Update the locked versions: pyproject.toml to requirements.txt and functions/*/requirements.txt
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --group dev pyproject.toml --output-file requirements.txt
-	echo checkov | uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header - --output-file tests/audit/requirements.txt
 	for function in invert-image adapt-records; do \
 		uv pip compile --quiet --upgrade --python-version 3.13 --python-platform aarch64-manylinux_2_34 --generate-hashes --no-header --group "pyproject.toml:$$function" --constraint requirements.txt --output-file "functions/$$(echo $$function | tr - _)/requirements.txt" || exit 1; \
 	done

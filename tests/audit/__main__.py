@@ -1,7 +1,7 @@
 """Runs checkov on the template of each policy and condition: `make audit`.
 
-checkov pins versions that do not fit the project's lock, so it has an environment of its own, whose
-program is the one argument.
+checkov pins versions that do not fit the project's lock, so the arguments are a command that runs
+it in an environment of its own.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ OPTIONS: list[dict[str, str]] = [
 ]
 
 
-def findings(checkov: str) -> set[tuple[str, str, str]]:
+def findings(checkov: list[str]) -> set[tuple[str, str, str]]:
     """List what checkov finds: check, its name, resource.
 
     Parameters
     ----------
-    checkov : str
-        The program.
+    checkov : list of str
+        The command.
     """
     OUT.mkdir(parents=True, exist_ok=True)
     policies = template()["Parameters"]["Policy"]["AllowedValues"]
@@ -61,9 +61,9 @@ def findings(checkov: str) -> set[tuple[str, str, str]]:
         text = json.dumps({"AWSTemplateFormatVersion": "2010-09-09", "Resources": resources})
         (OUT / f"{policy}-{number}.json").write_text(text, encoding="utf-8")
     # checkov searches a file's path for secrets too, so the path must not depend on the checkout.
-    command = [str(Path(checkov).absolute()), "--directory", ".", "--framework", "cloudformation"]
+    command = [*checkov, "--directory", ".", "--framework", "cloudformation"]
     command += ["--compact", "--quiet", "--skip-download", "--output", "json", "--soft-fail"]
-    done = subprocess.run(  # noqa: S603 - the Makefile's own environment
+    done = subprocess.run(  # noqa: S603 - the Makefile's command
         command,
         cwd=OUT,
         env=os.environ | {"BC_ANALYTICS": "0"},
@@ -79,7 +79,7 @@ def findings(checkov: str) -> set[tuple[str, str, str]]:
     return {(each["check_id"], each["check_name"], each["resource"]) for each in failed}
 
 
-def main(checkov: str) -> int:
+def main(checkov: list[str]) -> int:
     """Print the findings that are not accepted, and the accepted ones that are not found."""
     accepted = tomllib.loads(ACCEPTED.read_text(encoding="utf-8"))
     found = findings(checkov)
@@ -94,4 +94,4 @@ def main(checkov: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1:]))

@@ -300,6 +300,7 @@ REPRESENTATIVE = frozenset(
 SURVIVORS = frozenset(
     {
         "fenced_output.py without deletion: this version's output only",
+        "fenced_output.py without deletion: versions do not compare",
         "Record Event with ConditionExpression: no attribute_not_exists(id)",
         "Record Event with no Parameters.Item.sequencer",
         "Record Event with Item: status FAILED",

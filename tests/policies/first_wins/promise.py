@@ -26,6 +26,7 @@ class FirstWins(Locking, Newest):
 
     definition = (PROJECT / "statemachine" / "first_wins.asl.json").read_text()
     holding = frozenset({"Invert Image"})
+    records_waiters = False
 
     def key(self, event: int) -> str:
         """Give the ID of the key's record, which no other policy shares."""
@@ -33,7 +34,7 @@ class FirstWins(Locking, Newest):
 
     def ids(self, event: int) -> dict[str, str]:
         """Give the key and the ID of its record."""
-        return super().ids(event) | {"record_id": self.key(event)}
+        return {"object_key": self.scenario.key(event), "record_id": self.key(event)}
 
     def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
         """Check I3, that one event is processed, and that a free key can be claimed."""

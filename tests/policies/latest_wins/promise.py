@@ -231,6 +231,7 @@ SUITE = Suite(
             "fenced_output.py without 2: a later upload has its own event",
             "fenced_output.py without 4: a stale event is superseded",
             "Claim Key with ConditionExpression: no lock_token = :lock_token",
+            "Release Unanswered Claim with UpdateExpression: no REMOVE lock_token",
             "Release Unanswered Claim with UpdateExpression: no REMOVE execution",
             "Release Unanswered Claim without Retry of States.ALL",
             "Retry Event without Retry of States.TaskFailed, States.Timeout",

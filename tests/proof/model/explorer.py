@@ -248,7 +248,7 @@ class Promise:
 
     def ids(self, event: int) -> dict[str, str]:
         """Give the IDs of all records of an event."""
-        return {"object_key": self.scenario.key(event)}
+        return {"object_key": self.key(event)}
 
     def starts(self, run: Run) -> str | None:
         """Check a run at its first Task: it parks an invalid event, and has its event's IDs."""
@@ -351,6 +351,13 @@ class Promise:
         """Count the faults."""
         scenario = self.scenario
         return scenario.faults + scenario.refusals - state.faults - state.refusals
+
+    def has_failed(self, state: State) -> bool:
+        """Tell whether anything went wrong, so that a sweep may have something to do."""
+        scenario = self.scenario
+        died = state.crashes < scenario.crashes or bool(state.broken)
+        failed = self.is_faulty(state) or len(state.transient) < len(scenario.transient)
+        return died or failed or self.is_restarted(state) or bool(scenario.item)
 
     def is_restarted(self, state: State) -> bool:
         """Tell whether an execution was restarted."""
@@ -484,9 +491,11 @@ class Explorer:
 
     def judge(self, state: State) -> str | None:
         """Check a state in which all is quiet, and for good."""
-        if not _is_quiet(state) or state.late or self._engine.sweep(state.items).messages:
+        if not _is_quiet(state) or state.late:
             return None
-        return self._promise.rests(state)
+        if not self._engine.sweep(state.items).messages:
+            return self._promise.rests(state)
+        return None if self._promise.has_failed(state) else "I7: a sweep is needed"
 
     def _shown(self, state: State) -> State:
         """Remember what the outputs show."""
