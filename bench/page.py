@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 from jinja2 import StrictUndefined, Template
 from matplotlib.figure import Figure
 
@@ -83,7 +82,7 @@ def page(found: Results, machine: dict[str, Any], of_function: function.Measured
         first_retry=RETRY_SECONDS[0],
         second_retry=RETRY_SECONDS[1],
         visibility=VISIBILITY_SECONDS,
-        plots="\n".join(f"![{text}]({PLOTS.name}/{name}.svg)\n" for name, text in plots(found)),
+        plots="\n".join(f"![{text}]({PLOTS.name}/{name}.webp)\n" for name, text in plots(found)),
         tables="\n".join(section(name, each) for name, each in found.items()),
         function=function_values(of_function),
     )
@@ -269,37 +268,36 @@ def memory_lines(measured: function.Measured) -> Figure:
     return figure
 
 
-def svg(figure: Figure) -> str:
-    """Draw a figure, the same each time."""
-    drawn = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": "inorder", "svg.fonttype": "none"}):
-        figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
-    return "\n".join(line.rstrip() for line in drawn.getvalue().splitlines()) + "\n"
+def drawn(figure: Figure) -> bytes:
+    """Draw a figure as WebP."""
+    file = io.BytesIO()
+    figure.savefig(file, format="webp", dpi=144, pil_kwargs={"lossless": True, "method": 4})
+    return file.getvalue()
 
 
 def files(
     found: Results, machine: dict[str, Any], of_function: function.Measured
-) -> dict[Path, str]:
+) -> dict[Path, bytes]:
     """Give the page and its plots: the content by file."""
     made = {
-        DOCUMENT: page(found, machine, of_function),
-        PLOTS / "memory.svg": svg(memory_lines(of_function)),
-        PLOTS / "function-seconds.svg": svg(bars(found, "function_seconds", "function-seconds")),
-        PLOTS / "delay.svg": svg(
+        DOCUMENT: page(found, machine, of_function).encode(),
+        PLOTS / "memory.webp": drawn(memory_lines(of_function)),
+        PLOTS / "function-seconds.webp": drawn(bars(found, "function_seconds", "function-seconds")),
+        PLOTS / "delay.webp": drawn(
             bars(found, "delay_over_least_p50", "median delay over the least possible, seconds")
         ),
     }
-    return made | ({PLOTS / "scale.svg": svg(lines(found))} if scales(found) else {})
+    return made | ({PLOTS / "scale.webp": drawn(lines(found))} if scales(found) else {})
 
 
 def write() -> Sequence[Path]:
     """Write the page and its plots, and give their files."""
     made = files(results.read(), results.machine(), function.read())
     PLOTS.mkdir(exist_ok=True)
-    for old in PLOTS.glob("*.svg"):
+    for old in PLOTS.glob("*"):
         old.unlink()
     for file, content in made.items():
-        file.write_text(content)
+        file.write_bytes(content)
     return list(made)
 
 

@@ -92,7 +92,18 @@ def merge(workload: str, measured: dict[str, Measures], order: Sequence[str]) ->
     """Replace the results of a workload; contenders of different runs do not compare."""
     found = read() | {workload: measured}
     kept = {name: found[name] for name in sorted(found, key=order.index)}
-    FILE.write_text(json.dumps(kept, indent=2) + "\n")
+    FILE.write_text(_lines(kept))
+
+
+def _lines(found: Results) -> str:
+    """Write a line for each workload and contender."""
+    workloads = [
+        f"{json.dumps(name)}: {{\n  "
+        + ",\n  ".join(f"{json.dumps(each)}: {json.dumps(of[each])}" for each in of)
+        + "\n}"
+        for name, of in found.items()
+    ]
+    return "{\n" + ",\n".join(workloads) + "\n}\n"
 
 
 def about() -> dict[str, Any]:
