@@ -1,4 +1,4 @@
-"""Computes what breaks first at 10, 1,000 and 100,000 events a second, and writes docs/scale.md.
+"""Computes what breaks first at 10, 1,000 and 100,000 events a second, and writes docs/cost.md.
 
 `python -m bench.scale` writes the tables between their markers. The counts are those of the bill
 (inorder/cost.py), the times those of bench/results.json if they are there.
@@ -27,7 +27,7 @@ from inorder.cost import (
 )
 from inorder.policies import Policy, policy
 
-DOCUMENT = "docs/scale.md"
+DOCUMENT = "docs/cost.md"
 RATES = (10, 1_000, 100_000)  # events a second
 MONTH = 30 * DAY  # seconds
 PARTITION_WRITES = 1000  # units a second, of one partition of a table; no request raises that
@@ -108,7 +108,7 @@ def hot_key_table(work: Workload) -> str:
 
 
 def written(text: str) -> str:
-    """Put the tables between their markers in the text of docs/scale.md."""
+    """Put the tables between their markers in the text of docs/cost.md."""
     of, work = policy("latest-wins"), workload()
     tables = {
         "quotas": quota_table(of, work),

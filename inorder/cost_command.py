@@ -42,7 +42,7 @@ SHARE = Number(0, 1)
 LONGEST_MS = 900_000
 # Of one PutObject: https://docs.aws.amazon.com/AmazonS3/latest/userguide/upload-objects.html
 LARGEST_OBJECT_KB = 5_000_000
-MOST_EVENTS = 1e15  # ten thousand times as many as the largest rate of docs/scale.md
+MOST_EVENTS = 1e15  # ten thousand times as many as the largest rate of docs/cost.md
 SHOWN = 0.005  # dollars; lines below are summed up
 DEFAULT = Workload()
 # What no metric of a stack has.
