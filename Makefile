@@ -41,7 +41,7 @@ PAGE = tests/console/test_views.py
 
 test: install ## Run the tests, the quick ones first
 	@$(MAKE) --no-print-directory --jobs 2 check states
-	@missing=$$(python -m tests.console.browser $(PAGE)) || exit 1; \
+	@missing=$$(python -m bench.browser $(PAGE)) || exit 1; \
 	$(PYTEST) -n 5 --dist loadfile --no-loadscope-reorder $(QUICK) $(SLOW) --ignore tests/proof/soak/test_burst.py $${missing:+--ignore $(PAGE)} || exit 1; \
 	if [ "$$missing" ]; then echo "$$missing"; [ "$$CI" != true ]; fi
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import CDPSession, Page, sync_playwright
 
+from bench.browser import launch
 from inorder.console.saved import write
-from tests.console.browser import launch
-from tests.console.test_views import many
 
 FRAMES = 120
 # Moves the list by two thirds of a screen in each frame, and gives the time between the frames.
@@ -44,6 +44,30 @@ FILTER = """async text => {
   await new Promise((resolve) => setTimeout(resolve));
   return performance.now() - begin;
 }"""
+
+
+def many(count: int) -> dict[str, Any]:
+    """Make up executions, the newest first."""
+    now = datetime.now(UTC)
+    outcomes = ["Processed", "Processed", "Superseded", "Duplicate", "Parked"]
+    executions = [
+        {
+            "arn": f"arn:aws:states:us-east-1:0:execution:m:{number}",
+            "id": str(number),
+            "key": f"many/{number % 1000:03}/picture-{number:05}.jpg",
+            "sequencer": f"{number:018X}",
+            "version_id": None,
+            "ended_as": outcomes[number % len(outcomes)],
+            "status": "SUCCEEDED",
+            "attempt": 1,
+            "seconds": number % 90 + 0.5,
+            "waited": float(number % 7),
+            "started": (now - timedelta(seconds=number)).isoformat(),
+            "stopped": now.isoformat(),
+        }
+        for number in range(count)
+    ]
+    return {"revision": 1, "is_whole": True, "is_loading": False, "executions": executions}
 
 
 def main(count: int) -> None:

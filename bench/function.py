@@ -28,7 +28,7 @@ from PIL import Image
 
 from bench import results
 from inorder import PROJECT
-from tests.resolved_template import resources_with
+from inorder.resolved_template import resources_with
 
 FILE = PROJECT / "bench" / "function.json"
 SOURCE = PROJECT / "functions" / "invert_image"

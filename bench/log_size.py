@@ -1,7 +1,7 @@
 """How much an execution writes to its log at level ALL, from ministack's history of it.
 
-The form is that of https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html, as in
-tests/policies/test_log_size.py, which measures the executions of moto. ministack's history lacks
+The form is that of https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html, in which
+tests/policies/test_log_size.py measures the executions of moto. ministack's history lacks
 some fields and entries that AWS writes; they are put in here.
 """
 
@@ -11,7 +11,32 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.policies.test_log_size import ARN, _compact
+# An execution that a rule started, of a machine that CloudFormation named.
+ARN = (
+    "arn:aws:states:us-east-1:123456789012:express:inorder-LatestWinsStateMachine-"
+    "AbCdEfGhIjKl:0a1b2c3d-4e5f-6789-abcd-ef0123456789_9f8e7d6c-5b4a-3210-fedc-ba9876543210:"
+    "11111111-2222-3333-4444-555555555555"
+)
+# The optimized integrations return what the service answered and, beside it, this. AWS documents
+# that it is there, not how long it is:
+# https://docs.aws.amazon.com/step-functions/latest/dg/connect-supported-services.html
+_HEADERS = {
+    "Server": "Server",
+    "Connection": "keep-alive",
+    "x-amzn-RequestId": "S17HV3KQ1M3PV9IOD1ETCK0GSFVV4KQNSO5AEMVJF66Q9ASUAAJG",
+    "x-amz-crc32": "2745614147",
+    "Content-Length": "2",
+    "Date": "Sun, 22 Nov 2026 09:30:00 GMT",
+    "Content-Type": "application/x-amz-json-1.0",
+}
+METADATA = {
+    "SdkHttpMetadata": {
+        "AllHttpHeaders": {name: [value] for name, value in _HEADERS.items()},
+        "HttpHeaders": _HEADERS,
+        "HttpStatusCode": 200,
+    },
+    "SdkResponseMetadata": {"RequestId": _HEADERS["x-amzn-RequestId"]},
+}
 
 
 def log_bytes(history: Iterable[Mapping[str, Any]]) -> int:
@@ -48,3 +73,11 @@ def size_of(kind: str, details: Mapping[str, Any]) -> int:
         "execution_arn": ARN,
     }
     return len(json.dumps(entry, separators=(",", ":")).encode())
+
+
+def _compact(value: Any) -> Any:
+    """Write JSON without spaces, as AWS does."""
+    try:
+        return json.dumps(json.loads(value), separators=(",", ":"), ensure_ascii=False)
+    except (TypeError, ValueError):
+        return value

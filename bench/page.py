@@ -19,7 +19,7 @@ from bench.results import BASE, Measures, Results
 from bench.workloads import BOUND, workload
 from inorder import PROJECT
 from inorder.cost import DAY, prices, prices_of
-from tests.resolved_template import template as template_of
+from inorder.resolved_template import template as template_of
 
 TEMPLATE = Path(__file__).parent / "performance.md.jinja"
 DOCUMENT = PROJECT / "docs" / "performance.md"

@@ -24,7 +24,7 @@ from bench.measures import Turn, Uploaded, intervals_of
 from bench.workloads import Upload, Workload
 from inorder.aws.executions import wait_until
 from inorder.demo import _inverse as inverse
-from tests.events import SEQUENCER, shipped
+from inorder.events import SEQUENCER, shipped
 
 QUIET_SECONDS = 1800
 THREADS = 24

@@ -47,10 +47,10 @@ from inorder.aws.executions import (
     LocalStateMachine,
     entry_of,
 )
+from inorder.events import SEQUENCER, created, deleted
 from inorder.policies import asl_file
+from inorder.resolved_template import template
 from tests import state_machines
-from tests.events import SEQUENCER, created, deleted
-from tests.resolved_template import template
 
 INPUT, OUTPUT, TABLE = "input", "output", "keys"
 FUNCTION, HASH_FUNCTION = (

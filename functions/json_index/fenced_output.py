@@ -1,1 +1,642 @@
-../invert_image/fenced_output.py
+"""The fence: an older event's output never replaces a newer event's.
+
+A lock alone cannot promise this. Its holder may stall, lose the lock, and wake up after a newer
+event was processed. So the function makes its write conditional on what it has read before::
+
+    1 read the output         its ETag, and the sequencer in its metadata
+    2 read the source         only if it is still the object that the event names
+    3 write the output        only if its ETag is still that of step 1
+    4 check the source again  only where step 3 cannot notice a deletion: see below
+
+The order matters. If a newer event's output is there before step 1, step 1 reads its sequencer, and
+the event is superseded. Sequencers of two versions do not compare; but then step 2 finds that
+another version is current. If a newer event's output comes after step 1, step 3 fails, and the
+fence starts again. A deletion takes the same steps: step 2 finds that there is no source, and step
+3 deletes the output, only if its ETag is still that of step 1.
+
+Step 3 alone would miss three things:
+
+- An ETag identifies content, not a write. After uploads of A, B and A again, the third output would
+  have the ETag of the first, and a writer of B that stalled since the first would overwrite the
+  third. So each output contains its event's sequencer (see `stamp`).
+- "No output" cannot reveal one that was created and deleted meanwhile. So after a first write, the
+  function checks the source again.
+- In a versioned bucket, an earlier version can become current again without an upload, and its
+  output be right again without a write. So after it wrote the output of a version, or over that of
+  another version, or deleted an output, the function checks the source again.
+
+If step 4 finds another source, the fence starts again, and makes the output that of the source as
+it is then. A retry of an event whose output is there also takes step 4, because the attempt that
+wrote the output may have died before it did.
+
+An object without a version of its own, in a bucket that has versions, is the null version. Its
+events name no version, and their sequencers order them. If the event of another version makes its
+output, nobody knows the sequencer of its upload. So that output names the version ``null`` and the
+ETag, and no event of the null version compares with it: the upload's own event writes it again.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from botocore.config import Config
+from botocore.exceptions import ClientError
+from object_event import NULL_VERSION, ObjectEvent, named_version
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import GetObjectOutputTypeDef
+
+ATTEMPTS = 5
+MAXIMUM_KEY_BYTES = 1024  # https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html
+# Three attempts that get no answer fit into the function's timeout. The state retries longer.
+S3_CONFIG = Config(
+    connect_timeout=2, read_timeout=4, retries={"mode": "standard", "total_max_attempts": 3}
+)
+
+# By the code with which S3 refuses to read an object. Any other refusal may pass, and is a fault:
+# AccessDenied until a role or a key's policy has been mended; KMS.NotFoundException and
+# KMS.KMSInvalidStateException, which also a key gives that has just been created, see
+# https://docs.aws.amazon.com/kms/latest/developerguide/programming-eventual-consistency.html.
+LASTING_REFUSALS = {
+    # https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html#API_GetObject_Errors
+    "InvalidObjectState": "The object is archived. It can be read when it has been restored.",
+    # https://docs.aws.amazon.com/AmazonS3/latest/userguide/ServerSideEncryptionCustomerKeys.html,
+    # and https://github.com/boto/boto3/issues/1482 for the code.
+    "InvalidRequest": "The object is encrypted with a key that each request must bring (SSE-C).",
+    # https://docs.aws.amazon.com/AmazonRDS/latest/UserGuide/USER_ExportSnapshot.failure-msg.html
+    "KMS.DisabledException": "The object is encrypted with a KMS key that is disabled.",
+}
+
+
+class OutputContended(Exception):
+    """In each attempt, another writer changed the output between steps 1 and 3."""
+
+
+class Rejection(Exception):
+    """The source cannot have an output. Another attempt would not help."""
+
+
+class InvalidSource(Rejection):
+    """The source is too large, or its output's key would be too long."""
+
+
+class SourceUnreadable(Rejection):
+    """S3 refuses to give the source's content until a person changes something."""
+
+
+class SourceChanged(Rejection):
+    """The source is no longer the object that the event names."""
+
+
+class SourceGone(SourceChanged):
+    """There is no source any more."""
+
+
+class Result(Protocol):
+    """What `work` makes: the content of an output, and its media type."""
+
+    @property
+    def content(self) -> bytes: ...  # noqa: D102 - see above
+
+    @property
+    def content_type(self) -> str: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class Output:
+    """How an event ended, and where its output is, or would be.
+
+    Attributes
+    ----------
+    outcome : "Processed" or "Superseded"
+        Whether the output was made for this event.
+    key : str
+        The output's key. A deletion may name one that is too long to be written.
+    """
+
+    outcome: Literal["Processed", "Superseded"]
+    key: str
+
+
+class Attempt(Enum):
+    """What became of one attempt to take all steps."""
+
+    DONE = auto()  # the output is that of the event
+    SUPERSEDED = auto()  # a newer event decides what the output is
+    AGAIN = auto()  # another writer came between the steps: take all of them again
+    STALE = auto()  # the source has changed since the output was written: follow the source
+
+
+class Condition(Enum):
+    """Whether the condition of a write or deletion held."""
+
+    HELD = auto()
+    FAILED = auto()  # so S3 has changed nothing
+
+
+class Order(Enum):
+    """Where an output's event stands to another event of the key."""
+
+    OLDER = -1
+    SAME = 0
+    NEWER = 1
+    UNKNOWN = None  # no output, one of unknown origin, or one of another version
+
+
+@dataclass(frozen=True)
+class OutputState:
+    """An output as it is in S3.
+
+    Attributes
+    ----------
+    etag : str or None
+        None if there is no output.
+    metadata : Mapping[str, str]
+        From which event it was made.
+    """
+
+    etag: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def order(self, event: ObjectEvent) -> Order:
+        """Compare the output's event with another one."""
+        if "sequencer" not in self.metadata:
+            return Order.UNKNOWN
+        if self.metadata.get("source-version-id") != event.version_id:
+            return Order.UNKNOWN  # sequencers of two versions do not compare
+        if event.version_id:
+            return Order.SAME  # a version is created once
+        return Order(compare_sequencers(self.metadata["sequencer"], event.sequencer))
+
+    def shows(self, source: ObjectEvent) -> bool:
+        """Tell whether the output was made of a source, whatever its event."""
+        version_id = named_version(self.metadata.get("source-version-id"))
+        return (version_id, self.metadata.get("source-etag")) == source.object_id
+
+    def unchanged(self) -> dict[str, Any]:
+        """Give the condition under which S3 replaces this output, and no other one."""
+        return {"IfMatch": self.etag} if self.etag else {"IfNoneMatch": "*"}
+
+
+def output_key(key: str) -> str:
+    """Name the output of a source: ``<folder>/out-<name>``, which may be too long for a key."""
+    folder, slash, name = key.rpartition("/")
+    return f"{folder}{slash}out-{name}"
+
+
+def compare_sequencers(one: str, other: str) -> int:
+    """Order two sequencers of the same object key.
+
+    "Right pad the shorter value with zeros, and then do a lexicographic comparison"
+    (https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html).
+    DynamoDB compares the strings without padding. The order is the same, except that DynamoDB
+    distinguishes ``0A`` from ``0A0``; S3 gives no two events of a key such a pair.
+
+    Returns
+    -------
+    int
+        -1, 0 or 1 if `one` is older than, equal to or newer than `other`.
+    """
+    width = max(len(one), len(other))
+    left, right = one.ljust(width, "0"), other.ljust(width, "0")
+    return (left > right) - (left < right)
+
+
+def stamp(event: ObjectEvent) -> bytes:
+    """Give the bytes that make an output, and so its ETag, differ from every other event's."""
+    return f"{event.sequencer}#{event.version_id or ''}".encode()
+
+
+def append_stamp(content: bytes, stamp_of_event: bytes) -> bytes:
+    """Put a stamp behind an output's content, where readers of most image formats ignore it."""
+    return content + b"\n" + stamp_of_event
+
+
+@dataclass(frozen=True)
+class Fence:
+    """Brings outputs up to date with events, and lets no older event undo a newer one.
+
+    Attributes
+    ----------
+    s3 : S3Client
+        Needs ``s3:GetObject`` and ``s3:ListBucket`` on both buckets (without ``s3:ListBucket``, a
+        missing key answers 403 instead of 404), ``s3:PutObject`` on the output's and, if deletions
+        are handled, ``s3:DeleteObject``; `write_each` also ``s3:GetObjectVersion`` on the source's.
+    output_bucket : str
+        Where the outputs go.
+    maximum_bytes : int
+        Size of the largest source that is read.
+    work : callable
+        Makes the output from a source's content. Called once, unless the content changes.
+    handles_deletions : bool
+        Whether the output of a deleted source is deleted.
+    rejection : exception class
+        What `work` raises if a source cannot have an output. Any other exception is a fault.
+    stamped : callable
+        Puts an event's `stamp` into an output's content, so that its ETag is its own.
+    """
+
+    s3: S3Client
+    output_bucket: str
+    maximum_bytes: int
+    work: Callable[[bytes], Result]
+    handles_deletions: bool
+    rejection: type[Exception] = Rejection
+    stamped: Callable[[bytes, bytes], bytes] = append_stamp
+
+    def answer(self, payload: Mapping[str, Any], record_retention_days: int) -> dict[str, str]:
+        """Process an event, and answer the state machine: docs/function.md is the contract.
+
+        Parameters
+        ----------
+        payload : Mapping
+            ``event``, the event of S3, and ``fence``: ``newest``, ``each`` or ``none``.
+        record_retention_days : int
+            Days for which the key table keeps the key's record.
+
+        Returns
+        -------
+        dict
+            ``outcome``, and ``expires_at``, the time (seconds since 1970, as text) until which the
+            key table keeps the record. It is computed here because JSONPath cannot. With
+            ``Processed`` or ``Superseded`` there is ``output_key``; with ``Rejected`` there are
+            ``error`` and ``cause``.
+
+        Raises
+        ------
+        KeyError
+            The payload lacks a field, or names no fence.
+        OutputContended, botocore.exceptions.ClientError
+            As for `write_newest`.
+        """
+        event = ObjectEvent.from_event(payload["event"])
+        expires_at = str(int(time.time()) + record_retention_days * 86_400)
+        try:
+            output = FENCES[payload["fence"]](self, event)
+        except (Rejection, self.rejection) as error:
+            reason = {"error": type(error).__name__, "cause": str(error)}
+            return {"outcome": "Rejected", **reason, "expires_at": expires_at}
+        return {"outcome": output.outcome, "output_key": output.key, "expires_at": expires_at}
+
+    def write_newest(self, event: ObjectEvent) -> Output:
+        """Make the one output of a key that of its newest event; a deletion deletes it.
+
+        Raises
+        ------
+        InvalidSource, SourceUnreadable
+            The source cannot have an output.
+        OutputContended
+            All `ATTEMPTS` attempts met another writer.
+        botocore.exceptions.ClientError
+            S3 failed.
+        """
+        key = output_key(event.key)
+        if not event.is_deletion:
+            return self._settle(event, _of_allowed_length(key), self._apply_creation)
+        if not self.handles_deletions:
+            return Output("Superseded", key)
+        if _is_too_long(key):  # no event had an output
+            return Output("Processed", key)
+        return self._settle(event, key, self._follow_source)
+
+    def write_each(self, event: ObjectEvent) -> Output:
+        """Give each event an output of its own, which is written once.
+
+        The output goes to ``<folder>/out-<name>/<version or sequencer>``. The deletion of a version
+        deletes that version's output. A delete marker deletes none. Without
+        versions, or of the null version, a deletion deletes the outputs of all older events,
+        because their source is gone.
+
+        Raises
+        ------
+        InvalidSource, SourceUnreadable
+            The source cannot have an output.
+        SourceChanged
+            The source has been overwritten, so its content is lost.
+        OutputContended, botocore.exceptions.ClientError
+            As for `write_newest`.
+        """
+        prefix = output_key(event.key) + "/"
+        key = prefix + (event.version_id or event.sequencer)
+        if not event.is_deletion:
+            return self._settle(event, _of_allowed_length(key), self._give_own_output)
+        if not self.handles_deletions:
+            return Output("Superseded", key)
+        if not _is_too_long(key if event.version_id else prefix):
+            for old in [key] if event.version_id else self._list_outputs(prefix):
+                self._delete_older(old, event)
+        return Output("Processed", key)
+
+    def write_unfenced(self, event: ObjectEvent) -> Output:
+        """Write the output of the source as it is now, whatever output is there.
+
+        Most functions do this. It is here for the demonstration.
+        """
+        key = _of_allowed_length(output_key(event.key))
+        result = self.work(self._read_source(event))
+        self._write_output(key, result, event)
+        return Output("Processed", key)
+
+    def _settle(
+        self,
+        event: ObjectEvent,
+        key: str,
+        attempt: Callable[[ObjectEvent, str, dict[str, Result]], Attempt],
+    ) -> Output:
+        """Make attempts until one of them gives an outcome."""
+        results: dict[str, Result] = {}  # of `work`, by the source's ETag
+        outcome: Literal["Processed", "Superseded"] = "Processed"
+        for _ in attempts():
+            match attempt(event, key, results):
+                case Attempt.DONE:
+                    return Output(outcome, key)
+                case Attempt.SUPERSEDED:
+                    return Output("Superseded", key)
+                case Attempt.STALE:
+                    attempt = self._follow_source
+                    outcome = "Superseded"
+        raise OutputContended(f"The output {key!r} changed under all attempts to write it.")
+
+    def _apply_creation(self, event: ObjectEvent, key: str, results: dict[str, Result]) -> Attempt:
+        """Make the output that of a creation, unless it is that of a newer event."""
+        output = self._read_output(key)  # step 1
+        match output.order(event):
+            case Order.NEWER:
+                return Attempt.SUPERSEDED
+            case Order.SAME:  # by an attempt that may have died before its step 4
+                return self._check_source(event)
+        return self._replace_output(output, event, key, results)
+
+    def _follow_source(self, event: ObjectEvent, key: str, results: dict[str, Result]) -> Attempt:
+        """Make the output that of the source as it is now; delete it if there is no source."""
+        output = self._read_output(key)  # step 1
+        source = self._find_source(event)  # step 2
+        if source is None:
+            return self._delete_orphan(output, event, key)
+        if not source.version_id:
+            return Attempt.SUPERSEDED  # by the upload that came after, which has its own event
+        if output.shows(source):
+            return Attempt.SUPERSEDED  # the output is right already
+        return self._replace_output(output, source, key, results)
+
+    def _give_own_output(self, event: ObjectEvent, key: str, results: dict[str, Result]) -> Attempt:
+        """Write a creation's own output, unless what it created has been deleted."""
+        # The null version is named, too: other versions may be over it.
+        version = {"VersionId": event.version_id or NULL_VERSION}
+        output = self._read_output(key)  # step 1
+        etag = output.etag
+        if etag is None:
+            try:  # step 2
+                content = self._read_source(event, IfMatch=_quoted(event.etag), **version)
+            except SourceGone:
+                return Attempt.SUPERSEDED
+            result = self._work_once(event, content, results)
+            # step 3
+            written = self._write_output(key, result, event, **output.unchanged())
+            if written is Condition.FAILED:
+                return Attempt.AGAIN
+            etag = written
+        if not self.handles_deletions or self._find_source(event, **version):  # step 4
+            return Attempt.DONE
+        if self._delete_output(key, etag) is Condition.FAILED:
+            return Attempt.AGAIN
+        return Attempt.SUPERSEDED
+
+    def _replace_output(
+        self,
+        output: OutputState,
+        source: ObjectEvent,
+        key: str,
+        results: dict[str, Result],
+    ) -> Attempt:
+        """Take steps 2 to 4 for a source that exists."""
+        try:  # step 2
+            content = self._read_source(source, IfMatch=_quoted(source.etag))
+        except SourceChanged:
+            return Attempt.SUPERSEDED
+        result = self._work_once(source, content, results)
+        # step 3
+        if self._write_output(key, result, source, **output.unchanged()) is Condition.FAILED:
+            return Attempt.AGAIN
+        if output.order(source) is Order.OLDER:  # so it is of the same version
+            # A deletion that was processed since step 1 would have made step 3 fail.
+            return Attempt.DONE
+        return self._check_source(source)
+
+    def _delete_orphan(self, output: OutputState, event: ObjectEvent, key: str) -> Attempt:
+        """Take steps 3 and 4 for an output without a source."""
+        if output.etag is None:
+            return Attempt.DONE
+        # step 3
+        if self._delete_output(key, output.etag) is Condition.FAILED:
+            return Attempt.AGAIN
+        # step 4
+        return Attempt.DONE if self._find_source(event) is None else Attempt.AGAIN
+
+    def _check_source(self, source: ObjectEvent) -> Attempt:
+        """Take step 4: find out whether the source is still there and is still this version."""
+        if not self.handles_deletions:
+            return Attempt.DONE
+        current = self._find_source(source)
+        if current is None or (current.version_id and current.object_id != source.object_id):
+            return Attempt.STALE
+        return Attempt.DONE
+
+    def _delete_older(self, key: str, event: ObjectEvent) -> None:
+        """Delete an output if it is of the deleted version or, without versions, older."""
+        for _ in attempts():
+            output = self._read_output(key)
+            if output.etag is None or output.order(event) in {Order.UNKNOWN, Order.NEWER}:
+                return
+            # What was written for a key in a folder of the output's name has another name: the
+            # fence `newest` gives the object out-x.png/y the output out-x.png/out-y.
+            if not key.endswith(f"/{output.metadata['sequencer']}") and not event.version_id:
+                return
+            if self._delete_output(key, output.etag) is Condition.HELD:
+                return
+        raise OutputContended(f"The output {key!r} could not be deleted.")
+
+    # The single steps
+
+    def _read_output(self, key: str) -> OutputState:
+        """Read an output's ETag and metadata."""
+        try:
+            response = self.s3.head_object(Bucket=self.output_bucket, Key=key)
+        except ClientError as error:
+            if _is_missing(error):
+                return OutputState()
+            raise
+        return OutputState(response["ETag"], response["Metadata"])
+
+    def _find_source(self, event: ObjectEvent, **version: Any) -> ObjectEvent | None:
+        """Find out what the source is now: its current version, unless another one is named.
+
+        S3 names the null version ``null`` if the bucket has versions, and names none if it has not:
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/AddingObjectstoVersionSuspendedBuckets.html
+
+        Returns
+        -------
+        ObjectEvent or None
+            The event, as if it had created what is there. None if there is no source.
+        """
+        try:
+            found = self.s3.head_object(Bucket=event.bucket, Key=event.key, **version)
+        except ClientError as error:
+            if _is_missing(error):
+                return None
+            if _status(error) == HTTPStatus.BAD_REQUEST:  # only the answer to GET has a code
+                self._open_source(event, **version)["Body"].close()
+            raise
+        return replace(
+            event,
+            etag=found["ETag"].strip('"'),
+            version_id=found.get("VersionId", NULL_VERSION if event.version_id else None),
+            is_deletion=False,
+        )
+
+    def _read_source(self, source: ObjectEvent, **condition: Any) -> bytes:
+        """Read the source's content: its current version, unless the condition names another one.
+
+        Raises
+        ------
+        SourceChanged
+            The condition does not hold, or what was read is not the version of `source`.
+        InvalidSource, SourceUnreadable
+            The content is too large, or S3 does not give it.
+        """
+        try:
+            response = self._open_source(source, **condition)
+        except ClientError as error:
+            if _is_missing(error):
+                raise SourceGone("The object has been deleted.") from error
+            if _status(error) == HTTPStatus.PRECONDITION_FAILED:
+                raise SourceChanged("The object has been overwritten.") from error
+            raise
+        # `with response["Body"]` gives a stream that checks neither the length nor the checksum.
+        with closing(response["Body"]) as body:
+            version_id = named_version(response.get("VersionId"))
+            if condition and version_id != named_version(source.version_id):
+                raise SourceChanged("Another version of the object is current.")
+            if response["ContentLength"] > self.maximum_bytes:
+                raise InvalidSource(f"The object is larger than {self.maximum_bytes} bytes.")
+            return body.read()
+
+    def _open_source(self, source: ObjectEvent, **condition: Any) -> GetObjectOutputTypeDef:
+        """Ask for the source's content, and tell S3's lasting refusals from those that may pass."""
+        try:
+            return self.s3.get_object(Bucket=source.bucket, Key=source.key, **condition)
+        except ClientError as error:
+            if reason := LASTING_REFUSALS.get(error.response["Error"]["Code"]):
+                raise SourceUnreadable(reason) from error
+            raise
+
+    def _work_once(self, source: ObjectEvent, content: bytes, results: dict[str, Result]) -> Result:
+        """Call `work`, unless the attempt before has called it for the same content."""
+        if source.etag not in results:
+            results.clear()  # there is memory for one
+            results[source.etag] = self.work(content)
+        return results[source.etag]
+
+    def _write_output(
+        self, key: str, result: Result, event: ObjectEvent, **condition: Any
+    ) -> str | Literal[Condition.FAILED]:
+        """Write an output if the condition holds, and give its ETag."""
+        metadata = {"sequencer": event.sequencer, "source-etag": event.etag}
+        if event.version_id:
+            metadata["source-version-id"] = event.version_id
+        try:
+            response = self.s3.put_object(
+                Bucket=self.output_bucket,
+                Key=key,
+                Body=self.stamped(result.content, stamp(event)),
+                ContentType=result.content_type,
+                Metadata=metadata,
+                **condition,
+            )
+        except ClientError as error:
+            if condition and _is_failed_condition(error):
+                return Condition.FAILED
+            raise
+        return response["ETag"]
+
+    def _delete_output(self, key: str, etag: str) -> Condition:
+        """Delete an output if it still has this ETag."""
+        try:
+            self.s3.delete_object(Bucket=self.output_bucket, Key=key, IfMatch=etag)
+        except ClientError as error:
+            if _is_failed_condition(error):
+                return Condition.FAILED
+            raise
+        return Condition.HELD
+
+    def _list_outputs(self, prefix: str) -> Iterator[str]:
+        """List the outputs under a prefix, but none that is deeper: that belongs to another key."""
+        pages = self.s3.get_paginator("list_objects_v2").paginate(
+            Bucket=self.output_bucket, Prefix=prefix, Delimiter="/"
+        )
+        for page in pages:
+            for found in page.get("Contents", []):
+                yield found["Key"]
+
+
+# By the name that the state machine sends.
+FENCES: dict[str, Callable[[Fence, ObjectEvent], Output]] = {
+    "newest": Fence.write_newest,
+    "each": Fence.write_each,
+    "none": Fence.write_unfenced,
+}
+
+
+def attempts() -> Iterator[int]:
+    """Count the attempts, and pause between them for random times, which spreads the writers."""
+    for attempt in range(ATTEMPTS):
+        time.sleep(random.uniform(0, 0.1 * attempt))  # noqa: S311 - not for a secret
+        yield attempt
+
+
+def _is_too_long(key: str) -> bool:
+    return len(key.encode()) > MAXIMUM_KEY_BYTES
+
+
+def _of_allowed_length(key: str) -> str:
+    if _is_too_long(key):
+        raise InvalidSource(f"The output's key would be longer than {MAXIMUM_KEY_BYTES} bytes.")
+    return key
+
+
+def _quoted(etag: str) -> str:
+    """Write an event's ETag as S3's conditions want it."""
+    return f'"{etag}"'
+
+
+def _is_missing(error: ClientError) -> bool:
+    """Tell whether there is no such object. A missing bucket is a fault, where S3 says so.
+
+    405: the version is a delete marker, as the null version may be.
+    https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
+    """
+    is_bucket = error.response["Error"]["Code"] == "NoSuchBucket"
+    is_missing = _status(error) in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}
+    return is_missing and not is_bucket
+
+
+def _is_failed_condition(error: ClientError) -> bool:
+    """Tell whether S3 changed nothing because the output was not as the condition wants it.
+
+    412: another ETag. 409: another write is in progress. 404: the output was deleted meanwhile.
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-requests.html
+    """
+    failed = {HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED}
+    return _is_missing(error) or _status(error) in failed
+
+
+def _status(error: ClientError) -> int:
+    return error.response["ResponseMetadata"]["HTTPStatusCode"]

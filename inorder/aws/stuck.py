@@ -1,1 +1,200 @@
-../../functions/heal_keys/stuck.py
+"""Keys whose execution has died: to find them, and to hand their newest event to the retry queue.
+
+The function `heal_keys` does both on a schedule, and `inorder stuck` on request: the command has a
+link to this file. The retry queue keeps the event until an execution of the present policy has it,
+whichever policy wrote the record, and so the record can leave the index at once. This may be
+interrupted and repeated, and two may do it at once: messages of one event merge. The clock only
+decides when to try: an event that is handed over too early is one more delivery.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+# A record is in the index for as long as it has this attribute, the time of the last claim.
+INDEX, SINCE = "InProgress", "in_progress_since"
+# Express ends an execution after five minutes. Two clocks may differ by the rest.
+# https://docs.aws.amazon.com/step-functions/latest/dg/choosing-workflow-type.html
+DEAD_AFTER = timedelta(minutes=10)
+# SQS refuses these, or replaces them by U+FFFD: its documents say both. In JSON they occur in
+# strings only, where an escape can replace them.
+# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
+_UNSENDABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")
+
+
+class Entry(NamedTuple):
+    """An entry of the index.
+
+    Attributes
+    ----------
+    since : datetime
+        When the record was claimed last.
+    id : str
+        Of the record.
+    """
+
+    since: datetime
+    id: str
+
+
+@dataclass(frozen=True)
+class StuckKey:
+    """A record that has been in progress for longer than an execution can live.
+
+    Attributes
+    ----------
+    id : str
+        Of the record: a key's, an event's or a content's.
+    age : timedelta
+        For how long it has been in progress.
+    record : dict
+        The whole record, as DynamoDB gives it.
+    event : dict or None
+        The event that it holds, which under `latest-wins` is the newest of the key. None if it has
+        none that can be read.
+    """
+
+    id: str
+    age: timedelta
+    record: dict[str, Any]
+    event: dict[str, Any] | None
+
+
+def oldest(
+    dynamodb: Any,
+    table: str,
+    now: datetime,
+    at_most: int,
+    dead_after: timedelta = DEAD_AFTER,
+    is_over: Callable[[], bool] = lambda: False,
+) -> list[Entry]:
+    """List the entries of the index that have been in progress for long, the oldest first.
+
+    The index is a copy that may be late, so each record must be read before it is believed.
+
+    Parameters
+    ----------
+    dynamodb : DynamoDBClient
+        Of the account with the table.
+    table : str
+        Name of the key table.
+    now : datetime
+        The time.
+    at_most : int
+        How many to list. All pages are read to find the oldest ones.
+    dead_after : timedelta
+        How long a record must have been in progress.
+    is_over : callable
+        Tells whether to end instead of reading the next page.
+    """
+    found: list[Entry] = []
+    for page in dynamodb.get_paginator("scan").paginate(TableName=table, IndexName=INDEX):
+        entries = (Entry(_time(item), item["id"]["S"]) for item in page["Items"])
+        old = (entry for entry in entries if now - entry.since >= dead_after)
+        found = heapq.nsmallest(at_most, [*found, *old])
+        if is_over():
+            break
+    return found
+
+
+def read(
+    dynamodb: Any, table: str, record_id: str, now: datetime, dead_after: timedelta = DEAD_AFTER
+) -> StuckKey | None:
+    """Read a record of the index.
+
+    Parameters
+    ----------
+    dynamodb, table, now, dead_after
+        As for `oldest`.
+    record_id : str
+        Of the record.
+
+    Returns
+    -------
+    StuckKey or None
+        None if the record is no longer in progress, or has been claimed again.
+    """
+    record = dynamodb.get_item(
+        TableName=table, Key={"id": {"S": record_id}}, ConsistentRead=True
+    ).get("Item", {})
+    if SINCE not in record or (age := now - _time(record)) < dead_after:
+        return None
+    event = None
+    with suppress(LookupError, ValueError, RecursionError):
+        event = json.loads(record["event"]["S"])
+    return StuckKey(record_id, age, record, event if isinstance(event, dict) else None)
+
+
+def hand_over(
+    sqs: Any, retry_queue_url: str, parked_queue_url: str, dynamodb: Any, table: str, key: StuckKey
+) -> None:
+    """Send the event of a stuck key to the retry queue, and take the record from the index.
+
+    A record without an event is parked as it is. A crash in between sends the event again. If an
+    execution has claimed the key meanwhile, the record stays in the index.
+
+    Parameters
+    ----------
+    sqs : SQSClient
+        Of the account with the queues.
+    retry_queue_url, parked_queue_url : str
+        Of the queues.
+    dynamodb, table
+        As for `oldest`.
+    key : StuckKey
+        As `read` gives it.
+    """
+    queue_url = parked_queue_url if key.event is None else retry_queue_url
+    sqs.send_message(QueueUrl=queue_url, MessageBody=_as_json(_message(key)))
+    with suppress(dynamodb.exceptions.ConditionalCheckFailedException):
+        dynamodb.update_item(
+            TableName=table,
+            Key={"id": {"S": key.id}},
+            UpdateExpression=f"REMOVE {SINCE}",
+            ConditionExpression=f"{SINCE} = :since",
+            ExpressionAttributeValues={":since": key.record[SINCE]},
+        )
+
+
+def _message(key: StuckKey) -> dict[str, Any]:
+    """Write what a state machine writes to retry or park an event."""
+    if key.event is None:
+        reason = {"Error": "NoEvent", "Cause": "This record in progress has no event."}
+        return {"outcome": "Parked", "object_key": key.id, "reason": reason, "record": key.record}
+    reason = {"Error": "ExecutionDied", "Cause": "The execution that had the event has died."}
+    return {"outcome": "Retrying", **_subject(key), "reason": reason, "event": key.event}
+
+
+def _subject(key: StuckKey) -> dict[str, str]:
+    """Name what an event is about as a state machine does, whichever policy wrote the record."""
+    if key.id.startswith("content:"):
+        return {"content": key.id}
+    match key.event:
+        case {"detail": {"bucket": {"name": str(bucket)}, "object": {"key": str(name), **more}}}:
+            version = more.get("version-id")
+            suffix = f"#{version}" if isinstance(version, str) else ""
+            return {
+                "object_key": f"{bucket}/{name}{suffix}",
+                "sequencer": str(more.get("sequencer", "")),
+            }
+    return {"object_key": key.id}
+
+
+def _as_json(body: dict[str, Any]) -> str:
+    """Write JSON as short as that of States.JsonToString, in which SQS changes no character."""
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    return _UNSENDABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _time(item: dict[str, Any]) -> datetime:
+    """Read when a record was claimed; an unreadable time counts as long ago."""
+    with suppress(ValueError, OverflowError):
+        return datetime.fromisoformat(item[SINCE]["S"]).astimezone(UTC)
+    return datetime.min.replace(tzinfo=UTC)

@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from inorder import PROJECT
-from tests.resolved_template import resources_with, template
+from inorder.resolved_template import resources_with, template
 
 OUT = PROJECT / "out" / "audit"
 ACCEPTED = Path(__file__).with_name("accepted.toml")

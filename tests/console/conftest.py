@@ -15,11 +15,11 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Route, expect, sync_playwright
 
+from bench.browser import launch
 from inorder import PROJECT, local_aws
 from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
 from inorder.pictures import own_pairs
-from tests.console.browser import launch
 from tests.end_to_end.conftest import Workflow
 
 OUT = PROJECT / "out" / "console"

@@ -11,10 +11,10 @@ import pytest
 
 from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy
+from inorder.events import shipped
 from inorder.local_aws import LocalAws
 from tests.conftest import picture
 from tests.end_to_end.conftest import CYAN, RED, SECONDS, Workflow
-from tests.events import shipped
 
 KEY = "holiday/a b+c%2B é.png"
 EVENTS = ["s3:ObjectCreated:*"]

@@ -16,9 +16,9 @@ from inorder import PROJECT
 from inorder.aws.executions import wait_until
 from inorder.aws.stack import Stack, deploy
 from inorder.local_aws import LocalAws
+from inorder.resolved_template import template
 from tests.conftest import picture
 from tests.end_to_end.conftest import SECONDS, Workflow
-from tests.resolved_template import template
 
 LONGEST_STACK_NAME = 128
 LONGEST_RULE_NAME = 64

@@ -11,6 +11,7 @@ from typing import Any
 
 from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy
+from inorder.events import deleted, upload
 from inorder.local_aws import LocalAws
 from tests.conftest import picture
 from tests.end_to_end.conftest import (
@@ -23,7 +24,6 @@ from tests.end_to_end.conftest import (
     YELLOW,
     Workflow,
 )
-from tests.events import deleted, upload
 
 COLOURS = {RED: CYAN, GREEN: MAGENTA, BLUE: YELLOW}  # and their inverses
 

@@ -18,11 +18,11 @@ from click.testing import CliRunner, Result
 from inorder import PROJECT, cli, new_policy
 from inorder.aws import stack
 from inorder.aws.stack import deploy
+from inorder.events import created, shipped
 from inorder.local_aws import LocalAws
 from inorder.run import run_event
 from tests.conftest import picture
 from tests.end_to_end.conftest import CYAN, RED, Workflow
-from tests.events import created, shipped
 
 EVENTS = PROJECT / "events"
 NOT_COPIED = shutil.ignore_patterns(".git", ".venv", ".aws-sam", "out", "__pycache__", ".*_cache")

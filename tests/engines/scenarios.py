@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from inorder.aws.executions import Execution, StateMachine, Step
+from inorder.events import created, deleted
 from inorder.policies import like
 from tests.conftest import picture
-from tests.events import created, deleted
 from tests.state_machines import put_record
 
 RED, GREEN = (255, 0, 0), (0, 255, 0)

@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 from unittest.mock import ANY
 
+from inorder.events import SEQUENCER, created, shipped
 from inorder.policies import definition
-from tests.events import SEQUENCER, created, shipped
 
 Data = dict[str, Any]
 

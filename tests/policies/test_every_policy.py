@@ -11,9 +11,9 @@ import boto3
 import pytest
 
 from inorder.asl.size import LEAST_BYTES, largest_event
+from inorder.events import shipped
 from inorder.policies import definition, like
 from tests.conftest import colour_of, picture
-from tests.events import shipped
 from tests.in_process import Faults, InProcess, Throttled
 from tests.policies.situations import (
     BLUE,

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from inorder.aws import executions
+from inorder.events import created
 from inorder.policies import like
 from tests.conftest import colour_of, picture
-from tests.events import created
 from tests.policies.mortal import (
     AFTER,
     BEFORE,

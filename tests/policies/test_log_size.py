@@ -10,40 +10,15 @@ from typing import Any
 import boto3
 import pytest
 
+from bench.log_size import METADATA, size_of
 from inorder.aws.executions import wait_until
+from inorder.events import shipped
 from inorder.policies import like, policies
 from inorder.run import with_object
 from tests.conftest import picture
-from tests.events import shipped
 from tests.in_process import INPUT, InProcess
 from tests.policies.situations import RED, SHORT
 
-# An execution that a rule started, of a machine that CloudFormation named.
-ARN = (
-    "arn:aws:states:us-east-1:123456789012:express:inorder-LatestWinsStateMachine-"
-    "AbCdEfGhIjKl:0a1b2c3d-4e5f-6789-abcd-ef0123456789_9f8e7d6c-5b4a-3210-fedc-ba9876543210:"
-    "11111111-2222-3333-4444-555555555555"
-)
-# The optimized integrations return what the service answered and, beside it, this. AWS documents
-# that it is there, not how long it is:
-# https://docs.aws.amazon.com/step-functions/latest/dg/connect-supported-services.html
-_HEADERS = {
-    "Server": "Server",
-    "Connection": "keep-alive",
-    "x-amzn-RequestId": "S17HV3KQ1M3PV9IOD1ETCK0GSFVV4KQNSO5AEMVJF66Q9ASUAAJG",
-    "x-amz-crc32": "2745614147",
-    "Content-Length": "2",
-    "Date": "Sun, 22 Nov 2026 09:30:00 GMT",
-    "Content-Type": "application/x-amz-json-1.0",
-}
-METADATA = {
-    "SdkHttpMetadata": {
-        "AllHttpHeaders": {name: [value] for name, value in _HEADERS.items()},
-        "HttpHeaders": _HEADERS,
-        "HttpStatusCode": 200,
-    },
-    "SdkResponseMetadata": {"RequestId": _HEADERS["x-amzn-RequestId"]},
-}
 KILOBYTES = {policy.name: policy.log for policy in policies()}
 
 
@@ -71,26 +46,9 @@ def entries(execution: str) -> list[tuple[str, int]]:
         )
         if event["type"] == "TaskSucceeded" and details["resourceType"] == "lambda":
             details["output"] = json.dumps(json.loads(details["output"]) | METADATA)
-        entry = {
-            "id": str(event["id"]),
-            "type": event["type"],
-            "details": {name: _compact(value) for name, value in details.items()},
-            "redrive_count": "0",
-            "previous_event_id": str(event["previousEventId"]),
-            "event_timestamp": "1795339800000",
-            "execution_arn": ARN,
-        }
         entered = details["name"] if event["type"].endswith("StateEntered") else ""
-        written.append((entered, len(json.dumps(entry, separators=(",", ":")).encode())))
+        written.append((entered, size_of(event["type"], details)))
     return written
-
-
-def _compact(value: Any) -> Any:
-    """Write JSON without spaces, as AWS does."""
-    try:
-        return json.dumps(json.loads(value), separators=(",", ":"), ensure_ascii=False)
-    except (TypeError, ValueError):
-        return value
 
 
 def delivered(aws: InProcess) -> Any:

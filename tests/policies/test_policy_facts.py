@@ -13,10 +13,10 @@ import boto3
 import pytest
 
 from inorder import PROJECT
+from inorder.events import shipped
 from inorder.policies import Cost, definition, like, policies, starts_newest
 from inorder.run import with_object
 from tests.conftest import picture
-from tests.events import shipped
 from tests.in_process import INPUT, InProcess
 from tests.policies.situations import GREEN, RED, HeldBack, Paused, locked_again, release
 

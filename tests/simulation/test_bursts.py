@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.cloud import Settings
+from bench.simulation.cloud import Settings
 from tests.simulation.conftest import POLICIES, assert_promise, uploaded_at_once
 
 EVERYONE = {"Processed", "Superseded", "Duplicate", "Retrying"}

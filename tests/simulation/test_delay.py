@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from tests.simulation.cloud import Cloud, Settings
+from bench.simulation.cloud import Cloud, Settings
 from tests.simulation.conftest import DAY, upload
 
 KEYS = 20

@@ -7,10 +7,10 @@ from itertools import combinations
 
 import pytest
 
-from tests.simulation.clock import KINDS, Kind, Outage
-from tests.simulation.cloud import Settings
+from bench.simulation.clock import KINDS, Kind, Outage
+from bench.simulation.cloud import Settings
+from bench.simulation.machine import Execution
 from tests.simulation.conftest import POLICIES, assert_promise, uploaded_meanwhile
-from tests.simulation.machine import Execution
 
 BEGIN, END = 60.0, 360.0
 SERVICES = ["s3", "dynamodb", "lambda", "sqs"]

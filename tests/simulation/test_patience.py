@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.clock import Outage
-from tests.simulation.cloud import Cloud, Settings
+from bench.simulation.clock import Outage
+from bench.simulation.cloud import Cloud, Settings
 from tests.simulation.conftest import DAY, POLICIES, upload
 
 END = 60.0

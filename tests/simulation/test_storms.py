@@ -8,12 +8,12 @@ from collections import Counter
 import pytest
 from retries import FIRST_SECONDS, GROWTH, LONGEST_SECONDS, RETRIES_AT_MOST
 
+from bench.simulation.clock import Kind, Outage
+from bench.simulation.cloud import RESOURCES, Cloud, Settings
+from bench.simulation.machine import Execution
 from inorder import PROJECT
 from inorder.cost import prices
-from tests.simulation.clock import Kind, Outage
-from tests.simulation.cloud import RESOURCES, Cloud, Settings
 from tests.simulation.conftest import DAY, POLICIES, assert_promise, upload, uploaded_at_once
-from tests.simulation.machine import Execution
 
 BEGIN, END = 60.0, 360.0
 BATCH = RESOURCES["RetryEventsFunction"]["Properties"]["Events"]["Faults"]["Properties"]

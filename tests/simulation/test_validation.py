@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from bench.simulation.cloud import Cloud, Settings
 from tests.conftest import picture
 from tests.in_process import TABLE, InProcess, Throttled, import_anew
-from tests.simulation.cloud import Cloud, Settings
 from tests.simulation.conftest import DAY
 from tests.unit.test_retry_events import Retries
 

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from notifications import MalformedNotification, adapt, s3_records
 
-from tests.events import changed, kinesis_batch, notification, record, shipped, sqs_batch, without
+from inorder.events import changed, kinesis_batch, notification, record, shipped, sqs_batch, without
+from inorder.resolved_template import template
 from tests.in_process import Context
-from tests.resolved_template import template
 from tests.unit.conftest import Lines, Load
 
 KEY = "holiday/a b+c é.png"

@@ -14,8 +14,8 @@ from inversion import InvalidImage, invert
 from PIL import Image
 
 from inorder import PROJECT
+from inorder.resolved_template import template
 from tests.conftest import picture
-from tests.resolved_template import template
 from tests.unit.test_inversion import SAMPLES
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow's, of damaged files

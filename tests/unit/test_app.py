@@ -11,9 +11,9 @@ import pytest
 from configuration import Configuration
 from fenced_output import ATTEMPTS, S3_CONFIG
 
+from inorder.resolved_template import template
 from tests.conftest import picture
 from tests.in_process import ENVIRONMENT, InProcess
-from tests.resolved_template import template
 from tests.unit.conftest import Lines
 from tests.unit.test_bounded_work import bomb
 

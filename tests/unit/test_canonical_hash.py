@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.events import shipped
+from inorder.events import shipped
 from tests.in_process import import_anew
 
 TEXTS = st.text()

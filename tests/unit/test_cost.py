@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from inorder import PROJECT, cost
 from inorder.cost import Bill, Price, Workload
 from inorder.policies import Cost, policies, policy
-from tests.resolved_template import of_type, resources_with, template
+from inorder.resolved_template import of_type, resources_with, template
 
 LATEST = policy("latest-wins")
 POLICIES = policies()

@@ -12,10 +12,10 @@ import pytest
 
 from inorder import PROJECT
 from inorder.cost import CONTENDERS
+from inorder.events import shipped
 from inorder.policies import asl_file, policies
 from inorder.run import with_object
 from tests.conftest import picture
-from tests.events import shipped
 from tests.in_process import INPUT, InProcess
 from tests.policies.situations import GREEN, RED
 from tests.unit.conftest import Lines

@@ -19,9 +19,9 @@ from inorder.aws.executions import (
     Step,
     execution_of,
 )
+from inorder.events import created
 from inorder.run import with_object
 from tests.conftest import picture
-from tests.events import created
 from tests.in_process import INPUT, InProcess
 
 START = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC)

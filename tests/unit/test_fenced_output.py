@@ -35,7 +35,7 @@ from inversion import InvertedImage
 from moto import mock_aws
 from object_event import ObjectEvent
 
-from tests import events
+from inorder import events
 
 INPUT, OUTPUT = "input", "output"
 KEY, OUTPUT_KEY = "a/x.jpg", "a/out-x.jpg"

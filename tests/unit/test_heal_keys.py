@@ -16,9 +16,9 @@ from stuck import SINCE as ATTRIBUTE
 
 from inorder import PROJECT
 from inorder.aws import stuck as of_the_command
-from tests.events import created
+from inorder.events import created
+from inorder.resolved_template import template
 from tests.in_process import KEY_TABLE, Context
-from tests.resolved_template import template
 from tests.unit.conftest import Lines, Load
 
 TABLE = "keys"

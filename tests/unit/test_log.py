@@ -21,9 +21,9 @@ import pytest
 
 from inorder import policies
 from inorder.aws.log import AwsStateMachine, log_group, state_machine
+from inorder.events import created
 from inorder.execution import Attempt, Entry, Execution, Filter, execution_of
 from inorder.inspect_commands import row
-from tests.events import created
 
 MACHINE = "arn:aws:states:us-east-1:123456789012:express:machine"
 START = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC)

@@ -21,7 +21,7 @@ from inorder.asl import check_file
 from inorder.asl.definition import is_end
 from inorder.execution import ENDS
 from inorder.policies import asl_file, definition, like
-from tests.resolved_template import Json, broken_references, of_type, resources_with, template
+from inorder.resolved_template import Json, broken_references, of_type, resources_with, template
 
 POLICIES: list[str] = template()["Parameters"]["Policy"]["AllowedValues"]
 RETRYING = [policy for policy in POLICIES if policy not in like("uncoordinated")]

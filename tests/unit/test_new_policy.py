@@ -15,8 +15,8 @@ from samcli.yamlhelper import yaml_parse
 
 from inorder import PROJECT, asl, new_policy, policies
 from inorder.asl import check_file
+from inorder.resolved_template import resolve
 from tests.linting import findings
-from tests.resolved_template import resolve
 
 SHIPPED = policies.names()
 SHIPPED_TEMPLATE = yaml_parse((PROJECT / "template.yaml").read_text())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from object_event import ObjectEvent
 
-from tests.events import changed, created, deleted, without
+from inorder.events import changed, created, deleted, without
 
 CREATED = created("a/x.png", sequencer="0A", etag="0123")
 

@@ -15,7 +15,7 @@ import pytest
 from botocore.loaders import Loader
 
 from inorder.policies import definition, like
-from tests.resolved_template import Json, of_type, resources_with, template
+from inorder.resolved_template import Json, of_type, resources_with, template
 
 OWN_FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:index-documents"
 # Two values of each parameter, and a resource that must not be the same with both.

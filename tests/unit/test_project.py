@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from bench import browser
 from inorder import PROJECT
-from tests.console import browser
-from tests.resolved_template import template
+from inorder.resolved_template import template
 
 LOCKS = [PROJECT / "requirements.txt", *sorted(PROJECT.glob("functions/*/requirements.txt"))]
 

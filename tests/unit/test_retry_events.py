@@ -28,9 +28,9 @@ from retries import (
 )
 from streams import AGAIN_SECONDS, Stream, record_id, taken
 
-from tests.events import created, sqs_batch
+from inorder.events import created, sqs_batch
+from inorder.resolved_template import template
 from tests.in_process import Context
-from tests.resolved_template import template
 from tests.unit.conftest import Lines, Load
 
 NOW = 1_795_000_000.0

@@ -15,7 +15,7 @@ import pytest
 
 from inorder import PROJECT
 from inorder.asl.definition import START
-from tests.resolved_template import Json, of_type, resources_with, template, transformed
+from inorder.resolved_template import Json, of_type, resources_with, template, transformed
 
 Grant = tuple[str, str]  # action, resource as JSON
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from inorder import cost
-from tests.events import shipped
+from inorder.events import shipped
 from tests.in_process import InProcess
 
 # As AWS names an execution that EventBridge has started.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import ANY
 
-from tests.events import shipped
+from inorder.events import shipped
 from tests.policies import common
 from tests.policies.common import (
     EXECUTION,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from inorder.aws.executions import wait_until
+from inorder.events import changed
 from tests.conftest import colour_of, picture
-from tests.events import changed
 from tests.in_process import InProcess
 from tests.policies.situations import (
     BLUE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.events import SEQUENCER
+from inorder.events import SEQUENCER
 from tests.policies import common
 from tests.policies.common import CREATED, FAULT, ID, Cases, Output, answer, inverted, paths
 

@@ -20,9 +20,9 @@ from object_event import ObjectEvent
 
 from inorder.asl.definition import START
 from inorder.asl.lease import longest
+from inorder.asl.runtime_errors import UncaughtError, check_paths, chooser, find
 from inorder.local_aws import LocalAws
 from tests.proof.model.healing import CLAIMED_AT, Items, Swept, sweep
-from tests.proof.model.runtime_errors import UncaughtError, check_paths, chooser, find
 from tests.proof.model.scenario import INVALID
 from tests.proof.model.source import FUNCTION, SWEEP, Code
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from tests.events import created, deleted
+from inorder.events import created, deleted
 
 INVALID = "invalid"
 

@@ -12,7 +12,7 @@ from moto.dynamodb.models.dynamo_type import DynamoType
 from moto.dynamodb.parsing.expressions import UpdateExpressionParser  # type: ignore[attr-defined]
 from stuck import INDEX, SINCE
 
-from tests.simulation.clock import Clock, ServiceError
+from bench.simulation.clock import Clock, ServiceError
 
 Json = dict[str, Any]
 Attributes = dict[str, DynamoType]

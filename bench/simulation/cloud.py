@@ -13,15 +13,15 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
+from bench.simulation.clock import EPOCH, Clock, Outage, Steps
+from bench.simulation.function import Function, Limit, Objects, load
+from bench.simulation.machine import Execution, Json, Machine
+from bench.simulation.queue import Bus, Mapping, Message, Queue
+from bench.simulation.table import Table
 from inorder import PROJECT
+from inorder.events import created
 from inorder.policies import asl_file
-from tests.events import created
-from tests.resolved_template import template
-from tests.simulation.clock import EPOCH, Clock, Outage, Steps
-from tests.simulation.function import Function, Limit, Objects, load
-from tests.simulation.machine import Execution, Json, Machine
-from tests.simulation.queue import Bus, Mapping, Message, Queue
-from tests.simulation.table import Table
+from inorder.resolved_template import template
 
 RESOURCES = template()["Resources"]
 CONSUMER = RESOURCES["RetryEventsFunction"]["Properties"]

@@ -14,9 +14,9 @@ from uuid import UUID
 
 import simpy
 
+from bench.simulation.clock import Clock, ServiceError, Steps
+from inorder.asl.runtime_errors import UncaughtError, chooser, find
 from inorder.execution import EXPRESS_SECONDS
-from tests.proof.model.runtime_errors import UncaughtError, chooser, find
-from tests.simulation.clock import Clock, ServiceError, Steps
 
 KNOWN_FIELDS = {
     *("Catch", "Cause", "CausePath", "Choices", "Comment", "Default", "End", "Error", "Next"),

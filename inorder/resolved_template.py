@@ -158,7 +158,8 @@ class _Resolver:
             [(name, argument)] = value.items()
             function = getattr(self, "_" + name.removeprefix("Fn::").lower(), None)
             if name in {"Ref", "Condition"} or name.startswith("Fn::"):
-                assert function, f"{name} is not known here"
+                if function is None:
+                    raise ValueError(f"{name} is not known here")
                 return function(argument)
         resolved = {name: self.resolve(each) for name, each in value.items()}
         return {name: each for name, each in resolved.items() if each is not ABSENT}

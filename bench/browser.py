@@ -1,6 +1,6 @@
 """The browser of the page's tests: one that is there, or else an installed or a downloaded one.
 
-    python -m tests.console.browser TESTS
+    python -m bench.browser TESTS
 
 This gets one. If none can be had, it prints a sentence: that TESTS did not run, and why.
 """
@@ -46,7 +46,7 @@ def launch(playwright: Playwright) -> Browser:
             continue
     if named:
         raise NoBrowserError(f"CHROMIUM={named} does not start")
-    raise NoBrowserError("no browser starts here, and `python -m tests.console.browser` gets one")
+    raise NoBrowserError("no browser starts here, and `python -m bench.browser` gets one")
 
 
 def starts() -> bool:
@@ -81,7 +81,7 @@ def get() -> None:
     elif is_debian:
         why.append("this user may not install one with apt-get")
     for commands in ways:
-        print(f"Getting a browser with {_name(commands)} ...", file=sys.stderr)  # noqa: T201
+        print(f"Getting a browser with {_name(commands)} ...", file=sys.stderr)
         error = next(filter(None, map(_run, commands)), "what it brought does not start")
         if starts():
             return
@@ -109,4 +109,4 @@ if __name__ == "__main__":
     try:
         get()
     except NoBrowserError as none:
-        print(f"{sys.argv[1]} did not run: {none}.")  # noqa: T201
+        print(f"{sys.argv[1]} did not run: {none}.")

@@ -1,0 +1,1 @@
+"""The stack in virtual time: the shipped files, with simulated services."""
