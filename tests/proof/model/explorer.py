@@ -879,7 +879,9 @@ class Explorer:
 
         Before its first write, AWS starts it again: it is as if it had been delivered later.
         """
-        is_waiter = run.done == ACTED and not self._promise.records_waiters
+        is_waiter = run.done == ACTED and not (
+            self._promise.records_waiters or self._is_recorded(state, run)
+        )
         if self._promise.has_records and run.done == NOTHING:
             if not any(pending[:2] == run[:2] for pending in state.late):
                 return
@@ -894,6 +896,12 @@ class Explorer:
             waiting = tuple(sorted((*state.waiting, Delivery(run.event, run.more))))
             state, label = state._replace(waiting=waiting), f"{label}, to be started again"
         yield label, state, None
+
+    def _is_recorded(self, state: State, run: Run) -> bool:
+        """Tell whether the record of a run's key has its event, from an earlier execution."""
+        event = attribute(dict(state.items).get(self._promise.key(run.event)), "event")
+        found = self._delivery(read(event)) if event else None
+        return found is not None and found.event == run.event
 
     def _step(self, state: State, run: Run, item: str | None, mock: str | None = None) -> Step:
         faults = state.faults + state.refusals + state.lates > 0 or bool(state.transient)
