@@ -407,7 +407,7 @@ def _as_in_the_model(params: dict[str, Any], **_: Any) -> dict[str, Any]:
     return {name[0].lower() + name[1:]: value for name, value in params.items()}
 
 
-def _make_writes_atomic(monkeypatch: pytest.MonkeyPatch) -> None:
+def make_writes_atomic(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check a condition and write in one step, as DynamoDB does, and moto does not."""
     lock = threading.Lock()
 
@@ -521,7 +521,7 @@ def aws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
     policy = mark.args[0] if mark else "latest-wins"
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    _make_writes_atomic(monkeypatch)
+    make_writes_atomic(monkeypatch)
     _stop_endless_executions(monkeypatch)
     _limit_parameters(monkeypatch)
     for name, once in ONCE.items():

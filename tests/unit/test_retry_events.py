@@ -30,7 +30,7 @@ from streams import AGAIN_SECONDS, Stream, record_id, taken
 
 from inorder.events import created, sqs_batch
 from inorder.resolved_template import template
-from tests.in_process import Context
+from tests.in_process import Context, make_writes_atomic
 from tests.unit.conftest import Lines, Load
 
 NOW = 1_795_000_000.0
@@ -514,6 +514,7 @@ class Retries:
 
 @pytest.fixture
 def retries(load: Load, monkeypatch: pytest.MonkeyPatch) -> Retries:
+    make_writes_atomic(monkeypatch)  # the function's threads write at once
     sqs = boto3.client("sqs")
     queue = sqs.create_queue(QueueName="retry", Attributes={"VisibilityTimeout": "120"})
     boto3.client("dynamodb").create_table(
