@@ -6,18 +6,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
+from bench import results
 from inorder import PROJECT
 from inorder.cost import (
     DAY,
     LOG_LEVELS,
-    RESULTS,
     Bill,
     Workload,
     bill_of,
@@ -35,9 +33,7 @@ PARTITION_WRITES = 1000  # units a second, of one partition of a table; no reque
 
 def process_ms() -> float:
     """Give the measured time of the function for an uncontended event, or else the default."""
-    file = PROJECT / RESULTS
-    results: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
-    measured = results.get("uncontended", {}).get("inorder", {})
+    measured = results.read().get("uncontended", {}).get("inorder", {})
     if measured.get("invocations") and "function_seconds" in measured:
         return float(round(1000 * measured["function_seconds"] / measured["invocations"]))
     return Workload().process_ms

@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from inorder import PROJECT
@@ -20,7 +19,6 @@ from inorder.asl.lease import limits
 from inorder.policies import Cost, Policy, policies, starts_newest
 
 PRICES, CONTENDERS = "inorder/prices.toml", "inorder/contenders.toml"
-RESULTS = "bench/results.json"
 SITUATIONS = ("uncontended", "waiter", "duplicate", "older")
 LOG_LEVELS = ("ALL", "ERROR", "OFF")
 DAY = 86_400
@@ -250,23 +248,13 @@ def prices_of() -> str:
     return f"{table['region']}, {table['date']:%Y-%m-%d}"
 
 
-def contenders(policy: Policy, project: Path = PROJECT) -> list[Contender]:
-    """List the alternatives to a policy, with the counts that were measured, where there are some.
-
-    Parameters
-    ----------
-    policy : Policy
-        It is not one of them.
-    project : Path
-        Folder with the measurements.
-    """
-    table, measured = _read(CONTENDERS), _measured(project / RESULTS)
+def contenders(policy: Policy) -> list[Contender]:
+    """List the alternatives to a policy."""
+    table = _read(CONTENDERS)
     found = []
     for name, row in table["contenders"].items():
         cost = {situation: Cost(**each) for situation, each in row["cost"].items()}
         texts = {each: " ".join(row[each].split()) for each in ("how", "lacks")}
-        if name in measured:
-            cost["uncontended"] = measured[name]
         found.append(Contender(name, **row | texts | {"cost": cost}))
     others = [each for each in policies() if each.name in table["policies"]]
     found += [Contender(each.name, table["policies"][each.name], policy=each) for each in others]
@@ -324,10 +312,10 @@ def bill(name: str, used: Usage) -> Bill:
     return Bill(name, lines)
 
 
-def compare(policy: Policy, work: Workload, project: Path = PROJECT) -> list[Comparison]:
+def compare(policy: Policy, work: Workload) -> list[Comparison]:
     """Compare a policy's month with that of each alternative, the cheapest first."""
     found = []
-    for each in contenders(policy, project):
+    for each in contenders(policy):
         dollars = bill_of_contender(each, work).dollars
         overwrites = _break_even_overwrites(policy, each, work)
         found.append(
@@ -594,23 +582,6 @@ def _plus(counted: Cost, more: Cost, times: int) -> Cost:
 def _add(total: dict[str, float], used: Usage, times: float = 1) -> None:
     for name, quantity in used.items():
         total[name] = total.get(name, 0) + quantity * times
-
-
-def _measured(file: Path) -> dict[str, Cost]:
-    """Read what an event of the workload `uncontended` cost each contender.
-
-    `uncoordinated` invokes its function once for each event.
-    """
-    if not file.exists():
-        return {}
-    results: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")).get("uncontended", {})
-    events = results.get("uncoordinated", {}).get("invocations")
-    names: Iterable[str] = ("writes", "reads", "invocations")
-    return {
-        contender: Cost(*(round(measures[name] / events) for name in names))
-        for contender, measures in results.items()
-        if events and all(name in measures for name in names)
-    }
 
 
 @cache

@@ -22,6 +22,8 @@ from bench.contenders.orders import with_orders
 from bench.contenders.recorder import Run
 from bench.delivery import NAMES
 from bench.measures import Turn, Uploaded, delay, express_gb_seconds, intervals_of, measures, peak
+from inorder.cost import contenders
+from inorder.policies import policy
 from inorder.resolved_template import template
 from tests.conftest import colour_of, picture
 from tests.in_process import OUTPUT, InProcess, import_anew
@@ -431,3 +433,13 @@ def test_all_contenders_but_the_durable_function_are_in_one_function(
         context = SimpleNamespace(aws_request_id=name, get_remaining_time_in_millis=lambda: 10_000)
         module.handler({"contender": name, "event": event}, context)
         assert aws.s3.list_objects_v2(Bucket=OUTPUT)["KeyCount"] == 1
+
+
+def test_the_bill_of_a_contender_has_the_writes_and_reads_that_were_measured() -> None:
+    measured = results.read()["uncontended"]
+    for each in contenders(policy("latest-wins")):
+        if not each.policy:
+            counted, found = each.cost["uncontended"], measured[each.name]
+            events = found["events"]
+            assert counted.writes == round(found["writes"] / events), each.name
+            assert counted.reads == round(found["reads"] / events), each.name

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +13,7 @@ from hypothesis import strategies as st
 
 from inorder import PROJECT, cost
 from inorder.cost import Bill, Price, Workload
-from inorder.policies import Cost, policies, policy
+from inorder.policies import policies, policy
 from inorder.resolved_template import of_type, resources_with, template
 
 LATEST = policy("latest-wins")
@@ -280,19 +278,6 @@ def test_contenders_are_sorted_by_what_they_cost_and_are_those_of_the_benchmark(
     }
     assert all(each.contender.lacks for each in found)
     assert "optimistic" not in {each.name for each in cost.contenders(policy("optimistic"))}
-
-
-def test_what_was_measured_replaces_what_is_modelled(tmp_path: Path) -> None:
-    (tmp_path / "bench").mkdir()
-    measures = {"writes": 600, "reads": 900, "invocations": 300}
-    results = {
-        "uncontended": {"uncoordinated": {"invocations": 300}, "lock-in-function": measures},
-        "hot": {"sqs-fifo": measures},
-    }
-    (tmp_path / cost.RESULTS).write_text(json.dumps(results))
-    found = {each.name: each.cost for each in cost.contenders(LATEST, tmp_path)}
-    assert found["lock-in-function"]["uncontended"] == Cost(2, 3, 1)
-    assert found["sqs-fifo"]["uncontended"] == Cost(0, 0, 1)
 
 
 def test_each_price_has_a_source_and_is_on_a_line() -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import tomllib
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from bench import scale
+from bench import results, scale
 from inorder import PROJECT, cli
-from inorder.cost import RESULTS
 from inorder.policies import policy
 
 EXAMPLE = r"```sh\n\.venv/bin/inorder (cost .*)\n```\n\n```\n((?:.*\n)*?)```\n"
@@ -51,13 +48,9 @@ def test_each_quota_has_a_source_and_is_reached_at_some_rate() -> None:
             assert needs[row["per_event"]] > 0
 
 
-def test_a_measured_time_replaces_the_default(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scale, "PROJECT", tmp_path)
-    (tmp_path / "bench").mkdir()
+def test_a_measured_time_replaces_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     measured = {"invocations": 300, "function_seconds": 36.0}
-    (tmp_path / RESULTS).write_text(json.dumps({"uncontended": {"inorder": measured}}))
+    monkeypatch.setattr(results, "read", lambda: {"uncontended": {"inorder": measured}})
     assert scale.process_ms() == 120
 
 
