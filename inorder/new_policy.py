@@ -1,9 +1,9 @@
 """A new policy, made from another: its ASL, its facts, its part of the template, its tests.
 
 The template and the facts are edited as text, because a YAML or TOML library would drop comments
-and anchors. What is expected of the template: each policy has a value of the parameter Policy, a
-condition, resources named after it (`_PARTS`), a line of the rule's target and one of the rule's
-role, and a comment that begins its block of resources.
+and anchors. What is expected of the template: a policy has a comment, below which are the resources
+named after it (`_PARTS`) and nothing else, and a line in each of some lists (`_entries`). What
+holds for some policies is a condition of one line, ``!Or [!Condition LatestWins, ...]``.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST_NAME = 40
 # The resources that are named after a policy. Only a state machine that starts itself has the last.
 _PARTS = ("StateMachine", "Role", "StartsItself")
-_RULER = 98  # columns of the comments that divide the template
-_ANCHOR = re.compile(r"^(?P<start> *(?:- )?(?:\w+: )?)&(?P<name>[\w-]+)")
+_HEADING = "  # --- "  # of the comments that divide the template
+_RULER = 98  # their columns
 
 
 def create(name: str, source: str, project: Path = PROJECT) -> list[Path]:
@@ -149,7 +149,10 @@ def _with_names(test: str, name: str, source: str) -> str:
 
 def _with_facts(facts: str, name: str, source: str) -> str:
     """Add a policy to the text of the facts, behind that of the source and with its facts."""
-    section = _found(rf"\[{source}\]\n(?:.*\n)*?(?=\[(?!{source}\.)|\Z)", facts, FACTS)
+    found = re.search(rf"^\[{source}\]\n(?:.*\n)*?(?=\[(?!{source}\.)|\Z)", facts, re.MULTILINE)
+    if not found:
+        raise click.ClickException(f"{FACTS} is not as expected: there is no [{source}].")
+    section = found.group()
     copy = section.rstrip().replace(f"[{source}", f"[{name}")
     for field, text in {
         "promise": f"As `{source}`, from which it was made.",
@@ -169,72 +172,60 @@ def _with_facts(facts: str, name: str, source: str) -> str:
 def _with_policy(template: str, name: str, source: str) -> str:
     """Add a policy to the template's text, each part of it behind that of the source."""
     new, old = _logical_id(name), _logical_id(source)
-    for taken in (new, *(f"{new}{part}" for part in _PARTS), f"Like{new}"):
-        if re.search(rf"^  {taken}:", template, re.MULTILINE):
+    for taken in (new, *(f"{new}{part}" for part in _PARTS)):
+        if f"\n  {taken}:" in template:
             raise click.ClickException(f"The template has a {taken} already: choose another name.")
-    resources = [rf"  {old}{part}:\n(?:    .*\n)+" for part in _PARTS]
-    parts = [_found(each, template) for each in resources[:2]]
-    parts += re.findall(rf"^{resources[2]}", template, re.MULTILINE)
-    text = template
-    for number, part in enumerate(parts):
-        text = text.replace(part, f"<part {number}>")
+    title = f"{_HEADING}The policy {source}: "
+    before, _, rest = template.partition(title)
+    resources, end, after = rest.partition(_HEADING)
+    entries, lines = _entries(source), [line.strip() for line in template.splitlines()]
+    missing = [each for each in entries if each not in lines]
+    own = [f"  {old}{part}:" for part in _PARTS[:2]]
+    missing += [each.strip() for each in own if not end or f"\n{each}\n" not in resources]
+    if missing:
+        raise click.ClickException(f"{TEMPLATE} is not as expected: there is no {missing[0]!r}.")
+    copy = _without_anchors(resources.partition("\n")[2])
+    copy = copy.replace(asl_file(source), asl_file(name))
+    copy = copy.replace(f"PolicyName: {old}\n", f"PolicyName: {new}\n")
+    for part in _PARTS:
+        copy = copy.replace(f"{old}{part}", f"{new}{part}")
+    ruler = f"{_HEADING}The policy {name}: {asl_file(name)} ".ljust(_RULER, "-")
+    text = f"{before}{title}{resources}{ruler}\n{copy}{end}{after}"
 
-    # Outside of these, what depends on the source's condition depends on the new one's as well.
-    either = f"Like{old}"
-    text = re.sub(rf"^( +- Condition: ){old}\n", rf"\g<0>\g<1>{new}\n", text, flags=re.MULTILINE)
-    text, uses = re.subn(
-        rf"(^ +(?:- |Condition: )|!If \[){old}\b(?!, !Ref {old}StateMachine)",
-        rf"\g<1>{either}",
-        text,
-        flags=re.MULTILINE,
-    )
-    conditions = f"  {new}: !Equals [!Ref Policy, {name}]\n"
-    if uses:
-        conditions += f"  {either}: !Or\n    - Condition: {old}\n    - Condition: {new}\n"
-
-    title = f"  # --- The policy {name}: {asl_file(name)} ".ljust(_RULER, "-")
-    copies = _copied("\n".join(parts), new, old).replace(asl_file(source), asl_file(name))
-    # The lists that have a line for each policy: the rule's target, and what the rule may start.
-    of_policy = rf" +(?:- )+(?:!If \[{old}, )?!Ref {old}StateMachine\b.*\n"
-    _found(of_policy, text)
-    text = re.sub(
-        f"^{of_policy}",
-        lambda line: line[0] + line[0].replace("- - ", "  - ").replace(old, new),
-        text,
-        flags=re.MULTILINE,
-    )
-    for place, addition in {
-        rf"      - {source}\n": f"      - {name}\n",
-        rf"  {old}: !Equals .*\n": conditions,
-        rf"  # --- The policy {source}\b(?:.*\n)+?(?=  # ---|Outputs:)": f"{title}\n\n{copies}\n",
-    }.items():
-        before = _found(place, text)
-        text = text.replace(before, before + addition, 1)
-    for number, part in enumerate(parts):
-        text = text.replace(f"<part {number}>", part)
-    return text
+    copies = dict(zip(entries, _entries(name), strict=True))
+    lines = []
+    for line in text.splitlines(keepends=True):
+        holds = f"!Condition {old}," in line.replace("]", ",")  # for the source, and so for this
+        lines.append(line.replace("!Or [", f"!Or [!Condition {new}, ") if holds else line)
+        entry = line.strip()
+        if entry in copies:
+            lines.append(line.replace(entry, copies[entry]))
+    return "".join(lines)
 
 
-def _found(pattern: str, text: str, file: str = TEMPLATE) -> str:
-    """Give the first part of a file's text that begins a line and fits."""
-    found = re.search(f"^{pattern}", text, re.MULTILINE)
-    if not found:
-        raise click.ClickException(f"{file} is not as expected: nothing fits {pattern!r}.")
-    return found.group()
+def _entries(policy: str) -> list[str]:
+    """List the lines that the template has for a policy beside its resources."""
+    own = _logical_id(policy)
+    return [
+        f"- {policy}",  # a value of the parameter Policy
+        f"{own}: !Equals [!Ref Policy, {policy}]",
+        f'- !If [{own}, !Ref {own}StateMachine, ""]',  # the rule's target
+        f"- !Ref {own}StateMachine",  # what the rule may start
+    ]
 
 
-def _copied(resources: str, new: str, old: str) -> str:
-    """Copy resources: where one defines an anchor, the copy refers to it."""
+def _without_anchors(resources: str) -> str:
+    """Let resources refer to the anchors that they define."""
     lines: list[str] = []
     depth: float = inf  # of the anchor whose value is left out
-    for line in resources.splitlines():
+    for line in resources.splitlines(keepends=True):
         indent = len(line) - len(line.lstrip())
-        if line and indent > depth:
+        if line.strip() and indent > depth:
             continue
-        anchor = _ANCHOR.match(line)
-        depth = indent if anchor else inf
-        lines.append(f"{anchor['start']}*{anchor['name']}" if anchor else line)
-    return "\n".join(lines).replace(old, new) + "\n"
+        start, defines, anchor = line.partition("&")
+        depth = indent if defines else inf
+        lines.append(f"{start}*{anchor.split()[0]}\n" if defines else line)
+    return "".join(lines)
 
 
 def _logical_id(name: str) -> str:

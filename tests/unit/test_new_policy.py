@@ -163,7 +163,7 @@ def test_the_template_is_valid_with_several_new_policies(project: Path) -> None:
     template = (project / "template.yaml").read_text()
     assert findings(template) == []
     conditions = yaml_parse(template)["Conditions"]
-    alike = {each["Condition"] for each in conditions["LikeEveryVersion"]["Fn::Or"]}
+    alike = {each["Condition"] for each in conditions["ReadsVersions"]["Fn::Or"]}
     assert alike >= {"EveryVersion", "OfEveryVersion", "OfNew", "Again"}
 
 
