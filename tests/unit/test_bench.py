@@ -59,29 +59,31 @@ def test_the_text_of_the_page_has_no_measured_number() -> None:
     assert re.findall(r"(?<!\w)\d+", text) == ["100", "64", "1"]  # what the measures are
 
 
-def test_a_run_blocks_the_newest_event_only_if_it_had_not_ended_at_the_upload() -> None:
-    before = Run("k", "1", started=5, ended=9, etag="x", written=True)
-    blocking = Run("k", "2", started=8, ended=13, etag="x", written=True)
-    avoidable = Run("k", "3", started=13, ended=20, etag="x", written=True)
-    own = Run("k", "4", started=21, ended=23, etag="newest", written=True)
-    turn = Turn(0, newest={"k": LATEST}, runs=[own, avoidable, before, blocking])
-    assert delay(turn, "k") == (13, 3 + 2)
-    assert delay(Turn(0, newest={"k": LATEST}, runs=[before, own]), "k") == (13, 2)
+def run(event: str, started: float, ended: float, etag: str = "x", written: bool = True) -> Run:
+    return Run("k", event, started=started, ended=ended, etag=etag, written=written)
 
 
-def test_a_run_that_overlaps_with_the_newest_one_does_not_block_it() -> None:
-    beside = Run("k", "1", started=9, ended=14, etag="x", written=True)
-    own = Run("k", "2", started=11, ended=13, etag="newest", written=True)
-    assert delay(Turn(0, newest={"k": LATEST}, runs=[beside, own]), "k") == (3, 2)
+OWN = run("4", 21, 23, "newest")
+UNWRITTEN = run("2", 9, 10.5, "newest", False)
 
 
-def test_a_run_counts_by_the_content_that_it_wrote_whichever_event_caused_it() -> None:
-    early = Run("k", "1", started=10, ended=11, etag="newest", written=True)
-    late = Run("k", "2", started=12, ended=14, etag="newest", written=True)
-    unwritten = Run("k", "2", started=9, ended=10.5, etag="newest", written=False)
-    turn = Turn(0, newest={"k": LATEST}, runs=[late, unwritten, early])
-    assert delay(turn, "k") == (1, 1)
-    assert delay(Turn(0, newest={"k": LATEST}, runs=[unwritten]), "k") is None
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        # A run blocks the newest event only if it had not ended at the upload.
+        ([OWN, run("3", 13, 20), run("1", 5, 9), run("2", 8, 13)], (13, 3 + 2)),
+        ([run("1", 5, 9), OWN], (13, 2)),
+        # One that overlaps with the newest one does not block it.
+        ([run("1", 9, 14), run("2", 11, 13, "newest")], (3, 2)),
+        # A run counts by the content that it wrote, whichever event caused it.
+        ([run("2", 12, 14, "newest"), UNWRITTEN, run("1", 10, 11, "newest")], (1, 1)),
+        ([UNWRITTEN], None),
+    ],
+)
+def test_the_delay_of_the_newest_event_and_what_of_it_could_not_be_avoided(
+    runs: list[Run], expected: Any
+) -> None:
+    assert delay(Turn(0, newest={"k": LATEST}, runs=runs), "k") == expected
 
 
 def test_measures_of_a_turn() -> None:
@@ -102,36 +104,25 @@ def test_measures_of_a_turn() -> None:
     assert (found["reads"], found["writes"], found["log_bytes"]) == (2, 1, 5000)
 
 
-def test_express_is_billed_in_steps_of_100_ms_and_64_mb() -> None:
-    assert express_gb_seconds([0.1, 0.101, 0.3]) == pytest.approx(0.6 / 16)
+def test_what_is_measured_of_invocations_and_executions() -> None:
+    assert express_gb_seconds([0.1, 0.101, 0.3]) == pytest.approx(0.6 / 16)  # 100 ms, 64 MB
     assert express_gb_seconds([]) == 0
-
-
-def test_invocations_that_meet_do_not_overlap() -> None:
-    assert peak([(0, 1), (1, 2), (1.5, 3)]) == 2
+    assert peak([(0, 1), (1, 2), (1.5, 3)]) == 2  # those that meet do not overlap
     assert peak([]) == 0
-
-
-def test_beginnings_and_ends_are_paired_by_process() -> None:
     lines = [("begin", 1, 10), ("begin", 2, 11), ("end", 1, 12), ("begin", 1, 13), ("end", 2, 14)]
     lines += [("end", 1, 15)]
     records = [{"what": what, "process": process, "at": at} for what, process, at in lines]
     assert sorted(intervals_of(records)) == [(10, 12), (11, 14), (13, 15)]
 
 
-def test_a_ratio_is_that_of_one_run() -> None:
+def test_a_ratio_is_that_of_one_run_and_there_is_none_to_a_median_of_zero() -> None:
     runs = [
         {"inorder": {"writes": 1.0, "reads": 0.0}, "other": {"writes": 3.0, "reads": 1.0}},
-        {"inorder": {"writes": 10.0, "reads": 0.0}, "other": {"writes": 10.0, "reads": 1.0}},
+        {"inorder": {"writes": 10.0, "reads": 1.0}, "other": {"writes": 10.0, "reads": 1.0}},
         {"inorder": {"writes": 20.0, "reads": 0.0}, "other": {"writes": 10.0, "reads": 5.0}},
     ]
     found = results.summary(runs)["other"]
     assert found == {"runs": 3, "writes": 10, "reads": 1, "writes_ratio": 1}
-
-
-def test_there_is_no_ratio_to_a_median_of_zero() -> None:
-    runs = [{"inorder": {"reads": reads}, "other": {"reads": 1000.0}} for reads in (0.0, 1.0, 0.0)]
-    assert results.summary(runs)["other"] == {"runs": 3, "reads": 1000}
 
 
 def test_the_results_are_of_known_workloads_and_contenders() -> None:
@@ -141,13 +132,7 @@ def test_the_results_are_of_known_workloads_and_contenders() -> None:
     assert all(set(by_contender) <= set(NAMES) for by_contender in found.values())
 
 
-def test_the_default_memory_is_the_least_with_which_the_function_is_fast() -> None:
-    assert template()["Parameters"]["FunctionMemorySize"]["Default"] == function.chosen(
-        function.read()["images"]
-    )
-
-
-def test_memory_is_chosen_for_the_image_that_needs_most() -> None:
+def test_the_default_memory_is_the_least_with_which_the_image_that_needs_most_is_fast() -> None:
     def seconds(*of_sizes: float) -> dict[str, Any]:
         pairs = zip(function.SIZES, of_sizes, strict=True)
         return {"sizes": {str(size): {"seconds": each} for size, each in pairs}}
@@ -155,6 +140,8 @@ def test_memory_is_chosen_for_the_image_that_needs_most() -> None:
     small, large = seconds(1.2, 1.05, 1, 1, 1.02), seconds(4, 2, 1.05, 1.09, 1)
     assert function.chosen({"small": small}) == function.SIZES[1]
     assert function.chosen({"small": small, "large": large}) == function.SIZES[2]
+    default = template()["Parameters"]["FunctionMemorySize"]["Default"]
+    assert default == function.chosen(function.read()["images"])
 
 
 def test_the_time_of_an_import_is_divided_among_what_it_imports() -> None:
@@ -199,13 +186,9 @@ def test_a_package_has_bytecode_that_knows_its_source(
         function.package(tmp_path / "x", bytecode=False, edit={"no such line": ""})
 
 
-def test_half_of_the_runs_of_the_headline_are_slow() -> None:
+def test_the_headline_has_slow_runs_and_a_storm_has_duplicates_late_events_and_failures() -> None:
     uploads = workloads.workload("headline-gap0").uploads
-    assert len(uploads) == 200
-    assert sum(upload.seconds > 0 for upload in uploads) == 100
-
-
-def test_a_storm_has_duplicates_late_events_and_failures() -> None:
+    assert (len(uploads), sum(upload.seconds > 0 for upload in uploads)) == (200, 100)
     uploads = workloads.workload("storm").uploads
     assert len(uploads) == 1000
     assert 80 < sum(upload.again is not None for upload in uploads) < 120
@@ -314,11 +297,8 @@ def test_inorder_leaves_no_stale_output(contender: Callable[[str], Any], aws: In
     aws.wait_scale = 0.1
     aws.invoke = lambda payload: handler(payload, lambda_context("test"))
     started = [aws.start(event) for event in upload_all(aws)]
-    assert {aws.state_machine.wait(arn).outcome for arn in started} <= {
-        "Processed",
-        "Superseded",
-        "Duplicate",
-    }
+    ends = {aws.state_machine.wait(arn).outcome for arn in started}
+    assert ends <= {"Processed", "Superseded", "Duplicate"}
     assert stale_outputs(aws) == []
 
 
@@ -327,25 +307,16 @@ def test_a_lock_in_the_function_keeps_runs_of_a_key_apart(
 ) -> None:
     module = contender("lock_in_function")
     monkeypatch.setattr(module.random, "random", lambda: 0.02)
+    events = upload_all(aws)
+    with monkeypatch.context() as failing:
+        failing.setattr(module.image, "process", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):  # a failed run unlocks the key
+            deliver(events[:1], module.handler)
     witness = Witness(module, monkeypatch)
-    deliver(upload_all(aws), module.handler)
+    deliver(events, module.handler)
     assert witness.overlaps == []
     assert len(KEYS) <= witness.runs <= len(KEYS) * VERSIONS
     assert stale_outputs(aws) == []
-
-
-def test_a_failed_run_unlocks_the_key(
-    contender: Callable[[str], Any], aws: InProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = contender("lock_in_function")
-    events = upload_all(aws)[:1]
-    with monkeypatch.context() as failing:
-        failing.setattr(module.image, "process", lambda _: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            deliver(events, module.handler)
-    witness = Witness(module, monkeypatch)
-    deliver(events, module.handler)
-    assert witness.runs == 1
 
 
 def test_the_lock_of_a_dead_holder_expires(

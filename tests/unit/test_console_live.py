@@ -56,17 +56,9 @@ class Machine(StateMachine):
 
 
 @pytest.fixture(autouse=True)
-def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "PAUSE_SECONDS", 0)
-
-
-@pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "PAUSE_SECONDS", 0)
     monkeypatch.setattr(live, "PATIENCE_SECONDS", 30)
-
-
-def listing(machine: Machine) -> LiveList:
-    return LiveList(machine)
 
 
 def answer(of: LiveList, wanted: Filter = ANY, revision: int | None = None) -> Any:
@@ -77,21 +69,23 @@ def ids(found: Any) -> list[str]:
     return [each["id"] for each in found["executions"]]
 
 
-pytestmark = pytest.mark.usefixtures("patient")
-
-
 def test_the_newest_execution_is_first_and_the_limit_counts_those_that_fit() -> None:
     machine = Machine(execution(1), execution(3, "SUCCEEDED"), execution(2, "SUCCEEDED"))
-    of = listing(machine)
-    assert ids(answer(of)) == ["3", "2", "1"]
+    of = LiveList(machine)
+    first = answer(of)
+    assert ids(first) == ["3", "2", "1"]
     assert ids(answer(of, Filter(limit=2))) == ["3", "2"]
     assert ids(answer(of, Filter(limit=1, outcomes=frozenset({"running"})))) == ["1"]
     assert ids(answer(of, Filter(key="k/2"))) == ["2"]
+    for other in (0, 1, first["revision"] - 1000, first["revision"] + 1):  # of another server
+        assert answer(of, revision=other)["is_whole"]
+    machine.listed = [execution(4)]  # the engine no longer lists the others, which stay
+    assert ids(answer(of)) == ["4", "3", "2", "1"]
 
 
 def test_later_answers_have_only_what_changed() -> None:
     machine = Machine(execution(1), execution(2))
-    of = listing(machine)
+    of = LiveList(machine)
     first = answer(of)
     assert (first["is_whole"], ids(first)) == (True, ["2", "1"])
     nothing = answer(of, revision=first["revision"])
@@ -105,7 +99,7 @@ def test_later_answers_have_only_what_changed() -> None:
 
 def test_an_execution_that_no_longer_fits_is_gone() -> None:
     machine = Machine(execution(1), execution(2))
-    of, running = listing(machine), Filter(outcomes=frozenset({"Running"}))
+    of, running = LiveList(machine), Filter(outcomes=frozenset({"Running"}))
     revision = answer(of, running)["revision"]
     machine.listed = [execution(1, "SUCCEEDED"), execution(2)]
     changed = answer(of, running, revision)
@@ -113,19 +107,12 @@ def test_an_execution_that_no_longer_fits_is_gone() -> None:
     assert answer(of, running)["gone"] == []
 
 
-def test_a_revision_of_another_server_is_answered_with_all() -> None:
-    of = listing(Machine(execution(1)))
-    revision = answer(of)["revision"]
-    for other in (0, 1, revision - 1000, revision + 1):
-        assert answer(of, revision=other)["is_whole"]
-
-
 def test_the_newest_are_there_before_all_have_been_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "FIRST", 1)
     monkeypatch.setattr(live, "PATIENCE_SECONDS", 0.05)
     machine = Machine(execution(2), execution(1))
     machine.may_answer.clear()
-    of = listing(machine)
+    of = LiveList(machine)
     deadline = time.monotonic() + 30
     while not (found := answer(of))["executions"]:
         assert time.monotonic() < deadline
@@ -137,11 +124,21 @@ def test_the_newest_are_there_before_all_have_been_read(monkeypatch: pytest.Monk
     assert [each.limit for each in machine.asked[:2]] == [1, 4]
 
 
-def test_only_one_thread_reads_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    of = listing(machine := Machine(execution(1)))
+def test_it_is_not_read_again_at_once() -> None:
+    machine = Machine(execution(1))
+    machine.poll_seconds = 60
+    of = LiveList(machine)
     answer(of)
-    monkeypatch.setattr(live, "PATIENCE_SECONDS", 0.01)
     machine.asked.clear()
+    assert ids(answer(of)) == ["1"]
+    assert machine.asked == []
+
+
+def test_only_one_thread_reads_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = LiveList(machine := Machine(execution(1)))
+    answer(of)
+    machine.asked.clear()
+    monkeypatch.setattr(live, "PATIENCE_SECONDS", 0.01)
     machine.may_answer.clear()
     for _ in range(5):
         assert ids(answer(of)) == ["1"]  # from before
@@ -150,33 +147,15 @@ def test_only_one_thread_reads_at_a_time(monkeypatch: pytest.MonkeyPatch) -> Non
     machine.may_answer.set()
 
 
-def test_it_is_not_read_again_at_once() -> None:
-    machine = Machine(execution(1))
-    machine.poll_seconds = 60
-    of = listing(machine)
-    answer(of)
-    machine.asked.clear()
-    assert ids(answer(of)) == ["1"]
-    assert machine.asked == []
-
-
 def test_each_answer_is_the_error_until_reading_succeeds() -> None:
     machine = Machine(execution(1))
     machine.error = ClientError({"Error": {"Code": "Throttling"}}, "ListExecutions")
-    of = listing(machine)
+    of = LiveList(machine)
     for _ in range(2):
         with pytest.raises(ClientError, match="Throttling"):
             answer(of)
     machine.error = None
     assert ids(answer(of)) == ["1"]
-
-
-def test_an_execution_stays_when_the_engine_no_longer_lists_it() -> None:
-    machine = Machine(execution(1))
-    of = listing(machine)
-    answer(of)
-    machine.listed = [execution(2)]
-    assert ids(answer(of)) == ["2", "1"]
 
 
 def test_ten_thousand_executions_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +167,7 @@ def test_ten_thousand_executions_are_written_once(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(live, "row", row)
     machine = Machine(*(execution(number, "SUCCEEDED") for number in range(MANY)))
-    of = listing(machine)
+    of = LiveList(machine)
     found = answer(of)
     assert (len(ids(found)), len(written)) == (MANY, MANY)
     machine.listed.append(execution(MANY))

@@ -68,13 +68,9 @@ class Elements(HTMLParser):
         ]
 
 
-def data_of(file: Path) -> Any:
-    [text] = Elements(file).texts("script", type="application/json", id="saved")
-    return json.loads(text)
-
-
 def test_a_saved_page_has_all_answers(file: Path, aws: InProcess) -> None:
-    data = data_of(file)
+    [text] = Elements(file).texts("script", type="application/json", id="saved")
+    data = json.loads(text)
     rows = data["/api/executions"]["executions"]
     assert [each["key"] for each in rows] == [None, "bad.png", STRANGE, STRANGE]
     assert list(data["/api/execution"]) == [each["arn"] for each in rows]
@@ -84,10 +80,8 @@ def test_a_saved_page_has_all_answers(file: Path, aws: InProcess) -> None:
     assert len(data["/api/parked"]["events"]) == 2
     assert data["/api/definition"]["StartAt"]
     assert data["/api/stack"]["policy"] == aws.policy
-    assert set(data["/api/picture"]) == {
-        f"source:{STRANGE}",
-        f"output:{story['outputs'][0]['key']}",
-    }
+    output = story["outputs"][0]["key"]
+    assert set(data["/api/picture"]) == {f"source:{STRANGE}", f"output:{output}"}
     for address in data["/api/picture"].values():
         kind, _, content = address.partition(";base64,")
         assert kind == "data:image/webp"
@@ -95,50 +89,38 @@ def test_a_saved_page_has_all_answers(file: Path, aws: InProcess) -> None:
             assert (picture.format, picture.size) == ("WEBP", (16, 16))
 
 
-def test_no_text_in_the_data_ends_its_element(file: Path) -> None:
-    html = file.read_text(encoding="utf-8")
-    assert "</script><!--" not in html
-    assert html.count("</script>") == len(Elements(file).texts("script")) == 3
-
-
-def test_a_saved_page_needs_no_other_file(file: Path) -> None:
-    elements = Elements(file)
-    assert not [
+def test_a_saved_page_needs_no_other_file_and_runs_only_its_own_scripts(file: Path) -> None:
+    html, elements = file.read_text(encoding="utf-8"), Elements(file)
+    assert "</script><!--" not in html  # no text in the data ends its element
+    assert html.count("</script>") == len(elements.texts("script")) == 3
+    addresses = [
         each
         for _, attributes, _ in elements.found
         for name, each in attributes.items()
-        if name in {"src", "href"} and not (each or "").startswith("data:")
+        if name in {"src", "href"}
     ]
-    [text] = elements.texts("script", type="importmap")
-    imports = json.loads(text)["imports"]
+    assert [each for each in addresses if not (each or "").startswith("data:")] == []
+    [importmap] = elements.texts("script", type="importmap")
+    imports = json.loads(importmap)["imports"]
     assert list(imports) == list(page.modules())
     for specifier, address in imports.items():
         kind, _, content = address.partition(";base64,")
         assert kind == "data:text/javascript"
         assert b64decode(content) == (page.FOLDER / page.modules()[specifier]).read_bytes()
+    files = {each.relative_to(page.FOLDER).as_posix() for each in page.FOLDER.rglob("*.js")}
+    assert files == set(page.modules().values())
     [main] = elements.texts("script", type="module")
     assert re.fullmatch(r'import "([\w/]+)";', main)[1] in imports  # type: ignore[index]
-
-
-def test_only_its_own_scripts_and_style_may_run(file: Path) -> None:
-    elements = Elements(file)
     [policy] = [
-        attributes["content"]
+        attributes["content"] or ""
         for name, attributes, _ in elements.found
         if name == "meta" and "http-equiv" in attributes
     ]
-    [style] = elements.texts("style")
-    inline = [style, *elements.texts("script", type="importmap")]
-    inline += elements.texts("script", type="module")
-    hashes = {b64decode(each) for each in re.findall(r"'sha256-(.+?)'", policy or "")}
+    hashes = {b64decode(each) for each in re.findall(r"'sha256-(.+?)'", policy)}
+    inline = [*elements.texts("style"), importmap, main]
     assert hashes == {sha256(each.encode()).digest() for each in inline}
-    assert (policy or "").startswith("default-src 'none'; ")
-    assert "connect-src 'none'" in (policy or "")
-
-
-def test_every_module_of_the_page_is_named() -> None:
-    files = {each.relative_to(page.FOLDER).as_posix() for each in page.FOLDER.rglob("*.js")}
-    assert files == set(page.modules().values())
+    assert policy.startswith("default-src 'none'; ")
+    assert "connect-src 'none'" in policy
 
 
 def test_a_large_picture_is_saved_small_and_a_broken_one_is_left_out() -> None:

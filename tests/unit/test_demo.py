@@ -29,18 +29,12 @@ def encoded_otherwise(content: bytes) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize("pair", [JPEG, PNG, WEBP])
-def test_an_output_is_known_by_its_colours_if_its_bytes_differ(pair: PicturePair) -> None:
-    output = encoded_otherwise(_inverse(pair.new))
-    assert shows(output, pair.new)
-    assert not shows(output, pair.old)
-
-
-def test_an_output_with_a_stamp_shows_its_picture() -> None:
+def test_an_output_is_known_by_its_colours_if_its_bytes_differ() -> None:
+    for pair in (JPEG, PNG, WEBP):
+        output = encoded_otherwise(_inverse(pair.new))
+        assert shows(output, pair.new)
+        assert not shows(output, pair.old)
     assert shows(_inverse(GIF.new) + b"stamp", GIF.new)
-
-
-def test_what_is_no_picture_or_another_one_shows_nothing() -> None:
     part = BytesIO()
     with Image.open(BytesIO(_inverse(PNG.new))) as picture:
         picture.crop((0, 0, 24, 18)).save(part, "PNG")
@@ -48,9 +42,17 @@ def test_what_is_no_picture_or_another_one_shows_nothing() -> None:
         assert not shows(output, PNG.new)
 
 
-def test_the_requests_of_each_kind_are_counted() -> None:
+def test_the_requests_of_each_kind_are_counted_and_a_hundred_keys_cost_a_few_cents() -> None:
     numbers = [number for number, _ in estimate(10, policy("latest-wins"), 1769)]
     assert numbers == [60, 130, 40, 60, 40, 140, 60]
+    numbers = [number for number, _ in estimate(10, policy("first-wins"), 1769)]
+    assert numbers[2:4] == [20, 40]  # it ignores deletions, which cost nothing then
+    for name in (*choices(), "uncoordinated"):
+        cheap, dear = (
+            sum(number * price.dollars for number, price in estimate(100, policy(name), memory))
+            for memory in (1769, 10240)
+        )
+        assert 0.01 < cheap < dear < 0.2, name
 
 
 def test_a_traced_execution_costs_a_trace_more() -> None:
@@ -62,35 +64,17 @@ def test_a_traced_execution_costs_a_trace_more() -> None:
     assert one.unit == f"{other.unit} and a trace"
 
 
-def test_deletions_cost_nothing_if_the_policy_ignores_them() -> None:
-    numbers = [number for number, _ in estimate(10, policy("first-wins"), 1769)]
-    assert numbers[2:4] == [20, 40]
-
-
-@pytest.mark.parametrize("name", [*choices(), "uncoordinated"])
-def test_a_hundred_keys_cost_a_few_cents(name: str) -> None:
-    cheap, dear = (
-        sum(number * price.dollars for number, price in estimate(100, policy(name), memory))
-        for memory in (1769, 10240)
-    )
-    assert 0.01 < cheap < dear < 0.2
-
-
-@pytest.mark.parametrize(
-    ("parameters", "complaint"),
-    [
+def test_a_stack_without_known_pictures_is_refused() -> None:
+    complaints: list[tuple[dict[str, str], str]] = [
         ({"Policy": "latest-wins", "WorkFunctionArn": "arn"}, "function of its own"),
         ({"Policy": "mine"}, "the policy 'mine', unknown here"),
         ({}, "the policy '', unknown here"),
         ({"Policy": "content-hash"}, "makes no pictures"),
-    ],
-)
-def test_a_stack_without_known_pictures_is_refused(
-    parameters: dict[str, str], complaint: str
-) -> None:
-    stack = Stack("name", "in", "out", "table", "arn", "url", "function", parameters)
-    with pytest.raises(click.ClickException, match=complaint):
-        deployed_demo.policy_of(stack)
+    ]
+    for parameters, complaint in complaints:
+        stack = Stack("name", "in", "out", "table", "arn", "url", "function", parameters)
+        with pytest.raises(click.ClickException, match=complaint):
+            deployed_demo.policy_of(stack)
 
 
 class OneAfterTheOther(LocalStateMachine):
@@ -128,14 +112,24 @@ class OneAfterTheOther(LocalStateMachine):
         return "arn"
 
 
-def test_an_event_is_delivered_again_only_if_few_executions_run(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture(autouse=True)
+def no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "GAP_SECONDS", 0)
+
+
+def run_of(
+    machine: OneAfterTheOther, pairs: list[PicturePair], at_once: int, **parameters: str
+) -> demo.Run:
+    stack = Stack("name", "in", "out", "table", "arn", "url", "function", parameters)
+    return demo.Run(
+        machine, stack, policy("uncoordinated"), machine, pairs, executions_at_once=at_once
+    )
+
+
+def test_an_event_is_delivered_again_only_if_few_executions_run() -> None:
     pairs = [JPEG, PNG, GIF, WEBP]
     machine = OneAfterTheOther(uploads=2 * len(pairs))
-    stack = Stack("name", "in", "out", "table", "arn", "url", "function", {})
-    run = demo.Run(machine, stack, policy("uncoordinated"), machine, pairs, executions_at_once=2)
+    run = run_of(machine, pairs, 2)
     run._deliver(lambda: None)
     assert run.expected == 4 * len(pairs)
     assert len(machine.active_at_starts) == 2 * len(pairs)
@@ -144,14 +138,11 @@ def test_an_event_is_delivered_again_only_if_few_executions_run(
 
 @pytest.mark.parametrize(("mark", "slow"), [("slow", ["06", "12"]), ("", [])])
 def test_the_old_picture_of_each_sixth_key_is_slow_and_its_events_come_again_first(
-    mark: str, slow: list[str], monkeypatch: pytest.MonkeyPatch
+    mark: str, slow: list[str]
 ) -> None:
-    monkeypatch.setattr(demo, "GAP_SECONDS", 0)
     pairs = [PicturePair(f"{number:02}", b"old", b"new") for number in range(1, 13)]
     machine = OneAfterTheOther(uploads=2 * len(pairs))
-    stack = Stack("name", "in", "out", "table", "arn", "url", "function", {"SlowMark": mark})
-    run = demo.Run(machine, stack, policy("uncoordinated"), machine, pairs, executions_at_once=99)
-    run._deliver(lambda: None)
+    run_of(machine, pairs, 99, SlowMark=mark)._deliver(lambda: None)
     uploaded = zip(machine.uploaded, machine.contents, strict=True)
     assert sorted(key for key, content in uploaded if content == b"oldslow") == slow
     assert machine.contents.count(b"new") == len(pairs)
@@ -160,11 +151,8 @@ def test_the_old_picture_of_each_sixth_key_is_slow_and_its_events_come_again_fir
 
 
 def test_keys_whose_events_do_not_arrive_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "GAP_SECONDS", 0)
     monkeypatch.setattr(demo, "PATIENCE_SECONDS", 0)
-    machine = OneAfterTheOther(uploads=5)
-    stack = Stack("name", "in", "out", "table", "arn", "url", "function", {})
-    run = demo.Run(machine, stack, policy("latest-wins"), machine, [PNG, GIF], executions_at_once=9)
+    run = run_of(OneAfterTheOther(uploads=5), [PNG, GIF], 9)
     names = "gallery/picture-002.png, gallery/picture-003.gif"
     with pytest.raises(TimeoutError, match=f"^Waited 0 s for the two events of 2 keys: {names}.$"):
         run._deliver(lambda: None)

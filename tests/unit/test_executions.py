@@ -29,48 +29,29 @@ STARTED = Entry("ExecutionStarted", {"input": '{"key": 1}'})
 ENTERED = Entry("PassStateEntered", {"name": "Processed", "input": '{"key": 1}'})
 
 
-def succeeded(output: Any) -> Execution:
-    return execution_of(
-        "arn", [STARTED, Entry("ExecutionSucceeded", {"output": json.dumps(output)})]
-    )
+def test_the_outcome_of_an_execution_is_that_of_its_output_or_its_error() -> None:
+    def ended(kind: str, **details: str) -> tuple[str, str | None, str]:
+        found = execution_of("arn", [STARTED, Entry(kind, details)])
+        return found.status, found.outcome, found.cause
+
+    superseded = ended("ExecutionSucceeded", output='{"outcome": "Superseded"}')
+    assert superseded == ("SUCCEEDED", "Superseded", "")
+    others: list[Any] = [{}, {"outcome": ""}, [], None, "Processed"]
+    for output in others:
+        assert ended("ExecutionSucceeded", output=json.dumps(output))[1] is None
+    parked = ended("ExecutionFailed", error="Parked", cause="why")
+    assert parked == ("FAILED", "Parked", "why")
+    for kind, status in (("ExecutionAborted", "ABORTED"), ("ExecutionTimedOut", "TIMED_OUT")):
+        assert ended(kind, error="", cause="") == (status, None, "")
 
 
-def ended(kind: str, **details: str) -> Execution:
-    return execution_of("arn", [STARTED, Entry(kind, details)])
-
-
-def test_the_outcome_of_an_execution_that_succeeded_is_that_of_its_output() -> None:
-    execution = succeeded({"outcome": "Superseded"})
-    assert (execution.status, execution.outcome) == ("SUCCEEDED", "Superseded")
-
-
-@pytest.mark.parametrize("output", [{}, {"outcome": ""}, [], None, "Processed"])
-def test_an_output_without_an_outcome_has_none(output: Any) -> None:
-    assert succeeded(output).outcome is None
-
-
-def test_the_outcome_of_an_execution_that_failed_is_its_error() -> None:
-    execution = ended("ExecutionFailed", error="Parked", cause="why")
-    assert (execution.status, execution.outcome, execution.cause) == ("FAILED", "Parked", "why")
-
-
-@pytest.mark.parametrize(
-    ("kind", "status"), [("ExecutionAborted", "ABORTED"), ("ExecutionTimedOut", "TIMED_OUT")]
-)
-def test_an_execution_that_was_ended_from_outside_has_no_outcome(kind: str, status: str) -> None:
-    execution = ended(kind, error="", cause="")
-    assert (execution.status, execution.outcome) == (status, None)
-
-
-def test_an_execution_without_an_end_runs_and_has_passed_some_states() -> None:
+def test_an_execution_without_an_end_runs_and_nothing_counts_that_is_written_after_the_end() -> (
+    None
+):
     execution = execution_of("arn", [STARTED, ENTERED])
     step = Step("Processed", "Pass", {"key": 1}, None)
     assert execution == Execution("arn", "RUNNING", {"key": 1}, steps=(step,), waited=0)
-    assert execution.path == ["Processed"]
-    assert execution.outcome is None
-
-
-def test_nothing_counts_that_is_written_after_the_end() -> None:
+    assert (execution.path, execution.outcome) == (["Processed"], None)
     entries = [STARTED, Entry("ExecutionAborted", {}), ENTERED]
     assert execution_of("arn", entries) == Execution("arn", "ABORTED", {"key": 1}, waited=0)
 
@@ -177,12 +158,10 @@ def test_a_list_asks_only_for_what_is_new() -> None:
 
 def test_an_end_is_noticed_wherever_the_engine_lists_the_execution() -> None:
     engine = Engine(400)
-    engine.status[5] = "RUNNING"
-    machine = LocalStateMachine(engine, "arn")
-    assert machine.select(Filter(key="5.png"))[0].status == "RUNNING"
-    assert machine.select(Filter(key="5.png"))[0].status == "RUNNING"
-    engine.status[5] = "SUCCEEDED"
-    assert machine.select(Filter(key="5.png"))[0].status == "SUCCEEDED"
+    machine, wanted = LocalStateMachine(engine, "arn"), Filter(key="5.png")
+    for status in ("RUNNING", "RUNNING", "SUCCEEDED"):
+        engine.status[5] = status
+        assert machine.select(wanted)[0].status == status
 
 
 def test_a_list_of_the_newest_reads_no_older_ones() -> None:

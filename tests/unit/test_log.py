@@ -230,6 +230,10 @@ def test_attempts_are_told_apart_and_the_last_one_decides(logs: Logs) -> None:
     assert [each.error for each in step.attempts] == ["A", "States.Timeout", None]
     assert (step.error, step.entered, step.exited) == (None, at(100), at(1100))
     assert step.seconds == 1
+    # The beginning of the second one is lost.
+    calls = [*call("TaskFailed", error="A"), *call("TaskFailed", error="B")]
+    [step] = read(logs, [started(), *task("Claim Key", *calls)], lost=[6, 7]).steps
+    assert [(each.error, each.started) for each in step.attempts] == [("A", at(200)), ("B", None)]
 
 
 def test_times_of_an_execution_and_of_its_waits_are_added_up(logs: Logs) -> None:
@@ -269,23 +273,15 @@ def test_an_entry_that_is_lost_is_counted_and_the_rest_is_read(logs: Logs, lost:
     assert found.key == "x.png"
 
 
-def test_calls_of_a_state_whose_entry_is_lost_are_of_a_state_without_a_name(logs: Logs) -> None:
-    entries = [
-        started(),
-        *state("Pass", "Prepare Event"),
-        *task("Claim Key", *call("TaskFailed", **REFUSED)),
-        succeeded(),
-    ]
-    found = read(logs, entries, lost=[4])
+def test_calls_and_exits_of_a_state_whose_entry_is_lost_are_of_no_other_state(logs: Logs) -> None:
+    refused = task("Claim Key", *call("TaskFailed", **REFUSED))
+    found = read(logs, [started(), *state("Pass", "Prepare Event"), *refused, succeeded()], [4])
     assert [each.state for each in found.steps] == ["Prepare Event", ""]
     assert found.steps[1].error == REFUSED["error"]
     assert found.path == ["Prepare Event"]
-
-
-def test_an_attempt_whose_beginning_is_lost_is_an_attempt_of_its_own(logs: Logs) -> None:
-    calls = [*call("TaskFailed", error="A"), *call("TaskFailed", error="B")]
-    [step] = read(logs, [started(), *task("Claim Key", *calls)], lost=[6, 7]).steps
-    assert [(each.error, each.started) for each in step.attempts] == [("A", at(200)), ("B", None)]
+    claim, release = task("Claim Key", output=1), task("Release Lock", output=2)
+    found = read(logs, [started(), *claim, *release], lost=[3, 4])  # its exit, and the next entry
+    assert [(each.state, each.output) for each in found.steps] == [("Claim Key", None)]
 
 
 def test_data_that_is_cut_off_is_unknown_and_said_to_be(logs: Logs) -> None:
@@ -297,29 +293,19 @@ def test_data_that_is_cut_off_is_unknown_and_said_to_be(logs: Logs) -> None:
     cut = {"output": '{"outcome": "Proc', "outputDetails": {"truncated": True}}
     found = read(logs, [*whole()[:-1], ("ExecutionSucceeded", cut)])
     assert (found.status, found.outcome, found.output) == ("SUCCEEDED", None, None)
-
-
-def test_an_execution_whose_event_is_lost_is_in_no_list_of_a_prefix(logs: Logs) -> None:
-    logs.write(f"{MACHINE}:a:1", whole(), lost=[1])
-    assert machine(logs).all() == []
-    assert machine(logs).describe(f"{MACHINE}:a:1").status == "SUCCEEDED"
-
-
-def test_an_exit_without_its_entry_changes_no_other_state(logs: Logs) -> None:
-    claim, release = task("Claim Key", output=1), task("Release Lock", output=2)
-    found = read(logs, [started(), *claim, *release], lost=[3, 4])  # its exit, and the next entry
-    assert [(each.state, each.output) for each in found.steps] == [("Claim Key", None)]
-
-
-def test_data_that_is_no_json_is_unknown(logs: Logs) -> None:
     broken = ("ExecutionStarted", {"input": '{"detail": {"obj'})
     assert read(logs, [broken, succeeded()]).event is None
 
 
-def test_lines_that_step_functions_did_not_write_are_left_out(logs: Logs) -> None:
+def test_a_list_leaves_out_an_execution_whose_event_is_lost_and_the_lines_of_others(
+    logs: Logs,
+) -> None:
     logs.lines += [{"timestamp": 1, "message": text} for text in ("no JSON", "[]", '{"id": "1"}')]
-    logs.write(f"{MACHINE}:a:1", whole())
+    logs.write(f"{MACHINE}:b:1", whole())
     assert len(machine(logs).select()) == 1
+    logs.write(f"{MACHINE}:a:1", whole(), lost=[1])
+    assert [each.arn for each in machine(logs).all()] == [f"{MACHINE}:b:1"]
+    assert machine(logs).describe(f"{MACHINE}:a:1").status == "SUCCEEDED"
 
 
 # Lists
@@ -327,11 +313,15 @@ def test_lines_that_step_functions_did_not_write_are_left_out(logs: Logs) -> Non
 
 def test_a_list_has_no_steps_and_the_newest_is_first(logs: Logs) -> None:
     for number in range(3):
-        logs.write(f"{MACHINE}:n:{number}", whole(f"{number}.png"), at(10_000 * number))
+        logs.write(f"{MACHINE}:n:{number}", whole(f"{number}.png"), at(60_000 * number))
     found = machine(logs).select()
     assert [each.key for each in found] == ["2.png", "1.png", "0.png"]
     assert [each.steps for each in found] == [(), (), ()]
     assert [each.key for each in machine(logs).select(Filter(limit=1))] == ["2.png"]
+    # Clocks may differ by a minute, but not by an hour.
+    since = START + timedelta(minutes=1)
+    logs.write(f"{MACHINE}:n:old", whole(), START - timedelta(hours=1))
+    assert [each.id for each in machine(logs, since=since).select()] == ["2", "1", "0"]
 
 
 def test_a_list_reads_no_entries_of_states_but_waits(logs: Logs) -> None:
@@ -350,45 +340,37 @@ def test_a_list_reads_no_entries_of_states_but_waits(logs: Logs) -> None:
 @pytest.mark.parametrize(
     ("wanted", "names"),
     [
-        pytest.param(Filter(key="a.png"), "a", id="key"),
-        pytest.param(Filter(prefix="a"), "ab", id="prefix"),
-        pytest.param(Filter(outcomes=frozenset({"parked", "RUNNING"})), "cd", id="outcomes"),
-        pytest.param(Filter(since=START + timedelta(seconds=10)), "bcd", id="since"),
-        pytest.param(Filter(until=START + timedelta(seconds=10)), "ab", id="until"),
-        pytest.param(
-            Filter(prefix="a", outcomes=frozenset({"Duplicate"})), "b", id="prefix-and-outcome"
-        ),
+        (Filter(key="a.png"), "a"),
+        (Filter(prefix="a"), "ab"),
+        (Filter(outcomes=frozenset({"parked", "RUNNING"})), "cd"),
+        (Filter(since=START + timedelta(seconds=10)), "bcd"),
+        (Filter(until=START + timedelta(seconds=10)), "ab"),
+        (Filter(prefix="a", outcomes=frozenset({"Duplicate"})), "b"),
     ],
+    ids=["key", "prefix", "outcomes", "since", "until", "prefix-and-outcome"],
 )
 def test_a_filter_selects_by_key_prefix_outcome_and_time(
     logs: Logs, wanted: Filter, names: str
 ) -> None:
     failed = ("ExecutionFailed", {"error": "Parked", "cause": "{}"})
-    entries = {
-        "a": whole("a.png"),
-        "b": whole("a2.png", "Duplicate"),
-        "c": [started("c.png"), failed],
-        "d": [started("d.png")],
-    }
-    for number, (name, made) in enumerate(entries.items()):
-        logs.write(f"{MACHINE}:n:{name}", made, at(10_000 * number))
+    entries = [whole("a.png"), whole("a2.png", "Duplicate"), [started("c.png"), failed]]
+    for number, made in enumerate([*entries, [started("d.png")]]):
+        logs.write(f"{MACHINE}:n:{'abcd'[number]}", made, at(10_000 * number))
     assert "".join(sorted(each.id for each in machine(logs).select(wanted))) == names
 
 
-@pytest.mark.parametrize(
-    "key", ["x.png", "a b/c-d_e.png", 'q"uote.png', "stern*.png", "neu\nzeile.png", "שלום.png"]
-)
-def test_a_key_is_found_whatever_characters_it_has(logs: Logs, key: str) -> None:
-    logs.write(f"{MACHINE}:n:1", whole(key))
-    logs.write(f"{MACHINE}:n:2", whole("other"))
-    [found] = machine(logs).select(Filter(key=key))
-    assert (found.id, found.key) == ("1", key)
-
-
-def test_only_a_plain_key_is_in_the_pattern(logs: Logs) -> None:
+def test_a_key_is_found_whatever_characters_it_has_and_only_a_plain_one_is_in_the_pattern(
+    logs: Logs,
+) -> None:
+    keys = ["x.png", "a b/c-d_e.png", 'q"uote.png', "stern*.png", "neu\nzeile.png", "שלום.png"]
+    for number, key in enumerate(keys):
+        logs.write(f"{MACHINE}:n:{number}", whole(key))
+    for number, key in enumerate(keys):
+        [found] = machine(logs).select(Filter(key=key))
+        assert (found.id, found.key) == (str(number), key)
     machine(logs).select(Filter(key="a/x.png"))
     machine(logs).select(Filter(key='x" || $.type = "'))
-    plain, other = (each["filterPattern"] for each in logs.asked)
+    plain, other = (each["filterPattern"] for each in logs.asked[-2:])
     assert '$.details.input = "*a/x.png*"' in plain
     assert other == '{ ($.type = "ExecutionStarted") }'
 
@@ -413,14 +395,6 @@ def test_the_second_list_reads_only_what_is_new(logs: Logs) -> None:
     assert logs.asked[-1]["startTime"] == int(at(480_000).timestamp() * 1000)
     assert len(reader.select(Filter(since=START - timedelta(days=1)))) == 2
     assert logs.asked[-1]["startTime"] == int((START - timedelta(days=1)).timestamp() * 1000)
-
-
-def test_an_execution_is_listed_that_started_before_by_less_than_clocks_may_differ(
-    logs: Logs,
-) -> None:
-    for name, minutes in (("old", -60), ("skewed", -1)):
-        logs.write(f"{MACHINE}:n:{name}", whole(), START + timedelta(minutes=minutes))
-    assert [each.id for each in machine(logs, since=START).select()] == ["skewed"]
 
 
 def test_waiting_says_what_the_log_lacks(logs: Logs) -> None:
@@ -464,11 +438,8 @@ def test_at_error_the_executions_that_failed_are_listed_and_the_rest_is_said(log
     logs.write(f"{MACHINE}:n:1", [started(), refused, fail, failed], lost=[1])
     logs.write(f"{MACHINE}:n:2", [refused])  # it waited, or ended as a duplicate
     # A version of report, or the key report#1: the ID of the record does not tell.
-    version = (
-        "FailStateEntered",
-        {"name": "Parked", "input": '{"object_key": "input/report#1"}'},
-    )
-    logs.write(f"{MACHINE}:n:3", [version, failed])
+    version = {"name": "Parked", "input": '{"object_key": "input/report#1"}'}
+    logs.write(f"{MACHINE}:n:3", [("FailStateEntered", version), failed])
     reader = machine(logs, level="ERROR")
     [found] = reader.select(Filter(key="bad.png"))
     assert (found.key, found.record_id, found.ended_as) == ("bad.png", "input/bad.png", "Parked")
@@ -524,7 +495,4 @@ def test_a_log_says_what_it_lacks_or_is_refused(
     if said:
         with pytest.raises(click.ClickException, match="only at the level ALL"):
             state_machine(States(answer), logs, "arn")
-
-
-def test_the_name_of_the_log_group_may_be_missing() -> None:
-    assert (log_group(described("ALL")), log_group({})) == ("g", "")
+    assert (log_group(described("ALL")), log_group({})) == ("g", "")  # which may be missing

@@ -134,17 +134,11 @@ def test_whatever_is_chosen_each_reference_and_each_metric_exists(policy: str) -
 
 def test_by_default_nothing_is_added_that_costs_more_than_the_alarms_before_a_loss() -> None:
     resources = resources_with({})
-    assert of_type(resources, "CloudWatch::Dashboard") == {}
-    assert of_type(resources, "Logs::MetricFilter") == {}
-    assert of_type(resources, "Logs::QueryDefinition") == {}
+    for kind in ("CloudWatch::Dashboard", "Logs::MetricFilter", "Logs::QueryDefinition"):
+        assert of_type(resources, kind) == {}
     assert of_type(resources, "CloudWatch::Alarm").keys() == {
-        "ParkedEventsAlarm",
-        "UndeliveredEventsAlarm",
-        "RetryEventsAlarm",
-        "RetryEventsErrorsAlarm",
-        "RecordsAlarm",
-        "UnadaptedRecordsAlarm",
-        "HealKeysErrorsAlarm",
+        *("ParkedEventsAlarm", "UndeliveredEventsAlarm", "RetryEventsAlarm", "RecordsAlarm"),
+        *("RetryEventsErrorsAlarm", "UnadaptedRecordsAlarm", "HealKeysErrorsAlarm"),
     }
     assert of_type(resources_with({**EVERYTHING, "Alarms": "none"}), "CloudWatch::Alarm") == {}
 
@@ -166,17 +160,12 @@ def test_the_documents_have_each_alarm_and_what_all_of_them_cost() -> None:
     rows = re.findall(r"^\| `(\w+Alarm)` \|", section, re.MULTILINE)
     assert rows == [*of_type(template()["Resources"], "CloudWatch::Alarm")]
     for alarms in ("loss", "all"):
-        counts = [
-            len(
-                of_type(
-                    resources_with({"Alarms": alarms, "AdaptRecords": adapt}), "CloudWatch::Alarm"
-                )
-            )
-            for adapt in ("false", "true")
-        ]
-        costs = [f"{count / 10:.2f}" for count in counts]
-        row = f"| `{alarms}` | {counts[0]} | {costs[0]} | {counts[1]} | {costs[1]} |"
-        assert row in section
+        cells = []
+        for adapt in ("false", "true"):
+            resources = resources_with({"Alarms": alarms, "AdaptRecords": adapt})
+            count = len(of_type(resources, "CloudWatch::Alarm"))
+            cells += [f"{count}", f"{count / 10:.2f}"]
+        assert f"| `{alarms}` | {' | '.join(cells)} |" in section
 
 
 def test_the_description_of_an_alarm_is_short_enough() -> None:
@@ -237,20 +226,13 @@ def test_the_dashboard_is_valid_and_its_widgets_do_not_overlap(policy: str) -> N
         assert (box["type"], box["x"] + box["width"] <= 24) == ("metric", True)
         properties = box["properties"]
         assert (properties["region"], properties["view"]) == ("us-east-1", "timeSeries")
-        options = [
-            part for each in properties["metrics"] for part in each if isinstance(part, dict)
-        ]
-        assert {
-            properties["stat"],
-            *(each["stat"] for each in options if "stat" in each),
-        } <= STATISTICS
+        parts = [part for each in properties["metrics"] for part in each]
+        given = {part["stat"] for part in parts if isinstance(part, dict) and "stat" in part}
+        assert {properties["stat"], *given} <= STATISTICS
+    metrics = list(shown(resources))
     # A free dashboard has at most 50 metrics: https://aws.amazon.com/cloudwatch/pricing/
-    assert len(list(shown(resources))) <= 50
-
-
-def test_the_dashboard_shows_every_outcome() -> None:
-    resources = resources_with({"Dashboard": "true"})
-    dimensions = [each for _, name, each in shown(resources) if name == "Outcomes"]
+    assert len(metrics) <= 50
+    dimensions = [each for _, name, each in metrics if name == "Outcomes"]
     assert [set(each) for each in dimensions] == [{"Outcome"}] * len(OUTCOMES)
     assert {each["Outcome"] for each in dimensions} == OUTCOMES
 
@@ -292,15 +274,19 @@ def test_a_filter_pattern_has_the_documented_syntax(name: str) -> None:
 
 
 def test_the_filter_of_outcomes_matches_the_ends_of_the_policies_and_nothing_else() -> None:
-    found = [
+    """Each value of a dimension is paid for as a metric; the log has its value in a field."""
+    terms = [
         (each["selector"], each["value"]) for each in TERM.finditer(pattern_of("OutcomesFilter"))
     ]
-    types = {f"{each}StateEntered" for each in ("Pass", "Fail")}
-    assert found == [
-        *(("$.type", each) for each in sorted(types, reverse=True)),
-        *(("$.details.name", value) for selector, value in found if selector == "$.details.name"),
-    ]
-    assert {value for selector, value in found if selector == "$.details.name"} == OUTCOMES
+    assert terms[:2] == [("$.type", f"{each}StateEntered") for each in ("Pass", "Fail")]
+    assert {selector for selector, _ in terms[2:]} == {"$.details.name"}
+    assert {value for _, value in terms[2:]} == OUTCOMES
+    resources = resources_with(EVERYTHING)
+    [made] = resources["OutcomesFilter"]["Properties"]["MetricTransformations"]
+    assert made["Dimensions"] == [{"Key": "Outcome", "Value": "$.details.name"}]
+    assert "DefaultValue" not in made  # CloudWatch refuses it together with dimensions
+    [broken] = resources["BrokenLocksFilter"]["Properties"]["MetricTransformations"]
+    assert "Dimensions" not in broken
 
 
 @pytest.mark.parametrize(
@@ -337,20 +323,8 @@ def test_check_names_the_line_of_each_resource_that_lacks_a_state(
     assert check_file(file) == []
 
 
-def test_the_dimension_of_outcomes_has_few_values() -> None:
-    """Each is paid for as a metric of its own, and the log has its value in a field."""
-    resources = resources_with(EVERYTHING)
-    [made] = resources["OutcomesFilter"]["Properties"]["MetricTransformations"]
-    assert made["Dimensions"] == [{"Key": "Outcome", "Value": "$.details.name"}]
-    assert "DefaultValue" not in made  # CloudWatch refuses it together with dimensions
-    [broken] = resources["BrokenLocksFilter"]["Properties"]["MetricTransformations"]
-    assert "Dimensions" not in broken
-
-
 def test_the_age_of_a_retry_is_in_the_lines_that_the_filter_finds() -> None:
-    source = (PROJECT / "functions" / "retry_events" / "retry_events.py").read_text(
-        encoding="utf-8"
-    )
+    source = (PROJECT / "functions/retry_events/retry_events.py").read_text(encoding="utf-8")
     [made] = resources_with(EVERYTHING)["RetryAgeFilter"]["Properties"]["MetricTransformations"]
     assert made["MetricValue"] == "$.age_seconds"
     names = {each["value"] for each in TERM.finditer(pattern_of("RetryAgeFilter"))}
@@ -358,15 +332,13 @@ def test_the_age_of_a_retry_is_in_the_lines_that_the_filter_finds() -> None:
         assert f'"{text}"' in source
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_the_name_of_a_state_is_short_and_ascii(policy: str) -> None:
+def test_the_name_of_a_state_is_short_and_ascii() -> None:
     """CloudWatch logs nothing of other names.
 
     https://docs.aws.amazon.com/step-functions/latest/dg/procedure-cw-metrics.html
     """
-    for name in states_of(policy):
-        assert name.isascii()
-        assert len(name) <= 80
+    names = {name for policy in POLICIES for name in states_of(policy)}
+    assert [name for name in names if not name.isascii() or len(name) > 80] == []
 
 
 # --- Saved queries --------------------------------------------------------------------------------
@@ -386,12 +358,8 @@ FIELDS = {
 QUOTED = re.compile(r'/(?:\\.|[^/\\])+/|"[^"]*"')
 EVENT = '{"detail": {"bucket": {"name": "b"}, "object": {"key": "f/k", "sequencer": "0A"}}}'
 DATA = json.dumps(
-    {
-        "object_key": "b/f/k",
-        "sequencer": "0A",
-        "lock_token": "mine",
-        "watched_lock": {"lock_token": "theirs", "break_at_poll": 29},
-    }
+    {"object_key": "b/f/k", "sequencer": "0A", "lock_token": "mine"}
+    | {"watched_lock": {"lock_token": "theirs", "break_at_poll": 29}}
 )
 
 
@@ -409,7 +377,9 @@ def expressions(name: str) -> list[re.Pattern[str]]:
 
 
 @EACH_QUERY
-def test_a_query_has_documented_commands_functions_and_fields(name: str) -> None:
+def test_a_query_has_documented_commands_functions_and_fields_and_names_that_exist(
+    name: str,
+) -> None:
     assert len(QUERIES[name]["QueryString"]) <= 10_000
     made = {group for each in expressions(name) for group in each.groupindex}
     for line in lines_of(name):
@@ -421,10 +391,6 @@ def test_a_query_has_documented_commands_functions_and_fields(name: str) -> None
         assert words - WORDS - made <= FIELDS
         assert bare.count("(") == bare.count(")")
         assert bare.count("[") == bare.count("]")
-
-
-@EACH_QUERY
-def test_a_query_names_types_and_states_that_exist(name: str) -> None:
     states = {state for policy in POLICIES for state in states_of(policy)}
     parameters = {f"{{{{{each['Name']}}}}}" for each in QUERIES[name].get("Parameters", [])}
     texts = {each[1:-1] for each in QUOTED.findall(QUERIES[name]["QueryString"]) if each[0] == '"'}

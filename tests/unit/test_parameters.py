@@ -83,48 +83,33 @@ def test_the_state_machine_invokes_the_function_that_a_deployment_changes(policy
     functions = {f"{name}.Arn" for name in of_type(resources, "Lambda::Function")}
     kinds = {each["Type"] for each in resources.values()}
     assert not kinds & {"AWS::Lambda::Version", "AWS::Lambda::Alias"}
-    machine = state_machine(resources)
-    invoked = {
-        value
-        for name, value in machine["DefinitionSubstitutions"].items()
-        if name.endswith("FunctionArn")
-    }
+    given = state_machine(resources)["DefinitionSubstitutions"].items()
+    invoked = {value for name, value in given if name.endswith("FunctionArn")}
     assert invoked
     assert invoked <= functions
 
 
-@pytest.mark.parametrize("level", template()["Parameters"]["ExecutionLogLevel"]["AllowedValues"])
 @pytest.mark.parametrize("policy", POLICIES)
-def test_the_log_has_its_level_and_the_data_of_the_executions(policy: str, level: str) -> None:
-    """At OFF the destination may stay, but must not be an empty list.
+def test_a_state_machine_is_logged_and_traced_as_the_parameters_say(policy: str) -> None:
+    """At OFF the log's destination may stay, but must not be an empty list.
 
     https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-stepfunctions-statemachine-loggingconfiguration.html
-    """
-    resources = resources_with({"Policy": policy, "ExecutionLogLevel": level})
-    group = {"LogGroupArn": "StateMachineLogGroup.Arn"}
-    assert state_machine(resources)["LoggingConfiguration"] == {
-        "Level": level,
-        "IncludeExecutionData": True,
-        "Destinations": [{"CloudWatchLogsLogGroup": group}],
-    }
 
-
-@pytest.mark.parametrize("tracing", ["false", "true"])
-@pytest.mark.parametrize("policy", POLICIES)
-def test_a_state_machine_is_traced_or_not_as_the_parameter_says(policy: str, tracing: str) -> None:
-    """The property is there with either value, so an update switches tracing off, too.
-
-    An update needs no interruption, but no document says that one without the property does that:
+    The property for traces is there with either value, so an update switches tracing off, too. No
+    document says that an update without the property does that:
     https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-stepfunctions-statemachine-tracingconfiguration.html
     """
-    resources = resources_with({"Policy": policy, "Tracing": tracing})
-    assert state_machine(resources)["TracingConfiguration"] == {"Enabled": tracing == "true"}
-
-
-def environment(parameters: dict[str, str]) -> Json:
-    function = resources_with(parameters)["InvertImageFunction"]
-    variables: Json = function["Properties"]["Environment"]["Variables"]
-    return variables
+    group = {"LogGroupArn": "StateMachineLogGroup.Arn"}
+    for level in template()["Parameters"]["ExecutionLogLevel"]["AllowedValues"]:
+        machine = state_machine(resources_with({"Policy": policy, "ExecutionLogLevel": level}))
+        assert machine["LoggingConfiguration"] == {
+            "Level": level,
+            "IncludeExecutionData": True,
+            "Destinations": [{"CloudWatchLogsLogGroup": group}],
+        }
+    for tracing in ("false", "true"):
+        machine = state_machine(resources_with({"Policy": policy, "Tracing": tracing}))
+        assert machine["TracingConfiguration"] == {"Enabled": tracing == "true"}
 
 
 # --- Your own function ----------------------------------------------------------------------------
@@ -154,44 +139,31 @@ def test_with_an_own_function_a_policy_invokes_it_alone(policy: str, own: str) -
     assert "InvertImage" not in json.dumps(resources).replace("InvertImageFunctionArn", "")
 
 
-def test_with_an_own_function_the_outputs_name_it() -> None:
+def test_the_outputs_name_an_own_function_and_content_hash_invokes_none() -> None:
     name = template()["Outputs"]["InvertImageFunctionName"]["Value"]
     assert name == {
         "Fn::If": ["ShippedFunction", {"Ref": "InvertImageFunction"}, {"Ref": "WorkFunctionArn"}]
     }
-
-
-def test_content_hash_invokes_no_function_of_ones_own() -> None:
     resources = resources_with({"Policy": "content-hash", "WorkFunctionArn": OWN_FUNCTION})
     machine = state_machine(resources)
     role = resources[machine["RoleArn"].removesuffix(".Arn")]
     assert OWN_FUNCTION not in json.dumps([machine, role])
 
 
-@pytest.mark.parametrize(
-    ("arn", "is_allowed"),
-    [
-        ("", True),
-        *((each, True) for each in QUALIFIED),
-        ("arn:aws-us-gov:lambda:us-gov-west-1:123456789012:function:f", False),
-        ("index-documents", False),
-        (f"{OWN_FUNCTION}:*", False),
-        (f"{OWN_FUNCTION}:$LATEST", False),
-        (f"{OWN_FUNCTION}:", False),
-        ("arn:aws:lambda:us-east-1:123456789012:layer:l", False),
-        (f"{OWN_FUNCTION}\n", False),
-    ],
-)
-def test_an_own_function_is_named_by_its_arn(arn: str, is_allowed: bool) -> None:
+def test_an_own_function_is_named_by_its_arn_and_a_switch_of_policy_reaches_the_shipped_one() -> (
+    None
+):
     pattern = template()["Parameters"]["WorkFunctionArn"]["AllowedPattern"]
-    assert bool(re.fullmatch(pattern, arn)) is is_allowed
-
-
-@pytest.mark.parametrize(
-    ("policy", "handles_deletions"), [("first-wins", "false"), ("latest-wins", "true")]
-)
-def test_a_switch_of_policy_reaches_the_function(policy: str, handles_deletions: str) -> None:
-    assert environment({"Policy": policy})["HANDLES_DELETIONS"] == handles_deletions
+    assert all(re.fullmatch(pattern, arn) for arn in ("", *QUALIFIED))
+    for arn in [
+        *("index-documents", "arn:aws:lambda:us-east-1:123456789012:layer:l"),
+        "arn:aws-us-gov:lambda:us-gov-west-1:123456789012:function:f",
+        *(f"{OWN_FUNCTION}{wrong}" for wrong in (":*", ":$LATEST", ":", "\n")),
+    ]:
+        assert not re.fullmatch(pattern, arn), arn
+    for policy, handles in (("first-wins", "false"), ("latest-wins", "true")):
+        function = resources_with({"Policy": policy})["InvertImageFunction"]["Properties"]
+        assert function["Environment"]["Variables"]["HANDLES_DELETIONS"] == handles
 
 
 # --- Retries --------------------------------------------------------------------------------------
@@ -202,11 +174,10 @@ def test_every_policy_has_retries_and_sweeps_because_the_one_before_may_have_lef
     policy: str,
 ) -> None:
     resources = resources_with({"Policy": policy})
-    kept = {f"RetryEvents{part}" for part in ("Queue", "QueuePolicy", "Bus", "Rule", "Alarm")}
     of_retries = {name for name in resources if name.startswith("RetryEvents")}
     assert "HealKeysFunction" in resources
     [mapping] = of_retries - {
-        *kept,
+        *(f"RetryEvents{part}" for part in ("Queue", "QueuePolicy", "Bus", "Rule", "Alarm")),
         *(f"RetryEvents{part}" for part in ("Function", "Role", "LogGroup", "ErrorsAlarm")),
         *(f"RetryEventsFunctionUnsendable{part}" for part in ("", "Permission")),
     }
@@ -218,122 +189,103 @@ def test_every_policy_has_retries_and_sweeps_because_the_one_before_may_have_lef
         "ScalingConfig": {"MaximumConcurrency": 5},
     }
     function = resources["RetryEventsFunction"]["Properties"]
-    variables = function["Environment"]["Variables"]
     [target] = resources["EventsRule"]["Properties"]["Targets"]
-    assert variables["STATE_MACHINE_ARN"] == target["Arn"]
+    assert function["Environment"]["Variables"]["STATE_MACHINE_ARN"] == target["Arn"]
     queue = resources["RetryEventsQueue"]["Properties"]
     assert "RedrivePolicy" not in queue  # an event that waits long is received often
     # https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
     assert queue["VisibilityTimeout"] == 6 * function["Timeout"]
-
-
-def test_an_event_is_parked_a_day_before_sqs_would_delete_it() -> None:
-    """If its execution cannot be started, its message is as old as the event's first failure."""
-    retention = resources_with({})["RetryEventsQueue"]["Properties"]["MessageRetentionPeriod"]
+    # An event is parked a day before SQS would delete it. If its execution cannot be started, its
+    # message is as old as the event's first failure.
     longest = template()["Parameters"]["RetryHours"]["MaxValue"] * 3600
-    assert retention - longest == 86400
+    assert queue["MessageRetentionPeriod"] - longest == 86400
 
 
 # --- Queue policies -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adapt", ["false", "true"])
-@pytest.mark.parametrize("policy", POLICIES)
-def test_each_queue_has_a_policy_of_its_own_and_each_statement_one_resource(
-    policy: str, adapt: str
-) -> None:
+def test_each_queue_has_a_policy_of_its_own_and_each_statement_one_resource(adapt: str) -> None:
     """SQS is reported to refuse a statement with two resources; no linter tells."""
-    sources = "arn:aws:s3:::my-bucket"
-    resources = resources_with(
-        {"Policy": policy, "AdaptRecords": adapt, "RecordsSourceArns": sources}
-    )
-    named = []
-    for each in of_type(resources, "SQS::QueuePolicy").values():
-        [queue] = each["Queues"]
-        named.append(queue)
-        for statement in each["PolicyDocument"]["Statement"]:
-            assert statement["Resource"] == f"{queue}.Arn"
-    assert sorted(named) == sorted(of_type(resources, "SQS::Queue"))
+    for policy in POLICIES:
+        parameters = {"AdaptRecords": adapt, "RecordsSourceArns": "arn:aws:s3:::my-bucket"}
+        resources = resources_with({"Policy": policy, **parameters})
+        named = []
+        for each in of_type(resources, "SQS::QueuePolicy").values():
+            [queue] = each["Queues"]
+            named.append(queue)
+            for statement in each["PolicyDocument"]["Statement"]:
+                assert statement["Resource"] == f"{queue}.Arn"
+        assert sorted(named) == sorted(of_type(resources, "SQS::Queue"))
+
+
+def allowed(resources: Json, queue_policy: str) -> list[Json]:
+    document = resources[queue_policy]["Properties"]["PolicyDocument"]
+    return [each for each in document["Statement"] if each["Effect"] == "Allow"]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_undelivered_events_are_accepted_from_any_rule_of_the_account(policy: str) -> None:
     """So they are from one that a deployment has deleted, for as long as EventBridge tries."""
     resources = resources_with({"Policy": policy})
-    statements = resources["UndeliveredEventsQueuePolicy"]["Properties"]["PolicyDocument"]
-    [allowed] = [each for each in statements["Statement"] if each["Effect"] == "Allow"]
-    assert allowed["Principal"] == {"Service": "events.amazonaws.com"}
+    [statement] = allowed(resources, "UndeliveredEventsQueuePolicy")
+    assert statement["Principal"] == {"Service": "events.amazonaws.com"}
     arns = "arn:aws:events:us-east-1:123456789012:rule/*"
-    assert allowed["Condition"] == {"ArnLike": {"aws:SourceArn": arns}}
-    [target] = resources["EventsRule"]["Properties"]["Targets"]
-    [of_retries] = resources["RetryEventsRule"]["Properties"]["Targets"]
-    for each in (target, of_retries):
-        assert each["DeadLetterConfig"]["Arn"] == "UndeliveredEventsQueue.Arn"
+    assert statement["Condition"] == {"ArnLike": {"aws:SourceArn": arns}}
+    for rule in ("EventsRule", "RetryEventsRule"):
+        [target] = resources[rule]["Properties"]["Targets"]
+        assert target["DeadLetterConfig"]["Arn"] == "UndeliveredEventsQueue.Arn"
 
 
-def test_the_function_that_retries_gets_all_that_the_bus_has_for_the_retry_queue() -> None:
+def test_the_retry_queue_and_its_function_take_what_the_bus_has_and_from_its_rule_only() -> None:
     resources = resources_with({})
-    rules = [
+    rule, unsendable = (
         resources[name]["Properties"]
         for name in ("RetryEventsRule", "RetryEventsFunctionUnsendable")
-    ]
-    [queue, function] = [rule.pop("Targets")[0] for rule in rules]
-    assert rules[0] == rules[1]
-    assert function["Arn"] == "RetryEventsFunction.Arn"
-    assert function["RetryPolicy"] == queue["RetryPolicy"]
-
-
-def test_the_retry_queue_takes_what_the_bus_has_from_its_rule_only() -> None:
-    resources = resources_with({})
-    rule = resources["RetryEventsRule"]["Properties"]
+    )
     assert rule["EventBusName"] == "RetryEventsBus"
-    [target] = rule["Targets"]
-    assert target["Arn"] == "RetryEventsQueue.Arn"
+    [queue], [function] = rule.pop("Targets"), unsendable.pop("Targets")
+    assert rule == unsendable
+    assert (queue["Arn"], function["Arn"]) == ("RetryEventsQueue.Arn", "RetryEventsFunction.Arn")
     # What state machines send by the bus must come as what they send to the queue.
-    assert target["InputPath"] == "$.detail"
-    assert target["RetryPolicy"] == {"MaximumEventAgeInSeconds": 86400, "MaximumRetryAttempts": 185}
-    document = resources["RetryEventsQueuePolicy"]["Properties"]["PolicyDocument"]
-    [allowed] = [each for each in document["Statement"] if each["Effect"] == "Allow"]
-    assert allowed["Condition"] == {"ArnEquals": {"aws:SourceArn": "RetryEventsRule.Arn"}}
+    assert queue["InputPath"] == "$.detail"
+    assert queue["RetryPolicy"] == {"MaximumEventAgeInSeconds": 86400, "MaximumRetryAttempts": 185}
+    assert function["RetryPolicy"] == queue["RetryPolicy"]
+    [statement] = allowed(resources, "RetryEventsQueuePolicy")
+    assert statement["Condition"] == {"ArnEquals": {"aws:SourceArn": "RetryEventsRule.Arn"}}
 
 
 def test_the_records_queue_accepts_only_the_named_sources() -> None:
     named = "arn:aws:s3:::one,arn:aws:sns:us-east-1:123456789012:two"
-    for sources, allowed in (("", []), (named, [named.split(",")] * 2)):
+    for sources, expected in (("", []), (named, [named.split(",")] * 2)):
         resources = resources_with({"AdaptRecords": "true", "RecordsSourceArns": sources})
-        document = resources["RecordsQueuePolicy"]["Properties"]["PolicyDocument"]
-        assert [
-            each["Condition"]["ArnEquals"]["aws:SourceArn"]
-            for each in document["Statement"]
-            if each["Effect"] == "Allow"
-        ] == allowed
+        statements = allowed(resources, "RecordsQueuePolicy")
+        found = [each["Condition"]["ArnEquals"]["aws:SourceArn"] for each in statements]
+        assert found == expected
     assert "Ref" not in json.dumps(resources)
 
 
 # --- The schedule that heals keys -----------------------------------------------------------------
 
-MINUTES = template()["Parameters"]["HealMinutes"]["AllowedValues"]
 
-
-@pytest.mark.parametrize("minutes", MINUTES)
-def test_a_sweep_has_ended_before_the_next_begins(minutes: int) -> None:
+def test_a_sweep_has_ended_before_the_next_begins() -> None:
     """One minute has another unit: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rate-expressions.html."""
-    resources = resources_with({"HealMinutes": str(minutes)})
-    healing = [name for name in resources if name.startswith("HealKeys")]
-    assert bool(healing) == (minutes > 0)
-    if not healing:
-        return
-    rule = resources["HealKeysFunctionSweep"]["Properties"]
-    assert rule["ScheduleExpression"] == f"rate({minutes} minutes)"
-    assert minutes > 1
-    [target] = rule["Targets"]
-    assert target["Arn"] == "HealKeysFunction.Arn"
-    assert target["RetryPolicy"]["MaximumRetryAttempts"] == 0
-    invocation = resources["HealKeysFunctionEventInvokeConfig"]["Properties"]
-    assert invocation["MaximumRetryAttempts"] == 0
-    function = resources["HealKeysFunction"]["Properties"]
-    assert invocation["MaximumEventAgeInSeconds"] + function["Timeout"] < minutes * 60
-    assert "ReservedConcurrentExecutions" not in function
+    for minutes in template()["Parameters"]["HealMinutes"]["AllowedValues"]:
+        resources = resources_with({"HealMinutes": str(minutes)})
+        assert any(name.startswith("HealKeys") for name in resources) == (minutes > 0)
+        if not minutes:
+            continue
+        rule = resources["HealKeysFunctionSweep"]["Properties"]
+        assert rule["ScheduleExpression"] == f"rate({minutes} minutes)"
+        assert minutes > 1
+        [target] = rule["Targets"]
+        assert target["Arn"] == "HealKeysFunction.Arn"
+        assert target["RetryPolicy"]["MaximumRetryAttempts"] == 0
+        invocation = resources["HealKeysFunctionEventInvokeConfig"]["Properties"]
+        assert invocation["MaximumRetryAttempts"] == 0
+        function = resources["HealKeysFunction"]["Properties"]
+        assert invocation["MaximumEventAgeInSeconds"] + function["Timeout"] < minutes * 60
+        assert "ReservedConcurrentExecutions" not in function
 
 
 # --- Data outlives the stack ----------------------------------------------------------------------
@@ -508,35 +460,27 @@ def test_a_region_of_another_partition_is_refused() -> None:
     ]
 
 
-def test_an_alarm_sends_a_mail_if_there_is_an_address() -> None:
+def test_an_alarm_sends_a_mail_if_there_is_an_address_and_no_other_account_can() -> None:
+    """https://docs.aws.amazon.com/sns/latest/dg/sns-access-policy-use-cases.html."""
     assert "AlarmTopic" not in resources_with({})
     assert not any("AlarmActions" in each for each in alarms({"AdaptRecords": "true"}).values())
     parameters = {"AdaptRecords": "true", "AlarmEmail": "me@example.com"}
     assert {str(each["AlarmActions"]) for each in alarms(parameters).values()} == {"['AlarmTopic']"}
-    subscription = resources_with(parameters)["AlarmSubscription"]["Properties"]
-    assert subscription == {
-        "TopicArn": "AlarmTopic",
-        "Protocol": "email",
-        "Endpoint": "me@example.com",
-    }
-
-
-def test_alarms_of_this_account_alone_may_publish_to_the_topic() -> None:
-    """https://docs.aws.amazon.com/sns/latest/dg/sns-access-policy-use-cases.html."""
-    resources = resources_with({"AlarmEmail": "me@example.com"})
+    resources = resources_with(parameters)
+    subscription = {"TopicArn": "AlarmTopic", "Protocol": "email", "Endpoint": "me@example.com"}
+    assert resources["AlarmSubscription"]["Properties"] == subscription
     policy = resources["AlarmTopicPolicy"]["Properties"]
     assert policy["Topics"] == ["AlarmTopic"]
-    denied, allowed = policy["PolicyDocument"]["Statement"]
+    denied, publishing = policy["PolicyDocument"]["Statement"]
     assert denied["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
-    assert allowed == {
+    arns = "arn:aws:cloudwatch:us-east-1:123456789012:alarm:*"
+    assert publishing == {
         "Sid": "FromAlarms",
         "Effect": "Allow",
         "Principal": {"Service": "cloudwatch.amazonaws.com"},
         "Action": "sns:Publish",
         "Resource": "AlarmTopic",
-        "Condition": {
-            "ArnLike": {"aws:SourceArn": "arn:aws:cloudwatch:us-east-1:123456789012:alarm:*"}
-        },
+        "Condition": {"ArnLike": {"aws:SourceArn": arns}},
     }
 
 

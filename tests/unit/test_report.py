@@ -7,8 +7,8 @@ from dataclasses import asdict, replace
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
-import pytest
 from PIL import Image, ImageChops
 from rich.console import Console
 
@@ -17,18 +17,8 @@ from tests.conftest import picture
 
 HOSTILE_KEY = """gallery/<script>alert('1')</script>"quoted" & </code>.jpg"""
 OFF = Counts(
-    keys=100,
-    slow=20,
-    stale=17,
-    missing=1,
-    events=203,
-    processed=202,
-    repeated=21,
-    superseded=11,
-    duplicates=12,
-    parked=13,
-    lost=2,
-    retried=0,
+    **{"keys": 100, "slow": 20, "stale": 17, "missing": 1, "events": 203, "processed": 202},
+    **{"repeated": 21, "superseded": 11, "duplicates": 12, "parked": 13, "lost": 2, "retried": 0},
     seconds=41.27,
 )
 ON = replace(OFF, stale=0, missing=0, lost=0, events=204, processed=183, duplicates=3, seconds=55.5)
@@ -38,12 +28,8 @@ MISSING, OTHER = Output("missing.png", None, "missing"), Output("other.png", PIC
 
 
 def printed(off: Counts, on: Counts, *, colours: bool) -> list[str]:
-    console = Console(
-        width=100,
-        force_terminal=colours,
-        color_system="standard" if colours else None,
-        no_color=False,
-    )
+    system: Any = "standard" if colours else None
+    console = Console(width=100, force_terminal=colours, color_system=system, no_color=False)
     with console.capture() as capture:
         results: Results = {"off": (off, []), "on": (on, [])}
         console.print(console_table(results, "Coordination"))
@@ -55,11 +41,29 @@ def text_of(page: str) -> str:
     return " ".join(re.sub("<[^>]*>", " ", page).split())
 
 
-@pytest.fixture
-def page(tmp_path: Path) -> str:
+def test_page_explains_counts_and_outcomes_as_text_and_loads_only_its_images(
+    tmp_path: Path,
+) -> None:
     outputs_off = [FRESH, FRESH, STALE, MISSING, OTHER, Output(HOSTILE_KEY, PICTURE, "old")]
     results: Results = {"off": (OFF, outputs_off), "on": (ON, [FRESH] * 6)}
-    return write_report(tmp_path, results, "Coordination").read_text(encoding="utf-8")
+    page = write_report(tmp_path, results, "Coordination").read_text(encoding="utf-8")
+    codes = re.findall("<code>(.*?)</code>", page)
+    assert [html.unescape(code) for code in codes] == ["stale.png", HOSTILE_KEY]
+    assert "<script" not in page
+    assert page.count("None.") == 1
+    assert "default-src 'none'; img-src 'self';" in page
+    assert "//" not in page
+    images = re.findall(r'<img [^>]*src="([^"]*)"', page)
+    assert images == ["contact-sheet-off.png", "contact-sheet-on.png"]
+    assert len(re.findall(r'<img [^>]*alt="[^"]+"', page)) == 2
+    for expected in (
+        "2 of 6 outputs show the old picture, 1 missing, 1 unexpected",
+        *("0 of 6 outputs show the old picture", "Events delivered 203 204"),
+        *("Stale outputs 17 0", "Seconds 41.3 55.5"),
+    ):
+        assert expected in text_of(page)
+    outcomes = ["Processed", "Duplicate", "Superseded", "Parked"]
+    assert re.findall("<dt>(.*?)</dt>", page) == outcomes
 
 
 def test_sheet_shows_each_state_differently() -> None:
@@ -67,9 +71,10 @@ def test_sheet_shows_each_state_differently() -> None:
     sheets = [contact_sheet([each]).tobytes() for each in (FRESH, STALE, MISSING, OTHER, *broken)]
     assert len(set(sheets)) == 5
     assert sheets[-1] == sheets[-2]  # what cannot be decoded is unknown
-
-
-def test_sheet_frames_the_stale_cell_and_no_other_in_red() -> None:
+    cell = contact_sheet([MISSING])  # is hatched
+    row = [cell.getpixel((x, cell.height // 2)) for x in range(cell.width)]
+    assert sum(one != other for one, other in pairwise(row)) > 10
+    # The stale cell, and no other, has a red frame.
     sheet = contact_sheet([FRESH, STALE, FRESH, FRESH])
     width, height = sheet.width // 2, sheet.height // 2
     red = (255, 31, 31)
@@ -80,21 +85,15 @@ def test_sheet_frames_the_stale_cell_and_no_other_in_red() -> None:
     assert red not in {colour for _, colour in sheet.getcolors(sheet.width * sheet.height) or []}
 
 
-def test_sheet_hatches_the_missing_cell() -> None:
-    cell = contact_sheet([MISSING])
-    row = [cell.getpixel((x, cell.height // 2)) for x in range(cell.width)]
-    assert sum(one != other for one, other in pairwise(row)) > 10
+def test_sheet_is_bounded_however_many_outputs_there_are() -> None:
+    for count in (0, 1, 100, 250):
+        sheet = contact_sheet([MISSING] * count)
+        assert 0 < sheet.width <= 900
+        assert 0 < sheet.height <= 900
+        assert count != 100 or sheet.width == 900  # wide enough to be read
 
 
-@pytest.mark.parametrize("count", [0, 1, 100, 250])
-def test_sheet_is_bounded_however_many_outputs_there_are(count: int) -> None:
-    sheet = contact_sheet([MISSING] * count)
-    assert 0 < sheet.width <= 900
-    assert 0 < sheet.height <= 900
-    assert count != 100 or sheet.width == 900  # wide enough to be read
-
-
-def test_console_table_shows_every_measure_without_and_with_coordination() -> None:
+def test_console_table_shows_every_measure_and_highlights_stale_outputs() -> None:
     rows = [line.strip("│").split("│") for line in printed(OFF, ON, colours=False)]
     assert {tuple(cell.strip() for cell in row) for row in rows if len(row) == 3} == {
         ("Object keys", "100", "100"),
@@ -111,9 +110,6 @@ def test_console_table_shows_every_measure_without_and_with_coordination() -> No
         ("Missing outputs", "1", "0"),
         ("Seconds", "41.3", "55.5"),
     }
-
-
-def test_console_table_highlights_stale_outputs() -> None:
     red, green = "\x1b[1;31m", "\x1b[32m"
     (stale,) = [line for line in printed(OFF, ON, colours=True) if "Stale" in line]
     assert red in stale
@@ -138,29 +134,3 @@ def test_report_has_counts_and_sheets_and_replaces_another(tmp_path: Path) -> No
         assert not ImageChops.difference(sheet, contact_sheet([output])).getbbox()
     # One stale output: the verb is singular.
     assert "1 of 1 outputs shows the old picture" in text_of((folder / "report.html").read_text())
-
-
-def test_page_lists_the_stale_keys_as_text_or_says_that_there_are_none(page: str) -> None:
-    codes = re.findall("<code>(.*?)</code>", page)
-    assert [html.unescape(code) for code in codes] == ["stale.png", HOSTILE_KEY]
-    assert "<script" not in page
-    assert page.count("None.") == 1
-
-
-def test_page_may_load_nothing_but_its_own_images(page: str) -> None:
-    assert "default-src 'none'; img-src 'self';" in page
-    assert "//" not in page
-    images = re.findall(r'<img [^>]*src="([^"]*)"', page)
-    assert images == ["contact-sheet-off.png", "contact-sheet-on.png"]
-    assert len(re.findall(r'<img [^>]*alt="[^"]+"', page)) == 2
-
-
-def test_page_counts_the_outputs_and_explains_the_outcomes(page: str) -> None:
-    for expected in (
-        "2 of 6 outputs show the old picture, 1 missing, 1 unexpected",
-        *("0 of 6 outputs show the old picture", "Events delivered 203 204"),
-        *("Stale outputs 17 0", "Seconds 41.3 55.5"),
-    ):
-        assert expected in text_of(page)
-    outcomes = ["Processed", "Duplicate", "Superseded", "Parked"]
-    assert re.findall("<dt>(.*?)</dt>", page) == outcomes

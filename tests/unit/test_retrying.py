@@ -87,17 +87,23 @@ def test_events_that_wait_are_listed_the_next_one_first() -> None:
     aws = Stack(waiting(-9, "late", 300), waiting(-8, "soon", 20), waiting(-7, "overdue", -1))
     assert listed(aws) == [f"pictures/{name}.png" for name in ("overdue", "soon", "late")]
     assert aws.asked["logGroupName"] == "group"
+    assert NOW - aws.asked["startTime"] / 1000 > 900 + 120  # for longer than an event can wait
+    fields = {"content": "9b2c", "attempts": 1, "since": iso(0), "next": iso(9), "reasons": []}
+    assert listed(Stack(line(-1, "RetryWaiting", "m", **fields))) == ["9b2c"]  # of content-hash
 
 
-def test_the_log_is_read_for_longer_than_an_event_can_wait() -> None:
+def test_an_event_that_no_longer_waits_is_not_listed() -> None:
+    for end in ("RetryStarted", "RetryParked", "RetryMerging", "RetryMerged"):
+        assert listed(Stack(line(-1, end, "a"), waiting(-9, "a", -2))) == []
+    # It still does after a failure of the function.
+    assert listed(Stack(waiting(-9, "a", -2), line(-1, "RetryFailed", "a"))) == ["pictures/a.png"]
+    other = [(-1.0, text) for text in ("START RequestId: 1", "7", "{}", '{"_aws": {}}')]
+    strange = line(-1, "RetryWaiting", "m", next=iso(9))  # not a state machine's; cannot be parked
+    assert listed(Stack(*other, strange, line(-1, "RetryFailed", "n"))) == []
     aws = Stack()
-    listed(aws)
-    assert NOW - aws.asked["startTime"] / 1000 > 900 + 120
-
-
-@pytest.mark.parametrize("end", ["RetryStarted", "RetryParked", "RetryMerging", "RetryMerged"])
-def test_an_event_that_no_longer_waits_is_not_listed(end: str) -> None:
-    assert listed(Stack(line(-1, end, "a"), waiting(-9, "a", -2))) == []
+    aws.stack.retry_events_log_group = ""
+    with pytest.raises(click.ClickException, match="Stack s retries no events"):
+        listed(aws)
 
 
 def test_an_event_that_waits_again_is_listed_once_with_its_latest_reason() -> None:
@@ -107,18 +113,7 @@ def test_an_event_that_waits_again_is_listed_once_with_its_latest_reason() -> No
     assert event.reasons == "E: c (2 times); StartExecution: gone"
 
 
-def test_an_event_still_waits_after_a_failure_of_the_function() -> None:
-    aws = Stack(waiting(-9, "a", -2), line(-1, "RetryFailed", "a"))
-    assert listed(aws) == ["pictures/a.png"]
-
-
-def test_other_lines_of_the_log_are_passed_over() -> None:
-    other = [(-1.0, text) for text in ("START RequestId: 1", "7", "{}", '{"_aws": {}}')]
-    strange = line(-1, "RetryWaiting", "m", next=iso(9))  # not a state machine's; cannot be parked
-    assert listed(Stack(*other, strange, line(-1, "RetryFailed", "n"))) == []
-
-
-def test_the_table_shows_keys_as_they_are_and_the_command_counts(
+def test_the_table_shows_keys_as_they_are_and_json_has_what_the_function_knows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     aws = Stack(waiting(-9, "a", 60, object_key="p/[red]x\x1b.png"))
@@ -128,12 +123,8 @@ def test_the_table_shows_keys_as_they_are_and_the_command_counts(
     for text in (" 2 ", "11:05:00", "11:07:40", "E: c (2 times)"):
         assert text in row
     assert "about 7 messages that wait and 3 that" in result.stderr
-
-
-def test_each_line_of_json_has_what_the_function_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = inorder(monkeypatch, Stack(waiting(-9, "a", 60)), "--json")
-    assert json.loads(result.stdout) == {
-        "object_key": "pictures/a.png",
+    assert json.loads(inorder(monkeypatch, aws, "--json").stdout) == {
+        "object_key": "p/[red]x\x1b.png",
         "key": "a.png",
         "sequencer": "0A",
         "message_id": "a",
@@ -144,30 +135,13 @@ def test_each_line_of_json_has_what_the_function_knows(monkeypatch: pytest.Monke
     }
 
 
-def test_an_event_of_content_hash_is_named_by_its_content() -> None:
-    fields = {"content": "9b2c", "attempts": 1, "since": iso(0), "next": iso(9), "reasons": []}
-    assert listed(Stack(line(-1, "RetryWaiting", "m", **fields))) == ["9b2c"]
-
-
-def test_a_stack_without_retries_is_reported() -> None:
-    aws = Stack()
-    aws.stack.retry_events_log_group = ""
-    with pytest.raises(click.ClickException, match="Stack s retries no events"):
-        listed(aws)
-
-
-@pytest.mark.parametrize(
-    ("reason", "text"),
-    [
+def test_a_parked_event_shows_why_each_attempt_failed() -> None:
+    again = {"Error": "E", "Cause": "c", "attempts": 5, "reasons": ["F: x", "E: c (4 times)"]}
+    for reason, text in [
         ({"Error": "E", "Cause": "c\nd"}, "E: c d"),
-        (
-            {"Error": "E", "Cause": "c", "attempts": 5, "reasons": ["F: x", "E: c (4 times)"]},
-            "5 attempts: F: x; E: c (4 times)",
-        ),
+        (again, "5 attempts: F: x; E: c (4 times)"),
         ("text", "text"),
         (None, "None"),
-    ],
-)
-def test_a_parked_event_shows_why_each_attempt_failed(reason: Any, text: str) -> None:
-    event = ParkedEvent("m", "r", datetime.fromtimestamp(NOW, UTC), {"reason": reason})
-    assert event.reason == text
+    ]:
+        event = ParkedEvent("m", "r", datetime.fromtimestamp(NOW, UTC), {"reason": reason})
+        assert event.reason == text

@@ -101,6 +101,14 @@ def grants(role: Json, condition: str = "") -> list[Grant]:
     )
 
 
+def expected(resources: list[tuple[str, Json]]) -> list[Grant]:
+    return sorted(
+        (action, json.dumps(resource))
+        for actions, resource in resources
+        for action in actions.split()
+    )
+
+
 def arn(name: str) -> Json:
     return {"Fn::GetAtt": [name, "Arn"]}
 
@@ -219,138 +227,105 @@ def test_each_policy_has_a_state_machine() -> None:
         assert TEMPLATE["Conditions"][condition(machine)] == selected
 
 
-def test_the_function_may_only_read_write_and_log() -> None:
-    inputs, outputs = input_arn("/*"), sub("${OutputBucket.Arn}/*")
-    group = arn("InvertImageLogGroup")
-    assert grants(ROLES["InvertImageRole"]) == sorted(
-        (action, json.dumps(resource))
-        for action, resource in [
-            ("s3:GetObject", inputs),
-            ("s3:GetObject", outputs),  # PutObject with If-Match and HeadObject need it
-            ("s3:PutObject", outputs),
+LOGS = "logs:CreateLogStream logs:PutLogEvents"
+MACHINE_OF_THE_POLICY = TEMPLATE["Outputs"]["StateMachineArn"]["Value"]
+INPUTS, OUTPUTS = input_arn("/*"), sub("${OutputBucket.Arn}/*")
+STREAM, RETRIES = {"Ref": "RecordsStreamArn"}, arn("RetryEventsQueue")
+# What each function may do, without a condition of the template and with it.
+FUNCTIONS: dict[str, dict[str, list[tuple[str, Json]]]] = {
+    "InvertImage": {
+        "": [
+            ("s3:GetObject", INPUTS),
+            ("s3:GetObject s3:PutObject", OUTPUTS),  # a condition and HEAD need to read
             # Without it S3 answers 403, not 404, for a missing object. No engine at hand does.
             ("s3:ListBucket", input_arn("")),
             ("s3:ListBucket", arn("OutputBucket")),
-            ("logs:CreateLogStream", group),
-            ("logs:PutLogEvents", group),
+        ],
+        # Beside s3:ListBucket, what AWS names for versions; no engine at hand needs it, either.
+        # https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectVersions.html
+        "ReadsVersions": [
+            ("s3:GetObjectVersion", INPUTS),
+            ("s3:ListBucketVersions", input_arn("")),
+        ],
+        "RemovesOutputs": [("s3:DeleteObject", OUTPUTS)],
+    },
+    "HealKeys": {
+        "": [
+            ("dynamodb:Scan", sub("${KeyTable.Arn}/index/InProgress")),
+            ("dynamodb:GetItem dynamodb:UpdateItem", arn("KeyTable")),
+            ("sqs:SendMessage", RETRIES),
+            ("sqs:SendMessage", arn("ParkedEventsQueue")),
+            *(("sqs:GetQueueAttributes", arn(queue)) for queue in READ_BY_PEOPLE),
         ]
-    )
-    role = ROLES["InvertImageRole"]
-    [versions] = {condition for condition, _ in statements(role)} - {"", "RemovesOutputs"}
-    assert {"Condition": "EveryVersion"} in TEMPLATE["Conditions"][versions]["Fn::Or"]
-    # Beside s3:ListBucket, what AWS names for versions; no engine at hand needs it, either.
-    # https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectVersions.html
-    assert grants(role, versions) == [
-        ("s3:GetObjectVersion", json.dumps(inputs)),
-        ("s3:ListBucketVersions", json.dumps(input_arn(""))),
-    ]
-    assert grants(role, "RemovesOutputs") == [("s3:DeleteObject", json.dumps(outputs))]
-    function = RESOURCES["InvertImageFunction"]["Properties"]
-    assert function["Role"] == arn("InvertImageRole")
-    assert function["LoggingConfig"]["LogGroup"] == {"Ref": "InvertImageLogGroup"}
+    },
+    "AdaptRecords": {
+        "": [
+            ("states:StartExecution", MACHINE_OF_THE_POLICY),
+            ("sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes", arn("RecordsQueue")),
+            ("sqs:SendMessage", arn("UnadaptedRecordsQueue")),
+        ],
+        # https://docs.aws.amazon.com/lambda/latest/dg/services-kinesis-create.html
+        "AdaptStream": [
+            ("kinesis:DescribeStream kinesis:DescribeStreamSummary kinesis:ListShards", STREAM),
+            ("kinesis:GetRecords kinesis:GetShardIterator", STREAM),
+            ("s3:PutObject", sub("${UnadaptedRecordsBucket.Arn}/*")),
+            ("s3:ListBucket", arn("UnadaptedRecordsBucket")),
+        ],
+    },
+    "RetryEvents": {
+        "": [
+            ("states:StartExecution", MACHINE_OF_THE_POLICY),
+            ("dynamodb:GetItem dynamodb:PutItem", arn("KeyTable")),
+            ("sqs:ReceiveMessage sqs:DeleteMessage sqs:ChangeMessageVisibility", RETRIES),
+            ("sqs:GetQueueAttributes sqs:SendMessage", RETRIES),
+            ("sqs:SendMessage", arn("ParkedEventsQueue")),
+        ]
+    },
+    "CanonicalHash": {"": []},
+}
+
+
+def test_a_function_reads_versions_for_the_policies_that_do() -> None:
+    assert {"Condition": "EveryVersion"} in TEMPLATE["Conditions"]["ReadsVersions"]["Fn::Or"]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_may_do_only_what_is_listed_and_log(name: str) -> None:
+    role, group = ROLES[f"{name}Role"], f"{name}LogGroup"
+    conditions = {each for each, _ in statements(role)}
+    assert {each: grants(role, each) for each in sorted(conditions)} == {
+        each: expected([*given, *([] if each else [(LOGS, arn(group))])])
+        for each, given in sorted(FUNCTIONS[name].items())
+    }
+    function = RESOURCES[f"{name}Function"]["Properties"]
+    assert function["Role"] == arn(f"{name}Role")
+    assert function["LoggingConfig"]["LogGroup"] == {"Ref": group}
 
 
 def test_every_role_is_known() -> None:
     roles = {machine.replace("StateMachine", "Role") for machine in MACHINES} | {"EventsRole"}
-    functions = ("InvertImage", "CanonicalHash", "RetryEvents", "HealKeys", "AdaptRecords")
-    assert set(ROLES) == roles | {f"{function}Role" for function in functions}
-
-
-def test_the_healer_may_only_read_the_index_use_records_send_watch_and_log() -> None:
-    group = arn("HealKeysLogGroup")
-    assert grants(ROLES["HealKeysRole"]) == sorted(
-        (action, json.dumps(resource))
-        for action, resource in [
-            ("dynamodb:Scan", sub("${KeyTable.Arn}/index/InProgress")),
-            ("dynamodb:GetItem", arn("KeyTable")),
-            ("dynamodb:UpdateItem", arn("KeyTable")),
-            ("sqs:SendMessage", arn("RetryEventsQueue")),
-            ("sqs:SendMessage", arn("ParkedEventsQueue")),
-            *(("sqs:GetQueueAttributes", arn(queue)) for queue in READ_BY_PEOPLE),
-            ("logs:CreateLogStream", group),
-            ("logs:PutLogEvents", group),
-        ]
-    )
+    assert set(ROLES) == roles | {f"{function}Role" for function in FUNCTIONS}
     variables = RESOURCES["HealKeysFunction"]["Properties"]["Environment"]["Variables"]
     urls = [{"Ref": queue} for queue in READ_BY_PEOPLE]
     assert variables["ALARMED_QUEUE_URLS"] == {"Fn::Join": [" ", urls]}
 
 
-def test_the_adapter_may_only_read_its_source_start_executions_and_log() -> None:
-    role, queue, bucket = ROLES["AdaptRecordsRole"], arn("RecordsQueue"), "UnadaptedRecordsBucket"
-    stream = {"Ref": "RecordsStreamArn"}
-    assert {condition for condition, _ in statements(role)} == {"", "AdaptStream"}
-    assert grants(role) == sorted(
-        (action, json.dumps(resource))
-        for action, resource in [
-            ("states:StartExecution", TEMPLATE["Outputs"]["StateMachineArn"]["Value"]),
-            ("sqs:ReceiveMessage", queue),
-            ("sqs:DeleteMessage", queue),
-            ("sqs:GetQueueAttributes", queue),
-            ("sqs:SendMessage", arn("UnadaptedRecordsQueue")),
-            ("logs:CreateLogStream", arn("AdaptRecordsLogGroup")),
-            ("logs:PutLogEvents", arn("AdaptRecordsLogGroup")),
-        ]
-    )
-    # https://docs.aws.amazon.com/lambda/latest/dg/services-kinesis-create.html
-    assert grants(role, "AdaptStream") == sorted(
-        (action, json.dumps(resource))
-        for action, resource in [
-            ("kinesis:DescribeStream", stream),
-            ("kinesis:DescribeStreamSummary", stream),
-            ("kinesis:GetRecords", stream),
-            ("kinesis:GetShardIterator", stream),
-            ("kinesis:ListShards", stream),
-            ("s3:PutObject", sub(f"${{{bucket}.Arn}}/*")),
-            ("s3:ListBucket", arn(bucket)),
-        ]
-    )
-
-
-def test_the_function_that_retries_may_only_use_its_queue_and_records_start_park_and_log() -> None:
-    queue, group = arn("RetryEventsQueue"), arn("RetryEventsLogGroup")
-    assert grants(ROLES["RetryEventsRole"]) == sorted(
-        (action, json.dumps(resource))
-        for action, resource in [
-            ("states:StartExecution", TEMPLATE["Outputs"]["StateMachineArn"]["Value"]),
-            ("dynamodb:GetItem", arn("KeyTable")),
-            ("dynamodb:PutItem", arn("KeyTable")),
-            ("sqs:ReceiveMessage", queue),
-            ("sqs:DeleteMessage", queue),
-            ("sqs:ChangeMessageVisibility", queue),
-            ("sqs:GetQueueAttributes", queue),
-            ("sqs:SendMessage", arn("ParkedEventsQueue")),
-            ("sqs:SendMessage", queue),
-            ("logs:CreateLogStream", group),
-            ("logs:PutLogEvents", group),
-        ]
-    )
-
-
-def test_the_hash_function_may_only_log() -> None:
-    group = arn("CanonicalHashLogGroup")
-    assert grants(ROLES["CanonicalHashRole"]) == sorted(
-        (action, json.dumps(group)) for action in ("logs:CreateLogStream", "logs:PutLogEvents")
-    )
-
-
-@pytest.mark.parametrize("name", ROLES)
-def test_a_role_has_only_statements_that_name_actions_and_resources(name: str) -> None:
-    role = ROLES[name]
-    assert "ManagedPolicyArns" not in role
-    for _, statement in statements(role):
-        own_records = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["retry:*"]}}
-        assert statement.pop("Condition", own_records) == own_records
-        assert set(statement) == {"Effect", "Action", "Resource"}
-        assert not any("*" in action for action in listed(statement["Action"]))
-        if statement["Resource"] == "*":
-            assert set(statement["Action"]) in (LOGGING, TRACING)
-        else:
-            assert "*" not in listed(statement["Resource"])
-    [trust] = role["AssumeRolePolicyDocument"]["Statement"]
-    [service] = listed(trust["Principal"]["Service"])
-    assert trust["Action"] in ("sts:AssumeRole", ["sts:AssumeRole"])
-    assert service.removesuffix(".amazonaws.com") in {"lambda", "states", "events"}
+def test_a_role_has_only_statements_that_name_actions_and_resources() -> None:
+    for name, role in ROLES.items():
+        assert "ManagedPolicyArns" not in role, name
+        for _, statement in statements(role):
+            own_records = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["retry:*"]}}
+            assert statement.get("Condition", own_records) == own_records
+            assert set(statement) - {"Condition"} == {"Effect", "Action", "Resource"}
+            assert not any("*" in action for action in listed(statement["Action"]))
+            if statement["Resource"] == "*":
+                assert set(statement["Action"]) in (LOGGING, TRACING)
+            else:
+                assert "*" not in listed(statement["Resource"])
+        [trust] = role["AssumeRolePolicyDocument"]["Statement"]
+        [service] = listed(trust["Principal"]["Service"])
+        assert trust["Action"] in ("sts:AssumeRole", ["sts:AssumeRole"])
+        assert service.removesuffix(".amazonaws.com") in {"lambda", "states", "events"}
 
 
 def denies_plain_http(policies: dict[str, Json], action: str, resources: list[Json]) -> bool:
@@ -364,32 +339,26 @@ def denies_plain_http(policies: dict[str, Json], action: str, resources: list[Js
     )
 
 
-@pytest.mark.parametrize("name", of_type(RESOURCES, "S3::Bucket"))
-def test_a_bucket_is_encrypted_private_and_tls_only(name: str) -> None:
-    bucket = RESOURCES[name]["Properties"]
-    assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
-    block = bucket["PublicAccessBlockConfiguration"]
-    assert len(block) == 4
-    assert all(setting is True for setting in block.values())
+def test_a_bucket_is_encrypted_private_and_tls_only() -> None:
     policies = of_type(RESOURCES, "S3::BucketPolicy")
-    of_this = {key: each for key, each in policies.items() if each["Bucket"] == {"Ref": name}}
-    assert denies_plain_http(of_this, "s3:*", [arn(name), sub(f"${{{name}.Arn}}/*")])
+    for name, bucket in of_type(RESOURCES, "S3::Bucket").items():
+        assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+        assert [*bucket["PublicAccessBlockConfiguration"].values()] == [True] * 4
+        of_this = {key: each for key, each in policies.items() if each["Bucket"] == {"Ref": name}}
+        assert denies_plain_http(of_this, "s3:*", [arn(name), sub(f"${{{name}.Arn}}/*")]), name
 
 
-@pytest.mark.parametrize("name", of_type(RESOURCES, "SQS::Queue"))
-def test_a_queue_is_encrypted_and_tls_only(name: str) -> None:
-    assert RESOURCES[name]["Properties"]["SqsManagedSseEnabled"] is True
+def test_a_queue_is_encrypted_and_tls_only() -> None:
     policies = of_type(RESOURCES, "SQS::QueuePolicy")
-    of_this = {key: each for key, each in policies.items() if {"Ref": name} in each["Queues"]}
-    assert denies_plain_http(of_this, "sqs:*", [arn(name)])
+    for name, queue in of_type(RESOURCES, "SQS::Queue").items():
+        assert queue["SqsManagedSseEnabled"] is True
+        of_this = {key: each for key, each in policies.items() if {"Ref": name} in each["Queues"]}
+        assert denies_plain_http(of_this, "sqs:*", [arn(name)]), name
 
 
-@pytest.mark.parametrize("name", of_type(RESOURCES, "Logs::LogGroup"))
-def test_a_log_expires(name: str) -> None:
-    assert RESOURCES[name]["Properties"]["RetentionInDays"] == {"Ref": "LogRetentionDays"}
-
-
-def test_the_table_has_recovery_expiry_and_pay_per_request() -> None:
+def test_a_log_expires_and_the_table_has_recovery_expiry_and_pay_per_request() -> None:
+    for group in of_type(RESOURCES, "Logs::LogGroup").values():
+        assert group["RetentionInDays"] == {"Ref": "LogRetentionDays"}
     [table] = of_type(RESOURCES, "DynamoDB::Table").values()
     assert table["BillingMode"] == "PAY_PER_REQUEST"
     recovery = table["PointInTimeRecoverySpecification"]
