@@ -175,11 +175,7 @@ def test_a_strange_key_is_printed_harmlessly_and_found(
     workflow.upload(STRANGE, picture(RED))
     [ended] = workflow.of_key(STRANGE, 1)
     shown = r"a/[red]b\x1b[31m\n\u202e" + "\u05e9\u05dc\u05d5\u05dd.png"
-    for arguments in (
-        ("executions", "--key", STRANGE),
-        ("execution", ended.arn),
-        ("why", STRANGE),
-    ):
+    for arguments in (("executions", "--key", STRANGE), ("execution", ended.arn), ("why", STRANGE)):
         printed = inorder(*arguments).stdout
         assert not {"\x1b", "\u202e"} & set(printed)
         assert shown in printed.replace("a/out-", "a/")
@@ -248,9 +244,7 @@ def test_the_console_is_served_on_loopback_until_it_is_interrupted(workflow: Wor
         shown = httpx2.get(f"{address}api/execution", params={"arn": row["arn"]}, headers=own)
         event = shown.json()["event"]
         started = httpx2.post(
-            f"{address}api/run",
-            json={"event": event, "dry_run": False},
-            headers=own,
+            f"{address}api/run", json={"event": event, "dry_run": False}, headers=own
         ).json()
         assert workflow.executions.wait(started["arn"]).outcome == "Duplicate"
         serving.send_signal(signal.SIGINT)

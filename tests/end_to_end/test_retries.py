@@ -92,9 +92,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, retrying: Retrying) -> None:
     monkeypatch.setenv("STACK_NAME", retrying.stack.name)
 
 
-def test_a_failed_event_is_listed_while_it_waits_and_then_started_again(
-    retrying: Retrying,
-) -> None:
+def test_a_failed_event_is_listed_while_it_waits_and_then_started_again(retrying: Retrying) -> None:
     event = retrying.newer_event("again.png")
     sent = time.time()
     # After the fourth fault it waits for 8 to 17 s, in which a busy machine can list it.

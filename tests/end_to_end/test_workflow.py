@@ -13,16 +13,7 @@ import pytest
 
 from inorder.aws.executions import wait_until
 from tests.conftest import picture
-from tests.end_to_end.conftest import (
-    BLUE,
-    CYAN,
-    GREEN,
-    MAGENTA,
-    RED,
-    SECONDS,
-    YELLOW,
-    Workflow,
-)
+from tests.end_to_end.conftest import BLUE, CYAN, GREEN, MAGENTA, RED, SECONDS, YELLOW, Workflow
 
 
 def outcomes(workflow: Workflow, key: str, count: int) -> list[str | None]:

@@ -192,12 +192,7 @@ def waiter_data(limits: dict[str, int]) -> Data:
 
 
 # What *Prepare Event* prepares for an execution that may have to wait.
-WAITER_START = {
-    "lock_token": ANY,
-    "expires_at": str(NEVER),
-    "polls": 0,
-    "watched_lock": NO_LOCK,
-}
+WAITER_START = {"lock_token": ANY, "expires_at": str(NEVER), "polls": 0, "watched_lock": NO_LOCK}
 
 
 def item(**attributes: str) -> Data:
@@ -278,9 +273,7 @@ RESPONSES: dict[str, Data] = {
     "OwnLock": _record(sequencer=SEQUENCER, lock_token="mine"),
     "OwnTurn": _record(sequencer=OLDER, oldest_waiting=SEQUENCER),
     "EventInProgress": _record(status="IN_PROGRESS", sequencer=SEQUENCER),
-    "EventDone": {
-        "Return": {"Item": {"status": {"S": "DONE"}, "expires_at": {"N": EXPIRES_AT}}},
-    },
+    "EventDone": {"Return": {"Item": {"status": {"S": "DONE"}, "expires_at": {"N": EXPIRES_AT}}}},
 }
 
 # --- Parts of paths ------------------------------------------------------------------------------
@@ -616,12 +609,7 @@ def attempts(data: Data) -> list[Row]:
 def answers(*, processed: str, superseded: str, expires: bool = True) -> list[Row]:
     """Give the rows of what the function may answer."""
     accepted = {"Processed": processed, "Superseded": superseded}
-    rejected = {
-        "outcome": "Rejected",
-        "error": "InvalidImage",
-        "cause": "cut",
-        "expires_at": "1",
-    }
+    rejected = {"outcome": "Rejected", "error": "InvalidImage", "cause": "cut", "expires_at": "1"}
     decided: list[tuple[Any, str]] = [
         *(({"outcome": name, "expires_at": "1"}, to) for name, to in accepted.items()),
         (rejected, "Reject Object"),

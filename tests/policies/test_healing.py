@@ -16,15 +16,7 @@ from inorder.aws import executions
 from inorder.events import created
 from inorder.policies import like
 from tests.conftest import colour_of, picture
-from tests.policies.mortal import (
-    AFTER,
-    BEFORE,
-    Event,
-    Mortal,
-    Place,
-    indexed,
-    is_recorded,
-)
+from tests.policies.mortal import AFTER, BEFORE, Event, Mortal, Place, indexed, is_recorded
 from tests.policies.situations import GREEN, MAGENTA, RED
 from tests.policies.test_every_policy import LOCKING, for_policies
 

@@ -211,9 +211,7 @@ def test_another_function_is_invoked_with_its_own_payload(aws: InProcess) -> Non
 
 
 @recipe("two-steps-under-the-lock")
-def test_the_second_step_runs_under_the_lock_and_its_failure_is_retried(
-    aws: InProcess,
-) -> None:
+def test_the_second_step_runs_under_the_lock_and_its_failure_is_retried(aws: InProcess) -> None:
     names, locks = invoked_functions(), []
     broken = True
 

@@ -343,11 +343,7 @@ def test_an_invalid_event_is_in_the_queue_as_it_came(local: LocalAws, policy: st
     reason = message.pop("reason")
     assert reason["Error"] == "InvalidEvent"
     assert reason["Cause"].startswith("This is not an ")
-    assert message == {
-        "outcome": "Parked",
-        "execution": EXECUTION,
-        "event": ["not", "an", "event"],
-    }
+    assert message == {"outcome": "Parked", "execution": EXECUTION, "event": ["not", "an", "event"]}
 
 
 @pytest.mark.parametrize(

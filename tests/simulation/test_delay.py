@@ -43,8 +43,7 @@ def test_the_newest_event_follows_soon_after_its_holder(holder: float) -> None:
 def test_a_waiter_reads_at_most_8_times_in_10_seconds_and_32_times_in_80(policy: str) -> None:
     cloud = Cloud(
         Settings(
-            policy,
-            dies=lambda each, state: each.id == "execution-0" and state == "Invert Image",
+            policy, dies=lambda each, state: each.id == "execution-0" and state == "Invert Image"
         )
     )
     upload(cloud, "0.png")
