@@ -400,10 +400,7 @@ class Polls:
         ]
 
     def named(self, waits: list[str], again: list[str], retried: list[str]) -> dict[str, list[str]]:
-        """Build the paths of the waiters: `waits` ends with the refused claim, `again` starts with one.
-
-        Whoever gives up has `retried`.
-        """
+        """Build the paths of the waiters: `waits` ends with a refused claim, `again` starts so."""
         lease = [*waits, *self.lease()]
         duplicate = [*self.wait, *self.poll("Done"), "Duplicate"]
         refused_again = [*self.poll("Free"), *waits[-2:], *self.wait]
