@@ -17,7 +17,7 @@ from inorder.policies import like, policies
 from inorder.run import with_object
 from tests.conftest import picture
 from tests.in_process import INPUT, InProcess
-from tests.policies.situations import RED, SHORT
+from tests.policies.situations import RED, SHORT, of
 
 KILOBYTES = {policy.name: policy.log for policy in policies()}
 
@@ -51,9 +51,7 @@ def entries(execution: str) -> list[tuple[str, int]]:
     return written
 
 
-@pytest.mark.parametrize(
-    "policy", [pytest.param(name, marks=pytest.mark.policy(name)) for name in KILOBYTES]
-)
+@of(*KILOBYTES)
 def test_an_event_and_a_poll_write_as_much_to_the_log_as_the_facts_say(
     aws: InProcess, policy: str
 ) -> None:

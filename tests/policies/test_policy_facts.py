@@ -18,17 +18,12 @@ from inorder.policies import Cost, definition, like, policies, starts_newest
 from inorder.run import with_object
 from tests.conftest import picture
 from tests.in_process import INPUT, InProcess
-from tests.policies.situations import GREEN, RED, HeldBack, Paused, locked_again, release
+from tests.policies.situations import GREEN, RED, HeldBack, Paused, locked_again, of, release
 
 DOCUMENT = (PROJECT / "docs" / "policies.md").read_text()
 POLICIES = {policy.name: policy for policy in policies()}
 WAITING = [policy.name for policy in POLICIES.values() if policy.cost.waiter]
 INDEXED = "in_progress_since"
-
-
-def of(*names: str) -> pytest.MarkDecorator:
-    marked = [pytest.param(name, marks=pytest.mark.policy(name)) for name in names]
-    return pytest.mark.parametrize("policy", marked)
 
 
 def table(first_heading: str) -> Iterator[dict[str, str]]:

@@ -35,22 +35,9 @@ def run_state(
 ) -> Data:
     """Run one state, on AWS if `make test-aws` does and AWS can.
 
-    Parameters
-    ----------
-    local : LocalAws
-        The local AWS.
-    policy, name : str
-        Of the state.
-    data : object
-        Its input.
-    mock : dict, optional
-        What `mocked` gives.
-    event : object, optional
-        The execution's input, if it is not that of the policy's table.
-    retries : int, optional
-        How many retries of a mocked error there have been. If not given, all that there may be.
-    **resources : str
-        A table or a queue that the test has made on the local AWS, by the definition's ``${Name}``.
+    `mock` is what `mocked` gives, `event` the execution's input if it is not the table's, `retries`
+    how many retries of a mocked error there have been if not all, and `resources` are a table or
+    a queue on the local AWS, by the definition's ``${Name}``.
     """
     states, configuration = STATES[policy], {}
     # AWS takes a context only with a mock, and a mock only for a Task.

@@ -16,7 +16,7 @@ from inorder.aws.executions import LocalStateMachine
 from tests.conftest import picture
 from tests.in_process import OUTPUT, InProcess
 from tests.policies.mortal import AFTER, BEFORE, Event, Held, Mortal, Place, indexed, is_recorded
-from tests.policies.situations import RED, sequencer_of
+from tests.policies.situations import RED, of, sequencer_of
 
 SHARING = ["latest-wins", "every-version"]  # the record of a key, and so its lock
 RECORDING = [*SHARING, "first-wins", "content-hash"]
@@ -229,9 +229,7 @@ def test_a_deletion_that_is_not_finished_is_parked_by_a_policy_that_handles_none
     assert [each["event"] for each in aws.parked()] == [deleted]
 
 
-@pytest.mark.parametrize(
-    "policy", [pytest.param(each, marks=pytest.mark.policy(each)) for each in RECORDING]
-)
+@of(*RECORDING)
 def test_a_waiter_of_a_version_with_a_shorter_lease_breaks_the_lock_of_a_slow_holder(
     mortal: Mortal, policy: str
 ) -> None:
