@@ -1,4 +1,4 @@
-"""Each path of each policy with all services mocked; they take every transition (`test_states`).
+"""Each path of each policy with all services mocked; together they take every transition.
 
 moto runs all paths as Step Functions Local does: it counts the responses of a state over the whole
 execution, attempts included. ministack reads one response whenever a state is entered and repeats
@@ -8,6 +8,7 @@ it in all attempts, so it runs only the paths in which no retry helps.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import boto3
@@ -30,6 +31,7 @@ from moto.stepfunctions.parser.asl.eval.environment import Environment
 from moto.stepfunctions.parser.mocking.mock_config import MockedResponseReturn, MockedResponseThrow
 
 from inorder import local_aws
+from inorder.asl.definition import targets
 from inorder.aws.executions import Execution, LocalStateMachine
 from inorder.local_aws import LocalAws
 from tests.in_process import InProcess, MotoStateMachine
@@ -152,14 +154,17 @@ def test_every_path_without_a_helpful_retry_is_taken_on_ministack(
 
 
 @pytest.mark.parametrize("policy", TABLES)
-def test_every_path_is_taken_on_moto_and_every_retry_that_repeats_helps_in_one(
+def test_the_paths_are_taken_on_moto_and_have_each_transition_and_each_retry_that_helps(
     policy: str, monkeypatch: pytest.MonkeyPatch, aws: InProcess
 ) -> None:
     assert wrongly_ended(policy, run_on_moto(monkeypatch, aws, policy)) == []
-    entries = [entry for path in TABLES[policy].paths.values() for entry in path.entries]
+    paths, states = TABLES[policy].paths.values(), STATES[policy]
+    taken = {pair for path in paths for pair in pairwise(path.states)}
+    assert taken == {(name, target) for name in states for target in targets(states[name])}
+    entries = [entry for path in paths for entry in path.entries]
     repeating = {
         name
-        for name, state in STATES[policy].items()
+        for name, state in states.items()
         if any(retrier["MaxAttempts"] for retrier in state.get("Retry", []))
     }
     assert {entry.state for entry in entries if len(set(entry.responses)) > 1} == repeating
