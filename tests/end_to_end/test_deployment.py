@@ -13,12 +13,11 @@ import pytest
 from botocore.exceptions import ClientError
 
 from inorder import PROJECT
-from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
 from inorder.resolved_template import template
 from tests.conftest import picture
-from tests.end_to_end.conftest import SECONDS, Workflow
+from tests.end_to_end.conftest import Workflow
 
 LONGEST_STACK_NAME = 128
 LONGEST_RULE_NAME = 64
@@ -59,23 +58,6 @@ def test_another_address_for_alarms_replaces_the_first_and_the_dashboard_names_w
     assert made == {"Outcomes", "BrokenLocks", "RetryAge"}
 
 
-def test_a_change_of_policy_hands_what_is_not_finished_to_the_new_one(local: LocalAws) -> None:
-    parameters: dict[str, str | float] = {"Policy": "every-version", "SlowSeconds": 3}
-    workflow = Workflow(local, deploy(local, "changing", parameters))
-    workflow.die_holding("x.png", picture(RED))
-    queue = workflow.stack.retry_events_queue_url
-    workflow = deploy_again(workflow, Policy="latest-wins")
-    assert workflow.stack.retry_events_queue_url == queue
-    for record in workflow.unfinished():
-        if "in_progress_since" in record:  # the key's record has the lock only
-            workflow.age(record["id"])
-    assert workflow.sweep() == ""
-    wait_until(lambda: bool(workflow.output("x.png")), SECONDS, "the output")
-    workflow.wait_for_retries()
-    assert [each for each in workflow.unfinished() if "in_progress_since" in each] == []
-    assert workflow.parked() == []
-
-
 def test_what_runs_while_the_policy_is_changed_ends_under_the_policy_before(
     local: LocalAws,
 ) -> None:
@@ -92,6 +74,8 @@ def test_what_runs_while_the_policy_is_changed_ends_under_the_policy_before(
     still_there = {each["stateMachineArn"] for each in machines}
     assert {before.stack.state_machine_arn, after.stack.state_machine_arn} <= still_there
     assert before.stack.state_machine_arn != after.stack.state_machine_arn
+    for name in ("key_table", "retry_events_queue_url", "parked_events_queue_url"):
+        assert getattr(before.stack, name) == getattr(after.stack, name)  # what is not finished
     assert ended(before, "x.png", 1) == ["Processed"]
     after.upload("y.png", picture(GREEN))
     assert ended(after, "y.png", 1) == ["Processed"]

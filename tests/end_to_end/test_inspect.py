@@ -20,7 +20,7 @@ from inorder.aws.executions import Entry, wait_until
 from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
 from tests.conftest import picture
-from tests.end_to_end.conftest import GREEN, RED, SECONDS, Inorder, Workflow, inorder_on
+from tests.end_to_end.conftest import GREEN, RED, Inorder, Workflow, inorder_on
 from tests.end_to_end.like_aws import LikeAws, as_on_aws
 
 # Markup of rich, an escape, a newline, an override of the direction, and text from right to left.
@@ -160,8 +160,6 @@ def test_follow_prints_what_starts_and_what_ends_until_it_is_interrupted(
 
 
 def test_the_console_is_served_on_loopback_until_it_is_interrupted(workflow: Workflow) -> None:
-    workflow.upload("console.png", picture(RED))
-    workflow.of_key("console.png", 1)
     serving = subprocess.Popen(
         [sys.executable, "-m", "inorder.cli", "console"],
         cwd=PROJECT,
@@ -173,29 +171,11 @@ def test_the_console_is_served_on_loopback_until_it_is_interrupted(workflow: Wor
         assert serving.stdout
         address, _, token = serving.stdout.readline().strip().partition("#token=")
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
-        listening = {
-            each.laddr.ip
-            for each in psutil.Process(serving.pid).net_connections()
-            if each.status == psutil.CONN_LISTEN
-        }
+        connections = psutil.Process(serving.pid).net_connections()
+        listening = {each.laddr.ip for each in connections if each.status == psutil.CONN_LISTEN}
         assert listening == {"127.0.0.1"}
         own = {"Origin": address.rstrip("/"), "X-Inorder-Token": token}
-        asked = {"key": "console.png"}
-
-        def listed() -> list[dict[str, Any]]:  # while the server reads, an answer has a part
-            answer = httpx2.get(f"{address}api/executions", params=asked, headers=own)
-            rows: list[dict[str, Any]] = answer.json()["executions"]
-            return rows
-
-        wait_until(lambda: bool(listed()), SECONDS, "the list")
-        [row] = listed()
-        assert row["ended_as"] == "Processed"
-        shown = httpx2.get(f"{address}api/execution", params={"arn": row["arn"]}, headers=own)
-        event = shown.json()["event"]
-        started = httpx2.post(
-            f"{address}api/run", json={"event": event, "dry_run": False}, headers=own
-        ).json()
-        assert workflow.executions.wait(started["arn"]).outcome == "Duplicate"
+        assert httpx2.get(f"{address}api/executions", headers=own).status_code == 200
         serving.send_signal(signal.SIGINT)
         assert serving.wait(30) == 0
     finally:
