@@ -162,6 +162,8 @@ def test_the_paths_are_taken_on_moto_and_have_each_transition_and_each_retry_tha
     taken = {pair for path in paths for pair in pairwise(path.states)}
     assert taken == {(name, target) for name in states for target in targets(states[name])}
     entries = [entry for path in paths for entry in path.entries]
+    failed = {e.state for e in entries if e.responses and "Throw" in RESPONSES[e.responses[-1]]}
+    assert failed == {name for name in states if "Catch" in states[name]}
     repeating = {
         name
         for name, state in states.items()
