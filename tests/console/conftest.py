@@ -34,15 +34,7 @@ expect.set_options(timeout=30_000)  # not 5 s: on a busy machine, an answer may 
 
 @dataclass(frozen=True)
 class Console:
-    """A running console.
-
-    Attributes
-    ----------
-    address : str
-        That the command has printed, with the token.
-    workflow : Workflow
-        The stack that it shows.
-    """
+    """A running console: the address with the token that it has printed, and its stack."""
 
     address: str
     workflow: Workflow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,7 +12,10 @@ from typing import Any
 import psutil
 import pytest
 from botocore.exceptions import ClientError
+from click.testing import CliRunner, Result
 
+from inorder import cli
+from inorder.aws import parked
 from inorder.aws.executions import Execution, LocalStateMachine, s3_object, wait_until
 from inorder.aws.stack import Stack, deploy
 from inorder.local_aws import LocalAws
@@ -251,6 +254,19 @@ class Workflow:
         """No execution runs, no key is locked, and the schedule would find nothing."""
         assert self.executions.arns("RUNNING") == []
         assert self.unfinished() == []
+
+
+Inorder = Callable[..., Result]
+
+
+def inorder_on(workflow: Workflow, monkeypatch: pytest.MonkeyPatch) -> Inorder:
+    """Give the command, in the environment that `make up` tells the user to set."""
+    for name, value in workflow.local.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("STACK_NAME", workflow.stack.name)
+    monkeypatch.setenv("COLUMNS", "250")
+    monkeypatch.setattr(parked, "RECEIVE_SECONDS", 0)  # the local AWS has one server, not many
+    return lambda *arguments: CliRunner(mix_stderr=False).invoke(cli.main, arguments)
 
 
 @pytest.fixture(scope="session")

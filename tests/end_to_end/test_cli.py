@@ -6,11 +6,9 @@ import json
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import boto3
 import psutil
@@ -117,21 +115,3 @@ def test_an_interrupted_demonstration_leaves_nothing_running() -> None:
     assert command.wait(SECONDS) == 128 + 15
     _, alive = psutil.wait_procs(family, timeout=SECONDS)
     assert alive == []
-
-
-def test_an_interrupt_while_the_local_aws_starts_leaves_nothing_running(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    started = []
-    start = subprocess.Popen
-
-    def interrupted(*arguments: Any, **named: Any) -> subprocess.Popen[bytes]:
-        started.append(start(*arguments, **named))
-        signal.raise_signal(signal.SIGINT)
-        return started[0]
-
-    monkeypatch.setattr(subprocess, "Popen", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        local_aws.start(tmp_path / "local-aws")
-    assert started[0].wait(SECONDS) is not None
-    assert not (tmp_path / "local-aws").exists()

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from click.testing import CliRunner
 
-from inorder import cli
 from inorder.aws.stack import Connection
 from inorder.aws.usage import measure
 from tests.conftest import picture
-from tests.end_to_end.conftest import RED, Workflow
+from tests.end_to_end.conftest import RED, Workflow, inorder_on
 
 
-@pytest.fixture
-def environment(workflow: Workflow, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in workflow.local.environment.items():
-        monkeypatch.setenv(name, value)
-
-
-@pytest.mark.usefixtures("environment")
-def test_each_metric_of_a_deployed_stack_is_asked_for(workflow: Workflow) -> None:
+def test_each_metric_of_a_deployed_stack_is_asked_for_but_a_local_one_has_no_bill(
+    workflow: Workflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inorder = inorder_on(workflow, monkeypatch)
     workflow.upload("cost.png", picture(RED))
     workflow.of_key("cost.png", 1)
     measured = measure(Connection(workflow.stack.name), 1)
@@ -35,12 +29,7 @@ def test_each_metric_of_a_deployed_stack_is_asked_for(workflow: Workflow) -> Non
         f"Invocations of {workflow.resource('HealKeysFunction')}",
     ):
         assert name in asked
-
-
-@pytest.mark.usefixtures("environment")
-def test_a_stack_on_the_local_aws_has_no_bill(workflow: Workflow) -> None:
-    arguments = ["cost", "--stack-name", workflow.stack.name]
-    result = CliRunner(mix_stderr=False).invoke(cli.main, arguments)
+    result = inorder("cost", "--stack-name", workflow.stack.name)
     assert result.exit_code == 1
     [line] = result.stderr.splitlines()
     assert "A local AWS has no such metrics." in line

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from click.testing import CliRunner, Result
 
 from inorder import PROJECT, cli, demo, deployed_demo
-from inorder.aws.executions import Entry, LocalStateMachine, history, wait_until
-from inorder.aws.stack import Connection, Stack, deploy
+from inorder.aws.executions import Entry, LocalStateMachine, wait_until
+from inorder.aws.stack import Stack, deploy
 from inorder.demo import Run
 from inorder.local_aws import LocalAws
 from inorder.pictures import own_pairs
 from tests.conftest import picture
 from tests.end_to_end.conftest import RED, Workflow
-from tests.end_to_end.test_cli import exported
-from tests.engines.test_log import Log
+from tests.end_to_end.like_aws import LikeAws, as_on_aws
 
 KEYS = 2
 
@@ -42,12 +36,6 @@ def environment(local: LocalAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.fixture(scope="module")
 def stack(local: LocalAws) -> Stack:
     return deploy(local, "shown", {})
-
-
-@pytest.fixture(scope="module")
-def untouched(local: LocalAws) -> Stack:
-    """Give a stack that no test may use."""
-    return deploy(local, "untouched", {})
 
 
 def run(*stacks: str, arguments: Sequence[str] = (), answer: str = "") -> Result:
@@ -83,53 +71,27 @@ def assert_nothing_is_left(local: LocalAws, stack: Stack) -> None:
     assert contents(local, stack) == []
 
 
-def test_the_stack_of_up_is_shown_without_a_question(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runner = CliRunner(mix_stderr=False)
-    up = runner.invoke(cli.main, ["up"])
-    try:
-        for name, value in exported(up.stdout).items():
-            monkeypatch.setenv(name, value)
-        result = run(os.environ["STACK_NAME"])
-    finally:
-        runner.invoke(cli.main, ["down"])
-    assert result.exit_code == 0, result.output
-    assert "starts 4 executions" in result.stderr
-    assert "where it costs nothing" in result.stderr
-    shown = summary(tmp_path)["inorder"]
-    assert (shown["keys"], shown["events"]) == (KEYS, 4 * KEYS)
-    assert shown["processed"] + shown["superseded"] + shown["duplicates"] == 4 * KEYS
-    faults = ("stale", "missing", "lost", "repeated", "parked")
-    assert [shown[name] for name in faults] == [0] * 5
-
-
-def test_two_stacks_are_compared_and_every_version_of_an_upload_is_removed(
-    local: LocalAws, tmp_path: Path
-) -> None:
-    versioned = deploy(local, "versioned", {"InputBucketVersioning": "Enabled"})
-    off = deploy(local, "without", {"Policy": "uncoordinated"})
-    result = run("versioned", "without")
-    assert result.exit_code == 0, result.output
-    shown = summary(tmp_path)
-    assert list(shown) == ["versioned", "without"]
-    assert shown["without"]["repeated"] == 2 * KEYS
-    assert shown["versioned"]["repeated"] == 0
-    for each in (versioned, off):
-        assert_nothing_is_left(local, each)
-
-
-def test_parked_events_are_told_and_every_version_leaves_no_output_either(
+def test_stacks_are_compared_without_a_question_and_nothing_is_left_in_them(
     local: LocalAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demo, "GAP_SECONDS", 0)  # no old picture is read before it is replaced
-    stack = deploy(local, "each-version", {"Policy": "every-version"})
-    result = run(stack.name)
+    versioned = deploy(local, "versioned", {"InputBucketVersioning": "Enabled"})
+    off = deploy(local, "without", {"Policy": "uncoordinated"})
+    every = deploy(local, "each-version", {"Policy": "every-version"})
+    result = run("versioned", "without", "each-version")
     assert result.exit_code == 0, result.output
-    shown = summary(tmp_path)[stack.name]
-    assert (shown["processed"], shown["parked"], shown["stale"]) == (KEYS, 2 * KEYS, 0)
+    assert "where it costs nothing" in result.stderr
     assert "4 events were parked: inorder parked --stack-name each-version" in result.stderr
-    assert_nothing_is_left(local, stack)
+    shown = summary(tmp_path)
+    assert list(shown) == ["versioned", "without", "each-version"]
+    assert shown["without"]["repeated"] == 2 * KEYS
+    one, each = shown["versioned"], shown["each-version"]
+    assert one["processed"] + one["superseded"] + one["duplicates"] == one["events"] == 4 * KEYS
+    faults = ("stale", "missing", "lost", "repeated", "parked")
+    assert [one[name] for name in faults] == [0] * 5
+    assert (each["processed"], each["parked"], each["stale"]) == (KEYS, 2 * KEYS, 0)
+    for stack in (versioned, off, every):
+        assert_nothing_is_left(local, stack)
 
 
 def test_a_stale_and_a_missing_output_are_found(
@@ -154,21 +116,15 @@ def test_a_stale_and_a_missing_output_are_found(
     assert_nothing_is_left(local, stack)
 
 
-def test_objects_and_executions_of_others_are_left_alone(local: LocalAws, tmp_path: Path) -> None:
-    stack = deploy(local, "in-use", {})
+def test_objects_of_others_are_left_alone_and_the_first_event_may_come_late_or_not_at_all(
+    local: LocalAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack, events = deploy(local, "in-use", {}), local.client("events")
     workflow = Workflow(local, stack)
     workflow.upload("other/x.png", picture(RED))
     workflow.of_key("other/x.png", 1)
-    assert run(stack.name).exit_code == 0
-    assert summary(tmp_path)[stack.name]["events"] == 4 * KEYS
-    assert contents(local, stack) == ["other/x.png", "other/out-x.png"]
-
-
-def test_a_first_event_that_does_not_arrive_is_named_and_the_uploads_removed(
-    local: LocalAws, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stack = deploy(local, "deaf", {})
-    Workflow(local, stack).disable_rules()
+    others = ["other/x.png", "other/out-x.png"]
+    workflow.disable_rules()
     monkeypatch.setattr(demo, "PATIENCE_SECONDS", 1)
     monkeypatch.setattr(deployed_demo, "FIRST_EVENT_TRIES", 3)
     monkeypatch.setattr(deployed_demo, "FIRST_EVENT_SECONDS", 0.5)
@@ -179,32 +135,27 @@ def test_a_first_event_that_does_not_arrive_is_named_and_the_uploads_removed(
     assert f"Waiting for {first}" in result.stderr
     assert complaint.startswith(f"Error: Waited 2 s for {first}")
     assert "which was uploaded 3 times. Is EventBridge switched on" in complaint
-    assert contents(local, stack) == []
+    assert contents(local, stack) == others
 
+    tries: list[list[str]] = []
 
-def test_a_demonstration_begins_when_s3_has_sent_a_first_event(
-    local: LocalAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stack, events = deploy(local, "soon", {}), local.client("events")
-    Workflow(local, stack).disable_rules()
-    vain: list[list[str]] = []
-
-    def two_uploads_in_vain(*arguments: Any) -> None:
-        if len(vain) == 2:
+    def one_upload_in_vain(*arguments: Any) -> None:
+        tries.append(contents(local, stack))
+        if len(tries) > 1:
             wait_until(*arguments)
             return
-        vain.append(contents(local, stack))
-        if len(vain) == 2:
-            for rule in events.list_rules(NamePrefix=f"{stack.name}-")["Rules"]:
-                events.enable_rule(Name=rule["Name"])
+        for rule in events.list_rules(NamePrefix=f"{stack.name}-")["Rules"]:
+            events.enable_rule(Name=rule["Name"])
         raise TimeoutError
 
-    monkeypatch.setattr(deployed_demo, "wait_until", two_uploads_in_vain)
+    monkeypatch.setattr(demo, "PATIENCE_SECONDS", 60)
+    monkeypatch.setattr(deployed_demo, "FIRST_EVENT_SECONDS", 5)
+    monkeypatch.setattr(deployed_demo, "wait_until", one_upload_in_vain)
     result = run(stack.name)
     assert result.exit_code == 0, result.output
-    assert [len(each) for each in vain] == [1, 1]  # one object, and no output
+    assert len(tries[0]) == len(others) + 1  # one object, and no output
     assert summary(tmp_path)[stack.name]["events"] == 4 * KEYS
-    assert_nothing_is_left(local, stack)
+    assert contents(local, stack) == others
 
 
 def test_an_interrupted_demonstration_removes_what_it_created(
@@ -227,109 +178,26 @@ def test_an_interrupted_demonstration_removes_what_it_created(
     assert_nothing_is_left(local, stack)
 
 
-def test_a_stack_that_is_not_there_is_named() -> None:
-    result = run("nowhere")
-    assert result.exit_code == 1
-    [line] = result.stderr.splitlines()
-    assert line.startswith("Error: ")
-    assert "nowhere" in line
-
-
-def test_a_policy_without_pictures_cannot_be_shown(local: LocalAws) -> None:
+def test_a_stack_that_cannot_be_shown_is_named(local: LocalAws) -> None:
     content = {"Policy": "content-hash", "ContentSources": "com.example.none"}
     stack = deploy(local, "content", content)
-    result = run(stack.name)
-    assert result.exit_code == 1
-    [line] = result.stderr.splitlines()
-    assert line.endswith("has the policy content-hash, which makes no pictures to compare.")
+    for name, said in (
+        ("nowhere", "nowhere"),
+        (stack.name, "has the policy content-hash, which makes no pictures to compare."),
+    ):
+        result = run(name)
+        assert result.exit_code == 1
+        [line] = result.stderr.splitlines()
+        assert line.startswith("Error: ")
+        assert said in line
     assert not was_used(local, stack)
-
-
-@pytest.mark.parametrize("option", [("--policy", "optimistic"), ("--port", "1")])
-def test_a_stack_has_its_own_policy_and_place(option: tuple[str, str]) -> None:
-    result = run("any", arguments=option)
-    assert result.exit_code == 2
-    assert "has a policy and a place already" in result.stderr
+    for option in (("--policy", "optimistic"), ("--port", "1")):
+        result = run("any", arguments=option)
+        assert result.exit_code == 2
+        assert "has a policy and a place already" in result.stderr
 
 
 # --- A stack that answers as AWS does -------------------------------------------------------------
-
-Change = Callable[[str, list[Entry]], list[Entry]]  # of an execution's entries, by its key
-
-
-def unchanged(key: str, entries: list[Entry]) -> list[Entry]:  # noqa: ARG001
-    return entries
-
-
-class LikeAws:
-    """The local AWS, but Express executions are neither listed nor described; they write a log.
-
-    https://docs.aws.amazon.com/step-functions/latest/apireference/API_ListExecutions.html
-    """
-
-    def __init__(
-        self, local: LocalAws, stack: Stack, level: str = "ALL", *, data: bool = True
-    ) -> None:
-        self._engine = local.client("stepfunctions")
-        self._machine = LocalStateMachine(self._engine, stack.state_machine_arn)
-        self._earlier = set(self._machine.arns())  # of other tests
-        self._written: dict[str, int] = {}  # entries of each execution
-        self._log = Log(local, f"/aws/vendedlogs/states/{uuid4()}")
-        arn = f"arn:aws:logs:us-east-1:000000000000:log-group:{self._log.name}:*"
-        self._logging = {
-            "level": level,
-            "includeExecutionData": data,
-            "destinations": [{"cloudWatchLogsLogGroup": {"logGroupArn": arn}}],
-        }
-
-    def client(self, connect: Callable[[Connection, str], Any]) -> Callable[..., Any]:
-        def connected(connection: Connection, service: str) -> Any:
-            client = connect(connection, service)
-            if service == "stepfunctions":
-                for call in ("ListExecutions", "DescribeExecution", "GetExecutionHistory"):
-                    client.meta.events.register(f"before-call.sfn.{call}", self._refuse)
-                client.meta.events.register("after-call.sfn.DescribeStateMachine", self._describe)
-            return client
-
-        return connected
-
-    @staticmethod
-    def _refuse(**_: Any) -> tuple[Any, dict[str, Any]]:
-        error = {"Code": "StateMachineTypeNotSupported", "Message": "EXPRESS"}
-        return SimpleNamespace(status_code=400), {"Error": error, "ResponseMetadata": {}}
-
-    def _describe(self, parsed: dict[str, Any], **_: Any) -> None:
-        parsed["loggingConfiguration"] = self._logging
-
-    @contextmanager
-    def writing(self, change: Change = unchanged) -> Iterator[None]:
-        """Write the entries of all executions to the log, as they come."""
-        stopped = threading.Event()
-
-        def write() -> None:
-            while not stopped.wait(0.1):
-                for execution in self._machine.all():
-                    happened = history(self._engine, execution.arn)
-                    if execution.arn in self._earlier or not happened:
-                        continue
-                    entries = change(execution.event["detail"]["object"]["key"], happened)
-                    done = self._written.get(execution.arn, 0)
-                    if len(entries) > done:
-                        self._log.write(execution.arn, entries, first=done)
-                        self._written[execution.arn] = len(entries)
-
-        writer = threading.Thread(target=write)
-        writer.start()
-        try:
-            yield
-        finally:
-            stopped.set()
-            writer.join()
-
-
-def as_on_aws(monkeypatch: pytest.MonkeyPatch, aws: LikeAws) -> None:
-    monkeypatch.setattr(Connection, "client", aws.client(Connection.client))
-    monkeypatch.setattr(Connection, "is_local", False)
 
 
 def test_on_aws_events_and_outcomes_are_read_from_the_log(
@@ -360,26 +228,23 @@ def test_on_aws_events_and_outcomes_are_read_from_the_log(
     assert_nothing_is_left(local, stack)
 
 
-def test_on_aws_nothing_begins_without_a_yes(
-    local: LocalAws, untouched: Stack, monkeypatch: pytest.MonkeyPatch
+def test_on_aws_nothing_begins_without_a_yes_and_a_log_that_has_what_is_counted(
+    local: LocalAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    as_on_aws(monkeypatch, LikeAws(local, untouched))
-    result = run(untouched.name, answer="n\n")
-    assert result.exit_code == 1
-    assert "Begin? [y/N]" in result.stderr
-    assert not was_used(local, untouched)
-
-
-@pytest.mark.parametrize(("level", "data"), [("ERROR", True), ("OFF", True), ("ALL", False)])
-def test_on_aws_a_log_that_lacks_what_is_counted_is_refused_before_anything_begins(
-    level: str, data: bool, local: LocalAws, untouched: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    untouched = deploy(local, "untouched", {})
+    with monkeypatch.context() as patch:
+        as_on_aws(patch, LikeAws(local, untouched))
+        result = run(untouched.name, answer="n\n")
+        assert result.exit_code == 1
+        assert "Begin? [y/N]" in result.stderr
     monkeypatch.setattr(demo, "PATIENCE_SECONDS", 1)
-    as_on_aws(monkeypatch, LikeAws(local, untouched, level, data=data))
-    result = run(untouched.name, arguments=["--yes"])
-    assert result.exit_code == 1
-    [line] = result.stderr.splitlines()
-    assert f"has the level {level}, with{'' if data else 'out'} execution data." in line
+    for level, data in (("ERROR", True), ("OFF", True), ("ALL", False)):
+        with monkeypatch.context() as patch:
+            as_on_aws(patch, LikeAws(local, untouched, level, data=data))
+            result = run(untouched.name, arguments=["--yes"])
+        assert result.exit_code == 1
+        [line] = result.stderr.splitlines()
+        assert f"has the level {level}, with{'' if data else 'out'} execution data." in line
     assert not was_used(local, untouched)
 
 

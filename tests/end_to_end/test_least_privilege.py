@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -92,32 +92,26 @@ def enforcing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
 
 
 @pytest.fixture(scope="module")
-def workflow_as_deployed(enforcing: LocalAws) -> Workflow:
+def refused_over_plain_http(enforcing: LocalAws) -> tuple[Workflow, Execution]:
     stack = deploy(enforcing, "least", {})
     # The state machine inherits the header from the upload, so the queue's policy lets it send.
     enforcing.session.events.register("before-send", as_if_over_tls)
-    return Workflow(enforcing, stack)
+    workflow = Workflow(enforcing, stack)
+    workflow.upload("plain.png", picture(RED))
+    [execution] = workflow.of_key("plain.png", 1)
+    return workflow, execution
 
 
 @pytest.fixture(scope="module")
-def refused_over_plain_http(workflow_as_deployed: Workflow) -> Execution:
-    workflow_as_deployed.upload("plain.png", picture(RED))
-    [execution] = workflow_as_deployed.of_key("plain.png", 1)
-    return execution
-
-
-@pytest.fixture(scope="module")
-def workflow(workflow_as_deployed: Workflow, refused_over_plain_http: Execution) -> Workflow:  # noqa: ARG001
-    stack = workflow_as_deployed.stack
-    for bucket in (stack.input_bucket, stack.output_bucket):
-        workflow_as_deployed.s3.delete_bucket_policy(Bucket=bucket)
-    workflow_as_deployed.local.client("sqs").purge_queue(QueueUrl=stack.retry_events_queue_url)
-    queues = ("RetryEventsQueue", "ParkedEventsQueue", *ONLY_WATCHED)
-    for queue in map(workflow_as_deployed.resource, queues):
-        workflow_as_deployed.local.client("sqs").set_queue_attributes(
-            QueueUrl=queue, Attributes={"Policy": ""}
-        )
-    return workflow_as_deployed
+def workflow(refused_over_plain_http: tuple[Workflow, Execution]) -> Workflow:
+    workflow, _ = refused_over_plain_http
+    sqs = workflow.local.client("sqs")
+    for bucket in (workflow.stack.input_bucket, workflow.stack.output_bucket):
+        workflow.s3.delete_bucket_policy(Bucket=bucket)
+    sqs.purge_queue(QueueUrl=workflow.stack.retry_events_queue_url)
+    for queue in ("RetryEventsQueue", "ParkedEventsQueue", *ONLY_WATCHED):
+        sqs.set_queue_attributes(QueueUrl=workflow.resource(queue), Attributes={"Policy": ""})
+    return workflow
 
 
 @pytest.fixture(scope="module")
@@ -137,53 +131,38 @@ def uploaded(workflow: Workflow, key: str, colour: Colour = RED) -> Execution:
     return workflow.of_key(key, earlier + 1)[-1]
 
 
-def assert_failed_for(execution: Execution, denied: str) -> None:
-    assert execution.outcome == "Retrying"
-    assert denied in execution.output["reason"]["Cause"]
+def test_a_call_over_plain_http_is_refused(
+    refused_over_plain_http: tuple[Workflow, Execution],
+) -> None:
+    _, refused = refused_over_plain_http
+    assert refused.outcome == "Retrying"
+    assert "403" in refused.output["reason"]["Cause"]
 
 
-def assert_comes_back(workflow: Workflow, failed: Execution) -> None:
-    """Wait for the end of the retries of an event, and check that it was processed."""
-    workflow.wait_for_retries()
-    key = failed.event["detail"]["object"]["key"]
-    ended = [each for each in workflow.of_key(key, 2) if "retry" in each.event]
-    assert ended[-1].event == failed.event | {"retry": ended[-1].event["retry"]}
-    assert "Processed" in {each.outcome for each in ended}
-    assert workflow.parked() == []
-
-
-def test_a_call_over_plain_http_is_refused(refused_over_plain_http: Execution) -> None:
-    assert_failed_for(refused_over_plain_http, "403")
-
-
-def test_the_role_suffices_to_write_and_replace_an_output(workflow: Workflow) -> None:
+def test_the_role_suffices_to_write_replace_and_remove_an_output_and_to_find_one_missing(
+    workflow: Workflow,
+) -> None:
+    source, output = (
+        {"Bucket": bucket, "Key": key}
+        for bucket, key in (
+            (workflow.stack.input_bucket, "one.png"),
+            (workflow.stack.output_bucket, "out-one.png"),
+        )
+    )
     assert uploaded(workflow, "one.png").outcome == "Processed"
     assert uploaded(workflow, "one.png", GREEN).outcome == "Processed"
     assert workflow.colour("one.png") == MAGENTA
-    assert workflow.parked() == []
-
-
-def test_the_role_suffices_to_find_that_an_output_is_missing(workflow: Workflow) -> None:
-    uploaded(workflow, "gone.png")
-    workflow.s3.delete_object(Bucket=workflow.stack.output_bucket, Key="out-gone.png")
-    assert uploaded(workflow, "gone.png").outcome == "Processed"
-    assert workflow.output("gone.png")
-
-
-def test_the_role_suffices_to_find_that_an_object_is_missing(workflow: Workflow) -> None:
-    uploaded(workflow, "source.png")
-    [event] = workflow.events("source.png", 1)
-    workflow.s3.delete_object(Bucket=workflow.stack.input_bucket, Key="source.png")
-    event["detail"]["object"]["sequencer"] += "1"
-    workflow.s3.delete_object(Bucket=workflow.stack.output_bucket, Key="out-source.png")
+    workflow.s3.delete_object(**output)
+    assert uploaded(workflow, "one.png", GREEN).outcome == "Processed"
+    assert workflow.output("one.png")
+    event = workflow.events("one.png", 3)[-1]
+    workflow.s3.delete_object(**source)
+    assert workflow.of_key("one.png", 4)[-1].outcome == "Processed"
+    assert workflow.output("one.png") is None
+    # The record is that of the deletion. Without it, the function finds that there is no object.
+    workflow.table.delete_item(Key={"id": workflow.record_id("one.png")})
     assert workflow.run(event).outcome == "Superseded"
-
-
-def test_the_role_suffices_to_remove_an_output(workflow: Workflow) -> None:
-    uploaded(workflow, "deleted.png")
-    workflow.s3.delete_object(Bucket=workflow.stack.input_bucket, Key="deleted.png")
-    assert workflow.of_key("deleted.png", 2)[-1].outcome == "Processed"
-    assert workflow.output("deleted.png") is None
+    assert workflow.parked() == []
 
 
 def test_without_an_action_the_event_waits_until_the_role_has_it(
@@ -191,10 +170,16 @@ def test_without_an_action_the_event_waits_until_the_role_has_it(
 ) -> None:
     with role.without("s3:PutObject", f"arn:aws:s3:::{workflow.stack.output_bucket}/*"):
         failed = uploaded(workflow, "put.png")
-        assert_failed_for(failed, "(AccessDenied) when calling the PutObject operation")
+        assert failed.outcome == "Retrying"
+        denied = "(AccessDenied) when calling the PutObject operation"
+        assert denied in failed.output["reason"]["Cause"]
         assert workflow.output("put.png") is None
-    assert_comes_back(workflow, failed)
+    workflow.wait_for_retries()
+    ended = [each for each in workflow.of_key("put.png", 2) if "retry" in each.event]
+    assert ended[-1].event == failed.event | {"retry": ended[-1].event["retry"]}
+    assert "Processed" in {each.outcome for each in ended}
     assert workflow.output("put.png")
+    assert workflow.parked() == []
 
 
 def with_role(workflow: Workflow, role: Role, service: str) -> Any:
@@ -210,18 +195,23 @@ def with_role(workflow: Workflow, role: Role, service: str) -> Any:
     return session.client(service, endpoint_url=workflow.local.endpoint_url)  # type: ignore[call-overload]
 
 
-def test_the_role_may_do_nothing_else(workflow: Workflow, role: Role) -> None:
-    s3, dynamodb = (with_role(workflow, role, each) for each in ("s3", "dynamodb"))
+def test_the_roles_may_do_nothing_else(workflow: Workflow, role: Role, healer: Role) -> None:
     inputs, outputs = workflow.stack.input_bucket, workflow.stack.output_bucket
-    calls: list[Callable[[], object]] = [
-        lambda: s3.put_object(Bucket=inputs, Key="k", Body=b""),
-        lambda: s3.delete_object(Bucket=inputs, Key="k"),
-        lambda: s3.get_object_tagging(Bucket=outputs, Key="k"),
-        lambda: dynamodb.scan(TableName=workflow.stack.key_table),
-    ]
-    for call in calls:
-        with pytest.raises(ClientError, match="AccessDenied"):
-            call()
+    table, parked = workflow.stack.key_table, workflow.stack.parked_events_queue_url
+    item = {"id": {"S": "x"}}
+    for each, service, call, parameters in (
+        (role, "s3", "put_object", {"Bucket": inputs, "Key": "k", "Body": b""}),
+        (role, "s3", "delete_object", {"Bucket": inputs, "Key": "k"}),
+        (role, "s3", "get_object_tagging", {"Bucket": outputs, "Key": "k"}),
+        (role, "dynamodb", "scan", {"TableName": table}),
+        (healer, "s3", "get_object", {"Bucket": inputs, "Key": "put.png"}),
+        (healer, "dynamodb", "scan", {"TableName": table}),
+        (healer, "dynamodb", "put_item", {"TableName": table, "Item": item}),
+        (healer, "dynamodb", "delete_item", {"TableName": table, "Key": item}),
+        (healer, "sqs", "receive_message", {"QueueUrl": parked}),
+    ):
+        with pytest.raises(ClientError, match=r"AccessDenied|not authorized"):
+            getattr(with_role(workflow, each, service), call)(**parameters)
 
 
 # --- The function that retries ------------------------------------------------------------------
@@ -254,86 +244,40 @@ def outcome(workflow: Workflow, text: str) -> dict[str, Any]:
     return found[-1]
 
 
-def queue_arn(workflow: Workflow, url: str) -> str:
-    attributes = workflow.local.client("sqs").get_queue_attributes(
-        QueueUrl=url, AttributeNames=["QueueArn"]
-    )
-    arn: str = attributes["Attributes"]["QueueArn"]
-    return arn
-
-
-def fault(workflow: Workflow, key: str) -> str:
-    event = workflow.newer_event(key)
-    reason = {"Error": "States.Timeout", "Cause": ""}
-    return json.dumps({"outcome": "Retrying", "reason": reason, "event": event})
-
-
-def test_the_role_suffices_to_wait_start_and_park(workflow: Workflow, retry_role: Role) -> None:
-    assert retry_role.arn
-    assert outcome(workflow, fault(workflow, "retried.png"))["message"] == "RetryStarted"
+def test_the_role_suffices_to_wait_start_and_park_and_keeps_what_it_may_not_park(
+    workflow: Workflow, retry_role: Role
+) -> None:
+    event = workflow.newer_event("retried.png")
+    fault = {"outcome": "Retrying", "reason": {"Error": "States.Timeout"}, "event": event}
+    assert outcome(workflow, json.dumps(fault))["message"] == "RetryStarted"
     assert [each.outcome for each in workflow.of_key("retried.png", 2)] == ["Processed"] * 2
     assert outcome(workflow, STRANGE)["message"] == "RetryParked"
     sqs, queue = workflow.local.client("sqs"), workflow.stack.parked_events_queue_url
     [message] = sqs.receive_message(QueueUrl=queue)["Messages"]
     assert message["Body"] == STRANGE
     sqs.purge_queue(QueueUrl=queue)
-
-
-def test_without_an_action_a_message_stays_in_the_retry_queue(
-    workflow: Workflow, retry_role: Role
-) -> None:
-    queue = queue_arn(workflow, workflow.stack.parked_events_queue_url)
-    with retry_role.without("sqs:SendMessage", queue):
+    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]
+    with retry_role.without("sqs:SendMessage", arn["QueueArn"]):
         line = outcome(workflow, STRANGE)
     assert line["message"] in {"RetryWaiting", "RetryFailed"}
     assert "not authorized to perform: sqs:SendMessage" in str(line)
 
 
-def stuck_event(workflow: Workflow, key: str, minutes: float = 11) -> dict[str, Any]:
-    """Process an upload, and let its record look as if its execution had died."""
-    event: dict[str, Any] = uploaded(workflow, key).event
-    workflow.table.update_item(
-        Key={"id": workflow.record_id(key)},
+def test_the_healer_hands_an_event_over_and_keeps_what_it_may_not_clear(
+    workflow: Workflow, healer: Role
+) -> None:
+    event = uploaded(workflow, "stuck.png").event
+    workflow.table.update_item(  # as if its execution had died
+        Key={"id": workflow.record_id("stuck.png")},
         UpdateExpression="SET #status = :status, in_progress_since = :since",
         ExpressionAttributeNames={"#status": "status"},
         ExpressionAttributeValues={":status": "IN_PROGRESS", ":since": "x"},
     )
-    workflow.age(workflow.record_id(key), minutes=minutes)
-    return event
-
-
-def test_the_role_of_the_healer_suffices_to_find_a_key_and_to_hand_its_event_over(
-    workflow: Workflow,
-) -> None:
-    event = stuck_event(workflow, "stuck.png")
+    workflow.age(workflow.record_id("stuck.png"))
+    with healer.without("dynamodb:UpdateItem", workflow.table.table_arn):
+        assert "1 keys, 0 queues" in workflow.sweep()
+        assert "in_progress_since" in workflow.record("stuck.png")
     assert workflow.sweep() == ""
     again = workflow.of_key("stuck.png", 2)
     assert [each for each in again if event.items() < each.event.items()]
     assert "in_progress_since" not in workflow.record("stuck.png")
-
-
-def test_without_an_action_the_healer_keeps_what_it_cannot_hand_over(
-    workflow: Workflow, healer: Role
-) -> None:
-    stuck_event(workflow, "kept.png")
-    with healer.without("dynamodb:UpdateItem", workflow.table.table_arn):
-        assert "1 keys, 0 queues" in workflow.sweep()
-        assert "in_progress_since" in workflow.record("kept.png")
-    assert workflow.sweep() == ""
-    workflow.of_key("kept.png", 2)
-    assert "in_progress_since" not in workflow.record("kept.png")
-
-
-def test_the_healer_may_do_nothing_else(workflow: Workflow, healer: Role) -> None:
-    s3, dynamodb, sqs = (with_role(workflow, healer, each) for each in ("s3", "dynamodb", "sqs"))
-    table, bucket = workflow.stack.key_table, workflow.stack.input_bucket
-    calls: list[Callable[[], object]] = [
-        lambda: s3.get_object(Bucket=bucket, Key="one.png"),
-        lambda: dynamodb.scan(TableName=table),
-        lambda: dynamodb.put_item(TableName=table, Item={"id": {"S": "x"}}),
-        lambda: dynamodb.delete_item(TableName=table, Key={"id": {"S": "x"}}),
-        lambda: sqs.receive_message(QueueUrl=workflow.stack.parked_events_queue_url),
-    ]
-    for call in calls:
-        with pytest.raises(ClientError, match=r"AccessDenied|not authorized"):
-            call()

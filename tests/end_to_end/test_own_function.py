@@ -8,12 +8,11 @@ import zipfile
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from inorder import PROJECT, cli
+from inorder import PROJECT
 from inorder.aws.stack import deploy, sam_deploy
 from inorder.local_aws import LocalAws
-from tests.end_to_end.conftest import Workflow
+from tests.end_to_end.conftest import Workflow, inorder_on
 
 EXAMPLE = PROJECT / "functions" / "json_index.yaml"
 
@@ -76,23 +75,6 @@ def test_the_index_follows_the_document_whatever_arrives_late_or_twice(indexing:
     indexing.assert_quiet()
 
 
-def test_without_the_lock_the_functions_own_fence_refuses_a_late_event(indexing: Workflow) -> None:
-    key = "late.jsonl"
-    indexing.upload(key, b'{"a": 1}')
-    assert outcomes(indexing, key, 1) == ["Processed"]
-    indexing.upload(key, b'{"b": 1}')
-    assert outcomes(indexing, key, 2) == ["Processed", "Processed"]
-    old, _ = indexing.events(key, 2)
-    answer = indexing.local.client("lambda").invoke(
-        FunctionName=indexing.stack.function_name,
-        Payload=json.dumps({"event": old, "fence": "newest"}),
-    )
-    assert json.load(answer["Payload"])["outcome"] == "Superseded"
-    found = index(indexing, key)
-    assert found
-    assert set(found["fields"]) == {"b"}
-
-
 def test_a_document_that_is_no_json_is_parked_with_the_line(indexing: Workflow) -> None:
     indexing.parked()
     indexing.upload("bad.jsonl", b"{}\nno JSON\n")
@@ -131,9 +113,9 @@ def test_the_first_answer_outside_the_contract_is_parked_and_listed_with_the_ans
     workflow.upload("x.jsonl", b"{}")
     [parked] = workflow.of_key("x.jsonl", 1)
     assert parked.outcome == "Parked"
-    for name, value in {**local.environment, "STACK_NAME": "wrong", "COLUMNS": "2000"}.items():
-        monkeypatch.setenv(name, value)
-    listed = CliRunner(mix_stderr=False).invoke(cli.main, ["parked"])
+    inorder = inorder_on(workflow, monkeypatch)
+    monkeypatch.setenv("COLUMNS", "2000")
+    listed = inorder("parked")
     assert listed.exit_code == 0, listed.output
     [row] = [line for line in listed.stdout.splitlines() if "UnknownResult: " in line]
     assert workflow.record_id("x.jsonl") in row

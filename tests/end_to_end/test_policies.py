@@ -14,23 +14,12 @@ from inorder.aws.stack import deploy
 from inorder.events import deleted, upload
 from inorder.local_aws import LocalAws
 from tests.conftest import picture
-from tests.end_to_end.conftest import (
-    BLUE,
-    CYAN,
-    GREEN,
-    MAGENTA,
-    RED,
-    SECONDS,
-    YELLOW,
-    Workflow,
-)
+from tests.end_to_end.conftest import BLUE, CYAN, GREEN, MAGENTA, RED, SECONDS, YELLOW, Workflow
 
 COLOURS = {RED: CYAN, GREEN: MAGENTA, BLUE: YELLOW}  # and their inverses
 
 
-def test_latest_wins_keeps_the_output_of_the_version_that_is_current(
-    local: LocalAws,
-) -> None:
+def test_latest_wins_keeps_the_output_of_the_version_that_is_current(local: LocalAws) -> None:
     workflow = Workflow(local, deploy(local, "versioned", {"InputBucketVersioning": "Enabled"}))
     workflow.disable_rules()  # the local AWS's own events have no version
     bucket = workflow.stack.input_bucket

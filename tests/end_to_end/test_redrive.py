@@ -4,43 +4,36 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from botocore.client import BaseClient
 from botocore.exceptions import EndpointConnectionError
-from click.testing import CliRunner, Result
 
-from inorder import cli
 from inorder.aws import parked
 from inorder.aws.executions import wait_until
-from inorder.aws.stack import deploy
-from inorder.local_aws import LocalAws
 from tests.conftest import picture
-from tests.end_to_end.conftest import CYAN, GREEN, MAGENTA, RED, SECONDS, Workflow
+from tests.end_to_end.conftest import (
+    CYAN,
+    GREEN,
+    MAGENTA,
+    RED,
+    SECONDS,
+    Inorder,
+    Workflow,
+    inorder_on,
+)
 
 CALL = "_make_api_call"  # of any boto3 client
-
-Inorder = Callable[..., Result]
 
 
 @pytest.fixture
 def inorder(monkeypatch: pytest.MonkeyPatch, workflow: Workflow) -> Iterator[Inorder]:
-    """Give the command, in the environment that `make up` tells the user to set."""
-    for name, value in workflow.local.environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("STACK_NAME", workflow.stack.name)
-    monkeypatch.setenv("COLUMNS", "250")
-    monkeypatch.setattr(parked, "RECEIVE_SECONDS", 0)  # the local AWS has one server, not many
     sqs, queue = workflow.local.client("sqs"), workflow.stack.parked_events_queue_url
-
-    def invoke(*arguments: str) -> Result:
-        return CliRunner(mix_stderr=False).invoke(cli.main, arguments)
-
     sqs.purge_queue(QueueUrl=queue)
-    yield invoke
+    yield inorder_on(workflow, monkeypatch)
     sqs.purge_queue(QueueUrl=queue)
 
 
@@ -67,8 +60,8 @@ def park_bad_image(workflow: Workflow, key: str) -> dict[str, Any]:
 
 def park_newer_event(workflow: Workflow, key: str) -> dict[str, Any]:
     event = workflow.newer_event(key)
-    body = {"outcome": "Parked", "object_key": workflow.record_id(key), "reason": {}}
-    park(workflow, json.dumps({**body, "sequencer": "", "event": event}))
+    named = {"object_key": workflow.record_id(key), "sequencer": ""}
+    park(workflow, json.dumps({"outcome": "Parked", **named, "reason": {}, "event": event}))
     return event
 
 
@@ -212,23 +205,28 @@ def test_a_redrive_that_is_interrupted_after_the_start_can_be_repeated(
     workflow.assert_quiet()
 
 
+def die_waiting(workflow: Workflow, key: str) -> None:
+    """Upload a newer object behind a dead holder, and abort the execution that waits."""
+    workflow.upload_behind(key, picture(GREEN))
+    [waiter] = workflow.executions.arns("RUNNING")
+    workflow.executions.stop(waiter)
+
+
 def test_stuck_keys_are_found_and_processed(
     inorder: Inorder, slow_workflow: Workflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STACK_NAME", slow_workflow.stack.name)
     slow_workflow.assert_quiet()
+    keys = ("holder[/].png", "waiter.png", "broken.png")
     assert inorder("stuck").stderr == "No key is stuck.\n"
-    for key in ("holder[/].png", "waiter.png", "broken.png"):
+    for key in keys:
         slow_workflow.die_holding(key, picture(RED))
-    slow_workflow.upload_behind("waiter.png", picture(GREEN))
-    [waiter] = slow_workflow.executions.arns("RUNNING")
-    slow_workflow.executions.stop(waiter)
+    die_waiting(slow_workflow, "waiter.png")
     # Its lock is broken by a waiter, which then dies too.
     slow_workflow.table.update_item(
         Key={"id": slow_workflow.record_id("broken.png")},
         UpdateExpression="REMOVE lock_token, execution",
     )
-    keys = ("holder[/].png", "waiter.png", "broken.png")
     assert inorder("stuck").stderr == "No key is stuck.\n"  # they could still live
     for key in keys:
         slow_workflow.age(slow_workflow.record_id(key))
@@ -247,7 +245,7 @@ def test_stuck_keys_are_found_and_processed(
     assert "busy.png" not in result.stdout
     slow_workflow.of_key("busy.png", 1)
 
-    result = inorder("stuck", "--redrive")
+    result = inorder("stuck", "--redrive", "--seconds", "600")
     assert result.exit_code == 0, result.output
     assert sorted(line for line in result.stdout.splitlines() if "Sent" in line) == sorted(
         f"Sent to the retry queue: {slow_workflow.record_id(key)}" for key in stuck
@@ -264,66 +262,18 @@ def test_stuck_keys_are_found_and_processed(
     assert inorder("stuck", "--redrive").stderr == "No key is stuck.\n"
 
 
-def test_stuck_finds_a_waiter_that_died_after_the_holder_had_ended(
+def test_a_stack_that_does_not_exist_or_has_another_template_is_reported_in_one_line(
     inorder: Inorder, workflow: Workflow
 ) -> None:
-    newer = workflow.newer_event("recorded.png")
-    workflow.table.update_item(
-        Key={"id": workflow.record_id("recorded.png")},
-        UpdateExpression=(
-            "SET sequencer = :sequencer, event = :event, #status = :status,"
-            " in_progress_since = :since"
-        ),
-        ExpressionAttributeNames={"#status": "status"},
-        ExpressionAttributeValues={
-            ":status": "IN_PROGRESS",
-            ":sequencer": newer["detail"]["object"]["sequencer"],
-            ":event": json.dumps(newer),
-            ":since": "2026-11-20T09:30:00Z",
-        },
-    )
-    result = inorder("stuck", "--redrive", "--seconds", "1")
-    assert result.exit_code == 0, result.output
-    assert f"Sent to the retry queue: {workflow.record_id('recorded.png')}\n" in result.stdout
-    again = workflow.of_key("recorded.png", 2)[-1]
-    assert again.outcome == "Processed"
-    assert newer.items() <= again.event.items()
-
-
-def test_stuck_finds_an_event_of_every_version_whose_execution_died(
-    inorder: Inorder, local: LocalAws, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slow: dict[str, str | float] = {"SlowSeconds": 3}
-    every = Workflow(local, deploy(local, "every-slow", {"Policy": "every-version", **slow}))
-    monkeypatch.setenv("STACK_NAME", every.stack.name)
-    every.die_holding("x.png", picture(RED))
-    result = inorder("stuck", "--redrive", "--seconds", "0")
-    assert result.exit_code == 0, result.output
-    [sent] = [line for line in result.stdout.splitlines() if "Sent" in line]
-    assert sent.startswith(f"Sent to the retry queue: event:{every.record_id('x.png')}@")
-    ended = every.of_key("x.png", 2)
-    assert {each.outcome for each in ended if each.outcome} == {"Processed"}
-    every.assert_quiet()
-    assert inorder("stuck").stderr == "No key is stuck.\n"
-
-
-@pytest.mark.parametrize("command", [["parked"], ["redrive", "--all"], ["stuck"]])
-def test_a_stack_that_does_not_exist_is_reported_in_one_line(
-    inorder: Inorder, command: list[str]
-) -> None:
-    result = inorder(*command, "--stack-name", "nowhere")
-    assert result.exit_code == 1
-    [line] = result.stderr.splitlines()
-    assert line.startswith("Error: ")
-    assert "nowhere" in line
-
-
-def test_a_stack_of_another_template_is_reported_in_one_line(
-    inorder: Inorder, workflow: Workflow
-) -> None:
+    for command in (["parked"], ["redrive", "--all"], ["stuck"]):
+        result = inorder(*command, "--stack-name", "nowhere")
+        assert result.exit_code == 1
+        [line] = result.stderr.splitlines()
+        assert line.startswith("Error: ")
+        assert "nowhere" in line
+    template = json.dumps({"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}})
     cloudformation = workflow.local.client("cloudformation")
-    template = {"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}}
-    cloudformation.create_stack(StackName="another", TemplateBody=json.dumps(template))
+    cloudformation.create_stack(StackName="another", TemplateBody=template)
     result = inorder("parked", "--stack-name", "another")
     assert result.exit_code == 1
     assert result.stderr == "Error: Stack another has no output InputBucketName.\n"
@@ -332,27 +282,19 @@ def test_a_stack_of_another_template_is_reported_in_one_line(
 KEYS = ("held.png", "waited.png")
 
 
-@pytest.fixture
-def rule(slow_workflow: Workflow) -> dict[str, Any]:
-    """Give the rule of the schedule, as it is deployed."""
-    name = slow_workflow.resource("HealKeysFunctionSweep").rpartition("/")[2]
-    found: dict[str, Any] = slow_workflow.local.client("events").describe_rule(Name=name)
-    return found
-
-
 def test_the_schedule_heals_the_keys_of_a_holder_and_of_a_waiter(
-    slow_workflow: Workflow, rule: dict[str, Any]
+    slow_workflow: Workflow,
 ) -> None:
+    events = slow_workflow.local.client("events")
+    name = slow_workflow.resource("HealKeysFunctionSweep").rpartition("/")[2]
+    rule = events.describe_rule(Name=name)  # as it is deployed
     for key in KEYS:
         slow_workflow.die_holding(key, picture(RED))
-    slow_workflow.upload_behind("waited.png", picture(GREEN))
-    [waiter] = slow_workflow.executions.arns("RUNNING")
-    slow_workflow.executions.stop(waiter)
+    die_waiting(slow_workflow, "waited.png")
     for key in KEYS:
         slow_workflow.age(slow_workflow.record_id(key))
 
     assert (rule["ScheduleExpression"], rule["State"]) == ("rate(15 minutes)", "ENABLED")
-    events = slow_workflow.local.client("events")
     schedule = {"Name": rule["Name"], "State": "ENABLED"}
     events.put_rule(**schedule, ScheduleExpression="rate(1 minute)")
     try:

@@ -26,12 +26,9 @@ from tests.end_to_end.conftest import CYAN, RED, Workflow
 
 EVENTS = PROJECT / "events"
 NOT_COPIED = shutil.ignore_patterns(".git", ".venv", ".aws-sam", "out", "__pycache__", ".*_cache")
-# The tests that read every policy of the project. The others name their policies. One takes long,
-# and adds policies of its own.
+# The tests that read every policy of the project. The others name their policies.
 OF_EVERY_POLICY = [
     "tests/unit/test_documents.py",
-    "tests/unit/test_new_policy.py",
-    "--deselect=tests/unit/test_new_policy.py::test_the_template_is_valid_with_several_new_policies",
     "tests/unit/test_parameters.py",
     "tests/unit/test_policies.py",
     "tests/unit/test_roles.py",
@@ -121,16 +118,6 @@ def test_run_parks_an_object_that_is_no_image_and_prints_no_control_characters(
     assert "InvalidImage" in result.stderr
     assert "\x9b" not in result.output
     assert '"key": "a\\x9b31mb[red]c"' in result.stdout
-
-
-def test_run_takes_an_event_without_an_object_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    result = run(tmp_path, monkeypatch, EVENTS / "order-placed.json", "--json")
-    assert result.exit_code == 0, result.output
-    first, *_, last = steps(result)
-    assert first["input"] == shipped("order-placed")
-    assert (last["state"], last["output"]) == ("Invalid Event", None)
 
 
 @pytest.fixture

@@ -30,10 +30,7 @@ SUBSTITUTIONS = {
 
 
 class OnAws:
-    """A deployed stack.
-
-    It is made before any test runs, as the tests take the user's credentials from the environment.
-    """
+    """A deployed stack, known before the tests take the user's credentials from the environment."""
 
     def __init__(self, stack_name: str) -> None:
         session = boto3.Session()
@@ -54,15 +51,7 @@ class OnAws:
         return role
 
     def create(self, file: Path, substitutions: Mapping[str, str]) -> AwsStateMachine:
-        """Create a state machine of an ASL file, with the stack's role and log.
-
-        Parameters
-        ----------
-        file : Path
-            The ASL file.
-        substitutions : Mapping
-            The values of its ``${Names}``.
-        """
+        """Create a state machine of an ASL file, with the stack's role and log."""
         described = self.states.describe_state_machine(stateMachineArn=self.stack.state_machine_arn)
         logging = described["loggingConfiguration"]  # whose level may be any
         created = self.states.create_state_machine(

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
+
+import pytest
 
 from inorder.aws.executions import Execution, StateMachine, Step
-from inorder.events import created, deleted
+from inorder.events import created, deleted, without
 from inorder.policies import like
 from tests.conftest import picture
 from tests.state_machines import put_record
-
-RED, GREEN = (255, 0, 0), (0, 255, 0)
-FIRST, SECOND, THIRD = (f"006A0F5FCE2D7F28B{number}" for number in "123")  # sequencers
 
 
 class Place:
@@ -27,24 +27,15 @@ class Place:
     seconds = 60.0
     machine: Callable[[str], StateMachine]  # gives a policy's, created from the shipped file
 
-    def upload(self, key: str, content: bytes, sequencer: str) -> dict[str, Any]:
-        """Put an object and build its event."""
-        bucket = self.input_bucket
-        etag = self.s3.put_object(Bucket=bucket, Key=key, Body=content)["ETag"].strip('"')
-        return created(key, bucket=bucket, sequencer=sequencer, etag=etag)
-
-    def delete(self, key: str, sequencer: str) -> dict[str, Any]:
-        """Delete an object and build its event."""
-        self.s3.delete_object(Bucket=self.input_bucket, Key=key)
-        return deleted(key, bucket=self.input_bucket, sequencer=sequencer)
-
-    def run(self, policy: str, *events: Any) -> list[Execution]:
-        """Run events one after the other."""
-        return [self.machine(policy).run(event, self.seconds) for event in events]
-
-    def put_record(self, key: str, **attributes: str) -> None:
-        """Write the record of a key."""
-        put_record(self.table, {"id": f"{self.input_bucket}/{key}", **attributes})
+    def change(self, key: str, content: bytes | None, sequencer: str) -> dict[str, Any]:
+        """Put an object, or delete it if there is no content, and build its event."""
+        named = {"Bucket": self.input_bucket, "Key": key}
+        described = {"bucket": self.input_bucket, "sequencer": sequencer}
+        if content is None:
+            self.s3.delete_object(**named)
+            return deleted(key, **described)
+        etag = self.s3.put_object(Body=content, **named)["ETag"].strip('"')
+        return created(key, etag=etag, **described)
 
     def comparable(self, ended: Execution) -> dict[str, Any]:
         """Give an execution without what differs between engines and between executions."""
@@ -83,130 +74,73 @@ class Place:
         return text
 
 
-Scenario = Callable[[Place, str], list[Execution]]
-SCENARIOS: dict[str, Scenario] = {}
+Story = Sequence[Any]  # what happens to one key, and which events arrive, in order
+# "A1": a red picture is uploaded, which makes event 1; B is a green one, and a is no image. "-2":
+# the object is deleted, which makes event 2. A number: this event arrives. A dict: the record of
+# the key or, with brackets around it, an event that arrives as it is.
+CONTENTS = {"A": picture((255, 0, 0)), "B": picture((0, 255, 0)), "a": b"no image"}
+SEQUENCERS = {number: f"006A0F5FCE2D7F28B{number}" for number in (1, 2, 3)}
+DEAD = {"status": "IN_PROGRESS", "lock_token": "dead", "execution": "dead", "event": "{}"}
+PAID = {"source": "com.example", "detail-type": "Paid", "detail": {"a": 1, "b": ["x", 1.0]}}
+OTHER, SHIPPED = PAID | {"detail": {"a": 2}}, PAID | {"detail-type": "Shipped"}
+SAME = {"detail": {"b": ["x", 1], "a": 1}, "detail-type": "Paid", "source": "com.example"}
+STORIES: dict[str, dict[str, Story]] = {
+    "latest-wins": {
+        "upload, duplicate and overwrite": ("A1", 1, 1, "B2", 2, 1, 2),
+        "source replaced before it is read": ("A1", "B2", 1),
+        "bad image and again": ("a1", 1, 1, "A2", 2, 1),
+        "deletion": ("A1", 1, "-2", "B3", 2, 1, 3, 2),
+        "dead holder": ("A1", DEAD | {"sequencer": SEQUENCERS[1]}, 1),
+    },
+    "every-version": {
+        "each once and deleted": ("A1", 1, 1, "B2", 2, 1, "-3", 3, 2),
+        "overwritten before it is read": ("A1", "B2", 1),
+        "dead waiter is cleared": ("A1", {"oldest_waiting": "00"}, 1),
+    },
+    "first-wins": {
+        "second upload": ("A1", 1, 1, "B2", 2),
+        "after a failure": ("a1", 1, "A2", 1, 2, 1),
+    },
+    "content-hash": {
+        "same content": (
+            [PAID],
+            [SAME],
+            [OTHER],
+            [PAID | {"detail-type": "Shipped"}],
+            [{"detail": {}}],
+        )
+    },
+    "optimistic": {
+        "in any order": ("A1", "B2", 2, 1, 2, "-3", 3, 2),
+        "bad image": ("a1", 1),
+    },
+}
+WHOLE = created(bucket="any")
+LACKING = [without(WHOLE, f"detail.object.{field}") for field in ("key", "sequencer", "etag")]
+for shipped in ("latest-wins", "every-version", "first-wins", "optimistic"):
+    invalid: list[Any] = [{}, [], {"detail": {}}, *LACKING]
+    STORIES[shipped]["invalid events"] = [[event] for event in invalid]
 # Each with its policies: shipped ones, and those that were made from them.
-RUNS: list[tuple[str, str]] = []
+RUNS = [
+    pytest.param(story, policy, id=f"{policy}: {name}")
+    for shipped, stories in STORIES.items()
+    for policy in like(shipped)
+    for name, story in stories.items()
+]
 
 
-def scenario(*shipped: str) -> Callable[[Scenario], Scenario]:
-    """Add a function to the scenarios of policies."""
-
-    def add(function: Scenario) -> Scenario:
-        SCENARIOS[function.__name__] = function
-        RUNS.extend((function.__name__, policy) for policy in like(*shipped))
-        return function
-
-    return add
-
-
-@scenario("latest-wins")
-def latest_wins_upload_duplicate_and_overwrite(place: Place, policy: str) -> list[Execution]:
-    old = place.upload("a b+%C3%A9.png", picture(RED), FIRST)
-    first = place.run(policy, old, old)
-    new = place.upload("a b+%C3%A9.png", picture(GREEN), SECOND)
-    return first + place.run(policy, new, old, new)
-
-
-@scenario("latest-wins")
-def latest_wins_source_replaced_before_it_is_read(place: Place, policy: str) -> list[Execution]:
-    old = place.upload("replaced.png", picture(RED), FIRST)
-    place.upload("replaced.png", picture(GREEN), SECOND)
-    return place.run(policy, old)
-
-
-@scenario("latest-wins")
-def latest_wins_bad_image_and_again(place: Place, policy: str) -> list[Execution]:
-    bad = place.upload("bad.png", b"no image", FIRST)
-    failed = place.run(policy, bad, bad)
-    return failed + place.run(policy, place.upload("bad.png", picture(RED), SECOND), bad)
-
-
-@scenario("latest-wins")
-def latest_wins_deletion(place: Place, policy: str) -> list[Execution]:
-    created = place.upload("gone.png", picture(RED), FIRST)
-    first = place.run(policy, created)
-    deleted = place.delete("gone.png", SECOND)
-    again = place.upload("gone.png", picture(GREEN), THIRD)
-    return first + place.run(policy, deleted, created, again, deleted)
-
-
-@scenario("latest-wins")
-def latest_wins_dead_holder(place: Place, policy: str) -> list[Execution]:
-    event = place.upload("dead.png", picture(RED), FIRST)
-    place.put_record(
-        "dead.png",
-        sequencer=FIRST,
-        status="IN_PROGRESS",
-        lock_token="dead",
-        execution="dead",
-        event=json.dumps(event),
-    )
-    return place.run(policy, event)
-
-
-@scenario("latest-wins", "every-version", "first-wins", "optimistic")
-def invalid_events(place: Place, policy: str) -> list[Execution]:
-    complete = place.upload("lacking.png", picture(RED), FIRST)
-    events: list[Any] = [{}, [], {"detail": {}}]
-    for lacking in ("sequencer", "etag", "key"):
-        event = json.loads(json.dumps(complete))
-        del event["detail"]["object"][lacking]
-        events.append(event)
-    return place.run(policy, *events)
-
-
-@scenario("every-version")
-def every_version_each_once_and_deleted(place: Place, policy: str) -> list[Execution]:
-    first = place.upload("each.png", picture(RED), FIRST)
-    ended = place.run(policy, first, first)
-    second = place.upload("each.png", picture(GREEN), SECOND)
-    ended += place.run(policy, second, first)
-    return ended + place.run(policy, place.delete("each.png", THIRD), second)
-
-
-@scenario("every-version")
-def every_version_overwritten_before_it_is_read(place: Place, policy: str) -> list[Execution]:
-    old = place.upload("lost.png", picture(RED), FIRST)
-    place.upload("lost.png", picture(GREEN), SECOND)
-    return place.run(policy, old)
-
-
-@scenario("every-version")
-def every_version_dead_waiter_is_cleared(place: Place, policy: str) -> list[Execution]:
-    event = place.upload("turn.png", picture(RED), FIRST)
-    place.put_record("turn.png", oldest_waiting="00")
-    return place.run(policy, event)
-
-
-@scenario("first-wins")
-def first_wins_second_upload(place: Place, policy: str) -> list[Execution]:
-    first = place.upload("first.png", picture(RED), FIRST)
-    ended = place.run(policy, first, first)
-    return ended + place.run(policy, place.upload("first.png", picture(GREEN), SECOND))
-
-
-@scenario("first-wins")
-def first_wins_after_a_failure(place: Place, policy: str) -> list[Execution]:
-    bad = place.upload("second.png", b"no image", FIRST)
-    ended = place.run(policy, bad)
-    good = place.upload("second.png", picture(RED), SECOND)
-    return ended + place.run(policy, bad, good, bad)
-
-
-@scenario("content-hash")
-def content_hash_same_content(place: Place, policy: str) -> list[Execution]:
-    event = {"source": "com.example", "detail-type": "Paid", "detail": {"a": 1, "b": ["x", 1.0]}}
-    same = {"detail": {"b": ["x", 1], "a": 1}, "detail-type": "Paid", "source": "com.example"}
-    other = event | {"detail": {"a": 2}}
-    shipped = event | {"detail-type": "Shipped"}
-    return place.run(policy, event, same, other, shipped, {"detail": {}})
-
-
-@scenario("optimistic")
-def optimistic_in_any_order(place: Place, policy: str) -> list[Execution]:
-    old = place.upload("fence.png", picture(RED), FIRST)
-    new = place.upload("fence.png", picture(GREEN), SECOND)
-    ended = place.run(policy, new, old, new)
-    bad = place.run(policy, place.upload("not.png", b"no image", FIRST))
-    return ended + bad + place.run(policy, place.delete("fence.png", THIRD), new)
+def run(place: Place, story: Story, policy: str) -> list[dict[str, Any]]:
+    """Let a story happen to a key of its own, and give what is comparable of its executions."""
+    key, events = f"a b+%C3%A9 {uuid5(NAMESPACE_OID, repr((policy, story)))}.png", dict[int, Any]()
+    ended = []
+    for step in story:
+        if isinstance(step, str):
+            number = int(step[-1])
+            events[number] = place.change(key, CONTENTS.get(step[0]), SEQUENCERS[number])
+        elif isinstance(step, dict):
+            record = {"id": f"{place.input_bucket}/{key}", **step}
+            put_record(place.table, record)
+        else:
+            event = events[step] if isinstance(step, int) else step[0]
+            ended.append(place.machine(policy).run(event, place.seconds))
+    return list(map(place.comparable, ended))

@@ -12,11 +12,10 @@ import pytest
 
 from inorder import PROJECT
 from inorder.aws.log import AwsStateMachine
-from inorder.local_aws import LocalAws
-from inorder.policies import asl_file, names
+from inorder.policies import asl_file, like, names
+from tests.engines.conftest import Ministack
 from tests.engines.on_aws import SUBSTITUTIONS, OnAws, on_aws, resources_of, substitutions_of
-from tests.engines.scenarios import RUNS, SCENARIOS, Place
-from tests.engines.test_engines import Ministack
+from tests.engines.scenarios import RUNS, Place, Story, run
 from tests.state_machines import substitute
 
 FOUND = on_aws()
@@ -24,7 +23,7 @@ assert FOUND, "STACK names no stack"
 AWS: OnAws = FOUND
 # The role and the resources of a stack are those that its policy needs.
 IS_CONTENT_HASH = "ContentHash" in AWS.stack.state_machine_arn
-HERE = [run for run in RUNS if run[0].startswith("content_hash") == IS_CONTENT_HASH]
+HERE = [run for run in RUNS if (run.values[1] in like("content-hash")) == IS_CONTENT_HASH]
 
 
 class Aws(Place):
@@ -66,11 +65,6 @@ def aws_place() -> Iterator[Aws]:
             machine.delete()
 
 
-@pytest.fixture(scope="module")
-def ministack(local: LocalAws) -> Ministack:
-    return Ministack(local)
-
-
 @pytest.mark.parametrize("policy", names())
 def test_aws_finds_no_error_in_the_definition(policy: str) -> None:
     definition = substitute(PROJECT / asl_file(policy), SUBSTITUTIONS)
@@ -80,10 +74,8 @@ def test_aws_finds_no_error_in_the_definition(policy: str) -> None:
     assert (validated["result"], validated["diagnostics"]) == ("OK", [])
 
 
-@pytest.mark.parametrize(("name", "policy"), HERE)
+@pytest.mark.parametrize(("story", "policy"), HERE)
 def test_the_same_as_on_ministack(
-    name: str, policy: str, aws_place: Aws, ministack: Ministack
+    story: Story, policy: str, aws_place: Aws, ministack: Ministack
 ) -> None:
-    run = SCENARIOS[name]
-    on_ministack = [ministack.comparable(ended) for ended in run(ministack, policy)]
-    assert [aws_place.comparable(ended) for ended in run(aws_place, policy)] == on_ministack
+    assert run(aws_place, story, policy) == run(ministack, story, policy)

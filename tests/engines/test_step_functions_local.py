@@ -15,8 +15,8 @@ from inorder import PROJECT
 from inorder.aws.executions import LocalStateMachine, StateMachine
 from inorder.local_aws import HOST, LocalAws
 from inorder.policies import asl_file
-from tests.engines.scenarios import RUNS, SCENARIOS
-from tests.engines.test_engines import Ministack
+from tests.engines.conftest import Ministack
+from tests.engines.scenarios import RUNS, Story, run
 from tests.policies.mock_config import NOT_ALL_MOCKED, mocked_definition
 from tests.policies.tables import TABLES
 from tests.policies.test_paths import case_machine, run_paths, wrongly_ended
@@ -87,18 +87,11 @@ def sfn_local() -> StepFunctionsLocal:
     return StepFunctionsLocal()
 
 
-@pytest.fixture(scope="module")
-def ministack(local: LocalAws) -> Ministack:
-    return Ministack(local)
-
-
-@pytest.mark.parametrize(("name", "policy"), RUNS)
+@pytest.mark.parametrize(("story", "policy"), RUNS)
 def test_a_scenario_is_the_same_as_on_ministack(
-    name: str, policy: str, sfn_local: StepFunctionsLocal, ministack: Ministack
+    story: Story, policy: str, sfn_local: StepFunctionsLocal, ministack: Ministack
 ) -> None:
-    run = SCENARIOS[name]
-    on_ministack = [ministack.comparable(ended) for ended in run(ministack, policy)]
-    assert [sfn_local.comparable(ended) for ended in run(sfn_local, policy)] == on_ministack
+    assert run(sfn_local, story, policy) == run(ministack, story, policy)
 
 
 @pytest.mark.parametrize("helpful_retries", [False, True])

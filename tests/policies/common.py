@@ -30,10 +30,7 @@ class Row(NamedTuple):
 
 
 class Output(NamedTuple):
-    """A state, its input and its output; a Task also has a response.
-
-    `event` is the execution's input, if it is not that of all rows of the table.
-    """
+    """A state, its input and output, a Task's response, and the event if not the table's."""
 
     state: str
     input: Any
@@ -60,15 +57,10 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Path:
-    """A way through a state machine, with every service mocked.
+    """A way through a state machine from an input, with every service mocked.
 
-    Attributes
-    ----------
-    steps : list of str
-        The states in order. A Task's name is followed by its responses, one for each attempt:
-        ``Claim Key: Busy, Written`` or, for three equal ones, ``Claim Key: Busy*3``.
-    event : object
-        The input.
+    A Task's name is followed by its responses, one for each attempt: ``Claim Key: Busy, Written``
+    or, for three equal ones, ``Claim Key: Busy*3``.
     """
 
     steps: list[str]
@@ -103,20 +95,10 @@ def _entry(step: str) -> Entry:
 class Cases:
     """The table of a policy.
 
-    Attributes
-    ----------
-    data : dict
-        Input that suits every state but the Choices.
-    choices : list of Row
-        What follows each Choice.
-    outputs : list of Output
-        What each Pass gives, and each Task whose result is read later.
-    writes : list of Write
-        What conditional writes change, and what they leave as it is.
-    paths : dict of Path
-        By their names, which have letters and digits only, as Step Functions Local wants it.
-    event : object
-        The execution's input, which `data` does not hold.
+    `data` is input that suits every state but the Choices, and `event` the execution's input. There
+    is what follows each Choice, what each Pass gives and each Task whose result is read later, what
+    conditional writes change, and the paths by their names, of letters and digits for Step
+    Functions Local.
     """
 
     data: Data
@@ -163,13 +145,7 @@ SINCE = {"in_progress_since": "then"}  # has a record in the index
 
 
 def limits_of(module: str) -> dict[str, int]:
-    """Read the limits that a policy's ASL file sets.
-
-    Parameters
-    ----------
-    module : str
-        Name of a module in the folder of the policy's tests.
-    """
+    """Read the limits in the ASL file of the policy whose folder has a module."""
     states = definition(module.split(".")[-2])["States"]
     limits: dict[str, int] = states["Count Poll"]["Parameters"]["limits"]
     return limits
@@ -192,12 +168,7 @@ def waiter_data(limits: dict[str, int]) -> Data:
 
 
 # What *Prepare Event* prepares for an execution that may have to wait.
-WAITER_START = {
-    "lock_token": ANY,
-    "expires_at": str(NEVER),
-    "polls": 0,
-    "watched_lock": NO_LOCK,
-}
+WAITER_START = {"lock_token": ANY, "expires_at": str(NEVER), "polls": 0, "watched_lock": NO_LOCK}
 
 
 def item(**attributes: str) -> Data:
@@ -278,9 +249,7 @@ RESPONSES: dict[str, Data] = {
     "OwnLock": _record(sequencer=SEQUENCER, lock_token="mine"),
     "OwnTurn": _record(sequencer=OLDER, oldest_waiting=SEQUENCER),
     "EventInProgress": _record(status="IN_PROGRESS", sequencer=SEQUENCER),
-    "EventDone": {
-        "Return": {"Item": {"status": {"S": "DONE"}, "expires_at": {"N": EXPIRES_AT}}},
-    },
+    "EventDone": {"Return": {"Item": {"status": {"S": "DONE"}, "expires_at": {"N": EXPIRES_AT}}}},
 }
 
 # --- Parts of paths ------------------------------------------------------------------------------
@@ -296,16 +265,8 @@ def ends(
 ) -> tuple[list[str], list[str]]:
     """Build the steps of an execution that parks its event, and of one that has it retried.
 
-    Parameters
-    ----------
-    release : str
-        The release of the lock, with its response.
-    more : str
-        The steps after it.
-    judge : str
-        The state that tells the two apart.
-    answered : str
-        The state that tells whether this execution may release the key as failed, if there is one.
+    They have the `release` of the lock with its response, `more` steps, and `judge`, which tells
+    the two apart. `answered` tells whether this execution may release the key as failed.
     """
     steps = [*([answered] if answered else []), release, *more, judge]
     return ["Park Event: Sent", *steps, "Parked"], ["Retry Event: Sent", *steps, "Retrying"]
@@ -329,16 +290,8 @@ def second_attempts(
 ) -> dict[str, list[str]]:
     """Build the paths on which the function fails, and the lock is or is not renewed.
 
-    Parameters
-    ----------
-    claimed, late : list of str
-        The steps before the function; in `late`, too many for a second attempt.
-    renewed : list of str
-        The steps after the renewal.
-    retried : list of str
-        *Retry Event*, and the steps after it.
-    is_repeated : bool
-        Whether a renewal that fails is tried again.
+    `claimed` and `late` are the steps before the function, in `late` too many for another attempt;
+    `renewed` those after the renewal, and `retried` from *Retry Event* on.
     """
     failed = [*claimed, *ATTEMPT_FAILED]
     repeated = [*failed, "Renew Lock: Busy, Written", *renewed]
@@ -356,14 +309,8 @@ def parked_answers(
 ) -> dict[str, list[str]]:
     """Build the paths on which the function fails, or its answer is parked.
 
-    Parameters
-    ----------
-    claimed : list of str
-        The steps before the function.
-    failed : list of str
-        The steps with the function that fails, after those.
-    parked, retried : list of str
-        *Park Event* or *Retry Event*, and the steps after it.
+    `claimed` are the steps before the function, `failed` those with it when it fails, and `parked`
+    and `retried` those from *Park Event* or *Retry Event* on.
     """
     rejected = [*claimed, *inverted("Rejected"), "Reject Object"]
     again = [step.replace(": ", ": Busy, ") for step in parked[1:]]
@@ -388,15 +335,7 @@ def parked_answers(
 
 
 def by_bus(state: str, retried: list[str]) -> list[str]:
-    """Build the end of an execution that cannot reach the queue, and uses EventBridge.
-
-    Parameters
-    ----------
-    state : str
-        The state that sends to the queue.
-    retried : list of str
-        *Retry Event*, and the steps after it.
-    """
+    """Build the end of an execution whose `state` cannot reach the queue: it uses EventBridge."""
     return [f"{state}: QueueLost*2", "Send By EventBridge: Forwarded", *retried[1:]]
 
 
@@ -428,17 +367,7 @@ def invalid_events(first: str = "S3 Object Event?") -> dict[str, Path]:
 
 @dataclass(frozen=True)
 class Polls:
-    """Parts of the path of a waiter.
-
-    Attributes
-    ----------
-    limits : dict
-        Of the policy.
-    read, judge : str
-        The states of a poll after *Count Poll*.
-    wait : tuple of str
-        The steps from one poll to the next.
-    """
+    """Parts of the path of a waiter: the two states of a poll, and the steps to the next one."""
 
     limits: dict[str, int]
     read: str = "Read Key Record"
@@ -471,17 +400,7 @@ class Polls:
         ]
 
     def named(self, waits: list[str], again: list[str], retried: list[str]) -> dict[str, list[str]]:
-        """Build the paths of the waiters.
-
-        Parameters
-        ----------
-        waits : list of str
-            Their first steps, the refused claim last.
-        again : list of str
-            The steps after the wait, the claim first.
-        retried : list of str
-            The steps of whoever gives up.
-        """
+        """Build the paths of the waiters: `waits` ends with a refused claim, `again` starts so."""
         lease = [*waits, *self.lease()]
         duplicate = [*self.wait, *self.poll("Done"), "Duplicate"]
         refused_again = [*self.poll("Free"), *waits[-2:], *self.wait]
@@ -538,17 +457,7 @@ def s3_events(*, deletions: bool = True, versions: bool = True) -> list[Row]:
 def waiting(
     data: Data, locked: Data, *, judge: str = "Key State?", claim: str = "Claim Key"
 ) -> list[Row]:
-    """Give the rows of a waiter's decision.
-
-    Parameters
-    ----------
-    data : dict
-        What a waiter has at its first poll.
-    locked : dict
-        Attributes of a record that another execution has locked as ``theirs``.
-    judge, claim : str
-        The policy's names of the states.
-    """
+    """Give the rows of a waiter's decision about a record that is `locked` as ``theirs``."""
     limits = data["limits"]
     start = data | {"watched_lock": NO_LOCK}
     watched = {"lock_token": "theirs", "break_at_poll": limits["lease_polls"] + 1}
@@ -616,12 +525,7 @@ def attempts(data: Data) -> list[Row]:
 def answers(*, processed: str, superseded: str, expires: bool = True) -> list[Row]:
     """Give the rows of what the function may answer."""
     accepted = {"Processed": processed, "Superseded": superseded}
-    rejected = {
-        "outcome": "Rejected",
-        "error": "InvalidImage",
-        "cause": "cut",
-        "expires_at": "1",
-    }
+    rejected = {"outcome": "Rejected", "error": "InvalidImage", "cause": "cut", "expires_at": "1"}
     decided: list[tuple[Any, str]] = [
         *(({"outcome": name, "expires_at": "1"}, to) for name, to in accepted.items()),
         (rejected, "Reject Object"),
@@ -670,12 +574,7 @@ def no_data(state: str, event: Any) -> Output:
 def prepared(start: Data, **ids: str) -> list[Output]:
     """Give what *Prepare Event* and *Prepare Version* prepare, from nothing but the event.
 
-    Parameters
-    ----------
-    start : dict
-        What does not depend on the event.
-    ids : str
-        Formats of the IDs, with the fields ``key``, which has the version, and ``sequencer``.
+    `ids` are formats with the fields ``key``, which has the version, and ``sequencer``.
     """
     outputs = [no_data("S3 Object Event?", CREATED)]
     for state, event in (("Prepare Event", CREATED), ("Prepare Version", VERSIONED)):
@@ -740,17 +639,7 @@ def handed_over(data: Data) -> list[Output]:
 
 
 def waiter_outputs(data: Data, *drops: str, locked: str = "key") -> list[Output]:
-    """Give what a waiter reads, counts and remembers, and why it gives up.
-
-    Parameters
-    ----------
-    data : dict
-        What a waiter has.
-    drops : str
-        Fields that *Count Poll* drops, beside what was read and what the holder alone has.
-    locked : str
-        What is locked.
-    """
+    """Give what a waiter reads, counts (which drops fields) and remembers, and why it gives up."""
     dropped = {"record", "inversion", "fault", *drops}
     counted = {name: value for name, value in data.items() if name not in dropped}
     seen = data | {"polls": 7, "watched_lock": NO_LOCK}
@@ -808,8 +697,7 @@ def release(
 ) -> list[Write]:
     """Let an execution release only its own lock, and take its record from the index.
 
-    `since` is what has the record in the index, `tokens` are those of its lock, before and after it
-    was renewed, and `after` are the other attributes after that.
+    `since` is what has the record there, and `after` are the other attributes after the release.
     """
     mine = {"lock_token": "mine", "execution": EXECUTION, **since}
     return [

@@ -8,11 +8,19 @@ from collections.abc import Callable
 from typing import Any
 
 import boto3
+import pytest
 
 from tests.in_process import InProcess
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 CYAN, MAGENTA, YELLOW = (0, 255, 255), (255, 0, 255), (255, 255, 0)  # their inverses
+
+
+def of(*names: str) -> pytest.MarkDecorator:
+    """Run a test with the state machine of each policy, whose name it gets."""
+    marked = [pytest.param(name, marks=pytest.mark.policy(name)) for name in names]
+    return pytest.mark.parametrize("policy", marked)
+
 
 SHORT = 0.02  # scale of waits, where no other execution needs the time
 

@@ -17,7 +17,7 @@ from inorder.policies import like, policies
 from inorder.run import with_object
 from tests.conftest import picture
 from tests.in_process import INPUT, InProcess
-from tests.policies.situations import RED, SHORT
+from tests.policies.situations import RED, SHORT, of
 
 KILOBYTES = {policy.name: policy.log for policy in policies()}
 
@@ -51,36 +51,20 @@ def entries(execution: str) -> list[tuple[str, int]]:
     return written
 
 
-def delivered(aws: InProcess) -> Any:
-    """Give an event with all the fields that S3 sends."""
-    return with_object(
-        shipped("object-created"), picture(RED), aws.s3, INPUT, aws.run, lambda _: None
-    )
-
-
-@pytest.mark.parametrize(
-    "policy", [pytest.param(name, marks=pytest.mark.policy(name)) for name in KILOBYTES]
-)
-def test_an_event_writes_as_much_to_the_log_as_the_facts_say(aws: InProcess, policy: str) -> None:
-    with_metadata()
-    ended = aws.run(delivered(aws))
-    assert ended.outcome == "Processed"
-    assert kilobytes(entries(ended.arn)) == pytest.approx(KILOBYTES[policy].uncontended, abs=1)
-
-
-@pytest.mark.parametrize(
-    "policy",
-    [
-        pytest.param(name, marks=pytest.mark.policy(name))
-        for name in KILOBYTES
-        if KILOBYTES[name].poll
-    ],
-)
-def test_a_poll_writes_as_much_to_the_log_as_the_facts_say(aws: InProcess, policy: str) -> None:
+@of(*KILOBYTES)
+def test_an_event_and_a_poll_write_as_much_to_the_log_as_the_facts_say(
+    aws: InProcess, policy: str
+) -> None:
     with_metadata()
     aws.wait_scale = SHORT
-    event = delivered(aws)
-    aws.run(event)
+    event = with_object(
+        shipped("object-created"), picture(RED), aws.s3, INPUT, aws.run, lambda _: None
+    )
+    ended = aws.run(event)
+    assert ended.outcome == "Processed"
+    assert kilobytes(entries(ended.arn)) == pytest.approx(KILOBYTES[policy].uncontended, abs=1)
+    if not KILOBYTES[policy].poll:
+        return
     record = next(each for each in aws.records() if not each["id"].startswith("event:"))
     held = {"status": "IN_PROGRESS", "lock_token": "6f1c8a0e-93ba-4d3e-8a57-2f9b1b0c7d11"}
     aws.put_record(record | held)

@@ -18,18 +18,12 @@ from inorder.policies import Cost, definition, like, policies, starts_newest
 from inorder.run import with_object
 from tests.conftest import picture
 from tests.in_process import INPUT, InProcess
-from tests.policies.situations import GREEN, RED, HeldBack, Paused, locked_again, release
+from tests.policies.situations import GREEN, RED, HeldBack, Paused, locked_again, of, release
 
 DOCUMENT = (PROJECT / "docs" / "policies.md").read_text()
-EVENTS = sorted((PROJECT / "events").glob("*.json"))
 POLICIES = {policy.name: policy for policy in policies()}
 WAITING = [policy.name for policy in POLICIES.values() if policy.cost.waiter]
 INDEXED = "in_progress_since"
-
-
-def of(*names: str) -> pytest.MarkDecorator:
-    marked = [pytest.param(name, marks=pytest.mark.policy(name)) for name in names]
-    return pytest.mark.parametrize("policy", marked)
 
 
 def table(first_heading: str) -> Iterator[dict[str, str]]:
@@ -176,47 +170,26 @@ def started(aws: InProcess, execution: str) -> str:
     return arn
 
 
-@of(*(policy.name for policy in POLICIES.values() if not policy.cost.waiter))
-def test_a_policy_without_the_cost_of_a_waiter_has_no_waits(policy: str) -> None:
-    kinds = {state["Type"] for state in definition(policy)["States"].values()}
-    assert "Wait" not in kinds
+def test_a_policy_has_the_cost_of_a_waiter_if_it_waits() -> None:
+    types = {
+        name: {state["Type"] for state in definition(name)["States"].values()} for name in POLICIES
+    }
+    assert [name for name in POLICIES if "Wait" in types[name]] == WAITING
 
 
-@pytest.mark.parametrize(
-    ("file", "outcome"),
-    [
-        pytest.param(
-            row["event"],
-            row[policy],
-            marks=pytest.mark.policy(policy),
-            id=f"{row['event']}-{policy}",
-        )
-        for row in table("event")
-        for policy in POLICIES
-        if policy in row
-    ],
-)
-def test_an_event_file_ends_as_the_table_says(aws: InProcess, file: str, outcome: str) -> None:
-    event = shipped(Path(file).stem)
-    if "version-id" in event["detail"].get("object", {}):
-        aws.keep_versions()
-    if event["detail-type"] in {"Object Created", "Object Deleted"}:
-        event = with_object(event, picture(RED), aws.s3, INPUT, aws.run, lambda _: None)
-    assert aws.run(event).outcome == outcome
+@of(*POLICIES)
+def test_an_event_file_ends_as_the_table_says(aws: InProcess, policy: str) -> None:
+    told = [(row["event"], row[policy]) for row in table("event") if policy in row]
+    for file, outcome in told:
+        event = shipped(Path(file).stem)
+        if "version-id" in event["detail"].get("object", {}):
+            aws.keep_versions()
+        if event["detail-type"] in {"Object Created", "Object Deleted"}:
+            event = with_object(event, picture(RED), aws.s3, INPUT, aws.run, lambda _: None)
+        assert aws.run(event).outcome == outcome, file
 
 
-@pytest.mark.policy("content-hash")
-def test_the_same_order_with_another_id_and_field_order_is_a_duplicate(aws: InProcess) -> None:
-    first, again = shipped("order-placed"), shipped("order-placed-again")
-    assert first["id"] != again["id"]
-    assert first["detail"] == again["detail"]
-    assert list(first["detail"]) != list(again["detail"])
-    assert aws.run(first).outcome == "Processed"
-    assert aws.run(again).outcome == "Duplicate"
-
-
-@pytest.mark.parametrize("file", EVENTS, ids=lambda file: file.name)
-def test_each_event_file_is_used_by_a_test_or_a_page(file: Path) -> None:
-    texts = [DOCUMENT, (PROJECT / "README.md").read_text()]
-    texts += [test.read_text() for test in PROJECT.glob("tests/**/*.py")]
-    assert any(file.stem in text for text in texts)
+def test_each_event_file_is_used_by_a_test_or_a_page() -> None:
+    files = [PROJECT / "docs" / "policies.md", PROJECT / "README.md"]
+    texts = "".join(file.read_text() for file in [*files, *PROJECT.glob("tests/**/*.py")])
+    assert [file for file in PROJECT.glob("events/*.json") if file.stem not in texts] == []

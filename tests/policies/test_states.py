@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
-import boto3
 import pytest
-from botocore.awsrequest import AWSResponse
 from botocore.validate import ParamValidator
 
 from inorder.asl.definition import targets
@@ -39,22 +35,9 @@ def run_state(
 ) -> Data:
     """Run one state, on AWS if `make test-aws` does and AWS can.
 
-    Parameters
-    ----------
-    local : LocalAws
-        The local AWS.
-    policy, name : str
-        Of the state.
-    data : object
-        Its input.
-    mock : dict, optional
-        What `mocked` gives.
-    event : object, optional
-        The execution's input, if it is not that of the policy's table.
-    retries : int, optional
-        How many retries of a mocked error there have been. If not given, all that there may be.
-    **resources : str
-        A table or a queue that the test has made on the local AWS, by the definition's ``${Name}``.
+    `mock` is what `mocked` gives, `event` the execution's input if it is not the table's, `retries`
+    how many retries of a mocked error there have been if not all, and `resources` are a table or
+    a queue on the local AWS, by the definition's ``${Name}``.
     """
     states, configuration = STATES[policy], {}
     # AWS takes a context only with a mock, and a mock only for a Task.
@@ -188,38 +171,6 @@ def test_a_mocked_result_fits_the_model_of_its_service(local: LocalAws, policy: 
 
 
 @pytest.mark.parametrize("policy", TABLES)
-def test_a_request_to_aws_is_one_that_aws_takes(
-    local: LocalAws, policy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """https://docs.aws.amazon.com/step-functions/latest/apireference/API_TestState.html."""
-    client: Any = boto3.client("stepfunctions", endpoint_url=local.endpoint_url)
-    requests: list[Data] = []
-    parsed = {"status": "SUCCEEDED", "ResponseMetadata": {"HTTPStatusCode": 200}}
-
-    def note(params: Data, **_: Any) -> tuple[AWSResponse, Data]:
-        requests.append(json.loads(params["body"]))
-        return AWSResponse("", 200, {}, None), parsed  # type: ignore[arg-type]
-
-    client.meta.events.register("before-call.sfn.TestState", note)
-    aws = SimpleNamespace(states=client, role="arn:aws:iam::123456789012:role/test")
-    monkeypatch.setattr(sys.modules[__name__], "AWS", aws)
-    for row in TABLES[policy].rows:
-        run_state(local, policy, row.state, row.input, mocked(policy, row.state, row.response))
-    modes = client.meta.service_model.shape_for("MockResponseValidationMode").enum
-    for request in requests:
-        definition = json.loads(request["definition"])
-        state, mock = definition["States"][request["stateName"]], request.get("mock", {})
-        assert ("context" in request) == ("mock" in request)
-        assert state["Type"] == "Task" or "mock" not in request
-        assert "mock" in request or "$$." not in json.dumps(state)
-        assert "errorOutput" in mock or "stateConfiguration" not in request
-        assert "${" not in request["definition"]
-        assert mock.get("fieldValidationMode", "NONE") in modes
-    tasks = {name for name, state in STATES[policy].items() if state["Type"] == "Task"}
-    assert tasks <= {request["stateName"] for request in requests}
-
-
-@pytest.mark.parametrize("policy", TABLES)
 def test_the_table_has_every_state_transition_output_and_condition(policy: str) -> None:
     table, states = TABLES[policy], STATES[policy]
     assert {row.state for row in table.rows} == set(states)
@@ -271,17 +222,10 @@ def test_each_conditional_write_changes_only_the_records_that_it_may(
         assert ("ConditionalCheckFailed" in tested["output"]) == write.is_refused
 
 
-@pytest.mark.parametrize(
-    "policy",
-    [
-        policy
-        for policy in TABLES
-        if "lock_token.$" in STATES[policy].get("Prepare Event", {}).get("Parameters", {})
-    ],
-)
+@pytest.mark.parametrize("policy", [p for p in TABLES if "lock_token" in TABLES[p].data])
 def test_each_execution_has_a_lock_token_of_its_own(local: LocalAws, policy: str) -> None:
-    outputs = [run_state(local, policy, "Prepare Event", {})["output"] for _ in range(5)]
-    assert len({json.loads(output)["lock_token"] for output in outputs}) == 5
+    outputs = [run_state(local, policy, "Prepare Event", {})["output"] for _ in range(2)]
+    assert len({json.loads(output)["lock_token"] for output in outputs}) == 2
 
 
 CAUSES = {
@@ -313,41 +257,35 @@ def sent_by(local: LocalAws, policy: str, state: str, data: Any, event: Any = No
     return json.loads(message["Body"])
 
 
-def told_by(policy: str) -> Data:
-    """Give what a message says of the event's key, or of its content."""
-    if policy in like("content-hash"):
-        return {"content": "b/k"}
-    return {"object_key": "b/k", "sequencer": "0B"}
-
-
-@pytest.mark.parametrize("policy", [policy for policy in TABLES if "Park Event" in STATES[policy]])
-@pytest.mark.parametrize("outcome", ["Parked", "Retrying"])
-def test_a_failed_event_is_in_its_queue_with_the_reason(
-    local: LocalAws, policy: str, outcome: str
-) -> None:
-    data = TABLES[policy].data
-    state = {"Parked": "Park Event", "Retrying": "Retry Event"}[outcome]
-    assert sent_by(local, policy, state, data) == told_by(policy) | {
-        "outcome": outcome,
-        "execution": EXECUTION,
-        "reason": FAULT,
-        "event": TABLES[policy].event,
-    }
+def told_by(policy: str, **more: Any) -> Data:
+    """Give what a message says of the event's key, or of its content, beside `more`."""
+    told = {"object_key": "b/k", "sequencer": "0B"}
+    named = {"content": "b/k"} if policy in like("content-hash") else told
+    return named | {"execution": EXECUTION, "reason": FAULT, "event": TABLES[policy].event} | more
 
 
 @pytest.mark.parametrize(
-    "policy", [policy for policy in TABLES if "Park Invalid Event" in STATES[policy]]
+    ("policy", "state"), states_where(lambda _, name: name in {"Park Event", "Retry Event"})
 )
-def test_an_invalid_event_is_in_the_queue_as_it_came(local: LocalAws, policy: str) -> None:
-    message = sent_by(local, policy, "Park Invalid Event", {}, ["not", "an", "event"])
+def test_a_failed_event_is_in_its_queue_with_the_reason(
+    local: LocalAws, policy: str, state: str
+) -> None:
+    outcome = {"Park Event": "Parked", "Retry Event": "Retrying"}[state]
+    sent = sent_by(local, policy, state, TABLES[policy].data)
+    assert sent == told_by(policy, outcome=outcome)
+
+
+@pytest.mark.parametrize(
+    ("policy", "state"), states_where(lambda _, name: name == "Park Invalid Event")
+)
+def test_an_invalid_event_is_in_the_queue_as_it_came(
+    local: LocalAws, policy: str, state: str
+) -> None:
+    message = sent_by(local, policy, state, {}, ["not", "an", "event"])
     reason = message.pop("reason")
-    assert reason["Error"] == "InvalidEvent"
-    assert reason["Cause"].startswith("This is not an ")
-    assert message == {
-        "outcome": "Parked",
-        "execution": EXECUTION,
-        "event": ["not", "an", "event"],
-    }
+    assert (reason["Error"], reason["Cause"][:15]) == ("InvalidEvent", "This is not an ")
+    event = ["not", "an", "event"]
+    assert message == {"outcome": "Parked", "execution": EXECUTION, "event": event}
 
 
 @pytest.mark.parametrize(
@@ -371,27 +309,20 @@ def test_an_event_that_goes_by_eventbridge_comes_as_a_message_of_the_retry_queue
     tested = run_state(local, policy, state, data, RetryEventsBusName=name)
     assert tested["status"] == "SUCCEEDED"
     [message] = sqs.receive_message(QueueUrl=queue)["Messages"]
-    assert json.loads(message["Body"]) == (told_by(policy) if is_valid else {}) | {
-        "outcome": "Retrying",
-        "execution": EXECUTION,
-        "reason": FAULT,
-        "event": TABLES[policy].event,
-    }
+    told = told_by(policy, outcome="Retrying")
+    unnamed = {each: told[each] for each in ("outcome", "execution", "reason", "event")}
+    assert json.loads(message["Body"]) == (told if is_valid else unnamed)
 
 
 @pytest.mark.parametrize("policy", like("first-wins"))
 def test_the_event_of_a_dead_holder_is_retried_from_its_record(
     local: LocalAws, policy: str
 ) -> None:
-    data = TABLES[policy].data
-    held = data | {"record": item(event=json.dumps(DELETED), lock_token="theirs")}
-    message = sent_by(local, policy, "Retry Lost Event", held)
+    held = item(event=json.dumps(DELETED), lock_token="theirs")
+    data = TABLES[policy].data | {"record": held}
+    message = sent_by(local, policy, "Retry Lost Event", data)
     reason = message.pop("reason")
     assert reason["Error"] == "HolderDied"
     assert "for a whole lease" in reason["Cause"]
-    assert message == {
-        "outcome": "Retrying",
-        "object_key": "b/k",
-        "execution": EXECUTION,
-        "event": DELETED,
-    }
+    told = {"outcome": "Retrying", "object_key": "b/k", "execution": EXECUTION}
+    assert message == told | {"event": DELETED}

@@ -6,8 +6,8 @@ next one, or dies at that very moment.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import permutations
+from collections.abc import Callable, Iterable
+from itertools import pairwise, permutations
 from typing import NamedTuple, NoReturn
 
 import pytest
@@ -16,7 +16,7 @@ from inorder.aws.executions import LocalStateMachine
 from tests.conftest import picture
 from tests.in_process import OUTPUT, InProcess
 from tests.policies.mortal import AFTER, BEFORE, Event, Held, Mortal, Place, indexed, is_recorded
-from tests.policies.situations import RED, sequencer_of
+from tests.policies.situations import RED, of, sequencer_of
 
 SHARING = ["latest-wins", "every-version"]  # the record of a key, and so its lock
 RECORDING = [*SHARING, "first-wins", "content-hash"]
@@ -27,12 +27,12 @@ WAIT = dict.fromkeys(RECORDING, "Wait For Lock") | {"every-version": "Wait For T
 RECORDS_WAITERS = ["latest-wins", "every-version"]
 
 
-def for_changes(before: list[str]) -> pytest.MarkDecorator:
-    """Run a test with each of these policies, and each other one after it."""
+def for_changes(pairs: Iterable[tuple[str, str]]) -> pytest.MarkDecorator:
+    """Run a test with the first policies, and the second ones after them."""
     changes = [
         pytest.param(one, other, marks=pytest.mark.policy(one), id=f"{one} to {other}")
-        for one, other in permutations(ALL, 2)
-        if one in before and other != "uncoordinated"  # which promises nothing
+        for one, other in pairs
+        if other != "uncoordinated"  # which promises nothing
     ]
     return pytest.mark.parametrize(("before", "after"), changes)
 
@@ -124,7 +124,7 @@ def end(machine: LocalStateMachine, keys: list[Key], *, dies: bool) -> list[str 
     return outcomes
 
 
-@for_changes(ALL)
+@for_changes(permutations(ALL, 2))
 def test_what_runs_under_the_policy_before_goes_on(mortal: Mortal, before: str, after: str) -> None:
     aws, upload = mortal.aws, uploads(mortal, before, after)
     keys = [begin(mortal, name, at, upload) for name, at in situations(before).items()]
@@ -147,7 +147,7 @@ def test_what_runs_under_the_policy_before_goes_on(mortal: Mortal, before: str, 
                 mortal.assert_right(event, before)
 
 
-@for_changes(RECORDING)
+@for_changes(pair for pair in permutations(ALL, 2) if pair[0] in RECORDING)
 def test_what_dies_with_the_policy_before_is_handed_to_the_next(
     mortal: Mortal, before: str, after: str
 ) -> None:
@@ -192,7 +192,8 @@ def fail(_: object) -> NoReturn:
     raise RuntimeError
 
 
-@for_changes([*RECORDING, "optimistic"])
+# Each policy once before another one, and once after it: queues and outputs are common to all.
+@for_changes(pairwise([*ALL[:-1], ALL[0]]))
 def test_what_is_finished_retried_or_parked(mortal: Mortal, before: str, after: str) -> None:
     aws, upload = mortal.aws, uploads(mortal, before, after)
     finished, older = upload("delivered again"), upload("newer")
@@ -229,9 +230,7 @@ def test_a_deletion_that_is_not_finished_is_parked_by_a_policy_that_handles_none
     assert [each["event"] for each in aws.parked()] == [deleted]
 
 
-@pytest.mark.parametrize(
-    "policy", [pytest.param(each, marks=pytest.mark.policy(each)) for each in RECORDING]
-)
+@of(*RECORDING)
 def test_a_waiter_of_a_version_with_a_shorter_lease_breaks_the_lock_of_a_slow_holder(
     mortal: Mortal, policy: str
 ) -> None:

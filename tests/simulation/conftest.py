@@ -39,14 +39,8 @@ def upload(cloud: Cloud, key: str, after: float = 0) -> str:
 def assert_promise(cloud: Cloud, *, first_wins_twice: bool = False, may_drop: bool = False) -> None:
     """Check that each output is right, and that nothing was parked, lost or processed twice.
 
-    Parameters
-    ----------
-    cloud : Cloud
-        When all is quiet.
-    first_wins_twice : bool
-        Whether first-wins may process a second event of a key.
-    may_drop : bool
-        Whether events may have no outcome, if another event of their key decides the output.
+    `first_wins_twice`: first-wins may process a second event of a key. `may_drop`: events may have
+    no outcome, if another event of their key decides the output.
     """
     assert cloud.parked == []
     policy, written = cloud.settings.policy, cloud.objects.written

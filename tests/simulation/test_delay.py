@@ -34,7 +34,7 @@ def delays(holder: float, seed: int) -> list[float]:
 
 @pytest.mark.parametrize("holder", [0.1, 0.5, 1, 2, 3.3, 5])
 def test_the_newest_event_follows_soon_after_its_holder(holder: float) -> None:
-    found = [each for seed in range(5) for each in delays(holder, seed)]
+    found = [each for seed in range(2) for each in delays(holder, seed)]
     assert median(found) <= 0.2
     assert quantiles(found, n=100)[-1] <= 1.5
 
@@ -43,8 +43,7 @@ def test_the_newest_event_follows_soon_after_its_holder(holder: float) -> None:
 def test_a_waiter_reads_at_most_8_times_in_10_seconds_and_32_times_in_80(policy: str) -> None:
     cloud = Cloud(
         Settings(
-            policy,
-            dies=lambda each, state: each.id == "execution-0" and state == "Invert Image",
+            policy, dies=lambda each, state: each.id == "execution-0" and state == "Invert Image"
         )
     )
     upload(cloud, "0.png")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from itertools import combinations
+from itertools import combinations, cycle, product
 
 import pytest
 
@@ -14,15 +14,15 @@ from tests.simulation.conftest import POLICIES, assert_promise, uploaded_meanwhi
 
 BEGIN, END = 60.0, 360.0
 SERVICES = ["s3", "dynamodb", "lambda", "sqs"]
-OUTAGES = [(each,) for each in SERVICES] + list(combinations(SERVICES, 2))
+PAIRS = list(combinations(SERVICES, 2))
+OUTAGES = [*product([(each,) for each in SERVICES], KINDS), *zip(PAIRS, cycle(KINDS))]
 
 
 def outages(services: tuple[str, ...], kind: Kind) -> list[Outage]:
     return [Outage(service, BEGIN, END, kind) for service in services]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("services", OUTAGES, ids="+".join)
+@pytest.mark.parametrize(("services", "kind"), OUTAGES)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_after_an_outage_all_is_right_without_a_command(
     policy: str, services: tuple[str, ...], kind: Kind

@@ -23,10 +23,9 @@ RETRIES = BATCH["ScalingConfig"]["MaximumConcurrency"] * BATCH["BatchSize"] / 0.
 # twice, and those of Claim Key, Renew Lock, Release Lock and Release Failed Key.
 CALLS = {"lambda": 6, "dynamodb": 10}
 OUTAGES: list[tuple[str, Kind, int]] = [
-    ("lambda", "errors", 4_000),
-    ("lambda+sqs", "errors", 5_000),
-    ("dynamodb", "silence", 2_000),
-    ("s3", "silence", 2_000),
+    ("lambda+sqs", "errors", 3_000),
+    ("dynamodb", "silence", 1_000),
+    ("s3", "silence", 1_000),
 ]
 
 
@@ -80,8 +79,13 @@ def test_the_document_says_what_an_upload_can_cost(reason: str) -> None:
         assert 0 < float(price) - count * gb_seconds * prices()["lambda_gb_seconds"].price < 0.01
 
 
-@pytest.mark.parametrize(("deliveries", "twice", "at_most"), DELIVERIES)
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    ("policy", "deliveries", "twice", "at_most"),
+    [
+        *((policy, *DELIVERIES[1]) for policy in POLICIES),
+        *((POLICIES[0], *each) for each in (DELIVERIES[0], DELIVERIES[2])),
+    ],
+)
 def test_an_event_that_always_fails_is_parked_once_after_a_day_however_often_it_is_delivered(
     policy: str, deliveries: int, twice: float, at_most: int
 ) -> None:
@@ -124,10 +128,10 @@ def test_keys_whose_executions_have_died_are_started_as_fast_as_retries_and_the_
     def dies(execution: Execution, state: str) -> bool:
         return state == "Invert Image" and execution.started < 60
 
-    cloud = uploaded_at_once(Settings(dies=dies), keys=1500)
+    cloud = uploaded_at_once(Settings(dies=dies), keys=1200)
     assert_promise(cloud)
     restarted = [each.started for each in cloud.executions if "retry" in each.input]
-    assert list(Counter(int(each // 900) for each in restarted).values()) == [1000, 500]
+    assert list(Counter(int(each // 900) for each in restarted).values()) == [1000, 200]
     assert cloud.clock.peak("starts", 60) <= RETRIES
 
 
@@ -135,8 +139,8 @@ def test_keys_whose_executions_have_died_are_started_as_fast_as_retries_and_the_
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_event_is_started_after_it_was_processed(policy: str, service: str) -> None:
     settings = Settings(policy, concurrency=10, outages=[Outage(service, 5, 300)])
-    cloud = uploaded_at_once(settings, keys=300)
+    cloud = uploaded_at_once(settings, keys=100)
     assert_promise(cloud)
-    assert len(cloud.executions) > 300
+    assert policy == "optimistic" or len(cloud.executions) > 100
     for each in cloud.executions:
         assert each.started < cloud.finished[each.input["detail"]["object"]["sequencer"]]

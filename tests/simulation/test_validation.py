@@ -18,7 +18,7 @@ from tests.in_process import TABLE, InProcess, Throttled, import_anew
 from tests.simulation.conftest import DAY
 from tests.unit.test_retry_events import Retries
 
-UPLOADS = int(os.environ.get("BURST_UPLOADS", "40"))
+UPLOADS = int(os.environ.get("BURST_UPLOADS", "30"))
 CONCURRENCY = max(3, UPLOADS // 20)
 SECONDS = 0.5
 # Real seconds for each second of the simulation: moto needs time of its own.

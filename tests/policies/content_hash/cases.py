@@ -119,6 +119,8 @@ hashed = [*prepared, "Hash Detail: Hashed", "Hashed?", "Name Content"]
 waits = [*hashed, "Claim Content: ConditionFailed", "First Poll?"]
 claimed = [*hashed, "Claim Content: Written"]
 again = ["Claim Content: Written", "Forward Event: Forwarded", "Release Lock: Written", "Processed"]
+failed = [*prepared, "Hash Detail: FunctionFailed*3"]
+forwarded = [*claimed, "Forward Event: Forwarded"]
 unknown = [*prepared, "Hash Detail: Unknown", "Hashed?", "Reject Result"]
 parked, retried = common.ends("Release Failed Content: Written")
 parked_unlocked, retried_unlocked = common.ends("Release Failed Content: ConditionFailed")
@@ -139,12 +141,7 @@ PATHS = {
                 "Release Lock: Busy, Written",
                 "Processed",
             ],
-            "LockLostProcessed": [
-                *claimed,
-                "Forward Event: Forwarded",
-                "Release Lock: ConditionFailed",
-                "Processed",
-            ],
+            "LockLostProcessed": [*forwarded, "Release Lock: ConditionFailed", "Processed"],
             "Duplicate": [*waits, *polls.poll("Done"), "Duplicate"],
             "UnknownResultParked": [*unknown, *parked_unlocked],
             "UnknownResultParkedAfterRetries": [
@@ -155,14 +152,12 @@ PATHS = {
             ],
             "UnknownResultNotParked": [*unknown, "Park Event: QueueLost*2", *common.NO_BUS],
             "FunctionFailedRetriedAfterRetry": [
-                *prepared,
-                "Hash Detail: FunctionFailed*3",
+                *failed,
                 "Retry Event: QueueLost, Sent",
                 *retried_unlocked[1:],
             ],
             "FunctionFailedRetriedByBus": [
-                *prepared,
-                "Hash Detail: FunctionFailed*3",
+                *failed,
                 *common.by_bus("Retry Event", retried_unlocked),
             ],
             "UnknownResultRetriedByBus": [
@@ -171,28 +166,15 @@ PATHS = {
                 "Send By EventBridge: ForwardFailed, Forwarded",
                 *retried_unlocked[1:],
             ],
-            "FunctionFailedNotRetried": [
-                *prepared,
-                "Hash Detail: FunctionFailed*3",
-                *common.NOT_RETRIED,
-            ],
-            "FunctionFailedRetried": [
-                *prepared,
-                "Hash Detail: FunctionFailed*3",
-                *retried_unlocked,
-            ],
+            "FunctionFailedNotRetried": [*failed, *common.NOT_RETRIED],
+            "FunctionFailedRetried": [*failed, *retried_unlocked],
             "TooLargeToHashParked": [*prepared, "Hash Detail: TooLarge", *parked_unlocked],
             "TooLargeToClaimParked": [*hashed, "Claim Content: TooLarge", *parked_unlocked],
             "TooLargeToForwardParked": [*claimed, "Forward Event: TooLarge", *parked],
             "ClaimFailedRetried": [*hashed, "Claim Content: Busy*2", *retried_unlocked],
             "ClaimUnansweredRetried": [*hashed, "Claim Content: Unanswered", *retried],
             "ForwardFailedRetried": [*claimed, "Forward Event: ForwardFailed*3", *retried],
-            "ReleaseFailedRetried": [
-                *claimed,
-                "Forward Event: Forwarded",
-                "Release Lock: Busy*3",
-                *retried,
-            ],
+            "ReleaseFailedRetried": [*forwarded, "Release Lock: Busy*3", *retried],
         },
         ORDER,
     ),

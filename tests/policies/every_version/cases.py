@@ -60,16 +60,8 @@ CHOICES = [
     *common.s3_events(),
     Row("Event Done?", {"event_record": {}}, "Invert Image"),
     Row("Event Done?", event_record(status={"S": "IN_PROGRESS"}), "Invert Image"),
-    Row(
-        "Event Done?",
-        event_record(status={"S": "FAILED"}, expires_at={"N": "1"}),
-        "Invert Image",
-    ),
-    Row(
-        "Event Done?",
-        event_record(status={"S": "DONE"}, expires_at={"N": "1"}),
-        "Skip Duplicate",
-    ),
+    Row("Event Done?", event_record(status={"S": "FAILED"}, expires_at={"N": "1"}), "Invert Image"),
+    Row("Event Done?", event_record(status={"S": "DONE"}, expires_at={"N": "1"}), "Skip Duplicate"),
     *common.first_poll(DATA, "Record Oldest Waiter"),
     judged("Give Up Waiting", {}, poll=GIVE_UP),
     judged("Give Up Waiting", LOCKED, LOCK_WATCHED, poll=GIVE_UP),
@@ -161,11 +153,7 @@ WRITES = [
     *common.release("Release Lock", since={}, expires_at=EXPIRES_AT),
     *common.release("Release Failed Key", since={}, expires_at=common.NEVER),
     Write("Mark Event Failed", STARTED | common.SINCE, STARTED | FAILED),
-    *refused(
-        "Mark Event Failed",
-        STARTED | {"status": "DONE"},
-        STARTED | {"execution": "another"},
-    ),
+    *refused("Mark Event Failed", STARTED | {"status": "DONE"}, STARTED | {"execution": "another"}),
 ]
 
 # --- Paths ---------------------------------------------------------------------------------------
@@ -176,8 +164,10 @@ claimed = [*recorded, "Claim Key: Written"]
 waits = [*recorded, "Claim Key: ConditionFailed", "First Poll?"]
 held = ["Read Event Record: EventInProgress", "Event Done?"]
 released = ["Mark Event Done: Written", "Release Lock: Written", "Which Outcome?"]
+worked = [*claimed, *held, *inverted("Processed")]
 works = [*held, *inverted("Processed"), *released, "Processed"]
 again = ["Claim Key: Written", *works]
+turn = [*polls.poll("OwnTurn"), *again]
 late = [*waits, *polls.watch("Locked", 6), *polls.poll("OwnTurn"), *claimed[-1:], *held]
 failed = [*common.ATTEMPT_FAILED, "Renew Lock: Written", *held, *common.ATTEMPT_FAILED]
 marked = "Mark Event Failed: Written"
@@ -193,13 +183,8 @@ older_is_slow = [
     *polls.poll("OlderWaits"),
 ]
 # Nobody else waits: recorded now, its turn comes at the next poll.
-turn_comes = [
-    *polls.poll("Free"),
-    "Record Oldest Waiter: Written",
-    "Wait For Turn",
-    *polls.poll("OwnTurn"),
-    *again,
-]
+turn_comes = [*polls.poll("Free"), "Record Oldest Waiter: Written", "Wait For Turn", *turn]
+lease, unread = [*waits, *polls.lease()], [*claimed, "Read Event Record: Busy*2"]
 
 PATHS = {
     **common.invalid_events(),
@@ -223,13 +208,10 @@ PATHS = {
                 "Processed",
             ],
             "LockLostProcessed": [
-                *claimed,
-                *held,
-                *inverted("Processed"),
-                "Mark Event Done: Written",
+                *worked,
+                released[0],
                 "Release Lock: ConditionFailed",
-                "Which Outcome?",
-                "Processed",
+                *works[-2:],
             ],
             "Superseded": [*claimed, *held, *inverted("Superseded"), *released, "Superseded"],
             "Duplicate": [*PREPARED, "Record Event: ConditionFailed", "Duplicate"],
@@ -241,19 +223,13 @@ PATHS = {
                 *released[1:],
                 "Duplicate",
             ],
-            "LockedThenProcessed": [
-                *waits,
-                *polls.watch("Locked", 2),
-                *polls.poll("OwnTurn"),
-                *again,
-            ],
+            "LockedThenProcessed": [*waits, *polls.watch("Locked", 2), *turn],
             "PollFailedThenProcessed": [
                 *waits,
                 *polls.poll("Busy"),
                 "Record Oldest Waiter: Written",
                 "Wait For Turn",
-                *polls.poll("OwnTurn"),
-                *again,
+                *turn,
             ],
             "RefusedAgainThenProcessed": [
                 *waits,
@@ -261,8 +237,7 @@ PATHS = {
                 *waits[-2:],
                 "Record Oldest Waiter: Busy",
                 "Wait For Turn",
-                *polls.poll("OwnTurn"),
-                *again,
+                *turn,
             ],
             "RecordExpiredThenProcessed": [*waits, *polls.poll("NoRecord"), *again],
             "ClaimedWithoutAnAnswerThenProcessed": [
@@ -282,8 +257,7 @@ PATHS = {
                 *older_is_slow,
                 "Clear Dead Waiter: Written",
                 *polls.wait,
-                *polls.poll("OwnTurn"),
-                *again,
+                *turn,
             ],
             "WaiterClaimedAsItWasClearedThenProcessed": [
                 *older_is_slow,
@@ -291,10 +265,9 @@ PATHS = {
                 *polls.wait,
                 *turn_comes,
             ],
-            "DeadHolderThenProcessed": [*waits, *polls.lease(), "Break Lock: Written", *again],
+            "DeadHolderThenProcessed": [*lease, "Break Lock: Written", *again],
             "LockBrokenAtTheNextPollThenProcessed": [
-                *waits,
-                *polls.lease(),
+                *lease,
                 "Break Lock: Busy",
                 *polls.wait,
                 *polls.poll("Locked"),
@@ -302,12 +275,10 @@ PATHS = {
                 *again,
             ],
             "LockChangedAsItWasBrokenThenProcessed": [
-                *waits,
-                *polls.lease(),
+                *lease,
                 "Break Lock: ConditionFailed",
                 *polls.wait,
-                *polls.poll("OwnTurn"),
-                *again,
+                *turn,
             ],
             "GaveUpWaiting": [*waits, *polls.all(), "Give Up Waiting", *retried_unlocked],
             "InvalidImageParkedAfterRetries": [
@@ -316,35 +287,21 @@ PATHS = {
                 *inverted("Rejected"),
                 "Reject Object",
                 "Park Event: QueueLost, Sent",
-                "Event Recorded?",
+                recorded_event,
                 "Release Failed Key: Busy, Written",
                 *parked[3:],
             ],
             "RecordFailedRetried": [*PREPARED, "Record Event: Busy*2", *unrecorded],
             "RecordUnansweredRetried": [*PREPARED, "Record Event: Unanswered", *unrecorded],
             "MarkedByAnotherExecutionRetried": [
-                *claimed,
-                "Read Event Record: Busy*2",
+                *unread,
                 *retried[:-3],
                 "Mark Event Failed: ConditionFailed",
                 *retried[-2:],
             ],
-            "ReadOfEventFailedRetried": [*claimed, "Read Event Record: Busy*2", *retried],
-            "MarkFailedRetried": [
-                *claimed,
-                *held,
-                *inverted("Processed"),
-                "Mark Event Done: Busy*2",
-                *retried,
-            ],
-            "ReleaseFailedRetried": [
-                *claimed,
-                *held,
-                *inverted("Processed"),
-                "Mark Event Done: Written",
-                "Release Lock: Busy*2",
-                *retried,
-            ],
+            "ReadOfEventFailedRetried": [*unread, *retried],
+            "MarkFailedRetried": [*worked, "Mark Event Done: Busy*2", *retried],
+            "ReleaseFailedRetried": [*worked, released[0], "Release Lock: Busy*2", *retried],
         }
     ),
 }

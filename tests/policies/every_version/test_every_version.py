@@ -18,7 +18,6 @@ from tests.policies.situations import (
     RED,
     YELLOW,
     HeldBack,
-    leave_a_dead_holder,
     sequencer_of,
 )
 
@@ -54,7 +53,7 @@ def test_a_processed_event_leaves_its_own_record_and_a_free_key(aws: InProcess) 
     assert key == {"id": "input/x.png", "expires_at": expires_at}
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)], ids=str)
+@pytest.mark.parametrize("order", [(2, 1, 0), (1, 2, 0)], ids=str)
 def test_each_version_is_processed_once_in_any_order(
     aws: InProcess, order: tuple[int, ...]
 ) -> None:
@@ -142,12 +141,3 @@ def test_a_slow_waiter_that_was_cleared_gets_a_whole_turn_again(aws: InProcess) 
     turn = next(at for at, each in enumerate(seen) if each != "00")
     assert seen[turn : 2 * turn + 2] == [seen[turn], *turn * ["00"], seen[turn]]
     assert turn > 3
-
-
-def test_all_events_that_wait_behind_a_dead_holder_get_their_turns(aws: InProcess) -> None:
-    aws.wait_scale = 0.15
-    events = [aws.upload("x.png", picture(RED)) for _ in range(3)]
-    leave_a_dead_holder(aws, sequencer="00")
-    executions = [aws.start(event) for event in reversed(events)]
-    assert [aws.wait(each).outcome for each in executions] == ["Processed"] * 3
-    assert len(aws.invocations) == 3

@@ -80,6 +80,7 @@ WRITES = [
 polls = common.Polls(LIMITS)
 waits = [*PREPARED, "Claim Key: ConditionFailed", "First Poll?"]
 claimed = [*PREPARED, "Claim Key: Written"]
+worked = [*claimed, *inverted("Processed")]
 again = ["Claim Key: Written", *inverted("Processed"), "Release Lock: Written", "Processed"]
 late = [*waits, *polls.watch("Locked", 6), *polls.poll("Free"), *again[:1]]
 failed = [*common.ATTEMPT_FAILED, "Renew Lock: Written", *common.ATTEMPT_FAILED]
@@ -108,23 +109,15 @@ PATHS = {
                 "Release Lock: Busy, Written",
                 "Processed",
             ],
-            "LockLostProcessed": [
-                *claimed,
-                *inverted("Processed"),
-                "Release Lock: ConditionFailed",
-                "Processed",
-            ],
-            "Superseded": [*superseded, "Release Superseded Key: Written", "Superseded"],
-            "SupersededAfterRetry": [
-                *superseded,
-                "Release Superseded Key: Busy, Written",
-                "Superseded",
-            ],
-            "LockLostSuperseded": [
-                *superseded,
-                "Release Superseded Key: ConditionFailed",
-                "Superseded",
-            ],
+            "LockLostProcessed": [*worked, "Release Lock: ConditionFailed", "Processed"],
+            **{
+                name: [*superseded, f"Release Superseded Key: {answers}", "Superseded"]
+                for name, answers in (
+                    ("Superseded", "Written"),
+                    ("SupersededAfterRetry", "Busy, Written"),
+                    ("LockLostSuperseded", "ConditionFailed"),
+                )
+            },
             "Duplicate": [*waits, *polls.poll("Done"), "Duplicate"],
             "DeadHolderWithEventThenProcessed": [
                 *holder_died,
@@ -145,12 +138,7 @@ PATHS = {
             ],
             "ClaimFailedRetried": [*PREPARED, "Claim Key: Busy*2", *retried_unlocked],
             "ClaimUnansweredRetried": [*PREPARED, "Claim Key: Unanswered", *retried],
-            "ReleaseFailedRetried": [
-                *claimed,
-                *inverted("Processed"),
-                "Release Lock: Busy*3",
-                *retried,
-            ],
+            "ReleaseFailedRetried": [*worked, "Release Lock: Busy*3", *retried],
             "ReleaseOfSupersededFailedRetried": [
                 *superseded,
                 "Release Superseded Key: Busy*3",

@@ -126,10 +126,15 @@ polls = common.Polls(LIMITS)
 refused_claim = [*PREPARED, "Claim Key: ConditionFailed", "Lock Taken?"]
 waits = [*PREPARED, "Claim Key: Recorded", "Lock Taken?"]
 taken = ["Claim Key: Claimed", "Lock Taken?"]
-released = ["Release Lock: Written", "Final Outcome?"]
-newer_came = ["Release Lock: ConditionFailed", "Release Lock Only: Released"]
+released = ["Release Lock: Written", JUDGE]
+refused_release, started = "Release Lock: ConditionFailed", ["Start Newest Event: Started"]
+lock_lost = [refused_release, "Release Lock Only: ConditionFailed"]
+processed = ["Final Outcome?", "Processed"]
 again = [*taken, *inverted("Processed"), *released, "Processed"]
 claimed = [*PREPARED, *taken]
+worked = [*claimed, *inverted("Processed")]
+lost = [*worked, refused_release, "Release Lock Only: Released"]
+rejected = [*claimed, *inverted("Rejected"), "Reject Object"]
 late = [*waits, *polls.watch("Locked", 6), *polls.poll("Free"), *taken]
 failed = [*common.ATTEMPT_FAILED, "Renew Lock: Written", *common.ATTEMPT_FAILED]
 ENDS_AS = {"judge": JUDGE, "answered": "Claim Answered?"}
@@ -159,55 +164,22 @@ PATHS = {
                 "Final Outcome?",
                 "Processed",
             ],
-            "ProcessedWhileANewerEventCame": [
-                *claimed,
-                *inverted("Processed"),
-                *newer_came,
-                "Start Newest Event: Started",
-                "Final Outcome?",
-                "Processed",
-            ],
+            "ProcessedWhileANewerEventCame": [*lost, *started, *processed],
             "NewestEventStartedAfterRetry": [
-                *claimed,
-                *inverted("Processed"),
-                *newer_came,
+                *lost,
                 "Start Newest Event: StartRefused, Started",
-                "Final Outcome?",
-                "Processed",
+                *processed,
             ],
-            "NewestEventNotStarted": [
-                *claimed,
-                *inverted("Processed"),
-                *newer_came,
-                "Start Newest Event: StartRefused*2",
-                "Final Outcome?",
-                "Processed",
-            ],
-            "LockLostProcessed": [
-                *claimed,
-                *inverted("Processed"),
-                "Release Lock: ConditionFailed",
-                "Release Lock Only: ConditionFailed",
-                "Final Outcome?",
-                "Processed",
-            ],
+            "NewestEventNotStarted": [*lost, "Start Newest Event: StartRefused*2", *processed],
+            "LockLostProcessed": [*worked, *lock_lost, *processed],
             "LockReleasedAfterRetry": [
-                *claimed,
-                *inverted("Processed"),
-                "Release Lock: ConditionFailed",
+                *worked,
+                refused_release,
                 "Release Lock Only: Busy, Released",
-                "Start Newest Event: Started",
-                "Final Outcome?",
-                "Processed",
+                *started,
+                *processed,
             ],
-            "LockNotReleased": [
-                *claimed,
-                *inverted("Processed"),
-                "Release Lock: ConditionFailed",
-                "Release Lock Only: Busy*2",
-                "Final Outcome?",
-                "Processed",
-            ],
+            "LockNotReleased": [*worked, refused_release, "Release Lock Only: Busy*2", *processed],
             "SupersededAtTheFence": [*claimed, *inverted("Superseded"), *released, "Superseded"],
             "Superseded": [*refused_claim, *polls.poll("NewerRecorded"), "Superseded"],
             "Duplicate": [*refused_claim, *polls.poll("Done"), "Duplicate"],
@@ -218,44 +190,22 @@ PATHS = {
                 "Duplicate",
             ],
             "ClaimFailedRetried": [*PREPARED, "Claim Key: Busy*2", *retried_unlocked],
-            "ClaimUnansweredRetried": [
-                *PREPARED,
-                "Claim Key: Unanswered",
-                *retried_unanswered,
-            ],
-            "ReleaseFailedRetried": [
-                *claimed,
-                *inverted("Processed"),
-                "Release Lock: Busy*3",
-                *retried,
-            ],
-            "InvalidImageParkedWhileANewerEventCame": [
-                *claimed,
-                *inverted("Rejected"),
-                "Reject Object",
-                *parked_unlocked,
-            ],
+            "ClaimUnansweredRetried": [*PREPARED, "Claim Key: Unanswered", *retried_unanswered],
+            "ReleaseFailedRetried": [*worked, "Release Lock: Busy*3", *retried],
+            "InvalidImageParkedWhileANewerEventCame": [*rejected, *parked_unlocked],
             "NewestEventStartedAfterARejection": [
-                *claimed,
-                *inverted("Rejected"),
-                "Reject Object",
-                "Park Event: Sent",
-                "Claim Answered?",
+                *rejected,
+                *parked[:2],
                 "Release Failed Key: ConditionFailed",
                 "Release Lock Only: Released",
-                "Start Newest Event: Started",
-                "Final Outcome?",
-                "Parked",
+                *started,
+                *parked[-2:],
             ],
             "LockOfAFailedEventNotReleased": [
-                *claimed,
-                *inverted("Rejected"),
-                "Reject Object",
-                "Park Event: Sent",
-                "Claim Answered?",
+                *rejected,
+                *parked[:2],
                 "Release Failed Key: Busy*3",
-                "Final Outcome?",
-                "Parked",
+                *parked[-2:],
             ],
         }
     ),

@@ -9,15 +9,7 @@ from tests.proof.model.fence import NEWEST
 from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.newest import Newest
 from tests.proof.model.scenario import Scenario
-from tests.proof.model.suite import (
-    BLIND,
-    EDGES,
-    LATE,
-    LATE_LONG,
-    ODD_TWICE,
-    SECOND_ATTEMPT,
-    Suite,
-)
+from tests.proof.model.suite import BLIND, EDGES, LATE, LATE_LONG, ODD_TWICE, SECOND_ATTEMPT, Suite
 
 
 class LatestWins(Locking, Newest):

@@ -1,0 +1,131 @@
+"""A stack on the local AWS that answers as AWS does: its executions are in a log only."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from inorder.aws.executions import Entry, LocalStateMachine, history
+from inorder.aws.stack import Connection, Stack
+from inorder.local_aws import LocalAws
+
+Change = Callable[[str, list[Entry]], list[Entry]]  # of an execution's entries, by its key
+
+
+def unchanged(key: str, entries: list[Entry]) -> list[Entry]:  # noqa: ARG001
+    return entries
+
+
+class Log:
+    """A log group to which executions have written."""
+
+    def __init__(self, local: LocalAws) -> None:
+        self.name = name = f"/aws/vendedlogs/states/{uuid4()}"
+        self.client = local.client("logs")
+        self.client.create_log_group(logGroupName=name)
+        self.client.create_log_stream(logGroupName=name, logStreamName="s")
+
+    def write(self, arn: str, entries: Sequence[Entry], first: int) -> None:
+        """Write entries but the `first` ones, as they arrive: in any order, some of them twice."""
+        messages: list[dict[str, Any]] = [
+            {
+                "id": str(number),
+                "previous_event_id": str(number - 1),
+                "event_timestamp": str(int((each.time or datetime.now(UTC)).timestamp() * 1000)),
+                "type": each.type,
+                "execution_arn": arn,
+                "details": each.details,
+            }
+            for number, each in enumerate(entries, 1)
+            if number > first
+        ]
+        messages += messages[::2]
+        random.Random(1).shuffle(messages)  # noqa: S311
+        self.client.put_log_events(
+            logGroupName=self.name,
+            logStreamName="s",
+            logEvents=[
+                {"timestamp": int(message["event_timestamp"]), "message": json.dumps(message)}
+                for message in messages
+            ],
+        )
+
+
+class LikeAws:
+    """The local AWS, but Express executions are neither listed nor described; they write a log.
+
+    https://docs.aws.amazon.com/step-functions/latest/apireference/API_ListExecutions.html
+    """
+
+    def __init__(
+        self, local: LocalAws, stack: Stack, level: str = "ALL", *, data: bool = True
+    ) -> None:
+        self._engine = local.client("stepfunctions")
+        self._machine = LocalStateMachine(self._engine, stack.state_machine_arn)
+        self._earlier = set(self._machine.arns())  # of other tests
+        self._written: dict[str, int] = {}  # entries of each execution
+        self._log = Log(local)
+        arn = f"arn:aws:logs:us-east-1:000000000000:log-group:{self._log.name}:*"
+        self._logging = {
+            "level": level,
+            "includeExecutionData": data,
+            "destinations": [{"cloudWatchLogsLogGroup": {"logGroupArn": arn}}],
+        }
+
+    def client(self, connect: Callable[[Connection, str], Any]) -> Callable[..., Any]:
+        def connected(connection: Connection, service: str) -> Any:
+            client = connect(connection, service)
+            if service == "stepfunctions":
+                for call in ("ListExecutions", "DescribeExecution", "GetExecutionHistory"):
+                    client.meta.events.register(f"before-call.sfn.{call}", self._refuse)
+                client.meta.events.register("after-call.sfn.DescribeStateMachine", self._describe)
+            return client
+
+        return connected
+
+    @staticmethod
+    def _refuse(**_: Any) -> tuple[Any, dict[str, Any]]:
+        error = {"Code": "StateMachineTypeNotSupported", "Message": "EXPRESS"}
+        return SimpleNamespace(status_code=400), {"Error": error, "ResponseMetadata": {}}
+
+    def _describe(self, parsed: dict[str, Any], **_: Any) -> None:
+        parsed["loggingConfiguration"] = self._logging
+
+    @contextmanager
+    def writing(self, change: Change = unchanged) -> Iterator[None]:
+        """Write the entries of all executions to the log, as they come."""
+        stopped = threading.Event()
+
+        def write() -> None:
+            while not stopped.wait(0.1):
+                for execution in self._machine.all():
+                    happened = history(self._engine, execution.arn)
+                    if execution.arn in self._earlier or not happened:
+                        continue
+                    entries = change(execution.event["detail"]["object"]["key"], happened)
+                    done = self._written.get(execution.arn, 0)
+                    if len(entries) > done:
+                        self._log.write(execution.arn, entries, done)
+                        self._written[execution.arn] = len(entries)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            yield
+        finally:
+            stopped.set()
+            writer.join()
+
+
+def as_on_aws(monkeypatch: pytest.MonkeyPatch, aws: LikeAws) -> None:
+    monkeypatch.setattr(Connection, "client", aws.client(Connection.client))
+    monkeypatch.setattr(Connection, "is_local", False)
