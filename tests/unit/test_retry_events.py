@@ -280,9 +280,16 @@ def test_the_history_is_small_and_moves_on_whatever_came_back(value: Any, reason
     assert again(event, reason)["retry"]["attempt"] == history["attempt"] + 1
 
 
-def test_a_history_of_no_attempt_counts_as_absent_and_none_began_in_the_future() -> None:
-    event = EVENT | {"retry": retry(0, NOW - HOUR, "x: y")}
+@pytest.mark.parametrize(
+    "other",
+    [{"attempt": 0}, {"since": "1e5"}, {"since": 7}, {"reasons": ["x: y", 7]}, {"reasons": "x: y"}],
+)
+def test_a_history_of_others_counts_as_absent(other: dict[str, Any]) -> None:
+    event = EVENT | {"retry": retry(1, NOW - HOUR, "x: y") | other}
     assert again(event)["retry"] == retry(1, NOW, THROTTLED_TEXT)
+
+
+def test_no_history_began_in_the_future() -> None:
     event = EVENT | {"retry": retry(1, NOW + 10 * DAY)}
     assert again(event)["retry"]["since"] == str(int(NOW))
 
@@ -314,6 +321,8 @@ def test_an_event_is_not_longer_than_it_came_and_is_parked_if_it_would_be_too_la
     # https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html
     shortest = decide(message(EVENT | {"detail": ""}))
     assert isinstance(shortest, Start)
+    compact = json.dumps(started(shortest), ensure_ascii=False, separators=(",", ":"))
+    assert shortest.input == compact
     room = 256 * 1024 - len(shortest.input.encode())
     text = "é" * (room // 2) + "x" * (room % 2)
     assert started(decide(message(EVENT | {"detail": text})))["detail"] == text
@@ -480,10 +489,11 @@ FAULT = json.dumps(body(EVENT))
 LAST = json.dumps(body(EVENT | {"retry": retry(9, NOW - 2 * DAY)}))
 
 
+@pytest.mark.parametrize("version", [{}, {"version_id": "3HL4"}])
 def test_a_message_waits_invisibly_until_it_is_due_and_then_starts_an_execution(
-    retries: Retries, lines: Lines
+    retries: Retries, lines: Lines, version: dict[str, str]
 ) -> None:
-    event = created("a b/é.png", version_id="3HL4")
+    event = created("a b/é.png", **version)
     history = {"retry": retry(2, NOW - HOUR, "States.Timeout:")}
     retries.send(json.dumps(body(event | history)))
     [kept] = retries.poll()
@@ -491,7 +501,7 @@ def test_a_message_waits_invisibly_until_it_is_due_and_then_starts_an_execution(
     reasons = ["States.Timeout:", THROTTLED_TEXT]
     expected = {
         **{"message": "RetryWaiting", "level": "INFO", "message_id": kept, "attempts": 3},
-        **{"object_key": "input/a b/é.png", "key": "a b/é.png", "version_id": "3HL4"},
+        **{"object_key": "input/a b/é.png", "key": "a b/é.png", **version},
         **{"sequencer": "0A", "since": datetime.fromtimestamp(NOW - HOUR, UTC).isoformat()},
         **{"age_seconds": HOUR, "reasons": reasons},
     }
@@ -599,7 +609,8 @@ def test_an_event_that_cannot_be_started_for_longer_than_the_patience_is_parked(
 def test_an_event_that_sqs_refuses_comes_from_the_bus_and_waits_in_the_queue(
     retries: Retries, character: str
 ) -> None:
-    retries.function.handler({"detail": body(created("ä\U0001f600\ufffd.png"))}, Context())
+    answer = retries.function.handler({"detail": body(created("ä\U0001f600\ufffd.png"))}, Context())
+    assert answer == {"batchItemFailures": []}
     assert retries.kept() == 0  # SQS accepts it, and the rule sends it to the queue
     event = created(f"a{character}.png")
     retries.function.handler({"detail": body(event)}, Context())
@@ -646,6 +657,7 @@ def test_a_message_whose_visibility_cannot_be_changed_returns_by_itself(
     assert len(retries.poll()) == 1
     error = next(line for line in lines() if line.get("level") == "ERROR")
     assert (error["message"], error["exception_name"]) == ("RetryFailed", "ClientError")
+    assert error["message_id"]
     assert all(retries.errors)
     stop()
     assert retries.poll_after(119) == []
@@ -720,6 +732,7 @@ def test_a_message_goes_on_waits_or_is_finished_as_its_stream_says(
     assert stream.seconds_to_wait(fault, NOW + after, 300) == seconds
     for before in (None, stream):
         item = taken("keys", fault, before, NOW, "RETRYING")["Item"]
+        assert item["attempt"] == {"N": str(attempt + 1)}
         assert item["expires_at"] == {"N": str(int(NOW + 2 * DAY))}
 
 
@@ -800,3 +813,6 @@ def test_events_that_are_not_of_s3_have_a_stream_by_their_content() -> None:
         for retried in ({}, {"retry": retry(3)})
     }
     assert len(ids) == 4
+    order = {"detail-type": "Order", "detail": {"order": "x"}}
+    assert record_id(read(event=dict(reversed(order.items())))) in ids
+    assert record_id(read(event=order | {"retry": retry(4)})) in ids

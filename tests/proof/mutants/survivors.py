@@ -51,6 +51,7 @@ _CHOSEN = "a number that was chosen: no promise depends on it"
 _SHORTER = "a shorter wait for an answer is one more fault, which is retried"
 _EQUAL = "the lengths are equal"
 _PARKED = "the event is parked, whichever message has its stream"
+_REFUSED = "the condition of the write refuses what was read too early"
 _SAME = "it computes the same"
 _GIVEN = "the function gives it; the default is for the command and the tests"
 # Of the code of the functions, and of the template.
@@ -73,13 +74,13 @@ _CODE: dict[str, dict[str, str]] = {
         "retry_events.py : 3 -> 2": _SHORTER,
         "retry_events.py _mark_parked: fault and (stream := _stream(fault)) ... -> fault and (stream := _stream(fault))": _PARKED,
         "retry_events.py _iso: no timespec='seconds'": "each reader takes a fraction of a second, too",
-        "retry_events.py handler: True -> False": _EQUAL,
-        "retry_events.py handler: no strict=True": _EQUAL,
-        "streams.py : 900 -> 1800": _CHOSEN,
-        "streams.py : 900 -> 450": _CHOSEN,
+        "retry_events.py _handle_batch: True -> False": _EQUAL,
+        "retry_events.py _handle_batch: no strict=True": _EQUAL,
+        "retry_events.py _stream: True -> False": _REFUSED,
+        "retry_events.py _stream: no ConsistentRead=True": _REFUSED,
+        "retries.py : 200 -> 400": _CHOSEN,
     },
     "adapt_records": {
-        "adapt_records.py : 262144 -> 131072": _CHOSEN,
         "adapt_records.py : 2 -> 3": _CHOSEN,
         "adapt_records.py : 2 -> 1": _SHORTER,
         "adapt_records.py : 4 -> 5": _CHOSEN,
