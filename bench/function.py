@@ -31,7 +31,7 @@ from inorder import PROJECT
 from inorder.resolved_template import resources_with
 
 FILE = PROJECT / "bench" / "function.json"
-SOURCE = PROJECT / "functions" / "invert_image"
+SOURCE = PROJECT / "functions"
 WORKER = PROJECT / "bench" / "function_worker.py"
 GROUPS = Path("/sys/fs/cgroup")
 PERIOD = 20_000  # microseconds
@@ -52,10 +52,10 @@ import sys, time
 sys.modules.update(dict.fromkeys({ABSENT}))
 open(sys.argv[1] + "/cgroup.procs", "w").write("0")
 began = time.perf_counter()
-import app
+import invert_image.app
 print(time.perf_counter() - began)
 """
-PARTS = {"boto3": "boto3", "aws_lambda_powertools": "Powertools", "inversion": "Pillow"}
+PARTS = {"boto3": "boto3", "aws_lambda_powertools": "Powertools", "invert_image": "Pillow"}
 OTHERS, OWN = "other modules", "`app.py` itself, which creates the S3 client"
 BUILT, COMPILED, BOTOCORE = (
     "`sam build`",
@@ -96,14 +96,17 @@ def package(folder: Path, *, bytecode: bool, edit: Mapping[str, str] | None = No
                 target = folder / file
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(str(file.locate()), target)
-    for source in SOURCE.glob("*.py"):
-        shutil.copy(source, folder)
-    app = (SOURCE / "app.py").read_text()
+    for source in SOURCE.glob("*/*.py"):
+        target = folder / source.relative_to(SOURCE)
+        target.parent.mkdir(exist_ok=True)
+        shutil.copy(source, target)
+    handler = folder / "invert_image" / "app.py"
+    app = handler.read_text()
     for old, new in (edit or {}).items():
         if old not in app:
             raise ValueError(f"app.py has no {old}")
         app = app.replace(old, new)
-    (folder / "app.py").write_text(app)
+    handler.write_text(app)
     if bytecode:
         mode = PycInvalidationMode.CHECKED_HASH
         compileall.compile_dir(folder, quiet=1, invalidation_mode=mode)
@@ -147,7 +150,7 @@ def parts(report: str) -> dict[str, float]:
         if indent == "   ":  # imported by app.py, or by another module that is not in another one
             direct[PARTS.get(module.partition(".")[0], OTHERS)] += int(all_of_it) / 1e6
         elif indent == " ":
-            if module == "app":
+            if module == "invert_image.app":
                 found = direct | {OWN: int(own) / 1e6}
             direct = defaultdict(float)
     return dict(sorted(found.items(), key=lambda part: -part[1]))

@@ -19,11 +19,11 @@ from statistics import median
 from types import SimpleNamespace
 from typing import Any
 
-import app
-import inversion
 from botocore.exceptions import ClientError
 from PIL import ImageOps
 from PIL.JpegImagePlugin import JpegImageFile, get_sampling
+
+from invert_image import app, inversion
 
 CONTEXT = SimpleNamespace(
     function_name="f", memory_limit_in_mb=0, invoked_function_arn="a", aws_request_id="r"

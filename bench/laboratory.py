@@ -164,8 +164,8 @@ def code_of_functions() -> bytes:
     """Pack the product's function and the contenders; packages come from this environment."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        for file in sorted((PROJECT / "functions" / "invert_image").glob("*.py")):
-            archive.write(file, file.name)
+        for file in sorted((PROJECT / "functions").glob("*/*.py")):
+            archive.write(file, file.relative_to(PROJECT / "functions"))
         for file in sorted((PROJECT / "bench" / "contenders").glob("*.py")):
             archive.write(file, file.relative_to(PROJECT))
     return packed.getvalue()

@@ -15,9 +15,10 @@ from types import FrameType
 import click
 from rich.console import Console
 
+from heal_keys import stuck
 from inorder import PROJECT, demo, local_aws, new_policy, policies
 from inorder.asl import check_file, numbers
-from inorder.aws import parked, retrying, stuck
+from inorder.aws import parked, retrying
 from inorder.aws.executions import s3_object
 from inorder.aws.stack import Connection, deploy
 from inorder.console.command import console

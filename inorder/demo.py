@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import threading
 import time
 from collections import Counter
@@ -18,7 +17,7 @@ from botocore.exceptions import ClientError
 from PIL import Image, ImageChops, ImageStat
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from inorder import PROJECT, local_aws, policies
+from inorder import local_aws, policies
 from inorder.aws.executions import (
     RETRYING,
     LocalStateMachine,
@@ -33,6 +32,7 @@ from inorder.execution import EXPRESS_SECONDS, Execution
 from inorder.pictures import SLOW_EVERY, PicturePair
 from inorder.policies import Policy
 from inorder.report import Counts, Output
+from invert_image.inversion import invert
 
 UNCOORDINATED = "uncoordinated"  # the policy to compare with
 SLOW: dict[str, str | float] = {"SlowMark": "slow", "SlowSeconds": 5}
@@ -370,16 +370,5 @@ def shows(output: bytes, picture: bytes) -> bool:
 @cache
 def _inverse(content: bytes) -> bytes:
     """Invert a picture as the function does."""
-    inverted: bytes = _inversion().invert(content, maximum_pixels=30_000_000).content
+    inverted: bytes = invert(content, maximum_pixels=30_000_000).content
     return inverted
-
-
-@cache
-def _inversion() -> Any:
-    file = PROJECT / "functions" / "invert_image" / "inversion.py"
-    specification = importlib.util.spec_from_file_location("inversion", file)
-    assert specification is not None  # noqa: S101 - for the type checker
-    assert specification.loader is not None  # noqa: S101
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module

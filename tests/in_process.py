@@ -531,7 +531,9 @@ def aws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
     ):
         boto3.setup_default_session()
         _keep_clients(monkeypatch)
-        running = InProcess(policy, import_anew("app"), import_anew("canonical_hash"))
+        running = InProcess(
+            policy, import_anew("invert_image.app"), import_anew("canonical_hash.app")
+        )
         _scale_seconds(monkeypatch, running)
         yield running
         running.state_machine.stop_all()

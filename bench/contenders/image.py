@@ -7,13 +7,12 @@ import time
 from typing import Any
 
 import boto3
-from configuration import Configuration
-from fenced_output import S3_CONFIG, Fence
-from inversion import InvertedImage, invert
-from object_event import ObjectEvent
 
 from bench.contenders import recorder
 from bench.contenders.orders import orders_of
+from inorder_fence import S3_CONFIG, Fence, ObjectEvent
+from invert_image.configuration import Configuration
+from invert_image.inversion import InvertedImage, invert
 
 configuration = Configuration.from_environment()
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import app
-
 from bench.contenders import image, recorder
+from invert_image import app
 
 app.fence = replace(app.fence, work=image.work)
 

@@ -214,8 +214,8 @@ class Cloud:
     def _make_functions(self) -> dict[str, Function]:
         clock, settings = self.clock, self.settings
         time = SimpleNamespace(time=clock.time, sleep=clock.sleep)
-        fences = load("invert_image/fenced_output.py", {})
-        hashes = load("canonical_hash/canonical_hash.py", {}, RECORD_RETENTION_DAYS="7")
+        fences = load("inorder_fence/fenced_output.py", {})
+        hashes = load("canonical_hash/app.py", {}, RECORD_RETENTION_DAYS="7")
         fences.time = hashes.time = time  # type: ignore[attr-defined]
         result = SimpleNamespace(content=b"", content_type="")
         fence = fences.Fence(self.objects, "output", 1, lambda _: result, True)
@@ -247,7 +247,7 @@ class Cloud:
     def _start_retries(self) -> None:
         settings, messages = self.settings, dict[str, Message]()
         function = load(
-            "retry_events/retry_events.py",
+            "retry_events/app.py",
             {
                 "dynamodb": self.table,
                 "stepfunctions": self._states(),
@@ -323,7 +323,7 @@ class Cloud:
     def _sweep(self) -> Steps:
         clock = self.clock
         function = load(
-            "heal_keys/heal_keys.py",
+            "heal_keys/app.py",
             {"dynamodb": self.table, "sqs": self._sqs({})},
             KEY_TABLE="",
             RETRY_EVENTS_QUEUE_URL="retries",

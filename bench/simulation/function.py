@@ -102,7 +102,7 @@ def load(path: str, clients: Mapping[str, Any], **environment: str) -> ModuleTyp
         The function's environment.
     """
     file = PROJECT / "functions" / path
-    name = f"simulated_{file.stem}"
+    name = f"simulated_{file.parent.name}"
     specification = importlib.util.spec_from_file_location(name, file)
     assert specification
     assert specification.loader
@@ -116,7 +116,6 @@ def load(path: str, clients: Mapping[str, Any], **environment: str) -> ModuleTyp
     }
     with (
         patch.dict(os.environ, settings),
-        patch.object(sys, "path", [str(file.parent), *sys.path]),
         patch("boto3.client", lambda service, **_: clients[service]),
     ):
         specification.loader.exec_module(module)

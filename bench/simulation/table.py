@@ -10,9 +10,9 @@ from typing import Any
 from moto.dynamodb.comparisons import AttributeValue, get_filter_expression
 from moto.dynamodb.models.dynamo_type import DynamoType
 from moto.dynamodb.parsing.expressions import UpdateExpressionParser  # type: ignore[attr-defined]
-from stuck import INDEX, SINCE
 
 from bench.simulation.clock import Clock, ServiceError
+from heal_keys.stuck import INDEX, SINCE
 
 Json = dict[str, Any]
 Attributes = dict[str, DynamoType]

@@ -14,10 +14,10 @@ import boto3
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from bounded_work import in_time
-from configuration import Configuration
-from fenced_output import S3_CONFIG, Fence, Result
-from inversion import InvalidImage, invert
+
+from inorder_fence import S3_CONFIG, Fence, Result, in_time
+from invert_image.configuration import Configuration
+from invert_image.inversion import InvalidImage, invert
 
 # Of the function's timeout, this leaves the calls of S3 the time of an attempt without an answer.
 WORK_SECONDS = 9

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Literal
 
-from retries import Fault, longest_delay
+from retry_events.retries import Fault, longest_delay
 
 # The function ends before. SQS may deliver a message twice at once, and deletes both.
 AGAIN_SECONDS = 60

@@ -19,7 +19,8 @@ from inorder.aws.log import AwsStateMachine, state_machine
 from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import Connection
 from inorder.execution import FIRST, Execution, Filter, s3_object
-from inorder.story import Facts, Output, Part, Queued, Source, named_version
+from inorder.story import Facts, Output, Part, Queued, Source
+from inorder_fence import named_version
 
 Read = TypeVar("Read")
 LONGEST_ID = 2048  # bytes

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from inorder.aws.stack import Connection
-from inorder.story import named_version
+from inorder_fence import named_version
 
 # No event waits for longer than 15 minutes before the function reads its message again.
 LOG_SECONDS = 1800

@@ -18,7 +18,6 @@ from inorder.story.parts import (
     Story,
     Verdict,
     clock,
-    named_version,
     span,
 )
 from inorder.story.telling import tell
@@ -37,7 +36,6 @@ __all__ = [
     "Story",
     "Verdict",
     "clock",
-    "named_version",
     "span",
     "tell",
 ]

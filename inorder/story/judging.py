@@ -13,10 +13,10 @@ from inorder.story.parts import (
     Source,
     Verdict,
     clock,
-    named_version,
     order,
     span,
 )
+from inorder_fence import named_version
 
 ON_ITS_WAY = timedelta(minutes=1)  # an event of S3 may need so long to start an execution
 

@@ -369,8 +369,3 @@ def span(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = seconds / 60
     return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.0f} hours"  # noqa: PLR2004
-
-
-def named_version(version_id: str | None) -> str | None:
-    """Give a version's ID; None for ``null``, the version of an object without one of its own."""
-    return None if version_id == "null" else version_id

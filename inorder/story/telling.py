@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from inorder.aws.stuck import DEAD_AFTER
+from heal_keys.stuck import DEAD_AFTER
 from inorder.execution import LIFE, Execution, s3_object, subject_of
 from inorder.story.judging import judge
 from inorder.story.parts import (

@@ -14,7 +14,7 @@ from inorder.aws.stack import deploy, sam_deploy
 from inorder.local_aws import LocalAws
 from tests.end_to_end.conftest import Workflow, inorder_on
 
-EXAMPLE = PROJECT / "functions" / "json_index.yaml"
+EXAMPLE = PROJECT / "examples" / "json_index" / "template.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_the_shipped_function_is_gone_and_the_output_names_the_own_one(indexing:
     assert not [name for name in names if name.startswith("indexing-InvertImage")]
     own = functions.get_function_configuration(FunctionName=indexing.stack.function_name)
     assert own["FunctionArn"] == indexing.stack.function_name
-    assert own["Handler"] == "json_index.handler"
+    assert own["Handler"] == "app.handler"
 
 
 def test_the_index_follows_the_document_whatever_arrives_late_or_twice(indexing: Workflow) -> None:

@@ -86,7 +86,7 @@ class Mortal:
         monkeypatch.setenv("RETRY_EVENTS_QUEUE_URL", aws.retry_queue)
         monkeypatch.setenv("PARKED_EVENTS_QUEUE_URL", aws.parked_queue)
         monkeypatch.setenv("ALARMED_QUEUE_URLS", aws.parked_queue)
-        self.function = import_anew("heal_keys")
+        self.function = import_anew("heal_keys.app")
         clock = SimpleNamespace(now=lambda tz: datetime.now(tz) + self.passed)
         monkeypatch.setattr(self.function, "datetime", clock)
         module = SimpleNamespace(datetime=clock, timezone=timezone)

@@ -6,13 +6,13 @@ import re
 from collections import Counter
 
 import pytest
-from retries import FIRST_SECONDS, GROWTH, LONGEST_SECONDS, RETRIES_AT_MOST
 
 from bench.simulation.clock import Kind, Outage
 from bench.simulation.cloud import RESOURCES, Cloud, Settings
 from bench.simulation.machine import Execution
 from inorder import PROJECT
 from inorder.cost import prices
+from retry_events.retries import FIRST_SECONDS, GROWTH, LONGEST_SECONDS, RETRIES_AT_MOST
 from tests.simulation.conftest import DAY, POLICIES, assert_promise, upload, uploaded_at_once
 
 BEGIN, END = 60.0, 360.0

@@ -81,7 +81,7 @@ def retries(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> InRealTime:
         "EXECUTION_SECONDS": "300",
     }.items():
         monkeypatch.setenv(name, value)
-    return InRealTime(import_anew("retry_events"), monkeypatch)
+    return InRealTime(import_anew("retry_events.app"), monkeypatch)
 
 
 def test_a_burst_in_real_time_ends_as_the_simulation_says(

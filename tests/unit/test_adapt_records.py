@@ -15,8 +15,8 @@ from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingErro
 from botocore.exceptions import ClientError
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from notifications import MalformedNotification, adapt, s3_records
 
+from adapt_records.notifications import MalformedNotification, adapt, s3_records
 from inorder.events import changed, kinesis_batch, notification, record, shipped, sqs_batch, without
 from inorder.resolved_template import template
 from tests.in_process import Context
@@ -82,7 +82,7 @@ def adapter(load: Load) -> Adapter:
     queue = boto3.client("sqs").create_queue(QueueName="unadapted")["QueueUrl"]
     return Adapter(
         load(
-            "adapt_records",
+            "adapt_records.app",
             DETAIL_TYPES="Object Created,Object Deleted",
             UNADAPTED_RECORDS_QUEUE_URL=queue,
         )

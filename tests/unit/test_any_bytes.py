@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from inversion import InvalidImage, invert
 from PIL import Image
 
 from inorder import PROJECT
 from inorder.resolved_template import template
+from invert_image.inversion import InvalidImage, invert
 from tests.conftest import picture
 from tests.unit.test_inversion import SAMPLES
 
@@ -64,8 +64,8 @@ MEASURE = """
 import resource, sys
 from functools import partial
 from pathlib import Path
-from bounded_work import in_time
-from inversion import invert
+from inorder_fence import in_time
+from invert_image.inversion import invert
 content, work = Path(sys.argv[1]).read_bytes(), partial(invert, maximum_pixels=10**9)
 most = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 before = most()
@@ -87,7 +87,7 @@ def test_the_largest_image_fits_into_the_functions_memory(tmp_path: Path, file_f
     noise.save(file, file_format.removeprefix("lossless "), **options)
     measured = subprocess.run(  # noqa: S603 - our own interpreter
         [sys.executable, "-c", MEASURE, str(file)],
-        cwd=PROJECT / "functions" / "invert_image",
+        cwd=PROJECT / "functions",
         check=True,
         capture_output=True,
         text=True,

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from configuration import Configuration
-from fenced_output import ATTEMPTS, S3_CONFIG
 
 from inorder.resolved_template import template
+from inorder_fence.fenced_output import ATTEMPTS, S3_CONFIG
+from invert_image.configuration import Configuration
 from tests.conftest import picture
 from tests.in_process import ENVIRONMENT, InProcess
 from tests.unit.conftest import Lines

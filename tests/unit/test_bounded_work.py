@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
-from bounded_work import TooSlow, WorkCrashed, in_time
-from fenced_output import Result
-from inversion import InvalidImage, InvertedImage, invert
 from PIL import Image
 
+from inorder_fence.bounded_work import TooSlow, WorkCrashed, in_time
+from inorder_fence.fenced_output import Result
+from invert_image.inversion import InvalidImage, InvertedImage, invert
 from tests.unit.test_inversion import encoded, noise
 
 LONG = 60.0  # seconds, which no work here takes on any machine

@@ -28,7 +28,7 @@ VALUES = st.recursive(
 def function() -> ModuleType:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("RECORD_RETENTION_DAYS", "7")
-        return import_anew("canonical_hash")
+        return import_anew("canonical_hash.app")
 
 
 def hash_of(function: ModuleType, detail: Any) -> str:

@@ -140,6 +140,7 @@ def test_the_texts_use_the_words_of_the_glossary() -> None:
         *PROJECT.glob("statemachine/*"),
         *PROJECT.glob("inorder/**/*.py"),
         *PROJECT.glob("functions/**/*.py"),
+        *PROJECT.glob("examples/*/*.py"),
     ]
     banned = re.compile(rf"\b({'|'.join(BANNED)})\b", re.IGNORECASE)
     found = [

@@ -17,7 +17,12 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError, IncompleteReadError
 from botocore.response import StreamingBody
-from fenced_output import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from moto import mock_aws
+
+from inorder import events
+from inorder_fence.fenced_output import (
     ATTEMPTS,
     FENCES,
     Fence,
@@ -29,13 +34,8 @@ from fenced_output import (
     output_key,
     stamp,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from inversion import InvertedImage
-from moto import mock_aws
-from object_event import ObjectEvent
-
-from inorder import events
+from inorder_fence.object_event import ObjectEvent
+from invert_image.inversion import InvertedImage
 
 INPUT, OUTPUT = "input", "output"
 KEY, OUTPUT_KEY = "a/x.jpg", "a/out-x.jpg"
@@ -222,7 +222,7 @@ def clients() -> tuple[Any, Any]:
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Make no pauses, and list those that were asked for."""
     asked: list[float] = []
-    monkeypatch.setattr("fenced_output.time.sleep", asked.append)
+    monkeypatch.setattr("inorder_fence.fenced_output.time.sleep", asked.append)
     return asked
 
 

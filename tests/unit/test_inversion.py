@@ -7,7 +7,6 @@ from io import BytesIO
 from typing import Any
 
 import pytest
-from inversion import InvalidImage, invert
 from PIL import (
     Image,
     ImageChops,
@@ -21,6 +20,8 @@ from PIL.ExifTags import Base as Tag
 from PIL.JpegImagePlugin import JpegImageFile, get_sampling
 from PIL.PngImagePlugin import PngInfo
 from PIL.TiffImagePlugin import ImageFileDirectory_v2
+
+from invert_image.inversion import InvalidImage, invert
 
 SIZE = (24, 16)
 ENOUGH = 1_000_000
@@ -481,9 +482,9 @@ def test_truncated_image_is_refused_unless_its_pixels_are_complete(content: byte
 def test_too_many_frames_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for file_format in ("GIF", "PNG", "TIFF", "WEBP"):
         content = animated([noise("RGB", seed, (4, 4)) for seed in range(5)], file_format)
-        monkeypatch.setattr("inversion._MAXIMUM_FRAMES", 5)
+        monkeypatch.setattr("invert_image.inversion._MAXIMUM_FRAMES", 5)
         invert(content, ENOUGH)
-        monkeypatch.setattr("inversion._MAXIMUM_FRAMES", 4)
+        monkeypatch.setattr("invert_image.inversion._MAXIMUM_FRAMES", 4)
         with pytest.raises(InvalidImage, match="5 frame"):
             invert(content, ENOUGH)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from typing import Any
 
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from json_lines import InvalidDocument, index, with_event
 
 from inorder.policies import policies
-from tests.in_process import OUTPUT, InProcess
+from tests.in_process import OUTPUT, InProcess, import_anew
 
 NEWEST = [policy.name for policy in policies() if policy.fence == "newest" and policy.deletions]
 
@@ -101,7 +100,7 @@ def json_index(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
         "HANDLES_DELETIONS": "true",
     }.items():
         monkeypatch.setenv(name, value)
-    loaded = importlib.reload(importlib.import_module("json_index"))  # with this test's S3
+    loaded = import_anew("app")  # with this test's S3
     monkeypatch.setattr(aws, "invoke", lambda payload: loaded.handler(payload, None))
 
 

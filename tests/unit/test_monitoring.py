@@ -102,7 +102,7 @@ def is_emitted(metric: Metric, resources: Json) -> bool:
             return {part["Key"] for part in made.get("Dimensions", [])} == set(dimensions)
     # Powertools adds the service to each metric that a function writes.
     folder = dimensions.get("service", "").replace("-", "_")
-    source = PROJECT / "functions" / folder / f"{folder}.py"
+    source = PROJECT / "functions" / folder / "app.py"
     return set(dimensions) == {"service"} and f'"{name}"' in source.read_text(encoding="utf-8")
 
 
@@ -324,7 +324,7 @@ def test_check_names_the_line_of_each_resource_that_lacks_a_state(
 
 
 def test_the_age_of_a_retry_is_in_the_lines_that_the_filter_finds() -> None:
-    source = (PROJECT / "functions/retry_events/retry_events.py").read_text(encoding="utf-8")
+    source = (PROJECT / "functions/retry_events/app.py").read_text(encoding="utf-8")
     [made] = resources_with(EVERYTHING)["RetryAgeFilter"]["Properties"]["MetricTransformations"]
     assert made["MetricValue"] == "$.age_seconds"
     names = {each["value"] for each in TERM.finditer(pattern_of("RetryAgeFilter"))}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from object_event import ObjectEvent
 
 from inorder.events import changed, created, deleted, without
+from inorder_fence.object_event import ObjectEvent
 
 CREATED = created("a/x.png", sequencer="0A", etag="0123")
 

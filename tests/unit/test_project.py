@@ -14,7 +14,7 @@ from bench import browser
 from inorder import PROJECT
 from inorder.resolved_template import template
 
-LOCKS = [PROJECT / "requirements.txt", *sorted(PROJECT.glob("functions/*/requirements.txt"))]
+LOCKS = [PROJECT / "requirements.txt", PROJECT / "functions" / "requirements.txt"]
 
 
 def pins(file: Path) -> dict[str, str]:

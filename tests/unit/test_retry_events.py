@@ -15,7 +15,10 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from retries import (
+
+from inorder.events import created, sqs_batch
+from inorder.resolved_template import template
+from retry_events.retries import (
     LONGEST_SECONDS,
     MAXIMUM_REASONS,
     REASON_CHARACTERS,
@@ -26,10 +29,7 @@ from retries import (
     Start,
     Wait,
 )
-from streams import AGAIN_SECONDS, Stream, record_id, taken
-
-from inorder.events import created, sqs_batch
-from inorder.resolved_template import template
+from retry_events.streams import AGAIN_SECONDS, Stream, record_id, taken
 from tests.in_process import Context, make_writes_atomic
 from tests.unit.conftest import Lines, Load
 
@@ -470,7 +470,7 @@ def retries(load: Load, monkeypatch: pytest.MonkeyPatch) -> Retries:
         BillingMode="PAY_PER_REQUEST",
     )
     function = load(
-        "retry_events",
+        "retry_events.app",
         KEY_TABLE="keys",
         RETRY_EVENTS_QUEUE_URL=queue["QueueUrl"],
         PARKED_EVENTS_QUEUE_URL=sqs.create_queue(QueueName="parked")["QueueUrl"],

@@ -15,13 +15,13 @@ from io import BytesIO
 from typing import Any, NamedTuple
 
 from botocore.exceptions import ClientError
-from inversion import InvalidImage, InvertedImage
-from object_event import ObjectEvent
 
 from inorder.asl.definition import START
 from inorder.asl.lease import longest
 from inorder.asl.runtime_errors import UncaughtError, check_paths, chooser, find
 from inorder.local_aws import LocalAws
+from inorder_fence import ObjectEvent
+from invert_image.inversion import InvalidImage, InvertedImage
 from tests.proof.model.healing import CLAIMED_AT, Items, Swept, sweep
 from tests.proof.model.scenario import INVALID
 from tests.proof.model.source import FUNCTION, SWEEP, Code

@@ -13,10 +13,9 @@ from math import inf
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-import stuck
-from retries import Fault, Start
-from retries import Message as Received
-
+from heal_keys import stuck
+from retry_events.retries import Fault, Start
+from retry_events.retries import Message as Received
 from tests.proof.model.source import SWEEP, Code, call, change
 
 CLAIMED_AT = "2000-01-01T00:00:00+00:00"  # what each record says

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import fenced_output
-import stuck
+from heal_keys import stuck
+from inorder_fence import fenced_output
 
 LOOPS_AT_MOST = 100  # in one run; the shipped fence makes fewer than 30
 

@@ -20,11 +20,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import boto3
-import stuck
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.config import Config
+
+from heal_keys import stuck
 
 KEY_TABLE = os.environ["KEY_TABLE"]
 RETRY_QUEUE_URL = os.environ["RETRY_EVENTS_QUEUE_URL"]

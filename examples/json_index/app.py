@@ -1,7 +1,7 @@
 """Lambda handler: writes an index of each JSON Lines document, behind the fence.
 
-An example of a function of your own: docs/function.md explains it. ``fenced_output.py`` and
-``object_event.py`` are links to the files of the image function.
+An example of a function of your own: docs/function.md explains it. ``inorder_fence`` is a link
+to the folder of that name.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import os
 from typing import Any
 
 import boto3
-from fenced_output import S3_CONFIG, Fence
 from json_lines import InvalidDocument, index, with_event
+
+from inorder_fence import S3_CONFIG, Fence
 
 RECORD_RETENTION_DAYS = int(os.environ["RECORD_RETENTION_DAYS"])
 logger = logging.getLogger()

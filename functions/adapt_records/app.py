@@ -26,7 +26,8 @@ from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import Ki
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.config import Config
-from notifications import MalformedNotification, adapt, s3_records
+
+from adapt_records.notifications import MalformedNotification, adapt, s3_records
 
 STATE_MACHINE_ARN = os.environ["STATE_MACHINE_ARN"]
 UNADAPTED_QUEUE_URL = os.environ["UNADAPTED_RECORDS_QUEUE_URL"]

@@ -27,7 +27,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import boto3
-import streams
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
@@ -35,8 +34,10 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
-from retries import Fault, Merge, Message, Park, Start, Wait, as_sendable
-from streams import Stream
+
+from retry_events import streams
+from retry_events.retries import Fault, Merge, Message, Park, Start, Wait, as_sendable
+from retry_events.streams import Stream
 
 KEY_TABLE = os.environ["KEY_TABLE"]
 STATE_MACHINE_ARN = os.environ["STATE_MACHINE_ARN"]

@@ -48,7 +48,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from botocore.config import Config
 from botocore.exceptions import ClientError
-from object_event import NULL_VERSION, ObjectEvent, named_version
+
+from inorder_fence.object_event import NULL_VERSION, ObjectEvent, named_version
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -15,7 +15,7 @@ import signal
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 
-from fenced_output import Rejection, Result
+from inorder_fence.fenced_output import Rejection, Result
 
 # A forked process starts in milliseconds: it has the content and all modules already.
 _PROCESSES = multiprocessing.get_context("fork")

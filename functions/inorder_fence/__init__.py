@@ -1,0 +1,15 @@
+"""What a work function needs: the fence, the event that it gets, and a limit of the work's time."""
+
+from inorder_fence.bounded_work import in_time
+from inorder_fence.fenced_output import S3_CONFIG, Fence, Rejection, Result
+from inorder_fence.object_event import ObjectEvent, named_version
+
+__all__ = [
+    "S3_CONFIG",
+    "Fence",
+    "ObjectEvent",
+    "Rejection",
+    "Result",
+    "in_time",
+    "named_version",
+]

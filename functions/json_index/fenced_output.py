@@ -1,1 +1,0 @@
-../invert_image/fenced_output.py

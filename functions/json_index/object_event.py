@@ -1,1 +1,0 @@
-../invert_image/object_event.py

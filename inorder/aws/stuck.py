@@ -1,1 +1,0 @@
-../../functions/heal_keys/stuck.py
