@@ -153,7 +153,7 @@ import time:      2000 |       3000 |   boto3
 import time:        10 |         10 |   aws_lambda_powertools
 import time:        20 |         20 |   aws_lambda_powertools.metrics
 import time:        40 |         40 |   random
-import time:      5000 |       8070 | app
+import time:      5000 |       8070 | invert_image.app
 """
     assert function.parts(report) == pytest.approx(
         {function.OWN: 0.005, "boto3": 0.003, function.OTHERS: 0.00004, "Powertools": 0.00003}
@@ -179,8 +179,8 @@ def test_a_package_has_bytecode_that_knows_its_source(
     assert not list(tmp_path.rglob("*.pyc"))
     edit = {"import boto3\n": "import botocore\n"}
     function.package(tmp_path / "compiled", bytecode=True, edit=edit)
-    assert "import botocore\n" in (tmp_path / "compiled" / "app.py").read_text()
-    [compiled] = tmp_path.rglob("app.*.pyc")
+    assert "import botocore\n" in (tmp_path / "compiled" / "invert_image" / "app.py").read_text()
+    [compiled] = tmp_path.rglob("invert_image/**/app.*.pyc")
     assert compiled.read_bytes()[4:8] == bytes([0b11, 0, 0, 0])  # of a source with the hash
     with pytest.raises(ValueError, match="no such line"):
         function.package(tmp_path / "x", bytecode=False, edit={"no such line": ""})
