@@ -83,7 +83,9 @@ def page(found: Results, machine: dict[str, Any], of_function: function.Measured
         second_retry=RETRY_SECONDS[1],
         visibility=VISIBILITY_SECONDS,
         plots="\n".join(f"![{text}]({PLOTS.name}/{name}.webp)\n" for name, text in plots(found)),
-        tables="\n".join(section(name, each) for name, each in found.items()),
+        tables="\n".join(
+            section(name, each) for name, each in found.items() if name in shown(found)
+        ),
         function=function_values(of_function),
     )
     return text
@@ -141,11 +143,16 @@ def scales(found: Results) -> list[str]:
     return [name for name in found if name.startswith(SCALES)]
 
 
+def shown(found: Results) -> list[str]:
+    """List the workloads with a table and bars; those that differ in the keys have a plot."""
+    return [name for name in found if not name.startswith(SCALES)] or list(found)
+
+
 def bars(found: Results, measure: str, label: str) -> Figure:
     """Plot a measure of each contender, one plot for each workload."""
-    shown = [name for name in found if not name.startswith(SCALES)] or list(found)
-    figure = Figure(figsize=(9, 0.5 + 1.7 * len(shown)), layout="constrained")
-    for name, axes in zip(shown, figure.subplots(len(shown), 1, squeeze=False)[:, 0], strict=True):
+    figure = Figure(figsize=(9, 0.5 + 1.7 * len(shown(found))), layout="constrained")
+    subplots = figure.subplots(len(shown(found)), 1, squeeze=False)[:, 0]
+    for name, axes in zip(shown(found), subplots, strict=True):
         names = [each for each in reversed(NAMES) if each in found[name]]
         values = [found[name][each].get(measure, 0) for each in names]
         drawn = axes.barh(names, values, color=[COLOURS[each] for each in names])
@@ -199,7 +206,6 @@ def function_values(measured: function.Measured) -> dict[str, Any]:
             f"| {name} | {each['seconds']:.3f} | {each['ratio']:.2f} |"
             for name, each in cold["variants"].items()
         ),
-        "shares": "\n".join(f"| {name} | {share:.0%} |" for name, share in cold["shares"].items()),
         "saved": f"{1 - cold['variants'][function.COMPILED]['ratio']:.0%}",
         "warm": "\n".join(
             f"| {name} | {1000 * each['processor']:.1f} | {1000 * each['plain']:.1f}"
