@@ -83,9 +83,8 @@ def page(found: Results, machine: dict[str, Any], of_function: function.Measured
         second_retry=RETRY_SECONDS[1],
         visibility=VISIBILITY_SECONDS,
         plots="\n".join(f"![{text}]({PLOTS.name}/{name}.webp)\n" for name, text in plots(found)),
-        tables="\n".join(
-            section(name, each) for name, each in found.items() if name in shown(found)
-        ),
+        workloads="\n".join(about(name, found[name]) for name in shown(found)),
+        table=table(found),
         function=function_values(of_function),
     )
     return text
@@ -108,25 +107,34 @@ def design(contender: str) -> str:
     return f"[{' '.join(first.split())}](../{file.relative_to(PROJECT)}){policy}"
 
 
-def section(name: str, by_contender: dict[str, Measures]) -> str:
-    """Write the table of a workload."""
+def about(name: str, by_contender: dict[str, Measures]) -> str:
+    """Describe a workload in a line."""
     first = next(iter(by_contender.values()))
-    headings = ["contender", *(heading for heading, _, _ in COLUMNS)]
     keys = "one key" if first["keys"] == 1 else f"{first['keys']:,.0f} keys"
     runs = "one run" if first["runs"] == 1 else f"{first['runs']:.0f} runs"
-    about = workload(name).about
-    lines = [
-        f"## `{name}`\n",
-        f"{about[0].upper()}{about[1:]}."
-        f" {keys[0].upper()}{keys[1:]}, {first['events']:,.0f} events, {runs}.\n",
-        f"| {' | '.join(headings)} |",
-        f"| --- |{' ---: |' * len(COLUMNS)}",
-    ]
-    lines += [
-        f"| `{contender}` | {' | '.join(cell(measures, *column[1:]) for column in COLUMNS)} |"
-        for contender, measures in by_contender.items()
-    ]
-    return "\n".join(lines) + "\n"
+    text = workload(name).about
+    return (
+        f"- `{name}`: {text[0].lower()}{text[1:]}."
+        f" {keys[0].upper()}{keys[1:]}, {first['events']:,.0f} events, {runs}."
+    )
+
+
+def rows(name: str, by_contender: dict[str, Measures]) -> Iterator[str]:
+    """Write the rows of a workload."""
+    for contender, measures in by_contender.items():
+        cells = " | ".join(cell(measures, *column[1:]) for column in COLUMNS)
+        yield f"| `{name}` | `{contender}` | {cells} |"
+
+
+def table(found: Results) -> str:
+    """Write the table of the workloads that are shown."""
+    return "\n".join(
+        [
+            f"| workload | contender | {' | '.join(heading for heading, _, _ in COLUMNS)} |",
+            f"| --- | --- |{' ---: |' * len(COLUMNS)}",
+            *(row for name in shown(found) for row in rows(name, found[name])),
+        ]
+    )
 
 
 def cell(measures: Measures, name: str, form: str) -> str:
