@@ -83,7 +83,8 @@ def page(found: Results, machine: dict[str, Any], of_function: function.Measured
         second_retry=RETRY_SECONDS[1],
         visibility=VISIBILITY_SECONDS,
         plots="\n".join(f"![{text}]({PLOTS.name}/{name}.webp)\n" for name, text in plots(found)),
-        tables="\n".join(section(name, each) for name, each in found.items()),
+        workloads="\n".join(about(name, found[name]) for name in shown(found)),
+        table=table(found),
         function=function_values(of_function),
     )
     return text
@@ -106,25 +107,34 @@ def design(contender: str) -> str:
     return f"[{' '.join(first.split())}](../{file.relative_to(PROJECT)}){policy}"
 
 
-def section(name: str, by_contender: dict[str, Measures]) -> str:
-    """Write the table of a workload."""
+def about(name: str, by_contender: dict[str, Measures]) -> str:
+    """Describe a workload in a line."""
     first = next(iter(by_contender.values()))
-    headings = ["contender", *(heading for heading, _, _ in COLUMNS)]
     keys = "one key" if first["keys"] == 1 else f"{first['keys']:,.0f} keys"
     runs = "one run" if first["runs"] == 1 else f"{first['runs']:.0f} runs"
-    about = workload(name).about
-    lines = [
-        f"## `{name}`\n",
-        f"{about[0].upper()}{about[1:]}."
-        f" {keys[0].upper()}{keys[1:]}, {first['events']:,.0f} events, {runs}.\n",
-        f"| {' | '.join(headings)} |",
-        f"| --- |{' ---: |' * len(COLUMNS)}",
-    ]
-    lines += [
-        f"| `{contender}` | {' | '.join(cell(measures, *column[1:]) for column in COLUMNS)} |"
-        for contender, measures in by_contender.items()
-    ]
-    return "\n".join(lines) + "\n"
+    text = workload(name).about
+    return (
+        f"- `{name}`: {text[0].lower()}{text[1:]}."
+        f" {keys[0].upper()}{keys[1:]}, {first['events']:,.0f} events, {runs}."
+    )
+
+
+def rows(name: str, by_contender: dict[str, Measures]) -> Iterator[str]:
+    """Write the rows of a workload."""
+    for contender, measures in by_contender.items():
+        cells = " | ".join(cell(measures, *column[1:]) for column in COLUMNS)
+        yield f"| `{name}` | `{contender}` | {cells} |"
+
+
+def table(found: Results) -> str:
+    """Write the table of the workloads that are shown."""
+    return "\n".join(
+        [
+            f"| workload | contender | {' | '.join(heading for heading, _, _ in COLUMNS)} |",
+            f"| --- | --- |{' ---: |' * len(COLUMNS)}",
+            *(row for name in shown(found) for row in rows(name, found[name])),
+        ]
+    )
 
 
 def cell(measures: Measures, name: str, form: str) -> str:
@@ -141,11 +151,16 @@ def scales(found: Results) -> list[str]:
     return [name for name in found if name.startswith(SCALES)]
 
 
+def shown(found: Results) -> list[str]:
+    """List the workloads with a table and bars; those that differ in the keys have a plot."""
+    return [name for name in found if not name.startswith(SCALES)] or list(found)
+
+
 def bars(found: Results, measure: str, label: str) -> Figure:
     """Plot a measure of each contender, one plot for each workload."""
-    shown = [name for name in found if not name.startswith(SCALES)] or list(found)
-    figure = Figure(figsize=(9, 0.5 + 1.7 * len(shown)), layout="constrained")
-    for name, axes in zip(shown, figure.subplots(len(shown), 1, squeeze=False)[:, 0], strict=True):
+    figure = Figure(figsize=(9, 0.5 + 1.7 * len(shown(found))), layout="constrained")
+    subplots = figure.subplots(len(shown(found)), 1, squeeze=False)[:, 0]
+    for name, axes in zip(shown(found), subplots, strict=True):
         names = [each for each in reversed(NAMES) if each in found[name]]
         values = [found[name][each].get(measure, 0) for each in names]
         drawn = axes.barh(names, values, color=[COLOURS[each] for each in names])
@@ -199,7 +214,6 @@ def function_values(measured: function.Measured) -> dict[str, Any]:
             f"| {name} | {each['seconds']:.3f} | {each['ratio']:.2f} |"
             for name, each in cold["variants"].items()
         ),
-        "shares": "\n".join(f"| {name} | {share:.0%} |" for name, share in cold["shares"].items()),
         "saved": f"{1 - cold['variants'][function.COMPILED]['ratio']:.0%}",
         "warm": "\n".join(
             f"| {name} | {1000 * each['processor']:.1f} | {1000 * each['plain']:.1f}"

@@ -24,11 +24,8 @@ AARCH64 = 183  # of an ELF file's machine: https://refspecs.linuxfoundation.org/
 IN_THE_RUNTIME = {"boto3", "botocore"}
 TEMPLATES = ["template.yaml", "examples/json_index/template.yaml"]
 MEGABYTES = {
-    "InvertImageFunction": 40,
-    "AdaptRecordsFunction": 40,
+    "InvertImageFunction-Shared": 40,  # of all with one CodeUri, runtime and architecture
     "RetryEventsFunction": 40,
-    "HealKeysFunction": 40,
-    "CanonicalHashFunction": 40,
     "JsonIndexFunction": 1,
 }
 

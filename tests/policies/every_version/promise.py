@@ -299,39 +299,56 @@ REPRESENTATIVE = frozenset(
 )
 SURVIVORS = frozenset(
     {
+        # Saves a listing: outputs of other versions do not compare, and stay.
         "fenced_output.py without deletion: this version's output only",
+        # For a file that the function did not write: outputs of other versions have other names.
         "fenced_output.py without deletion: versions do not compare",
+        # For the reader: where no record is, `#status <> :done` holds too, on moto and ministack.
         "Record Event with ConditionExpression: no attribute_not_exists(id)",
+        # For people who read the table: only the status DONE is compared.
         "Record Event with no Parameters.Item.sequencer",
         "Record Event with Item: status FAILED",
         "Record Event with no Parameters.Item.status",
         "Claim Key with UpdateExpression: no SET claimed_at = :now",
+        # A precaution against records that others wrote.
         "Event Done? without rule 1: $.event_record.Item.status.S IsPresent",
         "Event Done? without rule 1: $.event_record.Item.expires_at.N IsPresent",
+        # Creates no record for a key that has none.
         "Record Oldest Waiter with ConditionExpression: no attribute_exists(id)",
+        # Retry with no attempts is the same as none (so below); `inorder check` wants it.
         "Record Oldest Waiter without Retry of States.ALL",
         "Read Key Record without Retry of States.ALL",
+        # Writes once more what is recorded already.
         "Record Oldest Waiter with ConditionExpression: comparison 1, >, as >=",
+        # Either keeps polls from following one another without a wait; without both is found.
         "First Poll? without rule 1, to Record Oldest Waiter",
         "Key State? without rule 2, to Record Oldest Waiter",
         "Claim Key without Retry of States.ALL",
+        # A second run takes the first one's lock at once, instead of after a lease.
         "Claim Key with ConditionExpression: no execution = :execution",
         "Claim Key with UpdateExpression: no SET execution = :execution",
+        # The others need not watch the event's turn for five polls.
         "Claim Key with UpdateExpression: no REMOVE oldest_waiting",
+        # Otherwise a locked key's record expires, if no release sets the attribute again.
         "Claim Key with UpdateExpression: no REMOVE expires_at",
         "Break Lock without Retry of States.ALL",
         "Renew Lock without Retry of States.ALL",
         *SECOND_ATTEMPT,
+        # A record has `execution` only while it has a lock (so in the releases).
         "Break Lock with UpdateExpression: no REMOVE execution",
         "Clear Dead Waiter without Retry of States.ALL",
+        # Under a lock, the watched waiter or another delivery of its event is alive: no order then.
         "Clear Dead Waiter with ConditionExpression: no attribute_not_exists(lock_token)",
+        # The table does not grow for ever (so in the other two).
         "Release Lock with UpdateExpression: no SET expires_at = :expires_at",
         "Release Lock with UpdateExpression: no REMOVE execution",
         "Release Failed Key with UpdateExpression: no SET expires_at = :expires_at",
         "Release Failed Key with UpdateExpression: no REMOVE execution",
         "Mark Event Failed with UpdateExpression: no SET expires_at = :expires_at",
         "Mark Event Failed without Retry of States.ALL",
+        # Leaves the record to another delivery in progress; the event is in the queue by then.
         "Mark Event Failed with ConditionExpression: no execution = :execution",
+        # EventBridge takes the event instead.
         "Retry Event without Retry of States.TaskFailed, States.Timeout",
     }
 )

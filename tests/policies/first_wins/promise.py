@@ -145,23 +145,35 @@ SUITE = Suite(
     whole=(Scenario((1,), contents="a"),),
     survivors=frozenset(
         {
+            # For the reader: where no record is, `#status <> :done` holds too, on moto and
+            # ministack.
             "Claim Key with ConditionExpression: no attribute_not_exists(id)",
+            # For people who read the table: only the status DONE is compared.
             "Claim Key with no Parameters.Item.sequencer",
             "Claim Key with Item: status FAILED",
             "Claim Key with no Parameters.Item.status",
+            # Either keeps polls from following one another without a wait; without both is found.
             "First Poll? without rule 1, to Wait For Lock",
             "Key State? without rule 3, to Wait For Lock",
+            # A claim that Step Functions' own client has sent twice is not refused.
             "Claim Key with ConditionExpression: no execution = :execution",
             "Claim Key with no Parameters.Item.execution",
+            # A Retry with no attempts is the same as none; `inorder check` wants it stated.
             "Read Key Record without Retry of States.ALL",
+            # The event goes to the retry queue instead.
             "Break Lock without Retry of States.TaskFailed, States.Timeout",
             "Renew Lock without Retry of States.TaskFailed, States.Timeout",
             "Retry Lost Event without Retry of States.TaskFailed, States.Timeout",
             *SECOND_ATTEMPT,
+            # Saves a message, whose execution would end as a duplicate.
             "Key State? without rule 5: not $.record.Item.sequencer.S IsPresent and "
             '$.record.Item.sequencer.S StringEqualsPath "$.sequencer"',
+            # EventBridge takes the event instead.
             "Retry Event without Retry of States.TaskFailed, States.Timeout",
+            # The next event, or the schedule, breaks the lock.
             "Release Failed Key without Retry of States.TaskFailed, States.Timeout",
+            # A record has `execution` only while it has a lock, and expires: the table does not
+            # grow.
             "Break Lock with UpdateExpression: no REMOVE execution",
             "Release Lock with UpdateExpression: no SET expires_at = :expires_at",
             "Release Superseded Key with UpdateExpression: no SET expires_at = :expires_at",

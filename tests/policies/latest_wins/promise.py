@@ -1,4 +1,4 @@
-"""What latest_wins promises (docs/proof.md explains I1 to I5), its scenarios and its mutants."""
+"""What latest_wins promises (I1 to I5 of docs/proof.md), its scenarios and its mutants."""
 
 from __future__ import annotations
 
@@ -205,6 +205,7 @@ REPRESENTATIVE = frozenset(
 )
 
 # Of two states that keep polls from following each other without a wait, one is enough.
+# Either keeps polls from following one another without a wait; without both is found.
 ONE_GUARD = (
     "Lock Taken? without rule 2, to Wait For Lock",
     "Key State? without rule 4, to Wait For Lock",
@@ -219,15 +220,25 @@ SUITE = Suite(
     fences=NEWEST,
     survivors=frozenset(
         {
+            # Saves a read of the source.
             "fenced_output.py without 2: a right output is not checked",
+            # Without versions: saves the work that the later event does.
             "fenced_output.py without 2: a later upload has its own event",
+            # The outcome's name, if an output has been there only briefly.
             "fenced_output.py without 4: a stale event is superseded",
+            # A claim that Step Functions' own client has sent twice is not refused.
             "Claim Key with ConditionExpression: no lock_token = :lock_token",
+            # The event's retry does not wait for a lease.
             "Release Unanswered Claim with UpdateExpression: no REMOVE lock_token",
+            # A record has `execution` only while it has a lock (so in all releases and Break Lock).
             "Release Unanswered Claim with UpdateExpression: no REMOVE execution",
+            # A Retry with no attempts is the same as none; `inorder check` wants it stated.
             "Release Unanswered Claim without Retry of States.ALL",
+            # EventBridge takes the event instead.
             "Retry Event without Retry of States.TaskFailed, States.Timeout",
+            # The next event, or the schedule, breaks the lock (so in Release Lock Only).
             "Release Failed Key without Retry of States.TaskFailed, States.Timeout",
+            # For people who read the table: `execution`, and any status but DONE.
             "Claim Key with UpdateExpression: no SET execution = "
             "if_not_exists(execution, :execution)",
             "Claim Key with UpdateExpression: always execution = "
@@ -235,19 +246,25 @@ SUITE = Suite(
             "Claim Key with ExpressionAttributeValues: :in_progress FAILED",
             "Break Lock with UpdateExpression: no REMOVE execution",
             "Release Failed Key with UpdateExpression: no REMOVE execution",
+            # The newer event breaks the lock, after a lease; so for Release Lock Only.
             "Release Failed Key without Catch of DynamoDB.ConditionalCheckFailedException",
+            # The table does not grow for ever (so in Release Failed Key).
             "Release Lock with UpdateExpression: no SET expires_at = :expires_at",
             "Release Lock with UpdateExpression: no REMOVE execution",
             "Release Lock Only with UpdateExpression: no REMOVE lock_token",
             "Release Lock Only with UpdateExpression: no REMOVE execution",
             "Release Failed Key with UpdateExpression: no SET expires_at = :expires_at",
             "Release Lock Only without Retry of States.TaskFailed, States.Timeout",
+            # The waiting execution claims the key at its next poll.
             "Start Newest Event without Retry of States.TaskFailed, States.Timeout",
             *ONE_GUARD,
+            # A Retry with no attempts is the same as none; `inorder check` wants it stated.
             "Read Key Record without Retry of States.ALL",
+            # The event goes to the retry queue instead.
             "Break Lock without Retry of States.TaskFailed, States.Timeout",
             "Renew Lock without Retry of States.TaskFailed, States.Timeout",
             *SECOND_ATTEMPT,
+            # `inorder check` wants these tests, for the states that follow.
             *(
                 f"Final Outcome? without rule {rule}: $.{field} IsPresent"
                 for rule, field in ((1, "fault"), (2, "fault"), (3, "inversion.Payload.outcome"))

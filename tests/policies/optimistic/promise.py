@@ -87,9 +87,13 @@ SUITE = Suite(
     ),
     survivors=frozenset(
         {
+            # Saves a read of the source.
             "fenced_output.py without 2: a right output is not checked",
+            # Without versions: saves the work that the later event does.
             "fenced_output.py without 2: a later upload has its own event",
+            # The outcome's name, if an output has been there only briefly.
             "fenced_output.py without 4: a stale event is superseded",
+            # EventBridge takes the event instead.
             "Retry Event without Retry of States.TaskFailed, States.Timeout",
         }
     ),

@@ -1,6 +1,6 @@
 """Writes what `make model` has found: out/searches.md and out/mutants.md.
 
-out/searches.md has all searches that were made, and the summary that docs/proof.md shows.
+out/searches.md has all searches that were made, after a summary.
 out/mutants.md is written when all mutants of latest_wins have been tried.
 """
 
@@ -24,8 +24,8 @@ HEAD = """# The mutants of latest_wins, and how they are found
 Each state of [the ASL](../statemachine/latest_wins.asl.json), then the fence and the schedule, with
 one thing left out or changed; the scenario in which the search finds a violation; the violation;
 and the shortest trace to it in that scenario, or any trace if only a whole path shows it. 1a and 1b
-are deliveries of event 1. [proof.md](../docs/proof.md) explains the scenarios and the promise, and
-lists the mutants that survive.
+are deliveries of event 1. [proof.md](../docs/proof.md) explains what is searched;
+[promise.py](../tests/policies/latest_wins/promise.py) lists the mutants that survive, and why.
 """
 SEARCHES = PROJECT / "out" / "searches.md"
 

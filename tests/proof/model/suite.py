@@ -51,7 +51,7 @@ class Suite:
     representative : frozenset of str
         The mutants that are always tried; `make model` tries all.
     survivors : frozenset of str
-        The mutants that break no promise; docs/proof.md says what the shipped code is for.
+        The mutants that break no promise; comments say what the shipped code is for.
     whole : tuple of Scenario
         Scenarios of which every state is searched for a mutant that `sought` does not find.
     changes : tuple of callable
