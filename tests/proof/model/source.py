@@ -26,6 +26,7 @@ class Code:
     """A module: the shipped one, or a mutant, which is named by what it lacks."""
 
     file: str
+    module: str
     name: str
     tree: ast.Module = field(repr=False)
 
@@ -33,7 +34,7 @@ class Code:
     def of(cls, module: ModuleType) -> Code:
         """Parse a shipped module."""
         path = Path(str(module.__file__))
-        return cls(path.name, "shipped", ast.parse(path.read_text()))
+        return cls(path.name, module.__name__, "shipped", ast.parse(path.read_text()))
 
     def run(self) -> dict[str, Any]:
         """Give the names in the module for one run, which does not pause or loop for ever."""
@@ -54,7 +55,7 @@ def _module(code: Code) -> ModuleType:
     for loop in ast.walk(tree):
         if isinstance(loop, ast.For | ast.While):
             loop.body.insert(0, ast.Expr(parsed("count_loop()")))
-    module = ModuleType(code.file.removesuffix(".py"))
+    module = ModuleType(code.module)  # dataclasses look it up in sys.modules
     exec(compile(ast.fix_missing_locations(tree), code.file, "exec"), module.__dict__)  # noqa: S102
     module.__dict__["time"] = SimpleNamespace(sleep=lambda _: None)
     return module
@@ -103,7 +104,7 @@ def change(
     assert len(places) == 1, f"{name}: {len(places)} places in {method}"
     _Replacer(places[0], (lambda _: parsed(by)) if isinstance(by, str) else by).visit(where)
     ast.fix_missing_locations(where)
-    return Code(module.file, name, tree)
+    return Code(module.file, module.module, name, tree)
 
 
 class _Replacer(ast.NodeTransformer):
