@@ -166,6 +166,20 @@ def test_a_parked_event_has_all_reasons_if_it_was_retried_and_is_as_eventbridge_
     assert parked(decide(message(EVENT | {"retry": history}))) == expected
 
 
+@pytest.mark.parametrize("history", [{}, {"retry": retry(2)}])
+def test_an_event_that_was_rejected_is_parked_at_once(history: dict[str, Any]) -> None:
+    """The state machine could not park it, because SQS refuses a character of its key."""
+    event = created("a\uffff.png")
+    reason = {"Error": "InvalidImage", "Cause": "no image", "rejected": True}
+    decision = decide(message(event | history, reason), after=0)
+    text = parked(decision)
+    assert (text["outcome"], text["event"]) == ("Parked", event)
+    assert text["reason"] | reason == text["reason"]
+    assert isinstance(decision, Park)
+    assert "\uffff" not in decision.body
+    assert isinstance(decide(message(event, reason | {"rejected": False})), Start)
+
+
 def test_the_history_grows_from_attempt_to_attempt_until_the_event_is_parked() -> None:
     """The state machine fails each time, the function never: nothing else ends the loop."""
     event, now, attempts = EVENT, NOW, 0
