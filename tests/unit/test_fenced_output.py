@@ -7,7 +7,6 @@ import itertools
 import re
 import weakref
 from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from io import BytesIO
 from typing import Any
@@ -17,11 +16,10 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError, IncompleteReadError
 from botocore.response import StreamingBody
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from moto import mock_aws
 
 from inorder import events
+from inorder.events import changed, created, deleted
 from inorder_fence.fenced_output import (
     ATTEMPTS,
     FENCES,
@@ -49,8 +47,8 @@ class History:
 
     A script is a list of words: ``A`` uploads this content; ``-`` deletes the object, or puts a
     delete marker; ``x2`` deletes for good the version, or marker, of event 2; ``2`` delivers event
-    2, and ``0`` the newest event. ``2[...]`` also lets a script happen while the function works,
-    ``2@4[...]`` before its fourth call of S3, ``2<...>`` before it deletes an output.
+    2. ``2[...]`` also lets a script happen while the function works, ``2@4[...]`` before its fourth
+    call of S3, ``2<...>`` before it deletes an output.
 
     Between versions, sequencers mean nothing. Here they fall, to mislead a fence that trusts them,
     and those of the null version are the lowest.
@@ -60,7 +58,6 @@ class History:
         self.s3, self._uploader = clients  # the function's, and that of whoever has the source
         self._monkeypatch = monkeypatch
         self.events: list[ObjectEvent] = []
-        self.undelivered: list[ObjectEvent] = []
         self.calls: list[str] = []
         self.fence, self.output_bucket, self.handles_deletions = "newest", OUTPUT, True
         self.worked = 0
@@ -82,27 +79,18 @@ class History:
         outcome = ""
         words = re.findall(r"(\d+)(?:@(\d))?(?:\[(.*?)\])?(?:<(.*?)>)?|(x\d+|\S)", script)
         for number, call, meanwhile, before_deletion, word in words:
-            if number and self.events:
+            if number:
                 happening = functools.partial(self.play, meanwhile)
                 if before_deletion:
                     self.before("delete_object", functools.partial(self.play, before_deletion))
-                outcome = self.deliver(self._event(number), happening, int(call or 0))
+                outcome = self.deliver(self.events[int(number) - 1], happening, int(call or 0))
             elif word == "-":
                 self.delete()
-            elif word[:1] == "x" and self.events:
-                self._delete_for_good(self._event(word[1:]).version_id)
-            elif word.isupper():
+            elif word[:1] == "x":
+                self.delete(self.events[int(word[1:]) - 1].version_id)
+            else:
                 self.upload(word)
         return outcome
-
-    def _event(self, number: str) -> ObjectEvent:
-        return self.events[(int(number) - 1) % len(self.events)]
-
-    def _delete_for_good(self, version: str | None) -> None:
-        found = self.s3.list_object_versions(Bucket=INPUT)
-        there = [*found.get("DeleteMarkers", []), *found.get("Versions", [])]
-        if version in {each["VersionId"] for each in there}:
-            self.delete(version)
 
     def upload(self, content: str, key: str = KEY, **more: Any) -> ObjectEvent:
         sequencer = self._sequencer()
@@ -138,7 +126,6 @@ class History:
             outcome = FENCES[self.fence](fence, event).outcome
         finally:
             self.s3.meta.events.unregister("before-call.s3", called)
-        self.undelivered = [each for each in self.undelivered if each != event]
         return outcome
 
     def output_keys(self) -> list[str]:
@@ -147,8 +134,8 @@ class History:
 
     def outputs(self) -> str:
         """Give the uploads of which the outputs are the inverse, such as ``AB``."""
-        keys = self.output_keys()
-        found = [self.s3.get_object(Bucket=OUTPUT, Key=key)["Body"].read() for key in keys]
+        objects = (self.s3.get_object(Bucket=OUTPUT, Key=key) for key in self.output_keys())
+        found = [each["Body"].read() for each in objects]
         uploads = [each.decode().partition("\n")[0].removeprefix("inverse of ") for each in found]
         return "".join(sorted(uploads))
 
@@ -192,20 +179,11 @@ class History:
 
     def _happened(self, event: dict[str, Any]) -> ObjectEvent:
         self.events.append(ObjectEvent.from_event(event))
-        self.undelivered.append(self.events[-1])
         return self.events[-1]
 
     def _sequencer(self) -> str:
         number = len(self.events)
         return f"{0xFF - number if self.is_versioned else 0x80 + number:02X}"
-
-
-@contextmanager
-def empty_buckets(s3: Any) -> Iterator[None]:
-    with mock_aws():
-        s3.create_bucket(Bucket=INPUT)
-        s3.create_bucket(Bucket=OUTPUT)
-        yield
 
 
 def new_client() -> Any:
@@ -229,7 +207,9 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 @pytest.fixture
 def history(clients: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[History]:
     made = History(clients, monkeypatch)
-    with empty_buckets(made.s3):
+    with mock_aws():
+        for bucket in (INPUT, OUTPUT):
+            made.s3.create_bucket(Bucket=bucket)
         made.s3.meta.events.register("before-call.s3", made.note)
         yield made
         made.s3.meta.events.unregister("before-call.s3", made.note)
@@ -453,28 +433,6 @@ def test_write_or_deletion_is_tried_again(
     assert either.worked == len(re.findall("[A-Z]", script))
 
 
-@pytest.mark.parametrize(
-    ("fence", "earlier", "dies", "before", "after"),
-    [
-        ("newest", "", "A 1[-]", "A", ""),
-        ("each", "", "A 1[-]", "A", ""),
-        ("newest of versions", "A 1 B", "2[x2 3]", "B", "A"),
-    ],
-)
-def test_function_that_dies_before_step_4_takes_it_in_its_retry(
-    history: History, fence: str, earlier: str, dies: str, before: str, after: str
-) -> None:
-    history.use(fence)
-    history.play(earlier)
-    # With versions, two other calls are those of event 3.
-    history.fail("head_object", *DENIED, numbers=(4,) if earlier else (2,))
-    with pytest.raises(ClientError, match="AccessDenied"):
-        history.play(dies)
-    assert history.outputs() == before
-    assert history.play(dies[0] if earlier else "1") == "Superseded"
-    assert history.outputs() == after
-
-
 class TestObjectsFromBeforeVersioning:
     """Objects without a version of their own, which S3 says to have the version ``null``."""
 
@@ -592,32 +550,28 @@ def test_object_over_the_limit_is_not_read(
     assert history.worked == 0
 
 
-EVERY_FENCE = pytest.mark.parametrize("fence", ["newest", "each", "each of versions", "none"])
+SSE_C = (400, "InvalidRequest")
 
 
-@EVERY_FENCE
-@pytest.mark.parametrize("storage_class", ["GLACIER", "DEEP_ARCHIVE"])
-def test_archived_object_is_refused(history: History, fence: str, storage_class: str) -> None:
-    history.use(fence)
-    archived = history.upload("A", StorageClass=storage_class)
-    with pytest.raises(SourceUnreadable, match="archived"):
-        history.deliver(archived)
-    assert history.outputs() == ""
-
-
-SSE_C = (400, "InvalidRequest")  # moto gives the object without its key, and with a disabled one
-
-
-@EVERY_FENCE
+@pytest.mark.parametrize("fence", ["newest", "each", "each of versions", "none"])
 @pytest.mark.parametrize(
-    ("refusal", "reason"), [(SSE_C, "SSE-C"), ((400, "KMS.DisabledException"), "disabled")]
+    ("refusal", "error", "reason"),
+    [
+        ((403, "InvalidObjectState"), SourceUnreadable, "archived"),
+        (SSE_C, SourceUnreadable, "SSE-C"),
+        ((400, "KMS.DisabledException"), SourceUnreadable, "disabled"),
+        # These may pass: DENIED also for a key that its policy, or the role, does not allow.
+        (DENIED, ClientError, "AccessDenied"),
+        ((400, "KMS.NotFoundException"), ClientError, "NotFound"),
+        ((400, "KMS.KMSInvalidStateException"), ClientError, "InvalidState"),
+    ],
 )
-def test_object_whose_key_cannot_be_used_is_refused(
-    history: History, fence: str, refusal: tuple[int, str], reason: str
+def test_source_that_s3_refuses_for_good_is_rejected_and_any_other_refusal_is_a_fault(
+    history: History, fence: str, refusal: tuple[int, str], error: type[Exception], reason: str
 ) -> None:
     history.use(fence)
     history.fail("get_object", *refusal)
-    with pytest.raises(SourceUnreadable, match=reason):
+    with pytest.raises(error, match=reason):
         history.play("A 1")
     assert history.outputs() == ""
 
@@ -678,40 +632,25 @@ def test_deletion_whose_own_name_would_be_too_long_deletes_shorter_names(history
 # S3's own faults are raised, and never taken for an answer.
 
 
-def test_endless_contention_is_a_fault(either: History, pauses: list[float]) -> None:
-    either.fail("put_object", *CONFLICT, numbers=range(99))
-    with pytest.raises(OutputContended, match="out-x"):
-        either.play("A 1")
-    assert len(pauses) == ATTEMPTS
-    assert all(0 <= pause <= number / 10 for number, pause in enumerate(pauses))
-    assert any(pauses)
-
-
-def test_endless_contention_of_a_deletion_is_a_fault(history: History) -> None:
-    history.use("each")
-    history.play("A 1 -")
-    history.fail("delete_object", *CONFLICT, numbers=range(99))
-    with pytest.raises(OutputContended, match="out-x"):
-        history.play("2")
-
-
-@EVERY_FENCE
 @pytest.mark.parametrize(
-    ("status", "code"),
+    ("fence", "operation", "script"),
     [
-        DENIED,  # also for a key that its policy, or the role, does not allow
-        (400, "KMS.NotFoundException"),
-        (400, "KMS.KMSInvalidStateException"),
-        (400, "ExpiredToken"),
+        ("newest", "put_object", "A 1"),
+        ("each", "put_object", "A 1"),
+        ("each", "delete_object", "A 1 - 2"),
     ],
 )
-def test_refusal_that_may_pass_is_a_fault(
-    history: History, fence: str, status: int, code: str
+def test_endless_contention_is_a_fault(
+    history: History, pauses: list[float], fence: str, operation: str, script: str
 ) -> None:
     history.use(fence)
-    history.fail("get_object", status, code)
-    with pytest.raises(ClientError, match=code):
-        history.play("A 1")
+    history.fail(operation, *CONFLICT, numbers=range(99))
+    with pytest.raises(OutputContended, match="out-x"):
+        history.play(script)
+    asked = pauses[-ATTEMPTS:]
+    assert len(pauses) == ATTEMPTS + script.count("1 - ")
+    assert all(0 <= pause <= number / 10 for number, pause in enumerate(asked))
+    assert any(asked)
 
 
 @pytest.mark.parametrize(
@@ -761,47 +700,6 @@ def test_conflict_without_the_fence_is_a_fault(history: History) -> None:
         history.play("A 1")
 
 
-# Any history of an object, its events delivered in any order, some of them twice, and any of the
-# function's calls of S3 slow enough for more of the history to happen before it. The search of the
-# proof is exhaustive; this one shows that moto's S3 is as the proof assumes.
-MAXIMUM_EXAMPLES = 40
-QUICK = st.sampled_from(
-    [*"AB-01234", "A 0", "B 0", "- 0", *(f"x{n}" for n in range(4)), *(f"x{n} 0" for n in range(4))]
-)
-SLOW = st.builds(
-    lambda number, call, words: f"{number}@{call}[{' '.join(words)}]",
-    *(st.integers(0, 3), st.integers(1, 6), st.lists(QUICK, min_size=1, max_size=4)),
-)
-HISTORY = st.lists(QUICK | SLOW, max_size=12).map(" ".join)
-
-
-@pytest.mark.parametrize("fence", ["newest", "newest of versions", "each of versions"])
-def test_any_history_ends_with_the_right_outputs(
-    clients: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch, fence: str
-) -> None:
-    @settings(max_examples=MAXIMUM_EXAMPLES, deadline=None)
-    @given(HISTORY)
-    def check(script: str) -> None:
-        with empty_buckets(clients[0]):
-            history = History(clients, monkeypatch)
-            history.use(fence)
-            history.play(script)
-            while history.undelivered:
-                history.deliver(history.undelivered[0])
-            found = history.s3.list_object_versions(Bucket=INPUT).get("Versions", [])
-            if history.fence == "each":
-                expected = [f"{OUTPUT_KEY}/{version['VersionId']}" for version in found]
-                assert sorted(history.output_keys()) == sorted(expected)
-            else:
-                current = [each["VersionId"] for each in found if each["IsLatest"]]
-                sources = [history.s3.get_object(Bucket=INPUT, Key=KEY) for _ in current]
-                assert history.outputs() == "".join(
-                    each["Body"].read().decode() for each in sources
-                )
-
-    check()
-
-
 @pytest.mark.parametrize(
     ("one", "other", "order"),
     [
@@ -819,14 +717,28 @@ def test_sequencers_are_padded_on_the_right(one: str, other: str, order: int) ->
     assert compare_sequencers(one, other) == order
 
 
+def test_output_stays_in_its_folder() -> None:
+    keys = ("x.jpg", "b/c/x.jpg", "folder/")
+    assert [*map(output_key, keys)] == ["out-x.jpg", "b/c/out-x.jpg", "folder/out-"]
+
+
+CREATION = created(key="a+b%20é.png", sequencer="0A", etag="0123")
+DELETION = deleted("a+b%20é.png", sequencer="0A", version_id="v1")
+
+
+# S3 calls the version "null" in a bucket whose versioning is suspended.
 @pytest.mark.parametrize(
-    ("key", "expected"),
+    ("event", "version", "etag"),
     [
-        ("x.jpg", "out-x.jpg"),
-        ("b/c/x.jpg", "b/c/out-x.jpg"),
-        ("a b+%41'\"é.jpg", "out-a b+%41'\"é.jpg"),
-        ("folder/", "folder/out-"),
+        (CREATION, None, "0123"),
+        (changed(CREATION, "detail.object.version-id", "v1"), "v1", "0123"),
+        (changed(CREATION, "detail.object.version-id", "null"), None, "0123"),
+        (DELETION, "v1", ""),
+        (changed(DELETION, "detail.object.etag", "0123"), "v1", ""),
     ],
 )
-def test_output_stays_in_its_folder(key: str, expected: str) -> None:
-    assert output_key(key) == expected
+def test_event_is_read_and_its_key_is_not_decoded(
+    event: dict[str, Any], version: str | None, etag: str
+) -> None:
+    read = ObjectEvent.from_event(event)
+    assert read == ObjectEvent("input", "a+b%20é.png", "0A", etag, version, is_deletion=not etag)

@@ -122,6 +122,7 @@ def test_the_state_machine_understands_each_answer(aws: InProcess, policy: str) 
     assert parked["reason"] == {
         "Error": "InvalidDocument",
         "Cause": "Line 2 is JSON, but not an object.",
+        "rejected": True,
     }
     assert aws.run(aws.delete("a/x.jsonl")).outcome == "Processed"
     assert aws.outputs() == []
