@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from inorder.resolved_template import template
-from inorder_fence.fenced_output import ATTEMPTS, S3_CONFIG
+from inorder_fence.fenced_output import ATTEMPTS
 from invert_image.configuration import Configuration
 from tests.conftest import picture
 from tests.in_process import ENVIRONMENT, InProcess
@@ -43,6 +43,7 @@ def test_image_is_processed_logged_and_counted(aws: InProcess, lines: Lines) -> 
     assert expires_at == pytest.approx(time.time() + 7 * 86_400, abs=60)
     log, metric = lines()  # the line break of the key would have made a third line
     assert (log["message"], log["source_key"]) == ("Processed", f"a/{name}")
+    assert log["output_key"] == answer["output_key"]
     assert log["sequencer"] == event["detail"]["object"]["sequencer"]
     assert metric["Processed"] == [1.0]
 
@@ -83,7 +84,7 @@ def test_rejection_is_answered_logged_and_counted(
 
 def test_the_seconds_of_work_and_of_s3_fit_into_the_functions_timeout(aws: InProcess) -> None:
     timeout = template()["Resources"]["InvertImageFunction"]["Properties"]["Timeout"]
-    settings: Any = S3_CONFIG
+    settings = aws.app.s3.meta.config
     answer = settings.read_timeout
     attempt = settings.connect_timeout + answer
     number = settings.retries["total_max_attempts"]
