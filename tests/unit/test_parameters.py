@@ -17,6 +17,7 @@ from botocore.loaders import Loader
 from inorder.model.policies import definition, like
 from inorder.resolved_template import Json, of_type, resources_with, template
 
+STREAM = "arn:aws:kinesis:us-east-1:123456789012:stream/s"
 OWN_FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:index-documents"
 # Two values of each parameter, and a resource that must not be the same with both.
 PAIRS = {
@@ -40,11 +41,7 @@ PAIRS = {
     "MaximumPixels": ("30000000", "1000", "InvertImageFunction"),
     "AdaptRecords": ("false", "true", "AdaptRecordsFunction"),
     "RecordsSourceArns": ("", "arn:aws:s3:::my-bucket", "RecordsQueuePolicy"),
-    "RecordsStreamArn": (
-        "",
-        "arn:aws:kinesis:us-east-1:123456789012:stream/s",
-        "AdaptRecordsStreamMapping",
-    ),
+    "RecordsStreamArn": ("", STREAM, "AdaptRecordsStreamMapping"),
     "SlowMark": ("", "slow", "InvertImageFunction"),
     "SlowSeconds": ("0", "2", "InvertImageFunction"),
 }
@@ -489,3 +486,37 @@ def test_each_variable_of_a_function_is_text() -> None:
     functions = of_type(template()["Resources"], "Serverless::Function").values()
     variables = [each["Environment"]["Variables"] for each in functions]
     assert [value for each in variables for value in each.values() if isinstance(value, int)] == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "names", "are_there"),
+    [
+        ({}, {"InputBucket", "InputBucketPolicy"}, True),
+        ({"InputBucketName": "my-bucket"}, {"InputBucket", "InputBucketPolicy"}, False),
+        *(
+            (
+                {"AdaptRecords": adapt, "RecordsStreamArn": stream},
+                {"AdaptRecordsStreamMapping", "UnadaptedRecordsBucket"},
+                adapt == "true" and bool(stream),
+            )
+            for adapt in ("true", "false")
+            for stream in (STREAM, "")
+        ),
+    ],
+)
+def test_a_resource_is_there_if_the_parameters_ask_for_it(
+    parameters: dict[str, str], names: set[str], are_there: bool
+) -> None:
+    resources = resources_with(parameters)
+    assert names & set(resources) == (names if are_there else set())
+
+
+def test_the_input_bucket_sends_its_events_to_eventbridge_and_has_versions_if_they_are_chosen() -> (
+    None
+):
+    for versioning in ("Disabled", "Enabled", "Suspended"):
+        bucket = resources_with({"InputBucketVersioning": versioning})["InputBucket"]["Properties"]
+        configuration = {"EventBridgeConfiguration": {"EventBridgeEnabled": True}}
+        assert bucket["NotificationConfiguration"] == configuration
+        status = bucket.get("VersioningConfiguration", {}).get("Status", "Disabled")
+        assert status == versioning

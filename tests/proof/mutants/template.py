@@ -31,7 +31,6 @@ _NUMBERS = {
     "maxReceiveCount",
     "MaximumEventAgeInSeconds",
     "MaximumRetryAttempts",
-    "MessageRetentionPeriod",
     "EXECUTION_SECONDS",
     "Threshold",
     "Timeout",
@@ -73,7 +72,7 @@ def _changed(part: Any, seen: set[int], path: str = "") -> Iterator[str]:
             part[key] = other
             yield f"{at} {other}"
         part[key] = value
-        if isinstance(part, dict) and _LEFT_OUT.fullmatch(str(key)):
+        if isinstance(part, dict) and len(part) > 1 and _LEFT_OUT.fullmatch(str(key)):
             order = list(part)
             del part[key]
             yield f"no {at}"
@@ -81,7 +80,9 @@ def _changed(part: Any, seen: set[int], path: str = "") -> Iterator[str]:
             for name in order:  # as it was
                 part[name] = part.pop(name)
         if isinstance(value, list) and key in _WHOLE_LISTS and len(value) > 1:
-            for number in range(len(value)):
+            for number, each in enumerate(value):
+                if value.count(each) > 1:
+                    continue  # it holds without this one, too
                 part[key] = [*value[:number], *value[number + 1 :]]
                 yield f"no {at}.{number}"
             part[key] = value
@@ -94,6 +95,8 @@ def _others(key: Any, value: Any) -> Iterator[Any]:
             yield not value
         case "true" | "false":
             yield "false" if value == "true" else "true"
+        case int() if key == "MessageRetentionPeriod":
+            yield value // 2  # SQS has no longer one
         case int() | float() if key in _NUMBERS:
             yield from other_numbers(value)
         case str() if value.isdecimal() and key in _NUMBERS:
