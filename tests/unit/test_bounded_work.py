@@ -48,7 +48,7 @@ def test_picture_that_takes_too_long_is_rejected(file_format: str) -> None:
         in_time(invert_any, bomb(file_format), 0.1)
 
 
-@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGSEGV, signal.SIGKILL])
 def test_work_that_a_signal_kills_is_rejected(number: int) -> None:
     def crash(_content: bytes) -> Result:
         faulthandler.disable()  # pytest's would print all frames

@@ -145,6 +145,18 @@ def partial_gif() -> bytes:
     return animated(images, "GIF", duration=durations, loop=7, disposal=[1, 2, 3, 0, 1])
 
 
+def gif_of_two_sizes(code_sizes: bytes = b"\x08\x08", between: bytes = b"") -> bytes:
+    """Give a GIF of 8 x 8 pixels whose second frame has one row; a code size may be wrong."""
+    ends = []
+    for rows, code_size in zip((8, 1), code_sizes, strict=True):
+        content = bytearray(encoded(Image.new("P", (8, rows)), "GIF"))
+        table_end = 13 + (3 << (content[10] & 7) + 1)
+        content[table_end + 10] = code_size
+        ends.append((content[:table_end], content[table_end:-1]))
+    (start, first), (_, second) = ends
+    return bytes(start + first + between + second + b";")
+
+
 def apng(mode: str, *, default_image: bool) -> bytes:
     images = [noise(mode, seed) for seed in range(4)]
     for image in images[1:] if mode == "P" else []:
@@ -205,6 +217,7 @@ EXACT: dict[str, bytes] = {
         for bits in (1, 2, 4)
     },
     "GIF partial frames": partial_gif(),
+    "GIF of two sizes": gif_of_two_sizes(),
     **{
         f"TIFF orientation {n}": encoded(noise(), "TIFF", tiffinfo={Tag.Orientation: n})
         for n in (3, 6)
@@ -224,11 +237,13 @@ NEARLY: dict[str, bytes] = {
         **{"icc_profile": ICC_PROFILE, "dpi": (300, 150), "exif": ROTATED, "xmp": b"<xmp/>"},
         **{"comment": b"a comment", "quality": 98, "subsampling": "4:4:4"},
     ),
+    "JPEG of the longest EXIF": encoded(smooth(), "JPEG", exif=b"Exif\0\0" + bytes(65_527)),
     "JPEG grey": encoded(smooth("L"), "JPEG", quality=95),
     "JPEG CMYK": encoded(smooth("CMYK"), "JPEG", qtables=[[2] * 64]),
     "JPEG progressive": encoded(smooth(), "JPEG", progressive=True, quality=90),
     "MPO": animated([smooth(), smooth(turns=1)], "MPO", quality=95),
     "TIFF JPEG": encoded(smooth(), "TIFF", compression="jpeg"),
+    "WebP of the longest side": encoded(Image.new("RGB", (16_383, 1)), "WEBP"),
     "WebP lossy": encoded(smooth("RGBA"), "WEBP", exif=b"Exif\0\0", icc_profile=ICC_PROFILE),
     "WebP animated": animated(
         [smooth("RGBA", turns) for turns in range(3)],
@@ -374,9 +389,19 @@ def test_16_bit_grey_tiff_in_which_zero_is_white() -> None:
     assert after.tobytes() == noise("I;16").tobytes()
 
 
-def test_metadata_that_cannot_be_written_is_dropped() -> None:
-    content = encoded(noise(), "BMP", dpi=(10_000_000, 10_000_000))
-    assert "dpi" not in opened(inverted(content)).info
+@pytest.mark.parametrize(
+    ("file_format", "dpi", "is_kept"),
+    [("BMP", (300, 70_000), False), ("PNG", (0.001, 0.001), False), ("PNG", (1, 1), True)],
+)
+def test_resolution_is_kept_if_every_format_can_store_it(
+    file_format: str, dpi: tuple[float, float], is_kept: bool
+) -> None:
+    content = encoded(noise(), file_format, dpi=dpi)
+    assert "dpi" in opened(content).info
+    assert ("dpi" in opened(inverted(content)).info) is is_kept
+
+
+def test_text_of_a_tiff_that_is_none_is_dropped() -> None:
     tags = ImageFileDirectory_v2()
     tags.tagtype[Tag.Make] = TiffTags.SHORT
     tags[Tag.Make] = 5
@@ -420,6 +445,9 @@ def webp_of_a_large_canvas() -> bytes:
     [
         (jpeg_with_long_exif(), "EXIF"),
         (gif_without_a_colour_table(), "colour table"),
+        (gif_of_two_sizes(between=b"\1\0\0"), "damaged"),
+        (gif_of_two_sizes(b"\x0d\x08"), "not a readable image"),
+        (gif_of_two_sizes(b"\x08\x0d"), "not a readable image"),
         (apng_without_the_pixels_of_its_last_frame(), "lacks frames"),
         (apng_of_16_bits(), "16-bit"),
         (webp_of_a_large_canvas(), "canvas"),

@@ -9,12 +9,13 @@ from __future__ import annotations
 import gc
 import os
 import resource
+import signal
 import sys
 import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -70,6 +71,7 @@ class Tests:
             receiver, sender = os.pipe()
             pid = os.fork()
             if not pid:
+                os.setsid()
                 os.write(sender, self._try(mutant).encode())
                 os._exit(0)
             os.close(sender)
@@ -80,8 +82,11 @@ class Tests:
     def _ended(self, trying: dict[int, tuple[Mutant, int]]) -> tuple[Mutant, bool]:
         pid, status = os.wait()
         mutant, receiver = trying.pop(pid)
-        with os.fdopen(receiver) as file:
-            killer = file.read()
+        with suppress(ProcessLookupError):  # what the mutant has started and not ended
+            os.killpg(pid, signal.SIGKILL)
+        os.set_blocking(receiver, False)
+        with os.fdopen(receiver, "rb") as file:
+            killer = (file.read() or b"").decode()
         self._kills[mutant.where, killer] += 1
         return mutant, not killer and status == 0
 
