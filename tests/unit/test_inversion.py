@@ -222,7 +222,10 @@ EXACT: dict[str, bytes] = {
         f"TIFF orientation {n}": encoded(noise(), "TIFF", tiffinfo={Tag.Orientation: n})
         for n in (3, 6)
     },
-    "TIFF group 4": encoded(noise("1"), "TIFF", compression="group4", dpi=(300, 150)),
+    **{
+        f"TIFF 1 {fax}": encoded(noise("1"), "TIFF", compression=fax, dpi=(300, 150))
+        for fax in ("group3", "group4", "tiff_ccitt")
+    },
     "TIFF of many pages": tiff_of_many_pages(),
     "WebP lossless animated": animated(
         [smooth("RGBA", turns) for turns in range(3)],
@@ -355,6 +358,11 @@ def test_gif_differs_in_its_colour_tables_alone() -> None:
     after, end = inverted(content), 13 + 3 * 256
     assert after[:13] + after[end:] == content[:13] + content[end:]
     assert bytes(255 - value for value in after[13:end]) == content[13:end]
+
+
+def test_colours_of_transparent_pixels_of_a_webp_are_kept() -> None:
+    before, after = opened(SAMPLES["WebP RGBA"]), opened(inverted(SAMPLES["WebP RGBA"]))
+    assert after.tobytes() == inverse([before])[0].tobytes()
 
 
 def test_metadata_of_a_tiff_page_stays_with_that_page() -> None:
