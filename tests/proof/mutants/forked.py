@@ -106,18 +106,21 @@ class Tests:
         return ""
 
     def _able(self, mutant: Mutant) -> list[str]:
-        """Choose the tests that call the function, or else all those that call its file."""
-        file = mutant.where.partition(":")[0] + ":"
-        able = [name for name, calls in self._calls.items() if mutant.where in calls] or [
-            name
-            for name, calls in self._calls.items()
-            if any(each.startswith(file) for each in calls)
-        ]
+        """Choose the tests that call the function, or else the files that call its file."""
+        able = [name for name, calls in self._calls.items() if mutant.where in calls]
+        if not able:
+            file = mutant.where.partition(":")[0] + ":"
+            files = {
+                _file_of(name)
+                for name, calls in self._calls.items()
+                if any(each.startswith(file) for each in calls)
+            }
+            able = [name for name in self._calls if not files or _file_of(name) in files]
 
         def cost(name: str) -> float:
             return self._seconds[name] / (1 + self._kills[mutant.where, name]) ** 2
 
-        return sorted(able or self._calls, key=cost)
+        return sorted(able, key=cost)
 
 
 def _file_of(test: str) -> str:
