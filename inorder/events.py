@@ -28,8 +28,6 @@ def created(
     ----------
     key, sequencer, etag, version_id : object
         Fields of the event's object; one that is None is left out.
-    bucket : object
-        The bucket's name.
     **more : object
         More fields of the event's object, such as ``size``.
     """
@@ -85,13 +83,7 @@ def delete(
 
 
 def shipped(name: str) -> dict[str, Any]:
-    """Load an event of the folder events.
-
-    Parameters
-    ----------
-    name : str
-        Of the file, without ``.json``.
-    """
+    """Load an event of the folder events."""
     loaded: dict[str, Any] = json.loads((PROJECT / "events" / f"{name}.json").read_text())
     return loaded
 
@@ -101,12 +93,8 @@ def changed(event: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
     Parameters
     ----------
-    event : dict
-        The event.
     path : str
         The field, for example ``detail.object.key``.
-    value : object
-        Its value.
     """
     made = copy.deepcopy(event)
     *parents, last = path.split(".")

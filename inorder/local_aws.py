@@ -33,24 +33,13 @@ START_SECONDS = 60
 
 @dataclass(frozen=True)
 class LocalAws:
-    """A running local AWS.
-
-    Attributes
-    ----------
-    port : int
-        Port on the loopback address.
-    pid : int
-        Process of the server.
-    started : float
-        When that process started, in seconds since 1970; with the pid it names one process.
-    folder : str
-        Its own files: log, temporary files of the functions.
-    """
+    """A running local AWS."""
 
     port: int
     pid: int
+    # When that process started, in seconds since 1970; with the pid it names one process.
     started: float
-    folder: str
+    folder: str  # its own files: log, temporary files of the functions
 
     @property
     def endpoint_url(self) -> str:
@@ -80,13 +69,7 @@ class LocalAws:
         return {}
 
     def client(self, service: str) -> Any:
-        """Give a boto3 client of the server, the same one each time.
-
-        Parameters
-        ----------
-        service : str
-            For example ``stepfunctions``.
-        """
+        """Give a boto3 client of the server, the same one each time."""
         if service not in self._clients:
             config = Config(
                 inject_host_prefix=False,  # there is no sync-127.0.0.1
@@ -134,8 +117,6 @@ def start(
     ----------
     folder : Path
         For its log and temporary files; made anew.
-    port : int, optional
-        Port to listen on; any free one if none is given.
     wait_scale : float
         Factor of the state machines' waits and retry delays; below 1 for tests.
     settings : Mapping, optional

@@ -30,20 +30,6 @@ _RULER = 98  # their columns
 def create(name: str, source: str, project: Path = PROJECT) -> list[Path]:
     """Make a policy that does what another one does, to be edited.
 
-    Parameters
-    ----------
-    name : str
-        Lower-case words with hyphens between them.
-    source : str
-        The policy to copy.
-    project : Path
-        Folder of the template.
-
-    Returns
-    -------
-    list of Path
-        The files that were written, the template last.
-
     Raises
     ------
     Failure

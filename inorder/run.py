@@ -28,30 +28,12 @@ def run_event(
     event is changed to name that object. For a deletion the object is created, processed by the
     same policy, and deleted, so that there is an output to remove.
 
-    Parameters
-    ----------
-    event : object
-        Any JSON.
-    policy : str
-        Value of the template's parameter Policy.
-    content : bytes
-        Of the object.
-    folder : Path
-        For the local AWS's own files, which are removed again.
-    say : callable
-        Called with a line on each step, and on each change of the event.
-
     Raises
     ------
     Failure
         It cannot be deployed, or S3 does not take the object.
     TimeoutError
         The execution does not end.
-
-    Returns
-    -------
-    Execution
-        The execution, which has ended.
     """
     say("Starting a local AWS ...")
     with local_aws.running(folder) as local:
@@ -101,18 +83,8 @@ def with_object(
 
     Parameters
     ----------
-    event : object
-        The event of an object created or deleted.
-    content : bytes
-        Of the object.
-    s3 : S3Client
-        Of the AWS, local or in process, that has the bucket.
-    bucket : str
-        Where the object is put.
     process : callable
         Runs an execution with the event of the creation, before an object is deleted.
-    say : callable
-        Called with a line on each step, and on each change of the event.
     """
     key = _s3_object(event)["key"]
     named = {"Bucket": bucket, "Key": key}

@@ -22,18 +22,7 @@ STAGES: tuple[dict[str, Rule], ...] = (
 
 
 def check_file(file: Path) -> list[str]:
-    """Check one ASL file, and that the template above it, if there is one, fits.
-
-    Parameters
-    ----------
-    file : Path
-        The file, before substitution.
-
-    Returns
-    -------
-    list of str
-        What is wrong, with the state's and the rule's name; empty if nothing is.
-    """
+    """Check one ASL file, and that the template above it, if there is one, fits."""
     try:
         text = file.read_text(encoding="utf-8")
         definition = parse(text)

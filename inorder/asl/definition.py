@@ -52,8 +52,6 @@ def targets(state: Json, ignoring: list[str] | None = None) -> list[str]:
 
     Parameters
     ----------
-    state : dict
-        A state of an ASL file.
     ignoring : list of str, optional
         Errors that do not happen: the Catch for exactly these is left out.
     """
@@ -64,15 +62,7 @@ def targets(state: Json, ignoring: list[str] | None = None) -> list[str]:
 
 
 def written(state: Json, word: str) -> list[str]:
-    """List the attributes of an update's clause.
-
-    Parameters
-    ----------
-    state : dict
-        A Task; one that is not an update has no clauses.
-    word : str
-        SET, REMOVE, ADD or DELETE.
-    """
+    """List the attributes of an update's clause."""
     parameters = state.get("Parameters", {})
     names = parameters.get("ExpressionAttributeNames", {})
     clauses = re.split(r"\b(SET|REMOVE|ADD|DELETE)\b", parameters.get("UpdateExpression", ""))
@@ -97,8 +87,6 @@ def graph(states: Json, following: Callable[[str, Json], list[str]] | None = Non
 
     Parameters
     ----------
-    states : dict
-        Of an ASL file; each target is one of them.
     following : callable, optional
         Lists the states that follow one, given its name and the state; `targets` if none is given.
     """

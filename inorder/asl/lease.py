@@ -54,34 +54,18 @@ RETRY_BUS = "${RetryEventsBusName}"
 
 
 class LeaseNumbers(NamedTuple):
-    """What a file's timeouts, retries and limits add up to, in seconds.
+    """What a file's timeouts, retries and limits add up to, in seconds."""
 
-    Attributes
-    ----------
-    holder : float
-        The longest that a living execution needs its lock: for a claim or a renewal, and for an
-        attempt.
-    lease : float
-        The least for which a waiter has seen the same lock before it breaks it.
-    waiter : float
-        The least for which an execution waits before it gives up.
-    longest_execution : float
-        The slowest way through the file.
-    """
-
+    # The longest that a living execution needs its lock: for a claim or a renewal, and for an
+    # attempt.
     holder: float
-    lease: float
-    waiter: float
-    longest_execution: float
+    lease: float  # the least for which a waiter has seen the same lock before it breaks it
+    waiter: float  # the least for which an execution waits before it gives up
+    longest_execution: float  # the slowest way through the file
 
 
 def limits(definition: Json) -> dict[str, int]:
     """Read the limits that a Pass prepares; an empty dict if none does.
-
-    Parameters
-    ----------
-    definition : dict
-        The file.
 
     Raises
     ------
@@ -112,8 +96,6 @@ def longest(state: Json, given: dict[str, int] | None = None) -> float:
 
     Parameters
     ----------
-    state : dict
-        A state of an ASL file.
     given : dict, optional
         The file's `limits`, for a Wait that reads its seconds from there.
     """
@@ -138,11 +120,6 @@ def longest(state: Json, given: dict[str, int] | None = None) -> float:
 def longest_execution(definition: Json) -> float:
     """Compute the seconds that the slowest way through a file takes.
 
-    Parameters
-    ----------
-    definition : dict
-        The file, without a finding of the earlier rules.
-
     Raises
     ------
     ValueError
@@ -155,11 +132,6 @@ def longest_execution(definition: Json) -> float:
 
 def lease_numbers(definition: Json) -> LeaseNumbers | None:
     """Compute what must be in order: holder < lease < waiter, and all of it within Express.
-
-    Parameters
-    ----------
-    definition : dict
-        The file, without a finding of the earlier rules.
 
     Returns
     -------

@@ -37,15 +37,8 @@ def findings(definition: Json, template: str) -> Iterator[tuple[str, str]]:
 
     Parameters
     ----------
-    definition : dict
-        The ASL file.
     template : str
         The text of the template; a resource that it lacks needs no name.
-
-    Yields
-    ------
-    tuple of str
-        The state, and the line of the template that must name it.
     """
     states: Json = definition["States"]
     # Without a queue, a policy has neither these metrics nor the dashboard.

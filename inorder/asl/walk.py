@@ -45,16 +45,6 @@ class Place(NamedTuple):
 def ways(definition: Json) -> tuple[Place, nx.DiGraph]:
     """Draw all ways through a file.
 
-    Parameters
-    ----------
-    definition : dict
-        The file, without a finding of the earlier rules.
-
-    Returns
-    -------
-    Place, nx.DiGraph
-        The first place, and a graph of all places.
-
     Raises
     ------
     ValueError
@@ -90,15 +80,6 @@ def ways(definition: Json) -> tuple[Place, nx.DiGraph]:
 
 def slowest(drawn: nx.DiGraph, start: Place, seconds: Callable[[str], float]) -> float:
     """Add up the slowest way from a place to an end.
-
-    Parameters
-    ----------
-    drawn : nx.DiGraph
-        Of places.
-    start : Place
-        Where to begin.
-    seconds : callable
-        Gives the seconds of a state.
 
     Raises
     ------

@@ -32,15 +32,7 @@ RETRYING = "Retrying"  # the outcome of an execution after which another one sta
 
 
 def history(client: Any, arn: str) -> list[Entry]:
-    """Read what happened in an execution from the history that local engines keep.
-
-    Parameters
-    ----------
-    client : SFNClient
-        Of a local engine.
-    arn : str
-        Of the execution.
-    """
+    """Read what happened in an execution from the history that local engines keep."""
     pages = client.get_paginator("get_execution_history").paginate(
         executionArn=arn, PaginationConfig={"PageSize": 1000}
     )
@@ -54,15 +46,7 @@ def entry_of(event: Mapping[str, Any]) -> Entry:
 
 
 class StateMachine(ABC):
-    """A state machine on AWS or on a local engine.
-
-    Parameters
-    ----------
-    client : SFNClient
-        Of AWS or the engine.
-    arn : str
-        Of the state machine.
-    """
+    """A state machine on AWS or on a local engine."""
 
     poll_seconds = 0.03  # between two questions whether an execution has ended
 
@@ -81,11 +65,6 @@ class StateMachine(ABC):
 
         The first call reads each of them. Later calls read only what is new. If several threads
         call it at once, they wait for each other.
-
-        Parameters
-        ----------
-        wanted : Filter
-            Which ones.
         """
 
     @abstractmethod
@@ -94,8 +73,6 @@ class StateMachine(ABC):
 
         Parameters
         ----------
-        beginning : str
-            Of its ARN, its name or its ID; or the whole of it.
         since : datetime, optional
             It started since then. Only where the source must be searched.
 
@@ -161,10 +138,6 @@ class StateMachine(ABC):
         count : int
             The least number that must have started, besides one for each that ended to be retried
             and those that other executions have started.
-        seconds : float
-            For how long to wait.
-        prefix : str
-            Other keys than those that begin with it do not count.
 
         Raises
         ------
@@ -332,12 +305,6 @@ def start(client: Any, state_machine: str, event: str, name: str | None = None) 
 
     Parameters
     ----------
-    client : SFNClient
-        Of AWS or a local engine.
-    state_machine : str
-        ARN of the state machine.
-    event : str
-        The input, as JSON.
     name : str, optional
         A new one if none is given: not every engine makes one up.
     """
@@ -349,13 +316,6 @@ def start(client: Any, state_machine: str, event: str, name: str | None = None) 
 
 def only_one(arns: Iterable[str], beginning: str) -> str:
     """Give the one ARN that begins like this, or whose name or last part does.
-
-    Parameters
-    ----------
-    arns : iterable of str
-        The ARNs of all executions.
-    beginning : str
-        Of an ARN, a name or an ID.
 
     Raises
     ------

@@ -32,15 +32,7 @@ FINISHED = {"Processed", "Superseded", "Duplicate"}
 
 
 def machine_of(aws: Connection, since: datetime | None = None) -> StateMachine:
-    """Give the state machine of a stack, whatever its log lacks.
-
-    Parameters
-    ----------
-    aws : Connection
-        To the stack.
-    since : datetime, optional
-        Executions that started before are not needed.
-    """
+    """Give the state machine of a stack, whatever its log lacks."""
     clients = aws.client("stepfunctions"), aws.client("logs")
     return state_machine(*clients, aws.stack.state_machine_arn, since, needs_all=False)
 
@@ -61,16 +53,8 @@ def gather(
 
     Parameters
     ----------
-    aws : Connection
-        To the stack.
-    machine : StateMachine
-        Its state machine, as `machine_of` gives it.
     key : str
         The object's key in the input bucket, or in any bucket under ``content-hash``.
-    version_id : str, optional
-        The only version that is wanted.
-    since : datetime, optional
-        Executions that started before are not read.
     parked_events : sequence of ParkedEvent, optional
         All parked events, if they have been received already.
     """

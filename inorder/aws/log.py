@@ -43,20 +43,12 @@ class AwsStateMachine(StateMachine):
 
     Parameters
     ----------
-    client : SFNClient
-        Of AWS.
-    arn : str
-        Of the state machine.
-    logs : CloudWatchLogsClient
-        Of AWS.
     log_group : str
         The name of its log; empty if it has none.
     since : datetime, optional
         Executions that started before are not listed, unless a filter says otherwise.
     level : str
         Of the log: ``ALL``, ``ERROR``, ``FATAL`` or ``OFF``.
-    has_data : bool
-        Whether the log has the data of executions.
     """
 
     poll_seconds = 2  # a log takes a few seconds to arrive, and calls are limited
@@ -241,14 +233,6 @@ def state_machine(
 
     Parameters
     ----------
-    states : SFNClient
-        Of AWS or the engine.
-    logs : CloudWatchLogsClient
-        Of the same.
-    arn : str
-        Of the state machine.
-    since : datetime, optional
-        Executions that started before are not needed.
     needs_all : bool
         Whether to refuse a log that lacks something, instead of saying what is `unknown`.
 

@@ -27,23 +27,12 @@ RECEIVES_WITHOUT_NEWS = 2
 
 @dataclass(frozen=True)
 class ParkedEvent:
-    """A message in the queue of parked events.
+    """A message in the queue of parked events."""
 
-    Attributes
-    ----------
-    id : str
-        Of the message, for as long as it is in the queue.
-    receipt : str
-        What SQS needs in order to delete it.
-    parked_at : datetime
-        When it was sent.
-    body : dict
-        What the state machine wrote. That of an invalid event has neither key nor sequencer.
-    """
-
-    id: str
-    receipt: str
-    parked_at: datetime
+    id: str  # of the message, for as long as it is in the queue
+    receipt: str  # what SQS needs in order to delete it
+    parked_at: datetime  # when it was sent
+    # What the state machine wrote. That of an invalid event has neither key nor sequencer.
     body: dict[str, Any]
 
     @classmethod
@@ -87,13 +76,7 @@ class ParkedEvent:
 
 
 def parked_events(aws: Connection) -> Generator[ParkedEvent]:
-    """Receive each parked event once, as `messages` does.
-
-    Parameters
-    ----------
-    aws : Connection
-        To the stack.
-    """
+    """Receive each parked event once, as `messages` does."""
     with closing(messages(aws, aws.stack.parked_events_queue_url)) as received:
         yield from map(ParkedEvent.of, received)
 
@@ -103,13 +86,6 @@ def messages(aws: Connection, queue: str) -> Generator[dict[str, Any]]:
 
     SQS cannot show a message without hiding it for a while. Those that are not deleted are
     visible again as soon as the iterator is closed.
-
-    Parameters
-    ----------
-    aws : Connection
-        To the stack.
-    queue : str
-        URL of the queue.
     """
     sqs = aws.client("sqs")
     receipts: dict[str, str] = {}
@@ -143,13 +119,6 @@ def messages(aws: Connection, queue: str) -> Generator[dict[str, Any]]:
 def only_one(events: Sequence[ParkedEvent], beginning: str) -> ParkedEvent:
     """Give the one event whose ID begins like this.
 
-    Parameters
-    ----------
-    events : sequence of ParkedEvent
-        The parked events.
-    beginning : str
-        Of an ID, or the whole ID.
-
     Raises
     ------
     Failure
@@ -173,15 +142,8 @@ def redrive(aws: Connection, ids: set[str]) -> Generator[ParkedEvent]:
 
     Parameters
     ----------
-    aws : Connection
-        To the stack.
     ids : set of str
         Of the messages. One that is gone, or hidden by another redrive, is left out.
-
-    Yields
-    ------
-    ParkedEvent
-        One that has been started and removed.
     """
     states, sqs = aws.client("stepfunctions"), aws.client("sqs")
     remaining = set(ids)

@@ -30,15 +30,9 @@ FIELDS = (
 
 @dataclass(frozen=True)
 class RetryingEvent:
-    """An event that waits for a retry.
+    """An event that waits for a retry."""
 
-    Attributes
-    ----------
-    body : dict
-        What the function has logged of it.
-    """
-
-    body: dict[str, Any]
+    body: dict[str, Any]  # what the function has logged of it
 
     @property
     def subject(self) -> str:
@@ -74,27 +68,14 @@ class RetryingEvent:
 
 @dataclass(frozen=True)
 class Backlog:
-    """How many messages are in the retry queue, as SQS estimates it.
+    """How many messages are in the retry queue, as SQS estimates it."""
 
-    Attributes
-    ----------
-    waiting : int
-        Those that wait or are being handled.
-    unread : int
-        Those that the function may read now.
-    """
-
-    waiting: int
-    unread: int
+    waiting: int  # those that wait or are being handled
+    unread: int  # those that the function may read now
 
 
 def retrying_events(aws: Connection) -> list[RetryingEvent]:
     """Read which events wait, the one that is tried next first.
-
-    Parameters
-    ----------
-    aws : Connection
-        To the stack.
 
     Raises
     ------
@@ -126,13 +107,7 @@ def retrying_events(aws: Connection) -> list[RetryingEvent]:
 
 
 def backlog(aws: Connection) -> Backlog:
-    """Count the messages in the retry queue.
-
-    Parameters
-    ----------
-    aws : Connection
-        To the stack.
-    """
+    """Count the messages in the retry queue."""
     names = ("ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessages")
     attributes = aws.client("sqs").get_queue_attributes(
         QueueUrl=aws.stack.retry_events_queue_url, AttributeNames=list(names)

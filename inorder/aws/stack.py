@@ -42,15 +42,6 @@ class Stack:
 def deploy(local: LocalAws, name: str, parameters: Mapping[str, str | float]) -> Stack:
     """Deploy template.yaml to a local AWS with ``sam deploy``.
 
-    Parameters
-    ----------
-    local : LocalAws
-        Where to.
-    name : str
-        The stack's name.
-    parameters : Mapping
-        Parameters of the template, other than the defaults.
-
     Raises
     ------
     Failure
@@ -95,13 +86,6 @@ def sam_deploy(
 def describe(cloudformation: Any, name: str) -> Stack:
     """Read a stack's outputs and parameters.
 
-    Parameters
-    ----------
-    cloudformation : botocore.client.BaseClient
-        Client of the AWS, real or local, that has the stack.
-    name : str
-        The stack's name.
-
     Raises
     ------
     botocore.exceptions.ClientError
@@ -135,17 +119,8 @@ class Connection:
 
     Parameters
     ----------
-    stack_name : str
-        The stack's name.
     local : LocalAws, optional
         Which has it; else whichever AWS the environment points boto3 at.
-
-    Attributes
-    ----------
-    stack : Stack
-        Its outputs and parameters.
-    table : Table
-        Its key table.
     """
 
     def __init__(self, stack_name: str, local: LocalAws | None = None) -> None:
@@ -167,11 +142,6 @@ class Connection:
 
     def client(self, service: str) -> Any:
         """Give a boto3 client, the same one each time.
-
-        Parameters
-        ----------
-        service : str
-            For example ``stepfunctions``.
 
         Raises
         ------

@@ -40,23 +40,15 @@ class Metric:
 
 @dataclass
 class Measured:
-    """What a stack would use in a month like the last days.
+    """What a stack would use in a month like the last days."""
 
-    Attributes
-    ----------
-    used : dict
-        Quantities by the names of `inorder.cost.LINES`, without what no metric has.
-    executions, process_ms, memory : float
-        Executions in a month; time and memory of the function that does the work.
-    silent : list of str
-        Metrics without a value.
-    """
-
+    # Quantities by the names of `inorder.cost.LINES`, without what no metric has.
     used: dict[str, float] = field(default_factory=dict)
+    # Executions in a month; time and memory of the function that does the work.
     executions: float = 0
     process_ms: float = 0
     memory: int = 0
-    silent: list[str] = field(default_factory=list)
+    silent: list[str] = field(default_factory=list)  # metrics without a value
 
 
 def measure(aws: Connection, days: int, now: datetime | None = None) -> Measured:
@@ -64,12 +56,8 @@ def measure(aws: Connection, days: int, now: datetime | None = None) -> Measured
 
     Parameters
     ----------
-    aws : Connection
-        To the stack.
     days : int
         How many to read; the rest of the month is taken to be like them.
-    now : datetime, optional
-        Where they end.
     """
     resources = _resources(aws)
     memory = {name: _memory(aws, name) for name in _functions(aws, resources)}

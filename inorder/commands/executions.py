@@ -175,17 +175,7 @@ def why(stack_name: str, since: datetime, version_id: str | None, as_json: bool,
 def changes(
     machine: StateMachine, wanted: Filter, known: Sequence[Execution]
 ) -> Iterator[Execution]:
-    """Give executions as they start and as they end, without an end.
-
-    Parameters
-    ----------
-    machine : StateMachine
-        The state machine.
-    wanted : Filter
-        Which ones.
-    known : sequence of Execution
-        Those that the user has seen.
-    """
+    """Give executions as they start and as they end, without an end."""
     seen = {each.arn: each.status for each in known}
     # One that started earlier has ended.
     wanted = replace(wanted, limit=None, since=datetime.now(UTC) - LIFE)

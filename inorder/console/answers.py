@@ -53,10 +53,6 @@ class Answers:
 
     Parameters
     ----------
-    aws : Connection
-        To the stack.
-    machine : StateMachine
-        Its state machine, as `inorder.aws.inspection.machine_of` gives it.
     since : datetime, optional
         Executions that started before are not listed.
     """

@@ -33,15 +33,7 @@ def row(execution: Execution) -> dict[str, Any]:
 
 
 class LiveList:
-    """The executions of a state machine, read once, and then only what is new.
-
-    Parameters
-    ----------
-    machine : StateMachine
-        The state machine.
-    since : datetime, optional
-        Executions that started before are not listed.
-    """
+    """The executions of a state machine, read once, and then only what is new."""
 
     def __init__(self, machine: StateMachine, since: datetime | None = None) -> None:
         self._machine, self._since = machine, since
@@ -61,8 +53,6 @@ class LiveList:
 
         Parameters
         ----------
-        wanted : Filter
-            Which ones.
         revision : int, optional
             Of an earlier answer: only what has changed since. One that has changed so that it is
             no longer wanted is in ``gone``.

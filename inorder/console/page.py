@@ -37,8 +37,6 @@ def content_security_policy(page: str, **sources: str) -> str:
 
     Parameters
     ----------
-    page : str
-        Its HTML.
     sources : str
         Further sources of a directive: ``script_src="'self'"``.
     """

@@ -69,12 +69,8 @@ def estimate(
     keys : int
         Each is uploaded twice, both events are delivered again, and the upload, or its two versions
         in a versioned bucket, are deleted.
-    policy : Policy
-        It tells what each kind of event costs.
     memory : int
         Of the function, in MB.
-    is_traced : bool
-        Whether X-Ray traces the executions.
     """
     cost = policy.cost
     # Whether an event waits is not known before.
@@ -116,8 +112,6 @@ class Demonstration:
 
     Parameters
     ----------
-    aws : Connection
-        To the stack.
     pairs : sequence of PicturePair
         One for each key. Their keys get a prefix of their own.
 
@@ -185,20 +179,10 @@ class Demonstration:
     def show(self, say: Callable[[str], None]) -> tuple[Counts, list[Output]]:
         """Run the demonstration and, however it ends, remove what it created.
 
-        Parameters
-        ----------
-        say : callable
-            Called with a line about what comes next.
-
         Raises
         ------
         TimeoutError
             No event arrives, an event does not start an execution, or an execution does not end.
-
-        Returns
-        -------
-        tuple
-            What was counted, and the outputs in the order of the pairs.
         """
         patience = demo.PATIENCE_SECONDS
         try:

@@ -28,14 +28,8 @@ def run_demonstration(
 
     Parameters
     ----------
-    pairs : sequence of PicturePair
-        One for each key.
     folder : Path
         For the local AWS's own files, which are removed again.
-    port : int, optional
-        The local AWS's port; any free one if none is given.
-    policy : str
-        The policy to show, one of `choices`.
     page : Path
         Where to write the console's page of the stack with coordination.
 

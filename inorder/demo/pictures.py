@@ -34,11 +34,6 @@ class PicturePair:
 def own_pairs(count: int) -> list[PicturePair]:
     """Draw pairs of landscapes, the same ones each time.
 
-    Parameters
-    ----------
-    count
-        How many pairs to draw.
-
     Returns
     -------
     list[PicturePair]
@@ -54,15 +49,6 @@ def own_pairs(count: int) -> list[PicturePair]:
 
 def pairs_from_folder(folder: Path, count: int, say: Callable[[str], None]) -> list[PicturePair]:
     """Make pairs of the user's own pictures, using them again in turn if they are too few.
-
-    Parameters
-    ----------
-    folder
-        Where the pictures are; other files and folders in it are ignored.
-    count
-        How many pairs to make.
-    say
-        Called with a line on each picture that cannot be read.
 
     Returns
     -------

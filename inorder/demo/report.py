@@ -83,11 +83,6 @@ Results = Mapping[str, tuple[Counts, Sequence[Output]]]  # by the name of the ta
 def contact_sheet(outputs: Sequence[Output]) -> Image.Image:
     """Draw all outputs as a grid of thumbnails, with those that are not the new picture marked.
 
-    Parameters
-    ----------
-    outputs
-        The outputs, in the order of the grid.
-
     Returns
     -------
     Image.Image
@@ -109,15 +104,8 @@ def console_table(results: Results, heading: str) -> Table:
 
     Parameters
     ----------
-    results
-        What was counted.
     heading
         What the names of the results are, such as ``Coordination``.
-
-    Returns
-    -------
-    Table
-        One row for each measure; faults are highlighted.
     """
     table = Table(heading)
     for name in results:
@@ -132,22 +120,7 @@ def console_table(results: Results, heading: str) -> Table:
 
 
 def write_report(folder: Path, results: Results, heading: str) -> Path:
-    """Write the page, its contact sheets and `summary.json`, over those of an earlier report.
-
-    Parameters
-    ----------
-    folder
-        Where to write; made if it does not exist.
-    results
-        What was counted, and what is in the output buckets.
-    heading
-        What the names of the results are: ``Coordination``, or ``Stack``.
-
-    Returns
-    -------
-    Path
-        The page, `report.html`.
-    """
+    """Write the page, its contact sheets and `summary.json`, over those of an earlier report."""
     folder.mkdir(parents=True, exist_ok=True)
     for earlier in folder.glob("contact-sheet-*.png"):
         earlier.unlink()

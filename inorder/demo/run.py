@@ -76,25 +76,10 @@ class Run:
 
     Parameters
     ----------
-    s3 : S3Client
-        Of the AWS, real or local, that has the stack.
-    stack : Stack
-        The stack.
-    policy : Policy
-        Its policy.
-    machine : StateMachine
-        Its state machine.
-    pairs : sequence of PicturePair
-        One for each key.
     executions_at_once : int
         While this number runs on a local AWS, no key is begun and no event is delivered again.
     prefix : str
         The beginning of all keys; other executions are left alone.
-
-    Attributes
-    ----------
-    expected : int
-        How many executions must start because of what was done so far.
     """
 
     def __init__(
@@ -119,11 +104,6 @@ class Run:
 
     def show(self, advance: Callable[[], None]) -> tuple[Counts, list[Output]]:
         """Deliver the events, wait until all executions have ended, and count.
-
-        Parameters
-        ----------
-        advance : callable
-            Called for each event that is sent.
 
         Raises
         ------

@@ -44,18 +44,10 @@ class Costs:
 
 @dataclass(frozen=True)
 class Log:
-    """What an execution writes to its log at level ALL, in kilobytes.
+    """What an execution writes to its log at level ALL, in kilobytes."""
 
-    Attributes
-    ----------
-    uncontended : int
-        An event that waits for nothing.
-    poll : int or None
-        Each poll of a waiter.
-    """
-
-    uncontended: int
-    poll: int | None = None
+    uncontended: int  # an event that waits for nothing
+    poll: int | None = None  # each poll of a waiter
 
     def __str__(self) -> str:
         return f"{self.uncontended}" + (f", {self.poll} a poll" if self.poll else "")
@@ -63,38 +55,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Policy:
-    """A policy.
-
-    Attributes
-    ----------
-    name : str
-        Value of the template's parameter Policy.
-    promise, use : str
-        What it promises, and who needs that.
-    like : str or None
-        The shipped policy from which it was made, if it promises the same.
-    deletions : bool
-        Whether it removes the output of a deleted object.
-    pictures : bool
-        Whether it makes pictures.
-    cost : Costs
-        What events cost.
-    log : Log
-        How much is logged.
-    fence : str or None
-        What it passes to the function, if that writes outputs.
-    keeps : str or None
-        The output of a key that remains: that of the newest event, of the first, of each, or
-        whichever was written last.
-    each_poll : Cost
-        What each poll of a waiter costs, but for the first.
-    index : Mapping[str, int]
-        Write units for the entries of the table's indexes, by the situation of the event; 0 for
-        one that is absent.
-    plain_writes : Mapping[str, int]
-        How many of the writes are to a record without the event, by the situation of the event,
-        and ``each_poll``.
-    """
+    """A policy. statemachine/policies.toml explains the fields."""
 
     name: str
     promise: str
@@ -117,13 +78,7 @@ class Policy:
 
 
 def policies(project: Path = PROJECT) -> list[Policy]:
-    """Read the facts about all policies.
-
-    Parameters
-    ----------
-    project : Path
-        Folder of the project.
-    """
+    """Read the facts about all policies."""
     facts = tomllib.loads((project / FACTS).read_text(encoding="utf-8"))
     return [_policy(name, each) for name, each in facts.items()]
 
@@ -219,8 +174,6 @@ def with_tables(text: str, project: Path = PROJECT) -> str:
     ----------
     text : str
         It has ``<!-- table: NAME -->`` above a table, and ``<!-- end -->`` below.
-    project : Path
-        Folder of the project.
 
     Raises
     ------

@@ -26,8 +26,6 @@ def judge(facts: Facts, events: tuple[Event, ...]) -> Verdict:
 
     Parameters
     ----------
-    facts : Facts
-        What could be read.
     events : tuple of Event
         Those that are known, oldest first.
     """

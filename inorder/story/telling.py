@@ -32,13 +32,7 @@ RECORDING = {"Claim Key", "Claim Content", "Record Event"}
 
 
 def tell(facts: Facts) -> Story:
-    """Tell the story of an object.
-
-    Parameters
-    ----------
-    facts : Facts
-        What could be read.
-    """
+    """Tell the story of an object."""
     return _Telling(facts).story()
 
 
