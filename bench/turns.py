@@ -25,6 +25,7 @@ from bench.workloads import Upload, Workload
 from inorder.aws.executions import wait_until
 from inorder.demo.run import _inverse as inverse
 from inorder.events import SEQUENCER, shipped
+from inorder_fence.fenced_output import output_key
 
 QUIET_SECONDS = 1800
 THREADS = 24
@@ -250,11 +251,8 @@ def read_executions(turn: Turn, client: Any, machine: str) -> None:
 
 def state_of_output(laboratory: Laboratory, key: str, newest: bytes) -> str:
     """Tell whether the output of a key is that of its newest content."""
-    folder, _, name = key.rpartition("/")
     with suppress(laboratory.s3.exceptions.NoSuchKey):
-        answer = laboratory.s3.get_object(
-            Bucket=laboratory.output_bucket, Key=f"{folder}/out-{name}"
-        )
+        answer = laboratory.s3.get_object(Bucket=laboratory.output_bucket, Key=output_key(key))
         is_right = answer["Body"].read().startswith(inverse(newest))
         return "right" if is_right else "stale"
     return "missing"

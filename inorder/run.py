@@ -11,10 +11,11 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from inorder import local_aws
+from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.aws.executions import LocalStateMachine
 from inorder.aws.stack import deploy
 from inorder.errors import Failure
-from inorder.model.execution import EXPRESS_SECONDS, Execution
+from inorder.model.execution import Execution
 
 PATIENCE_SECONDS = EXPRESS_SECONDS
 

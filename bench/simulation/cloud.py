@@ -20,6 +20,7 @@ from bench.simulation.queue import Bus, Mapping, Message, Queue
 from bench.simulation.table import Table
 from inorder import PROJECT
 from inorder.events import created
+from inorder.model.outcomes import finished
 from inorder.model.policies import asl_file
 from inorder.resolved_template import template
 
@@ -27,7 +28,6 @@ RESOURCES = template()["Resources"]
 CONSUMER = RESOURCES["RetryEventsFunction"]["Properties"]
 QUEUE = RESOURCES["RetryEventsQueue"]["Properties"]
 SWEEP_SECONDS = RESOURCES["HealKeysFunction"]["Properties"]["Timeout"]
-FINISHED = {"Processed", "Superseded", "Duplicate"}
 Dies = Callable[[Execution, str], bool]
 
 
@@ -146,7 +146,7 @@ class Cloud:
         execution.outcome = yield from self.machine.run(execution, self)
         execution.ended = self.clock.now
         self.running -= 1
-        if execution.outcome in FINISHED:
+        if execution.outcome in finished():
             self.finished.setdefault(sequencer_of(execution.input), execution.ended)
 
     def events_by_key(self) -> dict[str, list[str]]:

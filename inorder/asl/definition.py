@@ -20,6 +20,9 @@ INVOKE, SEND, PUT_EVENTS, START = (
     f"arn:aws:states:::{action}"
     for action in ("lambda:invoke", "sqs:sendMessage", "events:putEvents", "states:startExecution")
 )
+# No Express execution lives longer:
+# https://docs.aws.amazon.com/step-functions/latest/dg/choosing-workflow-type.html
+EXPRESS_SECONDS = 300
 CONDITION_FAILED = ["DynamoDB.ConditionalCheckFailedException"]
 # With this begins the condition of a write that only the lock's holder may make. A renewed lock's
 # token begins with that of the claim.
@@ -75,6 +78,13 @@ def is_renewal(state: Json) -> bool:
     """Tell whether a state gives its execution's own lock another token."""
     is_own = state.get("Parameters", {}).get("ConditionExpression", "").startswith(OWN_LOCK)
     return state.get("Resource") == UPDATE and is_own and "lock_token" in written(state, "SET")
+
+
+def records_event(state: Json) -> bool:
+    """Tell whether a state writes its execution's event to the table."""
+    parameters = state.get("Parameters", {})
+    values = parameters.get("ExpressionAttributeValues", {})
+    return "event" in parameters.get("Item", {}) or ":event" in values
 
 
 def is_end(state: Json) -> bool:

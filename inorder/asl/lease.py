@@ -21,6 +21,7 @@ import networkx as nx
 from inorder.asl import walk
 from inorder.asl.definition import (
     CONDITION_FAILED,
+    EXPRESS_SECONDS,
     INVOKE,
     OWN_LOCK,
     PUT,
@@ -37,7 +38,6 @@ from inorder.asl.definition import (
     targets,
     written,
 )
-from inorder.model.execution import EXPRESS_SECONDS
 
 NO_TIMEOUT = 99_999_999  # what AWS takes for a Task without TimeoutSeconds
 THROTTLED = ["Lambda.TooManyRequestsException"]

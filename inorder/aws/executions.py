@@ -22,13 +22,13 @@ from inorder.model.execution import (
     execution_of,
     s3_object,
 )
+from inorder.model.outcomes import retrying
 
 __all__ = ["Entry", "Execution", "Filter", "Step", "execution_of", "s3_object"]
 
 SECONDS = 60  # for which a caller waits who names no time
 NAMED = 5  # in a message
 SHORT_PAGE, LONG_PAGE = 100, 1000  # executions
-RETRYING = "Retrying"  # the outcome of an execution after which another one starts
 
 
 def history(client: Any, arn: str) -> list[Entry]:
@@ -147,7 +147,7 @@ class StateMachine(ABC):
         found: list[Execution] = []
 
         def expected() -> int:
-            return count + sum(each.outcome == RETRYING for each in found)
+            return count + sum(each.outcome == retrying() for each in found)
 
         def all_ended() -> bool:
             found[:] = self.all(prefix)

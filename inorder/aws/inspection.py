@@ -19,16 +19,16 @@ from inorder.aws.stack import Connection
 from inorder.errors import Failure
 from inorder.model import policies
 from inorder.model.execution import FIRST, Execution, Filter, s3_object
+from inorder.model.outcomes import finished
 from inorder.story import Facts, Output, Part, Queued, Source
 from inorder_fence import named_version
+from inorder_fence.fenced_output import output_key
 
 Read = TypeVar("Read")
 LONGEST_ID = 2048  # bytes
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html
 LONGEST_KEY = 1024  # bytes
 MAXIMUM_EXECUTIONS = 200  # of one object; each costs a read of its history
-# After these, none of its messages can matter for an object.
-FINISHED = {"Processed", "Superseded", "Duplicate"}
 
 
 def machine_of(aws: Connection, since: datetime | None = None) -> StateMachine:
@@ -160,8 +160,7 @@ class _Gathering:
     def _outputs(self) -> Iterable[Output]:
         if self._policy and self._policy.keeps is None:
             return
-        folder, slash, name = self._key.rpartition("/")
-        key = f"{folder}{slash}out-{name}"
+        key = output_key(self._key)
         s3, bucket = self._aws.client("s3"), self._stack.output_bucket
         keys = [key]
         if len(key.encode()) > LONGEST_KEY:
@@ -188,7 +187,7 @@ class _Gathering:
     ) -> Iterable[Queued]:
         is_finished = (
             "executions" not in self._unread
-            and all(each.outcome in FINISHED or each.status == "RUNNING" for each in executions)
+            and all(each.outcome in finished() or each.status == "RUNNING" for each in executions)
             and all(each.get("status") in {None, "DONE", "IN_PROGRESS"} for each in records)
         )
         if self._stack.retry_events_log_group:

@@ -18,14 +18,13 @@ from inorder.demo.pictures import PicturePair
 from inorder.demo.report import Counts, Output
 from inorder.demo.run import (
     EXECUTIONS_AT_ONCE,
-    PARKED,
     UNCOORDINATED,
     Run,
     check,
     progress_bars,
 )
 from inorder.errors import Failure
-from inorder.model import policies
+from inorder.model import outcomes, policies
 from inorder.model.policies import Cost, Policy
 
 # For which a cleanup waits when not even the demonstration saw all executions.
@@ -229,7 +228,7 @@ class Demonstration:
             if self.stack.parameters.get("HandleDeletions") == "true" and self.policy.deletions:
                 expected += removed
             ended = self._machine.wait_for(expected, patience, self.prefix)
-            parked = sum(each.outcome in PARKED for each in ended)
+            parked = sum(each.outcome in outcomes.parked() for each in ended)
             if parked:
                 say(f"{parked} events were parked: inorder parked --stack-name {self.stack.name}")
         except TimeoutError as error:

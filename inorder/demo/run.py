@@ -15,8 +15,8 @@ from botocore.exceptions import ClientError
 from PIL import Image, ImageChops, ImageStat
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.aws.executions import (
-    RETRYING,
     LocalStateMachine,
     StateMachine,
     some_of,
@@ -26,9 +26,10 @@ from inorder.aws.stack import Stack
 from inorder.demo.pictures import SLOW_EVERY, PicturePair
 from inorder.demo.report import Counts, Output
 from inorder.errors import Failure
-from inorder.model import policies
-from inorder.model.execution import EXPRESS_SECONDS, Execution
+from inorder.model import outcomes, policies
+from inorder.model.execution import Execution
 from inorder.model.policies import Policy
+from inorder_fence.fenced_output import output_key
 from invert_image.inversion import invert
 
 UNCOORDINATED = "uncoordinated"  # the policy to compare with
@@ -41,7 +42,6 @@ PAUSE_SECONDS = 0.15  # between two keys: new accounts may run ten functions at 
 # After the first, no Express execution runs. A log may come later, and a machine be busy.
 PATIENCE_SECONDS: float = EXPRESS_SECONDS + 60
 SAME_COLOURS = 4  # of 255, the mean difference of two encodings of one picture
-OUTCOMES, PARKED = {"Processed", "Superseded", "Duplicate"}, {"Parked", "InvalidEvent"}
 
 
 def choices() -> list[str]:
@@ -114,7 +114,8 @@ class Run:
         self._deliver(advance)
         ended = self._machine.wait_for(self.expected, PATIENCE_SECONDS, self._prefix)
         outputs = self._outputs()
-        outcomes = Counter(_outcomes(ended))
+        counted = Counter(_outcomes(ended))
+        foreseen = outcomes.finished() | outcomes.parked() | {outcomes.retrying()}
         processed = {each.subject for each in ended if each.outcome == "Processed"}
         states = Counter(output.state for output in outputs)
         return Counts(
@@ -122,18 +123,14 @@ class Run:
             slow=len(self._marks),
             stale=states["old"] + states["other"],
             missing=states["missing"],
-            events=outcomes.total() - outcomes[RETRYING],
-            processed=outcomes["Processed"],
-            repeated=outcomes["Processed"] - len(processed),
-            superseded=outcomes["Superseded"],
-            duplicates=outcomes["Duplicate"],
-            retried=outcomes[RETRYING],
-            parked=sum(outcomes[each] for each in PARKED),
-            lost=sum(
-                count
-                for each, count in outcomes.items()
-                if each not in OUTCOMES | PARKED | {RETRYING}
-            ),
+            events=counted.total() - counted[outcomes.retrying()],
+            processed=counted["Processed"],
+            repeated=counted["Processed"] - len(processed),
+            superseded=counted["Superseded"],
+            duplicates=counted["Duplicate"],
+            retried=counted[outcomes.retrying()],
+            parked=sum(counted[each] for each in outcomes.parked()),
+            lost=sum(count for each, count in counted.items() if each not in foreseen),
             seconds=round(time.monotonic() - started, 1),
         ), outputs
 
@@ -221,8 +218,7 @@ class Run:
 
     def _output(self, pair: PicturePair) -> Output:
         bucket = self._stack.output_bucket
-        folder, _, name = pair.key.rpartition("/")
-        key = f"{folder}/out-{name}"
+        key = output_key(pair.key)
         if self._policy.keeps == "each":  # an output for each sequencer, the newest last
             listed = self._s3.list_objects_v2(Bucket=bucket, Prefix=f"{key}/")
             key = max((each["Key"] for each in listed.get("Contents", [])), default=key)
@@ -250,16 +246,17 @@ def _outcomes(ended: Sequence[Execution]) -> list[str | None]:
     started = [each for each in ended if each.is_started_by_holder]
     done = Counter(each.subject for each in started if each.outcome == "Processed")
     # A retry is one more execution.
-    outcomes: list[str | None] = [RETRYING for each in started if each.outcome == RETRYING]
+    retried = [each.outcome for each in started if each.outcome == outcomes.retrying()]
+    delivered: list[str | None] = [*retried]
     for each in ended:
         if each.is_started_by_holder:
             continue
         if each.outcome == "Duplicate" and done[each.subject]:
             done[each.subject] -= 1
-            outcomes.append("Processed")
+            delivered.append("Processed")
         else:
-            outcomes.append(each.outcome)
-    return outcomes
+            delivered.append(each.outcome)
+    return delivered
 
 
 def shows(output: bytes, picture: bytes) -> bool:

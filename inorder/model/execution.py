@@ -8,6 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
+from inorder.asl.definition import EXPRESS_SECONDS
+from inorder.model.outcomes import started_name
+
 ENDS = {
     "ExecutionSucceeded": "SUCCEEDED",
     "ExecutionFailed": "FAILED",
@@ -15,9 +18,6 @@ ENDS = {
     "ExecutionTimedOut": "TIMED_OUT",
 }
 BEGINNING = datetime.fromtimestamp(0, UTC)  # instead of a time that is not known
-# No Express execution lives longer:
-# https://docs.aws.amazon.com/step-functions/latest/dg/choosing-workflow-type.html
-EXPRESS_SECONDS = 300
 LIFE = timedelta(seconds=EXPRESS_SECONDS)
 # What to call the end of an execution without an outcome.
 STATUSES = {
@@ -99,7 +99,7 @@ class Execution:
     @property
     def is_started_by_holder(self) -> bool:
         """Whether another execution has started it, when that released the key (latest-wins)."""
-        return ":newest-" in self.arn
+        return f":{started_name()}" in self.arn
 
     @property
     def outcome(self) -> str | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from inorder import PROJECT
-from inorder.asl.definition import START
+from inorder.asl.definition import START, records_event
 from inorder.asl.lease import LeaseNumbers, lease_numbers, longest_execution
 
 FACTS = "statemachine/policies.toml"
@@ -81,6 +81,17 @@ def policies(project: Path = PROJECT) -> list[Policy]:
     """Read the facts about all policies."""
     facts = tomllib.loads((project / FACTS).read_text(encoding="utf-8"))
     return [_policy(name, each) for name, each in facts.items()]
+
+
+@cache
+def recording() -> frozenset[str]:
+    """Name the states of all policies that write their event to the table."""
+    return frozenset(
+        name
+        for policy in names()
+        for name, state in definition(policy)["States"].items()
+        if records_event(state)
+    )
 
 
 @cache

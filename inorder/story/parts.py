@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cmp_to_key
 from typing import Any, Literal
 
 from inorder.model.execution import Execution
-
-DONE = {"Processed", "Superseded"}  # outcomes after which an event is not processed again
+from inorder_fence.fenced_output import compare_sequencers
 
 Part = Literal["executions", "records", "outputs", "source", "parked", "retrying", "undelivered"]
 
@@ -187,12 +187,17 @@ class Story:
         return [*told, self.verdict.text, *(f"Not known: {each}" for each in self.unknown)]
 
 
-def order(sequencer: str | None) -> str:
-    """Give what orders the events of a key: S3 compares after padding with zeros on the right.
+_order = cmp_to_key(compare_sequencers)
 
-    https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
-    """
-    return (sequencer or "").rstrip("0")
+
+def order(sequencer: str | None) -> Any:
+    """Give what orders the events of a key."""
+    return _order(sequencer or "")
+
+
+def is_newer(one: str | None, other: str | None) -> bool:
+    """Tell whether the event of one sequencer is newer than that of another, of the same key."""
+    return compare_sequencers(one or "", other or "") > 0
 
 
 def clock(at: datetime | None) -> str:

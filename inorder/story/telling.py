@@ -10,9 +10,10 @@ from typing import Any
 
 from heal_keys.stuck import DEAD_AFTER
 from inorder.model.execution import LIFE, Execution, s3_object, subject_of
+from inorder.model.outcomes import done
+from inorder.model.policies import recording
 from inorder.story.judging import judge
 from inorder.story.parts import (
-    DONE,
     Cause,
     Delivery,
     Event,
@@ -22,13 +23,12 @@ from inorder.story.parts import (
     Queued,
     Story,
     clock,
+    is_newer,
     order,
     span,
 )
 
 _ALIVE = {"Working", "Waiting"}
-# The states of the shipped policies that write an event to the table.
-RECORDING = {"Claim Key", "Claim Content", "Record Event"}
 
 
 def tell(facts: Facts) -> Story:
@@ -137,7 +137,7 @@ class _Telling:
         if other.version_id != execution.version_id:  # their sequencers do not compare
             one, two = _at(other), _at(execution)
             return bool(one and two and one >= two)
-        return order(other.sequencer) > order(execution.sequencer)
+        return is_newer(other.sequencer, execution.sequencer)
 
     def _caused_by(self, sequencer: str | None, version_id: str | None, is_certain: bool) -> Cause:
         times = [
@@ -157,7 +157,7 @@ class _Telling:
                 other.arn != execution.arn
                 and other.record_id == execution.record_id
                 and (not same or other.sequencer == execution.sequencer)
-                and other.outcome in DONE
+                and other.outcome in done()
                 and (other.outcome == "Processed" or _was_worked_on(other))
                 and (other.stopped or self._facts.now) <= (execution.stopped or self._facts.now)
             ):
@@ -417,7 +417,7 @@ class _Telling:
         elif outcome == "Duplicate":
             outcome = "Processed"
         if before == "Processed" or (
-            before in {"Parked", "Retrying"} and outcome not in {*DONE, *_ALIVE}
+            before in {"Parked", "Retrying"} and outcome not in done() | _ALIVE
         ):
             outcome = before
         return replace(
@@ -461,7 +461,7 @@ def _event(event: Any, sequencer: Any, version_id: Any, outcome: str) -> Event:
     )
 
 
-def _by_age(event: Event) -> tuple[float, str]:
+def _by_age(event: Event) -> tuple[float, Any]:
     """Order events: by sequencers or, as those of two versions do not compare, by time first."""
     at = event.at.timestamp() if event.version_id and event.at else 0
     return at, order(event.sequencer)
@@ -477,7 +477,7 @@ def _recorded(execution: Execution) -> datetime | None:
     written = [
         step.exited
         for step in execution.steps
-        if step.state in RECORDING and step.exited and not step.error
+        if step.state in recording() and step.exited and not step.error
     ]
     return written[0] if written else execution.started
 
