@@ -249,13 +249,7 @@ def bill_of_contender(contender: Contender, work: Workload) -> Bill:
 
 
 def bill(name: str, used: Usage) -> Bill:
-    """Price what was used.
-
-    Parameters
-    ----------
-    used : Mapping
-        Quantities by the names in `LINES`.
-    """
+    """Price what was used, by the names in `LINES`."""
     rows = prices()
     lines = []
     for each, (title, price, is_fixed) in LINES.items():
@@ -290,10 +284,7 @@ def express_gb_seconds(policy: Policy, milliseconds: float) -> float:
 def polls(policy: Policy, milliseconds: float) -> tuple[int, float]:
     """Tell how often a waiter polls until a holder has ended, and how many seconds it waits.
 
-    Parameters
-    ----------
-    milliseconds : float
-        How long the holder works on, when the waiter begins.
+    The holder works on for these milliseconds when the waiter begins.
     """
     seconds = _limits(policy)["poll_seconds"]
     count = max(1, math.ceil(milliseconds / 1000 / seconds))

@@ -22,15 +22,7 @@ def created(
     version_id: Any = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """Build the event of a created object.
-
-    Parameters
-    ----------
-    key, sequencer, etag, version_id : object
-        Fields of the event's object; one that is None is left out.
-    **more : object
-        More fields of the event's object, such as ``size``.
-    """
+    """Build the event of a created object, without those fields of the object that are None."""
     described = {"key": key, "sequencer": sequencer, "etag": etag, "version-id": version_id, **more}
     return _event("Object Created", bucket, described)
 
@@ -89,13 +81,7 @@ def shipped(name: str) -> dict[str, Any]:
 
 
 def changed(event: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """Copy an event, or a record, with another value in one field.
-
-    Parameters
-    ----------
-    path : str
-        The field, for example ``detail.object.key``.
-    """
+    """Copy an event, or a record, with another value in a field such as ``detail.object.key``."""
     made = copy.deepcopy(event)
     *parents, last = path.split(".")
     _inside(made, parents)[last] = value

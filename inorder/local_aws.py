@@ -111,21 +111,11 @@ def start(
     wait_scale: float = 1,
     settings: Mapping[str, str] | None = None,
 ) -> LocalAws:
-    """Start a local AWS.
+    """Start a local AWS, whose log and temporary files are in a folder that is made anew.
 
-    Parameters
-    ----------
-    folder : Path
-        For its log and temporary files; made anew.
-    wait_scale : float
-        Factor of the state machines' waits and retry delays; below 1 for tests.
-    settings : Mapping, optional
-        Further variables for the server, which its functions inherit.
-
-    Raises
-    ------
-    Failure
-        The port is taken, or the server does not start.
+    The scale is that of the state machines' waits and retry delays, below 1 for tests. The settings
+    are variables for the server, which its functions inherit. If the port is taken, or the server
+    does not start, that is a Failure.
     """
     port = _free_port(port)
     shutil.rmtree(folder, ignore_errors=True)
@@ -187,13 +177,7 @@ def remember(local: LocalAws, file: Path) -> None:
 
 
 def recall(file: Path) -> LocalAws | None:
-    """Find the local AWS that an earlier process remembered.
-
-    Returns
-    -------
-    LocalAws or None
-        None if there is none, or if it has ended.
-    """
+    """Find the local AWS that an earlier process remembered; None if it has ended."""
     try:
         local = LocalAws(**json.loads(file.read_text()))
     except (FileNotFoundError, ValueError, TypeError):

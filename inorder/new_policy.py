@@ -28,13 +28,7 @@ _RULER = 98  # their columns
 
 
 def create(name: str, source: str, project: Path = PROJECT) -> list[Path]:
-    """Make a policy that does what another one does, to be edited.
-
-    Raises
-    ------
-    Failure
-        It cannot be made; then nothing is written.
-    """
+    """Make a policy that does what another one does, to be edited; or write nothing and fail."""
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
         raise Failure(
             f"{name!r} is no name for a policy: lower-case words with hyphens between them, "

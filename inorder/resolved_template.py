@@ -48,13 +48,7 @@ def _session() -> boto3.Session:
 
 @cache
 def transformed(given: tuple[tuple[str, str], ...] = ()) -> Json:
-    """Transform the template with SAM.
-
-    Parameters
-    ----------
-    given : tuple
-        Names and values of parameters that SAM resolves.
-    """
+    """Transform the template with SAM, which resolves the parameters that are given."""
     parsed = template()
     for resource in parsed["Resources"].values():
         for field in ("CodeUri", "DefinitionUri"):
@@ -67,13 +61,7 @@ def transformed(given: tuple[tuple[str, str], ...] = ()) -> Json:
 
 
 def resources_with(parameters: dict[str, str]) -> Json:
-    """List the resources of a deployment.
-
-    Returns
-    -------
-    dict
-        The resources whose conditions hold, by logical ID, without intrinsic functions.
-    """
+    """List the resources of a deployment, by logical ID, without intrinsic functions."""
     resources: Json = _resolved(parameters)[0]["Resources"]
     return resources
 

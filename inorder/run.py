@@ -27,14 +27,8 @@ def run_event(
 
     An event of S3 needs its object. So the object is put into the stack's input bucket, and the
     event is changed to name that object. For a deletion the object is created, processed by the
-    same policy, and deleted, so that there is an output to remove.
-
-    Raises
-    ------
-    Failure
-        It cannot be deployed, or S3 does not take the object.
-    TimeoutError
-        The execution does not end.
+    same policy, and deleted, so that there is an output to remove. An object that S3 does not take
+    is a Failure, an execution that does not end a TimeoutError.
     """
     say("Starting a local AWS ...")
     with local_aws.running(folder) as local:
@@ -80,12 +74,8 @@ def with_object(
 ) -> Any:
     """Make the object that an event names, and give the event as S3 would send it for that one.
 
-    A field that the event lacks is not added.
-
-    Parameters
-    ----------
-    process : callable
-        Runs an execution with the event of the creation, before an object is deleted.
+    A field that the event lacks is not added. Before an object is deleted, the event of its
+    creation is processed.
     """
     key = _s3_object(event)["key"]
     named = {"Bucket": bucket, "Key": key}

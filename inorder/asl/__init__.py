@@ -48,13 +48,7 @@ def _finding(state: str, rule: str, wrong: str) -> str:
 
 
 def numbers(file: Path) -> str:
-    """Say what a file without findings adds up to: its seconds, and its largest event.
-
-    Parameters
-    ----------
-    file : Path
-        The file, in which `check_file` finds nothing.
-    """
+    """Say what a file without findings adds up to: its seconds, and its largest event."""
     definition = parse(file.read_text(encoding="utf-8"))
     found = lease.lease_numbers(definition)
     seconds = (

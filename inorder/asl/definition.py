@@ -34,10 +34,8 @@ _TOKEN = re.compile(r"(\$\$?(?:\.[\w-]+|\[[^\]]*\])*)|'(?:[^'\\]|\\.)*'")
 def parse(text: str) -> Any:
     """Parse the text of a file.
 
-    Raises
-    ------
-    ValueError
-        It is not JSON, or an object has a name twice, of which JSON would silently drop one.
+    A ValueError says that it is not JSON, or that an object has a name twice, of which JSON would
+    silently drop one.
     """
     return json.loads(text, object_pairs_hook=_once_each)
 
@@ -51,13 +49,7 @@ def _once_each(pairs: list[tuple[str, Any]]) -> Json:
 
 
 def targets(state: Json, ignoring: list[str] | None = None) -> list[str]:
-    """List the names of the states that may follow a state.
-
-    Parameters
-    ----------
-    ignoring : list of str, optional
-        Errors that do not happen: the Catch for exactly these is left out.
-    """
+    """List the states that may follow a state, without the Catch for exactly `ignoring`."""
     catches = [each for each in state.get("Catch", []) if each["ErrorEquals"] != ignoring]
     rules = [state, *state.get("Choices", []), *catches]
     following = [rule["Next"] for rule in rules if "Next" in rule]
@@ -93,13 +85,7 @@ def is_end(state: Json) -> bool:
 
 
 def graph(states: Json, following: Callable[[str, Json], list[str]] | None = None) -> nx.DiGraph:
-    """Draw the states as a graph.
-
-    Parameters
-    ----------
-    following : callable, optional
-        Lists the states that follow one, given its name and the state; `targets` if none is given.
-    """
+    """Draw the states as a graph; `following` lists those that follow one, else `targets` does."""
     drawn = nx.DiGraph()
     drawn.add_nodes_from(states)
     for name, state in states.items():

@@ -67,10 +67,7 @@ class LeaseNumbers(NamedTuple):
 def limits(definition: Json) -> dict[str, int]:
     """Read the limits that a Pass prepares; an empty dict if none does.
 
-    Raises
-    ------
-    ValueError
-        Two states write them, or one of them is not a positive whole number.
+    A ValueError says that two states write them, or that one is not a positive whole number.
     """
     found: dict[str, Any] = {}
     writers = []
@@ -92,12 +89,8 @@ def longest(state: Json, given: dict[str, int] | None = None) -> float:
     """Compute the seconds after which a state has ended or its Catch goes on.
 
     Each attempt may take the state's timeout, and each delay its longest, as jitter only shortens
-    it. But a throttled invocation is refused at once, so that only its delays count.
-
-    Parameters
-    ----------
-    given : dict, optional
-        The file's `limits`, for a Wait that reads its seconds from there.
+    it. But a throttled invocation is refused at once, so that only its delays count. A Wait may
+    read its seconds from the file's `limits`, which are `given`.
     """
     if state["Type"] == "Wait":
         named = str(state.get("SecondsPath", "")).removeprefix(f"{LIMITS}.")
@@ -120,10 +113,7 @@ def longest(state: Json, given: dict[str, int] | None = None) -> float:
 def longest_execution(definition: Json) -> float:
     """Compute the seconds that the slowest way through a file takes.
 
-    Raises
-    ------
-    ValueError
-        There is no slowest way, as an execution may come to a state again and again.
+    A ValueError says that an execution may come to a state again and again.
     """
     states, given = definition["States"], limits(definition)
     start, drawn = walk.ways(definition)
@@ -133,15 +123,8 @@ def longest_execution(definition: Json) -> float:
 def lease_numbers(definition: Json) -> LeaseNumbers | None:
     """Compute what must be in order: holder < lease < waiter, and all of it within Express.
 
-    Returns
-    -------
-    LeaseNumbers or None
-        None if the file claims no key, or breaks no lock.
-
-    Raises
-    ------
-    ValueError
-        The file does so in a way that this cannot compute. The message names what is missing.
+    None if the file claims no key, or breaks no lock. A ValueError names what is missing if it does
+    so in a way that this cannot compute.
     """
     states: Json = definition["States"]
     claims = _claims(states)

@@ -35,10 +35,7 @@ _BREAKS = ("breaks a lock", ("BrokenLocksFilter", "BrokenLocksQuery", "KeyHistor
 def findings(definition: Json, template: str) -> Iterator[tuple[str, str]]:
     """Compare the names of a file's states with those in the text of a template.
 
-    Parameters
-    ----------
-    template : str
-        The text of the template; a resource that it lacks needs no name.
+    A resource that the template lacks needs no name.
     """
     states: Json = definition["States"]
     # Without a queue, a policy has neither these metrics nor the dashboard.

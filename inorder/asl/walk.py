@@ -42,13 +42,7 @@ class Place(NamedTuple):
 
 
 def ways(definition: Json) -> tuple[Place, nx.DiGraph]:
-    """Draw all ways through a file.
-
-    Raises
-    ------
-    ValueError
-        There are ever more places, as nothing bounds a count.
-    """
+    """Draw all ways through a file; a ValueError says that nothing bounds a count."""
     states: Json = definition["States"]
     reads = {name: set(_FIELD.findall(json.dumps(state))) for name, state in states.items()}
     plain = graph(states)
@@ -78,13 +72,7 @@ def ways(definition: Json) -> tuple[Place, nx.DiGraph]:
 
 
 def slowest(drawn: nx.DiGraph, start: Place, seconds: Callable[[str], float]) -> float:
-    """Add up the slowest way from a place to an end.
-
-    Raises
-    ------
-    ValueError
-        The ways have a cycle, so no way is the slowest.
-    """
+    """Add up the slowest way from a place to an end; a ValueError says that there is a cycle."""
     if not nx.is_directed_acyclic_graph(drawn):
         again = min(place.state for place, *_ in nx.find_cycle(drawn, start))
         raise ValueError(f"an execution may come to {again} again and again")

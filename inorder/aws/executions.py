@@ -69,17 +69,9 @@ class StateMachine(ABC):
 
     @abstractmethod
     def find(self, beginning: str, since: datetime | None = None) -> Execution:
-        """Read the one execution whose ARN, name or ID begins like this.
+        """Read the one execution whose ARN, name or ID begins like this; else a Failure.
 
-        Parameters
-        ----------
-        since : datetime, optional
-            It started since then. Only where the source must be searched.
-
-        Raises
-        ------
-        Failure
-            There is none, or more than one.
+        Only where the source must be searched, it must have started since then.
         """
 
     @property
@@ -116,13 +108,7 @@ class StateMachine(ABC):
         return self.describe(arn).status != "RUNNING"
 
     def wait(self, arn: str, seconds: float = SECONDS) -> Execution:
-        """Wait until an execution has ended.
-
-        Raises
-        ------
-        TimeoutError
-            It has not, after `seconds`.
-        """
+        """Wait until an execution has ended; a TimeoutError if it has not, after `seconds`."""
         wait_until(lambda: self.has_ended(arn), seconds, f"the end of {arn}", self.poll_seconds)
         return self.describe(arn)
 
@@ -133,16 +119,8 @@ class StateMachine(ABC):
     def wait_for(self, count: int, seconds: float = SECONDS, prefix: str = "") -> list[Execution]:
         """Wait until there have been `count` executions and all have ended.
 
-        Parameters
-        ----------
-        count : int
-            The least number that must have started, besides one for each that ended to be retried
-            and those that other executions have started.
-
-        Raises
-        ------
-        TimeoutError
-            That is not so, after `seconds`. The message says what is missing.
+        One for each that ended to be retried, and those that other executions have started, come on
+        top. A TimeoutError says after `seconds` what is missing.
         """
         found: list[Execution] = []
 
@@ -301,13 +279,7 @@ class LocalStateMachine(StateMachine):
 
 
 def start(client: Any, state_machine: str, event: str, name: str | None = None) -> str:
-    """Start an execution and give its ARN.
-
-    Parameters
-    ----------
-    name : str, optional
-        A new one if none is given: not every engine makes one up.
-    """
+    """Start an execution and give its ARN; a name is made up, as not every engine does so."""
     arn: str = client.start_execution(
         stateMachineArn=state_machine, name=name or f"inorder-{uuid4()}", input=event
     )["executionArn"]
@@ -315,13 +287,7 @@ def start(client: Any, state_machine: str, event: str, name: str | None = None) 
 
 
 def only_one(arns: Iterable[str], beginning: str) -> str:
-    """Give the one ARN that begins like this, or whose name or last part does.
-
-    Raises
-    ------
-    Failure
-        There is none, or more than one.
-    """
+    """Give the one ARN that begins like this, or whose name or last part does; else a Failure."""
     found = set()
     for arn in arns:
         if arn == beginning:
@@ -345,13 +311,7 @@ def some_of(names: Sequence[str]) -> str:
 def wait_until(
     condition: Callable[[], bool], seconds: float, what: str, poll_seconds: float = 0.1
 ) -> None:
-    """Wait for a condition.
-
-    Raises
-    ------
-    TimeoutError
-        It does not hold after `seconds`. The message says `what` was waited for.
-    """
+    """Wait for a condition; a TimeoutError says after `seconds` `what` was waited for."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

@@ -47,16 +47,10 @@ def gather(
 ) -> Facts:
     """Read what there is about an object, for `inorder.story.tell`.
 
-    A part that cannot be read is named in the facts. Messages of the queues of parked and
-    undelivered events are received, which hides them for a moment and counts as a receive; so that
-    is done only if one of them may be the object's.
-
-    Parameters
-    ----------
-    key : str
-        The object's key in the input bucket, or in any bucket under ``content-hash``.
-    parked_events : sequence of ParkedEvent, optional
-        All parked events, if they have been received already.
+    The key is that in the input bucket, or in any bucket under ``content-hash``. A part that cannot
+    be read is named in the facts. Messages of the queues of parked and undelivered events are
+    received, which hides them for a moment and counts as a receive; so that is done only if one of
+    them may be the object's, and no parked events are given.
     """
     return _Gathering(aws, machine, key, version_id, since, parked_events).facts()
 

@@ -117,13 +117,7 @@ def messages(aws: Connection, queue: str) -> Generator[dict[str, Any]]:
 
 
 def only_one(events: Sequence[ParkedEvent], beginning: str) -> ParkedEvent:
-    """Give the one event whose ID begins like this.
-
-    Raises
-    ------
-    Failure
-        There is none, or more than one.
-    """
+    """Give the one event whose ID begins like this; else a Failure."""
     found = [event for event in events if event.id.startswith(beginning)]
     if len(found) != 1:
         number = "No" if not found else "More than one"
@@ -135,15 +129,11 @@ def only_one(events: Sequence[ParkedEvent], beginning: str) -> ParkedEvent:
 def redrive(aws: Connection, ids: set[str]) -> Generator[ParkedEvent]:
     """Start parked events again, and remove each from the queue once it has started.
 
-    Interrupted in between, an event is started again by the next redrive. The execution is named
-    after the message; where names are unique, as on the local AWS, it is refused as started
-    already. Express on AWS lets names repeat: there it ends as a duplicate, or, if the event fails
-    again, is parked twice. Either way nothing is lost and nothing is processed twice.
-
-    Parameters
-    ----------
-    ids : set of str
-        Of the messages. One that is gone, or hidden by another redrive, is left out.
+    A message that is gone, or hidden by another redrive, is left out. Interrupted in between, an
+    event is started again by the next redrive. The execution is named after the message; where
+    names are unique, as on the local AWS, it is refused as started already. Express on AWS lets
+    names repeat: there it ends as a duplicate, or, if the event fails again, is parked twice.
+    Either way nothing is lost and nothing is processed twice.
     """
     states, sqs = aws.client("stepfunctions"), aws.client("sqs")
     remaining = set(ids)

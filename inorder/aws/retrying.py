@@ -75,13 +75,7 @@ class Backlog:
 
 
 def retrying_events(aws: Connection) -> list[RetryingEvent]:
-    """Read which events wait, the one that is tried next first.
-
-    Raises
-    ------
-    Failure
-        The stack retries nothing.
-    """
+    """Read which events wait, the one that is tried next first; a Failure if none is retried."""
     group = aws.stack.retry_events_log_group
     if not group:
         raise Failure(f"Stack {aws.stack.name} retries no events.")

@@ -54,10 +54,7 @@ class Measured:
 def measure(aws: Connection, days: int, now: datetime | None = None) -> Measured:
     """Read the metrics of a stack's state machine, table, functions, queues and logs.
 
-    Parameters
-    ----------
-    days : int
-        How many to read; the rest of the month is taken to be like them.
+    The rest of the month is taken to be like the days that are read.
     """
     resources = _resources(aws)
     memory = {name: _memory(aws, name) for name in _functions(aws, resources)}

@@ -49,13 +49,7 @@ class Picture(NamedTuple):
 
 
 class Answers:
-    """The answers for one stack. Each method may be called by several threads at once.
-
-    Parameters
-    ----------
-    since : datetime, optional
-        Executions that started before are not listed.
-    """
+    """The answers for one stack. Each method may be called by several threads at once."""
 
     def __init__(
         self, aws: Connection, machine: StateMachine, since: datetime | None = None

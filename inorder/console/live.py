@@ -49,18 +49,10 @@ class LiveList:
         self._first = self._revision = int(time.time() * 1000)
 
     def answer(self, wanted: Filter, revision: int | None = None) -> str:
-        """List executions, as JSON.
+        """List executions, as JSON; or raise what reading has met, if it failed last.
 
-        Parameters
-        ----------
-        revision : int, optional
-            Of an earlier answer: only what has changed since. One that has changed so that it is
-            no longer wanted is in ``gone``.
-
-        Raises
-        ------
-        Exception
-            What reading has met, if it failed last.
+        Given the revision of an earlier answer, only what has changed since. One that has changed
+        so that it is no longer wanted is in ``gone``.
         """
         reader = self._begin()
         reader.join(PATIENCE_SECONDS)

@@ -63,13 +63,8 @@ def estimate(
 ) -> list[tuple[int, Price]]:
     """Count the requests that the demonstration makes or causes, at most.
 
-    Parameters
-    ----------
-    keys : int
-        Each is uploaded twice, both events are delivered again, and the upload, or its two versions
-        in a versioned bucket, are deleted.
-    memory : int
-        Of the function, in MB.
+    Each key is uploaded twice, both events are delivered again, and the upload, or its two versions
+    in a versioned bucket, are deleted. The function has so many MB of memory.
     """
     cost = policy.cost
     # Whether an event waits is not known before.
@@ -107,17 +102,8 @@ class Demonstration:
     """A demonstration in one deployed stack, which removes what it created.
 
     The records in the key table stay until they expire, and parked events stay in their queue: they
-    are evidence of a fault.
-
-    Parameters
-    ----------
-    pairs : sequence of PicturePair
-        One for each key. Their keys get a prefix of their own.
-
-    Raises
-    ------
-    Failure
-        The stack cannot be shown: its outputs are no pictures, or its log lacks what is counted.
+    are evidence of a fault. A stack whose outputs are no pictures, or whose log lacks what is
+    counted, is a Failure.
     """
 
     def __init__(self, aws: Connection, pairs: Sequence[PicturePair]) -> None:
@@ -178,10 +164,7 @@ class Demonstration:
     def show(self, say: Callable[[str], None]) -> tuple[Counts, list[Output]]:
         """Run the demonstration and, however it ends, remove what it created.
 
-        Raises
-        ------
-        TimeoutError
-            No event arrives, an event does not start an execution, or an execution does not end.
+        A TimeoutError says which event did not arrive or start an execution, or which did not end.
         """
         patience = demo.PATIENCE_SECONDS
         try:
@@ -258,13 +241,7 @@ class Demonstration:
 
 
 def policy_of(stack: Stack) -> Policy:
-    """Find the policy of a stack.
-
-    Raises
-    ------
-    Failure
-        It makes no pictures, or it is not known what it makes.
-    """
+    """Find the policy of a stack; a Failure if it makes no pictures, or is not known."""
     name = stack.parameters.get("Policy", "")
     if stack.parameters.get("WorkFunctionArn"):
         raise Failure(

@@ -83,10 +83,7 @@ Results = Mapping[str, tuple[Counts, Sequence[Output]]]  # by the name of the ta
 def contact_sheet(outputs: Sequence[Output]) -> Image.Image:
     """Draw all outputs as a grid of thumbnails, with those that are not the new picture marked.
 
-    Returns
-    -------
-    Image.Image
-        At most `SHEET_WIDTH` pixels wide, however many outputs there are.
+    It has at most `SHEET_WIDTH` pixels, however many outputs there are.
     """
     columns = max(1, math.ceil(math.sqrt(len(outputs))))
     rows = max(1, math.ceil(len(outputs) / columns))
@@ -100,13 +97,7 @@ def contact_sheet(outputs: Sequence[Output]) -> Image.Image:
 
 
 def console_table(results: Results, heading: str) -> Table:
-    """Tabulate the counts for the console.
-
-    Parameters
-    ----------
-    heading
-        What the names of the results are, such as ``Coordination``.
-    """
+    """Tabulate the counts; the heading says what the results' names are: ``Coordination``."""
     table = Table(heading)
     for name in results:
         table.add_column(name, justify="right")

@@ -51,13 +51,7 @@ def choices() -> list[str]:
 
 
 def check(pairs: Sequence[PicturePair]) -> None:
-    """Refuse pictures whose events would be parked, as then an old output or none is right.
-
-    Raises
-    ------
-    Failure
-        The function cannot invert a picture.
-    """
+    """Refuse pictures that the function cannot invert: then an old output or none is right."""
     for pair in pairs:
         try:
             _inverse(pair.old), _inverse(pair.new)
@@ -74,12 +68,8 @@ def progress_bars() -> Progress:
 class Run:
     """The events of some pictures in one stack.
 
-    Parameters
-    ----------
-    executions_at_once : int
-        While this number runs on a local AWS, no key is begun and no event is delivered again.
-    prefix : str
-        The beginning of all keys; other executions are left alone.
+    While `executions_at_once` run on a local AWS, no key is begun and no event is delivered again.
+    All keys begin with the prefix; other executions are left alone.
     """
 
     def __init__(
@@ -105,10 +95,7 @@ class Run:
     def show(self, advance: Callable[[], None]) -> tuple[Counts, list[Output]]:
         """Deliver the events, wait until all executions have ended, and count.
 
-        Raises
-        ------
-        TimeoutError
-            An event does not start an execution, or an execution does not end.
+        A TimeoutError says which event did not start an execution, or which did not end.
         """
         started = time.monotonic()
         self._deliver(advance)

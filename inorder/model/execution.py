@@ -257,15 +257,10 @@ class Entry(NamedTuple):
 
 
 def execution_of(arn: str, entries: Iterable[Entry], is_whole: bool = True) -> Execution:
-    """Put an execution together from what happened in it.
+    """Put an execution together from what happened in it, in that order.
 
-    Parameters
-    ----------
-    entries : iterable of Entry
-        In the order in which they happened. Without one of its end, the execution is running.
-        A log may lack some, and entries of an unknown type change nothing.
-    is_whole : bool
-        Whether the entries should be all of them, so that those that are not there are missing.
+    Without an entry of its end, the execution is running. A log may lack some, and entries of an
+    unknown type change nothing. If they should be all, those that are not there are missing.
     """
     reader = _Reader()
     for entry in entries:

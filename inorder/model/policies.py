@@ -111,13 +111,7 @@ def like(*shipped: str) -> list[str]:
 
 
 def policy(name: str, project: Path = PROJECT) -> Policy:
-    """Read the facts about one policy.
-
-    Raises
-    ------
-    KeyError
-        There is no such policy.
-    """
+    """Read the facts about one policy; a KeyError if there is none of that name."""
     return {each.name: each for each in policies(project)}[name]
 
 
@@ -138,13 +132,7 @@ def stem(name: str) -> str:
 
 
 def seconds(name: str, project: Path = PROJECT) -> LeaseNumbers | float:
-    """Compute the seconds of a policy from its ASL.
-
-    Returns
-    -------
-    LeaseNumbers or float
-        The seconds of its longest execution alone, if it has no lock.
-    """
+    """Compute the seconds of a policy from its ASL; without a lock, of its longest execution."""
     read = definition(name, project)
     return lease_numbers(read) or longest_execution(read)
 
@@ -181,15 +169,8 @@ def tables(project: Path = PROJECT) -> dict[str, str]:
 def with_tables(text: str, project: Path = PROJECT) -> str:
     """Put the tables as they are now between their markers in a text of the documentation.
 
-    Parameters
-    ----------
-    text : str
-        It has ``<!-- table: NAME -->`` above a table, and ``<!-- end -->`` below.
-
-    Raises
-    ------
-    ValueError
-        There is no table of that name.
+    It has ``<!-- table: NAME -->`` above a table, and ``<!-- end -->`` below. A ValueError says
+    that there is no table of that name.
     """
     rendered = tables(project)
     unknown = set(re.findall(r"<!-- table: (.+) -->", text)) - set(rendered)

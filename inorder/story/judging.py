@@ -22,13 +22,7 @@ ON_ITS_WAY = timedelta(minutes=1)  # an event of S3 may need so long to start an
 
 
 def judge(facts: Facts, events: tuple[Event, ...]) -> Verdict:
-    """Decide whether the outputs are right, by what the policy keeps.
-
-    Parameters
-    ----------
-    events : tuple of Event
-        Those that are known, oldest first.
-    """
+    """Decide whether the outputs are right, by what the policy keeps; oldest events first."""
     judging = _Judging(facts, events)
     if facts.keeps is None:
         return judging.forwarded()
