@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
@@ -20,7 +19,8 @@ from inorder.errors import Failure
 from inorder.model import policies
 from inorder.model.execution import FIRST, Execution, Filter, s3_object
 from inorder.model.outcomes import finished
-from inorder.story import Facts, Output, Part, Queued, Source
+from inorder.story.parts import Facts, Output, Part, Queued, Source
+from inorder.story.reading import parsed
 from inorder_fence import named_version
 from inorder_fence.fenced_output import output_key
 
@@ -222,7 +222,7 @@ class _Gathering:
         url = described["StackResourceDetail"]["PhysicalResourceId"]
         with closing(parked.messages(self._aws, url)) as messages:
             for each in messages:
-                event = _parsed(each["Body"])
+                event = parsed(each["Body"])
                 attributes = each.get("MessageAttributes", {})
                 reason = ": ".join(
                     attributes[name]["StringValue"]
@@ -274,13 +274,6 @@ def _output(s3: Any, bucket: str, key: str) -> Output | None:
         named_version(metadata.get("source-version-id")),
         found["LastModified"].astimezone(UTC),
     )
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
 
 
 def _status(error: ClientError) -> int:

@@ -26,7 +26,8 @@ from inorder.commands.terminal import (
     say,
 )
 from inorder.model.execution import LIFE, Execution, Filter, described, to_json
-from inorder.story import clock, span, tell
+from inorder.story import tell
+from inorder.story.parts import clock, span
 
 Command = Callable[..., Any]
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}

@@ -23,7 +23,8 @@ from inorder.aws.stack import Connection
 from inorder.console.live import LiveList
 from inorder.model import policies
 from inorder.model.execution import described, key_of, s3_object
-from inorder.story import clock, tell
+from inorder.story import tell
+from inorder.story.parts import clock
 
 STORY_LASTS = timedelta(days=7)  # as with `inorder why`
 LARGEST_PICTURE = 20_000_000  # bytes

@@ -13,6 +13,7 @@ from uuid import uuid4
 from inorder.aws.executions import wait_until
 from inorder.aws.log import state_machine
 from inorder.aws.stack import Connection, Stack
+from inorder.cost import prices
 from inorder.demo import run as demo
 from inorder.demo.pictures import PicturePair
 from inorder.demo.report import Counts, Output
@@ -35,6 +36,9 @@ SHORT_PATIENCE_SECONDS = 30
 FIRST_EVENT_TRIES, FIRST_EVENT_SECONDS = 20, 30.0
 
 
+EXECUTION_SECONDS, INVOCATION_SECONDS = 5, 1  # rather too much
+
+
 class Price(NamedTuple):
     """What one unit costs, in US dollars."""
 
@@ -42,20 +46,10 @@ class Price(NamedTuple):
     dollars: float
 
 
-# List prices of us-east-1 in November 2026, without the free tier. They differ between regions.
-# https://aws.amazon.com/s3/pricing/                  0.005 for 1,000 PUT, 0.0004 for 1,000 GET
-# https://aws.amazon.com/eventbridge/pricing/         1 for a million events of S3
-# https://aws.amazon.com/step-functions/pricing/      1 for a million, 0.06 for a GB-hour, in 64 MB
-# https://aws.amazon.com/lambda/pricing/              0.20 for a million, 0.0000133334 for a GB-s
-# https://aws.amazon.com/dynamodb/pricing/on-demand/  0.625 and 0.125 for a million units
-# https://aws.amazon.com/cloudwatch/pricing/          0.50 for a GB of log
-# https://aws.amazon.com/xray/pricing/                5 for a million traces
-EXECUTION_SECONDS, INVOCATION_SECONDS = 5, 1  # rather too much
-PUT = Price("S3 writes", 0.005 / 1000)
-GET = Price("S3 reads", 0.0004 / 1000)
-EVENT = Price("events of S3", 1e-6)
-WRITE = Price("writes to the key table, of 2 KB", 2 * 0.625e-6)
-READ = Price("reads from the key table, of 4 KB", 0.125e-6)
+def priced(unit: str, **quantities: float) -> Price:
+    """Price a unit, which is made of such quantities of what inorder/prices.toml names."""
+    rows = prices()
+    return Price(unit, sum(rows[name].dollars(count) for name, count in quantities.items()))
 
 
 def estimate(
@@ -77,24 +71,30 @@ def estimate(
         (deletions, cost.uncontended),
     ]
     kilobytes = policy.log.uncontended + (policy.log.poll or 0)
-    execution = Price(
+    execution = priced(
         f"executions, each of about {EXECUTION_SECONDS} s, with {kilobytes} KB of log"
         + is_traced * " and a trace",
-        1e-6 + 0.06 / 3600 * EXECUTION_SECONDS / 16 + kilobytes * 0.50e-6 + is_traced * 5e-6,
+        express_requests=1,
+        express_gb_seconds=EXECUTION_SECONDS * 64 / 1024,
+        log_gb=kilobytes / 1e6,
+        traces=int(is_traced),
     )
     invocations = sum(number * each_cost.invocations for number, each_cost in each)
-    invocation = Price(
+    invocation = priced(
         f"invocations of the function, each of about {INVOCATION_SECONDS} s",
-        0.2e-6 + 0.0000133334 * INVOCATION_SECONDS * memory / 1024,
+        lambda_requests=1,
+        lambda_gb_seconds=INVOCATION_SECONDS * memory / 1024,
     )
+    writes = sum(number * each_cost.writes for number, each_cost in each)
+    reads = sum(number * each_cost.reads for number, each_cost in each)
     return [
-        (2 * keys + invocations, PUT),
-        (keys + 3 * invocations, GET),
-        (2 * keys + deletions, EVENT),
+        (2 * keys + invocations, priced("S3 writes", s3_puts=1)),
+        (keys + 3 * invocations, priced("S3 reads", s3_gets=1)),
+        (2 * keys + deletions, priced("events of S3", eventbridge_events=1)),
         (4 * keys + deletions, execution),
         (invocations, invocation),
-        (sum(number * each_cost.writes for number, each_cost in each), WRITE),
-        (sum(number * each_cost.reads for number, each_cost in each), READ),
+        (writes, priced("writes to the key table, of 2 KB", dynamodb_writes=2)),
+        (reads, priced("reads from the key table, of 4 KB", dynamodb_reads=1)),
     ]
 
 

@@ -19,7 +19,8 @@ from inorder.aws.inspection import gather
 from inorder.aws.retrying import RetryingEvent
 from inorder.aws.stack import Connection, Stack
 from inorder.model.execution import Execution, Filter
-from inorder.story import Story, tell
+from inorder.story import tell
+from inorder.story.parts import Story
 from tests.conftest import picture
 from tests.in_process import INPUT, OUTPUT, TABLE, InProcess, Throttled
 
