@@ -34,17 +34,7 @@ AFTER_DEATH_SECONDS = 1
 
 
 class Runner:
-    """Makes the uploads of a workload at their times, and delivers their events.
-
-    Parameters
-    ----------
-    laboratory : Laboratory
-        Where the contender is.
-    target : Delivery
-        Brings it the events.
-    prefix : str
-        The beginning of all keys of this turn.
-    """
+    """Makes the uploads of a workload at their times, and delivers their events."""
 
     def __init__(self, laboratory: Laboratory, target: Delivery, prefix: str) -> None:
         self._laboratory, self._target, self._prefix = laboratory, target, prefix
@@ -161,19 +151,7 @@ def picture(number: int, upload: Upload) -> bytes:
 
 
 def take_turn(laboratory: Laboratory, contender: str, workload: Workload, run: int) -> Turn:
-    """Let a contender process a workload, and read what was recorded.
-
-    Parameters
-    ----------
-    laboratory : Laboratory
-        Where it is.
-    contender : str
-        Its name.
-    workload : Workload
-        What to upload.
-    run : int
-        The number of the run.
-    """
+    """Let a contender process a workload, and read what was recorded."""
     for mark in laboratory.folder.glob("*.*ed"):  # of the orders of an earlier turn
         mark.unlink()
     records, calls = (Tail(laboratory.folder / name) for name in ("records", "calls"))
