@@ -4,6 +4,7 @@
 not read: what the sources cannot tell is in `Story.unknown`.
 """
 
+from inorder.story.parts import Story
 from inorder.story.telling import tell
 
-__all__ = ["tell"]
+__all__ = ["Story", "tell"]

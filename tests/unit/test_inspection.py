@@ -19,8 +19,7 @@ from inorder.aws.inspection import gather
 from inorder.aws.retrying import RetryingEvent
 from inorder.aws.stack import Connection, Stack
 from inorder.model.execution import Execution, Filter
-from inorder.story import tell
-from inorder.story.parts import Story
+from inorder.story import Story, tell
 from tests.conftest import picture
 from tests.in_process import INPUT, OUTPUT, TABLE, InProcess, Throttled
 
