@@ -117,7 +117,8 @@ def start(
     are variables for the server, which its functions inherit. If the port is taken, or the server
     does not start, that is a Failure.
     """
-    port = _free_port(port)
+    with bound(port) as probe:
+        port = int(probe.getsockname()[1])
     shutil.rmtree(folder, ignore_errors=True)
     temporary = folder / "tmp"
     temporary.mkdir(parents=True)
@@ -200,14 +201,16 @@ def _signals_held() -> Iterator[None]:
         signal.raise_signal(number)
 
 
-def _free_port(wanted: int | None) -> int:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, wanted or 0))
-        except OSError as error:
-            raise Failure(f"Port {wanted} cannot be used: {error.strerror}.") from None
-        return int(probe.getsockname()[1])
+def bound(port: int | None) -> socket.socket:
+    """Bind a socket to a port of the loopback address, any free one if none is given."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((HOST, port or 0))
+    except OSError as error:
+        made.close()
+        raise Failure(f"Port {port} cannot be used: {error.strerror}.") from None
+    return made
 
 
 def _wait_until_healthy(local: LocalAws, server: subprocess.Popen[bytes], log: Path) -> None:

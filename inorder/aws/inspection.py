@@ -68,8 +68,7 @@ class _Gathering:
         self._aws, self._stack, self._machine = aws, aws.stack, machine
         self._parked_events = parked_events
         self._key, self._version_id, self._since = key, version_id, since
-        name = self._stack.parameters.get("Policy", "")
-        self._policy = policies.policy(name) if name in policies.names() else None
+        self._policy = policies.known(self._stack.parameters.get("Policy", ""))
         self._unread: dict[Part, str] = {}
         self._now = datetime.now(UTC)
 

@@ -51,7 +51,7 @@ class ParkedEvent:
     @property
     def subject(self) -> str:
         """The bucket and the key, or the hash of the content; empty for an invalid event."""
-        return str(self.body.get("object_key", self.body.get("content", "")))
+        return subject_in(self.body)
 
     @property
     def sequencer(self) -> str:
@@ -73,6 +73,11 @@ class ParkedEvent:
     def is_startable(self, named: bool) -> bool:
         """Tell whether to start it again: an invalid event would fail again, unless it is named."""
         return "event" in self.body and (named or bool(self.subject))
+
+
+def subject_in(body: dict[str, Any]) -> str:
+    """Name what a message is about: the bucket and the key, or the hash of the content."""
+    return str(body.get("object_key", body.get("content", "")))
 
 
 def parked_events(aws: Connection) -> Generator[ParkedEvent]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from inorder.aws.parked import subject_in
 from inorder.aws.stack import Connection
 from inorder.errors import Failure
 from inorder_fence import named_version
@@ -37,7 +38,7 @@ class RetryingEvent:
     @property
     def subject(self) -> str:
         """The bucket and the key, or the hash of the content."""
-        return str(self.body.get("object_key", self.body.get("content", "")))
+        return subject_in(self.body)
 
     @property
     def key(self) -> str | None:

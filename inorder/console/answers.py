@@ -64,7 +64,7 @@ class Answers:
     def stack(self) -> dict[str, Any]:
         """Describe the stack, and what its log cannot tell."""
         name = self._stack.parameters.get("Policy", "")
-        policy = policies.policy(name) if name in policies.names() else None
+        policy = policies.known(name)
         notes = [*self._machine.unknown]
         if self._since:
             notes.append(f"Executions that started before {clock(self._since)} are not listed.")

@@ -115,6 +115,11 @@ def policy(name: str, project: Path = PROJECT) -> Policy:
     return {each.name: each for each in policies(project)}[name]
 
 
+def known(name: str) -> Policy | None:
+    """Read the facts about the policy of a stack; None if it is not one of this project."""
+    return policy(name) if name in names() else None
+
+
 def asl_file(name: str) -> str:
     """Name the ASL file of a policy, from the project's folder."""
     return f"statemachine/{stem(name)}.asl.json"
