@@ -10,7 +10,7 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -269,6 +269,28 @@ def compare(policy: Policy, work: Workload) -> list[Comparison]:
             Comparison(each, dollars, overwrites, _break_even_process_ms(policy, each, work))
         )
     return sorted(found, key=lambda comparison: comparison.dollars)
+
+
+def document(
+    bill: Bill, found: list[Comparison], work: Workload, unknown: list[str]
+) -> dict[str, object]:
+    """Make the whole answer, for programs."""
+    return {
+        "prices": prices_of(),
+        "workload": asdict(work),
+        "bill": {**asdict(bill), "dollars": bill.dollars},
+        "contenders": [
+            {
+                "name": each.contender.name,
+                "dollars": each.dollars,
+                "lacks": each.contender.lacks,
+                "break_even_overwrites": each.overwrites and asdict(each.overwrites),
+                "break_even_process_ms": each.process_ms and asdict(each.process_ms),
+            }
+            for each in found
+        ],
+        "unknown": unknown,
+    }
 
 
 def express_gb_seconds(policy: Policy, milliseconds: float) -> float:

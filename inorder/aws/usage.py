@@ -1,14 +1,17 @@
-"""What a deployed stack has used, from its CloudWatch metrics."""
+"""What a deployed stack has used, from its CloudWatch metrics, and the bill of that."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from inorder import cost
 from inorder.aws.stack import Connection
+from inorder.cost import Bill, Workload
+from inorder.model.policies import Policy, names, policy
 
 HOUR = 3600  # seconds; CloudWatch keeps hourly values for 15 months
 MONTH_DAYS = 30
@@ -94,6 +97,30 @@ def measure(aws: Connection, days: int, now: datetime | None = None) -> Measured
         memory=memory[_name(worker)],
         silent=silent,
     )
+
+
+def of_stack(
+    parameters: Mapping[str, str], measured: Measured, work: Workload
+) -> tuple[Policy, Workload]:
+    """Tell the policy of a stack and its workload, as far as it is known; the rest is `work`."""
+    return policy(parameters.get("Policy", names()[0])), replace(
+        work,
+        events=measured.executions,
+        process_ms=measured.process_ms or work.process_ms,
+        memory=measured.memory,
+        log_level=parameters.get("ExecutionLogLevel", work.log_level),
+        heal_minutes=float(parameters.get("HealMinutes", work.heal_minutes)),
+        alarms=parameters.get("Alarms", work.alarms),
+        dashboard=parameters.get("Dashboard") == "true",
+        tracing=parameters.get("Tracing") == "true",
+    )
+
+
+def of_usage(name: str, chosen: Policy, work: Workload, measured: Measured) -> Bill:
+    """Make the bill of what was measured; what no metric has is estimated."""
+    modelled = cost.usage_of(chosen, work)
+    estimated = ("events", "s3_gets", "s3_puts", "traces", "metrics")
+    return cost.bill(name, {each: modelled[each] for each in estimated} | measured.used)
 
 
 def _resources(aws: Connection) -> dict[str, dict[str, str]]:
