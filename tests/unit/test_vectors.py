@@ -52,9 +52,14 @@ def expect(stub: Stubber, operation: str, parameters: Any, answer: dict[str, Any
     stub.add_response(method, answer, parameters)
 
 
+@pytest.fixture(scope="module")
+def s3() -> Any:
+    return boto3.client("s3", aws_access_key_id="test", aws_secret_access_key="test")
+
+
 @pytest.mark.parametrize("name", VECTORS)
 def test_the_fence_makes_the_calls_and_gives_the_answer(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    name: str, s3: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("inorder_fence.fenced_output.time.sleep", lambda _: None)
     vector, worked = VECTORS[name], []
@@ -65,7 +70,6 @@ def test_the_fence_makes_the_calls_and_gives_the_answer(
             raise Bad("It is bad.")
         return InvertedImage(b"made of " + content, "text/plain")
 
-    s3 = boto3.client("s3")
     fence = Fence(s3, "output", 100, work, vector.get("handles_deletions", True), rejection=Bad)
     payload = {"event": vector["event"], "fence": vector["fence"]}
     with Stubber(s3) as stub:
