@@ -22,7 +22,9 @@ UV = [sys.executable, "-m", "uv"]
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fence")
-    subprocess.run(["make", "fence", f"FENCE={folder}"], cwd=PROJECT, check=True)  # noqa: S603, S607
+    # The environment of the tests stays as it is, also if another one should be installed.
+    make = ["make", "--old-file", ".venv/installed", "fence", f"FENCE={folder}"]
+    subprocess.run(make, cwd=PROJECT, check=True)  # noqa: S603 - our own Makefile
     return folder
 
 
