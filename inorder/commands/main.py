@@ -13,6 +13,7 @@ from inorder.commands.console import console
 from inorder.commands.cost import cost_command
 from inorder.commands.demo import show_demonstration
 from inorder.commands.executions import execution, executions, why
+from inorder.commands.health import doctor
 from inorder.commands.local import down, run, up
 from inorder.commands.policy import check, policy_group
 from inorder.commands.queues import list_parked, list_retrying, list_stuck, redrive
@@ -43,7 +44,7 @@ def _exit(signum: int, _frame: FrameType | None) -> None:
 
 for command in (
     *(show_demonstration, up, down, run, check, policy_group),
-    *(list_parked, list_retrying, redrive, list_stuck),
+    *(list_parked, list_retrying, redrive, list_stuck, doctor),
     *(executions, execution, why, console, cost_command),
 ):
     main.add_command(command)
