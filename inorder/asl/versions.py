@@ -53,7 +53,7 @@ def differences(old: Json, new: Json) -> Iterator[str]:
     if _ids(old) != _ids(new):
         yield (
             f"records: the id is {_listed(_ids(new))} instead of {_listed(_ids(old))},"
-            " so the versions do not see each other's locks, and finished events are processed again"
+            " so no version sees the locks of the other, and finished events are processed again"
         )
     yield from _attributes(old, new, "the old version does not write it")
     yield from _attributes(new, old, "the new version does not write it")
