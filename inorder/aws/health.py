@@ -247,7 +247,7 @@ def _queues(deployment: Deployment) -> Findings:
             waiting[name] = int(attributes["ApproximateNumberOfMessages"]), remedy
     for name, (messages, remedy) in waiting.items():
         if messages:
-            yield Finding(WRONG, f"{name} has {messages} messages that nobody has read.", remedy)
+            yield Finding(WRONG, f"{name} has {messages} unread message(s).", remedy)
     if not any(messages for messages, _ in waiting.values()):
         yield Finding(RIGHT, "No queue has messages that a person must read.")
     mappings = deployment.aws.client("lambda").list_event_source_mappings(
