@@ -18,6 +18,7 @@ from inorder.commands.local import down, run, up
 from inorder.commands.policy import check, policy_group
 from inorder.commands.queues import list_parked, list_retrying, list_stuck, redrive
 from inorder.errors import Failure
+from inorder_fence import __version__
 
 
 class Commands(click.Group):
@@ -32,6 +33,7 @@ class Commands(click.Group):
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="%(version)s")
 def main() -> None:
     """Ordered, exactly-once processing of S3 events: the local tooling."""
     # A terminated command cleans up like an interrupted one.
