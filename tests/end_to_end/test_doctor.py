@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ def healthy(local: LocalAws) -> Workflow:
 
 @pytest.fixture
 def doctor(healthy: Workflow, monkeypatch: pytest.MonkeyPatch) -> Inorder:
-    monkeypatch.setattr(health, "SWITCHING_ON", health.timedelta(0))
+    monkeypatch.setattr(health, "SWITCHING_ON", timedelta(0))
     return inorder_on(healthy, monkeypatch)
 
 
