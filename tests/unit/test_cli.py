@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner, Result
 
 from inorder import cli
+from inorder.console import command as console
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +31,10 @@ def error_of(*arguments: str) -> str:
     return line
 
 
-@pytest.mark.parametrize("command", [["demo", "--keys", "1"], ["up"]])
-def test_a_port_that_is_taken_is_named(command: list[str]) -> None:
+@pytest.mark.parametrize("command", [["demo", "--keys", "1"], ["up"], ["console"]])
+def test_a_port_that_is_taken_is_named(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("Connection", "machine_of", "Answers"):  # of the stack that it shows
+        monkeypatch.setattr(console, name, Mock())
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
