@@ -26,17 +26,12 @@ def paint(path: Path, exif: Image.Exif | None = None) -> None:
     Image.new("RGB", (80, 60), "gold").save(path, exif=exif or Image.Exif())
 
 
-def test_own_pictures_are_distinct_and_the_same_each_time() -> None:
+def test_own_pictures_are_distinct_and_look_warm_if_old_and_cool_if_new_once_inverted() -> None:
     pairs = own_pairs(8)
-    assert len({pair.key for pair in pairs}) == 8
+    assert (pairs[:4], own_pairs(0)) == (own_pairs(4), [])
     assert len({pair.old for pair in pairs} | {pair.new for pair in pairs}) == 16
-    assert pairs[:4] == own_pairs(4)
-    assert own_pairs(0) == []
     assert {pair.key.rpartition(".")[2] for pair in pairs} == {"jpg", "png", "gif", "webp"}
-
-
-def test_own_pictures_look_warm_if_old_and_cool_if_new_once_they_are_inverted() -> None:
-    for pair in own_pairs(8):
+    for pair in pairs:
         expected = FORMATS[pair.key.rpartition(".")[2]]
         assert decoded(pair.old).format == decoded(pair.new).format == expected
         old_red, _, old_blue = ImageStat.Stat(inverse(pair.old)).mean
@@ -52,14 +47,10 @@ def test_pictures_from_a_folder_keep_their_format(tmp_path: Path, suffix: str) -
     assert pair.key == f"gallery/001-a photo.{suffix}"
     assert pair.new == (tmp_path / f"a photo.{suffix}").read_bytes()
     assert (decoded(pair.old).format, decoded(pair.old).size) == (FORMATS[suffix], (80, 60))
-
-
-def test_inverse_of_an_old_picture_is_grey_with_a_red_band(tmp_path: Path) -> None:
-    paint(tmp_path / "photo.png")
-    (pair,) = pairs_from_folder(tmp_path, 1)
+    # The inverse of an old one is grey with a red band.
     red, green, blue = inverse(pair.old).getpixel((2, 2))  # type: ignore[misc]
-    assert red == green == blue
-    assert inverse(pair.old).getpixel((2, 30)) == (220, 20, 60)
+    assert max(red, green, blue) - min(red, green, blue) < 5
+    assert ImageStat.Stat(inverse(pair.old).crop((2, 28, 78, 32))).mean[0] > 190
 
 
 def test_old_picture_of_a_rotated_photograph_is_upright(tmp_path: Path) -> None:
@@ -78,7 +69,7 @@ def test_folder_may_hold_pictures_of_any_mode(tmp_path: Path, mode: str) -> None
     assert (decoded(pair.old).format, decoded(pair.old).size) == ("PNG", (80, 60))
 
 
-def test_pictures_are_used_in_turn_and_other_files_ignored(
+def test_pictures_are_used_in_turn_and_others_are_ignored_or_skipped_with_a_warning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("b.png", "a.png", ".hidden.png"):
@@ -89,18 +80,10 @@ def test_pictures_are_used_in_turn_and_other_files_ignored(
     assert keys == ["gallery/001-a.png", "gallery/002-b.png", "gallery/003-a.png"]
     assert [pair.key for pair in pairs_from_folder(tmp_path, 1)] == keys[:1]
     assert capsys.readouterr().err == ""
-
-
-@pytest.mark.parametrize("length", [0, 100])
-def test_unreadable_picture_is_skipped_with_a_warning(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], length: int
-) -> None:
-    paint(tmp_path / "whole.png")
-    paint(tmp_path / "broken.jpg")
-    (tmp_path / "broken.jpg").write_bytes((tmp_path / "broken.jpg").read_bytes()[:length])
-    (pair,) = pairs_from_folder(tmp_path, 1)
-    assert pair.key == "gallery/001-whole.png"
-    assert "broken.jpg" in capsys.readouterr().err
+    for length in (0, 60):
+        (tmp_path / "a.png").write_bytes((tmp_path / "b.png").read_bytes()[:length])
+        assert [pair.key for pair in pairs_from_folder(tmp_path, 1)] == ["gallery/001-b.png"]
+        assert "a.png" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
