@@ -22,8 +22,6 @@ EXECUTION = (
     "arn:aws:states:ap-northeast-1:123456789012:express:"
     f"inorder-LatestWinsStateMachine-{'m' * 12}:{'n' * 36}_{'n' * 36}:{'u' * 36}"
 )
-
-
 BUCKET_BYTES = 32  # what the bill assumes
 
 
@@ -31,49 +29,39 @@ def size(record: Mapping[str, Any]) -> int:
     return sum(len(f"{name}{value}".encode()) for name, value in record.items())
 
 
-@pytest.mark.policy("latest-wins")
 @pytest.mark.parametrize(
-    ("bucket", "key", "expected"),
+    ("policy", "bucket", "key", "units"),
     [
-        (20, 20, 1),
-        (BUCKET_BYTES, 42, 1),
-        (BUCKET_BYTES, 43, 2),
-        (BUCKET_BYTES, 50, 2),
-        (63, 1024, 4),
+        pytest.param(policy, *sizes, marks=pytest.mark.policy(policy))
+        for policy, *sizes in [
+            *(("latest-wins", 20, 20, 1), ("latest-wins", BUCKET_BYTES, 42, 1)),
+            *(("latest-wins", BUCKET_BYTES, 43, 2), ("latest-wins", 63, 1024, 4)),
+            *(("every-version", BUCKET_BYTES, 50, 1), ("every-version", BUCKET_BYTES, 1024, 2)),
+        ]
     ],
 )
 def test_a_write_costs_what_the_bill_and_the_page_of_policies_say(
-    aws: InProcess, bucket: int, key: int, expected: int
+    aws: InProcess, policy: str, bucket: int, key: int, units: int
 ) -> None:
-    held = record_held(aws, "b" * bucket, "k" * key)
-    assert cost.units_of_write(size(held)) == expected
-    if bucket == BUCKET_BYTES:
-        assert size(held) == cost.record_bytes(cost.Workload(key_bytes=key))
-
-
-@pytest.mark.policy("every-version")
-@pytest.mark.parametrize("key", [1, 50, 1024])
-def test_a_record_without_an_event_is_as_large_as_the_bill_says(aws: InProcess, key: int) -> None:
-    held = record_held(aws, "b" * BUCKET_BYTES, "k" * key)
-    assert size(held) == cost.record_bytes(cost.Workload(key_bytes=key), has_event=False)
-
-
-def record_held(aws: InProcess, bucket: str, key: str) -> dict[str, Any]:
-    """Give the record of a key as it is while the function works: never larger."""
     sample = shipped("object-created")
-    text = json.dumps(sample).replace(sample["detail"]["bucket"]["name"], bucket)
-    event = json.loads(text)
-    event["detail"]["object"]["key"] = key
+    name, key_name = "b" * bucket, "k" * key
+    event = json.loads(json.dumps(sample).replace(sample["detail"]["bucket"]["name"], name))
+    event["detail"]["object"]["key"] = key_name
     held: list[dict[str, Any]] = []
 
     def invoke(_: Any) -> dict[str, str]:
-        held.append(aws.record(f"{bucket}/{key}") | {"execution": EXECUTION})
+        """See the record as it is while the function works: never larger."""
+        held.append(aws.record(f"{name}/{key_name}") | {"execution": EXECUTION})
         return {"outcome": "Processed", "output_key": "out", "expires_at": "1800000000"}
 
     aws.invoke = invoke
     assert aws.run(event).outcome == "Processed"
     [record] = held
-    return record
+    assert cost.units_of_write(size(record)) == units
+    if bucket == BUCKET_BYTES:
+        work = cost.Workload(key_bytes=key)
+        has_event = policy == "latest-wins"
+        assert size(record) == cost.record_bytes(work, has_event=has_event)
 
 
 @pytest.mark.parametrize(("length", "expected"), [(980, 1), (982, 2), (63 + 1 + 1024, 2)])
