@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,11 +14,11 @@ import pytest
 from botocore.exceptions import ClientError
 
 from inorder.aws import parked, retrying
-from inorder.aws.executions import LocalStateMachine, wait_until
+from inorder.aws.executions import wait_until
 from inorder.aws.inspection import gather
 from inorder.aws.retrying import RetryingEvent
 from inorder.aws.stack import Connection, Stack
-from inorder.execution import Execution, Filter
+from inorder.execution import Execution
 from inorder.story import Story, tell
 from tests.conftest import picture
 from tests.in_process import INPUT, OUTPUT, TABLE, InProcess, Throttled
@@ -269,28 +269,6 @@ def test_an_undelivered_event_is_found(aws: InProcess) -> None:
     assert (pending.kind, pending.sequencer) == ("undelivered", sequencer)
     assert pending.text.endswith(" NO_PERMISSIONS.")
     assert told.verdict.state == "wrong"
-
-
-def test_a_list_is_read_once_and_selects(aws: InProcess) -> None:
-    machine = aws.state_machine
-    aws.run(aws.upload("a/1.png", RED))
-    aws.run(aws.upload("a/2.png", b"no image"))
-    aws.run(aws.upload("b.png", RED))
-    reads: list[str] = []
-    machine.client.meta.events.register(
-        "before-call.sfn.GetExecutionHistory", lambda **_: reads.append("history")
-    )
-    reader = LocalStateMachine(machine.client, machine.arn)
-    assert [each.key for each in reader.select()] == ["b.png", "a/2.png", "a/1.png"]
-    assert len(reads) == 3
-    assert [each.key for each in reader.select(Filter(prefix="a/"))] == ["a/2.png", "a/1.png"]
-    assert [each.key for each in reader.select(Filter(limit=1))] == ["b.png"]
-    [found] = reader.select(Filter(outcomes=frozenset({"PARKED"})))
-    assert (found.key, found.steps, found.waited) == ("a/2.png", (), 0)
-    later = datetime.now(UTC) + timedelta(seconds=1)
-    assert reader.select(Filter(since=later)) == []
-    assert len(reads) == 3
-    assert reader.find(found.id[:20]).path[-1] == "Parked"
 
 
 def test_times_and_attempts_come_from_the_history(aws: InProcess) -> None:
