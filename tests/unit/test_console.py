@@ -8,20 +8,25 @@ import re
 from base64 import b64encode
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from io import BytesIO
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from PIL import Image
 from starlette.testclient import TestClient
 
 from inorder.aws import parked, retrying
 from inorder.aws.retrying import Backlog, RetryingEvent
 from inorder.console import answers as console_answers
-from inorder.console.answers import Answers
+from inorder.console import saved
+from inorder.console.answers import Answers, Picture
 from inorder.console.live import FIELDS
 from inorder.console.server import LARGEST_BODY, application
 from tests.conftest import picture
 from tests.in_process import INPUT, OUTPUT, InProcess
-from tests.unit.test_inspection import GREEN, RED, LocalConnection, connection
+from tests.unit.test_inspection import RED, LocalConnection, connection
 
 PORT, TOKEN = 4321, "the-token"
 HOST = f"127.0.0.1:{PORT}"
@@ -205,37 +210,24 @@ def test_the_stack_is_described_with_what_the_log_lacks(
     ]
 
 
-def test_executions_are_listed_filtered_described_and_told(
+def test_an_execution_is_listed_with_its_fields_and_found_with_its_steps(
     aws: InProcess, client: TestClient
 ) -> None:
-    older, newer = aws.upload(STRANGE, RED), aws.upload(STRANGE, GREEN)
-    for event in (newer, older, aws.upload("bad.png", b"no image")):
-        aws.run(event)
-    listed = got(client, "executions")
+    event = aws.upload(STRANGE, RED)
+    aws.run(event)
+    listed = got(client, "executions", outcome=["parked", "Processed"], prefix="<b", limit=5)
     assert (listed["is_whole"], listed["is_loading"]) == (True, False)
-    ends = [(each["key"], each["ended_as"]) for each in listed["executions"]]
-    assert ends == [("bad.png", "Parked"), (STRANGE, "Superseded"), (STRANGE, "Processed")]
-    superseded = listed["executions"][1]
-    assert set(superseded) == set(FIELDS)
-    assert superseded["sequencer"] == older["detail"]["object"]["sequencer"]
-    assert datetime.fromisoformat(superseded["started"]).utcoffset() == timedelta(0)
-    selected = got(client, "executions", outcome=["parked", "Processed"], prefix="<b", limit=5)
-    assert [each["ended_as"] for each in selected["executions"]] == ["Processed"]
+    [found] = listed["executions"]
+    assert set(found) == set(FIELDS)
+    assert datetime.fromisoformat(found["started"]).utcoffset() == timedelta(0)
+    whole = got(client, "execution", arn=found["arn"])
+    assert (whole["event"], whole["steps"][-1]["state"]) == (event, "Processed")
+    assert got(client, "story", key=STRANGE)["executions"] == [whole]
     later = (datetime.now(UTC) + timedelta(minutes=1)).isoformat()
     assert got(client, "executions", since=later)["executions"] == []
-    whole = got(client, "execution", arn=superseded["arn"])
-    assert whole["event"] == older
-    assert whole["steps"][-1]["output"]["outcome"] == "Superseded"
+    assert got(client, "story", key="none")["executions"] == []
     for arn in ("x", "arn:aws:states:us-east-1:123456789012:execution:a:b"):
         assert status(client, f"/api/execution?arn={arn}") == 404
-
-    told = got(client, "story", key=STRANGE)
-    assert told["verdict"]["state"] == "right"
-    assert told["sentences"][-1] == told["verdict"]["text"]
-    assert told["source"]["etag"] == told["outputs"][0]["source_etag"]
-    arns = {each["execution"] for each in told["deliveries"]}
-    assert {each["arn"] for each in told["executions"] if each["steps"]} == arns
-    assert got(client, "story", key="none")["executions"] == []
 
 
 def test_pictures_are_shown_whatever_the_object_says_it_is_and_nothing_else(
@@ -361,3 +353,38 @@ def test_a_bad_change_is_named_and_changes_nothing(aws: InProcess, client: TestC
         answer = client.post(f"/api/{path}", content=body, headers=CHANGING)
         assert (answer.status_code, set(answer.json())) == (code, {"error"}), body[:50]
     assert aws.state_machine.arns() == []
+
+
+# What is saved
+
+
+def test_no_text_in_the_data_ends_the_element_of_a_saved_page(
+    aws: InProcess, here: LocalConnection, tmp_path: Path
+) -> None:
+    key = "</script><!--<script>\u2028.png"
+    aws.run(aws.upload(key, RED))
+    aws.run({"no": "event"})
+    file = tmp_path / "folder" / "page.html"
+    saved.write(file, saved.read(Answers(here, aws.state_machine)))
+    html = file.read_text(encoding="utf-8")
+    assert html.count("</script>") == 3
+    [data] = re.findall(r'<script type="application/json" id="saved">(.*?)</script>', html)
+    answers = json.loads(data)
+    assert list(answers["/api/story"]) == [key]
+    assert set(answers["/api/picture"]) == {
+        f"source:{key}",
+        "output:</out-script><!--<script>\u2028.png",
+    }
+    policy = re.findall(r'content="(.*?)">', html)[0]
+    assert policy.startswith("default-src 'none'; ")
+    assert "connect-src 'none'" in policy
+
+
+def test_a_large_picture_is_saved_small_and_a_broken_one_is_left_out() -> None:
+    large = BytesIO()
+    Image.new("CMYK", (1000, 200)).save(large, "JPEG")
+    with Image.open(BytesIO(saved._thumbnail(large.getvalue()))) as small:
+        assert small.size == (480, 96)
+
+    broken: Any = SimpleNamespace(picture=lambda *_: Picture(large.getvalue()[:600], "image/jpeg"))
+    assert list(saved._pictures(broken, {"key": "x", "outputs": []})) == []
