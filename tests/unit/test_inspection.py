@@ -18,7 +18,7 @@ from inorder.aws.executions import wait_until
 from inorder.aws.inspection import gather
 from inorder.aws.retrying import RetryingEvent
 from inorder.aws.stack import Connection, Stack
-from inorder.execution import Execution
+from inorder.model.execution import Execution
 from inorder.story import Story, tell
 from tests.conftest import picture
 from tests.in_process import INPUT, OUTPUT, TABLE, InProcess, Throttled

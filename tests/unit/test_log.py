@@ -17,14 +17,14 @@ from typing import Any
 from unittest.mock import Mock
 
 import botocore.session
-import click
 import pytest
 
-from inorder import policies
 from inorder.aws.log import AwsStateMachine, log_group, state_machine
+from inorder.commands.executions import row
+from inorder.errors import Failure
 from inorder.events import created
-from inorder.execution import ENDS, Attempt, Entry, Execution, Filter, execution_of
-from inorder.inspect_commands import row
+from inorder.model import policies
+from inorder.model.execution import ENDS, Attempt, Entry, Execution, Filter, execution_of
 
 MACHINE = "arn:aws:states:us-east-1:123456789012:express:machine"
 START = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC)
@@ -387,7 +387,7 @@ def test_an_execution_is_found_by_its_arn_name_or_the_beginning_of_its_id(logs: 
         "1a": "More than one execution has the ID 1a: 1a2b, 1a3c.",
         **{none: f"No execution has the ID {none}." for none in ("4", '"*', f"{MACHINE}:none:9")},
     }.items():
-        with pytest.raises(click.ClickException, match=re.escape(said)):
+        with pytest.raises(Failure, match=re.escape(said)):
             reader.find(given)
 
 
@@ -446,6 +446,6 @@ def test_a_log_says_what_it_lacks_or_is_refused(
     assert bool(found.unknown) == bool(said)
     assert len(found.select()) == (0 if said and "OFF" in said else 1)
     if said:
-        with pytest.raises(click.ClickException, match="only at the level ALL"):
+        with pytest.raises(Failure, match="only at the level ALL"):
             state_machine(states, logs, "arn")
     assert (log_group(described("ALL")), log_group({})) == ("g", "")  # which may be missing

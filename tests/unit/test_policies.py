@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from samcli.yamlhelper import yaml_parse
 
-from inorder import PROJECT, demo, policies
+from inorder import PROJECT
 from inorder.asl.definition import INVOKE
 from inorder.asl.lease import lease_numbers, longest_execution
+from inorder.demo import run as demo
+from inorder.model import policies
 
 POLICIES = policies.policies()
 TEMPLATE = yaml_parse((PROJECT / "template.yaml").read_text())
