@@ -215,8 +215,6 @@ def test_the_dashboard_is_valid_and_its_widgets_do_not_overlap(policy: str) -> N
     assert {each["Outcome"] for each in dimensions} == OUTCOMES
 
 
-# --- Metrics from the logs ------------------------------------------------------------------------
-
 MODEL = Loader().load_service_model("stepfunctions", "service-2")
 HISTORY_TYPES = set(MODEL["shapes"]["HistoryEventType"]["enum"])
 SELECTORS = {"$.type", "$.details.name", "$.message"}
@@ -319,8 +317,6 @@ def test_the_name_of_a_state_is_short_and_ascii() -> None:
     names = {name for policy in POLICIES for name in states_of(policy)}
     assert [name for name in names if not name.isascii() or len(name) > 80] == []
 
-
-# --- Saved queries --------------------------------------------------------------------------------
 
 QUERIES: Json = of_type(template()["Resources"], QUERY)
 # https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_QuerySyntax.html

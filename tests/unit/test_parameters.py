@@ -85,9 +85,6 @@ def machines(resources: Json) -> dict[str, Json]:
     return of_type(resources, "StepFunctions::StateMachine")
 
 
-# --- The policy -----------------------------------------------------------------------------------
-
-
 def test_another_policy_changes_no_more_than_what_decides_about_new_events() -> None:
     """What runs under the policy before ends by itself: nothing of it is deleted or changed.
 
@@ -152,8 +149,6 @@ def test_a_state_machine_is_logged_and_traced_as_the_parameters_say(
         assert machine["TracingConfiguration"] == {"Enabled": tracing == "true"}
 
 
-# --- Your own function ----------------------------------------------------------------------------
-
 QUALIFIED = [OWN_FUNCTION, f"{OWN_FUNCTION}:7", f"{OWN_FUNCTION}:live"]
 
 
@@ -193,9 +188,6 @@ def test_an_own_function_is_named_by_its_arn() -> None:
         assert not re.fullmatch(pattern, arn), arn
 
 
-# --- Retries --------------------------------------------------------------------------------------
-
-
 def test_what_is_retried_waits_in_a_queue_for_as_long_as_it_may() -> None:
     """https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html."""
     resources = resources_with({})
@@ -220,9 +212,6 @@ def test_what_is_retried_waits_in_a_queue_for_as_long_as_it_may() -> None:
     # message is as old as the event's first failure.
     longest = template()["Parameters"]["RetryHours"]["MaxValue"] * 3600
     assert queue["MessageRetentionPeriod"] - longest == 86400
-
-
-# --- Queue policies -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adapt", ["false", "true"])
@@ -282,9 +271,6 @@ def test_the_records_queue_accepts_only_the_named_sources() -> None:
     assert "Ref" not in json.dumps(resources)
 
 
-# --- The schedule that heals keys -----------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "minutes", template()["Parameters"]["HealMinutes"]["AllowedValues"], ids=str
 )
@@ -305,9 +291,6 @@ def test_a_sweep_has_ended_before_the_next_begins(minutes: int) -> None:
     function = properties(resources, "HealKeysFunction")
     assert invocation["MaximumEventAgeInSeconds"] + function["Timeout"] < minutes * 60
     assert "ReservedConcurrentExecutions" not in function
-
-
-# --- Data outlives the stack ----------------------------------------------------------------------
 
 
 def test_what_holds_data_is_kept_when_the_stack_is_deleted() -> None:
@@ -335,9 +318,6 @@ def test_no_parameter_replaces_a_queue_the_table_or_a_bus() -> None:
     for name, each in template()["Resources"].items():
         if each["Type"] in kinds:
             assert "Condition" not in each, name
-
-
-# --- A message that would expire is noticed before ------------------------------------------------
 
 
 def alarms(parameters: dict[str, str]) -> dict[str, Json]:
@@ -412,9 +392,6 @@ def test_an_alarm_sends_a_mail_if_there_is_an_address_and_no_other_account_can()
     }
 
 
-# --- Functions ------------------------------------------------------------------------------------
-
-
 def test_an_outage_that_eventbridge_survives_gives_up_no_notification() -> None:
     """SQS allows 1000 receives; a stream keeps its records for 24 hours, if nobody says otherwise.
 
@@ -448,9 +425,6 @@ def test_each_variable_of_a_function_is_text() -> None:
     functions = of_type(template()["Resources"], "Serverless::Function").values()
     variables = [each["Environment"]["Variables"] for each in functions]
     assert [value for each in variables for value in each.values() if isinstance(value, int)] == []
-
-
-# --- Partitions -----------------------------------------------------------------------------------
 
 
 def test_a_region_of_another_partition_is_refused() -> None:
