@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -94,31 +93,6 @@ def test_the_seconds_of_work_and_of_s3_fit_into_the_functions_timeout(aws: InPro
     assert aws.app.WORK_SECONDS + attempt <= timeout
     contended = sum(0.1 * attempt for attempt in range(ATTEMPTS))
     assert aws.app.WORK_SECONDS + contended + answer <= timeout
-
-
-@pytest.mark.parametrize(
-    ("fence", "answer"),
-    [
-        ("newest", {"outcome": "Superseded"}),
-        ("none", {"outcome": "Processed"}),
-        ("each", {"outcome": "Rejected", "error": "SourceChanged"}),
-    ],
-)
-def test_each_fence_gives_the_event_of_an_overwritten_source_another_outcome(
-    aws: InProcess, fence: str, answer: dict[str, str]
-) -> None:
-    older = aws.upload("x.png", RED)
-    aws.upload("x.png", picture((0, 255, 0)))
-    assert answer.items() <= aws.handle({"event": older, "fence": fence}).items()
-
-
-def test_faults_are_raised(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    event = aws.upload("x.png", RED)
-    with pytest.raises(KeyError, match="newst"):
-        aws.handle({"event": event, "fence": "newst"})
-    monkeypatch.setattr(aws.app, "fence", replace(aws.app.fence, output_bucket="no-such-bucket"))
-    with pytest.raises(aws.s3.exceptions.ClientError, match="NoSuchBucket"):
-        aws.handle({"event": event, "fence": "newest"})
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ TESTED_BY = {
     "canonical_hash": ["test_canonical_hash.py"],
     "heal_keys": ["test_heal_keys.py"],
     "inorder_fence": [
+        "test_vectors.py::test_the_fence_makes_the_calls_and_gives_the_answer",
         "test_app.py",
         "test_bounded_work.py",
         "test_fenced_output.py",

@@ -127,10 +127,6 @@ _CODE: dict[str, dict[str, str]] = {
         "bounded_work.py in_time: process.exitcode or 0 -> process.exitcode": _SAME,
         "bounded_work.py in_time: no process.close()": _COLLECTED,
         "bounded_work.py in_time: no receiver.close()": _COLLECTED,
-        "fenced_output.py : 5 -> 4": _CHOSEN,
-        "fenced_output.py : 5 -> 6": _CHOSEN,
-        "fenced_output.py stamp: event.version_id or '' -> event.version_id": "each stamp is still another",
-        "fenced_output.py Fence._delete_orphan: Attempt.DONE if self._find_source(eve... -> Attempt.AGAIN": "the next attempt finds no output",
     },
 }
 EXPECTED_OF_CODE: dict[str, str] = {
