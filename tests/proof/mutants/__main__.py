@@ -14,6 +14,8 @@ from tests.proof.mutants.survivors import EXPECTED, EXPECTED_OF_CODE
 
 WORKERS = 2
 CODE = (*functions.TESTED_BY, template.NAME)
+# Its survivors have not all been looked at, so it runs only if it is named.
+NAMED_ONLY = {template.NAME}
 
 
 def main(names: list[str]) -> int:
@@ -73,4 +75,4 @@ def _row(*cells: object) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:] or [*POLICIES, *CODE]))
+    sys.exit(main(sys.argv[1:] or [name for name in (*POLICIES, *CODE) if name not in NAMED_ONLY]))
