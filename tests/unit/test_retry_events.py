@@ -600,32 +600,26 @@ def test_an_event_is_parked_once_although_its_stream_cannot_say_so(
     assert (len(retries.parked()), retries.kept()) == (1, 0)
 
 
-def test_a_message_whose_visibility_cannot_be_changed_returns_by_itself(
+def test_a_batch_fails_only_if_nothing_is_finished_or_that_would_be_done_again(
     retries: Retries, lines: Lines
 ) -> None:
-    retries.send(FAULT)
-    stop = retries.refuse(retries.sqs, "ChangeMessageVisibility")
+    """A message whose visibility cannot be changed returns by itself."""
+    retries.refuse(retries.sqs, "ChangeMessageVisibility")
+    retries.send(FAULT, "strange")
     assert len(retries.poll()) == 1
-    error = next(line for line in lines() if line.get("level") == "ERROR")
+    *logs, metrics = lines()
+    [error] = [line for line in logs if line["level"] == "ERROR"]
     assert (error["message"], error["exception_name"]) == ("RetryFailed", "ClientError")
     assert error["message_id"]
-    assert all(retries.errors)
-    stop()
-    assert retries.poll_after(119) == []
-    assert retries.started() == []
-    retries.poll_after(2)
-    assert len(retries.started()) == 1
-
-
-def test_a_batch_of_which_something_is_finished_does_not_fail_or_that_would_be_done_again(
-    retries: Retries, lines: Lines
-) -> None:
-    retries.send(FAULT, "strange")
-    retries.refuse(retries.sqs, "ChangeMessageVisibility")
-    assert len(retries.poll()) == 1
-    assert retries.errors == [None]
-    assert lines()[-1]["RetryFailed"] == [1.0]
+    assert metrics["RetryFailed"] == [1.0]
     assert retries.parked() == ["strange"]
+    assert len(retries.poll_after(121)) == 0
+    assert len(retries.started()) == 1
+    retries.send(FAULT)
+    assert len(retries.poll()) == 1
+    first, *_, last = retries.errors
+    assert first is None
+    assert isinstance(last, retries.function.NothingFinished)
 
 
 def test_six_calls_that_do_not_answer_end_before_the_timeout(retries: Retries) -> None:
