@@ -77,6 +77,8 @@ def adapter(load: Load) -> Adapter:
         load(
             "adapt_records.app",
             DETAIL_TYPES="Object Created,Object Deleted",
+            KEY_PREFIX="",
+            KEY_SUFFIX="",
             UNADAPTED_RECORDS_QUEUE_URL=queue,
         )
     )
@@ -188,6 +190,24 @@ def test_starts_and_events_that_the_rule_does_not_name_are_logged_and_counted(
     assert [log["event_name"] for log in logs[2:]] == [each["eventName"] for each in ALL_KINDS[2:]]
     assert metrics["ExecutionsStarted"] == [1.0] * 2
     assert metrics["RecordsSkipped"] == [1.0] * (len(ALL_KINDS) - 2)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "suffix", "keys"),
+    [
+        ("holiday/b", "", ["holiday/beach.png"]),
+        ("", "é.png", [KEY]),
+        ("holiday/", ".png", [KEY, "holiday/beach.png"]),
+        ("holiday/beach.", "h.png", []),  # the rule's pattern lets them not overlap
+    ],
+)
+def test_keys_that_the_rule_does_not_match_are_skipped(
+    adapter: Adapter, monkeypatch: pytest.MonkeyPatch, prefix: str, suffix: str, keys: list[str]
+) -> None:
+    monkeypatch.setattr(adapter.function, "PREFIX", prefix)
+    monkeypatch.setattr(adapter.function, "SUFFIX", suffix)
+    assert adapter.handle(sqs_batch(notification(*ALL_KINDS[:2]))) == []
+    assert adapter.started_keys() == keys
 
 
 def test_a_call_that_gets_no_answer_ends_before_the_timeout(adapter: Adapter) -> None:

@@ -84,6 +84,7 @@ def test_rejection_is_answered_logged_and_counted(
 def test_the_seconds_of_work_and_of_s3_fit_into_the_functions_timeout(aws: InProcess) -> None:
     timeout = template()["Resources"]["InvertImageFunction"]["Properties"]["Timeout"]
     settings = aws.app.s3.meta.config
+    assert settings.retries["mode"] == "standard"
     answer = settings.read_timeout
     attempt = settings.connect_timeout + answer
     number = settings.retries["total_max_attempts"]

@@ -127,6 +127,10 @@ _CODE: dict[str, dict[str, str]] = {
         "bounded_work.py in_time: process.exitcode or 0 -> process.exitcode": _SAME,
         "bounded_work.py in_time: no process.close()": _COLLECTED,
         "bounded_work.py in_time: no receiver.close()": _COLLECTED,
+        "fenced_output.py : 2 -> 1": _SHORTER,
+        "fenced_output.py : 4 -> 3": _SHORTER,
+        "fenced_output.py : 3 -> 2": "fewer attempts are more faults, which are retried",
+        "fenced_output.py Fence._delete_older: output.etag is None or output.order(e... -> output.order(event) in {Order.UNKNOWN...": _SAME,
     },
 }
 EXPECTED_OF_CODE: dict[str, str] = {
