@@ -269,6 +269,7 @@ SCRIPTS = {
     },
     # What the fence prevents.
     "none": {"an older event overwrites a newer output": ("A 1[B 2]", "Processed", "A")},
+    "none of versions": {"whatever is current is read": ("A B 1", "Processed", "B")},
 }
 
 
@@ -302,6 +303,14 @@ def test_results_of_two_contents_are_never_kept_at_once(history: History) -> Non
 def test_event_without_an_etag_matches_no_source(history: History) -> None:
     history.upload("A")
     assert history.deliver(ObjectEvent(INPUT, KEY, "80", etag="")) == "Superseded"
+
+
+def test_reason_why_a_check_is_refused_is_that_of_the_same_version(history: History) -> None:
+    history.use("each of versions")
+    history.play("A 1 B x1")
+    history.fail("head_object", 400, "400", numbers=(2,))
+    with pytest.raises(ClientError, match="NoSuchVersion"):
+        history.play("1")
 
 
 def test_deletion_after_the_check_is_tried_again(either: History) -> None:

@@ -56,6 +56,8 @@ _SAME = "it computes the same"
 _GIVEN = "the function gives it; the default is for the command and the tests"
 _PILLOW = "Pillow does the same without it"
 _ALWAYS = "no image that Pillow reads is otherwise"
+_NAMED = "where an event has a version, S3 names that of each object"
+_UNREAD = "nothing reads it of what was found"
 _COLLECTED = "garbage collection does it, too"
 # Of the code of the functions, and of the template.
 _CODE: dict[str, dict[str, str]] = {
@@ -127,8 +129,14 @@ _CODE: dict[str, dict[str, str]] = {
         "bounded_work.py in_time: process.exitcode or 0 -> process.exitcode": _SAME,
         "bounded_work.py in_time: no process.close()": _COLLECTED,
         "bounded_work.py in_time: no receiver.close()": _COLLECTED,
+        "object_event.py ObjectEvent: False -> True": _GIVEN,
         "fenced_output.py : 2 -> 1": _SHORTER,
         "fenced_output.py : 4 -> 3": _SHORTER,
+        "fenced_output.py Fence._find_source: _status(error) == HTTPStatus.BAD_REQUEST -> True": "the fault is the same, one call later",
+        "fenced_output.py Fence._find_source: NULL_VERSION if event.version_id else... -> None": _NAMED,
+        "fenced_output.py Fence._find_source: event.version_id -> False": _NAMED,
+        "fenced_output.py Fence._find_source: no is_deletion=False": _UNREAD,
+        "fenced_output.py Fence._find_source: False -> True": _UNREAD,
         "fenced_output.py : 3 -> 2": "fewer attempts are more faults, which are retried",
         "fenced_output.py Fence._delete_older: output.etag is None or output.order(e... -> output.order(event) in {Order.UNKNOWN...": _SAME,
     },
