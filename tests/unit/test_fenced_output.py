@@ -545,6 +545,7 @@ DELETION = deleted("a+b%20é.png", sequencer="0A", version_id="v1")
         (CREATION, None, "0123"),
         (changed(CREATION, "detail.object.version-id", "v1"), "v1", "0123"),
         (changed(CREATION, "detail.object.version-id", "null"), None, "0123"),
+        (changed(CREATION, "detail.object.version-id", 5), None, "0123"),
         (DELETION, "v1", ""),
         (changed(DELETION, "detail.object.etag", "0123"), "v1", ""),
     ],

@@ -95,6 +95,12 @@ _CODE: dict[str, dict[str, str]] = {
         "notifications.py _json: no raise MalformedNotification(f'The mes...": "None is no notification either",
         "app.py handler: 0 -> -1": "all records of a batch are of one source",
     },
+    "template": {
+        "Resources.HealKeysFunction: Properties.Timeout 60": _CHOSEN,
+        "Resources.HealKeysFunction: Properties.EventInvokeConfig.MaximumEventAgeInSeconds 120": _CHOSEN,
+        "Resources.HealKeysFunction: Properties.EventInvokeConfig.MaximumEventAgeInSeconds 30": _CHOSEN,
+        "Resources.HealKeysFunction: Properties.Events.Sweep.Properties.RetryPolicy.MaximumEventAgeInSeconds 120": _CHOSEN,
+    },
     "invert_image": {
         "app.py : 9 -> 8": _CHOSEN,
         "inversion.py : no Image.MAX_IMAGE_PIXELS = None": "the run without a mutant has set it",
