@@ -181,7 +181,7 @@ class _Surveying(_Run):
         sys.setprofile(note)
         result = yield
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
         self._seconds[item.nodeid] = time.monotonic() - begun
         return result
 

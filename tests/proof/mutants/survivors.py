@@ -100,6 +100,9 @@ _CODE: dict[str, dict[str, str]] = {
         "Resources.HealKeysFunction: Properties.EventInvokeConfig.MaximumEventAgeInSeconds 120": _CHOSEN,
         "Resources.HealKeysFunction: Properties.EventInvokeConfig.MaximumEventAgeInSeconds 30": _CHOSEN,
         "Resources.HealKeysFunction: Properties.Events.Sweep.Properties.RetryPolicy.MaximumEventAgeInSeconds 120": _CHOSEN,
+        "Resources.HealKeysFunction: Properties.Events.Sweep.Properties.RetryPolicy.MaximumEventAgeInSeconds 30": _CHOSEN,
+        "Resources.RecordsQueue: Properties.VisibilityTimeout 420": _CHOSEN,
+        "Resources.RecordsQueue: Properties.VisibilityTimeout 105": _CHOSEN,
     },
     "invert_image": {
         "app.py : 9 -> 8": _CHOSEN,
