@@ -102,6 +102,8 @@ _CODE: dict[str, dict[str, str]] = {
         "Resources.HealKeysFunction: Properties.Events.Sweep.Properties.RetryPolicy.MaximumEventAgeInSeconds 120": _CHOSEN,
         "Resources.HealKeysFunction: Properties.Events.Sweep.Properties.RetryPolicy.MaximumEventAgeInSeconds 30": _CHOSEN,
         "Resources.RecordsQueue: Properties.VisibilityTimeout 420": _CHOSEN,
+        "Resources.RecordsQueue: Properties.RedrivePolicy.maxReceiveCount 500": _CHOSEN,
+        "Resources.AdaptRecordsFunction: Properties.Timeout 60": _CHOSEN,
         "Resources.RecordsQueue: Properties.VisibilityTimeout 105": _CHOSEN,
     },
     "invert_image": {
