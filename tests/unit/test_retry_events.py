@@ -229,6 +229,7 @@ def test_a_reason_that_comes_again_is_counted_and_becomes_the_last_of_a_few() ->
         ('{"errorMessage": "SlowDown", "requestId": "1", "stackTrace": ["x"]}', "SlowDown"),
         ('{"errorMessage": {"a": 1}}', "{'a': 1}"),
         ("[7]", "[7]"),
+        ('{"a": 1}', '{"a": 1}'),
         ('"text"', '"text"'),
         ("[" * 100_000, "[" * (REASON_CHARACTERS - len("E: "))),
         ("two\n  lines", "two lines"),
