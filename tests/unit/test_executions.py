@@ -73,7 +73,7 @@ def test_a_local_state_machine_lists_finds_and_describes_its_executions(aws: InP
     assert (execution.path[0], execution.path[-1]) == ("S3 Object Event?", "Processed")
     assert machine.wait_for(1) == machine.all() == machine.all("x.") == [execution.summary]
     assert machine.describe(execution.arn) == machine.find(execution.id[:20]) == execution
-    assert machine.arns("RUNNING") == machine.all("y.") == []
+    assert (machine.arns("RUNNING"), machine.all("y.")) == ([], [])
     assert machine.arrived() == {"x.png": [event]}
     missing = r"Waited 0 s: 1 of 2 executions have started, and 0 of these have not ended\."
     with pytest.raises(TimeoutError, match=missing):
