@@ -75,8 +75,6 @@ def any_of_its_tests(rule: dict[str, Any]) -> dict[str, Any]:
     return {"Or": rule["And"], "Next": rule["Next"]}
 
 
-
-
 @pytest.mark.parametrize(
     ("place", "value", "finding"),
     [

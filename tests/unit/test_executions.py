@@ -170,13 +170,13 @@ def test_an_end_is_noticed_wherever_the_engine_lists_the_execution() -> None:
 
 @pytest.mark.parametrize(
     ("wanted", "lists", "histories"),
-    [(Filter(limit=2), 1, 2), (Filter(since=START + timedelta(seconds=1490)), 2, 10)],
+    [(Filter(limit=2), 1, 2), (Filter(since=START + timedelta(seconds=2490)), 2, 10)],
 )
 def test_a_list_of_the_newest_reads_no_older_ones(
     wanted: Filter, lists: int, histories: int
 ) -> None:
-    engine = Engine(1500)
+    engine = Engine(2500)  # three pages
     found = LocalStateMachine(engine, "arn").select(wanted)
-    newest = range(1499, 1499 - histories, -1)
+    newest = range(2499, 2499 - histories, -1)
     assert [each.key for each in found] == [f"{number}.png" for number in newest]
     assert engine.asked() == {"list": lists, "history": histories}
