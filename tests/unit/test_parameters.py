@@ -447,3 +447,37 @@ def test_a_region_of_another_partition_is_refused() -> None:
     assert [each for each in arns if "arn:" in each] == [
         each for each in arns if each.startswith("^$|^arn:aws:")
     ]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "names", "are_there"),
+    [
+        ({}, {"InputBucket", "InputBucketPolicy"}, True),
+        ({"InputBucketName": "my-bucket"}, {"InputBucket", "InputBucketPolicy"}, False),
+        *(
+            (
+                {"AdaptRecords": adapt, "RecordsStreamArn": stream},
+                {"AdaptRecordsStreamMapping", "UnadaptedRecordsBucket"},
+                adapt == "true" and bool(stream),
+            )
+            for adapt in ("true", "false")
+            for stream in (STREAM, "")
+        ),
+    ],
+)
+def test_a_resource_is_there_if_the_parameters_ask_for_it(
+    parameters: dict[str, str], names: set[str], are_there: bool
+) -> None:
+    resources = resources_with(parameters)
+    assert names & set(resources) == (names if are_there else set())
+
+
+def test_the_input_bucket_sends_its_events_to_eventbridge_and_has_versions_if_they_are_chosen() -> (
+    None
+):
+    for versioning in ("Disabled", "Enabled", "Suspended"):
+        bucket = resources_with({"InputBucketVersioning": versioning})["InputBucket"]["Properties"]
+        configuration = {"EventBridgeConfiguration": {"EventBridgeEnabled": True}}
+        assert bucket["NotificationConfiguration"] == configuration
+        status = bucket.get("VersioningConfiguration", {}).get("Status", "Disabled")
+        assert status == versioning
