@@ -11,7 +11,6 @@ from typing import Any
 
 import psutil
 import pytest
-from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
 
 from inorder.aws import parked
