@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,28 +16,28 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Route, expect, sync_playwright
 
 from bench.browser import launch
-from inorder import PROJECT, local_aws
+from inorder import PROJECT
+from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy
 from inorder.demo.pictures import own_pairs
-from inorder.local_aws import LocalAws
-from tests.end_to_end.conftest import Workflow
+from tests.end_to_end.conftest import SECONDS, Workflow
+from tests.proof.soak.fault_proxy import FaultProxy, behind_a_proxy
 
 OUT = PROJECT / "out" / "console"
 STORY = "gallery/harbour.jpg"
 STRANGE = "a/<img src=x onerror=alert(1)>\u202e\u05e9\u05dc\u05d5\u05dd \"'&amp;.png"
 SHOWN = STRANGE.replace("\u202e", r"\u202e")  # the override of the direction is made visible
 PARKED = ("inbox/broken-1.jpg", "inbox/broken-2.jpg", "inbox/notes.txt")
-SLOW: dict[str, str | float] = {"SlowMark": "slow", "SlowSeconds": 6}  # only what ends in this mark
-MARK = b"slow"
 expect.set_options(timeout=30_000)  # not 5 s: on a busy machine, an answer may take longer
 
 
 @dataclass(frozen=True)
 class Console:
-    """A running console: the address with the token that it has printed, and its stack."""
+    """A running console: the address with the token that it has printed, its stack, a proxy."""
 
     address: str
     workflow: Workflow
+    proxy: FaultProxy
 
     @property
     def origin(self) -> str:
@@ -57,27 +57,28 @@ class Console:
 
 
 @pytest.fixture(scope="session")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     """Start a local AWS whose waits take their time: the holder starts the newest event first."""
-    with local_aws.running(tmp_path_factory.mktemp("console-aws"), wait_scale=1) as server:
-        yield server
+    with behind_a_proxy(tmp_path_factory.mktemp("console-aws"), wait_scale=1) as (local, proxy):
+        workflow = Workflow(local, deploy(local, "console", {}))
+        seed(workflow, proxy)
+        with served(workflow) as address:
+            yield Console(address, workflow, proxy)
 
 
-@pytest.fixture(scope="session")
-def console(local: LocalAws) -> Iterator[Console]:
-    stack = deploy(local, "console", SLOW)
-    workflow = Workflow(local, stack)
-    seed(workflow)
+@contextmanager
+def served(workflow: Workflow) -> Iterator[str]:
+    """Run the command, and give the address that it prints."""
     serving = subprocess.Popen(
         [sys.executable, "-m", "inorder.commands.main", "console"],
         cwd=PROJECT,
-        env=os.environ | local.environment | {"STACK_NAME": stack.name},
+        env=os.environ | workflow.local.environment | {"STACK_NAME": workflow.stack.name},
         stdout=subprocess.PIPE,
         text=True,
     )
     try:
         assert serving.stdout
-        yield Console(serving.stdout.readline().strip(), workflow)
+        yield serving.stdout.readline().strip()
     finally:
         serving.terminate()
         serving.wait(30)
@@ -85,19 +86,25 @@ def console(local: LocalAws) -> Iterator[Console]:
             serving.stdout.close()
 
 
-def seed(workflow: Workflow) -> None:
+def seed(workflow: Workflow, proxy: FaultProxy) -> None:
     """Let an event wait, an older one be superseded, a duplicate be dropped, and some be parked."""
     first, second, third, strange = own_pairs(4)
     workflow.upload(STORY, first.old)
     workflow.of_key(STORY, 1)
     [oldest] = workflow.events(STORY, 1)
-    workflow.upload(STORY, second.new + MARK)
-    workflow.wait_for_lock(STORY)
-    time.sleep(3)  # the function has read the second picture, and not written yet
-    workflow.upload(STORY, third.new)
-    workflow.events(STORY, 3)
-    workflow.deliver(oldest)
+    machine = workflow.executions
+
+    def waits() -> bool:
+        running = map(machine.describe, machine.arns("RUNNING"))
+        return any("Wait For Lock" in each.path for each in running)
+
+    with proxy.holding("Invert Image", "hold the answer") as hold:
+        workflow.upload(STORY, second.new)
+        assert hold.reached.wait(SECONDS)
+        workflow.upload(STORY, third.new)
+        wait_until(waits, SECONDS, "the third event to wait")
     workflow.of_key(STORY, 4)
+    workflow.run(oldest)
     workflow.run(workflow.events(STORY, 3)[-1])
     workflow.upload(STRANGE, strange.new)
     for key in PARKED:

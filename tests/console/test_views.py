@@ -19,7 +19,6 @@ from inorder.console.answers import Answers
 from inorder.console.saved import read, write
 from tests.conftest import picture
 from tests.console.conftest import (
-    MARK,
     PARKED,
     SHOWN,
     STORY,
@@ -61,11 +60,12 @@ def test_a_live_execution_is_followed_from_its_start_to_its_end(
 ) -> None:
     key = "live/followed.png"
     page.get_by_role("searchbox").fill(key)
-    console.workflow.upload(key, picture(RED) + MARK)
-    running = rows(page).filter(has_text="Running")
-    expect(running).to_have_count(1, timeout=SECONDS * 1000)
-    running.get_by_role("link", name=key, exact=True).click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(key)
+    with console.proxy.holding("Invert Image", "hold the answer"):
+        console.workflow.upload(key, picture(RED))
+        running = rows(page).filter(has_text="Running")
+        expect(running).to_have_count(1, timeout=SECONDS * 1000)
+        running.get_by_role("link", name=key, exact=True).click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(key)
     outcome = page.locator("main > article > .title .badge")
     expect(outcome).to_have_text("Processed", timeout=SECONDS * 1000)
     expect(page.locator('.node[data-state="Processed"]')).to_have_class(re.compile("is-passed"))
