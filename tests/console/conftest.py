@@ -6,14 +6,22 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Route, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
 
 from bench.browser import launch
 from inorder import PROJECT
@@ -106,10 +114,8 @@ def seed(workflow: Workflow, proxy: FaultProxy) -> None:
     workflow.of_key(STORY, 4)
     workflow.run(oldest)
     workflow.run(workflow.events(STORY, 3)[-1])
-    workflow.upload(STRANGE, strange.new)
-    for key in PARKED:
-        workflow.upload(key, b"no image")
-    for key in (STRANGE, *PARKED):
+    for key, content in {STRANGE: strange.new, **dict.fromkeys(PARKED, b"no image")}.items():
+        workflow.upload(key, content)
         workflow.of_key(key, 1)
 
 
@@ -121,54 +127,59 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
+@pytest.fixture(scope="session")
+def visited(browser: Browser, console: Console) -> Iterator[BrowserContext]:
+    """Give a browser that has the token from an earlier visit, and the scripts."""
+    with new_context(browser, console, console.token) as context:
+        yield context
+
+
+@contextmanager
+def new_context(browser: Browser, console: Console, token: str | None) -> Iterator[BrowserContext]:
+    stored = [{"name": "inorder-token", "value": token}] if token else []
+    storage: Any = {"origins": [{"origin": console.origin[:-1], "localStorage": stored}]}
+    context = browser.new_context(storage_state=storage, reduced_motion="reduce")
+    context.set_default_timeout(30_000)
+    yield context
+    context.close()
+
+
 Opening = Callable[..., Page]
 
 
 @pytest.fixture
-def opening(browser: Browser, console: Console) -> Iterator[Opening]:
+def opening(browser: Browser, console: Console, visited: BrowserContext) -> Iterator[Opening]:
     """Give a function that opens pages; none of them may have reported a problem at the end.
 
-    The browser has the token from an earlier visit, unless another one or none is given.
+    The browser has the token, unless another one or none is given.
     """
     problems: list[str] = []
-    contexts = []
 
     def report(message: ConsoleMessage) -> None:
         # A browser reports each answer that is an error. The tests look at what the page shows.
         if message.type in {"error", "warning"} and "Failed to load resource" not in message.text:
             problems.append(message.text)
 
-    def only_here(route: Route) -> None:
-        if not route.request.url.startswith(("http://127.0.0.1:", "file:")):
-            problems.append(f"The page asks for {route.request.url}")
-        route.fallback()
+    def only_here(request: Request) -> None:
+        if not request.url.startswith(("http://127.0.0.1:", "file:", "data:", "blob:")):
+            problems.append(f"The page asks for {request.url}")
 
-    def open_page(
-        address: str,
-        width: int = 1280,
-        scheme: Any = "light",
-        token: str | None = console.token,
-        **more: Any,
-    ) -> Page:
-        stored = [{"name": "inorder-token", "value": token}] if token else []
-        storage: Any = {"origins": [{"origin": console.origin[:-1], "localStorage": stored}]}
-        size: Any = {"width": width, "height": 800 if width > 500 else 640}
-        context = browser.new_context(
-            viewport=size, color_scheme=scheme, storage_state=storage, **more
-        )
-        contexts.append(context)
-        context.set_default_timeout(30_000)
-        context.route("**/*", only_here)
-        page = context.new_page()
-        page.on("console", report)
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.goto(address)
-        page.wait_for_selector("main h1")
-        return page
+    with ExitStack() as closing:
 
-    yield open_page
-    for context in contexts:
-        context.close()
+        def open_page(address: str, token: str | None = console.token) -> Page:
+            context = visited
+            if token != console.token:
+                context = closing.enter_context(new_context(browser, console, token))
+            page = context.new_page()
+            closing.callback(page.close)
+            page.on("console", report)
+            page.on("pageerror", lambda error: problems.append(str(error)))
+            page.on("request", only_here)
+            page.goto(address)
+            page.wait_for_selector("main h1")
+            return page
+
+        yield open_page
     assert problems == []
 
 
