@@ -6,7 +6,7 @@ machine's role. `test_roles` has all actions of every role. Three differences fr
 - Functions call it over plain HTTP, which TLS-only policies refuse. One test shows that; the others
   run without the policies of the buckets and queues.
 - For a missing key it answers 404 even without ``s3:ListBucket``, where AWS answers 403. So the
-  tests cannot show that the action is needed; they show that only the role grants it.
+  tests cannot show that the action is needed.
 - The function's log is written without its role, and the trailing ``:*`` of a log group's ARN does
   not match the group itself. `test_roles` checks the two actions.
 """
@@ -19,14 +19,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import boto3
 import pytest
-from botocore.exceptions import ClientError
 
 from inorder import local_aws
 from inorder.aws.executions import Execution, wait_until
 from inorder.aws.stack import deploy
-from inorder.local_aws import REGION, LocalAws
+from inorder.local_aws import LocalAws
 from tests.conftest import WAIT_SCALE, picture
 from tests.end_to_end.conftest import GREEN, MAGENTA, RED, SECONDS, Colour, Workflow
 
@@ -178,32 +176,6 @@ def test_without_an_action_the_event_waits_until_the_role_has_it(
     assert "Processed" in {each.outcome for each in ended}
     assert workflow.output("put.png")
     assert workflow.parked() == []
-
-
-def with_role(workflow: Workflow, role: Role, service: str) -> Any:
-    """Make a client with the role's credentials."""
-    given = workflow.local.client("sts").assume_role(RoleArn=role.arn, RoleSessionName="test")
-    session = boto3.Session(
-        aws_access_key_id=given["Credentials"]["AccessKeyId"],
-        aws_secret_access_key=given["Credentials"]["SecretAccessKey"],
-        aws_session_token=given["Credentials"]["SessionToken"],
-        region_name=REGION,
-    )
-    # boto3's overloads know literal service names only.
-    return session.client(service, endpoint_url=workflow.local.endpoint_url)  # type: ignore[call-overload]
-
-
-def test_a_role_may_do_nothing_else(
-    workflow: Workflow, role: Role, healer: Role, retry_role: Role
-) -> None:
-    table, queue = workflow.stack.key_table, workflow.stack.parked_events_queue_url
-    for each, service, call, parameters in (
-        (role, "s3", "put_object", {"Bucket": workflow.stack.input_bucket, "Key": "k"}),
-        (healer, "dynamodb", "scan", {"TableName": table}),
-        (retry_role, "sqs", "receive_message", {"QueueUrl": queue}),
-    ):
-        with pytest.raises(ClientError, match=r"AccessDenied|not authorized"):
-            getattr(with_role(workflow, each, service), call)(**parameters)
 
 
 # --- The function that retries ------------------------------------------------------------------
