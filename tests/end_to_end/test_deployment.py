@@ -21,16 +21,19 @@ LONGEST_RULE_NAME = 64
 OPTIONS = {"AdaptRecords": "true", "Alarms": "all", "Dashboard": "true"}
 
 
+def deployed(local: LocalAws, address: str, pixels: int) -> Workflow:
+    parameters = {**OPTIONS, "AlarmEmail": address, "MaximumPixels": pixels}
+    return Workflow(local, deploy(local, NAME, parameters))
+
+
 @pytest.fixture(scope="module")
 def workflow(local: LocalAws) -> Workflow:
     """Deploy the stack twice, with other parameters."""
-    before = {"AlarmEmail": "one@example.com", "MaximumPixels": 1}
-    workflow = Workflow(local, deploy(local, NAME, OPTIONS | before))
+    workflow = deployed(local, "one@example.com", 1)
     workflow.upload("too-large.png", picture(GREEN))
     [ended] = workflow.of_key("too-large.png", 1)
     assert ended.outcome == "Parked"
-    after = {"AlarmEmail": "another@example.com", "MaximumPixels": 1000}
-    return Workflow(local, deploy(local, NAME, OPTIONS | after))
+    return deployed(local, "another@example.com", 1000)
 
 
 def test_another_address_for_alarms_replaces_the_first_and_the_dashboard_names_what_there_is(
