@@ -28,27 +28,7 @@ _RULER = 98  # their columns
 
 
 def create(name: str, source: str, project: Path = PROJECT) -> list[Path]:
-    """Make a policy that does what another one does, to be edited.
-
-    Parameters
-    ----------
-    name : str
-        Lower-case words with hyphens between them.
-    source : str
-        The policy to copy.
-    project : Path
-        Folder of the template.
-
-    Returns
-    -------
-    list of Path
-        The files that were written, the template last.
-
-    Raises
-    ------
-    Failure
-        It cannot be made; then nothing is written.
-    """
+    """Make a policy that does what another one does, to be edited; or write nothing and fail."""
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
         raise Failure(
             f"{name!r} is no name for a policy: lower-case words with hyphens between them, "

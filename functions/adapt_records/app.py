@@ -57,13 +57,6 @@ sqs = boto3.client("sqs", config=config)
 def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
     """Start the executions of a batch.
 
-    Parameters
-    ----------
-    event : dict
-        A batch of an SQS or Kinesis event source mapping.
-    context : LambdaContext
-        Of the invocation.
-
     Returns
     -------
     dict

@@ -22,6 +22,9 @@ DOCUMENTS = [
     PROJECT / "README.md",
     PROJECT / "CONTRIBUTING.md",
     *sorted((PROJECT / "docs").rglob("*.md")),
+    PROJECT / "examples" / "typescript" / "README.md",
+    PROJECT / "functions" / "inorder_fence" / "README.md",
+    PROJECT / "tests" / "vectors" / "README.md",
 ]
 EACH_DOCUMENT = pytest.mark.parametrize(
     "document", DOCUMENTS, ids=lambda document: document.relative_to(PROJECT).as_posix()

@@ -8,10 +8,10 @@ import pytest
 from samcli.yamlhelper import yaml_parse
 
 from inorder import PROJECT
-from inorder.asl.definition import INVOKE
+from inorder.asl.definition import INVOKE, is_end
 from inorder.asl.lease import lease_numbers, longest_execution
 from inorder.demo import run as demo
-from inorder.model import policies
+from inorder.model import outcomes, policies
 
 POLICIES = policies.policies()
 EACH = pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
@@ -25,6 +25,19 @@ def test_the_template_offers_the_policies_in_the_same_order() -> None:
 def test_each_asl_file_is_that_of_a_policy() -> None:
     files = {f"statemachine/{file.name}" for file in PROJECT.glob("statemachine/*.asl.json")}
     assert {policy.asl_file for policy in POLICIES} == files
+
+
+@pytest.mark.parametrize("policy", ["every-version", "first-wins", "content-hash", "optimistic"])
+def test_a_policy_ends_only_in_outcomes_that_the_default_one_has(policy: str) -> None:
+    states = policies.definition(policy)["States"].values()
+    ends = {each.get("Error") or each["Parameters"]["outcome"] for each in states if is_end(each)}
+    assert ends <= outcomes.finished() | outcomes.parked() | {outcomes.retrying(), "NotParked"}
+
+
+def test_the_outcomes_are_told_apart_by_what_the_default_policy_does_with_the_event() -> None:
+    assert outcomes.finished() == {"Processed", "Superseded", "Duplicate"}
+    assert outcomes.parked() == {"Parked", "InvalidEvent"}
+    assert outcomes.retrying() == "Retrying"
 
 
 @EACH
