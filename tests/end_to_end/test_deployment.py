@@ -22,7 +22,7 @@ OPTIONS = {"AdaptRecords": "true", "Alarms": "all", "Dashboard": "true"}
 
 
 def deployed(local: LocalAws, address: str, pixels: int) -> Workflow:
-    parameters = {**OPTIONS, "AlarmEmail": address, "MaximumPixels": pixels}
+    parameters: dict[str, str | float] = {**OPTIONS, "AlarmEmail": address, "MaximumPixels": pixels}
     return Workflow(local, deploy(local, NAME, parameters))
 
 
