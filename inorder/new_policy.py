@@ -166,6 +166,7 @@ def _with_policy(template: str, name: str, source: str) -> str:
     copy = _without_anchors(resources.partition("\n")[2])
     copy = copy.replace(asl_file(source), asl_file(name))
     copy = copy.replace(f"PolicyName: {old}\n", f"PolicyName: {new}\n")
+    copy = copy.replace(f"Condition: Has{old}\n", f"Condition: Has{new}\n")
     for part in _PARTS:
         copy = copy.replace(f"{old}{part}", f"{new}{part}")
     ruler = f"{_HEADING}The policy {name}: {asl_file(name)} ".ljust(_RULER, "-")
@@ -189,7 +190,8 @@ def _entries(policy: str) -> list[str]:
         f"- {policy}",  # a value of the parameter Policy
         f"{own}: !Equals [!Ref Policy, {policy}]",
         f'- !If [{own}, !Ref {own}StateMachine, ""]',  # the rule's target
-        f"- !Ref {own}StateMachine",  # what the rule may start
+        f"Has{own}: !Or [!Equals [!Ref Policy, {policy}], !Condition KeepsAll]",
+        f"- !If [Has{own}, !Ref {own}StateMachine, !Ref AWS::NoValue]",  # what the rule may start
     ]
 
 
