@@ -6,20 +6,22 @@ changes only one state.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import json
 import re
 from collections.abc import Iterator
 from http import HTTPStatus
 from io import BytesIO
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from botocore.exceptions import ClientError
+from ministack.services import dynamodb, eventbridge, sqs, stepfunctions
 
 from inorder.asl.definition import START
 from inorder.asl.lease import longest
 from inorder.asl.runtime_errors import UncaughtError, check_paths, chooser, find
-from inorder.local_aws import LocalAws
 from inorder_fence import ObjectEvent
 from invert_image.inversion import InvalidImage, InvertedImage
 from tests.proof.model.healing import CLAIMED_AT, Items, Swept, sweep
@@ -27,6 +29,7 @@ from tests.proof.model.scenario import INVALID
 from tests.proof.model.source import FUNCTION, SWEEP, Code
 
 TABLE = "model-keys"
+PREFIXES = {dynamodb: "DynamoDB_20120810", eventbridge: "AWSEvents", sqs: "AmazonSQS"}
 BUS, UNIQUE_BUS = "model-retries", "model-unique"
 OUTPUT_BUCKET = "output"
 # As the handler's `FENCES`, which cannot be imported without the function's environment.
@@ -142,6 +145,28 @@ def _work(content: bytes) -> InvertedImage:
     return InvertedImage(b"inverse of " + content, "image/test")
 
 
+class Ministack:
+    """ministack in this process, because a call by HTTP takes thirty times as long."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+
+    def call(self, service: ModuleType, action: str, **parameters: Any) -> Any:
+        """Make a call as its server does."""
+        headers = {"x-amz-target": f"{PREFIXES[service]}.{action}", "host": "localhost"}
+        body = json.dumps(parameters).encode()
+        made = service.handle_request("POST", "/", headers, body, {})
+        status, _, answer = self._loop.run_until_complete(made)
+        assert status == HTTPStatus.OK, answer
+        return json.loads(answer or "{}")
+
+    def test_state(self, **parameters: Any) -> Any:
+        """Take a state, in this thread: the server would start one for each."""
+        status, _, answer = stepfunctions._test_state(parameters)
+        assert status == HTTPStatus.OK, answer
+        return json.loads(answer)
+
+
 class Engine:
     """Takes the steps of a state machine and a function, once they are loaded.
 
@@ -153,36 +178,36 @@ class Engine:
         The longest that each state takes; of a Wait, the time that it takes.
     """
 
-    def __init__(self, local: LocalAws) -> None:
-        self._states = local.client("stepfunctions")
-        self._sqs = local.client("sqs")
-        self._dynamodb = local.client("dynamodb")
-        if TABLE not in self._dynamodb.list_tables()["TableNames"]:
-            self._dynamodb.create_table(
-                TableName=TABLE,
-                BillingMode="PAY_PER_REQUEST",
-                AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-                KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-            )
-        self._parked = self._sqs.create_queue(QueueName="model-parked")["QueueUrl"]
-        self._retries = self._sqs.create_queue(QueueName="model-retries")["QueueUrl"]
-        self._route(local.client("events"))
+    def __init__(self) -> None:
+        self._aws = Ministack()
+        self._call = self._aws.call
+        self._call(
+            dynamodb,
+            "CreateTable",
+            TableName=TABLE,
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        )
+        self._parked, self._retries = (
+            self._call(sqs, "CreateQueue", QueueName=f"model-{name}")["QueueUrl"]
+            for name in ("parked", "retries")
+        )
+        # A bus gives what is sent to it to the retry queue, as in template.yaml.
+        for bus in (BUS, UNIQUE_BUS):
+            self._call(eventbridge, "CreateEventBus", Name=bus)
+        [arn] = self._call(
+            sqs, "GetQueueAttributes", QueueUrl=self._retries, AttributeNames=["QueueArn"]
+        )["Attributes"].values()
+        rule = {"Rule": "retries", "EventBusName": BUS}
+        pattern = json.dumps({"source": ["inorder"]})
+        self._call(eventbridge, "PutRule", Name="retries", EventBusName=BUS, EventPattern=pattern)
+        target = {"Id": "queue", "Arn": arn, "InputPath": "$.detail"}
+        self._call(eventbridge, "PutTargets", **rule, Targets=[target])
         self._items: dict[str, str | None] = {}
         self._steps: dict[Any, Step] = {}
         self._sweeps: dict[Any, Swept] = {}
         self._calls: dict[Any, Call | dict[str, str] | Exception] = {}
-
-    def _route(self, events: Any) -> None:
-        """Let a bus give what is sent to it to the retry queue, as in template.yaml."""
-        names = ["QueueArn"]
-        found = self._sqs.get_queue_attributes(QueueUrl=self._retries, AttributeNames=names)
-        target = {"Id": "queue", "Arn": found["Attributes"]["QueueArn"], "InputPath": "$.detail"}
-        there = {bus["Name"] for bus in events.list_event_buses()["EventBuses"]}
-        for bus in {BUS, UNIQUE_BUS} - there:
-            events.create_event_bus(Name=bus)
-        pattern = json.dumps({"source": ["inorder"]})
-        events.put_rule(Name="retries", EventBusName=BUS, EventPattern=pattern)
-        events.put_targets(Rule="retries", EventBusName=BUS, Targets=[target])
 
     def load(self, definition: str, function: Code = FUNCTION, sweep: Code = SWEEP) -> None:
         """Take the steps of these from now on.
@@ -298,7 +323,7 @@ class Engine:
             parameters["mock"] = failure if mock.startswith("!") else {"result": mock}
         elif "dynamodb" in service:
             self._set_item(self.item_key(name, data), item)
-        tested = self._states.test_state(
+        tested = self._aws.test_state(
             definition=self._alone[name],
             stateName=name,
             input=data,
@@ -329,8 +354,8 @@ class Engine:
         return Step(following, dumped, item, message, started, error)
 
     def _receive(self, queue: str) -> str:
-        [received] = self._sqs.receive_message(QueueUrl=queue)["Messages"]
-        self._sqs.delete_message(QueueUrl=queue, ReceiptHandle=received["ReceiptHandle"])
+        [received] = self._call(sqs, "ReceiveMessage", QueueUrl=queue)["Messages"]
+        self._call(sqs, "DeleteMessage", QueueUrl=queue, ReceiptHandle=received["ReceiptHandle"])
         body: str = received["Body"]
         return body
 
@@ -367,12 +392,12 @@ class Engine:
             return
         self._items[key] = item
         if item:
-            self._dynamodb.put_item(TableName=TABLE, Item=json.loads(item))
+            self._call(dynamodb, "PutItem", TableName=TABLE, Item=json.loads(item))
         else:
-            self._dynamodb.delete_item(TableName=TABLE, Key={"id": {"S": key}})
+            self._call(dynamodb, "DeleteItem", TableName=TABLE, Key={"id": {"S": key}})
 
     def _get_item(self, key: str) -> str | None:
-        found = self._dynamodb.get_item(TableName=TABLE, Key={"id": {"S": key}})
+        found = self._call(dynamodb, "GetItem", TableName=TABLE, Key={"id": {"S": key}})
         item = found.get("Item")
         times = {"claimed_at", "in_progress_since"} & set(item or ())
         for name in times:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from inorder.local_aws import LocalAws
 from tests.policies.tables import each_has
 from tests.proof.model.engine import Engine
 from tests.proof.model.explorer import folded
@@ -22,8 +21,8 @@ _failures: Counter[str] = Counter()
 
 
 @pytest.fixture(scope="module")
-def engine(local: LocalAws) -> Engine:
-    return Engine(local)
+def engine() -> Engine:
+    return Engine()
 
 
 def of_policy(policy: str, *parameters: object) -> Any:
