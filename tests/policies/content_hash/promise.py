@@ -6,10 +6,10 @@ import json
 
 from inorder import PROJECT
 from tests.proof.model.engine import Answer, Step
-from tests.proof.model.explorer import Output, Run, State, attribute
 from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.mutation import late_changes_of, time_changes_of
 from tests.proof.model.scenario import Scenario
+from tests.proof.model.state import Output, Run, State, attribute
 from tests.proof.model.suite import (
     BLIND,
     FAILED,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from inorder import PROJECT
 from tests.proof.model.engine import Step, read
-from tests.proof.model.explorer import Output, Run, State, attribute
 from tests.proof.model.fence import EACH
 from tests.proof.model.locking import Locking
 from tests.proof.model.scenario import INVALID, Scenario
+from tests.proof.model.state import Output, Run, State, attribute
 from tests.proof.model.suite import (
     BLIND,
     EDGES,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from inorder import PROJECT
 from tests.proof.model.engine import Step
-from tests.proof.model.explorer import Run, State, attribute
 from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.newest import KEY, Newest
 from tests.proof.model.scenario import Scenario
+from tests.proof.model.state import Run, State, attribute
 from tests.proof.model.suite import (
     BLIND,
     EDGES,

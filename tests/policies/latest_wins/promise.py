@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from inorder import PROJECT
 from tests.proof.model.engine import Step, read
-from tests.proof.model.explorer import Run, State, attribute
 from tests.proof.model.fence import NEWEST
 from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.newest import Newest
 from tests.proof.model.scenario import Scenario
+from tests.proof.model.state import Run, State, attribute
 from tests.proof.model.suite import BLIND, EDGES, LATE, LATE_LONG, ODD_TWICE, SECOND_ATTEMPT, Suite
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from inorder import PROJECT
 from tests.policies.latest_wins.promise import SWITCHED, SWITCHED_LONG
 from tests.proof.model.engine import Step
-from tests.proof.model.explorer import ODD, Run, State
 from tests.proof.model.fence import NEWEST
 from tests.proof.model.newest import Newest
+from tests.proof.model.promise import ODD
 from tests.proof.model.scenario import Scenario
+from tests.proof.model.state import Run, State
 from tests.proof.model.suite import DAMAGED, FAILED, REFUSED, THROTTLED, TIMEOUT, Suite
 
 

@@ -6,7 +6,8 @@ import json
 from typing import ClassVar
 
 from tests.proof.model.engine import Step, read
-from tests.proof.model.explorer import Promise, Run, State, attribute
+from tests.proof.model.promise import Promise
+from tests.proof.model.state import Run, State, attribute
 
 REFUSED = "DynamoDB.ConditionalCheckFailedException"
 

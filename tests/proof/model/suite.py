@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tests.proof.model.engine import Engine
-from tests.proof.model.explorer import Promise, Result, explore, shortest
 from tests.proof.model.healing import sweeps_of
 from tests.proof.model.mutation import (
     Mutant,
@@ -21,7 +20,9 @@ from tests.proof.model.mutation import (
     sending_changes_of,
     time_changes_of,
 )
+from tests.proof.model.promise import Promise
 from tests.proof.model.scenario import Scenario
+from tests.proof.model.search import Result, search
 from tests.proof.model.source import SWEEP, Code
 
 STATES_AT_MOST = 5_000  # of a scenario in which a mutant is sought
@@ -89,7 +90,7 @@ class Suite:
     def search(self, engine: Engine, scenario: Scenario) -> Result:
         """Search every state of a scenario for the first violation."""
         engine.load(self.policy.definition, self.policy.function)
-        return explore(self.policy(engine, scenario), limit(scenario))
+        return search(self.policy(engine, scenario), limit(scenario))
 
     def find(self, engine: Engine, mutant: Mutant) -> Found:
         """Search for a violation in a mutant: its shortest trace, or any if a path has no end."""
@@ -101,11 +102,11 @@ class Suite:
         )
         try:
             for scenario in self.sought:
-                result = shortest(policy(engine, scenario), STATES_AT_MOST)
+                result = search(policy(engine, scenario), STATES_AT_MOST)
                 if result.problem:
                     return scenario, result
             for scenario in self.whole:
-                result = explore(policy(engine, scenario), limit(scenario))
+                result = search(policy(engine, scenario), limit(scenario))
                 if result.problem:
                     return scenario, result
                 assert result.ended, result

@@ -10,7 +10,6 @@ import pytest
 
 from tests.policies.tables import each_has
 from tests.proof.model.engine import Engine
-from tests.proof.model.explorer import folded
 from tests.proof.model.mutation import Mutant
 from tests.proof.model.scenario import Scenario
 from tests.proof.model.suite import LONG, Suite
@@ -84,7 +83,7 @@ def test_each_mutant_but_the_survivors_breaks_a_promise(
     assert found, "no scenario shows that anything is wrong"
     scenario, result = found
     assert result.trace
-    record_property(f"{suite}: {mutant}", [str(scenario), result.problem, *folded(result.trace)])
+    record_property(f"{suite}: {mutant}", [str(scenario), result.problem, *result.trace])
 
 
 @pytest.mark.parametrize("suite", [of_policy(*each) for each in SUITES.items()])
@@ -92,8 +91,3 @@ def test_each_mutant_has_a_name_of_its_own(suite: Suite) -> None:
     names = [str(mutant) for mutant in suite.mutants()]
     assert len(names) == len(set(names))
     assert suite.representative | suite.survivors <= set(names)
-
-
-def test_a_trace_is_written_without_repetitions() -> None:
-    assert list(folded("abababc")) == ["a", "b", "... these 2 steps 3 times in all", "c"]
-    assert list(folded("xaaa")) == ["x", "a", "... this step 3 times in all"]
