@@ -25,6 +25,7 @@ from inorder.asl.runtime_errors import UncaughtError, check_paths, chooser, find
 from inorder_fence import ObjectEvent
 from invert_image.inversion import InvalidImage, InvertedImage
 from tests.proof.model.healing import CLAIMED_AT, Items, Swept, sweep
+from tests.proof.model.mutation import redirected
 from tests.proof.model.scenario import INVALID
 from tests.proof.model.source import FUNCTION, SWEEP, Code
 
@@ -32,6 +33,7 @@ TABLE = "model-keys"
 PREFIXES = {dynamodb: "DynamoDB_20120810", eventbridge: "AWSEvents", sqs: "AmazonSQS"}
 BUS, UNIQUE_BUS = "model-retries", "model-unique"
 OUTPUT_BUCKET = "output"
+OTHER = " (2)"  # ends the name of each state of a second file
 # As the handler's `FENCES`, which cannot be imported without the function's environment.
 FENCES = {"newest": "write_newest", "each": "write_each", "none": "write_unfenced"}
 
@@ -50,17 +52,7 @@ class Call(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What S3 answered to a call.
-
-    Attributes
-    ----------
-    status : int
-        The HTTP status.
-    etag, content, metadata, version, keys
-        What the call reads.
-    owes : bool
-        Whether the writer must check the source after this write.
-    """
+    """What S3 answered to a call."""
 
     status: int
     etag: str = ""
@@ -68,7 +60,7 @@ class Answer(NamedTuple):
     metadata: Metadata = ()
     version: str | None = None
     keys: tuple[str, ...] = ()
-    owes: bool = False
+    owes: bool = False  # the writer must check the source after this write
 
 
 class Message(NamedTuple):
@@ -87,6 +79,18 @@ class Step(NamedTuple):
     message: Message | None = None
     started: str | None = None
     error: str | None = None
+
+
+class Taken(NamedTuple):
+    """A state, and all that decides what it does."""
+
+    name: str
+    execution: str
+    data: str
+    item: str | None  # the record that it uses
+    event: str  # the execution's input
+    mock: str | None  # what its service gives; an error's name if it starts with "!"
+    token: str  # replaces the UUID that it makes, so that equal states are equal
 
 
 class _Pending(BaseException):
@@ -168,14 +172,11 @@ class Ministack:
 
 
 class Engine:
-    """Takes the steps of a state machine and a function, once they are loaded.
+    """Takes the steps of state machines and a function, once they are loaded.
 
-    Attributes
-    ----------
-    states, start, limits
-        The loaded states, the first one's name, and the limits that *Count Poll* sets.
-    seconds
-        The longest that each state takes; of a Wait, the time that it takes.
+    `states` are the loaded states, and `seconds` the longest that each takes; of a Wait, the time
+    that it takes. `starts` are the names of the first ones. `fences` has for each state what its
+    policy adds to the function's event.
     """
 
     def __init__(self) -> None:
@@ -196,126 +197,94 @@ class Engine:
         # A bus gives what is sent to it to the retry queue, as in template.yaml.
         for bus in (BUS, UNIQUE_BUS):
             self._call(eventbridge, "CreateEventBus", Name=bus)
-        [arn] = self._call(
-            sqs, "GetQueueAttributes", QueueUrl=self._retries, AttributeNames=["QueueArn"]
-        )["Attributes"].values()
-        rule = {"Rule": "retries", "EventBusName": BUS}
+        arn = ["QueueArn"]
+        found = self._call(sqs, "GetQueueAttributes", QueueUrl=self._retries, AttributeNames=arn)[
+            "Attributes"
+        ]
         pattern = json.dumps({"source": ["inorder"]})
         self._call(eventbridge, "PutRule", Name="retries", EventBusName=BUS, EventPattern=pattern)
-        target = {"Id": "queue", "Arn": arn, "InputPath": "$.detail"}
-        self._call(eventbridge, "PutTargets", **rule, Targets=[target])
+        target = {"Id": "queue", "Arn": found["QueueArn"], "InputPath": "$.detail"}
+        targets = {"Rule": "retries", "EventBusName": BUS, "Targets": [target]}
+        self._call(eventbridge, "PutTargets", **targets)
+        self._definitions: tuple[str, ...] = ()
         self._items: dict[str, str | None] = {}
-        self._steps: dict[Any, Step] = {}
+        self._tested: dict[tuple[str, Taken], Step] = {}
         self._sweeps: dict[Any, Swept] = {}
         self._calls: dict[Any, Call | dict[str, str] | Exception] = {}
 
-    def load(self, definition: str, function: Code = FUNCTION, sweep: Code = SWEEP) -> None:
-        """Take the steps of these from now on.
-
-        Parameters
-        ----------
-        definition : str
-            The ASL.
-        function, sweep : Code
-            The shipped function and the shipped schedule, or a mutant of one of them.
-        """
-        whole = json.loads(definition)["States"]
-        parameters = [state.get("Parameters", {}) for state in whole.values()]
-        self.limits: dict[str, int] = next(
-            (each["limits"] for each in parameters if "limits" in each), {}
-        )
-        self.seconds = {name: longest(state, self.limits) for name, state in whole.items()}
-        # TestState would wait.
-        definition = re.sub(r'poll_seconds": \d+', 'poll_seconds": 0', definition)
-        for name, value in {
-            "KeyTableName": TABLE,
-            "ParkedEventsQueueUrl": self._parked,
-            "RetryEventsQueueUrl": self._retries,
-            "RetryEventsBusName": BUS,
-            "UniqueEventsBusName": UNIQUE_BUS,
-        }.items():
-            definition = definition.replace(f"${{{name}}}", value)
-        self._definition = definition
-        self.states: dict[str, Any] = json.loads(self._definition)["States"]
+    def load(self, *definitions: str, function: Code = FUNCTION, sweep: Code = SWEEP) -> None:
+        """Take the steps of these from now on: the shipped ones, or a mutant of one of them."""
+        self._function, self._sweep = function, sweep
+        if definitions == self._definitions:
+            return
+        self._definitions = definitions
+        self.states: dict[str, Any] = {}
+        self.seconds: dict[str, float] = {}
+        self.fences: dict[str, str] = {}
+        self.starts: list[str] = []
+        for number, definition in enumerate(definitions):
+            for name, value in {
+                "KeyTableName": TABLE,
+                "ParkedEventsQueueUrl": self._parked,
+                "RetryEventsQueueUrl": self._retries,
+                "RetryEventsBusName": BUS,
+                "UniqueEventsBusName": UNIQUE_BUS,
+            }.items():
+                definition = definition.replace(f"${{{name}}}", value)  # noqa: PLW2901
+            self._add(_of_version(json.loads(definition), number))
         # TestState reads no other state, and reading all of them takes most of its time.
         self._alone = {
             name: json.dumps({"StartAt": name, "States": {name: state}})
             for name, state in self.states.items()
         }
-        self.start: str = json.loads(self._definition)["StartAt"]
-        self._texts = {name: json.dumps(state) for name, state in self.states.items()}
         self._live = {faults: live_fields(self.states, faults) for faults in (False, True)}
-        self._function, self._sweep = function, sweep
-        payloads = [
-            state["Parameters"].get("Payload", {})
-            for state in self.states.values()
-            if "lambda" in state.get("Resource", "")
-        ]
-        self._write = next(
-            (FENCES[payload["fence"]] for payload in payloads if "fence" in payload), ""
+        self._steps: dict[tuple[Taken, bool], Step] = {}
+
+    def _add(self, whole: dict[str, Any]) -> None:
+        states = whole["States"]
+        parameters = [state.get("Parameters", {}) for state in states.values()]
+        limits: dict[str, Any] = next(
+            (each["limits"] for each in parameters if "limits" in each), {}
         )
+        payloads = [each.get("Payload", {}) for each in parameters]
+        fence = next(({"fence": each["fence"]} for each in payloads if "fence" in each), {})
+        self.seconds |= {name: longest(state, limits) for name, state in states.items()}
+        self.fences |= dict.fromkeys(states, json.dumps(fence))
+        self.starts.append(whole["StartAt"])
+        if limits:
+            limits["poll_seconds"] = 0  # TestState would wait
+        self.states |= states
 
-    def step(
-        self,
-        name: str,
-        execution: str,
-        data: str,
-        item: str | None,
-        event: str,
-        mock: str | None = None,
-        token: str = "",
-        faults: bool = False,
-    ) -> Step:
-        """Take one state.
+    def step(self, taken: Taken, faults: bool) -> Step:
+        """Take a state, and drop the fields that no state will read.
 
-        Parameters
-        ----------
-        name, execution, data, item, event : str
-            The state, the execution's name, its data, the record that the state uses, and the
-            execution's input.
-        mock : str, optional
-            Mocked result of the state's service; an error's name if it starts with "!".
-        token : str, optional
-            Replaces the UUID that the state makes, so that equal states are equal.
-        faults : bool
-            Whether services may still fail. If not, fields are dropped that are only read after a
-            failure.
+        If no service may still fail (`faults`), these include those that are read after a failure.
         """
-        key = (name, self._texts[name], execution, data, item, event, mock, token)
+        key = (taken, faults)
         if key not in self._steps:
-            self._steps[key] = self._test_state(name, execution, data, item, event, mock, token)
-        step = self._steps[key]
-        if step.following is None:
-            return step
-        dead = ("key", name, self._texts[name], step.data, step.following, faults, self._definition)
-        if dead not in self._steps:
-            keep = self._live[faults][step.following]
-            fields = json.loads(step.data)
+            tested = (self._alone[taken.name], taken)
+            if tested not in self._tested:
+                self._tested[tested] = self._test_state(taken)
+            step = self._tested[tested]
+            keep = self._live[faults][step.following] if step.following else None
             if keep is not None:
-                fields = {field: value for field, value in fields.items() if field in keep}
-            self._steps[dead] = step._replace(data=json.dumps(fields, sort_keys=True))
-        return step._replace(data=self._steps[dead].data)
+                fields = {name: value for name, value in read(step.data).items() if name in keep}
+                step = step._replace(data=json.dumps(fields, sort_keys=True))
+            self._steps[key] = step
+        return self._steps[key]
 
-    def _test_state(
-        self,
-        name: str,
-        execution: str,
-        data: str,
-        item: str | None,
-        event: str,
-        mock: str | None,
-        token: str,
-    ) -> Step:
-        given = json.loads(event)
+    def _test_state(self, taken: Taken) -> Step:
+        name, execution, data, item, event, mock, token = taken
+        state, given = self.states[name], json.loads(event)
         try:
-            expected = self._check(self.states[name], json.loads(data), given)
+            expected = self._check(state, json.loads(data), given)
         except UncaughtError as uncaught:
             return Step(None, data, item, error=f"States.Runtime, as {uncaught},")
-        service = self.states[name].get("Resource", "")
+        service = state.get("Resource", "")
         parameters: dict[str, Any] = {}
         started = None
-        if is_start(self.states[name]) and not mock:
-            path = re.search(r"\$[\w.]+", self.states[name]["Parameters"]["Input.$"])
+        if is_start(state) and not mock:
+            path = re.search(r"\$[\w.]+", state["Parameters"]["Input.$"])
             started = find(path[0], json.loads(data)) if path else None
             mock = json.dumps({"ExecutionArn": "started"})
         if mock:
@@ -332,10 +301,10 @@ class Engine:
             **parameters,
         )
         message = None
-        if is_sender(self.states[name]) and not mock:
-            is_retry = self.states[name]["Parameters"].get("QueueUrl") != self._parked
+        if is_sender(state) and not mock:
+            is_retry = state["Parameters"].get("QueueUrl") != self._parked
             message = Message(is_retry, self._receive(self._retries if is_retry else self._parked))
-        if is_write(self.states[name]) and not mock:
+        if is_write(state) and not mock:
             item = self._get_item(self.item_key(name, data))
         output = json.loads(tested.get("output", "{}"))
         for caught in ("refusal", "fault", "queue_fault"):
@@ -349,9 +318,8 @@ class Engine:
         # A null is present on AWS and absent on ministack.
         assert expected in {None, following} or "null" in data, (name, data, expected, following)
         following = expected or following
-        error = tested.get("error")
         dumped = json.dumps(output, sort_keys=True)
-        return Step(following, dumped, item, message, started, error)
+        return Step(following, dumped, item, message, started, tested.get("error"))
 
     def _receive(self, queue: str) -> str:
         [received] = self._call(sqs, "ReceiveMessage", QueueUrl=queue)["Messages"]
@@ -369,9 +337,7 @@ class Engine:
     def attempts(self, name: str, error: str) -> tuple[int, int]:
         """Tell which retrier of a state retries an error, and how often; TestState does not retry.
 
-        Returns
-        -------
-        The retrier's number and its attempts; -1 and 0 if there is none.
+        It is -1 if there is none.
         """
         for number, retrier in enumerate(self.states[name].get("Retry", [])):
             names = retrier["ErrorEquals"]
@@ -418,7 +384,7 @@ class Engine:
 
     def call(self, event: str, answers: tuple[Answer, ...]) -> Call | dict[str, str] | Exception:
         """Give the function's next S3 call, or its handler's result, or its exception."""
-        key = (self._function, self._write, event, answers)
+        key = (self._function, event, answers)
         if key not in self._calls:
             self._calls[key] = self._run(event, answers)
         return self._calls[key]
@@ -426,7 +392,8 @@ class Engine:
     def _run(self, event: str, answers: tuple[Answer, ...]) -> Call | dict[str, str] | Exception:
         fence = self._function.run()["Fence"](_Replay(answers), OUTPUT_BUCKET, 100, _work, True)
         try:
-            output = getattr(fence, self._write)(ObjectEvent.from_event(json.loads(event)))
+            given = json.loads(event)
+            output = getattr(fence, FENCES[given["fence"]])(ObjectEvent.from_event(given))
         except _Pending as pending:
             call: Call = pending.args[0]
             return call
@@ -463,15 +430,17 @@ def is_sender(state: dict[str, Any]) -> bool:
     return service.startswith("sqs:") or buses == [BUS]
 
 
+def _of_version(whole: Any, number: int) -> Any:
+    """Name the states of a second file so that they differ from those of the first."""
+    names = {name: f"{name}{OTHER}" for name in whole["States"]} if number else {}
+    made = redirected(whole, names)
+    return made | {"States": {names.get(k, k): v for k, v in made["States"].items()}}
+
+
 def live_fields(states: dict[str, Any], faults: bool) -> dict[str, frozenset[str] | None]:
-    """Tell which fields of its data an execution may still read in each state.
+    """Tell which fields of its data an execution may still read in each state; None stands for all.
 
     Executions that differ only in other fields behave alike, so the search drops those fields.
-
-    Returns
-    -------
-    dict
-        The names for each state, or None for all.
     """
     edges: dict[str, list[tuple[str, str | None]]] = {}
     live: dict[str, set[str]] = {}

@@ -128,18 +128,18 @@ class Explorer(Tasks):
             return
         if state.restarts and number == 1:
             state = state._replace(known=tuple(sorted({*state.known, (name, what, 1)})))
-        run = Run(name, number, *what, self._engine.start, "")
-        run = run._replace(data=self._input(run))
         label = f"{name} is {what.label if number == 1 else 'restarted'}"
-        paused, path, problem = self._settle(state, run)
-        if isinstance(paused, State):
-            yield label + path, state, problem or "I4: the event is not worked on"
-            return
-        if wrong := self._promise.starts(paused):
-            yield label + path, state, wrong
-            return
-        for step, following, wrong in self._steps(state, paused):
-            yield f"{label}; {step}", following, wrong
+        for start in self._promise.entries(what.event):
+            run = Run(name, number, *what, start, "")
+            run = run._replace(data=self._input(run))
+            paused, path, problem = self._settle(state, run)
+            if isinstance(paused, State):
+                yield label + path, state, problem or "I4: the event is not worked on"
+            elif wrong := self._promise.starts(paused):
+                yield label + path, state, wrong
+            else:
+                for step, following, wrong in self._steps(state, paused):
+                    yield f"{label}; {step}", following, wrong
 
     def _crash(self, state: State, run: Run) -> Iterator[Move]:
         """Let an execution die.

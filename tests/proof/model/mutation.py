@@ -272,8 +272,8 @@ def _released(whole: Json, where: str, updates: list[str]) -> str:
     states = made["States"]
     last = states[updates[-1]]["Next"]
     renamed = {name: f"{name} First" for name in updates} | {last: where}
-    copies = {renamed[name]: _redirected(states[name], renamed) for name in updates}
-    entered = _redirected(states, {where: renamed[updates[0]]})
+    copies = {renamed[name]: redirected(states[name], renamed) for name in updates}
+    entered = redirected(states, {where: renamed[updates[0]]})
     states |= entered | copies
     states[where]["Next"] = last
     return json.dumps(made)
@@ -295,21 +295,21 @@ def is_end(state: Json) -> bool:
 
 
 def _bypassed(whole: Json, where: str, to: str) -> Json:
-    made: Json = _redirected(whole, {where: to})
+    made: Json = redirected(whole, {where: to})
     del made["States"][where]
     return made
 
 
-def _redirected(part: Any, renamed: dict[str, str]) -> Any:
+def redirected(part: Any, renamed: dict[str, str]) -> Any:
     """Let what leads to some states lead to others."""
     if isinstance(part, list):
-        return [_redirected(each, renamed) for each in part]
+        return [redirected(each, renamed) for each in part]
     if not isinstance(part, dict):
         return part
     return {
         key: renamed.get(value, value)
         if key in {"Next", "Default", "StartAt"}
-        else _redirected(value, renamed)
+        else redirected(value, renamed)
         for key, value in part.items()
     }
 

@@ -50,6 +50,10 @@ class Promise:
         """Give the IDs of all records of an event."""
         return {"object_key": self.key(event)}
 
+    def entries(self, event: int) -> list[str]:  # noqa: ARG002
+        """Name the states in which an execution of an event may start."""
+        return self.engine.starts
+
     def starts(self, run: Run) -> str | None:
         """Check a run at its first Task: it parks an invalid event, and has its event's IDs."""
         if is_sender(self.engine.states[run.state]):

@@ -10,7 +10,7 @@ import functools
 import json
 from typing import Any
 
-from tests.proof.model.engine import Message, Step, read
+from tests.proof.model.engine import Message, Step, Taken, read
 from tests.proof.model.healing import retried
 from tests.proof.model.promise import Promise
 from tests.proof.model.state import ACTED, RECORDED, SENT, Delivery, Move, Run, State, attribute
@@ -25,7 +25,11 @@ class Steps:
         self._promise = promise
         self._engine = promise.engine
         self._scenario = promise.scenario
-        self._patience = self._engine.limits.get("maximum_polls", 0)
+
+    def _patience(self, run: Run) -> int:
+        """Give the most polls of a run."""
+        most: int = read(run.data).get("limits", {}).get("maximum_polls", 0)
+        return most
 
     def _resource(self, run: Run) -> str:
         """Name the service of a run's state, if it is a Task."""
@@ -39,8 +43,8 @@ class Steps:
         return state.item(self._engine.item_key(run.state, run.data))
 
     def _event(self, run: Run) -> str:
-        """Give a run's event, of which the function knows no more fields."""
-        return self._text(run.event, "{}")
+        """Give what a run's function is given: the event, and the name of its fence."""
+        return self._text(run.event, self._engine.fences[run.state])
 
     def _input(self, run: Run) -> str:
         return self._text(run.event, run.more)
@@ -51,9 +55,9 @@ class Steps:
 
     def _step(self, state: State, run: Run, item: str | None, mock: str | None = None) -> Step:
         faults = state.faults + state.refusals + state.lates > 0 or bool(state.transient)
-        return self._engine.step(
-            run.state, run.execution, run.data, item, self._input(run), mock, run.token, faults
-        )
+        event = self._input(run)
+        taken = Taken(run.state, run.execution, run.data, item, event, mock, run.token)
+        return self._engine.step(taken, faults)
 
     def _go(self, state: State, run: Run, step: Step, label: str, problem: str | None) -> Move:
         """Take a run from a Task to its next pause."""

@@ -89,7 +89,7 @@ class Suite:
 
     def search(self, engine: Engine, scenario: Scenario) -> Result:
         """Search every state of a scenario for the first violation."""
-        engine.load(self.policy.definition, self.policy.function)
+        engine.load(self.policy.definition, function=self.policy.function)
         return search(self.policy(engine, scenario), limit(scenario))
 
     def find(self, engine: Engine, mutant: Mutant) -> Found:
@@ -97,8 +97,8 @@ class Suite:
         policy = self.policy
         engine.load(
             mutant.definition or policy.definition,
-            mutant.function or policy.function,
-            mutant.sweep or SWEEP,
+            function=mutant.function or policy.function,
+            sweep=mutant.sweep or SWEEP,
         )
         try:
             for scenario in self.sought:
@@ -111,7 +111,7 @@ class Suite:
                     return scenario, result
                 assert result.ended, result
         finally:
-            engine.load(policy.definition, policy.function)
+            engine.load(policy.definition, function=policy.function)
         return None
 
 

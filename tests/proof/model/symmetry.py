@@ -57,6 +57,10 @@ def _renamed(
     for name in sorted(used, key=lambda each: (each not in kept, does[each], each)):
         new[name] = f"{name[0]}{ascii_lowercase[letters[name[0]]]}"
         letters[name[0]] += 1
+    texts = (text for run in (*runs, *late) for text in (run.data, run.locked or ""))
+    others = _all_names((*texts, *broken))
+    if others <= used and all(name == other for name, other in new.items()):
+        return items, runs, late, known, broken
 
     def rename(text: str) -> str:
         return _NAME.sub(lambda found: new.get(found[0], _GONE), text)
@@ -75,7 +79,12 @@ def _renamed(
 
 
 def _all_names(texts: Iterable[str]) -> set[str]:
-    return {name for text in texts for name in _NAME.findall(text)}
+    return set().union(*map(_names, texts))
+
+
+@functools.lru_cache(maxsize=100_000)
+def _names(text: str) -> frozenset[str]:
+    return frozenset(_NAME.findall(text))
 
 
 @functools.lru_cache(maxsize=100_000)

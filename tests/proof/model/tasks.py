@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator
 
@@ -35,7 +36,7 @@ class Tasks(Functions):
         if is_poll := here["ResultPath"] == "$.record":
             token, polls = attribute(item, "lock_token"), read(run.data)["polls"]
             run = run._replace(locked=token if polls == 1 or token == run.locked else None)
-            if polls > self._patience:
+            if polls > self._patience(run):
                 problem = "I5: polls more often than its limit"
         problem = problem or self._promise.steps(state, run, item, step)
         before = run
@@ -114,7 +115,7 @@ class Tasks(Functions):
         first counts as the second, so that the search need not follow all of them.
         """
         count = read(run.data)["polls"]
-        if count >= self._patience:
+        if count >= self._patience(run):
             yield f"{run.execution}: waits on", state, "I5: waits for longer than its limit"
             return
         run = run._replace(waited=bool(self._scenario.transient))
@@ -143,10 +144,10 @@ class Tasks(Functions):
         A poll that changes nothing stands for all polls like it. Gives the run before that poll,
         and what is then removed although its execution lives.
         """
-        seconds = self._engine.seconds[run.state]
-        for _ in range(self._patience):
+        seconds, patience = self._engine.seconds[run.state], self._patience(run)
+        for _ in range(patience):
             count = read(run.data)["polls"]
-            at, breaks = self._promise.awaits(state, run, self._patience)
+            at, breaks = self._promise.awaits(state, run, patience)
             polled = self._poll_in_vain(state, run) if count < at - 1 else None
             if polled is None:
                 break
@@ -156,7 +157,7 @@ class Tasks(Functions):
                 polled = _at_poll(run, count + waits * passed)
             run = polled._replace(watched=run.watched + waits * seconds)
         run = run._replace(watched=run.watched + seconds)
-        return run, breaks if at < self._patience else ""
+        return run, breaks if at < patience else ""
 
     def _poll_in_vain(self, state: State, run: Run) -> Run | None:
         """Give a waiting run as it waits again, or None if its poll changes anything."""
@@ -178,4 +179,9 @@ class Tasks(Functions):
 
 
 def _at_poll(run: Run, count: int) -> Run:
-    return run._replace(data=json.dumps(read(run.data) | {"polls": count}, sort_keys=True))
+    return run._replace(data=_with_polls(run.data, count))
+
+
+@functools.lru_cache(maxsize=100_000)
+def _with_polls(data: str, count: int) -> str:
+    return json.dumps(read(data) | {"polls": count}, sort_keys=True)
