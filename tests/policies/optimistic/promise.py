@@ -83,6 +83,9 @@ SUITE = Suite(
             "fenced_output.py without 1: a newer output supersedes",
             "fenced_output.py without 2: the null version is overwritten",
             "fenced_output.py without 3: If-Match",
+            "fenced_output.py without 3: the stamp",
+            "fenced_output.py without 4: the check",
+            "fenced_output.py without 4: the check after a deletion",
             "fenced_output.py without 4: the check after the write of a version",
         }
     ),
