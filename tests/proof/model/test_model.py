@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.policies.tables import each_has
+from tests.proof.model.conftest import Searched
 from tests.proof.model.engine import Engine
 from tests.proof.model.mutation import Mutant
 from tests.proof.model.scenario import Scenario
@@ -17,11 +18,6 @@ from tests.proof.model.suite import LONG, Suite
 SUITES: dict[str, Suite] = each_has("promise", "SUITE")
 FAILURES_AT_MOST = 3  # of a policy; its other searches then fail at once
 _failures: Counter[str] = Counter()
-
-
-@pytest.fixture(scope="module")
-def engine() -> Engine:
-    return Engine()
 
 
 def of_policy(policy: str, *parameters: object) -> Any:
@@ -47,18 +43,15 @@ def test_promise_holds_in_every_state(
     engine: Engine,
     suite: Suite,
     scenario: Scenario,
-    record_property: Callable[[str, object], None],
+    searched: Searched,
 ) -> None:
     if _failures[str(suite)] == FAILURES_AT_MOST:
         pytest.fail(
             f"not searched, because {suite} has failed {FAILURES_AT_MOST} times", pytrace=False
         )
     result = suite.search(engine, scenario)
-    if result.problem or not result.ended:
-        _failures[str(suite)] += 1
-        pytest.fail(f"{scenario}: {result}", pytrace=False)
-    sizes = [result.states, result.transitions, result.depth]
-    record_property("search", [str(suite), *str(scenario).split("; ", 1), *sizes])
+    _failures[str(suite)] += bool(result.problem) or not result.ended
+    searched(str(suite), scenario, result)
 
 
 @pytest.mark.parametrize(
