@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from inorder.asl.definition import OWN_LOCK
 from tests.proof.model.engine import Call, Message, is_sender, is_start, read
+from tests.proof.model.scenario import BUDGETS
 from tests.proof.model.state import (
     ACTED,
-    BUDGETS,
     NOTHING,
     SENT,
     Delivery,

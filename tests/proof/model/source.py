@@ -82,21 +82,7 @@ def change(
     by: str | Change = lambda _: None,
     module: Code = FUNCTION,
 ) -> Code:
-    """Change one place in a method, or in a function of the module.
-
-    Parameters
-    ----------
-    name : str
-        The missing rule.
-    method : str
-        Where the rule is.
-    find : callable
-        Finds the place.
-    by : str or callable, optional
-        The expression that replaces what is there; without it, what is there is left out.
-    module : Code
-        The shipped module.
-    """
+    """Change the place of a rule in a method, or in a function of the module, or leave it out."""
     tree = _copy(module.tree)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     [where] = [function for function in functions if function.name == method]

@@ -131,11 +131,6 @@ class State(NamedTuple):
         return self._replace(waiting=tuple(sorted((*self.waiting, delivery))))
 
 
-BUDGETS = (
-    *("crashes", "breaks", "restarts", "faults", "refusals", "repeats"),
-    *("expiries", "starts", "lates"),
-)
-
 Move = tuple[str, State, str | None]  # what happens, the next state, what is wrong with it
 
 

@@ -37,35 +37,17 @@ Found = tuple[Scenario, Result] | None
 
 @dataclass(frozen=True)
 class Suite:
-    """What is searched of a policy.
-
-    Attributes
-    ----------
-    policy : type of Promise
-        What it promises.
-    short, full : tuple of Scenario
-        Scenarios of which every state is searched: always, or only by `make model`.
-    sought : tuple of Scenario
-        Scenarios in which each mutant is sought breadth first, in this order; small ones first.
-    fences : tuple of Code
-        The mutants of the fence.
-    representative : frozenset of str
-        The mutants that are always tried; `make model` tries all.
-    survivors : frozenset of str
-        The mutants that break no promise; comments say what the shipped code is for.
-    whole : tuple of Scenario
-        Scenarios of which every state is searched for a mutant that `sought` does not find.
-    changes : tuple of callable
-        Make the mutants of the ASL file.
-    """
+    """What is searched of a policy, and its mutants."""
 
     policy: type[Promise]
-    short: tuple[Scenario, ...]
-    full: tuple[Scenario, ...]
-    sought: tuple[Scenario, ...]
-    representative: frozenset[str]
-    fences: tuple[Code, ...] = ()
+    short: tuple[Scenario, ...]  # searched always
+    full: tuple[Scenario, ...]  # searched by `make model`
+    sought: tuple[Scenario, ...]  # in which each mutant is sought, in this order; small ones first
+    representative: frozenset[str]  # the mutants that are always tried; `make model` tries all
+    fences: tuple[Code, ...] = ()  # the mutants of the fence
+    # The mutants that break no promise; comments say what the shipped code is for.
     survivors: frozenset[str] = frozenset()
+    # Scenarios of which every state is searched for a mutant that `sought` does not find.
     whole: tuple[Scenario, ...] = ()
     changes: tuple[Callable[[str], Iterator[Mutant]], ...] = (
         mutants_of,
