@@ -189,7 +189,7 @@ def found(engine: Engine, mixture: Mixture, first: str, second: str) -> Result:
     return search(Mixed(engine, mixture), 100_000)
 
 
-@pytest.mark.policy("latest-wins")
+@pytest.mark.policy("latest-wins", "every-version")
 @pytest.mark.parametrize(
     "mixture", SHORT + FULL * LONG, ids=lambda each: f"{each}; {each.scenario}"
 )
@@ -208,7 +208,7 @@ RELEASES = EACH.replace("begins_with(lock_token, :lock_token)", "lock_token <> :
 WORKS_ON = LATEST.replace('"TimeoutSeconds": 62', '"TimeoutSeconds": 90')
 
 
-@pytest.mark.policy("latest-wins")
+@pytest.mark.policy("latest-wins", "every-version")
 @pytest.mark.parametrize(
     ("mixture", "first", "second", "problem"),
     [
