@@ -114,7 +114,7 @@ deploy: build ## Deploy to AWS, as samconfig.toml says
 	sam deploy
 
 lock: install ## Update the locked versions: pyproject.toml to requirements.txt and functions/requirements.txt
-	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --group dev pyproject.toml --output-file requirements.txt
+	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --extra console --group dev pyproject.toml --output-file requirements.txt
 	uv pip compile --quiet --upgrade --python-version 3.13 --python-platform aarch64-manylinux_2_34 --generate-hashes --no-header --group pyproject.toml:functions --constraint requirements.txt --output-file functions/requirements.txt
 
 clean: ## Remove what was installed, built and written

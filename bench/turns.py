@@ -23,7 +23,7 @@ from bench.log_size import log_bytes
 from bench.measures import Turn, Uploaded, intervals_of
 from bench.workloads import Upload, Workload
 from inorder.aws.executions import wait_until
-from inorder.demo import _inverse as inverse
+from inorder.demo.run import _inverse as inverse
 from inorder.events import SEQUENCER, shipped
 
 QUIET_SECONDS = 1800

@@ -16,7 +16,7 @@ from typing import Any
 
 from inorder import PROJECT
 from inorder.asl.lease import limits
-from inorder.policies import Cost, Policy, policies, starts_newest
+from inorder.model.policies import Cost, Policy, policies, starts_newest
 
 PRICES, CONTENDERS = "inorder/prices.toml", "inorder/contenders.toml"
 SITUATIONS = ("uncontended", "waiter", "duplicate", "older")

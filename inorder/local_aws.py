@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-import click
 import psutil
 from botocore.config import Config
+
+from inorder.errors import Failure
 
 HOST = "127.0.0.1"
 REGION = "us-east-1"
@@ -142,7 +143,7 @@ def start(
 
     Raises
     ------
-    click.ClickException
+    Failure
         The port is taken, or the server does not start.
     """
     port = _free_port(port)
@@ -240,7 +241,7 @@ def _free_port(wanted: int | None) -> int:
         try:
             probe.bind((HOST, wanted or 0))
         except OSError as error:
-            raise click.ClickException(f"Port {wanted} cannot be used: {error.strerror}.") from None
+            raise Failure(f"Port {wanted} cannot be used: {error.strerror}.") from None
         return int(probe.getsockname()[1])
 
 
@@ -249,7 +250,7 @@ def _wait_until_healthy(local: LocalAws, server: subprocess.Popen[bytes], log: P
     while not _is_healthy(local):
         if server.poll() is not None or time.monotonic() > deadline:
             end = log.read_text(errors="replace").strip()[-2000:]
-            raise click.ClickException(f"The local AWS did not start. Its log ends:\n{end}")
+            raise Failure(f"The local AWS did not start. Its log ends:\n{end}")
         time.sleep(0.1)
 
 

@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import click
 from botocore.exceptions import BotoCoreError, ClientError
 
 from inorder import local_aws
 from inorder.aws.executions import LocalStateMachine
 from inorder.aws.stack import deploy
-from inorder.execution import EXPRESS_SECONDS, Execution
+from inorder.errors import Failure
+from inorder.model.execution import EXPRESS_SECONDS, Execution
 
 PATIENCE_SECONDS = EXPRESS_SECONDS
 
@@ -43,7 +43,7 @@ def run_event(
 
     Raises
     ------
-    click.ClickException
+    Failure
         It cannot be deployed, or S3 does not take the object.
     TimeoutError
         The execution does not end.
@@ -69,7 +69,7 @@ def run_event(
             try:
                 event = with_object(event, content, s3, bucket, process, say)
             except (ClientError, BotoCoreError, UnicodeError) as error:
-                raise click.ClickException(f"S3 refuses the event's object: {error}") from None
+                raise Failure(f"S3 refuses the event's object: {error}") from None
         else:
             say("This is not an event of an S3 object created or deleted, so it is not changed.")
         return process(event)

@@ -20,7 +20,7 @@ from bench.simulation.queue import Bus, Mapping, Message, Queue
 from bench.simulation.table import Table
 from inorder import PROJECT
 from inorder.events import created
-from inorder.policies import asl_file
+from inorder.model.policies import asl_file
 from inorder.resolved_template import template
 
 RESOURCES = template()["Resources"]

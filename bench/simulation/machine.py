@@ -16,7 +16,7 @@ import simpy
 
 from bench.simulation.clock import Clock, ServiceError, Steps
 from inorder.asl.runtime_errors import UncaughtError, chooser, find
-from inorder.execution import EXPRESS_SECONDS
+from inorder.model.execution import EXPRESS_SECONDS
 
 KNOWN_FIELDS = {
     *("Catch", "Cause", "CausePath", "Choices", "Comment", "Default", "End", "Error", "Next"),

@@ -37,7 +37,7 @@ from inorder.asl.definition import (
     targets,
     written,
 )
-from inorder.execution import EXPRESS_SECONDS
+from inorder.model.execution import EXPRESS_SECONDS
 
 NO_TIMEOUT = 99_999_999  # what AWS takes for a Task without TimeoutSeconds
 THROTTLED = ["Lambda.TooManyRequestsException"]

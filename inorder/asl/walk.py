@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import networkx as nx
 
 from inorder.asl.definition import Json, graph
-from inorder.execution import EXPRESS_SECONDS
+from inorder.model.execution import EXPRESS_SECONDS
 
 # A value of which only this is known: that it is there. A number that is added to a count, which is
 # 1 or more by then, is known to be "at least" so much.

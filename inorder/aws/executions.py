@@ -11,9 +11,8 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-import click
-
-from inorder.execution import (
+from inorder.errors import Failure
+from inorder.model.execution import (
     ANY,
     BEGINNING,
     Entry,
@@ -102,7 +101,7 @@ class StateMachine(ABC):
 
         Raises
         ------
-        click.ClickException
+        Failure
             There is none, or more than one.
         """
 
@@ -360,7 +359,7 @@ def only_one(arns: Iterable[str], beginning: str) -> str:
 
     Raises
     ------
-    click.ClickException
+    Failure
         There is none, or more than one.
     """
     found = set()
@@ -373,7 +372,7 @@ def only_one(arns: Iterable[str], beginning: str) -> str:
     if len(found) != 1:
         number = "No" if not found else "More than one"
         names = some_of(sorted(arn.rpartition(":")[2] for arn in found))
-        raise click.ClickException(f"{number} execution has the ID {beginning}{names}.")
+        raise Failure(f"{number} execution has the ID {beginning}{names}.")
     return found.pop()
 
 

@@ -9,16 +9,16 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-import click
 from botocore.exceptions import BotoCoreError, ClientError
 
-from inorder import policies
 from inorder.aws import parked, retrying
 from inorder.aws.executions import StateMachine
 from inorder.aws.log import AwsStateMachine, state_machine
 from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import Connection
-from inorder.execution import FIRST, Execution, Filter, s3_object
+from inorder.errors import Failure
+from inorder.model import policies
+from inorder.model.execution import FIRST, Execution, Filter, s3_object
 from inorder.story import Facts, Output, Part, Queued, Source
 from inorder_fence import named_version
 
@@ -126,9 +126,9 @@ class _Gathering:
         """Read a part; if that fails, note why."""
         try:
             return tuple(read())
-        except (ClientError, BotoCoreError, click.ClickException) as error:
-            said = error.message if isinstance(error, click.ClickException) else str(error)
-            self._unread[part] = f"The {_NAMES[part]} could not be read: {' '.join(said.split())}"
+        except (ClientError, BotoCoreError, Failure) as error:
+            said = " ".join(str(error).split())
+            self._unread[part] = f"The {_NAMES[part]} could not be read: {said}"
             return ()
 
     def _executions(self) -> tuple[Execution, ...]:
@@ -191,7 +191,7 @@ class _Gathering:
         if self._stack.parameters.get("WorkFunctionArn") and not any(
             each.sequencer for each in found
         ):
-            raise click.ClickException(
+            raise Failure(
                 "a function of your own (WorkFunctionArn) writes it, and not as the fence does."
             )
         yield from found

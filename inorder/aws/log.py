@@ -15,10 +15,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import click
-
 from inorder.aws.executions import LocalStateMachine, StateMachine, only_one
-from inorder.execution import (
+from inorder.errors import Failure
+from inorder.model.execution import (
     ANY,
     BEGINNING,
     ENDS,
@@ -255,7 +254,7 @@ def state_machine(
 
     Raises
     ------
-    click.ClickException
+    Failure
         The log does not have what is needed.
     """
     try:
@@ -268,7 +267,7 @@ def state_machine(
     logging = described.get("loggingConfiguration", {})
     level, has_data = logging.get("level", "OFF"), bool(logging.get("includeExecutionData"))
     if needs_all and not (level == "ALL" and has_data):
-        raise click.ClickException(
+        raise Failure(
             f"The log of {arn} has the level {level}, with{'' if has_data else 'out'} execution"
             " data. Executions can be read from it only at the level ALL, with execution data."
         )

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import click
 from botocore.exceptions import BotoCoreError, ClientError
 
 from inorder.aws.executions import start
 from inorder.aws.stack import Connection
+from inorder.errors import Failure
 
 HOLD_SECONDS = 60  # for which a command that was killed hides messages from the next one
 # A receive that waits asks all servers of the queue; still, one may return nothing by chance.
@@ -152,14 +152,14 @@ def only_one(events: Sequence[ParkedEvent], beginning: str) -> ParkedEvent:
 
     Raises
     ------
-    click.ClickException
+    Failure
         There is none, or more than one.
     """
     found = [event for event in events if event.id.startswith(beginning)]
     if len(found) != 1:
         number = "No" if not found else "More than one"
         hint = "" if found else " Another command may hide it for a moment."
-        raise click.ClickException(f"{number} parked event has the ID {beginning}.{hint}")
+        raise Failure(f"{number} parked event has the ID {beginning}.{hint}")
     return found[0]
 
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import click
-
 from inorder.aws.stack import Connection
+from inorder.errors import Failure
 from inorder_fence import named_version
 
 # No event waits for longer than 15 minutes before the function reads its message again.
@@ -99,12 +98,12 @@ def retrying_events(aws: Connection) -> list[RetryingEvent]:
 
     Raises
     ------
-    click.ClickException
+    Failure
         The stack retries nothing.
     """
     group = aws.stack.retry_events_log_group
     if not group:
-        raise click.ClickException(f"Stack {aws.stack.name} retries no events.")
+        raise Failure(f"Stack {aws.stack.name} retries no events.")
     pages = (
         aws.client("logs")
         .get_paginator("filter_log_events")

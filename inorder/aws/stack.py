@@ -13,10 +13,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import boto3
-import click
 from botocore.config import Config
 
 from inorder import PROJECT
+from inorder.errors import Failure
 from inorder.local_aws import LocalAws
 
 
@@ -53,7 +53,7 @@ def deploy(local: LocalAws, name: str, parameters: Mapping[str, str | float]) ->
 
     Raises
     ------
-    click.ClickException
+    Failure
         SAM fails. The message ends with what it said.
     """
     sam_deploy(local, name, parameters, PROJECT / "template.yaml")
@@ -89,7 +89,7 @@ def sam_deploy(
     )
     if done.returncode:
         said = (done.stdout + done.stderr).strip()[-3000:]
-        raise click.ClickException(f"sam deploy of stack {name} failed:\n{said}")
+        raise Failure(f"sam deploy of stack {name} failed:\n{said}")
 
 
 def describe(cloudformation: Any, name: str) -> Stack:
@@ -106,7 +106,7 @@ def describe(cloudformation: Any, name: str) -> Stack:
     ------
     botocore.exceptions.ClientError
         There is no such stack.
-    click.ClickException
+    Failure
         It is not one of template.yaml, or not there yet.
     """
     [stack] = cloudformation.describe_stacks(StackName=name)["Stacks"]
@@ -127,7 +127,7 @@ def describe(cloudformation: Any, name: str) -> Stack:
             retry_events_log_group=outputs.get("RetryEventsLogGroupName", ""),
         )
     except KeyError as error:
-        raise click.ClickException(f"Stack {name} has no output {error.args[0]}.") from None
+        raise Failure(f"Stack {name} has no output {error.args[0]}.") from None
 
 
 class Connection:
@@ -175,7 +175,7 @@ class Connection:
 
         Raises
         ------
-        click.ClickException
+        Failure
             The environment's endpoint is not a URL.
         """
         config = Config(connect_timeout=10, retries={"mode": "standard", "total_max_attempts": 3})
@@ -187,5 +187,5 @@ class Connection:
                         service, endpoint_url=self._endpoint_url, config=config
                     )
             except ValueError as error:
-                raise click.ClickException(str(error)) from None
+                raise Failure(str(error)) from None
             return self._clients[service]

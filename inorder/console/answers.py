@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 from botocore.exceptions import ClientError
 from PIL import Image
 
-from inorder import policies
 from inorder.aws import parked, retrying
 from inorder.aws.executions import StateMachine, start
 from inorder.aws.inspection import gather
 from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import Connection
 from inorder.console.live import LiveList
-from inorder.execution import described, key_of, s3_object
+from inorder.model import policies
+from inorder.model.execution import described, key_of, s3_object
 from inorder.story import clock, tell
 
 STORY_LASTS = timedelta(days=7)  # as with `inorder why`

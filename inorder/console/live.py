@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from inorder.aws.executions import StateMachine
-from inorder.execution import BEGINNING, Execution, Filter, to_json
+from inorder.model.execution import BEGINNING, Execution, Filter, to_json
 
 FIELDS = (
     *("arn", "id", "key", "sequencer", "version_id", "record_id", "ended_as", "status", "error"),

@@ -16,7 +16,7 @@ from PIL import Image, ImageOps
 
 from inorder.console import page
 from inorder.console.answers import Answers, Refused
-from inorder.execution import ANY, to_json
+from inorder.model.execution import ANY, to_json
 
 CHARSET = '<meta charset="utf-8">'
 PICTURE_SIZE = (480, 480)  # at most, so that a hundred photographs fit into a file

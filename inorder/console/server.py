@@ -13,9 +13,10 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
+from socket import socket
 from typing import Any
 
-import click
+import uvicorn
 from botocore.exceptions import BotoCoreError, ClientError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -30,7 +31,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from inorder.console import page
 from inorder.console.answers import Answers, Refused
-from inorder.execution import Filter, to_json
+from inorder.errors import Failure
+from inorder.model.execution import Filter, to_json
 
 NAMES = ("127.0.0.1", "localhost", "[::1]")
 HTTP_PORT = 80  # browsers leave it out of Host and Origin
@@ -133,9 +135,18 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
             Refused: lambda _, error: _error(error.status, str(error)),
             ClientError: _aws_error,
             BotoCoreError: _aws_error,
-            click.ClickException: lambda _, error: _error(502, error.message),
+            Failure: lambda _, error: _error(502, str(error)),
         },
     )
+
+
+def serve(answers: Answers, listening: socket, token: str) -> None:
+    """Serve the application until the process is interrupted."""
+    served = application(answers, listening.getsockname()[1], token)
+    config = uvicorn.Config(
+        served, log_level="warning", server_header=False, timeout_graceful_shutdown=1
+    )
+    uvicorn.Server(config).run(sockets=[listening])
 
 
 class Guard:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from inorder.execution import Execution
+from inorder.model.execution import Execution
 
 DONE = {"Processed", "Superseded"}  # outcomes after which an event is not processed again
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from heal_keys.stuck import DEAD_AFTER
-from inorder.execution import LIFE, Execution, s3_object, subject_of
+from inorder.model.execution import LIFE, Execution, s3_object, subject_of
 from inorder.story.judging import judge
 from inorder.story.parts import (
     DONE,

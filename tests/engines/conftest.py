@@ -11,7 +11,7 @@ from inorder import PROJECT
 from inorder.aws.executions import StateMachine
 from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
-from inorder.policies import asl_file
+from inorder.model.policies import asl_file
 from tests.end_to_end.conftest import Workflow
 from tests.engines.on_aws import resources_of, substitutions_of
 from tests.engines.scenarios import Place

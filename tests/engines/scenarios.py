@@ -12,7 +12,7 @@ import pytest
 
 from inorder.aws.executions import Execution, StateMachine, Step
 from inorder.events import created, deleted, without
-from inorder.policies import like
+from inorder.model.policies import like
 from tests.conftest import picture
 from tests.state_machines import put_record
 

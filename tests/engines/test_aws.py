@@ -12,7 +12,7 @@ import pytest
 
 from inorder import PROJECT
 from inorder.aws.log import AwsStateMachine
-from inorder.policies import asl_file, like, names
+from inorder.model.policies import asl_file, like, names
 from tests.engines.conftest import Ministack
 from tests.engines.on_aws import SUBSTITUTIONS, OnAws, on_aws, resources_of, substitutions_of
 from tests.engines.scenarios import RUNS, Place, Story, run

@@ -14,7 +14,7 @@ import pytest
 from inorder import PROJECT
 from inorder.aws.executions import LocalStateMachine, StateMachine
 from inorder.local_aws import HOST, LocalAws
-from inorder.policies import asl_file
+from inorder.model.policies import asl_file
 from tests.engines.conftest import Ministack
 from tests.engines.scenarios import RUNS, Story, run
 from tests.policies.mock_config import NOT_ALL_MOCKED, mocked_definition

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from unittest.mock import ANY
 
 from inorder.events import SEQUENCER, created, shipped
-from inorder.policies import definition
+from inorder.model.policies import definition
 
 Data = dict[str, Any]
 

@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from inorder import PROJECT
-from inorder.policies import asl_file
+from inorder.model.policies import asl_file
 from tests.policies.common import RESPONSES, Data
 from tests.policies.common import Path as MockedPath
 from tests.policies.tables import TABLES

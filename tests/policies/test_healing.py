@@ -14,7 +14,7 @@ import pytest
 
 from inorder.aws import executions
 from inorder.events import created
-from inorder.policies import like
+from inorder.model.policies import like
 from tests.conftest import picture
 from tests.policies.mortal import AFTER, BEFORE, Event, Mortal, Place, indexed, is_recorded
 from tests.policies.situations import GREEN, RED

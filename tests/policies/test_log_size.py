@@ -13,7 +13,7 @@ import pytest
 from bench.log_size import METADATA, size_of
 from inorder.aws.executions import wait_until
 from inorder.events import shipped
-from inorder.policies import like, policies
+from inorder.model.policies import like, policies
 from inorder.run import with_object
 from tests.conftest import picture
 from tests.in_process import INPUT, InProcess

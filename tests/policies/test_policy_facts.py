@@ -14,7 +14,7 @@ import pytest
 
 from inorder import PROJECT
 from inorder.events import shipped
-from inorder.policies import Cost, definition, like, policies, starts_newest
+from inorder.model.policies import Cost, definition, like, policies, starts_newest
 from inorder.run import with_object
 from tests.conftest import picture
 from tests.in_process import INPUT, InProcess

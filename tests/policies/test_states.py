@@ -16,7 +16,7 @@ from botocore.validate import ParamValidator
 
 from inorder.asl.definition import targets
 from inorder.local_aws import LocalAws
-from inorder.policies import like
+from inorder.model.policies import like
 from inorder.resolved_template import template
 from tests.engines.on_aws import SUBSTITUTIONS, on_aws
 from tests.policies.common import DELETED, EXECUTION, FAULT, RESPONSES, Data, item

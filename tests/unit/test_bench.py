@@ -23,7 +23,7 @@ from bench.contenders.recorder import Run
 from bench.delivery import NAMES
 from bench.measures import Turn, Uploaded, delay, express_gb_seconds, intervals_of, measures, peak
 from inorder.cost import contenders
-from inorder.policies import policy
+from inorder.model.policies import policy
 from inorder.resolved_template import template
 from tests.conftest import colour_of, picture
 from tests.in_process import OUTPUT, InProcess, import_anew

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from inorder import PROJECT, asl, policies
+from inorder import PROJECT, asl
 from inorder.asl import check_file
 from inorder.asl.lease import lease_numbers, limits, longest
 from inorder.asl.size import largest_event
-from inorder.policies import asl_file
+from inorder.model import policies
+from inorder.model.policies import asl_file
 
 FILES = sorted((PROJECT / "statemachine").glob("*.asl.json"))
 DELETED = object()

@@ -9,16 +9,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from inorder import cli
+from inorder import commands
+from inorder.commands.main import main
 
 
 @pytest.fixture(autouse=True)
 def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "OUT", tmp_path)
+    monkeypatch.setattr(commands, "OUT", tmp_path)
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner(mix_stderr=False).invoke(cli.main, arguments)
+    return CliRunner(mix_stderr=False).invoke(main, arguments)
 
 
 def error_of(*arguments: str) -> str:

@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from inorder.aws.executions import Entry, StateMachine, wait_until
 from inorder.console import live
 from inorder.console.live import LiveList
-from inorder.execution import ANY, Execution, Filter
+from inorder.model.execution import ANY, Execution, Filter
 
 START = datetime(2026, 11, 22, 10, tzinfo=UTC)
 MANY = 10_000

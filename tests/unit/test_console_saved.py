@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import sys
 from base64 import b64decode
 from hashlib import sha256
 from html.parser import HTMLParser
@@ -17,9 +18,10 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from inorder import cli
 from inorder.aws import parked
-from inorder.console import command, page, saved
+from inorder.commands import console
+from inorder.commands.main import main
+from inorder.console import page, saved
 from inorder.console.answers import Answers, Picture
 from tests.in_process import InProcess
 from tests.unit.test_inspection import GREEN, RED, connection
@@ -134,11 +136,23 @@ def test_a_large_picture_is_saved_small_and_a_broken_one_is_left_out() -> None:
 
 
 def test_a_port_that_is_taken_is_named(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "Connection", lambda _: connection(aws))
+    monkeypatch.setattr(console, "Connection", lambda _: connection(aws))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        result = CliRunner(mix_stderr=False).invoke(cli.main, ["console", "--port", port])
+        result = CliRunner(mix_stderr=False).invoke(main, ["console", "--port", port])
     assert result.exit_code == 1
     assert result.stderr.startswith(f"Error: Port {port} cannot be used: ")
+
+
+def test_the_console_without_its_extra_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, "inorder.console.server", raising=False)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    result = CliRunner(mix_stderr=False).invoke(main, ["console"])
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "Error: The console needs uvicorn: install inorder[console], as `make install` does.\n"
+    )

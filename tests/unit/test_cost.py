@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from inorder import PROJECT, cost
 from inorder.cost import Bill, Price, Workload
-from inorder.policies import policies, policy
+from inorder.model.policies import policies, policy
 from inorder.resolved_template import of_type, resources_with, template
 
 LATEST = policy("latest-wins")

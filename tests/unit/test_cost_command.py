@@ -15,10 +15,12 @@ from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
 from moto import mock_aws
 
-from inorder import cli, cost, cost_command
+from inorder import cost
 from inorder.aws.stack import Connection
 from inorder.aws.usage import measure
-from inorder.policies import policy
+from inorder.commands import cost as cost_command
+from inorder.commands.main import main
+from inorder.model.policies import policy
 
 NOW = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
 MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:machine"
@@ -26,7 +28,7 @@ OWN = "arn:aws:lambda:us-east-1:123456789012:function:own-work:live"
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner(mix_stderr=False).invoke(cli.main, ["cost", *arguments])
+    return CliRunner(mix_stderr=False).invoke(main, ["cost", *arguments])
 
 
 @pytest.fixture

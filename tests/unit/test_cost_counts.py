@@ -13,7 +13,7 @@ import pytest
 from inorder import PROJECT
 from inorder.cost import CONTENDERS
 from inorder.events import shipped
-from inorder.policies import asl_file, policies
+from inorder.model.policies import asl_file, policies
 from inorder.run import with_object
 from tests.conftest import picture
 from tests.in_process import INPUT, InProcess

@@ -5,17 +5,18 @@ from __future__ import annotations
 from io import BytesIO
 from typing import Any
 
-import click
 import pytest
 from PIL import Image
 
-from inorder import demo, deployed_demo
 from inorder.aws.executions import LocalStateMachine
 from inorder.aws.stack import Stack
-from inorder.demo import _inverse, choices, shows
-from inorder.deployed_demo import estimate
-from inorder.pictures import PicturePair, own_pairs
-from inorder.policies import policy
+from inorder.demo import deployed as deployed_demo
+from inorder.demo import run as demo
+from inorder.demo.deployed import estimate
+from inorder.demo.pictures import PicturePair, own_pairs
+from inorder.demo.run import _inverse, choices, shows
+from inorder.errors import Failure
+from inorder.model.policies import policy
 
 JPEG, PNG, GIF, WEBP = own_pairs(4)
 
@@ -73,7 +74,7 @@ def test_a_stack_without_known_pictures_is_refused() -> None:
     ]
     for parameters, complaint in complaints:
         stack = Stack("name", "in", "out", "table", "arn", "url", "function", parameters)
-        with pytest.raises(click.ClickException, match=complaint):
+        with pytest.raises(Failure, match=complaint):
             deployed_demo.policy_of(stack)
 
 

@@ -18,7 +18,7 @@ from inorder.aws.executions import LocalStateMachine, wait_until
 from inorder.aws.inspection import gather
 from inorder.aws.retrying import RetryingEvent
 from inorder.aws.stack import Connection, Stack
-from inorder.execution import Execution, Filter
+from inorder.model.execution import Execution, Filter
 from inorder.story import Story, tell
 from tests.conftest import picture
 from tests.in_process import INPUT, OUTPUT, TABLE, InProcess, Throttled

@@ -16,14 +16,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import botocore.session
-import click
 import pytest
 
-from inorder import policies
 from inorder.aws.log import AwsStateMachine, log_group, state_machine
+from inorder.commands.executions import row
+from inorder.errors import Failure
 from inorder.events import created
-from inorder.execution import Attempt, Entry, Execution, Filter, execution_of
-from inorder.inspect_commands import row
+from inorder.model import policies
+from inorder.model.execution import Attempt, Entry, Execution, Filter, execution_of
 
 MACHINE = "arn:aws:states:us-east-1:123456789012:express:machine"
 START = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC)
@@ -423,7 +423,7 @@ def test_an_execution_is_found_by_its_arn_name_or_the_beginning_of_its_id(logs: 
         '"*': 'No execution has the ID "*.',
         f"{MACHINE}:none:9": f"No execution has the ID {MACHINE}:none:9.",
     }.items():
-        with pytest.raises(click.ClickException, match=re.escape(said)):
+        with pytest.raises(Failure, match=re.escape(said)):
             reader.find(given)
 
 
@@ -493,6 +493,6 @@ def test_a_log_says_what_it_lacks_or_is_refused(
     assert bool(found.unknown) == bool(said)
     assert len(found.select()) == (0 if said and "OFF" in said else 1)
     if said:
-        with pytest.raises(click.ClickException, match="only at the level ALL"):
+        with pytest.raises(Failure, match="only at the level ALL"):
             state_machine(States(answer), logs, "arn")
     assert (log_group(described("ALL")), log_group({})) == ("g", "")  # which may be missing

@@ -19,8 +19,8 @@ from botocore.loaders import Loader
 from inorder import PROJECT
 from inorder.asl import check_file
 from inorder.asl.definition import is_end
-from inorder.execution import ENDS
-from inorder.policies import asl_file, definition, like
+from inorder.model.execution import ENDS
+from inorder.model.policies import asl_file, definition, like
 from inorder.resolved_template import Json, broken_references, of_type, resources_with, template
 
 POLICIES: list[str] = template()["Parameters"]["Policy"]["AllowedValues"]

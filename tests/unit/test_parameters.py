@@ -14,7 +14,7 @@ import re
 import pytest
 from botocore.loaders import Loader
 
-from inorder.policies import definition, like
+from inorder.model.policies import definition, like
 from inorder.resolved_template import Json, of_type, resources_with, template
 
 OWN_FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:index-documents"

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from samcli.yamlhelper import yaml_parse
 
-from inorder import PROJECT, demo, policies
+from inorder import PROJECT
 from inorder.asl.definition import INVOKE
 from inorder.asl.lease import lease_numbers, longest_execution
+from inorder.demo import run as demo
+from inorder.model import policies
 
 POLICIES = policies.policies()
 EACH = pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)

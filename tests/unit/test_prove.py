@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from inorder import PROJECT, policies
+from inorder import PROJECT
+from inorder.model import policies
 from tests.proof import __main__ as prove
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from PIL import Image, ImageChops
 from rich.console import Console
 
-from inorder.report import Counts, Output, Results, console_table, contact_sheet, write_report
+from inorder.demo.report import Counts, Output, Results, console_table, contact_sheet, write_report
 from tests.conftest import picture
 
 HOSTILE_KEY = """gallery/<script>alert('1')</script>"quoted" & </code>.jpg"""

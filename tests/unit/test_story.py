@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from inorder.events import created, deleted
-from inorder.execution import Execution, Step
+from inorder.model.execution import Execution, Step
 from inorder.story import Facts, Output, Queued, Source, Story, tell
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from inorder.policies import policies
+from inorder.model.policies import policies
 
 _NO_ITEM = (
     "without a record, status <> DONE is true too, on moto and ministack; AWS does not document it"

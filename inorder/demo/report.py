@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageOps
 from rich.table import Table
 from rich.text import Text
 
-from inorder.pictures import SLOW_EVERY
+from inorder.demo.pictures import SLOW_EVERY
 
 SHEET_WIDTH = 900
 LARGEST_CELL = 180

@@ -14,9 +14,9 @@ from inorder import cost
 from inorder.aws.inspection import LONGEST_KEY
 from inorder.aws.stack import Connection
 from inorder.aws.usage import Measured, measure
+from inorder.commands.terminal import aws_errors_in_one_line, print_table, say
 from inorder.cost import Bill, Comparison, Workload
-from inorder.policies import Policy, names, policy
-from inorder.terminal import aws_errors_in_one_line, print_table, say
+from inorder.model.policies import Policy, names, policy
 
 
 class Number(click.FloatRange):

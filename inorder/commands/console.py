@@ -8,15 +8,13 @@ from contextlib import suppress
 from datetime import datetime
 
 import click
-import uvicorn
 
 from inorder.aws.inspection import machine_of
 from inorder.aws.stack import Connection
+from inorder.commands.executions import since
+from inorder.commands.terminal import aws_errors_in_one_line, deployed, say
 from inorder.console.answers import Answers
-from inorder.console.server import application
-from inorder.inspect_commands import since
 from inorder.local_aws import HOST
-from inorder.terminal import aws_errors_in_one_line, deployed, say
 
 
 @click.command()
@@ -29,6 +27,12 @@ def console(stack_name: str, port: int | None, since: datetime) -> None:
     The page is for this machine only, and runs until it is interrupted. Its address has a token
     without which nothing can be read or changed.
     """
+    try:
+        from inorder.console.server import serve  # noqa: PLC0415 - it needs an extra
+    except ModuleNotFoundError as error:
+        raise click.ClickException(
+            f"The console needs {error.name}: install inorder[console], as `make install` does."
+        ) from None
     with aws_errors_in_one_line():
         aws = Connection(stack_name)
         answers = Answers(aws, machine_of(aws, since), since)
@@ -38,13 +42,9 @@ def console(stack_name: str, port: int | None, since: datetime) -> None:
             listening.bind((HOST, port or 0))
         except OSError as error:
             raise click.ClickException(f"Port {port} cannot be used: {error.strerror}.") from None
-        port, token = listening.getsockname()[1], secrets.token_urlsafe(16)
-        served = application(answers, port, token)
-        config = uvicorn.Config(
-            served, log_level="warning", server_header=False, timeout_graceful_shutdown=1
-        )
         listening.listen()  # so that the address works as soon as it is printed
-        click.echo(f"http://{HOST}:{port}/#token={token}")
+        token = secrets.token_urlsafe(16)
+        click.echo(f"http://{HOST}:{listening.getsockname()[1]}/#token={token}")
         say(f"This shows stack {stack_name}. Ctrl-C ends it.")
         with suppress(KeyboardInterrupt):  # to interrupt is how to end it
-            uvicorn.Server(config).run(sockets=[listening])
+            serve(answers, listening, token)

@@ -1,7 +1,7 @@
 """The pictures that the demonstration uploads."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import cycle, islice
@@ -9,8 +9,9 @@ from mimetypes import guess_type
 from pathlib import Path
 from random import Random
 
-import click
 from PIL import Image, ImageDraw, ImageFont, ImageOps, UnidentifiedImageError
+
+from inorder.errors import Failure
 
 WIDTH, HEIGHT = 240, 180
 SUPERSAMPLING = 2  # Pillow's polygons have no antialiasing: draw larger, then reduce
@@ -51,7 +52,7 @@ def own_pairs(count: int) -> list[PicturePair]:
     return pairs
 
 
-def pairs_from_folder(folder: Path, count: int) -> list[PicturePair]:
+def pairs_from_folder(folder: Path, count: int, say: Callable[[str], None]) -> list[PicturePair]:
     """Make pairs of the user's own pictures, using them again in turn if they are too few.
 
     Parameters
@@ -60,6 +61,8 @@ def pairs_from_folder(folder: Path, count: int) -> list[PicturePair]:
         Where the pictures are; other files and folders in it are ignored.
     count
         How many pairs to make.
+    say
+        Called with a line on each picture that cannot be read.
 
     Returns
     -------
@@ -69,22 +72,24 @@ def pairs_from_folder(folder: Path, count: int) -> list[PicturePair]:
 
     Raises
     ------
-    click.ClickException
+    Failure
         If the folder cannot be read or holds no picture.
     """
     try:
-        pictures = list(islice(_readable_pictures(folder), count))
+        pictures = list(islice(_readable_pictures(folder, say), count))
     except OSError as error:
-        raise click.ClickException(f"Cannot read folder {folder}: {error.strerror}") from error
+        raise Failure(f"Cannot read folder {folder}: {error.strerror}") from error
     if count and not pictures:
-        raise click.ClickException(f"No picture ({', '.join(FOLDER_FORMATS)}) in folder {folder}")
+        raise Failure(f"No picture ({', '.join(FOLDER_FORMATS)}) in folder {folder}")
     return [
         PicturePair(f"gallery/{number:03}-{name}", old, new)
         for number, (name, old, new) in zip(range(1, count + 1), cycle(pictures))
     ]
 
 
-def _readable_pictures(folder: Path) -> Iterator[tuple[str, bytes, bytes]]:
+def _readable_pictures(
+    folder: Path, say: Callable[[str], None]
+) -> Iterator[tuple[str, bytes, bytes]]:
     """Yield name, old and new content of each picture, by name; warn of unreadable ones."""
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") or not path.is_file():
@@ -96,7 +101,7 @@ def _readable_pictures(folder: Path) -> Iterator[tuple[str, bytes, bytes]]:
         except Exception as error:  # a broken picture can raise almost anything in Pillow
             named_as_picture = (guess_type(path.name, strict=False)[0] or "").startswith("image/")
             if named_as_picture or not isinstance(error, UnidentifiedImageError):
-                click.echo(f"Skipped {path}, which cannot be read: {error}", err=True)
+                say(f"Skipped {path}, which cannot be read: {error}")
         else:
             yield path.name, old, new
 

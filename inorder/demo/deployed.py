@@ -10,13 +10,13 @@ from functools import partial
 from typing import NamedTuple
 from uuid import uuid4
 
-import click
-
-from inorder import demo, policies
 from inorder.aws.executions import wait_until
 from inorder.aws.log import state_machine
 from inorder.aws.stack import Connection, Stack
-from inorder.demo import (
+from inorder.demo import run as demo
+from inorder.demo.pictures import PicturePair
+from inorder.demo.report import Counts, Output
+from inorder.demo.run import (
     EXECUTIONS_AT_ONCE,
     PARKED,
     UNCOORDINATED,
@@ -24,9 +24,9 @@ from inorder.demo import (
     check,
     progress_bars,
 )
-from inorder.pictures import PicturePair
-from inorder.policies import Cost, Policy
-from inorder.report import Counts, Output
+from inorder.errors import Failure
+from inorder.model import policies
+from inorder.model.policies import Cost, Policy
 
 # For which a cleanup waits when not even the demonstration saw all executions.
 SHORT_PATIENCE_SECONDS = 30
@@ -123,7 +123,7 @@ class Demonstration:
 
     Raises
     ------
-    click.ClickException
+    Failure
         The stack cannot be shown: its outputs are no pictures, or its log lacks what is counted.
     """
 
@@ -268,7 +268,7 @@ class Demonstration:
                 Bucket=bucket, Delete={"Objects": versions[first : first + 1000], "Quiet": True}
             )
             for error in answer.get("Errors", []):
-                raise click.ClickException(
+                raise Failure(
                     f"s3://{bucket}/{error['Key']} is not removed: {error.get('Message')}"
                 )
         return len(versions)
@@ -279,20 +279,20 @@ def policy_of(stack: Stack) -> Policy:
 
     Raises
     ------
-    click.ClickException
+    Failure
         It makes no pictures, or it is not known what it makes.
     """
     name = stack.parameters.get("Policy", "")
     if stack.parameters.get("WorkFunctionArn"):
-        raise click.ClickException(
+        raise Failure(
             f"Stack {stack.name} has a function of its own (WorkFunctionArn). The demonstration"
             " counts inverted pictures, so it needs a stack with the project's own function."
         )
     if name not in policies.names():
-        raise click.ClickException(f"Stack {stack.name} has the policy {name!r}, unknown here.")
+        raise Failure(f"Stack {stack.name} has the policy {name!r}, unknown here.")
     policy = policies.policy(name)
     if not policy.pictures:
-        raise click.ClickException(
+        raise Failure(
             f"Stack {stack.name} has the policy {name}, which makes no pictures to compare."
         )
     return policy

@@ -17,9 +17,7 @@ from rich.text import Text
 from inorder.aws.executions import StateMachine
 from inorder.aws.inspection import gather, machine_of
 from inorder.aws.stack import Connection
-from inorder.execution import LIFE, Execution, Filter, described, to_json
-from inorder.story import clock, span, tell
-from inorder.terminal import (
+from inorder.commands.terminal import (
     aws_errors_in_one_line,
     deployed,
     print_step,
@@ -27,6 +25,8 @@ from inorder.terminal import (
     printable,
     say,
 )
+from inorder.model.execution import LIFE, Execution, Filter, described, to_json
+from inorder.story import clock, span, tell
 
 Command = Callable[..., Any]
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}

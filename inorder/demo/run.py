@@ -1,4 +1,4 @@
-"""The demonstration: the same events, in disorder, without coordination and with it."""
+"""The events of the demonstration in one stack, and what became of them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache, partial
+from functools import cache
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
-import click
 from botocore.exceptions import ClientError
 from PIL import Image, ImageChops, ImageStat
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from inorder import local_aws, policies
 from inorder.aws.executions import (
     RETRYING,
     LocalStateMachine,
@@ -25,17 +22,16 @@ from inorder.aws.executions import (
     some_of,
     wait_until,
 )
-from inorder.aws.stack import Connection, Stack, deploy
-from inorder.console import saved
-from inorder.console.answers import Answers
-from inorder.execution import EXPRESS_SECONDS, Execution
-from inorder.pictures import SLOW_EVERY, PicturePair
-from inorder.policies import Policy
-from inorder.report import Counts, Output
+from inorder.aws.stack import Stack
+from inorder.demo.pictures import SLOW_EVERY, PicturePair
+from inorder.demo.report import Counts, Output
+from inorder.errors import Failure
+from inorder.model import policies
+from inorder.model.execution import EXPRESS_SECONDS, Execution
+from inorder.model.policies import Policy
 from invert_image.inversion import invert
 
 UNCOORDINATED = "uncoordinated"  # the policy to compare with
-SLOW: dict[str, str | float] = {"SlowMark": "slow", "SlowSeconds": 5}
 GAP_SECONDS = 1.0  # between an old picture and the new one over it
 # A concurrent invocation is a process of some 80 MB locally, which takes a second or two to start.
 # With coordination, of all executions of a key only one invokes; the others wait.
@@ -54,85 +50,19 @@ def choices() -> list[str]:
     return [name for name in makers if name != UNCOORDINATED]
 
 
-def run_demonstration(
-    pairs: Sequence[PicturePair], folder: Path, port: int | None, policy: str, page: Path
-) -> dict[str, tuple[Counts, list[Output]]]:
-    """Upload the pictures to two stacks on a local AWS, and read the outputs.
-
-    Parameters
-    ----------
-    pairs : sequence of PicturePair
-        One for each key.
-    folder : Path
-        For the local AWS's own files, which are removed again.
-    port : int, optional
-        The local AWS's port; any free one if none is given.
-    policy : str
-        The policy to show, one of `choices`.
-    page : Path
-        Where to write the console's page of the stack with coordination.
-
-    Raises
-    ------
-    click.ClickException
-        The function cannot invert a picture.
-
-    Returns
-    -------
-    dict
-        For ``off`` and ``on`` what was counted and the outputs, in the order of the pairs.
-    """
-    check(pairs)
-    with progress_bars() as progress:
-        starting = progress.add_task("Local AWS, sam deploy (2x)", total=3)
-        saving = progress.add_task("Page of the executions", total=1, visible=False)
-        with local_aws.running(folder, port) as local:
-            progress.advance(starting)
-            deployed = {"off": policies.policy(UNCOORDINATED), "on": policies.policy(policy)}
-            tasks = {
-                mode: progress.add_task(f"Events, coordination {mode}", total=4 * len(pairs))
-                for mode in deployed
-            }
-            stacks: dict[str, Stack] = {}
-            machines: dict[str, StateMachine] = {}
-            deploying = threading.Lock()  # what SAM creates once for all stacks
-
-            def show(mode: str) -> tuple[Counts, list[Output]]:
-                with deploying:
-                    stack = deploy(local, f"demo-{mode}", {"Policy": deployed[mode].name, **SLOW})
-                    stacks[mode] = stack
-                    progress.advance(starting)
-                states = local.client("stepfunctions")
-                machines[mode] = machine = LocalStateMachine(states, stack.state_machine_arn)
-                at_once = EXECUTIONS_AT_ONCE[mode]
-                s3 = local.client("s3")
-                run = Run(s3, stack, deployed[mode], machine, pairs, at_once)
-                return run.show(partial(progress.advance, tasks[mode]))
-
-            # The events of one stack come while SAM deploys the other. Those that wait take longer.
-            with ThreadPoolExecutor(len(deployed)) as pool:
-                shown = {mode: pool.submit(show, mode) for mode in reversed(deployed)}
-                results = {mode: shown[mode].result() for mode in deployed}
-            progress.update(saving, visible=True)
-            aws = Connection(stacks["on"].name, local)
-            saved.write(page, saved.read(Answers(aws, machines["on"])))
-            progress.advance(saving)
-            return results
-
-
 def check(pairs: Sequence[PicturePair]) -> None:
     """Refuse pictures whose events would be parked, as then an old output or none is right.
 
     Raises
     ------
-    click.ClickException
+    Failure
         The function cannot invert a picture.
     """
     for pair in pairs:
         try:
             _inverse(pair.old), _inverse(pair.new)
         except ValueError as error:
-            raise click.ClickException(f"The function cannot invert {pair.key}: {error}") from None
+            raise Failure(f"The function cannot invert {pair.key}: {error}") from None
 
 
 def progress_bars() -> Progress:

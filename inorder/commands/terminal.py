@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from inorder.execution import Step
+from inorder.model.execution import Step
 from inorder.story import span
 
 UNLIMITED = 10_000  # characters

@@ -1,0 +1,44 @@
+"""The commands for those who write a policy."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from inorder import PROJECT, new_policy
+from inorder.asl import check_file, numbers
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+def check(files: tuple[Path, ...]) -> None:
+    """Check ASL files, and print what their numbers add up to."""
+    wrong = 0
+    for file in files:
+        findings = check_file(file)
+        for finding in findings:
+            click.echo(f"{file}: {finding}", err=True)
+        if not findings:
+            click.echo(f"{file}: {numbers(file)}")
+        wrong += len(findings)
+    sys.exit(wrong > 0)
+
+
+@click.group("policy")
+def policy_group() -> None:
+    """Make policies of your own."""
+
+
+@policy_group.command()
+@click.argument("name")
+@click.option("--from", "source", default="latest-wins", show_default=True, metavar="POLICY")
+def new(name: str, source: str) -> None:
+    """Copy a policy under a new name, to be edited.
+
+    Writes its ASL, its facts, its tests, its rows of the documentation's tables, and its part of
+    template.yaml.
+    """
+    for file in new_policy.create(name, source):
+        click.echo(f"Written: {file.relative_to(PROJECT)}")
