@@ -360,5 +360,4 @@ SUITE = Suite(
     representative=REPRESENTATIVE,
     fences=EACH,
     survivors=SURVIVORS,
-    whole=WHOLE,
 )

@@ -142,7 +142,6 @@ SUITE = Suite(
             "Release Superseded Key with UpdateExpression: no SET #status = :open",
         }
     ),
-    whole=(Scenario((1,), contents="a"),),
     survivors=frozenset(
         {
             # For the reader: where no record is, `#status <> :done` holds too, on moto and

@@ -265,5 +265,4 @@ SUITE = Suite(
             ),
         }
     ),
-    whole=WHOLE,
 )

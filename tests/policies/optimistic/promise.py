@@ -101,5 +101,4 @@ SUITE = Suite(
             "Retry Event without Retry of States.TaskFailed, States.Timeout",
         }
     ),
-    whole=THREE,
 )

@@ -146,23 +146,15 @@ def code(kind: type[ast.AST], name: str | None) -> Find:
     )
 
 
-def operand(name: str) -> Find:
-    """Find the operand of `and` or `or` that mentions a name."""
+def _part(kind: type[ast.BoolOp | ast.Set], name: str) -> Find:
+    """Find the operand of `and` or `or`, or the element of a set, that mentions a name."""
     return lambda method: (
         each
         for node in ast.walk(method)
-        if isinstance(node, ast.BoolOp)
-        for each in node.values
+        if isinstance(node, kind)
+        for each in (node.values if isinstance(node, ast.BoolOp) else node.elts)
         if _mentions(each, name)
     )
 
 
-def element(name: str) -> Find:
-    """Find the element of a set that mentions a name."""
-    return lambda method: (
-        each
-        for node in ast.walk(method)
-        if isinstance(node, ast.Set)
-        for each in node.elts
-        if _mentions(each, name)
-    )
+operand, element = functools.partial(_part, ast.BoolOp), functools.partial(_part, ast.Set)

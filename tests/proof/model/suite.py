@@ -47,8 +47,6 @@ class Suite:
     fences: tuple[Code, ...] = ()  # the mutants of the fence
     # The mutants that break no promise; comments say what the shipped code is for.
     survivors: frozenset[str] = frozenset()
-    # Scenarios of which every state is searched for a mutant that `sought` does not find.
-    whole: tuple[Scenario, ...] = ()
     changes: tuple[Callable[[str], Iterator[Mutant]], ...] = (
         mutants_of,
         expression_changes_of,
@@ -75,25 +73,17 @@ class Suite:
         return search(self.policy(engine, scenario), limit(scenario))
 
     def find(self, engine: Engine, mutant: Mutant) -> Found:
-        """Search for a violation in a mutant: its shortest trace, or any if a path has no end."""
+        """Search for a violation in a mutant."""
         policy = self.policy
         engine.load(
             mutant.definition or policy.definition,
             function=mutant.function or policy.function,
             sweep=mutant.sweep or SWEEP,
         )
-        try:
-            for scenario in self.sought:
-                result = search(policy(engine, scenario), STATES_AT_MOST)
-                if result.problem:
-                    return scenario, result
-            for scenario in self.whole:
-                result = search(policy(engine, scenario), limit(scenario))
-                if result.problem:
-                    return scenario, result
-                assert result.ended, result
-        finally:
-            engine.load(policy.definition, function=policy.function)
+        for scenario in self.sought:
+            result = search(policy(engine, scenario), STATES_AT_MOST)
+            if result.problem:
+                return scenario, result
         return None
 
 
