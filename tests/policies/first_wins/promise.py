@@ -78,15 +78,11 @@ class FirstWins(Locking, Newest):
             # A holder whose lock was broken may have processed its event all the same.
             if newest not in state.parked | state.effective | state.logged:
                 return f"I4: all is quiet, nothing is done, and {newest} is not parked"
-        elif not self._is_disturbed(state) and not self.scenario.is_versioned(newest):
+        elif not self.is_disturbed(state) and not self.scenario.is_versioned(newest):
             output = dict(state.outputs).get(KEY)
             if not output or self.written(state, output) not in state.done:
                 return f"I1: the output is that of {self.output(state)}, which is not done"
         return self.free(state)
-
-    def _is_disturbed(self, state: State) -> bool:
-        crashed = state.crashes < self.scenario.crashes
-        return bool(state.broken or crashed or self.is_faulty(state) or self.is_restarted(state))
 
 
 # A dead holder's lock: of another policy, which keeps no event, or of this one.

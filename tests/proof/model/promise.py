@@ -64,13 +64,13 @@ class Promise:
             return f"I3: {run.execution} works under another event's IDs"
         return None
 
-    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
+    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:  # noqa: ARG002
         """Check a Task: `item` is the record before it, `state` was before it, without the run."""
-        raise NotImplementedError
+        return None
 
-    def passes(self, state: State, run: Run, following: str) -> str | None:
+    def passes(self, state: State, run: Run, following: str) -> str | None:  # noqa: ARG002
         """Check the state that follows a Pass, a Choice or a Wait."""
-        raise NotImplementedError
+        return None
 
     def outcomes(self, state: State, run: Run) -> dict[str, bool]:
         """Tell which outcomes of a run are true, if its event is valid and not parked."""
@@ -110,9 +110,9 @@ class Promise:
         """Tell whether the writer or remover of an output must check the source afterwards."""
         raise NotImplementedError
 
-    def shows(self, state: State) -> set[int]:
-        """List the events that the outputs show."""
-        raise NotImplementedError
+    def shows(self, state: State) -> set[int]:  # noqa: ARG002
+        """List the events that the outputs show, if there are outputs."""
+        return set()
 
     def rests(self, state: State) -> str | None:
         """Check a state in which all is quiet."""
@@ -141,9 +141,9 @@ class Promise:
         """Remember what the promise refers to after a Task; `state` is without the run."""
         return state, run
 
-    def is_done(self, run: Run) -> bool:
+    def is_done(self, run: Run) -> bool:  # noqa: ARG002
         """Tell whether an event is done when its run's Task has written to the table."""
-        raise NotImplementedError
+        return False
 
     def is_faulty(self, state: State) -> bool:
         """Tell whether there was a fault, which excuses some outcomes."""
@@ -154,12 +154,18 @@ class Promise:
         scenario = self.scenario
         return scenario.faults + scenario.refusals - state.faults - state.refusals
 
+    def is_disturbed(self, state: State) -> bool:
+        """Tell whether there was more than an error of one attempt."""
+        died = state.crashes < self.scenario.crashes or bool(state.broken)
+        return died or self.is_faulty(state) or self.is_restarted(state)
+
+    def had_error(self, state: State) -> bool:
+        """Tell whether one attempt of a Task has failed."""
+        return len(state.transient) < len(self.scenario.transient)
+
     def has_failed(self, state: State) -> bool:
         """Tell whether anything went wrong, so that a sweep may have something to do."""
-        scenario = self.scenario
-        died = state.crashes < scenario.crashes or bool(state.broken)
-        failed = self.is_faulty(state) or len(state.transient) < len(scenario.transient)
-        return died or failed or self.is_restarted(state) or bool(scenario.item)
+        return self.is_disturbed(state) or self.had_error(state) or bool(self.scenario.item)
 
     def is_restarted(self, state: State) -> bool:
         """Tell whether an execution was restarted."""

@@ -47,6 +47,7 @@ class Suite:
     fences: tuple[Code, ...] = ()  # the mutants of the fence
     # The mutants that break no promise; comments say what the shipped code is for.
     survivors: frozenset[str] = frozenset()
+    whole: tuple[Scenario, ...] = ()  # for deep mutants: each state of these is searched
     changes: tuple[Callable[[str], Iterator[Mutant]], ...] = (
         mutants_of,
         expression_changes_of,
@@ -80,8 +81,9 @@ class Suite:
             function=mutant.function or policy.function,
             sweep=mutant.sweep or SWEEP,
         )
-        for scenario in self.sought:
-            result = search(policy(engine, scenario), STATES_AT_MOST)
+        limits = [(scenario, STATES_AT_MOST) for scenario in self.sought]
+        for scenario, most in (*limits, *((each, limit(each)) for each in self.whole)):
+            result = search(policy(engine, scenario), most)
             if result.problem:
                 return scenario, result
         return None
