@@ -28,27 +28,7 @@ _RULER = 98  # their columns
 
 
 def create(name: str, source: str, project: Path = PROJECT) -> list[Path]:
-    """Make a policy that does what another one does, to be edited.
-
-    Parameters
-    ----------
-    name : str
-        Lower-case words with hyphens between them.
-    source : str
-        The policy to copy.
-    project : Path
-        Folder of the template.
-
-    Returns
-    -------
-    list of Path
-        The files that were written, the template last.
-
-    Raises
-    ------
-    Failure
-        It cannot be made; then nothing is written.
-    """
+    """Make a policy that does what another one does, to be edited; or write nothing and fail."""
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
         raise Failure(
             f"{name!r} is no name for a policy: lower-case words with hyphens between them, "
@@ -186,6 +166,7 @@ def _with_policy(template: str, name: str, source: str) -> str:
     copy = _without_anchors(resources.partition("\n")[2])
     copy = copy.replace(asl_file(source), asl_file(name))
     copy = copy.replace(f"PolicyName: {old}\n", f"PolicyName: {new}\n")
+    copy = copy.replace(f"Condition: Has{old}\n", f"Condition: Has{new}\n")
     for part in _PARTS:
         copy = copy.replace(f"{old}{part}", f"{new}{part}")
     ruler = f"{_HEADING}The policy {name}: {asl_file(name)} ".ljust(_RULER, "-")
@@ -209,7 +190,8 @@ def _entries(policy: str) -> list[str]:
         f"- {policy}",  # a value of the parameter Policy
         f"{own}: !Equals [!Ref Policy, {policy}]",
         f'- !If [{own}, !Ref {own}StateMachine, ""]',  # the rule's target
-        f"- !Ref {own}StateMachine",  # what the rule may start
+        f"Has{own}: !Or [!Equals [!Ref Policy, {policy}], !Condition KeepsAll]",
+        f"- !If [Has{own}, !Ref {own}StateMachine, !Ref AWS::NoValue]",  # what the rule may start
     ]
 
 

@@ -40,22 +40,7 @@ class Stack:
 
 
 def deploy(local: LocalAws, name: str, parameters: Mapping[str, str | float]) -> Stack:
-    """Deploy template.yaml to a local AWS with ``sam deploy``.
-
-    Parameters
-    ----------
-    local : LocalAws
-        Where to.
-    name : str
-        The stack's name.
-    parameters : Mapping
-        Parameters of the template, other than the defaults.
-
-    Raises
-    ------
-    Failure
-        SAM fails. The message ends with what it said.
-    """
+    """Deploy template.yaml to a local AWS with ``sam deploy``; a Failure ends as SAM did."""
     sam_deploy(local, name, parameters, PROJECT / "template.yaml")
     return describe(local.client("cloudformation"), name)
 
@@ -63,13 +48,7 @@ def deploy(local: LocalAws, name: str, parameters: Mapping[str, str | float]) ->
 def sam_deploy(
     local: LocalAws, name: str, parameters: Mapping[str, str | float], template: Path
 ) -> None:
-    """Deploy any template to a local AWS; the other parameters and exceptions are as for `deploy`.
-
-    Parameters
-    ----------
-    template : Path
-        Its functions have their code beside it, not built.
-    """
+    """Deploy any template to a local AWS, whose functions have their code beside it, not built."""
     command = [sys.executable, "-m", "samcli", "deploy", "--config-env", "local"]
     command += ["--config-file", str(PROJECT / "samconfig.toml")]
     command += ["--template-file", str(template), "--stack-name", name]
@@ -95,19 +74,8 @@ def sam_deploy(
 def describe(cloudformation: Any, name: str) -> Stack:
     """Read a stack's outputs and parameters.
 
-    Parameters
-    ----------
-    cloudformation : botocore.client.BaseClient
-        Client of the AWS, real or local, that has the stack.
-    name : str
-        The stack's name.
-
-    Raises
-    ------
-    botocore.exceptions.ClientError
-        There is no such stack.
-    Failure
-        It is not one of template.yaml, or not there yet.
+    A ClientError says that there is no such stack, a Failure that it is not one of template.yaml,
+    or not there yet.
     """
     [stack] = cloudformation.describe_stacks(StackName=name)["Stacks"]
     outputs = {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
@@ -131,21 +99,9 @@ def describe(cloudformation: Any, name: str) -> Stack:
 
 
 class Connection:
-    """A deployed stack on AWS or on the local AWS. Several threads may use it.
+    """A deployed stack on a local AWS, or on whichever AWS the environment points boto3 at.
 
-    Parameters
-    ----------
-    stack_name : str
-        The stack's name.
-    local : LocalAws, optional
-        Which has it; else whichever AWS the environment points boto3 at.
-
-    Attributes
-    ----------
-    stack : Stack
-        Its outputs and parameters.
-    table : Table
-        Its key table.
+    Several threads may use it.
     """
 
     def __init__(self, stack_name: str, local: LocalAws | None = None) -> None:
@@ -166,18 +122,7 @@ class Connection:
         return host in {"127.0.0.1", "::1", "localhost"}
 
     def client(self, service: str) -> Any:
-        """Give a boto3 client, the same one each time.
-
-        Parameters
-        ----------
-        service : str
-            For example ``stepfunctions``.
-
-        Raises
-        ------
-        Failure
-            The environment's endpoint is not a URL.
-        """
+        """Give a boto3 client, the same one each time; a Failure if the endpoint is not a URL."""
         config = Config(connect_timeout=10, retries={"mode": "standard", "total_max_attempts": 3})
         with self._making:
             try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import socket
 from contextlib import suppress
 from datetime import datetime
 
@@ -14,7 +13,7 @@ from inorder.aws.stack import Connection
 from inorder.commands.executions import since
 from inorder.commands.terminal import aws_errors_in_one_line, deployed, say
 from inorder.console.answers import Answers
-from inorder.local_aws import HOST
+from inorder.local_aws import HOST, bound
 
 
 @click.command()
@@ -36,12 +35,7 @@ def console(stack_name: str, port: int | None, since: datetime) -> None:
     with aws_errors_in_one_line():
         aws = Connection(stack_name)
         answers = Answers(aws, machine_of(aws, since), since)
-    with socket.socket() as listening:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind((HOST, port or 0))
-        except OSError as error:
-            raise click.ClickException(f"Port {port} cannot be used: {error.strerror}.") from None
+    with bound(port) as listening:
         listening.listen()  # so that the address works as soon as it is printed
         token = secrets.token_urlsafe(16)
         click.echo(f"http://{HOST}:{listening.getsockname()[1]}/#token={token}")

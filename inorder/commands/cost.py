@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, replace
 from typing import Any
 
 import click
@@ -13,10 +11,10 @@ import click
 from inorder import cost
 from inorder.aws.inspection import LONGEST_KEY
 from inorder.aws.stack import Connection
-from inorder.aws.usage import Measured, measure
+from inorder.aws.usage import measure, of_stack, of_usage
 from inorder.commands.terminal import aws_errors_in_one_line, print_table, say
 from inorder.cost import Bill, Comparison, Workload
-from inorder.model.policies import Policy, names, policy
+from inorder.model.policies import names, policy
 
 
 class Number(click.FloatRange):
@@ -121,59 +119,13 @@ def cost_command(
         unknown += [f"No value, so counted as 0: {each}" for each in measured.silent]
     found = cost.compare(chosen, work)
     if as_json:
-        click.echo(json.dumps(document(bill, found, work, unknown), indent=2))
+        click.echo(json.dumps(cost.document(bill, found, work, unknown), indent=2))
         return
     print_bill(bill, work.events)
     click.echo()
     print_comparisons(bill, found)
     for each in unknown:
         say(each)
-
-
-def of_stack(
-    parameters: Mapping[str, str], measured: Measured, work: Workload
-) -> tuple[Policy, Workload]:
-    """Tell the policy of a stack and its workload, as far as it is known; the rest is `work`."""
-    return policy(parameters.get("Policy", names()[0])), replace(
-        work,
-        events=measured.executions,
-        process_ms=measured.process_ms or work.process_ms,
-        memory=measured.memory,
-        log_level=parameters.get("ExecutionLogLevel", work.log_level),
-        heal_minutes=float(parameters.get("HealMinutes", work.heal_minutes)),
-        alarms=parameters.get("Alarms", work.alarms),
-        dashboard=parameters.get("Dashboard") == "true",
-        tracing=parameters.get("Tracing") == "true",
-    )
-
-
-def of_usage(name: str, chosen: Policy, work: Workload, measured: Measured) -> Bill:
-    """Make the bill of what was measured; what no metric has is estimated."""
-    modelled = cost.usage_of(chosen, work)
-    estimated = ("events", "s3_gets", "s3_puts", "traces", "metrics")
-    return cost.bill(name, {each: modelled[each] for each in estimated} | measured.used)
-
-
-def document(
-    bill: Bill, found: list[Comparison], work: Workload, unknown: list[str]
-) -> dict[str, object]:
-    """Make the whole answer, for programs."""
-    return {
-        "prices": cost.prices_of(),
-        "workload": asdict(work),
-        "bill": {**asdict(bill), "dollars": bill.dollars},
-        "contenders": [
-            {
-                "name": each.contender.name,
-                "dollars": each.dollars,
-                "lacks": each.contender.lacks,
-                "break_even_overwrites": each.overwrites and asdict(each.overwrites),
-                "break_even_process_ms": each.process_ms and asdict(each.process_ms),
-            }
-            for each in found
-        ],
-        "unknown": unknown,
-    }
 
 
 def print_bill(bill: Bill, events: float) -> None:

@@ -26,7 +26,8 @@ from inorder.commands.terminal import (
     say,
 )
 from inorder.model.execution import LIFE, Execution, Filter, described, to_json
-from inorder.story import clock, span, tell
+from inorder.story import tell
+from inorder.story.parts import clock, span
 
 Command = Callable[..., Any]
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -175,17 +176,7 @@ def why(stack_name: str, since: datetime, version_id: str | None, as_json: bool,
 def changes(
     machine: StateMachine, wanted: Filter, known: Sequence[Execution]
 ) -> Iterator[Execution]:
-    """Give executions as they start and as they end, without an end.
-
-    Parameters
-    ----------
-    machine : StateMachine
-        The state machine.
-    wanted : Filter
-        Which ones.
-    known : sequence of Execution
-        Those that the user has seen.
-    """
+    """Give executions as they start and as they end, without an end."""
     seen = {each.arn: each.status for each in known}
     # One that started earlier has ended.
     wanted = replace(wanted, limit=None, since=datetime.now(UTC) - LIFE)

@@ -13,10 +13,12 @@ from inorder.commands.console import console
 from inorder.commands.cost import cost_command
 from inorder.commands.demo import show_demonstration
 from inorder.commands.executions import execution, executions, why
+from inorder.commands.health import doctor
 from inorder.commands.local import down, run, up
 from inorder.commands.policy import check, policy_group
 from inorder.commands.queues import list_parked, list_retrying, list_stuck, redrive
 from inorder.errors import Failure
+from inorder_fence import __version__
 
 
 class Commands(click.Group):
@@ -31,6 +33,7 @@ class Commands(click.Group):
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="%(version)s")
 def main() -> None:
     """Ordered, exactly-once processing of S3 events: the local tooling."""
     # A terminated command cleans up like an interrupted one.
@@ -43,7 +46,7 @@ def _exit(signum: int, _frame: FrameType | None) -> None:
 
 for command in (
     *(show_demonstration, up, down, run, check, policy_group),
-    *(list_parked, list_retrying, redrive, list_stuck),
+    *(list_parked, list_retrying, redrive, list_stuck, doctor),
     *(executions, execution, why, console, cost_command),
 ):
     main.add_command(command)

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from inorder.model.execution import Step
-from inorder.story import span
+from inorder.story.parts import span
 
 UNLIMITED = 10_000  # characters
 

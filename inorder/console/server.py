@@ -48,17 +48,7 @@ HEADERS = {
 
 
 def application(answers: Answers, port: int, token: str) -> Starlette:
-    """Make the server's application.
-
-    Parameters
-    ----------
-    answers : Answers
-        Of the stack.
-    port : int
-        On which it is served.
-    token : str
-        What a request for data, or for a change, must know.
-    """
+    """Make the server's application."""
 
     def index(_: Request) -> Response:
         html, _map = page.index({name: f"/page/{file}" for name, file in page.modules().items()})
@@ -150,17 +140,7 @@ def serve(answers: Answers, listening: socket, token: str) -> None:
 
 
 class Guard:
-    """Refuses requests of other sites, and of those that do not know the token.
-
-    Parameters
-    ----------
-    app : ASGIApp
-        Answers what is not refused.
-    port : int
-        On which this is served.
-    token : str
-        What a request for data, or for a change, must know.
-    """
+    """Refuses requests of other sites, and of those that do not know the token."""
 
     def __init__(self, app: ASGIApp, port: int, token: str) -> None:
         self._app, self._token = app, token

@@ -13,19 +13,19 @@ from uuid import uuid4
 from inorder.aws.executions import wait_until
 from inorder.aws.log import state_machine
 from inorder.aws.stack import Connection, Stack
+from inorder.cost import prices
 from inorder.demo import run as demo
 from inorder.demo.pictures import PicturePair
 from inorder.demo.report import Counts, Output
 from inorder.demo.run import (
     EXECUTIONS_AT_ONCE,
-    PARKED,
     UNCOORDINATED,
     Run,
     check,
     progress_bars,
 )
 from inorder.errors import Failure
-from inorder.model import policies
+from inorder.model import outcomes, policies
 from inorder.model.policies import Cost, Policy
 
 # For which a cleanup waits when not even the demonstration saw all executions.
@@ -36,6 +36,9 @@ SHORT_PATIENCE_SECONDS = 30
 FIRST_EVENT_TRIES, FIRST_EVENT_SECONDS = 20, 30.0
 
 
+EXECUTION_SECONDS, INVOCATION_SECONDS = 5, 1  # rather too much
+
+
 class Price(NamedTuple):
     """What one unit costs, in US dollars."""
 
@@ -43,20 +46,10 @@ class Price(NamedTuple):
     dollars: float
 
 
-# List prices of us-east-1 in November 2026, without the free tier. They differ between regions.
-# https://aws.amazon.com/s3/pricing/                  0.005 for 1,000 PUT, 0.0004 for 1,000 GET
-# https://aws.amazon.com/eventbridge/pricing/         1 for a million events of S3
-# https://aws.amazon.com/step-functions/pricing/      1 for a million, 0.06 for a GB-hour, in 64 MB
-# https://aws.amazon.com/lambda/pricing/              0.20 for a million, 0.0000133334 for a GB-s
-# https://aws.amazon.com/dynamodb/pricing/on-demand/  0.625 and 0.125 for a million units
-# https://aws.amazon.com/cloudwatch/pricing/          0.50 for a GB of log
-# https://aws.amazon.com/xray/pricing/                5 for a million traces
-EXECUTION_SECONDS, INVOCATION_SECONDS = 5, 1  # rather too much
-PUT = Price("S3 writes", 0.005 / 1000)
-GET = Price("S3 reads", 0.0004 / 1000)
-EVENT = Price("events of S3", 1e-6)
-WRITE = Price("writes to the key table, of 2 KB", 2 * 0.625e-6)
-READ = Price("reads from the key table, of 4 KB", 0.125e-6)
+def priced(unit: str, **quantities: float) -> Price:
+    """Price a unit, which is made of such quantities of what inorder/prices.toml names."""
+    rows = prices()
+    return Price(unit, sum(rows[name].dollars(count) for name, count in quantities.items()))
 
 
 def estimate(
@@ -64,17 +57,8 @@ def estimate(
 ) -> list[tuple[int, Price]]:
     """Count the requests that the demonstration makes or causes, at most.
 
-    Parameters
-    ----------
-    keys : int
-        Each is uploaded twice, both events are delivered again, and the upload, or its two versions
-        in a versioned bucket, are deleted.
-    policy : Policy
-        It tells what each kind of event costs.
-    memory : int
-        Of the function, in MB.
-    is_traced : bool
-        Whether X-Ray traces the executions.
+    Each key is uploaded twice, both events are delivered again, and the upload, or its two versions
+    in a versioned bucket, are deleted. The function has so many MB of memory.
     """
     cost = policy.cost
     # Whether an event waits is not known before.
@@ -87,24 +71,30 @@ def estimate(
         (deletions, cost.uncontended),
     ]
     kilobytes = policy.log.uncontended + (policy.log.poll or 0)
-    execution = Price(
+    execution = priced(
         f"executions, each of about {EXECUTION_SECONDS} s, with {kilobytes} KB of log"
         + is_traced * " and a trace",
-        1e-6 + 0.06 / 3600 * EXECUTION_SECONDS / 16 + kilobytes * 0.50e-6 + is_traced * 5e-6,
+        express_requests=1,
+        express_gb_seconds=EXECUTION_SECONDS * 64 / 1024,
+        log_gb=kilobytes / 1e6,
+        traces=int(is_traced),
     )
     invocations = sum(number * each_cost.invocations for number, each_cost in each)
-    invocation = Price(
+    invocation = priced(
         f"invocations of the function, each of about {INVOCATION_SECONDS} s",
-        0.2e-6 + 0.0000133334 * INVOCATION_SECONDS * memory / 1024,
+        lambda_requests=1,
+        lambda_gb_seconds=INVOCATION_SECONDS * memory / 1024,
     )
+    writes = sum(number * each_cost.writes for number, each_cost in each)
+    reads = sum(number * each_cost.reads for number, each_cost in each)
     return [
-        (2 * keys + invocations, PUT),
-        (keys + 3 * invocations, GET),
-        (2 * keys + deletions, EVENT),
+        (2 * keys + invocations, priced("S3 writes", s3_puts=1)),
+        (keys + 3 * invocations, priced("S3 reads", s3_gets=1)),
+        (2 * keys + deletions, priced("events of S3", eventbridge_events=1)),
         (4 * keys + deletions, execution),
         (invocations, invocation),
-        (sum(number * each_cost.writes for number, each_cost in each), WRITE),
-        (sum(number * each_cost.reads for number, each_cost in each), READ),
+        (writes, priced("writes to the key table, of 2 KB", dynamodb_writes=2)),
+        (reads, priced("reads from the key table, of 4 KB", dynamodb_reads=1)),
     ]
 
 
@@ -112,19 +102,8 @@ class Demonstration:
     """A demonstration in one deployed stack, which removes what it created.
 
     The records in the key table stay until they expire, and parked events stay in their queue: they
-    are evidence of a fault.
-
-    Parameters
-    ----------
-    aws : Connection
-        To the stack.
-    pairs : sequence of PicturePair
-        One for each key. Their keys get a prefix of their own.
-
-    Raises
-    ------
-    Failure
-        The stack cannot be shown: its outputs are no pictures, or its log lacks what is counted.
+    are evidence of a fault. A stack whose outputs are no pictures, or whose log lacks what is
+    counted, is a Failure.
     """
 
     def __init__(self, aws: Connection, pairs: Sequence[PicturePair]) -> None:
@@ -185,20 +164,7 @@ class Demonstration:
     def show(self, say: Callable[[str], None]) -> tuple[Counts, list[Output]]:
         """Run the demonstration and, however it ends, remove what it created.
 
-        Parameters
-        ----------
-        say : callable
-            Called with a line about what comes next.
-
-        Raises
-        ------
-        TimeoutError
-            No event arrives, an event does not start an execution, or an execution does not end.
-
-        Returns
-        -------
-        tuple
-            What was counted, and the outputs in the order of the pairs.
+        A TimeoutError says which event did not arrive or start an execution, or which did not end.
         """
         patience = demo.PATIENCE_SECONDS
         try:
@@ -245,7 +211,7 @@ class Demonstration:
             if self.stack.parameters.get("HandleDeletions") == "true" and self.policy.deletions:
                 expected += removed
             ended = self._machine.wait_for(expected, patience, self.prefix)
-            parked = sum(each.outcome in PARKED for each in ended)
+            parked = sum(each.outcome in outcomes.parked() for each in ended)
             if parked:
                 say(f"{parked} events were parked: inorder parked --stack-name {self.stack.name}")
         except TimeoutError as error:
@@ -275,22 +241,16 @@ class Demonstration:
 
 
 def policy_of(stack: Stack) -> Policy:
-    """Find the policy of a stack.
-
-    Raises
-    ------
-    Failure
-        It makes no pictures, or it is not known what it makes.
-    """
+    """Find the policy of a stack; a Failure if it makes no pictures, or is not known."""
     name = stack.parameters.get("Policy", "")
     if stack.parameters.get("WorkFunctionArn"):
         raise Failure(
             f"Stack {stack.name} has a function of its own (WorkFunctionArn). The demonstration"
             " counts inverted pictures, so it needs a stack with the project's own function."
         )
-    if name not in policies.names():
+    policy = policies.known(name)
+    if policy is None:
         raise Failure(f"Stack {stack.name} has the policy {name!r}, unknown here.")
-    policy = policies.policy(name)
     if not policy.pictures:
         raise Failure(
             f"Stack {stack.name} has the policy {name}, which makes no pictures to compare."

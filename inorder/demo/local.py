@@ -26,28 +26,9 @@ def run_demonstration(
 ) -> dict[str, tuple[Counts, list[Output]]]:
     """Upload the pictures to two stacks on a local AWS, and read the outputs.
 
-    Parameters
-    ----------
-    pairs : sequence of PicturePair
-        One for each key.
-    folder : Path
-        For the local AWS's own files, which are removed again.
-    port : int, optional
-        The local AWS's port; any free one if none is given.
-    policy : str
-        The policy to show, one of `choices`.
-    page : Path
-        Where to write the console's page of the stack with coordination.
-
-    Raises
-    ------
-    Failure
-        The function cannot invert a picture.
-
-    Returns
-    -------
-    dict
-        For ``off`` and ``on`` what was counted and the outputs, in the order of the pairs.
+    The page shows the executions of the stack with coordination. A picture that the function cannot
+    invert is a Failure. The result is that of ``off`` and ``on``, with the outputs in the order of
+    the pairs.
     """
     check(pairs)
     with progress_bars() as progress:

@@ -34,15 +34,7 @@ class PicturePair:
 def own_pairs(count: int) -> list[PicturePair]:
     """Draw pairs of landscapes, the same ones each time.
 
-    Parameters
-    ----------
-    count
-        How many pairs to draw.
-
-    Returns
-    -------
-    list[PicturePair]
-        Inverted, each old picture is red to orange and each new one green to blue.
+    Inverted, each old picture is red to orange and each new one green to blue.
     """
     pairs = []
     for number, (suffix, image_format) in zip(range(1, count + 1), cycle(OWN_FORMATS)):
@@ -55,25 +47,8 @@ def own_pairs(count: int) -> list[PicturePair]:
 def pairs_from_folder(folder: Path, count: int, say: Callable[[str], None]) -> list[PicturePair]:
     """Make pairs of the user's own pictures, using them again in turn if they are too few.
 
-    Parameters
-    ----------
-    folder
-        Where the pictures are; other files and folders in it are ignored.
-    count
-        How many pairs to make.
-    say
-        Called with a line on each picture that cannot be read.
-
-    Returns
-    -------
-    list[PicturePair]
-        Each new picture is the file, byte for byte; each old one is the same picture in grey,
-        marked as old, in the same format.
-
-    Raises
-    ------
-    Failure
-        If the folder cannot be read or holds no picture.
+    Each new picture is the file, byte for byte; each old one is the same picture in grey, marked as
+    old, in the same format. A folder that cannot be read or holds no picture is a Failure.
     """
     try:
         pictures = list(islice(_readable_pictures(folder, say), count))

@@ -83,15 +83,7 @@ Results = Mapping[str, tuple[Counts, Sequence[Output]]]  # by the name of the ta
 def contact_sheet(outputs: Sequence[Output]) -> Image.Image:
     """Draw all outputs as a grid of thumbnails, with those that are not the new picture marked.
 
-    Parameters
-    ----------
-    outputs
-        The outputs, in the order of the grid.
-
-    Returns
-    -------
-    Image.Image
-        At most `SHEET_WIDTH` pixels wide, however many outputs there are.
+    It has at most `SHEET_WIDTH` pixels, however many outputs there are.
     """
     columns = max(1, math.ceil(math.sqrt(len(outputs))))
     rows = max(1, math.ceil(len(outputs) / columns))
@@ -105,20 +97,7 @@ def contact_sheet(outputs: Sequence[Output]) -> Image.Image:
 
 
 def console_table(results: Results, heading: str) -> Table:
-    """Tabulate the counts for the console.
-
-    Parameters
-    ----------
-    results
-        What was counted.
-    heading
-        What the names of the results are, such as ``Coordination``.
-
-    Returns
-    -------
-    Table
-        One row for each measure; faults are highlighted.
-    """
+    """Tabulate the counts; the heading says what the results' names are: ``Coordination``."""
     table = Table(heading)
     for name in results:
         table.add_column(name, justify="right")
@@ -132,22 +111,7 @@ def console_table(results: Results, heading: str) -> Table:
 
 
 def write_report(folder: Path, results: Results, heading: str) -> Path:
-    """Write the page, its contact sheets and `summary.json`, over those of an earlier report.
-
-    Parameters
-    ----------
-    folder
-        Where to write; made if it does not exist.
-    results
-        What was counted, and what is in the output buckets.
-    heading
-        What the names of the results are: ``Coordination``, or ``Stack``.
-
-    Returns
-    -------
-    Path
-        The page, `report.html`.
-    """
+    """Write the page, its contact sheets and `summary.json`, over those of an earlier report."""
     folder.mkdir(parents=True, exist_ok=True)
     for earlier in folder.glob("contact-sheet-*.png"):
         earlier.unlink()

@@ -15,8 +15,8 @@ from botocore.exceptions import ClientError
 from PIL import Image, ImageChops, ImageStat
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.aws.executions import (
-    RETRYING,
     LocalStateMachine,
     StateMachine,
     some_of,
@@ -26,9 +26,10 @@ from inorder.aws.stack import Stack
 from inorder.demo.pictures import SLOW_EVERY, PicturePair
 from inorder.demo.report import Counts, Output
 from inorder.errors import Failure
-from inorder.model import policies
-from inorder.model.execution import EXPRESS_SECONDS, Execution
+from inorder.model import outcomes, policies
+from inorder.model.execution import Execution
 from inorder.model.policies import Policy
+from inorder_fence.fenced_output import output_key
 from invert_image.inversion import invert
 
 UNCOORDINATED = "uncoordinated"  # the policy to compare with
@@ -41,7 +42,6 @@ PAUSE_SECONDS = 0.15  # between two keys: new accounts may run ten functions at 
 # After the first, no Express execution runs. A log may come later, and a machine be busy.
 PATIENCE_SECONDS: float = EXPRESS_SECONDS + 60
 SAME_COLOURS = 4  # of 255, the mean difference of two encodings of one picture
-OUTCOMES, PARKED = {"Processed", "Superseded", "Duplicate"}, {"Parked", "InvalidEvent"}
 
 
 def choices() -> list[str]:
@@ -51,13 +51,7 @@ def choices() -> list[str]:
 
 
 def check(pairs: Sequence[PicturePair]) -> None:
-    """Refuse pictures whose events would be parked, as then an old output or none is right.
-
-    Raises
-    ------
-    Failure
-        The function cannot invert a picture.
-    """
+    """Refuse pictures that the function cannot invert: then an old output or none is right."""
     for pair in pairs:
         try:
             _inverse(pair.old), _inverse(pair.new)
@@ -74,27 +68,8 @@ def progress_bars() -> Progress:
 class Run:
     """The events of some pictures in one stack.
 
-    Parameters
-    ----------
-    s3 : S3Client
-        Of the AWS, real or local, that has the stack.
-    stack : Stack
-        The stack.
-    policy : Policy
-        Its policy.
-    machine : StateMachine
-        Its state machine.
-    pairs : sequence of PicturePair
-        One for each key.
-    executions_at_once : int
-        While this number runs on a local AWS, no key is begun and no event is delivered again.
-    prefix : str
-        The beginning of all keys; other executions are left alone.
-
-    Attributes
-    ----------
-    expected : int
-        How many executions must start because of what was done so far.
+    While `executions_at_once` run on a local AWS, no key is begun and no event is delivered again.
+    All keys begin with the prefix; other executions are left alone.
     """
 
     def __init__(
@@ -120,21 +95,14 @@ class Run:
     def show(self, advance: Callable[[], None]) -> tuple[Counts, list[Output]]:
         """Deliver the events, wait until all executions have ended, and count.
 
-        Parameters
-        ----------
-        advance : callable
-            Called for each event that is sent.
-
-        Raises
-        ------
-        TimeoutError
-            An event does not start an execution, or an execution does not end.
+        A TimeoutError says which event did not start an execution, or which did not end.
         """
         started = time.monotonic()
         self._deliver(advance)
         ended = self._machine.wait_for(self.expected, PATIENCE_SECONDS, self._prefix)
         outputs = self._outputs()
-        outcomes = Counter(_outcomes(ended))
+        counted = Counter(_outcomes(ended))
+        foreseen = outcomes.finished() | outcomes.parked() | {outcomes.retrying()}
         processed = {each.subject for each in ended if each.outcome == "Processed"}
         states = Counter(output.state for output in outputs)
         return Counts(
@@ -142,18 +110,14 @@ class Run:
             slow=len(self._marks),
             stale=states["old"] + states["other"],
             missing=states["missing"],
-            events=outcomes.total() - outcomes[RETRYING],
-            processed=outcomes["Processed"],
-            repeated=outcomes["Processed"] - len(processed),
-            superseded=outcomes["Superseded"],
-            duplicates=outcomes["Duplicate"],
-            retried=outcomes[RETRYING],
-            parked=sum(outcomes[each] for each in PARKED),
-            lost=sum(
-                count
-                for each, count in outcomes.items()
-                if each not in OUTCOMES | PARKED | {RETRYING}
-            ),
+            events=counted.total() - counted[outcomes.retrying()],
+            processed=counted["Processed"],
+            repeated=counted["Processed"] - len(processed),
+            superseded=counted["Superseded"],
+            duplicates=counted["Duplicate"],
+            retried=counted[outcomes.retrying()],
+            parked=sum(counted[each] for each in outcomes.parked()),
+            lost=sum(count for each, count in counted.items() if each not in foreseen),
             seconds=round(time.monotonic() - started, 1),
         ), outputs
 
@@ -241,8 +205,7 @@ class Run:
 
     def _output(self, pair: PicturePair) -> Output:
         bucket = self._stack.output_bucket
-        folder, _, name = pair.key.rpartition("/")
-        key = f"{folder}/out-{name}"
+        key = output_key(pair.key)
         if self._policy.keeps == "each":  # an output for each sequencer, the newest last
             listed = self._s3.list_objects_v2(Bucket=bucket, Prefix=f"{key}/")
             key = max((each["Key"] for each in listed.get("Contents", [])), default=key)
@@ -270,16 +233,17 @@ def _outcomes(ended: Sequence[Execution]) -> list[str | None]:
     started = [each for each in ended if each.is_started_by_holder]
     done = Counter(each.subject for each in started if each.outcome == "Processed")
     # A retry is one more execution.
-    outcomes: list[str | None] = [RETRYING for each in started if each.outcome == RETRYING]
+    retried = [each.outcome for each in started if each.outcome == outcomes.retrying()]
+    delivered: list[str | None] = [*retried]
     for each in ended:
         if each.is_started_by_holder:
             continue
         if each.outcome == "Duplicate" and done[each.subject]:
             done[each.subject] -= 1
-            outcomes.append("Processed")
+            delivered.append("Processed")
         else:
-            outcomes.append(each.outcome)
-    return outcomes
+            delivered.append(each.outcome)
+    return delivered
 
 
 def shows(output: bytes, picture: bytes) -> bool:

@@ -8,6 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
+from inorder.asl.definition import EXPRESS_SECONDS
+from inorder.model.outcomes import started_name
+
 ENDS = {
     "ExecutionSucceeded": "SUCCEEDED",
     "ExecutionFailed": "FAILED",
@@ -15,9 +18,6 @@ ENDS = {
     "ExecutionTimedOut": "TIMED_OUT",
 }
 BEGINNING = datetime.fromtimestamp(0, UTC)  # instead of a time that is not known
-# No Express execution lives longer:
-# https://docs.aws.amazon.com/step-functions/latest/dg/choosing-workflow-type.html
-EXPRESS_SECONDS = 300
 LIFE = timedelta(seconds=EXPRESS_SECONDS)
 # What to call the end of an execution without an outcome.
 STATUSES = {
@@ -42,55 +42,29 @@ _FAILED = {
 
 @dataclass(frozen=True)
 class Attempt:
-    """One call of a service or a function by a Task. A Task that is retried has several.
+    """One call of a service or a function by a Task. A Task that is retried has several."""
 
-    Attributes
-    ----------
-    started, ended : datetime or None
-        None if the source does not tell, or if it has not ended.
-    error : str or None
-        None if it succeeded, or has not ended.
-    cause : str
-        Why it failed.
-    """
-
-    started: datetime | None = None
+    started: datetime | None = None  # None if the source does not tell, or if it has not ended
     ended: datetime | None = None
-    error: str | None = None
+    error: str | None = None  # None if it succeeded, or has not ended
     cause: str = ""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A state that an execution passed.
+    """A state that an execution passed."""
 
-    Attributes
-    ----------
-    state : str
-        Its name; empty if the source has calls of a Task, but not which Task it was.
-    type : str
-        Such as ``Task``.
-    input, output : object
-        The data it received and returned. A state that fails, as the last one may, returns None.
-    entered, exited : datetime or None
-        None if the source does not tell, or if the state has not ended.
-    error : str or None
-        The error that it ended with, which a Catch may have caught.
-    cause : str
-        Why; empty without an error.
-    attempts : tuple of Attempt
-        The calls of a Task, the last one last.
-    """
-
-    state: str
-    type: str
+    state: str  # its name; empty if the source has calls of a Task, but not which Task it was
+    type: str  # such as ``Task``
+    # The data it received and returned. A state that fails, as the last one may, returns None.
     input: Any
     output: Any
+    # None if the source does not tell, or if the state has not ended.
     entered: datetime | None = None
     exited: datetime | None = None
-    error: str | None = None
+    error: str | None = None  # the error that it ended with, which a Catch may have caught
     cause: str = ""
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[Attempt, ...] = ()  # the calls of a Task, the last one last
 
     @property
     def seconds(self) -> float | None:
@@ -100,46 +74,22 @@ class Step:
 
 @dataclass(frozen=True)
 class Execution:
-    """An execution, running or ended.
-
-    Attributes
-    ----------
-    arn : str
-        Its ARN.
-    status : str
-        ``RUNNING``, ``SUCCEEDED``, ``FAILED``, ``TIMED_OUT`` or ``ABORTED``.
-    event : object
-        Its input; None if the source does not tell.
-    output : object
-        Its output, if it succeeded.
-    error : str or None
-        The error that it failed with, if it did.
-    cause : str
-        Why it failed; empty if it did not.
-    steps : tuple of Step
-        The states that it has passed, in order; empty in a list of executions.
-    started, stopped : datetime or None
-        None if the source does not tell, or if it runs.
-    waited : float or None
-        The seconds it has spent in Wait states; None if that was not read.
-    missing : int
-        How many of its entries the log lacks, as far as one can tell.
-    truncated : bool
-        Whether the log has cut some of its data off.
-    """
+    """An execution, running or ended."""
 
     arn: str
-    status: str
-    event: Any
+    status: str  # ``RUNNING``, ``SUCCEEDED``, ``FAILED``, ``TIMED_OUT`` or ``ABORTED``
+    event: Any  # its input; None if the source does not tell
     output: Any = None
     error: str | None = None
     cause: str = ""
+    # The states that it has passed, in order; empty in a list of executions.
     steps: tuple[Step, ...] = ()
-    started: datetime | None = None
+    started: datetime | None = None  # None if the source does not tell, or if it runs
     stopped: datetime | None = None
+    # The seconds it has spent in Wait states; None if that was not read.
     waited: float | None = None
-    missing: int = 0
-    truncated: bool = False
+    missing: int = 0  # how many of its entries the log lacks, as far as one can tell
+    truncated: bool = False  # whether the log has cut some of its data off
 
     @property
     def id(self) -> str:
@@ -149,7 +99,7 @@ class Execution:
     @property
     def is_started_by_holder(self) -> bool:
         """Whether another execution has started it, when that released the key (latest-wins)."""
-        return ":newest-" in self.arn
+        return f":{started_name()}" in self.arn
 
     @property
     def outcome(self) -> str | None:
@@ -263,28 +213,15 @@ class Execution:
 
 @dataclass(frozen=True)
 class Filter:
-    """Which executions to list. Each part that is given must fit.
-
-    Attributes
-    ----------
-    key : str or None
-        The whole S3 key.
-    prefix : str
-        The beginning of the S3 key.
-    outcomes : frozenset of str
-        One of these is what it `ended_as`, in upper or lower case.
-    since, until : datetime or None
-        Between which it started.
-    limit : int or None
-        The greatest number to list: the newest.
-    """
+    """Which executions to list. Each part that is given must fit."""
 
     key: str | None = None
     prefix: str = ""
+    # One of these is what it `ended_as`, in upper or lower case.
     outcomes: frozenset[str] = frozenset()
-    since: datetime | None = None
+    since: datetime | None = None  # between which it started
     until: datetime | None = None
-    limit: int | None = None
+    limit: int | None = None  # the greatest number to list: the newest
 
     def accepts(self, execution: Execution) -> bool:
         """Tell whether an execution is to be listed; the limit does not count here."""
@@ -320,17 +257,10 @@ class Entry(NamedTuple):
 
 
 def execution_of(arn: str, entries: Iterable[Entry], is_whole: bool = True) -> Execution:
-    """Put an execution together from what happened in it.
+    """Put an execution together from what happened in it, in that order.
 
-    Parameters
-    ----------
-    arn : str
-        Its ARN.
-    entries : iterable of Entry
-        In the order in which they happened. Without one of its end, the execution is running.
-        A log may lack some, and entries of an unknown type change nothing.
-    is_whole : bool
-        Whether the entries should be all of them, so that those that are not there are missing.
+    Without an entry of its end, the execution is running. A log may lack some, and entries of an
+    unknown type change nothing. If they should be all, those that are not there are missing.
     """
     reader = _Reader()
     for entry in entries:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from inorder import PROJECT
-from inorder.asl.definition import START
+from inorder.asl.definition import START, records_event
 from inorder.asl.lease import LeaseNumbers, lease_numbers, longest_execution
 
 FACTS = "statemachine/policies.toml"
@@ -44,18 +44,10 @@ class Costs:
 
 @dataclass(frozen=True)
 class Log:
-    """What an execution writes to its log at level ALL, in kilobytes.
+    """What an execution writes to its log at level ALL, in kilobytes."""
 
-    Attributes
-    ----------
-    uncontended : int
-        An event that waits for nothing.
-    poll : int or None
-        Each poll of a waiter.
-    """
-
-    uncontended: int
-    poll: int | None = None
+    uncontended: int  # an event that waits for nothing
+    poll: int | None = None  # each poll of a waiter
 
     def __str__(self) -> str:
         return f"{self.uncontended}" + (f", {self.poll} a poll" if self.poll else "")
@@ -63,38 +55,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Policy:
-    """A policy.
-
-    Attributes
-    ----------
-    name : str
-        Value of the template's parameter Policy.
-    promise, use : str
-        What it promises, and who needs that.
-    like : str or None
-        The shipped policy from which it was made, if it promises the same.
-    deletions : bool
-        Whether it removes the output of a deleted object.
-    pictures : bool
-        Whether it makes pictures.
-    cost : Costs
-        What events cost.
-    log : Log
-        How much is logged.
-    fence : str or None
-        What it passes to the function, if that writes outputs.
-    keeps : str or None
-        The output of a key that remains: that of the newest event, of the first, of each, or
-        whichever was written last.
-    each_poll : Cost
-        What each poll of a waiter costs, but for the first.
-    index : Mapping[str, int]
-        Write units for the entries of the table's indexes, by the situation of the event; 0 for
-        one that is absent.
-    plain_writes : Mapping[str, int]
-        How many of the writes are to a record without the event, by the situation of the event,
-        and ``each_poll``.
-    """
+    """A policy. statemachine/policies.toml explains the fields."""
 
     name: str
     promise: str
@@ -117,15 +78,20 @@ class Policy:
 
 
 def policies(project: Path = PROJECT) -> list[Policy]:
-    """Read the facts about all policies.
-
-    Parameters
-    ----------
-    project : Path
-        Folder of the project.
-    """
+    """Read the facts about all policies."""
     facts = tomllib.loads((project / FACTS).read_text(encoding="utf-8"))
     return [_policy(name, each) for name, each in facts.items()]
+
+
+@cache
+def recording() -> frozenset[str]:
+    """Name the states of all policies that write their event to the table."""
+    return frozenset(
+        name
+        for policy in names()
+        for name, state in definition(policy)["States"].items()
+        if records_event(state)
+    )
 
 
 @cache
@@ -145,14 +111,13 @@ def like(*shipped: str) -> list[str]:
 
 
 def policy(name: str, project: Path = PROJECT) -> Policy:
-    """Read the facts about one policy.
-
-    Raises
-    ------
-    KeyError
-        There is no such policy.
-    """
+    """Read the facts about one policy; a KeyError if there is none of that name."""
     return {each.name: each for each in policies(project)}[name]
+
+
+def known(name: str) -> Policy | None:
+    """Read the facts about the policy of a stack; None if it is not one of this project."""
+    return policy(name) if name in names() else None
 
 
 def asl_file(name: str) -> str:
@@ -172,13 +137,7 @@ def stem(name: str) -> str:
 
 
 def seconds(name: str, project: Path = PROJECT) -> LeaseNumbers | float:
-    """Compute the seconds of a policy from its ASL.
-
-    Returns
-    -------
-    LeaseNumbers or float
-        The seconds of its longest execution alone, if it has no lock.
-    """
+    """Compute the seconds of a policy from its ASL; without a lock, of its longest execution."""
     read = definition(name, project)
     return lease_numbers(read) or longest_execution(read)
 
@@ -215,17 +174,8 @@ def tables(project: Path = PROJECT) -> dict[str, str]:
 def with_tables(text: str, project: Path = PROJECT) -> str:
     """Put the tables as they are now between their markers in a text of the documentation.
 
-    Parameters
-    ----------
-    text : str
-        It has ``<!-- table: NAME -->`` above a table, and ``<!-- end -->`` below.
-    project : Path
-        Folder of the project.
-
-    Raises
-    ------
-    ValueError
-        There is no table of that name.
+    It has ``<!-- table: NAME -->`` above a table, and ``<!-- end -->`` below. A ValueError says
+    that there is no table of that name.
     """
     rendered = tables(project)
     unknown = set(re.findall(r"<!-- table: (.+) -->", text)) - set(rendered)

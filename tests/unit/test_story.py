@@ -11,7 +11,8 @@ import pytest
 
 from inorder.events import created, deleted
 from inorder.model.execution import Execution, Step
-from inorder.story import Facts, Output, Queued, Source, Story, tell
+from inorder.story import tell
+from inorder.story.parts import Facts, Output, Queued, Source, Story
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC)
 A, B, C = "0A", "0B", "0C"  # sequencers, oldest first

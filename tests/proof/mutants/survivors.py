@@ -90,12 +90,6 @@ _CODE: dict[str, dict[str, str]] = {
         "notifications.py _json: no raise MalformedNotification(f'The mes...": "None is no notification either",
         "app.py handler: 0 -> -1": "all records of a batch are of one source",
     },
-    "inorder_fence": {
-        "fenced_output.py : 5 -> 4": _CHOSEN,
-        "fenced_output.py : 5 -> 6": _CHOSEN,
-        "fenced_output.py stamp: event.version_id or '' -> event.version_id": "each stamp is still another",
-        "fenced_output.py Fence._delete_orphan: Attempt.DONE if self._find_source(eve... -> Attempt.AGAIN": "the next attempt finds no output",
-    },
 }
 EXPECTED_OF_CODE: dict[str, str] = {
     f"{of}: {name}": reason for of, reasons in _CODE.items() for name, reason in reasons.items()
