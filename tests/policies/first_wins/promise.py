@@ -92,12 +92,12 @@ LEFT = (
 )
 FIRST = (
     *(Scenario((1,)), Scenario((1,), contents="a"), Scenario((1, 1)), Scenario((1, 2))),
+    *(Scenario((1, 2), contents=contents) for contents in ("aB", "Ab", "AA")),
     *damaged('detail-type="Object Deleted"'),
     *EDGES,
     *BLIND,
     *LATE,
     *LEFT,
-    *(Scenario((1, 2), contents=contents) for contents in ("aB", "Ab", "AA")),
     Scenario((1, 2), versioned=True),
     Scenario((1, 2), contents="AB", versioned=True, switched=2),
     Scenario((1, 1), crashes=1, breaks=1),
