@@ -19,21 +19,11 @@ EMPTY = 5  # what pytest exits with if no test is about the policy
 
 @dataclass(frozen=True)
 class Step:
-    """A part of the proof.
-
-    Attributes
-    ----------
-    name, what : str
-        What it is called, and what it does.
-    advice : str
-        What to do if it fails.
-    command : tuple of str
-        What runs it.
-    """
+    """A part of the proof."""
 
     name: str
-    what: str
-    advice: str
+    what: str  # it does
+    advice: str  # if it fails
     command: tuple[str, ...]
 
 
