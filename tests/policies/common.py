@@ -601,7 +601,7 @@ def outcomes(data: Data, *names: str) -> list[Output]:
 def rejections(data: Data) -> list[Output]:
     """Give the reasons for which a function's answer is parked."""
     rejected, unknown = data | {"inversion": answer(REJECTED)}, data | {"inversion": answer(None)}
-    reason = {"Error": REJECTED["error"], "Cause": REJECTED["cause"]}
+    reason = {"Error": REJECTED["error"], "Cause": REJECTED["cause"], "rejected": True}
     ids = {"object_key", "event_id", "record_id"}
     names = {*ids, "sequencer", "lock_token", "claim", "recorded"} & set(data)
     kept = {name: data[name] for name in names}
@@ -626,7 +626,11 @@ class Ending:
     __hash__ = None  # type: ignore[assignment]
 
 
-UNKNOWN_RESULT = {"Error": "UnknownResult", "Cause": Ending(" It returned: null")}
+UNKNOWN_RESULT = {
+    "Error": "UnknownResult",
+    "Cause": Ending(" It returned: null"),
+    "rejected": True,
+}
 
 
 def handed_over(data: Data) -> list[Output]:
