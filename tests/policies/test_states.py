@@ -19,7 +19,8 @@ from inorder.local_aws import LocalAws
 from inorder.policies import like
 from inorder.resolved_template import template
 from tests.engines.on_aws import SUBSTITUTIONS, on_aws
-from tests.policies.common import DELETED, EXECUTION, FAULT, RESPONSES, Data, item
+from tests.policies.services import DELETED, EXECUTION, FAULT, RESPONSES, item
+from tests.policies.table import Data
 from tests.policies.tables import STATES, TABLES
 
 AWS = on_aws()  # `make test-aws STACK=name` runs these tests there
@@ -212,6 +213,11 @@ def test_the_table_has_every_state_transition_output_and_condition(policy: str) 
     assert {row.state for row in table.rows} == set(states)
     assert {(row.state, row.following) for row in table.rows if row.following} == {
         (name, target) for name in states for target in targets(states[name])
+    }
+    assert {way.state for way in table.ways if way.attempts > 1} == {
+        name
+        for name, state in states.items()
+        if any(retrier["MaxAttempts"] for retrier in state.get("Retry", []))
     }
     passes = {name for name, state in states.items() if state["Type"] == "Pass"}
     assert passes <= {output.state for output in table.outputs}
