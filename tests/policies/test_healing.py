@@ -17,8 +17,8 @@ from inorder.events import created
 from inorder.policies import like
 from tests.conftest import picture
 from tests.policies.mortal import AFTER, BEFORE, Event, Mortal, Place, indexed, is_recorded
-from tests.policies.situations import GREEN, RED
-from tests.policies.test_every_policy import LOCKING, for_policies
+from tests.policies.situations import GREEN, RED, of
+from tests.policies.test_every_policy import LOCKING
 
 POLICIES = [*LOCKING, *like("content-hash")]
 Situation = Callable[[Mortal, str], Event]  # gives the event whose execution is to die
@@ -62,7 +62,7 @@ FIRST_WRITE: dict[Situation, dict[str, str]] = {
 }
 
 
-@for_policies(POLICIES)
+@of(*POLICIES)
 @pytest.mark.parametrize("situation", FIRST_WRITE)
 def test_wherever_an_execution_dies_after_its_first_write_a_sweep_heals_the_key(
     mortal: Mortal, situation: Situation
@@ -144,7 +144,7 @@ def test_a_key_is_healed_whose_function_was_killed_at_any_call_of_s3_and_then_it
         assert indexed(aws) == []
 
 
-@for_policies(POLICIES)
+@of(*POLICIES)
 def test_an_execution_that_lives_is_left_alone(mortal: Mortal) -> None:
     """A sweep in the middle of the work, and one after it."""
     aws, seen = mortal.aws, list[Any]()

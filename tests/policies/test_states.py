@@ -18,7 +18,7 @@ from inorder.asl.definition import targets
 from inorder.local_aws import LocalAws
 from inorder.policies import like
 from inorder.resolved_template import template
-from tests.engines.on_aws import SUBSTITUTIONS, on_aws
+from tests.policies.places import SUBSTITUTIONS, on_aws
 from tests.policies.services import DELETED, EXECUTION, FAULT, RESPONSES, item
 from tests.policies.table import Data
 from tests.policies.tables import STATES, TABLES

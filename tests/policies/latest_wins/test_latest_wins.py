@@ -19,25 +19,9 @@ from tests.policies.situations import (
     RED,
     YELLOW,
     HeldBack,
-    sequencer_of,
 )
 
 pytestmark = pytest.mark.policy("latest-wins")
-
-
-def test_a_processed_event_leaves_a_free_record_that_expires(aws: InProcess) -> None:
-    event = aws.upload("a/x.png", picture(RED))
-    ended = aws.run(event)
-    assert ended.outcome == "Processed"
-    assert colour_of(aws.output("a/out-x.png")) == CYAN
-    record = aws.record("input/a/x.png")
-    assert json.loads(record.pop("event")) == event
-    assert record == {
-        "id": "input/a/x.png",
-        "status": "DONE",
-        "sequencer": sequencer_of(event),
-        "expires_at": int(ended.output["result"]["expires_at"]),
-    }
 
 
 def test_the_holder_starts_the_newest_event_and_an_older_one_gives_up(aws: InProcess) -> None:
