@@ -1,4 +1,7 @@
-"""What statemachine/policies.toml and docs/policies.md say about events is what happens."""
+"""What statemachine/policies.toml and docs/policies.md say about events is what happens.
+
+The log is at level ALL, with entries as AWS writes them.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,17 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 
+from bench.log_size import METADATA, size_of
 from inorder import PROJECT
 from inorder.events import shipped
-from inorder.policies import Cost, definition, like, policies, starts_newest
+from inorder.policies import NOTHING, Cost, definition, policies, starts_newest
 from inorder.run import with_object
 from tests.conftest import picture
 from tests.in_process import INPUT, InProcess
@@ -24,6 +29,7 @@ DOCUMENT = (PROJECT / "docs" / "policies.md").read_text()
 POLICIES = {policy.name: policy for policy in policies()}
 WAITING = [policy.name for policy in POLICIES.values() if policy.cost.waiter]
 INDEXED = "in_progress_since"
+EVENT = shipped("object-created")
 
 
 def table(first_heading: str) -> Iterator[dict[str, str]]:
@@ -89,58 +95,103 @@ class Index:
         return units
 
 
+def upload(aws: InProcess, colour: tuple[int, int, int]) -> dict[str, Any]:
+    """Upload an object, and give an event that is as long as those of S3."""
+    shipped_detail: dict[str, Any] = EVENT["detail"]
+    described = shipped_detail["object"]
+    made = aws.upload(described["key"], picture(colour))["detail"]
+    return EVENT | {"detail": shipped_detail | made | {"object": described | made["object"]}}
+
+
+def entries(execution: str) -> list[tuple[str, int]]:
+    """Give the name of the state, if it is entered, and the size of each entry of the log.
+
+    The form is that of https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html.
+    """
+    client = boto3.client("stepfunctions")
+    pages = client.get_paginator("get_execution_history").paginate(executionArn=execution)
+    history: list[Any] = [event for page in pages for event in page["events"]]
+    written = []
+    for event in history:
+        details: dict[str, Any] = next(
+            (value for name, value in event.items() if name.endswith("Details")), {}
+        )
+        if event["type"] == "TaskSucceeded" and details["resourceType"] == "lambda":
+            details["output"] = json.dumps(json.loads(details["output"]) | METADATA)
+        entered = details["name"] if event["type"].endswith("StateEntered") else ""
+        written.append((entered, size_of(event["type"], details)))
+    return written
+
+
+def kilobytes(written: list[tuple[str, int]]) -> float:
+    return sum(size for _, size in written) / 1000
+
+
+def with_metadata() -> None:
+    """Let DynamoDB and EventBridge answer as an optimized integration hands it on."""
+    assert boto3.DEFAULT_SESSION
+    for service in ("dynamodb", "eventbridge"):
+        boto3.DEFAULT_SESSION.events.register(
+            f"after-call.{service}", lambda parsed, **_: parsed.update(METADATA)
+        )
+
+
 @of(*POLICIES)
-def test_an_event_costs_what_the_facts_say(aws: InProcess, policy: str) -> None:
-    older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
-    index, facts = Index(aws), POLICIES[policy]
+def test_an_event_costs_and_logs_what_the_facts_say(aws: InProcess) -> None:
+    with_metadata()
+    older, newer = (upload(aws, colour) for colour in (RED, GREEN))
+    index, facts = Index(aws), POLICIES[aws.policy]
     for situation, event in (("uncontended", newer), ("duplicate", newer), ("older", older)):
         execution = aws.start(event)
         assert cost(aws, execution) == getattr(facts.cost, situation), situation
         assert plain_writes(aws, execution) == facts.plain_writes.get(situation, 0), situation
         assert index.take() == facts.index.get(situation, 0), situation
+        if situation == "uncontended":
+            assert kilobytes(entries(execution)) == pytest.approx(facts.log.uncontended, abs=1)
 
 
-@pytest.mark.parametrize("least", [1, 2])
-@of(*(name for name in WAITING if not starts_newest(name)))
-def test_an_event_that_waits_costs_what_the_facts_say(
-    aws: InProcess, policy: str, least: int
-) -> None:
-    paused = Paused(aws, waits=least)
-    first = aws.upload("x.png", picture(RED))
+@pytest.mark.parametrize("polls", [1, 3])
+@of(*WAITING)
+def test_an_event_that_waits_costs_and_logs_what_the_facts_say(aws: InProcess, polls: int) -> None:
+    with_metadata()
+    paused, facts = Paused(aws, waits=polls), POLICIES[aws.policy]
+    if starts_newest(aws.policy):
+        waiter, used, written = behind_a_holder(aws, paused)
+    else:
+        waiter, used, written = behind_a_lock(aws, paused)
+    expected = Counter(asdict(facts.cost.waiter or Cost(**NOTHING)))
+    for _ in range(polls - 1):
+        expected.update(asdict(facts.each_poll))
+    assert (used, written) == (expected, facts.index.get("waiter", 0))
+    plain = facts.plain_writes.get("waiter", 0)
+    assert plain_writes(aws, waiter) == plain + (polls - 1) * facts.plain_writes.get("each_poll", 0)
+    logged = entries(waiter)
+    waits = [at for at, (name, _) in enumerate(logged) if name.startswith("Wait ")]
+    for first, second in pairwise(waits[1:polls]):
+        assert kilobytes(logged[first:second]) == pytest.approx(facts.log.poll, abs=1)
+
+
+def behind_a_lock(aws: InProcess, paused: Paused) -> tuple[str, Counter[str], int]:
+    """Let an event wait; give its execution, what that has used, and what the index has."""
+    first = upload(aws, RED)
     aws.run(first)
-    record = locked_again(aws)
-    index, facts = Index(aws), POLICIES[policy]
-    event = first if policy in like("content-hash") else aws.upload("x.png", picture(GREEN))
-    waiter = aws.start(event)
-
+    record, index = locked_again(aws), Index(aws)
+    is_content = aws.like == "content-hash"
+    waiter = aws.start(first if is_content else upload(aws, GREEN))
     assert paused.waits.wait(30)
     written = index.take()
     release(aws, str(record["id"]))
     index.take()
     paused.go_on.set()
-    counted, once, each = cost(aws, waiter), facts.cost.waiter, facts.each_poll
-    assert once
-    more = least - 1
-    assert counted == Cost(
-        once.writes + more * each.writes,
-        once.reads + more * each.reads,
-        once.invocations + more * each.invocations,
-    )
-    assert written + index.take() == facts.index.get("waiter", 0)
-    plain = facts.plain_writes.get("waiter", 0) + more * facts.plain_writes.get("each_poll", 0)
-    assert plain_writes(aws, waiter) == plain
+    return waiter, Counter(asdict(cost(aws, waiter))), written + index.take()
 
 
-@pytest.mark.parametrize("least", [1, 2])
-@of(*(name for name in WAITING if starts_newest(name)))
-def test_an_event_that_a_holder_starts_costs_what_the_facts_say(
-    aws: InProcess, policy: str, least: int
-) -> None:
-    index, facts = Index(aws), POLICIES[policy]
-    answers, paused = HeldBack(aws), Paused(aws, waits=least)
-    holder = aws.start(aws.upload("x.png", picture(RED)))
+def behind_a_holder(aws: InProcess, paused: Paused) -> tuple[str, Counter[str], int]:
+    """Let an event wait, and the holder start it; give what this takes beside the holder's own."""
+    index, facts, answers = Index(aws), POLICIES[aws.policy], HeldBack(aws)
+    holder = aws.start(upload(aws, RED))
     assert answers.worked.wait(30)
-    waiter = aws.start(aws.upload("x.png", picture(GREEN)))
+    waiter = aws.start(upload(aws, GREEN))
     assert paused.waits.wait(30)
     answers.release.set()
     used = Counter[str]()
@@ -149,12 +200,7 @@ def test_an_event_that_a_holder_starts_costs_what_the_facts_say(
     paused.go_on.set()  # when the event is processed
     used.update(asdict(cost(aws, waiter)))
     used.subtract(asdict(facts.cost.uncontended))
-    assert facts.cost.waiter
-    expected = Counter(asdict(facts.cost.waiter))
-    for _ in range(least - 1):
-        expected.update(asdict(facts.each_poll))
-    assert used == expected
-    assert index.take() - facts.index["uncontended"] == facts.index["waiter"]
+    return waiter, used, index.take() - facts.index["uncontended"]
 
 
 def started(aws: InProcess, execution: str) -> str:
@@ -178,8 +224,8 @@ def test_a_policy_has_the_cost_of_a_waiter_if_it_waits() -> None:
 
 
 @of(*POLICIES)
-def test_an_event_file_ends_as_the_table_says(aws: InProcess, policy: str) -> None:
-    told = [(row["event"], row[policy]) for row in table("event") if policy in row]
+def test_an_event_file_ends_as_the_table_says(aws: InProcess) -> None:
+    told = [(row["event"], row[aws.policy]) for row in table("event") if aws.policy in row]
     for file, outcome in told:
         event = shipped(Path(file).stem)
         if "version-id" in event["detail"].get("object", {}):
