@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from unittest.mock import ANY
@@ -304,19 +305,20 @@ def rejections(data: Data) -> list[Output]:
     ]
 
 
-class Ending:
-    """Equals each text with this end."""
+class Text:
+    """Equals each text of a pattern."""
 
-    def __init__(self, end: str) -> None:
-        self._end = end
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, str) and other.endswith(self._end)
+        return isinstance(other, str) and bool(re.fullmatch(self._pattern, other, re.DOTALL))
 
     __hash__ = None  # type: ignore[assignment]
 
 
-UNKNOWN_RESULT = {"Error": "UnknownResult", "Cause": Ending(" It returned: null")}
+NOW = Text("(?!then).+")
+UNKNOWN_RESULT = {"Error": "UnknownResult", "Cause": Text(".* It returned: null")}
 
 
 def handed_over(data: Data) -> list[Output]:

@@ -343,7 +343,9 @@ def test_an_event_that_goes_by_eventbridge_comes_as_a_message_of_the_retry_queue
     rule = template()["Resources"]["RetryEventsRule"]["Properties"]
     [target] = rule["Targets"]
     events.create_event_bus(Name=name)
-    events.put_rule(Name=name, EventBusName=name, EventPattern=json.dumps(rule["EventPattern"]))
+    # The type is for people who archive or log the bus.
+    pattern = rule["EventPattern"] | {"detail-type": ["Retrying Event"]}
+    events.put_rule(Name=name, EventBusName=name, EventPattern=json.dumps(pattern))
     target = {"Id": "queue", "Arn": arn["QueueArn"], "InputPath": target["InputPath"]}
     events.put_targets(Rule=name, EventBusName=name, Targets=[target])
     is_valid = state == "Send By EventBridge"

@@ -102,7 +102,7 @@ OUTPUTS = [
 ]
 
 MINE = {"sequencer": "0B", "lock_token": "mine", "execution": EXECUTION}
-IN_PROGRESS = {"status": "IN_PROGRESS", "in_progress_since": ANY, "event": ANY}
+IN_PROGRESS = {"status": "IN_PROGRESS", "in_progress_since": common.NOW, "event": ANY}
 CLAIMED = MINE | IN_PROGRESS
 DONE = {"sequencer": "0B", "status": "DONE"}
 THEIRS = {"lock_token": "theirs", "execution": "theirs"}
@@ -117,8 +117,8 @@ WRITES = [
     Write("Claim Key", DONE | {"status": "FAILED"}, CLAIMED),
     Write("Claim Key", {"status": "DONE"}, CLAIMED),  # another policy's
     Write("Claim Key", MINE | {"status": "IN_PROGRESS"}, CLAIMED),  # its answer was lost
-    # The lock stays with whoever has it.
-    Write("Claim Key", OLDER | THEIRS, {"sequencer": "0B"} | THEIRS | IN_PROGRESS),
+    # The lock stays with whoever has it, and the clock is that of the newest waiter.
+    Write("Claim Key", OLDER | THEIRS | common.SINCE, {"sequencer": "0B"} | THEIRS | IN_PROGRESS),
     *refused(
         "Claim Key",
         DONE,
