@@ -28,6 +28,7 @@ from tests.selection import policies_of
 TESTED_BY = "tests/policies"
 NOT_TESTED_BY = {
     "test_paths.py",  # mocks the services, on a server of its own for each policy
+    "test_engines.py",  # tells the stories of test_every_policy.py elsewhere
     "test_recipes.py",  # edits copies of the project, in which there is no mutant
 }
 WAIT_SCALE = 0.2
