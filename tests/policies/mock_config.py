@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-from itertools import groupby
 from pathlib import Path
 
 from tests.policies.paths import paths
@@ -23,7 +22,7 @@ METADATA = {"SdkHttpMetadata": {"HttpStatusCode": 200}}
 
 def mock_config(*, of_attempts: bool = True) -> Data:
     """Build the file, with a response to each attempt or, for ministack, to each Task."""
-    mocked = {
+    mocked: dict[str, dict[str, dict[str, list[str]]]] = {
         policy: {
             name: path.responses(of_attempts=of_attempts) for name, path in paths(policy).items()
         }
@@ -31,45 +30,28 @@ def mock_config(*, of_attempts: bool = True) -> Data:
     }
     policy, case, responses = NOT_ALL_MOCKED
     mocked[policy][case] = responses
-    used = [
-        given for cases in mocked.values() for case in cases.values() for given in case.values()
-    ]
-    return {
-        "StateMachines": {
-            policy: {
-                "TestCases": {
-                    case: {state: _name(given) for state, given in states.items()}
-                    for case, states in cases.items()
-                }
+    used: dict[str, Data] = {}
+
+    def named(responses: list[str]) -> str:
+        name = "".join(responses)
+        used[name] = {str(number): _response(each) for number, each in enumerate(responses)}
+        return name
+
+    machines = {
+        policy: {
+            "TestCases": {
+                case: {state: named(given) for state, given in states.items()}
+                for case, states in cases.items()
             }
-            for policy, cases in mocked.items()
-        },
-        "MockedResponses": {_name(given): _numbered(given) for given in used},
+        }
+        for policy, cases in mocked.items()
     }
+    return {"StateMachines": machines, "MockedResponses": used}
 
 
-def _runs(responses: list[str]) -> list[tuple[str, int]]:
-    """Count equal responses that follow each other."""
-    return [(name, len(list(same))) for name, same in groupby(responses)]
-
-
-def _name(responses: list[str]) -> str:
-    """Name responses, such as Locked29TimesThenDone."""
-    runs = _runs(responses)
-    return "Then".join(name if times == 1 else f"{name}{times}Times" for name, times in runs)
-
-
-def _numbered(responses: list[str]) -> Data:
-    """Number responses, such as 0-28 and 29."""
-    numbered, first = {}, 0
-    for name, times in _runs(responses):
-        last = first + times - 1
-        numbers = str(first) if times == 1 else f"{first}-{last}"
-        response = RESPONSES[name]
-        returned = {"Return": METADATA | response["Return"]} if "Return" in response else response
-        numbered[numbers] = returned
-        first = last + 1
-    return numbered
+def _response(name: str) -> Data:
+    response = RESPONSES[name]
+    return {"Return": METADATA | response["Return"]} if "Return" in response else response
 
 
 if __name__ == "__main__":

@@ -85,7 +85,9 @@ def paths(policy: str) -> dict[str, Path]:
     walker, found = _Walker(policy), dict[str, Path]()
     for helps in (False, True):
         walker.options = _options(TABLES[policy], helps=helps)
-        missing = {(state, each) for state, all_ in walker.options.items() for each in all_}
+        missing: set[Any] = {
+            (state, each) for state, all_ in walker.options.items() for each in all_
+        }
         missing |= {
             (name, target) for name, state in STATES[policy].items() for target in targets(state)
         }

@@ -115,7 +115,7 @@ class Ministack(InStacks):
 
     def __init__(self, local: LocalAws) -> None:
         stack, *others = (deploy(local, name, each) for name, each in PARAMETERS.items())
-        clients = map(local.client, ("cloudformation", "events"))
+        clients = local.client("cloudformation"), local.client("events")
         super().__init__(*clients, stack, *(each.name for each in others))
         resources = local.session.resource("dynamodb", endpoint_url=local.endpoint_url)
         self.s3, self.table = local.client("s3"), resources.Table(stack.key_table)

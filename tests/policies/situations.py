@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
-from collections.abc import Callable
 from typing import Any
 
-import boto3
 import pytest
 
 from tests.in_process import InProcess
@@ -60,18 +57,6 @@ class Paused:
             assert self.go_on.wait(30)
 
 
-def at_call(operation: str, number: int, action: Callable[[], Any]) -> None:
-    """Let something happen just before the first, second, ... call of an operation."""
-    calls = itertools.count(1)
-
-    def act(**_: Any) -> None:
-        if next(calls) == number:
-            action()
-
-    assert boto3.DEFAULT_SESSION
-    boto3.DEFAULT_SESSION.events.register(f"before-call.{operation}", act)
-
-
 def release(aws: InProcess, record_id: str) -> None:
     """Release another's lock as its execution would, once the waiter's event is recorded."""
     key = {"id": record_id}
@@ -92,9 +77,3 @@ def locked_again(aws: InProcess) -> dict[str, Any]:
     locked = record | {"status": "IN_PROGRESS", "lock_token": "another's"}
     aws.put_record(locked)
     return locked
-
-
-def leave_a_dead_holder(aws: InProcess, **attributes: str) -> None:
-    """Leave a lock of the key x.png whose execution is gone."""
-    dead = {"lock_token": "dead", "execution": "dead", "status": "IN_PROGRESS", "event": "{}"}
-    aws.put_record({"id": aws.record_id("input/x.png"), **dead, **attributes})

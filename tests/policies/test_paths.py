@@ -34,7 +34,7 @@ from inorder.local_aws import LocalAws
 from tests.in_process import InProcess, MotoStateMachine
 from tests.policies.mock_config import mock_config
 from tests.policies.paths import mocked_definition, paths
-from tests.policies.services import RESPONSES, TOO_LARGE
+from tests.policies.services import RESPONSES
 from tests.policies.tables import STATES, TABLES
 from tests.state_machines import create_local
 
@@ -117,26 +117,6 @@ def mocking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
     folder, settings = tmp_path_factory.mktemp("mocking"), {"SFN_MOCK_CONFIG": str(file)}
     with local_aws.running(folder, wait_scale=0, settings=settings) as server:
         yield server
-
-
-def test_the_file_of_mocks_is_as_step_functions_local_wants_it() -> None:
-    file = mock_config()
-    used = set()
-    for policy, machine in file["StateMachines"].items():
-        for name, case in machine["TestCases"].items():
-            assert name.isalnum()
-            assert {STATES[policy][state]["Type"] for state in case} == {"Task"}
-            used |= set(case.values())
-    assert used == set(file["MockedResponses"])
-    for numbered in file["MockedResponses"].values():
-        following = 0  # without a gap
-        for numbers, response in numbered.items():
-            first, _, last = numbers.partition("-")
-            assert int(first) == following
-            following = int(last or first) + 1
-            error = response.get("Throw", {}).get("Error", "")
-            # Of the engine's own errors, only this one has no time in which it happens.
-            assert error == TOO_LARGE or not error.startswith("States.")
 
 
 @pytest.mark.parametrize("policy", TABLES)

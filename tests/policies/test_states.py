@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
-import boto3
 import pytest
-from botocore.awsrequest import AWSResponse
 from botocore.validate import ParamValidator
 
 from inorder.asl.definition import targets
@@ -173,38 +169,6 @@ def test_a_mocked_result_fits_the_model_of_its_service(local: LocalAws, policy: 
             assert (
                 ParamValidator().validate(json.loads(mock["result"]), shape).generate_report() == ""
             )
-
-
-@pytest.mark.parametrize("policy", TABLES)
-def test_a_request_to_aws_is_one_that_aws_takes(
-    local: LocalAws, policy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """https://docs.aws.amazon.com/step-functions/latest/apireference/API_TestState.html."""
-    client: Any = boto3.client("stepfunctions", endpoint_url=local.endpoint_url)
-    requests: list[Data] = []
-    parsed = {"status": "SUCCEEDED", "ResponseMetadata": {"HTTPStatusCode": 200}}
-
-    def note(params: Data, **_: Any) -> tuple[AWSResponse, Data]:
-        requests.append(json.loads(params["body"]))
-        return AWSResponse("", 200, {}, None), parsed  # type: ignore[arg-type]
-
-    client.meta.events.register("before-call.sfn.TestState", note)
-    aws = SimpleNamespace(states=client, role="arn:aws:iam::123456789012:role/test")
-    monkeypatch.setattr(sys.modules[__name__], "AWS", aws)
-    for row in TABLES[policy].rows:
-        run_state(local, policy, row.state, row.input, mocked(policy, row.state, row.response))
-    modes = client.meta.service_model.shape_for("MockResponseValidationMode").enum
-    for request in requests:
-        definition = json.loads(request["definition"])
-        state, mock = definition["States"][request["stateName"]], request.get("mock", {})
-        assert ("context" in request) == ("mock" in request)
-        assert state["Type"] == "Task" or "mock" not in request
-        assert "mock" in request or "$$." not in json.dumps(state)
-        assert "errorOutput" in mock or "stateConfiguration" not in request
-        assert "${" not in request["definition"]
-        assert mock.get("fieldValidationMode", "NONE") in modes
-    tasks = {name for name, state in STATES[policy].items() if state["Type"] == "Task"}
-    assert tasks <= {request["stateName"] for request in requests}
 
 
 @pytest.mark.parametrize("policy", TABLES)
