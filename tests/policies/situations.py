@@ -55,25 +55,3 @@ class Paused:
         if self._left == 0:
             self.waits.set()
             assert self.go_on.wait(30)
-
-
-def release(aws: InProcess, record_id: str) -> None:
-    """Release another's lock as its execution would, once the waiter's event is recorded."""
-    key = {"id": record_id}
-    if aws.like == "latest-wins":  # whose record is the waiter's already
-        aws.table.update_item(Key=key, UpdateExpression="REMOVE lock_token")
-        return
-    aws.table.update_item(
-        Key=key,
-        UpdateExpression="SET #status = :done REMOVE lock_token",
-        ExpressionAttributeNames={"#status": "status"},
-        ExpressionAttributeValues={":done": "DONE"},
-    )
-
-
-def locked_again(aws: InProcess) -> dict[str, Any]:
-    """Lock the record of the only key again, as an execution would that is not there."""
-    [record] = [each for each in aws.records() if not str(each["id"]).startswith("event:")]
-    locked = record | {"status": "IN_PROGRESS", "lock_token": "another's"}
-    aws.put_record(locked)
-    return locked
