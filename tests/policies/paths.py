@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
@@ -180,3 +181,7 @@ def _end(steps: Generator[Any, Any, tuple[str | None, Any]]) -> tuple[str | None
         except StopIteration as ended:
             result: tuple[str | None, Any] = ended.value
             return result
+
+
+if __name__ == "__main__":
+    sys.stdout.write(mocked_definition(sys.argv[1]))
