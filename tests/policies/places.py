@@ -38,11 +38,6 @@ SUBSTITUTIONS = {
     "RetryEventsBusName": "retry-events",
     "UniqueEventsBusName": "name",
 }
-# Two stacks that together have what all policies need: the first has the buckets.
-PARAMETERS = {
-    "engines": {"Policy": "every-version"},
-    "engines-content": {"Policy": "content-hash", "ContentSources": "com.example.none"},
-}
 
 
 class Place:
@@ -82,16 +77,14 @@ class Moto(Place):
         self.s3, self.table, self.machine = aws.s3, aws.table, cache(aws.machine)
 
 
-class InStacks(Place):
-    """An engine with deployed stacks, whose own state machines get no events."""
+class InStack(Place):
+    """An engine with a deployed stack, whose own state machine gets no events."""
 
-    def __init__(self, cloudformation: Any, events: Any, stack: Stack, *others: str) -> None:
-        resources: dict[str, str] = {}
-        for name in (*others, stack.name):
-            described = cloudformation.describe_stack_resources(StackName=name)["StackResources"]
-            found = {each["LogicalResourceId"]: each["PhysicalResourceId"] for each in described}
-            events.disable_rule(Name=found["EventsRule"])
-            resources |= found
+    def __init__(self, cloudformation: Any, events: Any, stack: Stack) -> None:
+        found = cloudformation.describe_stack_resources(StackName=stack.name)["StackResources"]
+        resources = {each["LogicalResourceId"]: each["PhysicalResourceId"] for each in found}
+        self._rule, self._events = resources["EventsRule"], events
+        events.disable_rule(Name=self._rule)
         self.input_bucket, self.output_bucket = stack.input_bucket, stack.output_bucket
         self.substitutions = {
             name: resources[logical]
@@ -110,13 +103,12 @@ class InStacks(Place):
         return substitute(PROJECT / asl_file(policy), self.substitutions)
 
 
-class Ministack(InStacks):
+class Ministack(InStack):
     """ministack."""
 
     def __init__(self, local: LocalAws) -> None:
-        stack, *others = (deploy(local, name, each) for name, each in PARAMETERS.items())
-        clients = local.client("cloudformation"), local.client("events")
-        super().__init__(*clients, stack, *(each.name for each in others))
+        stack = deploy(local, "engines", {})
+        super().__init__(local.client("cloudformation"), local.client("events"), stack)
         resources = local.session.resource("dynamodb", endpoint_url=local.endpoint_url)
         self.s3, self.table = local.client("s3"), resources.Table(stack.key_table)
         self.states = local.client("stepfunctions")
@@ -189,7 +181,7 @@ class OnAws:
         return str(self.machine["roleArn"])
 
 
-class Aws(InStacks):
+class Aws(InStack):
     """AWS. The state machines are made of the shipped files, with the stack's role and log."""
 
     seconds = 300  # waits take the time that they take
@@ -217,10 +209,7 @@ class Aws(InStacks):
         """Delete the state machines, and let the stack's own have the events again."""
         for machine in self.made:
             machine.delete()
-        described = self._aws.cloudformation.describe_stack_resource(
-            StackName=self._aws.stack.name, LogicalResourceId="EventsRule"
-        )
-        self._aws.events.enable_rule(Name=described["StackResourceDetail"]["PhysicalResourceId"])
+        self._events.enable_rule(Name=self._rule)
 
 
 def on_aws() -> OnAws | None:
