@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
@@ -14,6 +15,7 @@ from inorder.asl.definition import targets
 from inorder.local_aws import LocalAws
 from inorder.policies import like
 from inorder.resolved_template import template
+from tests.policies.common import Text
 from tests.policies.places import SUBSTITUTIONS, on_aws
 from tests.policies.services import DELETED, EXECUTION, FAULT, RESPONSES, item
 from tests.policies.table import Data
@@ -21,6 +23,8 @@ from tests.policies.tables import STATES, TABLES
 
 AWS = on_aws()  # `make test-aws STACK=name` runs these tests there
 CONDITION = "ConditionExpression"
+SENDER = re.compile("EventsQueueUrl|RetryEventsBusName")
+EVENT = ["an", "event"]
 WILDCARDS = {"States.ALL", "States.TaskFailed"}
 
 
@@ -244,52 +248,28 @@ def test_a_failed_execution_says_why(local: LocalAws, policy: str, state: str) -
     assert CAUSES.get(state, "") in tested["cause"]
 
 
-def sent_by(local: LocalAws, policy: str, state: str, data: Any, event: Any = None) -> Any:
-    """Run a state that sends a message to a queue, and give the message."""
-    sqs = local.client("sqs")
-    queue = sqs.create_queue(QueueName=f"states-{uuid4()}")["QueueUrl"]
-    url = STATES[policy][state]["Parameters"]["QueueUrl"].strip("${}")
-    tested = run_state(local, policy, state, data, event=event, **{url: queue})
-    assert tested["status"] == "SUCCEEDED"
-    [message] = sqs.receive_message(QueueUrl=queue)["Messages"]
-    return json.loads(message["Body"])
-
-
-def told_by(policy: str, **more: Any) -> Data:
-    """Give what a message says of the event's key, or of its content, beside `more`."""
-    told = {"object_key": "b/k", "sequencer": "0B"}
-    named = {"content": "b/k"} if policy in like("content-hash") else told
-    return named | {"execution": EXECUTION, "reason": FAULT, "event": TABLES[policy].event} | more
-
-
-@pytest.mark.parametrize(
-    ("policy", "state"), states_where(lambda _, name: name in {"Park Event", "Retry Event"})
-)
-def test_a_failed_event_is_in_its_queue_with_the_reason(
-    local: LocalAws, policy: str, state: str
-) -> None:
-    outcome = {"Park Event": "Parked", "Retry Event": "Retrying"}[state]
-    sent = sent_by(local, policy, state, TABLES[policy].data)
-    assert sent == told_by(policy, outcome=outcome)
+def told_by(policy: str, state: str) -> Data:
+    """Give the message in which a state sends an event."""
+    outcome = "Parked" if state.startswith("Park") else "Retrying"
+    told: Data = {"outcome": outcome, "execution": EXECUTION, "reason": FAULT, "event": EVENT}
+    if state == "Park Invalid Event":
+        cause = Text("This is not an .*")
+        return told | {"reason": {"Error": "InvalidEvent", "Cause": cause}}
+    if state == "Send Invalid Event By EventBridge":
+        return told
+    if policy in like("content-hash"):
+        return told | {"content": "b/k"}
+    if state == "Retry Lost Event":
+        reason = {"Error": "HolderDied", "Cause": Text(".*for a whole lease.*")}
+        return told | {"object_key": "b/k", "reason": reason, "event": DELETED}
+    return told | {"object_key": "b/k", "sequencer": "0B"}
 
 
 @pytest.mark.parametrize(
-    ("policy", "state"), states_where(lambda _, name: name == "Park Invalid Event")
+    ("policy", "state"),
+    states_where(lambda policy, name: SENDER.search(json.dumps(STATES[policy][name])) is not None),
 )
-def test_an_invalid_event_is_in_the_queue_as_it_came(
-    local: LocalAws, policy: str, state: str
-) -> None:
-    message = sent_by(local, policy, state, {}, ["not", "an", "event"])
-    reason = message.pop("reason")
-    assert (reason["Error"], reason["Cause"][:15]) == ("InvalidEvent", "This is not an ")
-    event = ["not", "an", "event"]
-    assert message == {"outcome": "Parked", "execution": EXECUTION, "event": event}
-
-
-@pytest.mark.parametrize(
-    ("policy", "state"), states_where(lambda _, name: name.endswith("By EventBridge"))
-)
-def test_an_event_that_goes_by_eventbridge_comes_as_a_message_of_the_retry_queue(
+def test_an_event_that_is_sent_comes_to_a_queue_with_the_reason(
     local: LocalAws, policy: str, state: str
 ) -> None:
     sqs, events = local.client("sqs"), local.client("events")
@@ -298,31 +278,17 @@ def test_an_event_that_goes_by_eventbridge_comes_as_a_message_of_the_retry_queue
     arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]
     rule = template()["Resources"]["RetryEventsRule"]["Properties"]
     [target] = rule["Targets"]
-    events.create_event_bus(Name=name)
     # The type is for people who archive or log the bus.
     pattern = rule["EventPattern"] | {"detail-type": ["Retrying Event"]}
+    events.create_event_bus(Name=name)
     events.put_rule(Name=name, EventBusName=name, EventPattern=json.dumps(pattern))
     target = {"Id": "queue", "Arn": arn["QueueArn"], "InputPath": target["InputPath"]}
     events.put_targets(Rule=name, EventBusName=name, Targets=[target])
-    is_valid = state == "Send By EventBridge"
-    data = TABLES[policy].data if is_valid else {"fault": FAULT}
-    tested = run_state(local, policy, state, data, RetryEventsBusName=name)
+    record = item(event=json.dumps(DELETED), lock_token="theirs")
+    data = {"fault": FAULT} if "Invalid" in state else TABLES[policy].data | {"record": record}
+    kind = "Parked" if state.startswith("Park") else "Retry"
+    resources = {f"{kind}EventsQueueUrl": queue, "RetryEventsBusName": name}
+    tested = run_state(local, policy, state, data, event=EVENT, **resources)
     assert tested["status"] == "SUCCEEDED"
     [message] = sqs.receive_message(QueueUrl=queue)["Messages"]
-    told = told_by(policy, outcome="Retrying")
-    unnamed = {each: told[each] for each in ("outcome", "execution", "reason", "event")}
-    assert json.loads(message["Body"]) == (told if is_valid else unnamed)
-
-
-@pytest.mark.parametrize("policy", like("first-wins"))
-def test_the_event_of_a_dead_holder_is_retried_from_its_record(
-    local: LocalAws, policy: str
-) -> None:
-    held = item(event=json.dumps(DELETED), lock_token="theirs")
-    data = TABLES[policy].data | {"record": held}
-    message = sent_by(local, policy, "Retry Lost Event", data)
-    reason = message.pop("reason")
-    assert reason["Error"] == "HolderDied"
-    assert "for a whole lease" in reason["Cause"]
-    told = {"outcome": "Retrying", "object_key": "b/k", "execution": EXECUTION}
-    assert message == told | {"event": DELETED}
+    assert json.loads(message["Body"]) == told_by(policy, state)

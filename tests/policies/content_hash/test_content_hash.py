@@ -29,7 +29,8 @@ SAME = EVENT | {
     "detail": {"lines": [{"price": 1.50, "item": "pen"}, {"item": "ink"}], "order": 7.0},
 }
 
-LARGEST = largest_event(definition("content-hash"))
+# What the text may have in the largest event.
+ROOM = largest_event(definition("content-hash")) - len(json.dumps(EVENT | {"detail": {"text": ""}}))
 
 
 def test_an_event_is_forwarded_with_its_type_and_detail_once_however_it_is_written(
@@ -53,40 +54,20 @@ def test_an_event_is_forwarded_with_its_type_and_detail_once_however_it_is_writt
     assert shipped_outcomes == ["Processed", "Duplicate"]
 
 
-def sized(text: str, of_bytes: int) -> dict[str, Any]:
-    """Give an event whose JSON has a number of bytes, filled up with a text."""
-    unit = len(json.dumps(text)) - 2
-    missing = of_bytes - len(json.dumps(EVENT | {"detail": {"text": ""}}))
-    return EVENT | {"detail": {"text": text * (missing // unit)}}
-
-
-@pytest.mark.parametrize(
-    ("text", "of_bytes", "error"),
-    [
-        ('"', 125_000, None),  # the record has the event as a text, in which JSON escapes quotes
-        ("x", LARGEST, None),
-        ('"', LARGEST, "States.DataLimitExceeded"),
-    ],
-)
-def test_a_large_event_is_forwarded_or_parked(
-    aws: InProcess, text: str, of_bytes: int, error: str | None
+def test_the_largest_event_is_forwarded_and_waits_and_a_larger_one_is_parked(
+    aws: InProcess,
 ) -> None:
-    event = sized(text, of_bytes)
-    ended = aws.run(event)
-    if error:
-        assert ended.outcome == "Parked"
-        [message] = aws.parked()
-        assert (message["event"], message["reason"]["Error"]) == (event, error)
-    else:
-        assert ended.outcome == "Processed"
-
-
-def test_a_large_event_waits_for_its_content(aws: InProcess) -> None:
     aws.wait_scale = SHORT
-    event = sized("x", LARGEST)
-    aws.run(event)
+    largest, longer = (
+        EVENT | {"detail": {"text": each * (ROOM // len(json.dumps(each)[1:-1]))}}
+        for each in ("x", '"')  # the record has the event as a text, in which JSON escapes quotes
+    )
+    assert aws.run(largest).outcome == "Processed"
     [record] = aws.records()
     aws.put_record(record | {"status": "IN_PROGRESS", "lock_token": "dead", "execution": "dead"})
-    waited = aws.run(event)
-    assert waited.outcome == "Processed"
-    assert "Break Lock" in waited.path
+    waited = aws.run(largest)
+    assert (waited.outcome, "Break Lock" in waited.path) == ("Processed", True)
+    assert aws.run(longer).outcome == "Parked"
+    [message] = aws.parked()
+    assert message["event"] == longer
+    assert message["reason"]["Error"] == "States.DataLimitExceeded"
