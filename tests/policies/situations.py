@@ -40,18 +40,3 @@ class HeldBack:
         self.worked.set()
         assert self.release.wait(30)
         return answer
-
-
-class Paused:
-    """Lets an execution poll, and keeps it in its n-th Wait state until a test lets it go on."""
-
-    def __init__(self, aws: InProcess, waits: int) -> None:
-        self.waits, self.go_on = threading.Event(), threading.Event()
-        self._left = waits
-        aws.wait_scale, aws.at_wait = 0, self._wait
-
-    def _wait(self) -> None:
-        self._left -= 1
-        if self._left == 0:
-            self.waits.set()
-            assert self.go_on.wait(30)

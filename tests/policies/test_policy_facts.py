@@ -1,13 +1,11 @@
-"""What statemachine/policies.toml and docs/policies.md say about events is what happens.
-
-The log is at level ALL, with entries as AWS writes them.
-"""
+"""What statemachine/policies.toml and docs/policies.md say about events is what happens."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
@@ -17,19 +15,22 @@ import boto3
 import pytest
 
 from bench.log_size import METADATA, size_of
+from bench.simulation import cloud
+from bench.simulation.clock import Outage
+from bench.simulation.cloud import Cloud, Settings
+from bench.simulation.table import Table
+from heal_keys.stuck import SINCE
 from inorder import PROJECT
 from inorder.events import shipped
-from inorder.policies import NOTHING, Cost, definition, policies, starts_newest
+from inorder.policies import definition, policies
 from inorder.run import with_object
 from tests.conftest import picture
 from tests.in_process import INPUT, InProcess
-from tests.policies.situations import GREEN, RED, HeldBack, Paused, of
+from tests.policies.situations import RED, SHORT, of
 
 DOCUMENT = (PROJECT / "docs" / "policies.md").read_text()
 POLICIES = {policy.name: policy for policy in policies()}
 WAITING = [policy.name for policy in POLICIES.values() if policy.cost.waiter]
-INDEXED = "in_progress_since"
-EVENT = shipped("object-created")
 
 
 def table(first_heading: str) -> Iterator[dict[str, str]]:
@@ -47,60 +48,94 @@ def cells(line: str) -> list[str]:
     return [cell.strip(" `") for cell in line.strip().strip("|").split("|")]
 
 
-def cost(aws: InProcess, execution: str) -> Cost:
-    """Count the writes, reads and invocations of an execution, once it has ended."""
-    states = definition(aws.policy)["States"]
-    path = aws.wait(execution).path
-    used = Counter(states[name].get("Resource", "").split(":::")[-1] for name in path)
-    writes = used["dynamodb:putItem"] + used["dynamodb:updateItem"]
-    return Cost(writes, reads=used["dynamodb:getItem"], invocations=used["lambda:invoke"])
+class CountingTable(Table):
+    """Counts what state machines do, and the entries of the index that are written or removed."""
+
+    used: Counter[str]
+
+    def put(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Do PutItem."""
+        with self._counting(request["Item"]["id"]["S"]):
+            return super().put(request)
+
+    def update(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Do UpdateItem."""
+        with self._counting(request["Key"]["id"]["S"]):
+            return super().update(request)
+
+    def get(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Do GetItem."""
+        self.used["reads"] += 1
+        return super().get(request)
+
+    @contextmanager
+    def _counting(self, key: str) -> Iterator[None]:
+        before = self._indexed()
+        try:
+            yield
+        finally:
+            self.used["writes"] += 1
+            self.used["plain writes"] += "event" not in self.items[key].attrs
+            # A changed entry is removed and written anew.
+            self.used["index"] += len(before ^ self._indexed())
+
+    def _indexed(self) -> set[tuple[str, str]]:
+        return {
+            (key, item.attrs[SINCE].value)
+            for key, item in self.items.items()
+            if SINCE in item.attrs
+        }
 
 
-def plain_writes(aws: InProcess, execution: str) -> int:
-    """Count the writes of an execution to the record of a key that has no event in it."""
-    states = definition(aws.policy)["States"]
-    wrote = [
-        json.dumps(parameters.get("Key", parameters.get("Item")))
-        for name in aws.wait(execution).path
-        if "ConditionExpression" in (parameters := states[name].get("Parameters", {}))
-    ]
-    has_both = any("$.event_id" in json.dumps(each) for each in states.values())
-    return sum('"$.object_key"' in each for each in wrote) if has_both else 0
+@pytest.fixture
+def used(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count what is used in a simulation."""
+    counted = Counter[str]()
+    monkeypatch.setattr(CountingTable, "used", counted, raising=False)
+    monkeypatch.setattr(cloud, "Table", CountingTable)
+    return counted
 
 
-class Index:
-    """Counts the entries of the table's index that are written or removed."""
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_event_costs_what_the_facts_say(policy: str, used: Counter[str]) -> None:
+    facts, uncontended = POLICIES[policy], Counter[str]()
+    waits = Settings(policy, seconds=14)
+    if facts.fence is None:  # what takes long is to forward an event
+        waits = Settings(policy, outages=[Outage("events", 0, 9, "silence")])
+    for situation, settings, uploads in (
+        ("uncontended", Settings(policy), [(0, 1)]),
+        ("duplicate", Settings(policy), [(0, 2)]),
+        ("older", Settings(policy), [(5, 1), (0, 1)]),
+        ("waiter", waits, [(0, 2)] if facts.fence is None else [(0, 1), (1, 1)]),
+    ):
+        expected = getattr(facts.cost, situation)
+        if expected is None:
+            continue
+        used.clear()
+        simulated = Cloud(settings)
+        for after, deliveries in uploads:
+            simulated.upload("x.png", after, "same", deliveries)
+        simulated.run_until_quiet(86_400)
+        used["invocations"] = simulated.clock.total("invocations")
+        used.subtract(uncontended)
+        if situation == "uncontended":
+            uncontended = used.copy()
+        polls = used["reads"] - expected.reads if situation == "waiter" else 0
+        assert (polls > 0) == (situation == "waiter")
+        told = Counter(asdict(expected))
+        told["index"] = facts.index.get(situation, 0)
+        told["plain writes"] = facts.plain_writes.get(situation, 0)
+        for _ in range(polls):
+            told.update(asdict(facts.each_poll))
+            told["plain writes"] += facts.plain_writes.get("each_poll", 0)
+        assert +used == +told, situation
 
-    def __init__(self, aws: InProcess) -> None:
-        self._aws, self._before, self.units = aws, self._entries(aws), 0
-        assert boto3.DEFAULT_SESSION
-        for operation in ("PutItem", "UpdateItem"):
-            events = boto3.DEFAULT_SESSION.events
-            events.register(f"before-call.dynamodb.{operation}", self._remember)
-            events.register(f"after-call.dynamodb.{operation}", self._count)
 
-    @staticmethod
-    def _entries(aws: InProcess) -> set[tuple[Any, ...]]:
-        return {(record["id"], record[INDEXED]) for record in aws.records() if INDEXED in record}
-
-    def _remember(self, **_: Any) -> None:
-        self._before = self._entries(self._aws)
-
-    def _count(self, **_: Any) -> None:
-        # A changed entry is removed and written anew.
-        self.units += len(self._before ^ self._entries(self._aws))
-
-    def take(self) -> int:
-        units, self.units = self.units, 0
-        return units
-
-
-def upload(aws: InProcess, colour: tuple[int, int, int]) -> dict[str, Any]:
-    """Upload an object, and give an event that is as long as those of S3."""
-    shipped_detail: dict[str, Any] = EVENT["detail"]
-    described = shipped_detail["object"]
-    made = aws.upload(described["key"], picture(colour))["detail"]
-    return EVENT | {"detail": shipped_detail | made | {"object": described | made["object"]}}
+def test_a_policy_has_the_cost_of_a_waiter_if_it_waits() -> None:
+    types = {
+        name: {state["Type"] for state in definition(name)["States"].values()} for name in POLICIES
+    }
+    assert [name for name in POLICIES if "Wait" in types[name]] == WAITING
 
 
 def entries(execution: str) -> list[tuple[str, int]]:
@@ -127,103 +162,29 @@ def kilobytes(written: list[tuple[str, int]]) -> float:
     return sum(size for _, size in written) / 1000
 
 
-def with_metadata() -> None:
-    """Let DynamoDB and EventBridge answer as an optimized integration hands it on."""
+@of(*POLICIES)
+def test_an_event_and_a_poll_write_as_much_to_the_log_as_the_facts_say(aws: InProcess) -> None:
     assert boto3.DEFAULT_SESSION
-    for service in ("dynamodb", "eventbridge"):
+    for service in ("dynamodb", "eventbridge"):  # as an optimized integration hands it on
         boto3.DEFAULT_SESSION.events.register(
             f"after-call.{service}", lambda parsed, **_: parsed.update(METADATA)
         )
-
-
-@of(*POLICIES)
-def test_an_event_costs_and_logs_what_the_facts_say(aws: InProcess) -> None:
-    with_metadata()
-    older, newer = (upload(aws, colour) for colour in (RED, GREEN))
-    index, facts = Index(aws), POLICIES[aws.policy]
-    for situation, event in (("uncontended", newer), ("duplicate", newer), ("older", older)):
-        execution = aws.start(event)
-        assert cost(aws, execution) == getattr(facts.cost, situation), situation
-        assert plain_writes(aws, execution) == facts.plain_writes.get(situation, 0), situation
-        assert index.take() == facts.index.get(situation, 0), situation
-        if situation == "uncontended":
-            assert kilobytes(entries(execution)) == pytest.approx(facts.log.uncontended, abs=1)
-
-
-@pytest.mark.parametrize("polls", [1, 3])
-@of(*WAITING)
-def test_an_event_that_waits_costs_and_logs_what_the_facts_say(aws: InProcess, polls: int) -> None:
-    with_metadata()
-    paused, facts = Paused(aws, waits=polls), POLICIES[aws.policy]
-    if starts_newest(aws.policy):
-        waiter, used, written = behind_a_holder(aws, paused)
-    else:
-        waiter, used, written = behind_a_lock(aws, paused)
-    expected = Counter(asdict(facts.cost.waiter or Cost(**NOTHING)))
-    for _ in range(polls - 1):
-        expected.update(asdict(facts.each_poll))
-    assert (used, written) == (expected, facts.index.get("waiter", 0))
-    plain = facts.plain_writes.get("waiter", 0)
-    assert plain_writes(aws, waiter) == plain + (polls - 1) * facts.plain_writes.get("each_poll", 0)
-    logged = entries(waiter)
-    waits = [at for at, (name, _) in enumerate(logged) if name.startswith("Wait ")]
-    for first, second in pairwise(waits[1:polls]):
-        assert kilobytes(logged[first:second]) == pytest.approx(facts.log.poll, abs=1)
-
-
-def behind_a_lock(aws: InProcess, paused: Paused) -> tuple[str, Counter[str], int]:
-    """Let an event wait; give its execution, what that has used, and what the index has."""
-    first = upload(aws, RED)
-    aws.run(first)
-    [record] = [each for each in aws.records() if not str(each["id"]).startswith("event:")]
-    aws.put_record(record | {"status": "IN_PROGRESS", "lock_token": "another's"})
-    index = Index(aws)
-    is_content = aws.like == "content-hash"
-    waiter = aws.start(first if is_content else upload(aws, GREEN))
-    assert paused.waits.wait(30)
-    written = index.take()
-    released = {"lock_token": {"Action": "DELETE"}, "status": {"Value": "DONE"}}
-    aws.table.update_item(Key={"id": record["id"]}, AttributeUpdates=released)
-    index.take()
-    paused.go_on.set()
-    return waiter, Counter(asdict(cost(aws, waiter))), written + index.take()
-
-
-def behind_a_holder(aws: InProcess, paused: Paused) -> tuple[str, Counter[str], int]:
-    """Let an event wait, and the holder start it; give what this takes beside the holder's own."""
-    index, facts, answers = Index(aws), POLICIES[aws.policy], HeldBack(aws)
-    holder = aws.start(upload(aws, RED))
-    assert answers.worked.wait(30)
-    waiter = aws.start(upload(aws, GREEN))
-    assert paused.waits.wait(30)
-    answers.release.set()
-    used = Counter[str]()
-    for execution in (holder, started(aws, holder)):
-        used.update(asdict(cost(aws, execution)))
-    paused.go_on.set()  # when the event is processed
-    used.update(asdict(cost(aws, waiter)))
-    used.subtract(asdict(facts.cost.uncontended))
-    return waiter, used, index.take() - facts.index["uncontended"]
-
-
-def started(aws: InProcess, execution: str) -> str:
-    """Name the execution that another one has started."""
-    assert aws.wait(execution).outcome == "Processed"
-    entries = aws.state_machine.entries(execution)
-    [output] = [
-        entry.details["output"]
-        for entry in entries
-        if entry.type == "TaskSucceeded" and entry.details["resourceType"] == "states"
-    ]
-    arn: str = json.loads(output)["executionArn"]
-    return arn
-
-
-def test_a_policy_has_the_cost_of_a_waiter_if_it_waits() -> None:
-    types = {
-        name: {state["Type"] for state in definition(name)["States"].values()} for name in POLICIES
-    }
-    assert [name for name in POLICIES if "Wait" in types[name]] == WAITING
+    aws.wait_scale, facts = SHORT, POLICIES[aws.policy].log
+    event = with_object(
+        shipped("object-created"), picture(RED), aws.s3, INPUT, aws.run, lambda _: None
+    )
+    assert kilobytes(entries(aws.run(event).arn)) == pytest.approx(facts.uncontended, abs=1)
+    if not facts.poll:
+        return
+    record = next(each for each in aws.records() if not each["id"].startswith("event:"))
+    held = {"status": "IN_PROGRESS", "lock_token": "6f1c8a0e-93ba-4d3e-8a57-2f9b1b0c7d11"}
+    aws.put_record(record | held)
+    if aws.like != "content-hash":
+        event["detail"]["object"]["sequencer"] += "0"  # a later event
+    written = entries(aws.run(event).arn)
+    waits = [at for at, (name, _) in enumerate(written) if name.startswith("Wait ")]
+    for start, end in pairwise(waits[1:5]):
+        assert kilobytes(written[start:end]) == pytest.approx(facts.poll, abs=1)
 
 
 @of(*POLICIES)
