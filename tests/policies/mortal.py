@@ -95,12 +95,6 @@ class Mortal:
     def _comes_to(self, place: Place, env: Any) -> None:
         self.happens.pop(place, lambda _: None)(env)
 
-    def run(self, event: Event, place: Place) -> None:
-        """Let the execution of an event die."""
-        self.happens[place] = die
-        ended = self.aws.run(event)
-        assert self.happens == {}, f"{place} is not on the path {ended.path}"
-
     def hold(self, event: Event, place: Place) -> tuple[str, Held]:
         """Start an execution, and let it wait in a place."""
         self.happens[place] = held = Held()
@@ -108,14 +102,9 @@ class Mortal:
         assert held.reached.wait(30), f"{place} is not on the path"
         return execution, held
 
-    def sweep(self, minutes: float = 11) -> list[str]:
-        """Let time pass, sweep, start what was sent, and give the outcomes of these executions."""
-        self.aws.retrying()
-        return sorted(outcome for _, outcome in self.heal(minutes))
-
-    def heal(self, minutes: float = 11) -> list[tuple[Event, str]]:
+    def heal(self) -> list[tuple[Event, str]]:
         """Let time pass, sweep, and run what is in the retry queue; give the events' outcomes."""
-        self.passed += timedelta(minutes=minutes)
+        self.passed += timedelta(minutes=11)
         self.function.handler({}, SweepContext())
         return self.retry()
 

@@ -1,16 +1,13 @@
-"""The schedule heals what a dead execution leaves behind, wherever it has died.
-
-Each execution dies after one of its states, and no newer event follows. The model searches the same
-behind others, with rejections and between all steps.
-"""
+"""The schedule heals what a dead execution leaves behind, wherever it has died."""
 
 from __future__ import annotations
 
-from inorder.events import created
-from inorder.policies import like
-from tests.conftest import picture
-from tests.policies.mortal import AFTER, Event, Mortal, indexed, is_recorded
-from tests.policies.situations import RED, of
+import pytest
+
+from bench.simulation.cloud import Cloud, Settings
+from bench.simulation.machine import Execution
+from inorder.policies import like, policy
+from tests.simulation.conftest import DAY
 
 # The state whose write has the event recorded: only the log knows of an event whose execution dies
 # before.
@@ -22,28 +19,31 @@ FIRST_WRITE = {
 }
 
 
-def event_of(mortal: Mortal, key: str) -> Event:
-    """Upload an object, or, for content-hash, make another event."""
-    if mortal.aws.like == "content-hash":
-        return created(key)
-    return mortal.aws.upload(key, picture(RED))
+def happened(name: str, place: str) -> tuple[Cloud, list[str]]:
+    """Let the execution of an event die in a state, and list the states that it has entered."""
+    entered = list[str]()
+
+    def dies(execution: Execution, state: str) -> bool:
+        is_first = execution.id == "execution-0"
+        entered.extend([state] * is_first)
+        return is_first and state == place
+
+    cloud = Cloud(Settings(name, dies=dies))
+    cloud.upload("x.png")
+    cloud.run_until_quiet(DAY)
+    return cloud, entered
 
 
-@of(*like(*FIRST_WRITE))
-def test_wherever_an_execution_dies_after_its_first_write_a_sweep_heals_the_key(
-    mortal: Mortal,
-) -> None:
-    aws, is_there, healed = mortal.aws, False, list[str]()
-    *states, _ = aws.run(event_of(mortal, "whole.png")).path
-    for number, state in enumerate(states):
-        event = event_of(mortal, f"{number}.png")
-        mortal.run(event, (state, AFTER))
-        is_there |= state == FIRST_WRITE[aws.like]
-        assert is_recorded(aws, event) == is_there, state
-        outcomes = mortal.sweep()
-        assert indexed(aws) == [], state
-        if is_there:
-            assert set(outcomes) <= {"Processed"}, state
-            mortal.assert_right(event)
-            healed += outcomes
-    assert healed
+@pytest.mark.parametrize("name", like(*FIRST_WRITE))
+def test_wherever_an_execution_dies_after_its_first_write_a_sweep_heals_the_key(name: str) -> None:
+    """The model searches the same behind other executions, and with faults."""
+    _, entered = happened(name, "nowhere")
+    first_write = FIRST_WRITE[policy(name).like or name]
+    recorded = entered[entered.index(first_write) + 1 :]
+    assert len(recorded) > 2
+    for state in recorded:
+        cloud, _ = happened(name, state)
+        assert cloud.executions[0].outcome == "Died"
+        assert {each.outcome for each in cloud.executions[1:]} <= {"Processed"}, state
+        done = cloud.forwarded if name in like("content-hash") else cloud.objects.outputs
+        assert (len(done), cloud.parked) == (1, []), state
