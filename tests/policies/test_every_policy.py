@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import Any
 
 import pytest
 
@@ -12,16 +11,12 @@ from inorder.asl.size import LEAST_BYTES, largest_event
 from inorder.events import changed
 from inorder.policies import definition, like
 from tests.conftest import colour_of, picture
-from tests.in_process import Faults, InProcess
+from tests.in_process import InProcess
 from tests.policies.places import Moto
-from tests.policies.situations import GREEN, MAGENTA, RED, SHORT, of
+from tests.policies.situations import GREEN, MAGENTA, RED, of
 from tests.policies.stories import TOLD, tell
 
 LOCKING = like("latest-wins", "every-version", "first-wins")
-
-
-def is_free(aws: InProcess) -> bool:
-    return not {"lock_token", "execution"} & set(aws.record("input/x.png"))
 
 
 @pytest.mark.parametrize(("story", "policy"), TOLD)
@@ -48,50 +43,6 @@ def test_of_five_copies_at_once_one_is_processed(aws: InProcess) -> None:
     assert outcomes == {"Processed": 1, "Duplicate": 4}
     done = aws.forwarded() if aws.like == "content-hash" else aws.invocations
     assert len(done) == 1
-
-
-@of(*like("optimistic"))
-def test_the_newest_of_five_events_at_once_wins_without_a_record(aws: InProcess) -> None:
-    events = [aws.upload("x.png", picture(RED)) for _ in range(4)]
-    events.append(aws.upload("x.png", picture(GREEN)))
-    executions = [aws.start(event) for event in events]
-    outcomes = Counter(aws.wait(execution).outcome for execution in executions)
-    assert outcomes == {"Processed": 1, "Superseded": 4}
-    assert colour_of(aws.output("out-x.png")) == MAGENTA
-    assert aws.records() == []
-
-
-@of(*LOCKING, *like("optimistic"))
-def test_a_fault_of_the_function_sends_the_event_to_the_retry_queue(aws: InProcess) -> None:
-    tokens = list[Any]()
-
-    def broken(_: Any) -> Any:
-        tokens.append(aws.record("input/x.png").get("lock_token"))
-        raise RuntimeError("no connection")
-
-    aws.wait_scale = SHORT
-    aws.invoke = broken
-    event = aws.upload("x.png", picture(RED))
-    assert aws.run(event).outcome == "Retrying"
-    [message] = aws.retrying()
-    assert message["event"] == event
-    assert "no connection" in message["reason"]["Cause"]
-    # A second attempt has a lease of its own.
-    assert tokens == ([None] * 6 if aws.like == "optimistic" else [tokens[0], f"{tokens[0]}/2"])
-    assert is_free(aws)
-
-
-@of(*LOCKING)
-def test_a_claim_whose_answer_is_lost_comes_back_from_the_queue(aws: InProcess) -> None:
-    operation = "UpdateItem" if aws.like == "latest-wins" else "PutItem"
-    lost = Faults().lose_the_answer(f"dynamodb.{operation}", times=1)
-    event = aws.upload("x.png", picture(RED))
-    assert aws.run(event).outcome == "Retrying"
-    assert (len(lost), aws.invocations) == (1, [])
-    assert is_free(aws)
-    [message] = aws.retrying()
-    assert aws.run(message["event"]).outcome == "Processed"
-    assert aws.run(event).outcome == "Duplicate"
 
 
 @of(*LOCKING, *like("optimistic"))
