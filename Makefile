@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: help install demo up down test check states prove model mutants sfn-local test-sfn-local test-aws soak bench bench-full bench-bursts lint audit format build deploy lock clean
+.PHONY: help install demo up down test check states prove model mutants sfn-local test-sfn-local test-aws soak bench bench-full bench-bursts lint audit format build fence package deploy lock clean
 
 help: ## List the verbs
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -106,15 +106,27 @@ format: install ## Format the code
 # version or source. SAM's zip has no dates, so a hash says which source it is of.
 BYTECODE = uv run --no-project --python 3.13 python -m compileall -q --invalidation-mode checked-hash -s .aws-sam/build .aws-sam/build
 
-build: install ## Build for Lambda, with any Python on this machine
+build: install fence ## Build the functions for Lambda, with any Python on this machine, and the fence's package
 	sam build
 	@$(BYTECODE) || echo "There is no Python 3.13 for the bytecode: the functions work, and start more slowly." >&2
+
+FENCE = out/fence
+
+fence: install ## Build the fence's package: a wheel, and a Lambda layer, in out/fence
+	@rm -rf "$(FENCE)"
+	@cd functions/inorder_fence && python -m hatchling build --target wheel --directory "$(abspath $(FENCE))"
+	@cd "$(FENCE)" && python -m zipfile --extract *.whl python && python -m zipfile --create inorder_fence_layer.zip python && rm -r python
+
+package: build ## Write out/packaged.yaml, with its artifacts in a bucket, for other templates: make package BUCKET=name
+	@test -n "$(BUCKET)" || { echo "Say which bucket: make package BUCKET=name" >&2; exit 1; }
+	@mkdir -p out
+	sam package --s3-bucket "$(BUCKET)" --output-template-file out/packaged.yaml
 
 deploy: build ## Deploy to AWS, as samconfig.toml says
 	sam deploy
 
 lock: install ## Update the locked versions: pyproject.toml to requirements.txt and functions/requirements.txt
-	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --group dev pyproject.toml --output-file requirements.txt
+	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --extra console --group dev pyproject.toml --output-file requirements.txt
 	uv pip compile --quiet --upgrade --python-version 3.13 --python-platform aarch64-manylinux_2_34 --generate-hashes --no-header --group pyproject.toml:functions --constraint requirements.txt --output-file functions/requirements.txt
 
 clean: ## Remove what was installed, built and written

@@ -61,18 +61,10 @@ def main(workloads: str | None, contenders: str | None, runs: int | None, full: 
 
 @dataclass(frozen=True)
 class Bench:
-    """A benchmark that runs, and says what it does.
-
-    Attributes
-    ----------
-    console : Console
-        Where it says so.
-    began : float
-        Since when, by the monotonic clock.
-    """
+    """A benchmark that runs, and says what it does."""
 
     console: Console
-    began: float
+    began: float  # since when, by the monotonic clock
 
     def say(self, text: str) -> None:
         """Print a line with the time."""

@@ -26,23 +26,12 @@ HEADER = (
 
 @dataclass
 class Burst:
-    """A simulated burst.
-
-    Attributes
-    ----------
-    name : str
-        What was simulated.
-    cloud : Cloud
-        When all is quiet.
-    ideal : float
-        The seconds that the function needs at least.
-    times, backlog, queued, working : list
-        At each time: events that are not finished, messages in the retry queue, and invocations.
-    """
+    """A simulated burst."""
 
     name: str
     cloud: Cloud
-    ideal: float
+    ideal: float  # the seconds that the function needs at least
+    # At each time: events that are not finished, messages in the retry queue, and invocations.
     times: list[float]
     backlog: list[int]
     queued: list[int]
@@ -103,13 +92,7 @@ def plot(bursts: list[Burst], file: Path) -> None:
 
 
 def main(policy: str = "latest-wins") -> None:
-    """Simulate all bursts.
-
-    Parameters
-    ----------
-    policy : str
-        Its name.
-    """
+    """Simulate all bursts."""
     gc.set_threshold(500_000)  # it would search hundreds of thousands of executions too often
     bursts = []
     print(f"Policy {policy}\n\n{HEADER}\n|{' --- |' * HEADER.count(' | ')} --- |", flush=True)

@@ -25,13 +25,7 @@ NAMES = [*POLICIES, "lock-in-function", "sqs-fifo", "durable-function", *FUNCTIO
 
 
 class Delivery(ABC):
-    """Brings events to a contender.
-
-    Parameters
-    ----------
-    laboratory : Laboratory
-        Where the contender is.
-    """
+    """Brings events to a contender."""
 
     def __init__(self, laboratory: Laboratory) -> None:
         self.laboratory = laboratory
@@ -52,15 +46,7 @@ class Delivery(ABC):
 
 
 class StateMachineDelivery(Delivery):
-    """Starts an execution for each event, as a rule does.
-
-    Parameters
-    ----------
-    laboratory : Laboratory
-        Where it is.
-    contender : str
-        Which one, of `POLICIES`.
-    """
+    """Starts an execution for each event, as a rule does."""
 
     def __init__(self, laboratory: Laboratory, contender: str) -> None:
         super().__init__(laboratory)
@@ -95,14 +81,8 @@ class FunctionDelivery(Delivery):
 
     Parameters
     ----------
-    laboratory : Laboratory
-        Where it is.
-    function : str
-        The function.
     contender : str
         Whose turn it is; empty if the function has one contender only.
-    concurrency : int
-        How many invocations may run at a time.
     """
 
     retry_seconds: tuple[int, ...] = RETRY_SECONDS
@@ -166,13 +146,6 @@ class FifoDelivery(Delivery):
 
     Lambda polls such a queue and runs one batch for each active message group at a time, up to the
     concurrency. Batches of one message are the quickest for a key.
-
-    Parameters
-    ----------
-    laboratory : Laboratory
-        Where it is.
-    concurrency : int
-        How many messages may be processed at a time.
     """
 
     def __init__(self, laboratory: Laboratory, concurrency: int) -> None:
@@ -213,15 +186,7 @@ class FifoDelivery(Delivery):
 
 
 class DurableDelivery(FunctionDelivery):
-    """Starts a durable execution for each event. If it fails, it is resumed, not started anew.
-
-    Parameters
-    ----------
-    laboratory : Laboratory
-        Where it is.
-    concurrency : int
-        How many invocations may run at a time.
-    """
+    """Starts a durable execution for each event. If it fails, it is resumed, not started anew."""
 
     retry_seconds = ()
 
@@ -237,17 +202,7 @@ class DurableDelivery(FunctionDelivery):
 
 
 def delivery(contender: str, laboratory: Laboratory, concurrency: int) -> Delivery:
-    """Make the delivery of a contender.
-
-    Parameters
-    ----------
-    contender : str
-        One of `NAMES`.
-    laboratory : Laboratory
-        Where it is.
-    concurrency : int
-        How many invocations may run at a time.
-    """
+    """Make the delivery of a contender."""
     if contender in POLICIES:
         return StateMachineDelivery(laboratory, contender)
     if contender == "sqs-fifo":

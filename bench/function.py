@@ -81,10 +81,6 @@ def package(folder: Path, *, bytecode: bool, edit: Mapping[str, str] | None = No
 
     Parameters
     ----------
-    folder : Path
-        Where to.
-    bytecode : bool
-        Whether the package has it.
     edit : mapping, optional
         What to replace in app.py.
     """

@@ -30,20 +30,7 @@ VISIBILITY_SECONDS = 90
 
 
 class Laboratory:
-    """Everything that is deployed.
-
-    Parameters
-    ----------
-    local : LocalAws
-        Where it is.
-    folder : Path
-        Where the function and the server write their records.
-
-    Attributes
-    ----------
-    stacks : dict
-        The stacks of the state machines, by contender.
-    """
+    """Everything that is deployed."""
 
     input_bucket, output_bucket = "bench-input", "bench-output"
     lock_table, idempotency_table = "bench-locks", "bench-idempotency"
@@ -180,15 +167,7 @@ def _enable(params: Any, **_: Any) -> None:
 
 @contextmanager
 def laboratory(folder: Path, contenders: list[str]) -> Iterator[Laboratory]:
-    """Start a local AWS, deploy what the contenders need, and remove it again.
-
-    Parameters
-    ----------
-    folder : Path
-        For the records, and for the local AWS's own files.
-    contenders : list of str
-        Their names.
-    """
+    """Start a local AWS, deploy what the contenders need, and remove it again."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*"):
         if old.is_file():

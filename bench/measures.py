@@ -27,35 +27,19 @@ class Uploaded:
 
 @dataclass
 class Turn:
-    """What was recorded while a contender had its turn.
+    """What was recorded while a contender had its turn."""
 
-    Attributes
-    ----------
-    began : float
-        When the first upload began.
-    events : int
-        How many events were delivered.
-    newest : dict
-        The newest upload of each key.
-    invocations : list of (float, float)
-        When each invocation of a function began and ended.
-    runs : list of Run
-        Each processing of an object.
-    outputs : dict
-        For each key whether its output is ``right``, ``stale`` or ``missing``.
-    executions : list of float
-        The seconds that each execution of a state machine took.
-    calls : Counter
-        Calls and bytes by kind: ``read``, ``write``, ``s3 GET``, ``sqs``, ``checkpoint``, ``log``.
-    """
-
-    began: float
+    began: float  # when the first upload began
     events: int = 0
     newest: dict[str, Uploaded] = field(default_factory=dict)
+    # When each invocation of a function began and ended.
     invocations: list[tuple[float, float]] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
+    # For each key whether its output is ``right``, ``stale`` or ``missing``.
     outputs: dict[str, str] = field(default_factory=dict)
+    # The seconds that each execution of a state machine took.
     executions: list[float] = field(default_factory=list)
+    # Calls and bytes by kind: ``read``, ``write``, ``s3 GET``, ``sqs``, ``checkpoint``, ``log``.
     calls: Counter[str] = field(default_factory=Counter)
 
 

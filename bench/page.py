@@ -61,17 +61,7 @@ WAIT_MS = 100
 
 
 def page(found: Results, machine: dict[str, Any], of_function: function.Measured) -> str:
-    """Write the page.
-
-    Parameters
-    ----------
-    found : dict
-        The results.
-    machine : dict
-        On what they were measured.
-    of_function : dict
-        What was measured of the function.
-    """
+    """Write the page."""
     template = Template(TEMPLATE.read_text(), keep_trailing_newline=True, undefined=StrictUndefined)
     text: str = template.render(
         **machine,

@@ -44,11 +44,6 @@ Results = dict[str, dict[str, Measures]]
 def summary(runs: Sequence[Mapping[str, Measures]]) -> dict[str, Measures]:
     """Summarize the runs of one workload.
 
-    Parameters
-    ----------
-    runs : sequence
-        For each run the measures by contender.
-
     Returns
     -------
     dict

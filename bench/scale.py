@@ -23,7 +23,7 @@ from inorder.cost import (
     units_of_write,
     usage_of,
 )
-from inorder.policies import Policy, policy
+from inorder.model.policies import Policy, policy
 
 DOCUMENT = "docs/cost.md"
 RATES = (10, 1_000, 100_000)  # events a second

@@ -23,8 +23,9 @@ from bench.log_size import log_bytes
 from bench.measures import Turn, Uploaded, intervals_of
 from bench.workloads import Upload, Workload
 from inorder.aws.executions import wait_until
-from inorder.demo import _inverse as inverse
+from inorder.demo.run import _inverse as inverse
 from inorder.events import SEQUENCER, shipped
+from inorder_fence.fenced_output import output_key
 
 QUIET_SECONDS = 1800
 THREADS = 24
@@ -33,17 +34,7 @@ AFTER_DEATH_SECONDS = 1
 
 
 class Runner:
-    """Makes the uploads of a workload at their times, and delivers their events.
-
-    Parameters
-    ----------
-    laboratory : Laboratory
-        Where the contender is.
-    target : Delivery
-        Brings it the events.
-    prefix : str
-        The beginning of all keys of this turn.
-    """
+    """Makes the uploads of a workload at their times, and delivers their events."""
 
     def __init__(self, laboratory: Laboratory, target: Delivery, prefix: str) -> None:
         self._laboratory, self._target, self._prefix = laboratory, target, prefix
@@ -160,19 +151,7 @@ def picture(number: int, upload: Upload) -> bytes:
 
 
 def take_turn(laboratory: Laboratory, contender: str, workload: Workload, run: int) -> Turn:
-    """Let a contender process a workload, and read what was recorded.
-
-    Parameters
-    ----------
-    laboratory : Laboratory
-        Where it is.
-    contender : str
-        Its name.
-    workload : Workload
-        What to upload.
-    run : int
-        The number of the run.
-    """
+    """Let a contender process a workload, and read what was recorded."""
     for mark in laboratory.folder.glob("*.*ed"):  # of the orders of an earlier turn
         mark.unlink()
     records, calls = (Tail(laboratory.folder / name) for name in ("records", "calls"))
@@ -250,11 +229,8 @@ def read_executions(turn: Turn, client: Any, machine: str) -> None:
 
 def state_of_output(laboratory: Laboratory, key: str, newest: bytes) -> str:
     """Tell whether the output of a key is that of its newest content."""
-    folder, _, name = key.rpartition("/")
     with suppress(laboratory.s3.exceptions.NoSuchKey):
-        answer = laboratory.s3.get_object(
-            Bucket=laboratory.output_bucket, Key=f"{folder}/out-{name}"
-        )
+        answer = laboratory.s3.get_object(Bucket=laboratory.output_bucket, Key=output_key(key))
         is_right = answer["Body"].read().startswith(inverse(newest))
         return "right" if is_right else "stale"
     return "missing"

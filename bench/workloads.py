@@ -14,57 +14,29 @@ SLOW = 2.0  # seconds that a slow run takes longer
 
 @dataclass(frozen=True)
 class Upload:
-    """An upload, and the delivery of its event.
+    """An upload, and the delivery of its event."""
 
-    Attributes
-    ----------
-    at : float
-        When, in seconds after the beginning. Uploads of a key are made one after the other.
-    key : int
-        Which key.
-    seconds : float
-        How long the work takes, besides inverting a small image.
-    fails, dies : bool
-        Whether the first attempt to process it fails, or dies with its process and, under a state
-        machine, with the execution.
-    late : float
-        For how many seconds the event is held back.
-    again : float or None
-        After how many seconds it is delivered a second time, if at all.
-    after_death : bool
-        Whether the upload waits until the holder has died.
-    """
-
+    # When, in seconds after the beginning. Uploads of a key are made one after the other.
     at: float
-    key: int
-    seconds: float = 0
+    key: int  # which key
+    seconds: float = 0  # how long the work takes, besides inverting a small image
+    # Whether the first attempt to process it fails, or dies with its process and, under a state
+    # machine, with the execution.
     fails: bool = False
     dies: bool = False
-    late: float = 0
-    again: float | None = None
-    after_death: bool = False
+    late: float = 0  # for how many seconds the event is held back
+    again: float | None = None  # after how many seconds it is delivered a second time, if at all
+    after_death: bool = False  # whether the upload waits until the holder has died
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Uploads, in order of time, and the concurrency that the function may have.
-
-    Attributes
-    ----------
-    name : str
-        Its name.
-    about : str
-        What it is, for the page.
-    uploads : tuple of Upload
-        In order of time.
-    bound : int
-        How many invocations may run at a time.
-    """
+    """Uploads, in order of time, and the concurrency that the function may have."""
 
     name: str
     about: str
-    uploads: tuple[Upload, ...]
-    bound: int = BOUND
+    uploads: tuple[Upload, ...]  # in order of time
+    bound: int = BOUND  # how many invocations may run at a time
 
     @property
     def keys(self) -> int:
@@ -184,8 +156,6 @@ def workload(name: str, size: float = 1) -> Workload:
 
     Parameters
     ----------
-    name : str
-        One of `NAMES`.
     size : float
         The share of its keys; those with a fixed number keep it.
     """

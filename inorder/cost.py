@@ -10,13 +10,13 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from typing import Any
 
 from inorder import PROJECT
 from inorder.asl.lease import limits
-from inorder.policies import Cost, Policy, policies, starts_newest
+from inorder.model.policies import Cost, Policy, policies, starts_newest
 
 PRICES, CONTENDERS = "inorder/prices.toml", "inorder/contenders.toml"
 SITUATIONS = ("uncontended", "waiter", "duplicate", "older")
@@ -31,22 +31,14 @@ Usage = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Price:
-    """A row of prices.toml.
-
-    Attributes
-    ----------
-    price, per : float
-        The dollars, and the number of units that they pay for.
-    above : tuple of (float, float)
-        The prices of the units above a number.
-    """
+    """A row of prices.toml."""
 
     unit: str
-    price: float
-    per: float
+    price: float  # dollars
+    per: float  # the number of units that they pay for
     source: str
     read: str
-    above: tuple[tuple[float, float], ...] = ()
+    above: tuple[tuple[float, float], ...] = ()  # the prices of the units above a number
 
     def dollars(self, quantity: float) -> float:
         """Price a quantity, tier by tier."""
@@ -96,19 +88,13 @@ LINES = {
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a bill.
-
-    Attributes
-    ----------
-    is_fixed : bool
-        Whether it is the same in a month with any number of events.
-    """
+    """A line of a bill."""
 
     name: str
     quantity: float
     unit: str
     dollars: float
-    is_fixed: bool
+    is_fixed: bool  # whether it is the same in a month with any number of events
 
 
 @dataclass(frozen=True)
@@ -126,36 +112,20 @@ class Bill:
 
 @dataclass(frozen=True)
 class Workload:
-    """What happens in a month, and how the stack is set.
+    """What happens in a month, and how the stack is set."""
 
-    Attributes
-    ----------
-    events : float
-        Deliveries of S3 events.
-    overwrites, duplicates, older : float
-        The shares of events that find their key locked by another one, that are delivered again,
-        and that arrive after a newer one was processed.
-    retried : float
-        The share of events whose first execution fails and that are tried again, once.
-    process_ms, memory : float
-        How long the function runs for one event, and its memory in MB.
-    object_kb : float
-        Size of an output.
-    key_bytes : int
-        Length of an object's key, which is in the records.
-    log_level : str
-        Of the executions.
-    """
-
-    events: float = 1_000_000
+    events: float = 1_000_000  # deliveries of S3 events
+    # The shares of events that find their key locked by another one, that are delivered again,
+    # and that arrive after a newer one was processed.
     overwrites: float = 0
     duplicates: float = 0
     older: float = 0
+    # The share of events whose first execution fails and that are tried again, once.
     retried: float = 0
-    process_ms: float = 300
-    memory: int = 1769
-    object_kb: float = 100
-    key_bytes: int = 50
+    process_ms: float = 300  # how long the function runs for one event
+    memory: int = 1769  # of the function, in MB
+    object_kb: float = 100  # size of an output
+    key_bytes: int = 50  # length of an object's key, which is in the records
     log_level: str = "ALL"
     retention_days: float = 7
     log_days: float = 14
@@ -199,35 +169,20 @@ class Contender:
 
 @dataclass(frozen=True)
 class BreakEven:
-    """Where the cheaper one of a policy and a contender changes.
+    """Where the cheaper one of a policy and a contender changes."""
 
-    Attributes
-    ----------
-    at : float
-        Where both cost the same.
-    is_cheaper_above : bool
-        Whether the policy is the cheaper one above.
-    """
-
-    at: float
-    is_cheaper_above: bool
+    at: float  # where both cost the same
+    is_cheaper_above: bool  # whether the policy is the cheaper one above
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A contender's month beside that of a policy.
-
-    Attributes
-    ----------
-    dollars : float
-        What the contender costs.
-    overwrites, process_ms : BreakEven or None
-        The share of overwrites, or the time of the function, where the cheaper one changes, all
-        else being equal. None if the same one is cheaper everywhere.
-    """
+    """A contender's month beside that of a policy."""
 
     contender: Contender
-    dollars: float
+    dollars: float  # what the contender costs
+    # The share of overwrites, or the time of the function, where the cheaper one changes, all
+    # else being equal. None if the same one is cheaper everywhere.
     overwrites: BreakEven | None
     process_ms: BreakEven | None
 
@@ -294,15 +249,7 @@ def bill_of_contender(contender: Contender, work: Workload) -> Bill:
 
 
 def bill(name: str, used: Usage) -> Bill:
-    """Price what was used.
-
-    Parameters
-    ----------
-    name : str
-        Of the bill.
-    used : Mapping
-        Quantities by the names in `LINES`.
-    """
+    """Price what was used, by the names in `LINES`."""
     rows = prices()
     lines = []
     for each, (title, price, is_fixed) in LINES.items():
@@ -324,6 +271,28 @@ def compare(policy: Policy, work: Workload) -> list[Comparison]:
     return sorted(found, key=lambda comparison: comparison.dollars)
 
 
+def document(
+    bill: Bill, found: list[Comparison], work: Workload, unknown: list[str]
+) -> dict[str, object]:
+    """Make the whole answer, for programs."""
+    return {
+        "prices": prices_of(),
+        "workload": asdict(work),
+        "bill": {**asdict(bill), "dollars": bill.dollars},
+        "contenders": [
+            {
+                "name": each.contender.name,
+                "dollars": each.dollars,
+                "lacks": each.contender.lacks,
+                "break_even_overwrites": each.overwrites and asdict(each.overwrites),
+                "break_even_process_ms": each.process_ms and asdict(each.process_ms),
+            }
+            for each in found
+        ],
+        "unknown": unknown,
+    }
+
+
 def express_gb_seconds(policy: Policy, milliseconds: float) -> float:
     """Compute what AWS bills for an execution: full 100 ms, and full 64 MB.
 
@@ -337,12 +306,7 @@ def express_gb_seconds(policy: Policy, milliseconds: float) -> float:
 def polls(policy: Policy, milliseconds: float) -> tuple[int, float]:
     """Tell how often a waiter polls until a holder has ended, and how many seconds it waits.
 
-    Parameters
-    ----------
-    policy : Policy
-        One that waits.
-    milliseconds : float
-        How long the holder works on, when the waiter begins.
+    The holder works on for these milliseconds when the waiter begins.
     """
     seconds = _limits(policy)["poll_seconds"]
     count = max(1, math.ceil(milliseconds / 1000 / seconds))
@@ -350,15 +314,7 @@ def polls(policy: Policy, milliseconds: float) -> tuple[int, float]:
 
 
 def record_bytes(work: Workload, has_event: bool = True) -> float:
-    """Compute the size of a record, by which DynamoDB bills writes, reads and storage.
-
-    Parameters
-    ----------
-    work : Workload
-        Tells how long a key is.
-    has_event : bool
-        Whether the event is in the record.
-    """
+    """Compute the size of a record, by which DynamoDB bills writes, reads and storage."""
     assumed = _assumed()
     if has_event:
         size: float = assumed["record_bytes"] + 2 * work.key_bytes + 3 * assumed["bucket_bytes"]

@@ -22,17 +22,7 @@ def created(
     version_id: Any = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """Build the event of a created object.
-
-    Parameters
-    ----------
-    key, sequencer, etag, version_id : object
-        Fields of the event's object; one that is None is left out.
-    bucket : object
-        The bucket's name.
-    **more : object
-        More fields of the event's object, such as ``size``.
-    """
+    """Build the event of a created object, without those fields of the object that are None."""
     described = {"key": key, "sequencer": sequencer, "etag": etag, "version-id": version_id, **more}
     return _event("Object Created", bucket, described)
 
@@ -85,29 +75,13 @@ def delete(
 
 
 def shipped(name: str) -> dict[str, Any]:
-    """Load an event of the folder events.
-
-    Parameters
-    ----------
-    name : str
-        Of the file, without ``.json``.
-    """
+    """Load an event of the folder events."""
     loaded: dict[str, Any] = json.loads((PROJECT / "events" / f"{name}.json").read_text())
     return loaded
 
 
 def changed(event: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """Copy an event, or a record, with another value in one field.
-
-    Parameters
-    ----------
-    event : dict
-        The event.
-    path : str
-        The field, for example ``detail.object.key``.
-    value : object
-        Its value.
-    """
+    """Copy an event, or a record, with another value in a field such as ``detail.object.key``."""
     made = copy.deepcopy(event)
     *parents, last = path.split(".")
     _inside(made, parents)[last] = value

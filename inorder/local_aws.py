@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-import click
 import psutil
 from botocore.config import Config
+
+from inorder.errors import Failure
 
 HOST = "127.0.0.1"
 REGION = "us-east-1"
@@ -32,24 +33,13 @@ START_SECONDS = 60
 
 @dataclass(frozen=True)
 class LocalAws:
-    """A running local AWS.
-
-    Attributes
-    ----------
-    port : int
-        Port on the loopback address.
-    pid : int
-        Process of the server.
-    started : float
-        When that process started, in seconds since 1970; with the pid it names one process.
-    folder : str
-        Its own files: log, temporary files of the functions.
-    """
+    """A running local AWS."""
 
     port: int
     pid: int
+    # When that process started, in seconds since 1970; with the pid it names one process.
     started: float
-    folder: str
+    folder: str  # its own files: log, temporary files of the functions
 
     @property
     def endpoint_url(self) -> str:
@@ -79,13 +69,7 @@ class LocalAws:
         return {}
 
     def client(self, service: str) -> Any:
-        """Give a boto3 client of the server, the same one each time.
-
-        Parameters
-        ----------
-        service : str
-            For example ``stepfunctions``.
-        """
+        """Give a boto3 client of the server, the same one each time."""
         if service not in self._clients:
             config = Config(
                 inject_host_prefix=False,  # there is no sync-127.0.0.1
@@ -127,25 +111,14 @@ def start(
     wait_scale: float = 1,
     settings: Mapping[str, str] | None = None,
 ) -> LocalAws:
-    """Start a local AWS.
+    """Start a local AWS, whose log and temporary files are in a folder that is made anew.
 
-    Parameters
-    ----------
-    folder : Path
-        For its log and temporary files; made anew.
-    port : int, optional
-        Port to listen on; any free one if none is given.
-    wait_scale : float
-        Factor of the state machines' waits and retry delays; below 1 for tests.
-    settings : Mapping, optional
-        Further variables for the server, which its functions inherit.
-
-    Raises
-    ------
-    click.ClickException
-        The port is taken, or the server does not start.
+    The scale is that of the state machines' waits and retry delays, below 1 for tests. The settings
+    are variables for the server, which its functions inherit. If the port is taken, or the server
+    does not start, that is a Failure.
     """
-    port = _free_port(port)
+    with bound(port) as probe:
+        port = int(probe.getsockname()[1])
     shutil.rmtree(folder, ignore_errors=True)
     temporary = folder / "tmp"
     temporary.mkdir(parents=True)
@@ -205,13 +178,7 @@ def remember(local: LocalAws, file: Path) -> None:
 
 
 def recall(file: Path) -> LocalAws | None:
-    """Find the local AWS that an earlier process remembered.
-
-    Returns
-    -------
-    LocalAws or None
-        None if there is none, or if it has ended.
-    """
+    """Find the local AWS that an earlier process remembered; None if it has ended."""
     try:
         local = LocalAws(**json.loads(file.read_text()))
     except (FileNotFoundError, ValueError, TypeError):
@@ -234,14 +201,16 @@ def _signals_held() -> Iterator[None]:
         signal.raise_signal(number)
 
 
-def _free_port(wanted: int | None) -> int:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, wanted or 0))
-        except OSError as error:
-            raise click.ClickException(f"Port {wanted} cannot be used: {error.strerror}.") from None
-        return int(probe.getsockname()[1])
+def bound(port: int | None) -> socket.socket:
+    """Bind a socket to a port of the loopback address, any free one if none is given."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((HOST, port or 0))
+    except OSError as error:
+        made.close()
+        raise Failure(f"Port {port} cannot be used: {error.strerror}.") from None
+    return made
 
 
 def _wait_until_healthy(local: LocalAws, server: subprocess.Popen[bytes], log: Path) -> None:
@@ -249,7 +218,7 @@ def _wait_until_healthy(local: LocalAws, server: subprocess.Popen[bytes], log: P
     while not _is_healthy(local):
         if server.poll() is not None or time.monotonic() > deadline:
             end = log.read_text(errors="replace").strip()[-2000:]
-            raise click.ClickException(f"The local AWS did not start. Its log ends:\n{end}")
+            raise Failure(f"The local AWS did not start. Its log ends:\n{end}")
         time.sleep(0.1)
 
 

@@ -14,10 +14,9 @@ from contextlib import contextmanager
 from math import inf
 from pathlib import Path
 
-import click
-
 from inorder import PROJECT
-from inorder.policies import DOCUMENT, FACTS, asl_file, names, stem, with_tables
+from inorder.errors import Failure
+from inorder.model.policies import DOCUMENT, FACTS, asl_file, names, stem, with_tables
 
 TEMPLATE = "template.yaml"
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -29,41 +28,21 @@ _RULER = 98  # their columns
 
 
 def create(name: str, source: str, project: Path = PROJECT) -> list[Path]:
-    """Make a policy that does what another one does, to be edited.
-
-    Parameters
-    ----------
-    name : str
-        Lower-case words with hyphens between them.
-    source : str
-        The policy to copy.
-    project : Path
-        Folder of the template.
-
-    Returns
-    -------
-    list of Path
-        The files that were written, the template last.
-
-    Raises
-    ------
-    click.ClickException
-        It cannot be made; then nothing is written.
-    """
+    """Make a policy that does what another one does, to be edited; or write nothing and fail."""
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
-        raise click.ClickException(
+        raise Failure(
             f"{name!r} is no name for a policy: lower-case words with hyphens between them, "
             f"{_LONGEST_NAME} characters at most, such as my-policy."
         )
     offered = names(project)
     if name in offered:
-        raise click.ClickException(f"The template has a policy {name} already.")
+        raise Failure(f"The template has a policy {name} already.")
     if source not in offered:
-        raise click.ClickException(f"There is no policy {source!r}: {', '.join(offered)}.")
+        raise Failure(f"There is no policy {source!r}: {', '.join(offered)}.")
     tests = f"tests/policies/{stem(name)}"
     for taken in (asl_file(name), tests, f"{tests}.py"):
         if (project / taken).exists():
-            raise click.ClickException(f"{taken} exists already.")
+            raise Failure(f"{taken} exists already.")
     with _all_or_nothing(project) as write:
         definition = _renamed(_read(project / asl_file(source)), name, source)
         facts = _with_facts(_read(project / FACTS), name, source)
@@ -120,9 +99,9 @@ def _all_or_nothing(project: Path) -> Iterator[_Writer]:
     except BaseException as error:
         writer.undo()
         if isinstance(error, OSError):
-            raise click.ClickException(f"{error.filename}: {error.strerror}") from None
+            raise Failure(f"{error.filename}: {error.strerror}") from None
         if isinstance(error, ValueError):  # the source's ASL is broken
-            raise click.ClickException(" ".join(str(error).split())) from None
+            raise Failure(" ".join(str(error).split())) from None
         raise
 
 
@@ -151,7 +130,7 @@ def _with_facts(facts: str, name: str, source: str) -> str:
     """Add a policy to the text of the facts, behind that of the source and with its facts."""
     found = re.search(rf"^\[{source}\]\n(?:.*\n)*?(?=\[(?!{source}\.)|\Z)", facts, re.MULTILINE)
     if not found:
-        raise click.ClickException(f"{FACTS} is not as expected: there is no [{source}].")
+        raise Failure(f"{FACTS} is not as expected: there is no [{source}].")
     section = found.group()
     copy = section.rstrip().replace(f"[{source}", f"[{name}")
     for field, text in {
@@ -174,7 +153,7 @@ def _with_policy(template: str, name: str, source: str) -> str:
     new, old = _logical_id(name), _logical_id(source)
     for taken in (new, *(f"{new}{part}" for part in _PARTS)):
         if f"\n  {taken}:" in template:
-            raise click.ClickException(f"The template has a {taken} already: choose another name.")
+            raise Failure(f"The template has a {taken} already: choose another name.")
     title = f"{_HEADING}The policy {source}: "
     before, _, rest = template.partition(title)
     resources, end, after = rest.partition(_HEADING)
@@ -183,10 +162,11 @@ def _with_policy(template: str, name: str, source: str) -> str:
     own = [f"  {old}{part}:" for part in _PARTS[:2]]
     missing += [each.strip() for each in own if not end or f"\n{each}\n" not in resources]
     if missing:
-        raise click.ClickException(f"{TEMPLATE} is not as expected: there is no {missing[0]!r}.")
+        raise Failure(f"{TEMPLATE} is not as expected: there is no {missing[0]!r}.")
     copy = _without_anchors(resources.partition("\n")[2])
     copy = copy.replace(asl_file(source), asl_file(name))
     copy = copy.replace(f"PolicyName: {old}\n", f"PolicyName: {new}\n")
+    copy = copy.replace(f"Condition: Has{old}\n", f"Condition: Has{new}\n")
     for part in _PARTS:
         copy = copy.replace(f"{old}{part}", f"{new}{part}")
     ruler = f"{_HEADING}The policy {name}: {asl_file(name)} ".ljust(_RULER, "-")
@@ -210,7 +190,8 @@ def _entries(policy: str) -> list[str]:
         f"- {policy}",  # a value of the parameter Policy
         f"{own}: !Equals [!Ref Policy, {policy}]",
         f'- !If [{own}, !Ref {own}StateMachine, ""]',  # the rule's target
-        f"- !Ref {own}StateMachine",  # what the rule may start
+        f"Has{own}: !Or [!Equals [!Ref Policy, {policy}], !Condition KeepsAll]",
+        f"- !If [Has{own}, !Ref {own}StateMachine, !Ref AWS::NoValue]",  # what the rule may start
     ]
 
 

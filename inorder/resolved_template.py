@@ -48,13 +48,7 @@ def _session() -> boto3.Session:
 
 @cache
 def transformed(given: tuple[tuple[str, str], ...] = ()) -> Json:
-    """Transform the template with SAM.
-
-    Parameters
-    ----------
-    given : tuple
-        Names and values of parameters that SAM resolves.
-    """
+    """Transform the template with SAM, which resolves the parameters that are given."""
     parsed = template()
     for resource in parsed["Resources"].values():
         for field in ("CodeUri", "DefinitionUri"):
@@ -67,18 +61,7 @@ def transformed(given: tuple[tuple[str, str], ...] = ()) -> Json:
 
 
 def resources_with(parameters: dict[str, str]) -> Json:
-    """List the resources of a deployment.
-
-    Parameters
-    ----------
-    parameters : dict
-        Values of the template's parameters; the others have their defaults.
-
-    Returns
-    -------
-    dict
-        The resources whose conditions hold, by logical ID, without intrinsic functions.
-    """
+    """List the resources of a deployment, by logical ID, without intrinsic functions."""
     resources: Json = _resolved(parameters)[0]["Resources"]
     return resources
 
@@ -93,13 +76,7 @@ def of_type(resources: Json, kind: str) -> dict[str, Json]:
 
 
 def broken_references(parameters: dict[str, str]) -> set[str]:
-    """List the resources that a deployment refers to and does not have.
-
-    Parameters
-    ----------
-    parameters : dict
-        As for `resources_with`.
-    """
+    """List the resources that a deployment refers to and does not have."""
     sections, referred = _resolved(parameters)
     return (referred & set(_parsed()["Resources"])) - set(sections["Resources"])
 
@@ -110,15 +87,7 @@ def _resolved(parameters: dict[str, str]) -> tuple[Json, set[str]]:
 
 
 def resolve(parsed: Json, parameters: dict[str, str]) -> tuple[Json, set[str]]:
-    """Give resources and outputs of a deployment, and the names that these refer to.
-
-    Parameters
-    ----------
-    parsed : dict
-        A template, transformed or not.
-    parameters : dict
-        As for `resources_with`.
-    """
+    """Give resources and outputs of a deployment, and the names that these refer to."""
     types = {name: each["Type"] for name, each in parsed["Parameters"].items()}
     values = {
         name: value.split(",") if types[name] == "CommaDelimitedList" else value

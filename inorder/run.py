@@ -8,13 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import click
 from botocore.exceptions import BotoCoreError, ClientError
 
 from inorder import local_aws
+from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.aws.executions import LocalStateMachine
 from inorder.aws.stack import deploy
-from inorder.execution import EXPRESS_SECONDS, Execution
+from inorder.errors import Failure
+from inorder.model.execution import Execution
 
 PATIENCE_SECONDS = EXPRESS_SECONDS
 
@@ -26,32 +27,8 @@ def run_event(
 
     An event of S3 needs its object. So the object is put into the stack's input bucket, and the
     event is changed to name that object. For a deletion the object is created, processed by the
-    same policy, and deleted, so that there is an output to remove.
-
-    Parameters
-    ----------
-    event : object
-        Any JSON.
-    policy : str
-        Value of the template's parameter Policy.
-    content : bytes
-        Of the object.
-    folder : Path
-        For the local AWS's own files, which are removed again.
-    say : callable
-        Called with a line on each step, and on each change of the event.
-
-    Raises
-    ------
-    click.ClickException
-        It cannot be deployed, or S3 does not take the object.
-    TimeoutError
-        The execution does not end.
-
-    Returns
-    -------
-    Execution
-        The execution, which has ended.
+    same policy, and deleted, so that there is an output to remove. An object that S3 does not take
+    is a Failure, an execution that does not end a TimeoutError.
     """
     say("Starting a local AWS ...")
     with local_aws.running(folder) as local:
@@ -69,7 +46,7 @@ def run_event(
             try:
                 event = with_object(event, content, s3, bucket, process, say)
             except (ClientError, BotoCoreError, UnicodeError) as error:
-                raise click.ClickException(f"S3 refuses the event's object: {error}") from None
+                raise Failure(f"S3 refuses the event's object: {error}") from None
         else:
             say("This is not an event of an S3 object created or deleted, so it is not changed.")
         return process(event)
@@ -97,22 +74,8 @@ def with_object(
 ) -> Any:
     """Make the object that an event names, and give the event as S3 would send it for that one.
 
-    A field that the event lacks is not added.
-
-    Parameters
-    ----------
-    event : object
-        The event of an object created or deleted.
-    content : bytes
-        Of the object.
-    s3 : S3Client
-        Of the AWS, local or in process, that has the bucket.
-    bucket : str
-        Where the object is put.
-    process : callable
-        Runs an execution with the event of the creation, before an object is deleted.
-    say : callable
-        Called with a line on each step, and on each change of the event.
+    A field that the event lacks is not added. Before an object is deleted, the event of its
+    creation is processed.
     """
     key = _s3_object(event)["key"]
     named = {"Bucket": bucket, "Key": key}

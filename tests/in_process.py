@@ -40,7 +40,7 @@ from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_funct
 )
 from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 
-from inorder import PROJECT, policies
+from inorder import PROJECT
 from inorder.aws.executions import (
     Entry,
     Execution,
@@ -48,7 +48,8 @@ from inorder.aws.executions import (
     entry_of,
 )
 from inorder.events import SEQUENCER, created, deleted
-from inorder.policies import asl_file
+from inorder.model import policies
+from inorder.model.policies import asl_file
 from inorder.resolved_template import template
 from tests import state_machines
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inorder import policies
+from inorder.model import policies
 
 NAMES = set(policies.names())
 

@@ -12,8 +12,8 @@ from uuid import uuid4
 
 from inorder import PROJECT
 from inorder.aws.executions import LocalStateMachine
-from inorder.policies import asl_file
-from inorder.policies import names as names_of_policies
+from inorder.model.policies import asl_file
+from inorder.model.policies import names as names_of_policies
 
 
 def substitute(file: Path, substitutions: Mapping[str, str]) -> str:

@@ -26,22 +26,12 @@ Claim = Literal["taken", "locked", "superseded"]
 
 @dataclass(frozen=True)
 class Lock:
-    """The lock of one key, as one event's function sees it.
-
-    Attributes
-    ----------
-    table : Table
-        With a record for each key.
-    key, sequencer : str
-        Of the event.
-    holder : str
-        Names who holds the lock.
-    """
+    """The lock of one key, as one event's function sees it."""
 
     table: Any
     key: str
     sequencer: str
-    holder: str
+    holder: str  # names who holds the lock
 
     @classmethod
     def of(cls, table: Any, event: dict[str, Any], holder: str) -> Lock:

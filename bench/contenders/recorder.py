@@ -21,25 +21,14 @@ Handler = Callable[[Any, Any], Any]
 
 @dataclass
 class Run:
-    """One processing of an object: from the first read of a bucket to the written output.
-
-    Attributes
-    ----------
-    key, sequencer : str
-        Of the event.
-    started, ended : float
-        Seconds since 1970.
-    etag : str
-        Of the content that was processed; empty if none was.
-    written : bool
-        Whether its result is the output. Not if the fence found a newer one, or something failed.
-    """
+    """One processing of an object: from the first read of a bucket to the written output."""
 
     key: str
     sequencer: str
-    started: float
+    started: float  # seconds since 1970
     ended: float = 0
-    etag: str = ""
+    etag: str = ""  # of the content that was processed; empty if none was
+    # Whether its result is the output. Not if the fence found a newer one, or something failed.
     written: bool = False
 
 

@@ -31,22 +31,13 @@ class ServiceError(Exception):
 
 @dataclass(frozen=True)
 class Outage:
-    """A time in which a service cannot be used.
-
-    Attributes
-    ----------
-    service : str
-        ``dynamodb``, ``events``, ``lambda``, ``s3``, ``sqs`` or ``states``.
-    start, end : float
-        In seconds.
-    kind : str
-        ``errors``: it answers that it failed. ``silence``: it neither does anything nor answers.
-        ``lost answers``: it does what it is asked to, but does not answer.
-    """
+    """A time in which a service cannot be used."""
 
     service: str
-    start: float
+    start: float  # in seconds
     end: float
+    # ``errors``: it answers that it failed. ``silence``: it neither does anything nor answers.
+    # ``lost answers``: it does what it is asked to, but does not answer.
     kind: Kind = "errors"
 
 
@@ -55,12 +46,8 @@ class Clock:
 
     Attributes
     ----------
-    env : simpy.Environment
-        Has the time at which all that waits goes on.
     elapsed : float
         How long the code of a function has been running, whose calls take no time of `env`.
-    counts : Counter
-        By name and second.
     """
 
     def __init__(self, seed: int, outages: Iterable[Outage] = ()) -> None:
@@ -110,17 +97,7 @@ class Clock:
         return None
 
     def request(self, service: str, action: Callable[[], T], seconds: float) -> Steps:
-        """Do what a task of a state machine asks a service for.
-
-        Parameters
-        ----------
-        service : str
-            The service.
-        action : callable
-            What it does.
-        seconds : float
-            How long the task waits for the answer.
-        """
+        """Do what a task of a state machine asks a service for."""
         trouble = self.trouble(service)
         self.count(f"{service}, failing" if trouble else service)
         latency = self.random.uniform(SHORTEST, LONGEST)

@@ -20,56 +20,35 @@ from bench.simulation.queue import Bus, Mapping, Message, Queue
 from bench.simulation.table import Table
 from inorder import PROJECT
 from inorder.events import created
-from inorder.policies import asl_file
+from inorder.model.outcomes import finished
+from inorder.model.policies import asl_file
 from inorder.resolved_template import template
 
 RESOURCES = template()["Resources"]
 CONSUMER = RESOURCES["RetryEventsFunction"]["Properties"]
 QUEUE = RESOURCES["RetryEventsQueue"]["Properties"]
 SWEEP_SECONDS = RESOURCES["HealKeysFunction"]["Properties"]["Timeout"]
-FINISHED = {"Processed", "Superseded", "Duplicate"}
 Dies = Callable[[Execution, str], bool]
 
 
 @dataclass
 class Settings:
-    """What a simulation is given.
-
-    Attributes
-    ----------
-    policy : str
-        Its name.
-    concurrency, seconds : int, float
-        The function's concurrency, and for how long it runs.
-    shares_concurrency : bool
-        Whether the retries' function has to get along with that concurrency too.
-    retry_hours, heal_minutes : float
-        The template's parameters.
-    outages : sequence of Outage
-        When which service is out.
-    dies : callable
-        Tells whether an execution dies when it enters a state.
-    poison : set of str
-        Keys of objects for which the function fails.
-    twice : float
-        The share of the messages that SQS delivers twice.
-    consumer_seconds : float
-        For how long the retries' function takes for a batch if no call has to wait.
-    maximum_concurrency : int
-        Of the retries' function.
-    """
+    """What a simulation is given."""
 
     policy: str = "latest-wins"
     concurrency: int = 1000
     seconds: float = 0.5
+    # Whether the retries' function has to get along with that concurrency too.
     shares_concurrency: bool = False
     retry_hours: float = 24
     heal_minutes: float = 15
     outages: Iterable[Outage] = ()
-    dies: Dies = lambda _, __: False
-    poison: frozenset[str] = frozenset()
-    twice: float = 0
+    dies: Dies = lambda _, __: False  # tells whether an execution dies when it enters a state
+    poison: frozenset[str] = frozenset()  # keys of objects for which the function fails
+    twice: float = 0  # the share of the messages that SQS delivers twice
+    # For how long the retries' function takes for a batch if no call has to wait.
     consumer_seconds: float = 0.2
+    # Of the retries' function.
     maximum_concurrency: int = CONSUMER["Events"]["Faults"]["Properties"]["ScalingConfig"][
         "MaximumConcurrency"
     ]
@@ -81,10 +60,6 @@ class Cloud:
 
     Attributes
     ----------
-    executions : list of Execution
-        All, in the order in which they were started.
-    parked : list of dict
-        The messages in the queue of parked events.
     forwarded : Counter
         How often content-hash has forwarded the event of each sequencer.
     arrived, finished : dict
@@ -146,7 +121,7 @@ class Cloud:
         execution.outcome = yield from self.machine.run(execution, self)
         execution.ended = self.clock.now
         self.running -= 1
-        if execution.outcome in FINISHED:
+        if execution.outcome in finished():
             self.finished.setdefault(sequencer_of(execution.input), execution.ended)
 
     def events_by_key(self) -> dict[str, list[str]]:

@@ -34,21 +34,11 @@ class Limit:
 
 @dataclass
 class Function:
-    """A function that a state machine invokes.
-
-    Attributes
-    ----------
-    clock, limit
-        The time, and its concurrency.
-    answer : callable
-        Gives its answer to a payload.
-    seconds, timeout : float
-        For how long it runs if no call of it has to wait, and at most.
-    """
+    """A function that a state machine invokes."""
 
     clock: Clock
-    answer: Callable[[Json], Json]
-    seconds: float
+    answer: Callable[[Json], Json]  # gives its answer to a payload
+    seconds: float  # for how long it runs if no call of it has to wait
     timeout: float
     limit: Limit = field(default_factory=Limit)
 
@@ -94,12 +84,8 @@ def load(path: str, clients: Mapping[str, Any], **environment: str) -> ModuleTyp
 
     Parameters
     ----------
-    path : str
-        Of the file, in the folder of the functions.
     clients : Mapping
         What ``boto3.client`` gives for each service.
-    **environment : str
-        The function's environment.
     """
     file = PROJECT / "functions" / path
     name = f"simulated_{file.parent.name}"
@@ -128,8 +114,6 @@ class Objects:
 
     Attributes
     ----------
-    sources : dict
-        The ETag of each source.
     outputs : dict
         Each output's ETag, which is its sequencer.
     written : Counter

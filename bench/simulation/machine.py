@@ -15,8 +15,8 @@ from uuid import UUID
 import simpy
 
 from bench.simulation.clock import Clock, ServiceError, Steps
+from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.asl.runtime_errors import UncaughtError, chooser, find
-from inorder.execution import EXPRESS_SECONDS
 
 KNOWN_FIELDS = {
     *("Catch", "Cause", "CausePath", "Choices", "Comment", "Default", "End", "Error", "Next"),
@@ -30,25 +30,13 @@ Json = dict[str, Any]
 
 @dataclass
 class Execution:
-    """An execution.
-
-    Attributes
-    ----------
-    id : str
-        Its ID.
-    input : dict
-        Its input.
-    started, ended : float
-        When; `ended` is None while it runs.
-    outcome : str
-        Of its output or, if it failed, its error.
-    """
+    """An execution."""
 
     id: str
     input: Json
     started: float
     ended: float | None = None
-    outcome: str = ""
+    outcome: str = ""  # of its output or, if it failed, its error
 
 
 class Services(Protocol):
@@ -75,28 +63,14 @@ Evaluate = Callable[[Any, Context], Any]
 
 
 class Machine:
-    """A state machine.
-
-    Parameters
-    ----------
-    definition : dict
-        The ASL.
-    """
+    """A state machine."""
 
     def __init__(self, definition: Json) -> None:
         self.start: str = definition["StartAt"]
         self.states = {name: State(each) for name, each in definition["States"].items()}
 
     def run(self, execution: Execution, services: Services) -> Generator[simpy.Event, Any, str]:
-        """Run an execution, and give its outcome.
-
-        Parameters
-        ----------
-        execution : Execution
-            The execution.
-        services : Services
-            What its tasks call.
-        """
+        """Run an execution, and give its outcome."""
         clock, name, data = services.clock, self.start, execution.input
         context = Context(execution, clock)
         try:

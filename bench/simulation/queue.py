@@ -20,22 +20,12 @@ LONGEST_DELIVERY_PAUSE = 24 * 3600 / 185
 
 @dataclass
 class Message:
-    """A message of a queue.
-
-    Attributes
-    ----------
-    id, body, sent : str, str, float
-        Its ID, its text, and when it was sent.
-    visible : float
-        When it can be received again.
-    receives : int
-        How often it has been received.
-    """
+    """A message of a queue."""
 
     id: str
     body: str
     sent: float
-    visible: float
+    visible: float  # when it can be received again
     receives: int = 0
     is_deleted: bool = False
 
@@ -45,8 +35,6 @@ class Queue:
 
     Parameters
     ----------
-    clock : Clock
-        The time.
     visibility : float
         For how many seconds nobody else receives a message that has been received.
     twice : float
@@ -112,27 +100,16 @@ class Mapping:
     """An event source mapping with MaximumConcurrency, as AWS documents it.
 
     https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
-
-    Attributes
-    ----------
-    clock, queue
-        The time, and what it reads.
-    handle : callable
-        Handles one message, and tells whether it is finished. The messages of a batch are handled
-        at the same time.
-    concurrency : int
-        How many batches are handled at once.
-    seconds : float
-        For how long the function runs if no call of it has to wait.
-    limit : Limit
-        The concurrency that the function shares with others.
     """
 
     clock: Clock
     queue: Queue
+    # Handles one message, and tells whether it is finished. The messages of a batch are handled
+    # at the same time.
     handle: Callable[[Message], bool]
-    concurrency: int
-    seconds: float
+    concurrency: int  # how many batches are handled at once
+    seconds: float  # for how long the function runs if no call of it has to wait
+    # The concurrency that the function shares with others.
     limit: Limit = field(default_factory=Limit)
 
     def start(self) -> None:
@@ -175,30 +152,14 @@ class Mapping:
 
 
 class Bus:
-    """EventBridge, which retries what it cannot deliver.
-
-    Attributes
-    ----------
-    pending : int
-        The number of events that are not delivered.
-    """
+    """EventBridge, which retries what it cannot deliver."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.pending = 0
 
     def deliver(self, service: str, action: Callable[[], Any], after: float = 0) -> None:
-        """Deliver an event after some seconds.
-
-        Parameters
-        ----------
-        service : str
-            The target's service.
-        action : callable
-            What it does then.
-        after : float
-            Seconds.
-        """
+        """Deliver an event after some seconds."""
         self.pending += 1
         self._clock.env.process(self._deliver(service, action, after))
 

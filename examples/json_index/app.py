@@ -1,7 +1,7 @@
 """Lambda handler: writes an index of each JSON Lines document, behind the fence.
 
-An example of a function of your own: docs/function.md explains it. ``inorder_fence`` is a link
-to the folder of that name.
+An example of a function of your own: docs/function.md explains it. The package ``inorder_fence`` is
+its one requirement.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ from adapt_records.notifications import MalformedNotification, adapt, s3_records
 STATE_MACHINE_ARN = os.environ["STATE_MACHINE_ARN"]
 UNADAPTED_QUEUE_URL = os.environ["UNADAPTED_RECORDS_QUEUE_URL"]
 DETAIL_TYPES = frozenset(os.environ["DETAIL_TYPES"].split(","))  # those of the rule's pattern
+PREFIX, SUFFIX = os.environ["KEY_PREFIX"], os.environ["KEY_SUFFIX"]  # also of the pattern
 # Of an execution's input. Any queue takes a message of that length, and a stream longer records.
 # https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html
 MAXIMUM_BYTES = 262_144
@@ -56,13 +57,6 @@ sqs = boto3.client("sqs", config=config)
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
     """Start the executions of a batch.
-
-    Parameters
-    ----------
-    event : dict
-        A batch of an SQS or Kinesis event source mapping.
-    context : LambdaContext
-        Of the invocation.
 
     Returns
     -------
@@ -119,7 +113,7 @@ def start_executions(record: SQSRecord | KinesisStreamRecord) -> None:
 
 def _start_execution(record: Any) -> None:
     event = adapt(record)
-    if event is None or event["detail-type"] not in DETAIL_TYPES:
+    if event is None or not _matches_rule(event):
         logger.info("RecordSkipped", extra={"event_name": record["eventName"]})
         metrics.add_metric(name="RecordsSkipped", unit=MetricUnit.Count, value=1)
         return
@@ -135,3 +129,10 @@ def _start_execution(record: Any) -> None:
         },
     )
     metrics.add_metric(name="ExecutionsStarted", unit=MetricUnit.Count, value=1)
+
+
+def _matches_rule(event: dict[str, Any]) -> bool:
+    """Tell whether the rule would match the event; its pattern has ``PREFIX*SUFFIX``."""
+    key = event["detail"]["object"]["key"]
+    has_both = key.startswith(PREFIX) and key.removeprefix(PREFIX).endswith(SUFFIX)
+    return event["detail-type"] in DETAIL_TYPES and has_both

@@ -30,11 +30,6 @@ class MalformedNotification(ValueError):
 def s3_records(body: str | bytes) -> list[Any]:
     """Read the records of a notification, with or without the envelope of SNS.
 
-    Parameters
-    ----------
-    body : str or bytes
-        An SQS message's body, or a Kinesis record's data.
-
     Returns
     -------
     list
@@ -63,11 +58,6 @@ def adapt(record: Any) -> dict[str, Any] | None:
     Two fields differ. The bucket owner's account is absent, because a notification does not have
     it. The requester is the ID of a principal, where EventBridge has that of an account. A record
     that is delivered twice makes the same event twice, with the same ID.
-
-    Parameters
-    ----------
-    record : dict
-        One of ``Records``.
 
     Returns
     -------

@@ -21,8 +21,6 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, str]:  # noqa: ARG
     ----------
     event : dict
         ``detail``: any JSON.
-    context : LambdaContext
-        Of the invocation.
 
     Returns
     -------
@@ -46,11 +44,6 @@ def canonical_json(value: Any) -> bytes:
     writes some fractions with an exponent, and keys with characters beyond U+FFFF are sorted
     differently. Differences that a parser drops do not count, such as the first of two equal keys
     or the 18th digit of a fraction.
-
-    Parameters
-    ----------
-    value : object
-        A parsed JSON text.
 
     Raises
     ------

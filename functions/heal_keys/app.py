@@ -55,13 +55,6 @@ class SweepFailed(Exception):
 def handler(_event: dict[str, Any], context: LambdaContext) -> None:
     """Sweep once.
 
-    Parameters
-    ----------
-    _event : dict
-        Of the schedule. Nothing of it is used.
-    context : LambdaContext
-        Of the invocation.
-
     Raises
     ------
     SweepFailed

@@ -30,40 +30,21 @@ _UNSENDABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")
 
 
 class Entry(NamedTuple):
-    """An entry of the index.
+    """An entry of the index."""
 
-    Attributes
-    ----------
-    since : datetime
-        When the record was claimed last.
-    id : str
-        Of the record.
-    """
-
-    since: datetime
-    id: str
+    since: datetime  # when the record was claimed last
+    id: str  # of the record
 
 
 @dataclass(frozen=True)
 class StuckKey:
-    """A record that has been in progress for longer than an execution can live.
+    """A record that has been in progress for longer than an execution can live."""
 
-    Attributes
-    ----------
-    id : str
-        Of the record: a key's, an event's or a content's.
-    age : timedelta
-        For how long it has been in progress.
-    record : dict
-        The whole record, as DynamoDB gives it.
-    event : dict or None
-        The event that it holds, which under `latest-wins` is the newest of the key. None if it has
-        none that can be read.
-    """
-
-    id: str
-    age: timedelta
-    record: dict[str, Any]
+    id: str  # of the record: a key's, an event's or a content's
+    age: timedelta  # for how long it has been in progress
+    record: dict[str, Any]  # the whole record, as DynamoDB gives it
+    # The event that it holds, which under `latest-wins` is the newest of the key. None if it has
+    # none that can be read.
     event: dict[str, Any] | None
 
 
@@ -81,18 +62,8 @@ def oldest(
 
     Parameters
     ----------
-    dynamodb : DynamoDBClient
-        Of the account with the table.
-    table : str
-        Name of the key table.
-    now : datetime
-        The time.
     at_most : int
         How many to list. All pages are read to find the oldest ones.
-    dead_after : timedelta
-        How long a record must have been in progress.
-    is_over : callable
-        Tells whether to end instead of reading the next page.
     """
     found: list[Entry] = []
     for page in dynamodb.get_paginator("scan").paginate(TableName=table, IndexName=INDEX):
@@ -108,13 +79,6 @@ def read(
     dynamodb: Any, table: str, record_id: str, now: datetime, dead_after: timedelta = DEAD_AFTER
 ) -> StuckKey | None:
     """Read a record of the index.
-
-    Parameters
-    ----------
-    dynamodb, table, now, dead_after
-        As for `oldest`.
-    record_id : str
-        Of the record.
 
     Returns
     -------
@@ -139,17 +103,6 @@ def hand_over(
 
     A record without an event is parked as it is. A crash in between sends the event again. If an
     execution has claimed the key meanwhile, the record stays in the index.
-
-    Parameters
-    ----------
-    sqs : SQSClient
-        Of the account with the queues.
-    retry_queue_url, parked_queue_url : str
-        Of the queues.
-    dynamodb, table
-        As for `oldest`.
-    key : StuckKey
-        As `read` gives it.
     """
     queue_url = parked_queue_url if key.event is None else retry_queue_url
     sqs.send_message(QueueUrl=queue_url, MessageBody=_as_json(_message(key)))

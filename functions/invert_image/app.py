@@ -36,13 +36,6 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:  #
     ----------
     event : dict
         The payload that the state Invert Image sends: see `Fence.answer`.
-    context : LambdaContext
-        Of the invocation.
-
-    Returns
-    -------
-    dict
-        The answer: see `Fence.answer`.
     """
     described = event["event"]["detail"]["object"]
     logger.append_keys(source_key=described["key"], sequencer=described["sequencer"])

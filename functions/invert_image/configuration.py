@@ -9,33 +9,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Configuration:
-    """The function's settings.
-
-    Attributes
-    ----------
-    output_bucket : str
-        Where the inverted images go.
-    record_retention_days : int
-        Days for which the key table keeps the record of an object key after its last event.
-    handles_deletions : bool
-        Whether the output of a deleted source is deleted.
-    maximum_bytes : int
-        Size of the largest object that is read.
-    maximum_pixels : int
-        Pixels of the largest image that is decoded, all frames together.
-    slow_mark : bytes
-        For the demonstration: the end of the objects that are slow. If empty, all are.
-    slow_seconds : float
-        For the demonstration: how many seconds longer a slow object takes.
-    """
+    """The function's settings."""
 
     output_bucket: str
+    # Days for which the key table keeps the record of an object key after its last event.
     record_retention_days: int
-    handles_deletions: bool
-    maximum_bytes: int
-    maximum_pixels: int
+    handles_deletions: bool  # whether the output of a deleted source is deleted
+    maximum_bytes: int  # size of the largest object that is read
+    maximum_pixels: int  # pixels of the largest image that is decoded, all frames together
+    # For the demonstration: the end of the objects that are slow. If empty, all are.
     slow_mark: bytes
-    slow_seconds: float
+    slow_seconds: float  # for the demonstration: how many seconds longer a slow object takes
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Configuration:

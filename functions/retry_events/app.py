@@ -70,13 +70,6 @@ class NothingFinished(Exception):
 def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
     """Handle a batch of the retry queue, or an event of the bus.
 
-    Parameters
-    ----------
-    event : dict
-        A batch of the event source mapping, or what a state machine has sent to the bus.
-    context : LambdaContext
-        Of the invocation.
-
     Returns
     -------
     dict
@@ -112,11 +105,6 @@ def _handle_batch(event: dict[str, Any], _context: LambdaContext) -> PartialItem
 
 def handle(record: SQSRecord) -> str:
     """Handle a message, and give the name of the outcome.
-
-    Parameters
-    ----------
-    record : SQSRecord
-        The message.
 
     Returns
     -------

@@ -48,50 +48,27 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Wait:
-    """The message stays in the queue for a number of seconds.
+    """The message stays in the queue for a number of seconds."""
 
-    Attributes
-    ----------
-    seconds : int
-        From 1 to 900.
-    """
-
-    seconds: int
+    seconds: int  # from 1 to 900
 
 
 @dataclass(frozen=True)
 class Merge:
-    """Another message of the same event goes on.
+    """Another message of the same event goes on."""
 
-    Attributes
-    ----------
-    seconds : int or None
-        For how long this one waits. None if it is finished.
-    """
-
+    # For how long this one waits. None if it is finished.
     seconds: int | None
 
 
 @dataclass(frozen=True)
 class Message:
-    """A message of the retry queue.
+    """A message of the retry queue."""
 
-    Attributes
-    ----------
-    id : str
-        Its ID, the same each time that SQS delivers it.
-    body : str
-        Its text.
-    sent : float
-        When it was sent, in seconds since 1970.
-    receives : int
-        How often SQS has delivered it, this time included.
-    """
-
-    id: str
+    id: str  # its ID, the same each time that SQS delivers it
     body: str
-    sent: float
-    receives: int = 1
+    sent: float  # when it was sent, in seconds since 1970
+    receives: int = 1  # how often SQS has delivered it, this time included
 
     def delay(self, growths: int) -> float:
         """Compute a delay in seconds.
@@ -115,62 +92,32 @@ class Message:
 
 @dataclass(frozen=True)
 class Start:
-    """An execution is started.
-
-    Attributes
-    ----------
-    input : str
-        Its input.
-    """
+    """An execution is started."""
 
     input: str
 
 
 @dataclass(frozen=True)
 class Park:
-    """The event is parked.
+    """The event is parked."""
 
-    Attributes
-    ----------
-    body : str
-        Of the message for the queue of parked events.
-    """
-
-    body: str
+    body: str  # of the message for the queue of parked events
 
 
 @dataclass(frozen=True)
 class Fault:
-    """An event whose execution failed.
+    """An event whose execution failed."""
 
-    Attributes
-    ----------
-    message : Message
-        The message in which the state machine has sent it.
-    body : dict
-        What the message says.
-    attempt : int
-        The retry that failed; 0 if it was the first execution.
-    since : int
-        When the first execution of the event had failed, in seconds since 1970.
-    reasons : tuple of str
-        Why the executions failed, the last reason last. A reason that came again has its count.
-    """
-
-    message: Message
+    message: Message  # the message in which the state machine has sent it
     body: Json
-    attempt: int
-    since: int
+    attempt: int  # the retry that failed; 0 if it was the first execution
+    since: int  # when the first execution of the event had failed, in seconds since 1970
+    # Why the executions failed, the last reason last. A reason that came again has its count.
     reasons: tuple[str, ...]
 
     @classmethod
     def read(cls, message: Message) -> Fault | None:
         """Read a message.
-
-        Parameters
-        ----------
-        message : Message
-            Of the retry queue.
 
         Returns
         -------
@@ -206,15 +153,7 @@ class Fault:
             return Park(self.message.body)
 
     def decide_again(self, refusal: str, now: float, patience: float) -> Wait | Park:
-        """Decide what to do when the execution could not be started.
-
-        Parameters
-        ----------
-        refusal : str
-            Why not.
-        now, patience : float
-            As for `decide`.
-        """
+        """Decide what to do when the execution could not be started."""
         if now >= self.since + patience:
             return self._park(refusal)
         return self.message.postpone()

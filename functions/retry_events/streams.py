@@ -45,24 +45,12 @@ Status = Literal["RETRYING", "PARKING", "PARKED"]
 
 @dataclass(frozen=True)
 class Stream:
-    """What the key table says about the retries of an event.
+    """What the key table says about the retries of an event."""
 
-    Attributes
-    ----------
-    message_id : str
-        The message that has gone on last.
-    attempt : int
-        The retry that it has started.
-    at : int
-        When, in seconds since 1970.
-    status : str
-        Whether it has started a retry, parks the event, or has parked it.
-    """
-
-    message_id: str
-    attempt: int
-    at: int
-    status: Status
+    message_id: str  # the message that has gone on last
+    attempt: int  # the retry that it has started
+    at: int  # when, in seconds since 1970
+    status: Status  # whether it has started a retry, parks the event, or has parked it
 
     @classmethod
     def of(cls, item: dict[str, Any]) -> Stream:
@@ -85,8 +73,6 @@ class Stream:
 
         Parameters
         ----------
-        fault : Fault
-            The message.
         now : float
             The time, in seconds since 1970.
         execution_seconds : float
@@ -141,19 +127,6 @@ def taken(
     """Give the parameters of the PutItem by which a message takes a stream.
 
     The write is refused if another message has taken the stream since it was read.
-
-    Parameters
-    ----------
-    table : str
-        Name of the key table.
-    fault : Fault
-        The message.
-    before : Stream or None
-        What the record said.
-    now : float
-        The time, in seconds since 1970.
-    status : str
-        What the message does.
     """
     item = {
         "id": {"S": record_id(fault)},

@@ -22,18 +22,7 @@ STAGES: tuple[dict[str, Rule], ...] = (
 
 
 def check_file(file: Path) -> list[str]:
-    """Check one ASL file, and that the template above it, if there is one, fits.
-
-    Parameters
-    ----------
-    file : Path
-        The file, before substitution.
-
-    Returns
-    -------
-    list of str
-        What is wrong, with the state's and the rule's name; empty if nothing is.
-    """
+    """Check one ASL file, and that the template above it, if there is one, fits."""
     try:
         text = file.read_text(encoding="utf-8")
         definition = parse(text)
@@ -59,13 +48,7 @@ def _finding(state: str, rule: str, wrong: str) -> str:
 
 
 def numbers(file: Path) -> str:
-    """Say what a file without findings adds up to: its seconds, and its largest event.
-
-    Parameters
-    ----------
-    file : Path
-        The file, in which `check_file` finds nothing.
-    """
+    """Say what a file without findings adds up to: its seconds, and its largest event."""
     definition = parse(file.read_text(encoding="utf-8"))
     found = lease.lease_numbers(definition)
     seconds = (

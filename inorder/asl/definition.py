@@ -20,6 +20,9 @@ INVOKE, SEND, PUT_EVENTS, START = (
     f"arn:aws:states:::{action}"
     for action in ("lambda:invoke", "sqs:sendMessage", "events:putEvents", "states:startExecution")
 )
+# No Express execution lives longer:
+# https://docs.aws.amazon.com/step-functions/latest/dg/choosing-workflow-type.html
+EXPRESS_SECONDS = 300
 CONDITION_FAILED = ["DynamoDB.ConditionalCheckFailedException"]
 # With this begins the condition of a write that only the lock's holder may make. A renewed lock's
 # token begins with that of the claim.
@@ -31,10 +34,8 @@ _TOKEN = re.compile(r"(\$\$?(?:\.[\w-]+|\[[^\]]*\])*)|'(?:[^'\\]|\\.)*'")
 def parse(text: str) -> Any:
     """Parse the text of a file.
 
-    Raises
-    ------
-    ValueError
-        It is not JSON, or an object has a name twice, of which JSON would silently drop one.
+    A ValueError says that it is not JSON, or that an object has a name twice, of which JSON would
+    silently drop one.
     """
     return json.loads(text, object_pairs_hook=_once_each)
 
@@ -48,15 +49,7 @@ def _once_each(pairs: list[tuple[str, Any]]) -> Json:
 
 
 def targets(state: Json, ignoring: list[str] | None = None) -> list[str]:
-    """List the names of the states that may follow a state.
-
-    Parameters
-    ----------
-    state : dict
-        A state of an ASL file.
-    ignoring : list of str, optional
-        Errors that do not happen: the Catch for exactly these is left out.
-    """
+    """List the states that may follow a state, without the Catch for exactly `ignoring`."""
     catches = [each for each in state.get("Catch", []) if each["ErrorEquals"] != ignoring]
     rules = [state, *state.get("Choices", []), *catches]
     following = [rule["Next"] for rule in rules if "Next" in rule]
@@ -64,15 +57,7 @@ def targets(state: Json, ignoring: list[str] | None = None) -> list[str]:
 
 
 def written(state: Json, word: str) -> list[str]:
-    """List the attributes of an update's clause.
-
-    Parameters
-    ----------
-    state : dict
-        A Task; one that is not an update has no clauses.
-    word : str
-        SET, REMOVE, ADD or DELETE.
-    """
+    """List the attributes of an update's clause."""
     parameters = state.get("Parameters", {})
     names = parameters.get("ExpressionAttributeNames", {})
     clauses = re.split(r"\b(SET|REMOVE|ADD|DELETE)\b", parameters.get("UpdateExpression", ""))
@@ -87,21 +72,20 @@ def is_renewal(state: Json) -> bool:
     return state.get("Resource") == UPDATE and is_own and "lock_token" in written(state, "SET")
 
 
+def records_event(state: Json) -> bool:
+    """Tell whether a state writes its execution's event to the table."""
+    parameters = state.get("Parameters", {})
+    values = parameters.get("ExpressionAttributeValues", {})
+    return "event" in parameters.get("Item", {}) or ":event" in values
+
+
 def is_end(state: Json) -> bool:
     """Tell whether an execution ends in a state: Succeed, Fail, or any state with ``End``."""
     return state["Type"] in {"Succeed", "Fail"} or state.get("End") is True
 
 
 def graph(states: Json, following: Callable[[str, Json], list[str]] | None = None) -> nx.DiGraph:
-    """Draw the states as a graph.
-
-    Parameters
-    ----------
-    states : dict
-        Of an ASL file; each target is one of them.
-    following : callable, optional
-        Lists the states that follow one, given its name and the state; `targets` if none is given.
-    """
+    """Draw the states as a graph; `following` lists those that follow one, else `targets` does."""
     drawn = nx.DiGraph()
     drawn.add_nodes_from(states)
     for name, state in states.items():

@@ -21,6 +21,7 @@ import networkx as nx
 from inorder.asl import walk
 from inorder.asl.definition import (
     CONDITION_FAILED,
+    EXPRESS_SECONDS,
     INVOKE,
     OWN_LOCK,
     PUT,
@@ -37,7 +38,6 @@ from inorder.asl.definition import (
     targets,
     written,
 )
-from inorder.execution import EXPRESS_SECONDS
 
 NO_TIMEOUT = 99_999_999  # what AWS takes for a Task without TimeoutSeconds
 THROTTLED = ["Lambda.TooManyRequestsException"]
@@ -54,39 +54,20 @@ RETRY_BUS = "${RetryEventsBusName}"
 
 
 class LeaseNumbers(NamedTuple):
-    """What a file's timeouts, retries and limits add up to, in seconds.
+    """What a file's timeouts, retries and limits add up to, in seconds."""
 
-    Attributes
-    ----------
-    holder : float
-        The longest that a living execution needs its lock: for a claim or a renewal, and for an
-        attempt.
-    lease : float
-        The least for which a waiter has seen the same lock before it breaks it.
-    waiter : float
-        The least for which an execution waits before it gives up.
-    longest_execution : float
-        The slowest way through the file.
-    """
-
+    # The longest that a living execution needs its lock: for a claim or a renewal, and for an
+    # attempt.
     holder: float
-    lease: float
-    waiter: float
-    longest_execution: float
+    lease: float  # the least for which a waiter has seen the same lock before it breaks it
+    waiter: float  # the least for which an execution waits before it gives up
+    longest_execution: float  # the slowest way through the file
 
 
 def limits(definition: Json) -> dict[str, int]:
     """Read the limits that a Pass prepares; an empty dict if none does.
 
-    Parameters
-    ----------
-    definition : dict
-        The file.
-
-    Raises
-    ------
-    ValueError
-        Two states write them, or one of them is not a positive whole number.
+    A ValueError says that two states write them, or that one is not a positive whole number.
     """
     found: dict[str, Any] = {}
     writers = []
@@ -108,14 +89,8 @@ def longest(state: Json, given: dict[str, int] | None = None) -> float:
     """Compute the seconds after which a state has ended or its Catch goes on.
 
     Each attempt may take the state's timeout, and each delay its longest, as jitter only shortens
-    it. But a throttled invocation is refused at once, so that only its delays count.
-
-    Parameters
-    ----------
-    state : dict
-        A state of an ASL file.
-    given : dict, optional
-        The file's `limits`, for a Wait that reads its seconds from there.
+    it. But a throttled invocation is refused at once, so that only its delays count. A Wait may
+    read its seconds from the file's `limits`, which are `given`.
     """
     if state["Type"] == "Wait":
         named = str(state.get("SecondsPath", "")).removeprefix(f"{LIMITS}.")
@@ -138,15 +113,7 @@ def longest(state: Json, given: dict[str, int] | None = None) -> float:
 def longest_execution(definition: Json) -> float:
     """Compute the seconds that the slowest way through a file takes.
 
-    Parameters
-    ----------
-    definition : dict
-        The file, without a finding of the earlier rules.
-
-    Raises
-    ------
-    ValueError
-        There is no slowest way, as an execution may come to a state again and again.
+    A ValueError says that an execution may come to a state again and again.
     """
     states, given = definition["States"], limits(definition)
     start, drawn = walk.ways(definition)
@@ -156,20 +123,8 @@ def longest_execution(definition: Json) -> float:
 def lease_numbers(definition: Json) -> LeaseNumbers | None:
     """Compute what must be in order: holder < lease < waiter, and all of it within Express.
 
-    Parameters
-    ----------
-    definition : dict
-        The file, without a finding of the earlier rules.
-
-    Returns
-    -------
-    LeaseNumbers or None
-        None if the file claims no key, or breaks no lock.
-
-    Raises
-    ------
-    ValueError
-        The file does so in a way that this cannot compute. The message names what is missing.
+    None if the file claims no key, or breaks no lock. A ValueError names what is missing if it does
+    so in a way that this cannot compute.
     """
     states: Json = definition["States"]
     claims = _claims(states)

@@ -35,17 +35,7 @@ _BREAKS = ("breaks a lock", ("BrokenLocksFilter", "BrokenLocksQuery", "KeyHistor
 def findings(definition: Json, template: str) -> Iterator[tuple[str, str]]:
     """Compare the names of a file's states with those in the text of a template.
 
-    Parameters
-    ----------
-    definition : dict
-        The ASL file.
-    template : str
-        The text of the template; a resource that it lacks needs no name.
-
-    Yields
-    ------
-    tuple of str
-        The state, and the line of the template that must name it.
+    A resource that the template lacks needs no name.
     """
     states: Json = definition["States"]
     # Without a queue, a policy has neither these metrics nor the dashboard.

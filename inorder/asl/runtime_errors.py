@@ -28,15 +28,7 @@ class UncaughtError(Exception):
 
 
 def check_paths(state: dict[str, Any], data: Any, event: Any) -> None:
-    """Raise if a state other than a Choice reads an absent path, or a value of a wrong type.
-
-    Parameters
-    ----------
-    state : dict
-        The state.
-    data, event : JSON value
-        Its input, and that of the execution.
-    """
+    """Raise if a state other than a Choice reads an absent path, or a value of a wrong type."""
     _check_payload(state.get("Parameters", {}), data, event)
     for field in ("CausePath", "SecondsPath"):
         for path in paths(state.get(field, "")):

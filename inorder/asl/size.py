@@ -28,11 +28,6 @@ def largest_event(definition: Json) -> int:
     """Compute the bytes of the largest event that a file can handle.
 
     A Task that would send too much may lead on by a Catch for States.DataLimitExceeded.
-
-    Parameters
-    ----------
-    definition : dict
-        The file, which is valid ASL.
     """
     return min((MOST_BYTES - other) // events for _, events, other in _sizes(definition) if events)
 

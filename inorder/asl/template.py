@@ -11,20 +11,7 @@ from inorder.asl.definition import parse
 
 
 def findings(file: Path, text: str) -> Iterator[tuple[str, str, str]]:
-    """Compare a file with the template of its project, ``../template.yaml``, if there is one.
-
-    Parameters
-    ----------
-    file : Path
-        The ASL file.
-    text : str
-        What is in it.
-
-    Yields
-    ------
-    tuple of str
-        The state or "", the rule, and what is wrong.
-    """
+    """Compare a file with the template of its project, ``../template.yaml``, if there is one."""
     template = file.resolve().parent.parent / "template.yaml"
     if not template.is_file():
         return

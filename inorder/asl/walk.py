@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 
-from inorder.asl.definition import Json, graph
-from inorder.execution import EXPRESS_SECONDS
+from inorder.asl.definition import EXPRESS_SECONDS, Json, graph
 
 # A value of which only this is known: that it is there. A number that is added to a count, which is
 # 1 or more by then, is known to be "at least" so much.
@@ -43,23 +42,7 @@ class Place(NamedTuple):
 
 
 def ways(definition: Json) -> tuple[Place, nx.DiGraph]:
-    """Draw all ways through a file.
-
-    Parameters
-    ----------
-    definition : dict
-        The file, without a finding of the earlier rules.
-
-    Returns
-    -------
-    Place, nx.DiGraph
-        The first place, and a graph of all places.
-
-    Raises
-    ------
-    ValueError
-        There are ever more places, as nothing bounds a count.
-    """
+    """Draw all ways through a file; a ValueError says that nothing bounds a count."""
     states: Json = definition["States"]
     reads = {name: set(_FIELD.findall(json.dumps(state))) for name, state in states.items()}
     plain = graph(states)
@@ -89,22 +72,7 @@ def ways(definition: Json) -> tuple[Place, nx.DiGraph]:
 
 
 def slowest(drawn: nx.DiGraph, start: Place, seconds: Callable[[str], float]) -> float:
-    """Add up the slowest way from a place to an end.
-
-    Parameters
-    ----------
-    drawn : nx.DiGraph
-        Of places.
-    start : Place
-        Where to begin.
-    seconds : callable
-        Gives the seconds of a state.
-
-    Raises
-    ------
-    ValueError
-        The ways have a cycle, so no way is the slowest.
-    """
+    """Add up the slowest way from a place to an end; a ValueError says that there is a cycle."""
     if not nx.is_directed_acyclic_graph(drawn):
         again = min(place.state for place, *_ in nx.find_cycle(drawn, start))
         raise ValueError(f"an execution may come to {again} again and again")

@@ -11,9 +11,8 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-import click
-
-from inorder.execution import (
+from inorder.errors import Failure
+from inorder.model.execution import (
     ANY,
     BEGINNING,
     Entry,
@@ -23,25 +22,17 @@ from inorder.execution import (
     execution_of,
     s3_object,
 )
+from inorder.model.outcomes import retrying
 
 __all__ = ["Entry", "Execution", "Filter", "Step", "execution_of", "s3_object"]
 
 SECONDS = 60  # for which a caller waits who names no time
 NAMED = 5  # in a message
 SHORT_PAGE, LONG_PAGE = 100, 1000  # executions
-RETRYING = "Retrying"  # the outcome of an execution after which another one starts
 
 
 def history(client: Any, arn: str) -> list[Entry]:
-    """Read what happened in an execution from the history that local engines keep.
-
-    Parameters
-    ----------
-    client : SFNClient
-        Of a local engine.
-    arn : str
-        Of the execution.
-    """
+    """Read what happened in an execution from the history that local engines keep."""
     pages = client.get_paginator("get_execution_history").paginate(
         executionArn=arn, PaginationConfig={"PageSize": 1000}
     )
@@ -55,15 +46,7 @@ def entry_of(event: Mapping[str, Any]) -> Entry:
 
 
 class StateMachine(ABC):
-    """A state machine on AWS or on a local engine.
-
-    Parameters
-    ----------
-    client : SFNClient
-        Of AWS or the engine.
-    arn : str
-        Of the state machine.
-    """
+    """A state machine on AWS or on a local engine."""
 
     poll_seconds = 0.03  # between two questions whether an execution has ended
 
@@ -82,28 +65,13 @@ class StateMachine(ABC):
 
         The first call reads each of them. Later calls read only what is new. If several threads
         call it at once, they wait for each other.
-
-        Parameters
-        ----------
-        wanted : Filter
-            Which ones.
         """
 
     @abstractmethod
     def find(self, beginning: str, since: datetime | None = None) -> Execution:
-        """Read the one execution whose ARN, name or ID begins like this.
+        """Read the one execution whose ARN, name or ID begins like this; else a Failure.
 
-        Parameters
-        ----------
-        beginning : str
-            Of its ARN, its name or its ID; or the whole of it.
-        since : datetime, optional
-            It started since then. Only where the source must be searched.
-
-        Raises
-        ------
-        click.ClickException
-            There is none, or more than one.
+        Only where the source must be searched, it must have started since then.
         """
 
     @property
@@ -140,13 +108,7 @@ class StateMachine(ABC):
         return self.describe(arn).status != "RUNNING"
 
     def wait(self, arn: str, seconds: float = SECONDS) -> Execution:
-        """Wait until an execution has ended.
-
-        Raises
-        ------
-        TimeoutError
-            It has not, after `seconds`.
-        """
+        """Wait until an execution has ended; a TimeoutError if it has not, after `seconds`."""
         wait_until(lambda: self.has_ended(arn), seconds, f"the end of {arn}", self.poll_seconds)
         return self.describe(arn)
 
@@ -157,25 +119,13 @@ class StateMachine(ABC):
     def wait_for(self, count: int, seconds: float = SECONDS, prefix: str = "") -> list[Execution]:
         """Wait until there have been `count` executions and all have ended.
 
-        Parameters
-        ----------
-        count : int
-            The least number that must have started, besides one for each that ended to be retried
-            and those that other executions have started.
-        seconds : float
-            For how long to wait.
-        prefix : str
-            Other keys than those that begin with it do not count.
-
-        Raises
-        ------
-        TimeoutError
-            That is not so, after `seconds`. The message says what is missing.
+        One for each that ended to be retried, and those that other executions have started, come on
+        top. A TimeoutError says after `seconds` what is missing.
         """
         found: list[Execution] = []
 
         def expected() -> int:
-            return count + sum(each.outcome == RETRYING for each in found)
+            return count + sum(each.outcome == retrying() for each in found)
 
         def all_ended() -> bool:
             found[:] = self.all(prefix)
@@ -329,19 +279,7 @@ class LocalStateMachine(StateMachine):
 
 
 def start(client: Any, state_machine: str, event: str, name: str | None = None) -> str:
-    """Start an execution and give its ARN.
-
-    Parameters
-    ----------
-    client : SFNClient
-        Of AWS or a local engine.
-    state_machine : str
-        ARN of the state machine.
-    event : str
-        The input, as JSON.
-    name : str, optional
-        A new one if none is given: not every engine makes one up.
-    """
+    """Start an execution and give its ARN; a name is made up, as not every engine does so."""
     arn: str = client.start_execution(
         stateMachineArn=state_machine, name=name or f"inorder-{uuid4()}", input=event
     )["executionArn"]
@@ -349,20 +287,7 @@ def start(client: Any, state_machine: str, event: str, name: str | None = None) 
 
 
 def only_one(arns: Iterable[str], beginning: str) -> str:
-    """Give the one ARN that begins like this, or whose name or last part does.
-
-    Parameters
-    ----------
-    arns : iterable of str
-        The ARNs of all executions.
-    beginning : str
-        Of an ARN, a name or an ID.
-
-    Raises
-    ------
-    click.ClickException
-        There is none, or more than one.
-    """
+    """Give the one ARN that begins like this, or whose name or last part does; else a Failure."""
     found = set()
     for arn in arns:
         if arn == beginning:
@@ -373,7 +298,7 @@ def only_one(arns: Iterable[str], beginning: str) -> str:
     if len(found) != 1:
         number = "No" if not found else "More than one"
         names = some_of(sorted(arn.rpartition(":")[2] for arn in found))
-        raise click.ClickException(f"{number} execution has the ID {beginning}{names}.")
+        raise Failure(f"{number} execution has the ID {beginning}{names}.")
     return found.pop()
 
 
@@ -386,13 +311,7 @@ def some_of(names: Sequence[str]) -> str:
 def wait_until(
     condition: Callable[[], bool], seconds: float, what: str, poll_seconds: float = 0.1
 ) -> None:
-    """Wait for a condition.
-
-    Raises
-    ------
-    TimeoutError
-        It does not hold after `seconds`. The message says `what` was waited for.
-    """
+    """Wait for a condition; a TimeoutError says after `seconds` `what` was waited for."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

@@ -2,45 +2,37 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-import click
 from botocore.exceptions import BotoCoreError, ClientError
 
-from inorder import policies
 from inorder.aws import parked, retrying
 from inorder.aws.executions import StateMachine
 from inorder.aws.log import AwsStateMachine, state_machine
 from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import Connection
-from inorder.execution import FIRST, Execution, Filter, s3_object
-from inorder.story import Facts, Output, Part, Queued, Source
+from inorder.errors import Failure
+from inorder.model import policies
+from inorder.model.execution import FIRST, Execution, Filter, s3_object
+from inorder.model.outcomes import finished
+from inorder.story.parts import Facts, Output, Part, Queued, Source
+from inorder.story.reading import parsed
 from inorder_fence import named_version
+from inorder_fence.fenced_output import output_key
 
 Read = TypeVar("Read")
 LONGEST_ID = 2048  # bytes
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html
 LONGEST_KEY = 1024  # bytes
 MAXIMUM_EXECUTIONS = 200  # of one object; each costs a read of its history
-# After these, none of its messages can matter for an object.
-FINISHED = {"Processed", "Superseded", "Duplicate"}
 
 
 def machine_of(aws: Connection, since: datetime | None = None) -> StateMachine:
-    """Give the state machine of a stack, whatever its log lacks.
-
-    Parameters
-    ----------
-    aws : Connection
-        To the stack.
-    since : datetime, optional
-        Executions that started before are not needed.
-    """
+    """Give the state machine of a stack, whatever its log lacks."""
     clients = aws.client("stepfunctions"), aws.client("logs")
     return state_machine(*clients, aws.stack.state_machine_arn, since, needs_all=False)
 
@@ -55,24 +47,10 @@ def gather(
 ) -> Facts:
     """Read what there is about an object, for `inorder.story.tell`.
 
-    A part that cannot be read is named in the facts. Messages of the queues of parked and
-    undelivered events are received, which hides them for a moment and counts as a receive; so that
-    is done only if one of them may be the object's.
-
-    Parameters
-    ----------
-    aws : Connection
-        To the stack.
-    machine : StateMachine
-        Its state machine, as `machine_of` gives it.
-    key : str
-        The object's key in the input bucket, or in any bucket under ``content-hash``.
-    version_id : str, optional
-        The only version that is wanted.
-    since : datetime, optional
-        Executions that started before are not read.
-    parked_events : sequence of ParkedEvent, optional
-        All parked events, if they have been received already.
+    The key is that in the input bucket, or in any bucket under ``content-hash``. A part that cannot
+    be read is named in the facts. Messages of the queues of parked and undelivered events are
+    received, which hides them for a moment and counts as a receive; so that is done only if one of
+    them may be the object's, and no parked events are given.
     """
     return _Gathering(aws, machine, key, version_id, since, parked_events).facts()
 
@@ -90,8 +68,7 @@ class _Gathering:
         self._aws, self._stack, self._machine = aws, aws.stack, machine
         self._parked_events = parked_events
         self._key, self._version_id, self._since = key, version_id, since
-        name = self._stack.parameters.get("Policy", "")
-        self._policy = policies.policy(name) if name in policies.names() else None
+        self._policy = policies.known(self._stack.parameters.get("Policy", ""))
         self._unread: dict[Part, str] = {}
         self._now = datetime.now(UTC)
 
@@ -126,9 +103,9 @@ class _Gathering:
         """Read a part; if that fails, note why."""
         try:
             return tuple(read())
-        except (ClientError, BotoCoreError, click.ClickException) as error:
-            said = error.message if isinstance(error, click.ClickException) else str(error)
-            self._unread[part] = f"The {_NAMES[part]} could not be read: {' '.join(said.split())}"
+        except (ClientError, BotoCoreError, Failure) as error:
+            said = " ".join(str(error).split())
+            self._unread[part] = f"The {_NAMES[part]} could not be read: {said}"
             return ()
 
     def _executions(self) -> tuple[Execution, ...]:
@@ -176,8 +153,7 @@ class _Gathering:
     def _outputs(self) -> Iterable[Output]:
         if self._policy and self._policy.keeps is None:
             return
-        folder, slash, name = self._key.rpartition("/")
-        key = f"{folder}{slash}out-{name}"
+        key = output_key(self._key)
         s3, bucket = self._aws.client("s3"), self._stack.output_bucket
         keys = [key]
         if len(key.encode()) > LONGEST_KEY:
@@ -191,7 +167,7 @@ class _Gathering:
         if self._stack.parameters.get("WorkFunctionArn") and not any(
             each.sequencer for each in found
         ):
-            raise click.ClickException(
+            raise Failure(
                 "a function of your own (WorkFunctionArn) writes it, and not as the fence does."
             )
         yield from found
@@ -204,7 +180,7 @@ class _Gathering:
     ) -> Iterable[Queued]:
         is_finished = (
             "executions" not in self._unread
-            and all(each.outcome in FINISHED or each.status == "RUNNING" for each in executions)
+            and all(each.outcome in finished() or each.status == "RUNNING" for each in executions)
             and all(each.get("status") in {None, "DONE", "IN_PROGRESS"} for each in records)
         )
         if self._stack.retry_events_log_group:
@@ -245,7 +221,7 @@ class _Gathering:
         url = described["StackResourceDetail"]["PhysicalResourceId"]
         with closing(parked.messages(self._aws, url)) as messages:
             for each in messages:
-                event = _parsed(each["Body"])
+                event = parsed(each["Body"])
                 attributes = each.get("MessageAttributes", {})
                 reason = ": ".join(
                     attributes[name]["StringValue"]
@@ -297,13 +273,6 @@ def _output(s3: Any, bucket: str, key: str) -> Output | None:
         named_version(metadata.get("source-version-id")),
         found["LastModified"].astimezone(UTC),
     )
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
 
 
 def _status(error: ClientError) -> int:

@@ -15,10 +15,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import click
-
 from inorder.aws.executions import LocalStateMachine, StateMachine, only_one
-from inorder.execution import (
+from inorder.errors import Failure
+from inorder.model.execution import (
     ANY,
     BEGINNING,
     ENDS,
@@ -40,24 +39,9 @@ class AwsStateMachine(StateMachine):
 
     AWS delivers log entries as well as it can, and guarantees neither that all come nor when:
     https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html. An execution without a last
-    entry runs, as far as this class knows.
-
-    Parameters
-    ----------
-    client : SFNClient
-        Of AWS.
-    arn : str
-        Of the state machine.
-    logs : CloudWatchLogsClient
-        Of AWS.
-    log_group : str
-        The name of its log; empty if it has none.
-    since : datetime, optional
-        Executions that started before are not listed, unless a filter says otherwise.
-    level : str
-        Of the log: ``ALL``, ``ERROR``, ``FATAL`` or ``OFF``.
-    has_data : bool
-        Whether the log has the data of executions.
+    entry runs, as far as this class knows. The log has the level ``ALL``, ``ERROR``, ``FATAL`` or
+    ``OFF``; without a log, its group has no name. Executions that started before `since` are not
+    listed, unless a filter says otherwise.
     """
 
     poll_seconds = 2  # a log takes a few seconds to arrive, and calls are limited
@@ -220,13 +204,7 @@ def _milliseconds(at: datetime) -> int:
 
 
 def log_group(described: Mapping[str, Any]) -> str:
-    """Give the name of a state machine's log group; empty if it has none.
-
-    Parameters
-    ----------
-    described : Mapping
-        The answer of DescribeStateMachine.
-    """
+    """Give the name of the log group that DescribeStateMachine has; empty if there is none."""
     destinations = described.get("loggingConfiguration", {}).get("destinations") or [{}]
     arn = destinations[0].get("cloudWatchLogsLogGroup", {}).get("logGroupArn", "")
     return arn.split(":")[6] if arn else ""
@@ -238,25 +216,8 @@ def state_machine(
     """Give a state machine on AWS or on a local engine, whose executions can be read.
 
     AWS refuses to list Express executions, where local engines list them:
-    https://docs.aws.amazon.com/step-functions/latest/apireference/API_ListExecutions.html
-
-    Parameters
-    ----------
-    states : SFNClient
-        Of AWS or the engine.
-    logs : CloudWatchLogsClient
-        Of the same.
-    arn : str
-        Of the state machine.
-    since : datetime, optional
-        Executions that started before are not needed.
-    needs_all : bool
-        Whether to refuse a log that lacks something, instead of saying what is `unknown`.
-
-    Raises
-    ------
-    click.ClickException
-        The log does not have what is needed.
+    https://docs.aws.amazon.com/step-functions/latest/apireference/API_ListExecutions.html. A log
+    that lacks something is a Failure, if all is needed; else it says what is `unknown`.
     """
     try:
         states.list_executions(stateMachineArn=arn, maxResults=1)
@@ -268,7 +229,7 @@ def state_machine(
     logging = described.get("loggingConfiguration", {})
     level, has_data = logging.get("level", "OFF"), bool(logging.get("includeExecutionData"))
     if needs_all and not (level == "ALL" and has_data):
-        raise click.ClickException(
+        raise Failure(
             f"The log of {arn} has the level {level}, with{'' if has_data else 'out'} execution"
             " data. Executions can be read from it only at the level ALL, with execution data."
         )

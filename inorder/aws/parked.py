@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import click
 from botocore.exceptions import BotoCoreError, ClientError
 
 from inorder.aws.executions import start
 from inorder.aws.stack import Connection
+from inorder.errors import Failure
 
 HOLD_SECONDS = 60  # for which a command that was killed hides messages from the next one
 # A receive that waits asks all servers of the queue; still, one may return nothing by chance.
@@ -27,23 +27,12 @@ RECEIVES_WITHOUT_NEWS = 2
 
 @dataclass(frozen=True)
 class ParkedEvent:
-    """A message in the queue of parked events.
+    """A message in the queue of parked events."""
 
-    Attributes
-    ----------
-    id : str
-        Of the message, for as long as it is in the queue.
-    receipt : str
-        What SQS needs in order to delete it.
-    parked_at : datetime
-        When it was sent.
-    body : dict
-        What the state machine wrote. That of an invalid event has neither key nor sequencer.
-    """
-
-    id: str
-    receipt: str
-    parked_at: datetime
+    id: str  # of the message, for as long as it is in the queue
+    receipt: str  # what SQS needs in order to delete it
+    parked_at: datetime  # when it was sent
+    # What the state machine wrote. That of an invalid event has neither key nor sequencer.
     body: dict[str, Any]
 
     @classmethod
@@ -62,7 +51,7 @@ class ParkedEvent:
     @property
     def subject(self) -> str:
         """The bucket and the key, or the hash of the content; empty for an invalid event."""
-        return str(self.body.get("object_key", self.body.get("content", "")))
+        return subject_in(self.body)
 
     @property
     def sequencer(self) -> str:
@@ -86,14 +75,13 @@ class ParkedEvent:
         return "event" in self.body and (named or bool(self.subject))
 
 
-def parked_events(aws: Connection) -> Generator[ParkedEvent]:
-    """Receive each parked event once, as `messages` does.
+def subject_in(body: dict[str, Any]) -> str:
+    """Name what a message is about: the bucket and the key, or the hash of the content."""
+    return str(body.get("object_key", body.get("content", "")))
 
-    Parameters
-    ----------
-    aws : Connection
-        To the stack.
-    """
+
+def parked_events(aws: Connection) -> Generator[ParkedEvent]:
+    """Receive each parked event once, as `messages` does."""
     with closing(messages(aws, aws.stack.parked_events_queue_url)) as received:
         yield from map(ParkedEvent.of, received)
 
@@ -103,13 +91,6 @@ def messages(aws: Connection, queue: str) -> Generator[dict[str, Any]]:
 
     SQS cannot show a message without hiding it for a while. Those that are not deleted are
     visible again as soon as the iterator is closed.
-
-    Parameters
-    ----------
-    aws : Connection
-        To the stack.
-    queue : str
-        URL of the queue.
     """
     sqs = aws.client("sqs")
     receipts: dict[str, str] = {}
@@ -141,47 +122,23 @@ def messages(aws: Connection, queue: str) -> Generator[dict[str, Any]]:
 
 
 def only_one(events: Sequence[ParkedEvent], beginning: str) -> ParkedEvent:
-    """Give the one event whose ID begins like this.
-
-    Parameters
-    ----------
-    events : sequence of ParkedEvent
-        The parked events.
-    beginning : str
-        Of an ID, or the whole ID.
-
-    Raises
-    ------
-    click.ClickException
-        There is none, or more than one.
-    """
+    """Give the one event whose ID begins like this; else a Failure."""
     found = [event for event in events if event.id.startswith(beginning)]
     if len(found) != 1:
         number = "No" if not found else "More than one"
         hint = "" if found else " Another command may hide it for a moment."
-        raise click.ClickException(f"{number} parked event has the ID {beginning}.{hint}")
+        raise Failure(f"{number} parked event has the ID {beginning}.{hint}")
     return found[0]
 
 
 def redrive(aws: Connection, ids: set[str]) -> Generator[ParkedEvent]:
     """Start parked events again, and remove each from the queue once it has started.
 
-    Interrupted in between, an event is started again by the next redrive. The execution is named
-    after the message; where names are unique, as on the local AWS, it is refused as started
-    already. Express on AWS lets names repeat: there it ends as a duplicate, or, if the event fails
-    again, is parked twice. Either way nothing is lost and nothing is processed twice.
-
-    Parameters
-    ----------
-    aws : Connection
-        To the stack.
-    ids : set of str
-        Of the messages. One that is gone, or hidden by another redrive, is left out.
-
-    Yields
-    ------
-    ParkedEvent
-        One that has been started and removed.
+    A message that is gone, or hidden by another redrive, is left out. Interrupted in between, an
+    event is started again by the next redrive. The execution is named after the message; where
+    names are unique, as on the local AWS, it is refused as started already. Express on AWS lets
+    names repeat: there it ends as a duplicate, or, if the event fails again, is parked twice.
+    Either way nothing is lost and nothing is processed twice.
     """
     states, sqs = aws.client("stepfunctions"), aws.client("sqs")
     remaining = set(ids)

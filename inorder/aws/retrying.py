@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import click
-
+from inorder.aws.parked import subject_in
 from inorder.aws.stack import Connection
+from inorder.errors import Failure
 from inorder_fence import named_version
 
 # No event waits for longer than 15 minutes before the function reads its message again.
@@ -31,20 +31,14 @@ FIELDS = (
 
 @dataclass(frozen=True)
 class RetryingEvent:
-    """An event that waits for a retry.
+    """An event that waits for a retry."""
 
-    Attributes
-    ----------
-    body : dict
-        What the function has logged of it.
-    """
-
-    body: dict[str, Any]
+    body: dict[str, Any]  # what the function has logged of it
 
     @property
     def subject(self) -> str:
         """The bucket and the key, or the hash of the content."""
-        return str(self.body.get("object_key", self.body.get("content", "")))
+        return subject_in(self.body)
 
     @property
     def key(self) -> str | None:
@@ -75,36 +69,17 @@ class RetryingEvent:
 
 @dataclass(frozen=True)
 class Backlog:
-    """How many messages are in the retry queue, as SQS estimates it.
+    """How many messages are in the retry queue, as SQS estimates it."""
 
-    Attributes
-    ----------
-    waiting : int
-        Those that wait or are being handled.
-    unread : int
-        Those that the function may read now.
-    """
-
-    waiting: int
-    unread: int
+    waiting: int  # those that wait or are being handled
+    unread: int  # those that the function may read now
 
 
 def retrying_events(aws: Connection) -> list[RetryingEvent]:
-    """Read which events wait, the one that is tried next first.
-
-    Parameters
-    ----------
-    aws : Connection
-        To the stack.
-
-    Raises
-    ------
-    click.ClickException
-        The stack retries nothing.
-    """
+    """Read which events wait, the one that is tried next first; a Failure if none is retried."""
     group = aws.stack.retry_events_log_group
     if not group:
-        raise click.ClickException(f"Stack {aws.stack.name} retries no events.")
+        raise Failure(f"Stack {aws.stack.name} retries no events.")
     pages = (
         aws.client("logs")
         .get_paginator("filter_log_events")
@@ -127,13 +102,7 @@ def retrying_events(aws: Connection) -> list[RetryingEvent]:
 
 
 def backlog(aws: Connection) -> Backlog:
-    """Count the messages in the retry queue.
-
-    Parameters
-    ----------
-    aws : Connection
-        To the stack.
-    """
+    """Count the messages in the retry queue."""
     names = ("ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessages")
     attributes = aws.client("sqs").get_queue_attributes(
         QueueUrl=aws.stack.retry_events_queue_url, AttributeNames=list(names)

@@ -13,10 +13,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import boto3
-import click
 from botocore.config import Config
 
 from inorder import PROJECT
+from inorder.errors import Failure
 from inorder.local_aws import LocalAws
 
 
@@ -40,22 +40,7 @@ class Stack:
 
 
 def deploy(local: LocalAws, name: str, parameters: Mapping[str, str | float]) -> Stack:
-    """Deploy template.yaml to a local AWS with ``sam deploy``.
-
-    Parameters
-    ----------
-    local : LocalAws
-        Where to.
-    name : str
-        The stack's name.
-    parameters : Mapping
-        Parameters of the template, other than the defaults.
-
-    Raises
-    ------
-    click.ClickException
-        SAM fails. The message ends with what it said.
-    """
+    """Deploy template.yaml to a local AWS with ``sam deploy``; a Failure ends as SAM did."""
     sam_deploy(local, name, parameters, PROJECT / "template.yaml")
     return describe(local.client("cloudformation"), name)
 
@@ -63,13 +48,7 @@ def deploy(local: LocalAws, name: str, parameters: Mapping[str, str | float]) ->
 def sam_deploy(
     local: LocalAws, name: str, parameters: Mapping[str, str | float], template: Path
 ) -> None:
-    """Deploy any template to a local AWS; the other parameters and exceptions are as for `deploy`.
-
-    Parameters
-    ----------
-    template : Path
-        Its functions have their code beside it, not built.
-    """
+    """Deploy any template to a local AWS, whose functions have their code beside it, not built."""
     command = [sys.executable, "-m", "samcli", "deploy", "--config-env", "local"]
     command += ["--config-file", str(PROJECT / "samconfig.toml")]
     command += ["--template-file", str(template), "--stack-name", name]
@@ -89,25 +68,14 @@ def sam_deploy(
     )
     if done.returncode:
         said = (done.stdout + done.stderr).strip()[-3000:]
-        raise click.ClickException(f"sam deploy of stack {name} failed:\n{said}")
+        raise Failure(f"sam deploy of stack {name} failed:\n{said}")
 
 
 def describe(cloudformation: Any, name: str) -> Stack:
     """Read a stack's outputs and parameters.
 
-    Parameters
-    ----------
-    cloudformation : botocore.client.BaseClient
-        Client of the AWS, real or local, that has the stack.
-    name : str
-        The stack's name.
-
-    Raises
-    ------
-    botocore.exceptions.ClientError
-        There is no such stack.
-    click.ClickException
-        It is not one of template.yaml, or not there yet.
+    A ClientError says that there is no such stack, a Failure that it is not one of template.yaml,
+    or not there yet.
     """
     [stack] = cloudformation.describe_stacks(StackName=name)["Stacks"]
     outputs = {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
@@ -127,25 +95,13 @@ def describe(cloudformation: Any, name: str) -> Stack:
             retry_events_log_group=outputs.get("RetryEventsLogGroupName", ""),
         )
     except KeyError as error:
-        raise click.ClickException(f"Stack {name} has no output {error.args[0]}.") from None
+        raise Failure(f"Stack {name} has no output {error.args[0]}.") from None
 
 
 class Connection:
-    """A deployed stack on AWS or on the local AWS. Several threads may use it.
+    """A deployed stack on a local AWS, or on whichever AWS the environment points boto3 at.
 
-    Parameters
-    ----------
-    stack_name : str
-        The stack's name.
-    local : LocalAws, optional
-        Which has it; else whichever AWS the environment points boto3 at.
-
-    Attributes
-    ----------
-    stack : Stack
-        Its outputs and parameters.
-    table : Table
-        Its key table.
+    Several threads may use it.
     """
 
     def __init__(self, stack_name: str, local: LocalAws | None = None) -> None:
@@ -166,18 +122,7 @@ class Connection:
         return host in {"127.0.0.1", "::1", "localhost"}
 
     def client(self, service: str) -> Any:
-        """Give a boto3 client, the same one each time.
-
-        Parameters
-        ----------
-        service : str
-            For example ``stepfunctions``.
-
-        Raises
-        ------
-        click.ClickException
-            The environment's endpoint is not a URL.
-        """
+        """Give a boto3 client, the same one each time; a Failure if the endpoint is not a URL."""
         config = Config(connect_timeout=10, retries={"mode": "standard", "total_max_attempts": 3})
         with self._making:
             try:
@@ -187,5 +132,5 @@ class Connection:
                         service, endpoint_url=self._endpoint_url, config=config
                     )
             except ValueError as error:
-                raise click.ClickException(str(error)) from None
+                raise Failure(str(error)) from None
             return self._clients[service]

@@ -1,14 +1,17 @@
-"""What a deployed stack has used, from its CloudWatch metrics."""
+"""What a deployed stack has used, from its CloudWatch metrics, and the bill of that."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from inorder import cost
 from inorder.aws.stack import Connection
+from inorder.cost import Bill, Workload
+from inorder.model.policies import Policy, names, policy
 
 HOUR = 3600  # seconds; CloudWatch keeps hourly values for 15 months
 MONTH_DAYS = 30
@@ -40,36 +43,21 @@ class Metric:
 
 @dataclass
 class Measured:
-    """What a stack would use in a month like the last days.
+    """What a stack would use in a month like the last days."""
 
-    Attributes
-    ----------
-    used : dict
-        Quantities by the names of `inorder.cost.LINES`, without what no metric has.
-    executions, process_ms, memory : float
-        Executions in a month; time and memory of the function that does the work.
-    silent : list of str
-        Metrics without a value.
-    """
-
+    # Quantities by the names of `inorder.cost.LINES`, without what no metric has.
     used: dict[str, float] = field(default_factory=dict)
+    # Executions in a month; time and memory of the function that does the work.
     executions: float = 0
     process_ms: float = 0
     memory: int = 0
-    silent: list[str] = field(default_factory=list)
+    silent: list[str] = field(default_factory=list)  # metrics without a value
 
 
 def measure(aws: Connection, days: int, now: datetime | None = None) -> Measured:
     """Read the metrics of a stack's state machine, table, functions, queues and logs.
 
-    Parameters
-    ----------
-    aws : Connection
-        To the stack.
-    days : int
-        How many to read; the rest of the month is taken to be like them.
-    now : datetime, optional
-        Where they end.
+    The rest of the month is taken to be like the days that are read.
     """
     resources = _resources(aws)
     memory = {name: _memory(aws, name) for name in _functions(aws, resources)}
@@ -109,6 +97,30 @@ def measure(aws: Connection, days: int, now: datetime | None = None) -> Measured
         memory=memory[_name(worker)],
         silent=silent,
     )
+
+
+def of_stack(
+    parameters: Mapping[str, str], measured: Measured, work: Workload
+) -> tuple[Policy, Workload]:
+    """Tell the policy of a stack and its workload, as far as it is known; the rest is `work`."""
+    return policy(parameters.get("Policy", names()[0])), replace(
+        work,
+        events=measured.executions,
+        process_ms=measured.process_ms or work.process_ms,
+        memory=measured.memory,
+        log_level=parameters.get("ExecutionLogLevel", work.log_level),
+        heal_minutes=float(parameters.get("HealMinutes", work.heal_minutes)),
+        alarms=parameters.get("Alarms", work.alarms),
+        dashboard=parameters.get("Dashboard") == "true",
+        tracing=parameters.get("Tracing") == "true",
+    )
+
+
+def of_usage(name: str, chosen: Policy, work: Workload, measured: Measured) -> Bill:
+    """Make the bill of what was measured; what no metric has is estimated."""
+    modelled = cost.usage_of(chosen, work)
+    estimated = ("events", "s3_gets", "s3_puts", "traces", "metrics")
+    return cost.bill(name, {each: modelled[each] for each in estimated} | measured.used)
 
 
 def _resources(aws: Connection) -> dict[str, dict[str, str]]:

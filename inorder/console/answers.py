@@ -15,15 +15,16 @@ from typing import Any, NamedTuple
 from botocore.exceptions import ClientError
 from PIL import Image
 
-from inorder import policies
 from inorder.aws import parked, retrying
 from inorder.aws.executions import StateMachine, start
 from inorder.aws.inspection import gather
 from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import Connection
 from inorder.console.live import LiveList
-from inorder.execution import described, key_of, s3_object
-from inorder.story import clock, tell
+from inorder.model import policies
+from inorder.model.execution import described, key_of, s3_object
+from inorder.story import tell
+from inorder.story.parts import clock
 
 STORY_LASTS = timedelta(days=7)  # as with `inorder why`
 LARGEST_PICTURE = 20_000_000  # bytes
@@ -49,17 +50,7 @@ class Picture(NamedTuple):
 
 
 class Answers:
-    """The answers for one stack. Each method may be called by several threads at once.
-
-    Parameters
-    ----------
-    aws : Connection
-        To the stack.
-    machine : StateMachine
-        Its state machine, as `inorder.aws.inspection.machine_of` gives it.
-    since : datetime, optional
-        Executions that started before are not listed.
-    """
+    """The answers for one stack. Each method may be called by several threads at once."""
 
     def __init__(
         self, aws: Connection, machine: StateMachine, since: datetime | None = None
@@ -73,7 +64,7 @@ class Answers:
     def stack(self) -> dict[str, Any]:
         """Describe the stack, and what its log cannot tell."""
         name = self._stack.parameters.get("Policy", "")
-        policy = policies.policy(name) if name in policies.names() else None
+        policy = policies.known(name)
         notes = [*self._machine.unknown]
         if self._since:
             notes.append(f"Executions that started before {clock(self._since)} are not listed.")

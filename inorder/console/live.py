@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from inorder.aws.executions import StateMachine
-from inorder.execution import BEGINNING, Execution, Filter, to_json
+from inorder.model.execution import BEGINNING, Execution, Filter, to_json
 
 FIELDS = (
     *("arn", "id", "key", "sequencer", "version_id", "record_id", "ended_as", "status", "error"),
@@ -33,15 +33,7 @@ def row(execution: Execution) -> dict[str, Any]:
 
 
 class LiveList:
-    """The executions of a state machine, read once, and then only what is new.
-
-    Parameters
-    ----------
-    machine : StateMachine
-        The state machine.
-    since : datetime, optional
-        Executions that started before are not listed.
-    """
+    """The executions of a state machine, read once, and then only what is new."""
 
     def __init__(self, machine: StateMachine, since: datetime | None = None) -> None:
         self._machine, self._since = machine, since
@@ -57,20 +49,10 @@ class LiveList:
         self._first = self._revision = int(time.time() * 1000)
 
     def answer(self, wanted: Filter, revision: int | None = None) -> str:
-        """List executions, as JSON.
+        """List executions, as JSON; or raise what reading has met, if it failed last.
 
-        Parameters
-        ----------
-        wanted : Filter
-            Which ones.
-        revision : int, optional
-            Of an earlier answer: only what has changed since. One that has changed so that it is
-            no longer wanted is in ``gone``.
-
-        Raises
-        ------
-        Exception
-            What reading has met, if it failed last.
+        Given the revision of an earlier answer, only what has changed since. One that has changed
+        so that it is no longer wanted is in ``gone``.
         """
         reader = self._begin()
         reader.join(PATIENCE_SECONDS)

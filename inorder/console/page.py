@@ -20,13 +20,7 @@ def modules() -> dict[str, str]:
 
 
 def index(addresses: Mapping[str, str]) -> tuple[str, str]:
-    """Give the page with an import map, and the map's text.
-
-    Parameters
-    ----------
-    addresses : Mapping
-        The address of each module, by its specifier.
-    """
+    """Give the page with a map of specifiers to addresses, and the text of that map."""
     text = json.dumps({"imports": dict(addresses)})
     html = (FOLDER / "index.html").read_text(encoding="utf-8")
     return html.replace(IMPORT_MAP, f"{IMPORT_MAP}{text}"), text
@@ -35,12 +29,7 @@ def index(addresses: Mapping[str, str]) -> tuple[str, str]:
 def content_security_policy(page: str, **sources: str) -> str:
     """Allow the scripts and styles that are in a page itself, and else only what is named.
 
-    Parameters
-    ----------
-    page : str
-        Its HTML.
-    sources : str
-        Further sources of a directive: ``script_src="'self'"``.
+    Further sources are named by directive: ``script_src="'self'"``.
     """
     # A block of data is no script, and needs no hash.
     scripts = re.findall(r'<script type="(?:importmap|module)">(.*?)</script>', page, re.DOTALL)

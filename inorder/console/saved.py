@@ -16,20 +16,14 @@ from PIL import Image, ImageOps
 
 from inorder.console import page
 from inorder.console.answers import Answers, Refused
-from inorder.execution import ANY, to_json
+from inorder.model.execution import ANY, to_json
 
 CHARSET = '<meta charset="utf-8">'
 PICTURE_SIZE = (480, 480)  # at most, so that a hundred photographs fit into a file
 
 
 def read(answers: Answers) -> dict[str, Any]:
-    """Ask all that the page can ask.
-
-    Parameters
-    ----------
-    answers : Answers
-        Of a stack.
-    """
+    """Ask all that the page can ask."""
     executions: dict[str, Any] = {"is_loading": True}
     while executions["is_loading"]:
         executions = json.loads(answers.executions.answer(ANY))
@@ -59,15 +53,7 @@ def read(answers: Answers) -> dict[str, Any]:
 
 
 def write(file: Path, data: Mapping[str, Any]) -> None:
-    """Write the page with its scripts, its style and the answers in it.
-
-    Parameters
-    ----------
-    file : Path
-        An HTML file; its folder is made if needed.
-    data : Mapping
-        Answers, as `read` gives them.
-    """
+    """Write the page with its scripts, its style and the answers in it."""
     names = {name: specifier for specifier, name in page.modules().items()}
     html, _ = page.index({specifier: _script(name) for name, specifier in names.items()})
     html = re.sub(

@@ -13,9 +13,10 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
+from socket import socket
 from typing import Any
 
-import click
+import uvicorn
 from botocore.exceptions import BotoCoreError, ClientError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -30,7 +31,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from inorder.console import page
 from inorder.console.answers import Answers, Refused
-from inorder.execution import Filter, to_json
+from inorder.errors import Failure
+from inorder.model.execution import Filter, to_json
 
 NAMES = ("127.0.0.1", "localhost", "[::1]")
 HTTP_PORT = 80  # browsers leave it out of Host and Origin
@@ -46,17 +48,7 @@ HEADERS = {
 
 
 def application(answers: Answers, port: int, token: str) -> Starlette:
-    """Make the server's application.
-
-    Parameters
-    ----------
-    answers : Answers
-        Of the stack.
-    port : int
-        On which it is served.
-    token : str
-        What a request for data, or for a change, must know.
-    """
+    """Make the server's application."""
 
     def index(_: Request) -> Response:
         html, _map = page.index({name: f"/page/{file}" for name, file in page.modules().items()})
@@ -133,23 +125,22 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
             Refused: lambda _, error: _error(error.status, str(error)),
             ClientError: _aws_error,
             BotoCoreError: _aws_error,
-            click.ClickException: lambda _, error: _error(502, error.message),
+            Failure: lambda _, error: _error(502, str(error)),
         },
     )
 
 
-class Guard:
-    """Refuses requests of other sites, and of those that do not know the token.
+def serve(answers: Answers, listening: socket, token: str) -> None:
+    """Serve the application until the process is interrupted."""
+    served = application(answers, listening.getsockname()[1], token)
+    config = uvicorn.Config(
+        served, log_level="warning", server_header=False, timeout_graceful_shutdown=1
+    )
+    uvicorn.Server(config).run(sockets=[listening])
 
-    Parameters
-    ----------
-    app : ASGIApp
-        Answers what is not refused.
-    port : int
-        On which this is served.
-    token : str
-        What a request for data, or for a change, must know.
-    """
+
+class Guard:
+    """Refuses requests of other sites, and of those that do not know the token."""
 
     def __init__(self, app: ASGIApp, port: int, token: str) -> None:
         self._app, self._token = app, token

@@ -4,38 +4,7 @@
 not read: what the sources cannot tell is in `Story.unknown`.
 """
 
-from inorder.story.parts import (
-    Cause,
-    Delivery,
-    Event,
-    Facts,
-    Lock,
-    Output,
-    Part,
-    Pending,
-    Queued,
-    Source,
-    Story,
-    Verdict,
-    clock,
-    span,
-)
+from inorder.story.parts import Story
 from inorder.story.telling import tell
 
-__all__ = [
-    "Cause",
-    "Delivery",
-    "Event",
-    "Facts",
-    "Lock",
-    "Output",
-    "Part",
-    "Pending",
-    "Queued",
-    "Source",
-    "Story",
-    "Verdict",
-    "clock",
-    "span",
-    "tell",
-]
+__all__ = ["Story", "tell"]

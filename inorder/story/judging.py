@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from inorder.model.outcomes import done, finished, retrying
 from inorder.story.parts import (
-    DONE,
     Event,
     Facts,
     Output,
     Source,
     Verdict,
     clock,
-    order,
+    is_newer,
     span,
 )
 from inorder_fence import named_version
@@ -22,15 +22,7 @@ ON_ITS_WAY = timedelta(minutes=1)  # an event of S3 may need so long to start an
 
 
 def judge(facts: Facts, events: tuple[Event, ...]) -> Verdict:
-    """Decide whether the outputs are right, by what the policy keeps.
-
-    Parameters
-    ----------
-    facts : Facts
-        What could be read.
-    events : tuple of Event
-        Those that are known, oldest first.
-    """
+    """Decide whether the outputs are right, by what the policy keeps; oldest events first."""
     judging = _Judging(facts, events)
     if facts.keeps is None:
         return judging.forwarded()
@@ -102,7 +94,7 @@ class _Judging:
     def forwarded(self) -> Verdict:
         """Judge a policy that forwards events and writes no outputs."""
         said = "This policy writes no outputs."
-        unfinished = [each for each in self._events if each.outcome not in {*DONE, "Duplicate"}]
+        unfinished = [each for each in self._events if each.outcome not in finished()]
         if unfinished:
             return self._because(unfinished[-1], said, "be forwarded")
         if not self._events or not self._facts.has("executions"):
@@ -116,7 +108,7 @@ class _Judging:
             newest
             and not newest.version_id
             and not newest.is_deletion
-            and order(newest.sequencer) > order(output.sequencer)
+            and is_newer(newest.sequencer, output.sequencer)
         ):
             said += f" The newer event {newest.sequencer} ({newest.outcome}) has the same content."
         return Verdict("right", said)
@@ -207,7 +199,7 @@ class _Judging:
     def _is_own(self, event: Event) -> bool:
         """Tell whether an event's outcome is one that the shipped policies do not have."""
         ended = {each.ended_as for each in self._facts.executions if each.status == "SUCCEEDED"}
-        return event.outcome in ended - {*DONE, "Duplicate", "Retrying"}
+        return event.outcome in ended - finished() - {retrying()}
 
     def _should_have_output(self, event: Event) -> bool:
         if event.is_deletion or event.outcome == "Superseded":
@@ -215,11 +207,11 @@ class _Judging:
         return not any(self._removes(other, event) for other in self._events)
 
     def _removes(self, other: Event, event: Event) -> bool:
-        if not (other.is_deletion and self._facts.handles_deletions and other.outcome in DONE):
+        if not (other.is_deletion and self._facts.handles_deletions and other.outcome in done()):
             return False
         if event.version_id:  # a delete marker has a version of its own, and removes none
             return other.version_id == event.version_id
-        return order(other.sequencer) > order(event.sequencer)
+        return is_newer(other.sequencer, event.sequencer)
 
     def _event_of(self, source: Source) -> Event | None:
         """Find the newest event that created the object as it is now."""

@@ -24,36 +24,21 @@ OUT = PROJECT / "out" / "audit"
 ACCEPTED = Path(__file__).with_name("accepted.toml")
 STREAM = "arn:aws:kinesis:us-east-1:123456789012:stream/s"
 # With the policies, these values make each condition true and false.
+FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:f"
+OWN = {"InputBucketName": "my-bucket", "WorkFunctionArn": FUNCTION}
+ADAPT = {"AdaptRecords": "true"}
+SOURCES = {"RecordsSourceArns": "arn:aws:s3:::my-bucket", "RecordsStreamArn": STREAM}
+MORE = {"InputBucketVersioning": "Enabled", "AlarmEmail": "me@example.com", "Tracing": "true"}
 OPTIONS: list[dict[str, str]] = [
     {},
-    {
-        "HandleDeletions": "false",
-        "InputBucketName": "my-bucket",
-        "HealMinutes": "0",
-        "WorkFunctionArn": "arn:aws:lambda:us-east-1:123456789012:function:f",
-    },
-    {
-        "InputBucketVersioning": "Enabled",
-        "AdaptRecords": "true",
-        "AlarmEmail": "me@example.com",
-        "Tracing": "true",
-    },
-    {
-        "AdaptRecords": "true",
-        "RecordsSourceArns": "arn:aws:s3:::my-bucket",
-        "RecordsStreamArn": STREAM,
-    },
+    OWN | {"HandleDeletions": "false", "HealMinutes": "0"},
+    ADAPT | MORE,
+    ADAPT | SOURCES,
 ]
 
 
 def findings(checkov: list[str]) -> set[tuple[str, str, str]]:
-    """List what checkov finds: check, its name, resource.
-
-    Parameters
-    ----------
-    checkov : list of str
-        The command.
-    """
+    """List what checkov, a command, finds: check, its name, resource."""
     OUT.mkdir(parents=True, exist_ok=True)
     policies = template()["Parameters"]["Policy"]["AllowedValues"]
     for policy, (number, options) in itertools.product(policies, enumerate(OPTIONS)):

@@ -18,8 +18,8 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Route, expect, sy
 from bench.browser import launch
 from inorder import PROJECT, local_aws
 from inorder.aws.stack import deploy
+from inorder.demo.pictures import own_pairs
 from inorder.local_aws import LocalAws
-from inorder.pictures import own_pairs
 from tests.end_to_end.conftest import Workflow
 
 OUT = PROJECT / "out" / "console"
@@ -69,7 +69,7 @@ def console(local: LocalAws) -> Iterator[Console]:
     workflow = Workflow(local, stack)
     seed(workflow)
     serving = subprocess.Popen(
-        [sys.executable, "-m", "inorder.cli", "console"],
+        [sys.executable, "-m", "inorder.commands.main", "console"],
         cwd=PROJECT,
         env=os.environ | local.environment | {"STACK_NAME": stack.name},
         stdout=subprocess.PIPE,

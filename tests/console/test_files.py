@@ -9,6 +9,8 @@ import re
 import pytest
 
 from inorder.console.page import FOLDER
+from inorder.model import outcomes
+from inorder.model.execution import STATUSES
 
 MODULES: dict[str, str] = json.loads((FOLDER / "modules.json").read_text(encoding="utf-8"))
 OWN = sorted(file for name, file in MODULES.items() if name.startswith("inorder/"))
@@ -29,6 +31,20 @@ def test_each_vendored_file_is_the_one_that_is_named_with_its_licence() -> None:
 def test_each_script_is_a_module_with_a_name() -> None:
     scripts = {str(file.relative_to(FOLDER)) for file in FOLDER.rglob("*.js")}
     assert set(MODULES.values()) == scripts
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_line_has_at_most_100_columns(name: str) -> None:
+    lines = (FOLDER / name).read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if len(line) > 100] == []
+
+
+def test_each_outcome_and_status_has_a_sign() -> None:
+    [table] = re.findall(r"const SIGNS = \{\n(.*?)\n\}", (FOLDER / "words.js").read_text(), re.S)
+    ends = outcomes.finished() | outcomes.parked() | {outcomes.retrying(), "NotParked"}
+    of_the_story = {"Waiting", "Working", "Unknown"}
+    named = set(re.findall(r"^  (\w+):", table, re.M))
+    assert named == ends | {*STATUSES.values()} - {"Failed"} | of_the_story
 
 
 @pytest.mark.parametrize("name", sorted(MODULES.values()))

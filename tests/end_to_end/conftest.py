@@ -14,10 +14,10 @@ import pytest
 from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
 
-from inorder import cli
 from inorder.aws import parked
 from inorder.aws.executions import Execution, LocalStateMachine, s3_object, wait_until
 from inorder.aws.stack import Stack, deploy
+from inorder.commands.main import main
 from inorder.local_aws import LocalAws
 from tests.conftest import colour_of, picture
 
@@ -266,7 +266,7 @@ def inorder_on(workflow: Workflow, monkeypatch: pytest.MonkeyPatch) -> Inorder:
     monkeypatch.setenv("STACK_NAME", workflow.stack.name)
     monkeypatch.setenv("COLUMNS", "250")
     monkeypatch.setattr(parked, "RECEIVE_SECONDS", 0)  # the local AWS has one server, not many
-    return lambda *arguments: CliRunner(mix_stderr=False).invoke(cli.main, arguments)
+    return lambda *arguments: CliRunner(mix_stderr=False).invoke(main, arguments)
 
 
 @pytest.fixture(scope="session")

@@ -15,14 +15,15 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from inorder import PROJECT, cli, local_aws
+from inorder import PROJECT, commands, local_aws
 from inorder.aws.executions import wait_until
+from inorder.commands.main import main
 from tests.end_to_end.conftest import SECONDS
 
 
 @pytest.fixture
 def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
-    monkeypatch.setattr(cli, "OUT", tmp_path)
+    monkeypatch.setattr(commands, "OUT", tmp_path)
     return CliRunner(mix_stderr=False)
 
 
@@ -35,7 +36,7 @@ def exported(output: str) -> dict[str, str]:
 def test_up_prints_the_environment_for_boto3_and_down_removes_everything(
     runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    up = runner.invoke(cli.main, ["up"])
+    up = runner.invoke(main, ["up"])
     assert up.exit_code == 0, up.output
     for name, value in exported(up.stdout).items():
         monkeypatch.setenv(name, value)
@@ -55,9 +56,9 @@ def test_up_prints_the_environment_for_boto3_and_down_removes_everything(
         "InvertImageFunctionName",
         "LogGroupName",
     }
-    again = runner.invoke(cli.main, ["up"])
+    again = runner.invoke(main, ["up"])
     assert exported(again.stdout) == exported(up.stdout)
-    elsewhere = runner.invoke(cli.main, ["up", "--port", "1"])
+    elsewhere = runner.invoke(main, ["up", "--port", "1"])
     assert elsewhere.exit_code == 1
     assert "runs on port" in elsewhere.stderr
 
@@ -69,7 +70,7 @@ def test_up_prints_the_environment_for_boto3_and_down_removes_everything(
         if connection.status == psutil.CONN_LISTEN
     }
     assert listening == {"127.0.0.1"}
-    down = runner.invoke(cli.main, ["down"])
+    down = runner.invoke(main, ["down"])
     assert down.exit_code == 0
     assert server.process is None
     assert list(tmp_path.iterdir()) == []
@@ -78,7 +79,7 @@ def test_up_prints_the_environment_for_boto3_and_down_removes_everything(
 def test_the_demonstration_ends_without_stale_outputs_if_the_policy_is_on(
     runner: CliRunner, tmp_path: Path
 ) -> None:
-    result = runner.invoke(cli.main, ["demo", "--keys", "6"])
+    result = runner.invoke(main, ["demo", "--keys", "6"])
     assert result.exit_code == 0, result.output
     summary = json.loads((tmp_path / "demo" / "summary.json").read_text())
     on, off = summary["on"], summary["off"]
@@ -103,7 +104,7 @@ def test_the_demonstration_ends_without_stale_outputs_if_the_policy_is_on(
 
 def test_an_interrupted_demonstration_leaves_nothing_running() -> None:
     command = subprocess.Popen(
-        [sys.executable, "-m", "inorder.cli", "demo", "--keys", "2"],
+        [sys.executable, "-m", "inorder.commands.main", "demo", "--keys", "2"],
         cwd=PROJECT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

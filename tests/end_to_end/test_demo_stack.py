@@ -13,12 +13,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from inorder import PROJECT, cli, demo, deployed_demo
+from inorder import PROJECT, commands
 from inorder.aws.executions import Entry, LocalStateMachine, wait_until
 from inorder.aws.stack import Stack, deploy
-from inorder.demo import Run
+from inorder.commands.main import main
+from inorder.demo import deployed as deployed_demo
+from inorder.demo import run as demo
+from inorder.demo.pictures import own_pairs
+from inorder.demo.run import Run
 from inorder.local_aws import LocalAws
-from inorder.pictures import own_pairs
 from tests.conftest import picture
 from tests.end_to_end.conftest import RED, Workflow
 from tests.end_to_end.like_aws import LikeAws, as_on_aws
@@ -28,7 +31,7 @@ KEYS = 2
 
 @pytest.fixture(autouse=True)
 def environment(local: LocalAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "OUT", tmp_path)
+    monkeypatch.setattr(commands, "OUT", tmp_path)
     monkeypatch.setenv("AWS_ENDPOINT_URL", local.endpoint_url)
     monkeypatch.setattr(demo, "PATIENCE_SECONDS", 60)  # so that what is broken fails soon
 
@@ -41,7 +44,7 @@ def stack(local: LocalAws) -> Stack:
 def run(*stacks: str, arguments: Sequence[str] = (), answer: str = "") -> Result:
     named = [word for stack in stacks for word in ("--stack-name", stack)]
     return CliRunner(mix_stderr=False).invoke(
-        cli.main, ["demo", "--keys", str(KEYS), *named, *arguments], input=answer
+        main, ["demo", "--keys", str(KEYS), *named, *arguments], input=answer
     )
 
 
@@ -162,7 +165,16 @@ def test_an_interrupted_demonstration_removes_what_it_created(
     local: LocalAws, stack: Stack
 ) -> None:
     command = subprocess.Popen(  # noqa: S603 - our own interpreter
-        [sys.executable, "-m", "inorder.cli", "demo", "--keys", "30", "--stack-name", stack.name],
+        [
+            sys.executable,
+            "-m",
+            "inorder.commands.main",
+            "demo",
+            "--keys",
+            "30",
+            "--stack-name",
+            stack.name,
+        ],
         cwd=PROJECT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -29,7 +29,7 @@ STRANGE = "a/[red]b\x1b[31m\n\u202e\u05e9\u05dc\u05d5\u05dd.png"
 INTERRUPTIBLE = """
 import runpy, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-runpy.run_module("inorder.cli", run_name="__main__")
+runpy.run_module("inorder.commands.main", run_name="__main__")
 """
 ENTRIES_AT_ERROR = ("TaskFailed", "TaskTimedOut", "FailStateEntered", "ExecutionFailed")
 
@@ -161,7 +161,7 @@ def test_follow_prints_what_starts_and_what_ends_until_it_is_interrupted(
 
 def test_the_console_is_served_on_loopback_until_it_is_interrupted(workflow: Workflow) -> None:
     serving = subprocess.Popen(
-        [sys.executable, "-m", "inorder.cli", "console"],
+        [sys.executable, "-m", "inorder.commands.main", "console"],
         cwd=PROJECT,
         env=os.environ | environment(workflow),
         stdout=subprocess.PIPE,

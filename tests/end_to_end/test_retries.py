@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from inorder import cli
 from inorder.aws.executions import Execution, s3_object, wait_until
 from inorder.aws.stack import deploy
+from inorder.commands.main import main
 from inorder.local_aws import LocalAws
 from tests.conftest import picture
 from tests.end_to_end.conftest import CYAN, RED, SECONDS, Workflow, inorder_on
@@ -59,7 +59,7 @@ class Retrying(Workflow):
 
     def listed(self) -> list[dict[str, Any]]:
         """Run `inorder retrying`, as a user does."""
-        result = CliRunner(mix_stderr=False).invoke(cli.main, ["retrying", "--json"])
+        result = CliRunner(mix_stderr=False).invoke(main, ["retrying", "--json"])
         assert result.exit_code == 0, result.output
         return [json.loads(line) for line in result.stdout.splitlines()]
 

@@ -15,9 +15,10 @@ import psutil
 import pytest
 from click.testing import CliRunner, Result
 
-from inorder import PROJECT, cli, new_policy
+from inorder import PROJECT, commands, new_policy
 from inorder.aws import stack
 from inorder.aws.stack import deploy
+from inorder.commands.main import main
 from inorder.events import created, shipped
 from inorder.local_aws import LocalAws
 from inorder.run import run_event
@@ -37,10 +38,10 @@ OF_EVERY_POLICY = [
 
 
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Result:
-    monkeypatch.setattr(cli, "OUT", tmp_path / "out")
+    monkeypatch.setattr(commands, "OUT", tmp_path / "out")
     forkserver.ensure_running()  # SAM's, which stays for the next test
     before = psutil.Process().children()
-    result = CliRunner(mix_stderr=False).invoke(cli.main, ["run", *map(str, arguments)])
+    result = CliRunner(mix_stderr=False).invoke(main, ["run", *map(str, arguments)])
     assert psutil.Process().children() == before
     return result
 
@@ -141,7 +142,7 @@ def test_a_new_policy_passes_its_tests_and_processes_an_upload_when_it_is_deploy
     project: Path, local: LocalAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = contents(project)
-    made = in_project(project, "inorder.cli", "policy", "new", "my-policy")
+    made = in_project(project, "inorder.commands.main", "policy", "new", "my-policy")
     assert made.returncode == 0, made.stderr
     after = contents(project)
     touched = {name for name in after if after[name] != before.get(name)}
@@ -155,7 +156,9 @@ def test_a_new_policy_passes_its_tests_and_processes_an_upload_when_it_is_deploy
         "tests/policies/my_policy/promise.py",
         "tests/policies/my_policy/test_my_policy.py",
     }
-    checked = in_project(project, "inorder.cli", "check", "statemachine/my_policy.asl.json")
+    checked = in_project(
+        project, "inorder.commands.main", "check", "statemachine/my_policy.asl.json"
+    )
     assert checked.returncode == 0, checked.stderr
     tested = in_project(project, "pytest", "-q", *OF_EVERY_POLICY, "tests/policies/my_policy")
     assert tested.returncode == 0, tested.stdout
@@ -177,7 +180,7 @@ def test_run_fails_if_the_execution_ends_in_no_state_of_its_policy(project: Path
     del definition["States"]["Invert Image"]["Retry"], definition["States"]["Invert Image"]["Catch"]
     del definition["States"]["Lost"]
     file.write_text(json.dumps(definition))
-    command = ("inorder.cli", "run", "events/order-placed.json", "--policy", "my-policy")
+    command = ("inorder.commands.main", "run", "events/order-placed.json", "--policy", "my-policy")
     ended = in_project(project, *command)
     assert ended.returncode == 1
     assert ended.stderr.splitlines()[-1] == "Error: No state of the policy has foreseen this."

@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import ANY
 
 from inorder.events import created
-from inorder.policies import definition
+from inorder.model.policies import definition
 from tests.policies.services import (
     CREATED,
     DELETED,

@@ -20,7 +20,7 @@ from bench.simulation.clock import Clock, ServiceError, Steps
 from bench.simulation.machine import Context, Execution, Machine
 from inorder import PROJECT
 from inorder.asl.definition import targets
-from inorder.policies import asl_file
+from inorder.model.policies import asl_file
 from tests.policies.services import RESPONSES, TIMED_OUT
 from tests.policies.table import Cases, Data
 from tests.policies.tables import STATES, TABLES

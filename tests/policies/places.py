@@ -22,7 +22,7 @@ from inorder.aws.log import AwsStateMachine, log_group
 from inorder.aws.stack import Stack, deploy, describe
 from inorder.events import created, deleted
 from inorder.local_aws import HOST, LocalAws
-from inorder.policies import asl_file
+from inorder.model.policies import asl_file
 from tests.in_process import INPUT, OUTPUT, InProcess
 from tests.policies.mock_config import NOT_ALL_MOCKED
 from tests.state_machines import create_local, substitute

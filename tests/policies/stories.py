@@ -8,7 +8,7 @@ from uuid import NAMESPACE_OID, uuid5
 import pytest
 
 from inorder.events import created, without
-from inorder.policies import like
+from inorder.model.policies import like
 from tests.conftest import colour_of, picture
 from tests.policies.places import Place
 from tests.state_machines import put_record

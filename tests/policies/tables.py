@@ -6,7 +6,7 @@ import importlib
 from typing import Any
 
 from inorder import PROJECT
-from inorder.policies import definition, names, stem
+from inorder.model.policies import definition, names, stem
 from tests.policies.table import Cases, Data
 
 

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from samcli.yamlhelper import yaml_parse
 
-from inorder import PROJECT, policies
-from inorder.asl.definition import CONDITION_FAILED, GET, INVOKE
+from inorder import PROJECT
+from inorder.asl.definition import CONDITION_FAILED, EXPRESS_SECONDS, GET, INVOKE
 from inorder.asl.lease import NOT_WRITTEN, lease_numbers, longest_execution
-from inorder.execution import EXPRESS_SECONDS, Execution
+from inorder.model import policies
+from inorder.model.execution import Execution
 
 EACH = pytest.mark.parametrize("policy", policies.names())
 # The seconds in the Comment of a policy with a lock.

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from inorder import PROJECT
-from inorder.policies import asl_file, like
+from inorder.model.policies import asl_file, like
 from tests.policies.paths import mocked_definition
 from tests.policies.places import (
     SUBSTITUTIONS,

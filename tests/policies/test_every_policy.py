@@ -9,7 +9,7 @@ import pytest
 
 from inorder.asl.size import LEAST_BYTES, largest_event
 from inorder.events import changed
-from inorder.policies import definition, like
+from inorder.model.policies import definition, like
 from tests.conftest import colour_of, picture
 from tests.in_process import InProcess
 from tests.policies.places import Moto

@@ -22,7 +22,7 @@ from bench.simulation.table import Table
 from heal_keys.stuck import SINCE
 from inorder import PROJECT
 from inorder.events import shipped
-from inorder.policies import definition, policies
+from inorder.model.policies import definition, policies
 from inorder.run import with_object
 from tests.conftest import picture
 from tests.in_process import INPUT, InProcess

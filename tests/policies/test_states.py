@@ -13,7 +13,7 @@ from botocore.validate import ParamValidator
 
 from inorder.asl.definition import targets
 from inorder.local_aws import LocalAws
-from inorder.policies import like
+from inorder.model.policies import like
 from inorder.resolved_template import template
 from tests.policies.common import Text
 from tests.policies.places import SUBSTITUTIONS, on_aws

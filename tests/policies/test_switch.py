@@ -15,10 +15,11 @@ from itertools import pairwise
 import pytest
 
 from bench.simulation.clock import Outage
-from bench.simulation.cloud import FINISHED, Cloud, Settings, sequencer_of
+from bench.simulation.cloud import Cloud, Settings, sequencer_of
 from bench.simulation.machine import Execution, Machine
 from inorder import PROJECT
-from inorder.policies import asl_file
+from inorder.model.outcomes import finished
+from inorder.model.policies import asl_file
 from tests.policies.test_healing import FIRST_WRITE
 from tests.simulation.conftest import DAY
 
@@ -111,7 +112,7 @@ class Switch:
     def assert_right(self) -> None:
         """Check the output of the key, and that nothing is left to do."""
         cloud, written = self.cloud, self.cloud.objects.outputs
-        assert {each.outcome for each in cloud.executions} <= FINISHED | (
+        assert {each.outcome for each in cloud.executions} <= finished() | (
             {"Died"} if self.dies else set()
         )
         assert cloud.parked == []

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import click
 
-from inorder import PROJECT, policies
+from inorder import PROJECT
+from inorder.model import policies
 
 PYTEST = (sys.executable, "-m", "pytest", "-qq", "-n", "2", "--maxfail", "5", "--tb", "short")
 STATES, PATHS, ENGINES = (
@@ -50,7 +51,7 @@ def steps(policy: str) -> list[Step]:
             "check",
             "what the file and the template alone tell",
             f"Each line names a state of {file}, a rule, and what to change.",
-            (sys.executable, "-m", "inorder.cli", "check", file),
+            (sys.executable, "-m", "inorder.commands.main", "check", file),
         ),
         Step(
             "states",

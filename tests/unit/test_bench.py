@@ -23,7 +23,7 @@ from bench.contenders.recorder import Run
 from bench.delivery import NAMES
 from bench.measures import Turn, Uploaded, delay, express_gb_seconds, intervals_of, measures, peak
 from inorder.cost import contenders
-from inorder.policies import policy
+from inorder.model.policies import policy
 from inorder.resolved_template import template
 from tests.conftest import colour_of, picture
 from tests.in_process import OUTPUT, InProcess, import_anew
@@ -125,13 +125,6 @@ def test_a_ratio_is_that_of_one_run_and_there_is_none_to_a_median_of_zero() -> N
     assert found == {"runs": 3, "writes": 10, "reads": 1, "writes_ratio": 1}
 
 
-def test_the_results_are_of_known_workloads_and_contenders() -> None:
-    found = results.read()
-    assert found
-    assert set(found) <= set(workloads.NAMES)
-    assert all(set(by_contender) <= set(NAMES) for by_contender in found.values())
-
-
 def test_the_default_memory_is_the_least_with_which_the_image_that_needs_most_is_fast() -> None:
     def seconds(*of_sizes: float) -> dict[str, Any]:
         pairs = zip(function.SIZES, of_sizes, strict=True)
@@ -196,14 +189,14 @@ def test_the_headline_has_slow_runs_and_a_storm_has_duplicates_late_events_and_f
     assert 10 < sum(upload.fails for upload in uploads) < 30
 
 
-Handler = Callable[[Any, Any], Any]
+Contender = Callable[[str], Any]  # gives the module of its name
 
 
 @pytest.fixture
 def contender(
     aws: InProcess,  # noqa: ARG001 - moto must run
     monkeypatch: pytest.MonkeyPatch,
-) -> Callable[[str], Any]:
+) -> Contender:
     """Import contenders by name, with what they need in moto."""
     dynamodb, sqs = boto3.client("dynamodb"), boto3.client("sqs")
     for table, key in (("locks", "key"), ("idempotency", "id")):
@@ -259,7 +252,7 @@ def lambda_context(request: str) -> SimpleNamespace:
     )
 
 
-def deliver(events: list[Any], handler: Handler) -> None:
+def deliver(events: list[Any], handler: Callable[[Any, Any], Any]) -> None:
     """Invoke a handler with all events at once."""
     with ThreadPoolExecutor(len(events)) as pool:
         given = [
@@ -269,30 +262,94 @@ def deliver(events: list[Any], handler: Handler) -> None:
             each.result()
 
 
-class Witness:
-    """Sees whether two runs of one key overlap."""
+def of_each_other(module: Any, events: list[Any]) -> None:
+    with pytest.MonkeyPatch.context() as failing:
+        failing.setattr(module.image, "process", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):  # a failed run unlocks the key
+            deliver(events[:1], module.handler)
+    with pytest.MonkeyPatch.context() as hurried:
+        hurried.setattr(module.random, "random", lambda: 0.02)
+        deliver(events, module.handler)
 
-    def __init__(self, module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.running: list[str] = []
-        self.overlaps: list[str] = []
-        self.runs = 0
-        self._process = module.image.process
-        monkeypatch.setattr(module.image, "process", self.process)
 
-    def process(self, event: Any) -> None:
+def of_a_queue(module: Any, events: list[Any]) -> None:
+    for event in events:
+        module.route(event, None)
+    sqs, url = boto3.client("sqs"), module.os.environ["FIFO_QUEUE_URL"]
+    while messages := sqs.receive_message(QueueUrl=url).get("Messages"):
+        for message in messages:
+            module.handler({"Records": [{"body": message["Body"]}]}, None)
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+
+
+def of_an_engine(module: Any, events: list[Any]) -> None:
+    """Do each operation at once, and suspend for a moment."""
+
+    def wait_for_condition(check: Any, config: Any, name: str) -> Any:  # noqa: ARG001
+        state = config.initial_state
+        while (state := check(state, None)) and config.wait_strategy(state, 1).should_continue:
+            time.sleep(0.02)
+        return state
+
+    def handler(event: Any, context: Any) -> Any:
+        durable = SimpleNamespace(
+            execution_context=SimpleNamespace(durable_execution_arn=context.aws_request_id),
+            step=lambda operation, name: operation(None),  # noqa: ARG005
+            wait_for_condition=wait_for_condition,
+        )
+        return module.process(event, durable)
+
+    deliver(events, handler)
+
+
+def of_nothing(module: Any, events: list[Any]) -> None:
+    for event in events:
+        deliver([event], module.handler)
+
+
+@pytest.mark.parametrize(
+    ("name", "wait_for_turns", "least", "has_newest"),
+    [
+        ("lock_in_function", of_each_other, len(KEYS), True),
+        ("sqs_fifo", of_a_queue, len(KEYS) * VERSIONS, True),  # no duplicate is run
+        ("durable_function", of_an_engine, len(KEYS), True),
+        ("idempotent_function", of_nothing, len(KEYS) * VERSIONS, False),
+    ],
+)
+def test_a_contender_keeps_runs_of_a_key_apart_and_runs_no_event_twice(
+    contender: Contender,
+    aws: InProcess,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    wait_for_turns: Callable[[Any, list[Any]], None],
+    least: int,
+    has_newest: bool,
+) -> None:
+    module = contender(name)
+    running: list[str] = []
+    overlaps: list[str] = []
+    runs: list[str] = []
+    process = module.image.process
+
+    def watched(event: Any) -> None:
         key = event["detail"]["object"]["key"]
-        if key in self.running:
-            self.overlaps.append(key)
-        self.runs += 1
-        self.running.append(key)
+        runs.append(key)
+        overlaps.extend({key} & set(running))
+        running.append(key)
         try:
-            self._process(event)
+            process(event)
             time.sleep(0.05)
         finally:
-            self.running.remove(key)
+            running.remove(key)
+
+    monkeypatch.setattr(module.image, "process", watched)
+    wait_for_turns(module, upload_all(aws))
+    assert overlaps == []
+    assert least <= len(runs) <= len(KEYS) * VERSIONS
+    assert (stale_outputs(aws) == []) or not has_newest
 
 
-def test_inorder_leaves_no_stale_output(contender: Callable[[str], Any], aws: InProcess) -> None:
+def test_inorder_leaves_no_stale_output(contender: Contender, aws: InProcess) -> None:
     handler = contender("inorder").handler
     aws.wait_scale = 0.1
     aws.invoke = lambda payload: handler(payload, lambda_context("test"))
@@ -302,25 +359,8 @@ def test_inorder_leaves_no_stale_output(contender: Callable[[str], Any], aws: In
     assert stale_outputs(aws) == []
 
 
-def test_a_lock_in_the_function_keeps_runs_of_a_key_apart(
-    contender: Callable[[str], Any], aws: InProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = contender("lock_in_function")
-    monkeypatch.setattr(module.random, "random", lambda: 0.02)
-    events = upload_all(aws)
-    with monkeypatch.context() as failing:
-        failing.setattr(module.image, "process", lambda _: 1 / 0)
-        with pytest.raises(ZeroDivisionError):  # a failed run unlocks the key
-            deliver(events[:1], module.handler)
-    witness = Witness(module, monkeypatch)
-    deliver(events, module.handler)
-    assert witness.overlaps == []
-    assert len(KEYS) <= witness.runs <= len(KEYS) * VERSIONS
-    assert stale_outputs(aws) == []
-
-
 def test_the_lock_of_a_dead_holder_expires(
-    contender: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+    contender: Contender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock = contender("lock")
     table = boto3.resource("dynamodb").Table("locks")
@@ -335,65 +375,8 @@ def test_the_lock_of_a_dead_holder_expires(
     assert dead.claim() == "superseded"
 
 
-def test_a_fifo_queue_keeps_runs_of_a_key_apart(
-    contender: Callable[[str], Any], aws: InProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = contender("sqs_fifo")
-    witness = Witness(module, monkeypatch)
-    for event in upload_all(aws):
-        module.route(event, None)
-    sqs, url = boto3.client("sqs"), module.os.environ["FIFO_QUEUE_URL"]
-    while messages := sqs.receive_message(QueueUrl=url).get("Messages"):
-        for message in messages:
-            module.handler({"Records": [{"body": message["Body"]}]}, None)
-            sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
-    assert (witness.overlaps, witness.runs) == ([], len(KEYS) * VERSIONS)  # no duplicate
-    assert stale_outputs(aws) == []
-
-
-class Durable:
-    """A context that does each operation at once, and suspends for a moment."""
-
-    execution_context = SimpleNamespace(durable_execution_arn="")
-
-    def __init__(self, number: int) -> None:
-        self.execution_context = SimpleNamespace(durable_execution_arn=str(number))
-
-    def step(self, operation: Callable[[Any], Any], name: str) -> Any:  # noqa: ARG002
-        return operation(None)
-
-    def wait_for_condition(self, check: Any, config: Any, name: str) -> Any:  # noqa: ARG002
-        state = config.initial_state
-        while (state := check(state, None)) and config.wait_strategy(state, 1).should_continue:
-            time.sleep(0.02)
-        return state
-
-
-def test_a_lock_in_a_durable_function_keeps_runs_of_a_key_apart(
-    contender: Callable[[str], Any], aws: InProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = contender("durable_function")
-    witness = Witness(module, monkeypatch)
-    deliver(
-        upload_all(aws),
-        lambda event, context: module.process(event, Durable(int(context.aws_request_id))),
-    )
-    assert witness.overlaps == []
-    assert stale_outputs(aws) == []
-
-
-def test_an_idempotent_function_processes_no_event_twice(
-    contender: Callable[[str], Any], aws: InProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = contender("idempotent_function")
-    witness = Witness(module, monkeypatch)
-    for event in upload_all(aws):
-        deliver([event], module.handler)
-    assert witness.runs == len(KEYS) * VERSIONS
-
-
 def test_all_contenders_but_the_durable_function_are_in_one_function(
-    contender: Callable[[str], Any], aws: InProcess
+    contender: Contender, aws: InProcess
 ) -> None:
     module = contender("lambda_function")
     handled = {name.split()[0] for name in module.HANDLERS}
@@ -407,7 +390,10 @@ def test_all_contenders_but_the_durable_function_are_in_one_function(
 
 
 def test_the_bill_of_a_contender_has_the_writes_and_reads_that_were_measured() -> None:
-    measured = results.read()["uncontended"]
+    found_of = results.read()
+    assert set(found_of) <= set(workloads.NAMES)
+    assert all(set(by_contender) <= set(NAMES) for by_contender in found_of.values())
+    measured = found_of["uncontended"]
     for each in contenders(policy("latest-wins")):
         if not each.policy:
             counted, found = each.cost["uncontended"], measured[each.name]

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner, Result
 
-from inorder import cli
+from inorder import commands
+from inorder.commands import console
+from inorder.commands.main import main
 
 
 @pytest.fixture(autouse=True)
 def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "OUT", tmp_path)
+    monkeypatch.setattr(commands, "OUT", tmp_path)
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner(mix_stderr=False).invoke(cli.main, arguments)
+    return CliRunner(mix_stderr=False).invoke(main, arguments)
 
 
 def error_of(*arguments: str) -> str:
@@ -29,8 +33,10 @@ def error_of(*arguments: str) -> str:
     return line
 
 
-@pytest.mark.parametrize("command", [["demo", "--keys", "1"], ["up"]])
-def test_a_port_that_is_taken_is_named(command: list[str]) -> None:
+@pytest.mark.parametrize("command", [["demo", "--keys", "1"], ["up"], ["console"]])
+def test_a_port_that_is_taken_is_named(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("Connection", "machine_of", "Answers"):  # of the stack that it shows
+        monkeypatch.setattr(console, name, Mock())
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -132,3 +138,12 @@ def test_a_wrong_setting_of_aws_is_named(
     line = error_of("parked", "--stack-name", "any")
     assert line.startswith("Error: ")
     assert named in line
+
+
+def test_the_console_without_its_extra_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, "inorder.console.server", raising=False)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    needed = "Error: The console needs uvicorn: install inorder[console], as `make install` does."
+    assert error_of("console") == needed

@@ -8,20 +8,25 @@ import re
 from base64 import b64encode
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from io import BytesIO
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from PIL import Image
 from starlette.testclient import TestClient
 
 from inorder.aws import parked, retrying
 from inorder.aws.retrying import Backlog, RetryingEvent
 from inorder.console import answers as console_answers
-from inorder.console.answers import Answers
+from inorder.console import saved
+from inorder.console.answers import Answers, Picture
 from inorder.console.live import FIELDS
 from inorder.console.server import LARGEST_BODY, application
 from tests.conftest import picture
 from tests.in_process import INPUT, OUTPUT, InProcess
-from tests.unit.test_inspection import GREEN, RED, LocalConnection, connection
+from tests.unit.test_inspection import RED, LocalConnection, connection
 
 PORT, TOKEN = 4321, "the-token"
 HOST = f"127.0.0.1:{PORT}"
@@ -62,96 +67,93 @@ def posted(client: TestClient, path: str, body: Any) -> Any:
 
 # What is refused
 
-
-def test_only_the_loopback_address_is_served(client: TestClient) -> None:
-    for host in (HOST, f"localhost:{PORT}", f"[::1]:{PORT}"):
-        assert client.get("/api/definition", headers={"Host": host}).status_code == 200
-    for host in ("evil.example", f"evil.example:{PORT}", "127.0.0.1", "localhost:80", ""):
-        for path in ("/", "/api/stack", "/page/modules.json", "/page/none"):
-            answer = client.get(path, headers={"Host": host})
-            assert (answer.status_code, answer.json()) == (403, {"error": "This is not the host."})
+READ = ["stack", "definition", "executions", "execution?arn=x", "story?key=x", "parked", "retrying"]
+READ += ["picture?which=source&key=x", "none", "../api/stack"]
+OTHER_TOKENS: list[Any] = [None, "", "the-tokem", "the-tök".encode()]
 
 
-def test_at_port_80_the_host_may_be_without_a_port_as_browsers_send_it(
-    aws: InProcess, here: LocalConnection
+def status(client: TestClient, path: str, method: str = "GET", **headers: Any) -> int:
+    """Ask as the page does, but with other headers, or without those that are None."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    sent = {"X-Inorder-Token": TOKEN, "Origin": f"http://{HOST}"} | named
+    del client.headers["X-Inorder-Token"]
+    known = {name: value for name, value in sent.items() if value is not None}
+    answer = client.request(method, path, headers=known, json={"event": {}, "dry_run": False})
+    client.headers.update(KNOWN)
+    assert answer.status_code < 400 or [*answer.json()] == ["error"]
+    return answer.status_code
+
+
+@pytest.mark.parametrize(
+    ("port", "hosts"),
+    [
+        (PORT, (HOST, f"localhost:{PORT}", f"[::1]:{PORT}")),
+        (80, ("127.0.0.1", "localhost", "[::1]", "localhost:80")),  # as browsers send it
+    ],
+)
+def test_only_the_loopback_address_is_served(
+    aws: InProcess, here: LocalConnection, port: int, hosts: tuple[str, ...]
 ) -> None:
-    client = serving(Answers(here, aws.state_machine), 80)
-    for host in ("127.0.0.1", "localhost", "[::1]", "localhost:80"):
-        asked = {"Host": host, "Origin": f"http://{host}"}
-        assert client.get("/api/definition", headers=asked).status_code == 200
-        body = {"ids": [], "dry_run": True}
-        assert client.post("/api/redrive", json=body, headers=asked).status_code == 200
-    assert client.get("/", headers={"Host": "evil.example"}).status_code == 403
+    client = serving(Answers(here, aws.state_machine), port)
+    for host in hosts:
+        assert status(client, "/api/definition", Host=host) == 200
+        assert status(client, "/api/run", "POST", Host=host, Origin=f"http://{host}") == 200
+    others = (f"127.0.0.1:{PORT + 1}", *(["127.0.0.1", "localhost:80"] if port == PORT else []))
+    for host in ("evil.example", f"evil.example:{port}", "", *others):
+        for path in ("/", "/api/stack", "/page/modules.json", "/page/none"):
+            assert status(client, path, Host=host) == 403
 
 
-def test_nothing_is_read_without_the_token_but_the_page_which_has_no_data(
+def test_nothing_is_read_or_changed_without_the_token_but_the_page_which_has_no_data(
     aws: InProcess, client: TestClient
 ) -> None:
-    aws.upload("x", RED)
+    for token in OTHER_TOKENS:
+        for path in (*READ, "redrive", "run"):
+            assert status(client, f"/api/{path}", X_Inorder_Token=token) == 401
+        for path in ("redrive", "run"):
+            assert status(client, f"/api/{path}", "POST", X_Inorder_Token=token) == 401
+        for file in ("modules.json", "style.css", "app.js"):
+            assert status(client, f"/page/{file}", X_Inorder_Token=token) == 200
     del client.headers["X-Inorder-Token"]
-    for path in (
-        *("stack", "definition", "executions", "execution?arn=arn:x", "story?key=x", "parked"),
-        *("retrying", "picture?which=source&key=x", "redrive", "run", "none", "../api/stack"),
-    ):
-        for token in (None, "", "the-tokem", "the-tök".encode()):
-            headers = {} if token is None else {"X-Inorder-Token": token}
-            answer = client.get(f"/api/{path}", headers=headers)  # type: ignore[arg-type]
-            assert (answer.status_code, [*answer.json()]) == (401, ["error"]), path
-            assert "open the address that the command has printed" in answer.json()["error"]
+    said = client.get("/api/stack").json()["error"]
+    assert "open the address that the command has printed" in said
     page = client.get("/")
     assert (page.status_code, TOKEN in page.text, INPUT in page.text) == (200, False, False)
-    for module in ("modules.json", "style.css", "app.js"):
-        assert client.get(f"/page/{module}").status_code == 200
-
-
-def test_another_site_may_link_to_the_page_but_neither_read_nor_frame_it(
-    client: TestClient,
-) -> None:
-    for site in ("cross-site", "same-site"):
-        for path in ("/api/story?key=x", "/api/picture?which=source&key=x", "/page/"):
-            headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"}
-            assert client.get(path, headers=headers).status_code == 403
-    linked = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
-    page = client.get("/", headers=linked)
-    assert page.status_code == 200
-    assert "frame-ancestors 'none'" in page.headers["Content-Security-Policy"]
-    assert client.get("/", headers=linked | {"Sec-Fetch-Mode": "no-cors"}).status_code == 403
-
-
-@pytest.mark.parametrize("path", ["redrive", "run"])
-def test_nothing_is_changed_without_token_and_origin(
-    aws: InProcess, client: TestClient, path: str
-) -> None:
-    del client.headers["X-Inorder-Token"]
-    body = {"event": {}, "ids": [], "dry_run": False}
-    changes: list[dict[str, Any]] = [
-        *({"X-Inorder-Token": each} for each in (None, "", "the-tokem", "the-tök".encode())),
-        *({"Origin": each} for each in (None, "null", "http://evil.example", f"https://{HOST}")),
-        {"Origin": f"http://localhost:{PORT}"},
-        {"Host": "evil.example", "Origin": "http://evil.example"},
-        {"Sec-Fetch-Site": "cross-site"},
-    ]
-    for change in changes:
-        headers = {name: value for name, value in (CHANGING | change).items() if value is not None}
-        expected = 401 if "X-Inorder-Token" in change else 403
-        answer = client.post(f"/api/{path}", json=body, headers=headers)
-        assert answer.status_code == expected, change
     assert aws.state_machine.arns() == []
 
 
-def test_no_other_method_changes_anything(client: TestClient) -> None:
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_another_site_may_link_to_the_page_but_neither_read_nor_frame_it(
+    client: TestClient, site: str
+) -> None:
+    linked = {"Sec_Fetch_Site": site, "Sec_Fetch_Mode": "navigate"}
+    for path in ("/api/story?key=x", "/api/picture?which=source&key=x", "/page/"):
+        assert status(client, path, **linked) == 403
+    assert status(client, "/", **linked) == 200
+    assert status(client, "/", **linked | {"Sec_Fetch_Mode": "no-cors"}) == 403
+
+
+def test_only_the_page_itself_changes_anything(aws: InProcess, client: TestClient) -> None:
+    changes: list[dict[str, Any]] = [
+        *({"Origin": each} for each in (None, "null", "http://evil.example", f"https://{HOST}")),
+        {"Origin": f"http://localhost:{PORT}"},
+        {"Host": "evil.example", "Origin": "http://evil.example"},
+        {"Sec_Fetch_Site": "cross-site"},
+    ]
+    for path in ("redrive", "run"):
+        for change in changes:
+            assert status(client, f"/api/{path}", "POST", **change) == 403, change
     for method in ("PUT", "DELETE", "PATCH", "OPTIONS"):
-        assert client.request(method, "/api/run").status_code == 403
-        assert client.request(method, "/api/run", headers=CHANGING).status_code == 405
-    assert client.get("/api/run", params={"event": "{}"}).status_code == 405
+        assert status(client, "/api/run", method, Origin=None) == 403
+        assert status(client, "/api/run", method) == 405
+    assert status(client, "/api/run?event={}") == 405
+    assert aws.state_machine.arns() == []
 
 
 def test_no_file_outside_the_page_is_served(client: TestClient) -> None:
-    for path in (
-        *("../answers.py", "%2e%2e/answers.py", "..%2fanswers.py", "vendor/../../answers.py"),
-        "//etc",
-    ):
-        assert client.get(f"/page/{path}").status_code == 404
+    for path in ("../answers.py", "%2e%2e/answers.py", "..%2fanswers.py", "a/../../answers.py"):
+        assert status(client, f"/page/{path}") == 404
+    assert status(client, "/page///etc") == 404
 
 
 def test_only_scripts_of_the_page_may_run(client: TestClient) -> None:
@@ -195,16 +197,10 @@ def test_the_stack_is_described_with_what_the_log_lacks(
     aws: InProcess, here: LocalConnection, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stack = got(client, "stack")
-    assert stack.pop("is_local") is False
     assert stack == {
-        "stack": "test",
-        "policy": "latest-wins",
-        "keeps": "newest",
-        "region": "us-east-1",
-        "input_bucket": INPUT,
-        "output_bucket": OUTPUT,
-        "has_pictures": True,
-        "notes": [],
+        **{"stack": "test", "policy": "latest-wins", "keeps": "newest", "region": "us-east-1"},
+        **{"input_bucket": INPUT, "output_bucket": OUTPUT, "has_pictures": True},
+        **{"notes": [], "is_local": False},
     }
     monkeypatch.setattr(type(aws.state_machine), "unknown", ("The log lacks this.",))
     since = datetime(2026, 11, 22, tzinfo=UTC)
@@ -214,205 +210,127 @@ def test_the_stack_is_described_with_what_the_log_lacks(
     ]
 
 
-def test_executions_are_listed_filtered_and_described(aws: InProcess, client: TestClient) -> None:
-    older, newer = aws.upload(STRANGE, RED), aws.upload(STRANGE, GREEN)
-    for event in (newer, older, aws.upload("bad.png", b"no image")):
-        aws.run(event)
-    listed = got(client, "executions")
-    assert (listed["is_whole"], listed["is_loading"]) == (True, False)
-    assert [(each["key"], each["ended_as"]) for each in listed["executions"]] == [
-        ("bad.png", "Parked"),
-        (STRANGE, "Superseded"),
-        (STRANGE, "Processed"),
-    ]
-    superseded = listed["executions"][1]
-    assert set(superseded) == set(FIELDS)
-    assert superseded["sequencer"] == older["detail"]["object"]["sequencer"]
-    assert datetime.fromisoformat(superseded["started"]).utcoffset() == timedelta(0)
-    selected = got(client, "executions", outcome=["parked", "Processed"], prefix="<b", limit=5)
-    assert [each["ended_as"] for each in selected["executions"]] == ["Processed"]
-    later = (datetime.now(UTC) + timedelta(minutes=1)).isoformat()
-    assert got(client, "executions", since=later)["executions"] == []
-    whole = got(client, "execution", arn=superseded["arn"])
-    assert whole["event"] == older
-    assert whole["steps"][-1]["output"]["outcome"] == "Superseded"
-    assert {"state", "type", "input", "entered", "exited", "error", "cause", "attempts"} <= set(
-        whole["steps"][0]
-    )
-
-
-def test_a_running_execution_is_followed_to_its_end(
-    aws: InProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("inorder.console.live.PAUSE_SECONDS", 0)
-    client = serving(Answers(connection(aws), aws.state_machine))
-    revision = got(client, "executions")["revision"]
-    event = aws.upload("x.png", RED)
-    aws.wait_scale = 0.02
-    aws.put_record({"id": f"{INPUT}/x.png", "sequencer": "0", "lock_token": "t", "execution": "e"})
-    arn = aws.start(event)
-    seen: list[str] = []
-    while not seen or seen[-1] == "Running":
-        found = got(client, "executions", revision=revision)
-        assert found["is_whole"] is False
-        revision = found["revision"]
-        seen += [each["ended_as"] for each in found["executions"]]
-    assert seen == ["Running", "Processed"]
-    assert got(client, "execution", arn=arn)["waited"] > 0
-
-
-def test_an_execution_that_does_not_exist_is_not_found(client: TestClient) -> None:
-    for arn in ("x", "arn:aws:states:us-east-1:123456789012:execution:a:b"):
-        answer = client.get("/api/execution", params={"arn": arn})
-        assert answer.status_code == 404
-        assert answer.json() == {"error": "There is no such execution."}
-
-
-def test_the_story_of_a_key_has_its_executions_and_outputs(
+def test_an_execution_is_listed_with_its_fields_and_found_with_its_steps(
     aws: InProcess, client: TestClient
 ) -> None:
-    for event in (aws.upload("a/x.png", RED), aws.upload("a/x.png", GREEN)):
-        aws.run(event)
-    told = got(client, "story", key="a/x.png")
-    assert told["verdict"]["state"] == "right"
-    assert told["sentences"][-1] == told["verdict"]["text"]
-    assert [each["key"] for each in told["outputs"]] == ["a/out-x.png"]
-    assert told["source"]["etag"] == told["outputs"][0]["source_etag"]
-    arns = [each["execution"] for each in told["deliveries"]]
-    assert {each["arn"] for each in told["executions"]} == set(arns)
-    assert all(each["steps"] for each in told["executions"])
+    event = aws.upload(STRANGE, RED)
+    aws.run(event)
+    listed = got(client, "executions", outcome=["parked", "Processed"], prefix="<b", limit=5)
+    assert (listed["is_whole"], listed["is_loading"]) == (True, False)
+    [found] = listed["executions"]
+    assert set(found) == set(FIELDS)
+    assert datetime.fromisoformat(found["started"]).utcoffset() == timedelta(0)
+    whole = got(client, "execution", arn=found["arn"])
+    assert (whole["event"], whole["steps"][-1]["state"]) == (event, "Processed")
+    assert got(client, "story", key=STRANGE)["executions"] == [whole]
+    later = (datetime.now(UTC) + timedelta(minutes=1)).isoformat()
+    assert got(client, "executions", since=later)["executions"] == []
     assert got(client, "story", key="none")["executions"] == []
+    for arn in ("x", "arn:aws:states:us-east-1:123456789012:execution:a:b"):
+        assert status(client, f"/api/execution?arn={arn}") == 404
 
 
 def test_pictures_are_shown_whatever_the_object_says_it_is_and_nothing_else(
     aws: InProcess, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = {"which": "source", "key": STRANGE}
+    aws.keep_versions()
     for file_format in ("PNG", "JPEG", "WEBP", "GIF"):
         content = picture((255, 0, 0), file_format)
-        aws.s3.put_object(Bucket=INPUT, Key=STRANGE, Body=content, ContentType="text/html")
+        put = aws.s3.put_object(Bucket=INPUT, Key=STRANGE, Body=content, ContentType="text/html")
         answer = client.get("/api/picture", params=asked)
         assert (answer.status_code, answer.content) == (200, content)
         assert answer.headers["Content-Type"] == f"image/{file_format.lower()}"
         assert answer.headers["Content-Security-Policy"] == "default-src 'none'; sandbox"
+    aws.delete(STRANGE)
+    for version, code in ((put["VersionId"], 200), ("none", 404), ("", 404)):
+        answer = client.get("/api/picture", params=asked | {"version_id": version})
+        assert answer.status_code == code
     asked = {"which": "output", "key": "x"}
-    assert client.get("/api/picture", params=asked).status_code == 404
     for content in (b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"", picture((0, 0, 0), "BMP")):
         aws.s3.put_object(Bucket=OUTPUT, Key="x", Body=content, ContentType="image/png")
-        answer = client.get("/api/picture", params=asked)
-        assert (answer.status_code, set(answer.json())) == (415, {"error"})
+        assert client.get("/api/picture", params=asked).status_code == 415
     monkeypatch.setattr(console_answers, "LARGEST_PICTURE", len(content) - 1)
     assert client.get("/api/picture", params=asked).status_code == 413
 
 
-def test_a_version_of_a_picture_is_shown(aws: InProcess, client: TestClient) -> None:
-    aws.keep_versions()
-    old = aws.upload("x.png", RED)["detail"]["object"]["version-id"]
-    aws.upload("x.png", GREEN)
-    aws.delete("x.png")
-    asked = {"which": "source", "key": "x.png"}
-    assert client.get("/api/picture", params=asked | {"version_id": old}).content == RED
-    assert client.get("/api/picture", params=asked | {"version_id": "none"}).status_code == 404
-    assert client.get("/api/picture", params=asked).status_code == 404
-
-
-def test_a_bad_question_is_named(client: TestClient) -> None:
-    questions: list[tuple[str, dict[str, str]]] = [
-        *(("execution", {}), ("story", {}), ("picture", {"which": "source"})),
-        ("picture", {"which": "table", "key": "x"}),
-        ("executions", {"since": "yesterday"}),
-        ("executions", {"limit": "-1"}),
-        *(("executions", {"revision": each}) for each in ("\u00b2", "9" * 5000)),
-    ]
-    for path, asked in questions:
-        answer = client.get(f"/api/{path}", params=asked)
-        assert (answer.status_code, set(answer.json())) == (400, {"error"}), (path, asked)
+@pytest.mark.parametrize(
+    "question",
+    [
+        *("execution", "story", "picture?which=source", "picture?which=table&key=x"),
+        *("executions?since=yesterday", "executions?limit=-1"),
+        *(f"executions?revision={each}" for each in ("\u00b2", "9" * 5000)),
+    ],
+)
+def test_a_bad_question_is_named(client: TestClient, question: str) -> None:
+    assert status(client, f"/api/{question}") == 400
 
 
 def test_an_error_of_aws_is_one_line(
     aws: InProcess, here: LocalConnection, client: TestClient
 ) -> None:
     here.refused = {"sqs", "stepfunctions"}
-    for path in ("parked", "definition"):
-        answer = client.get(f"/api/{path}")
-        assert answer.status_code == 502
-        assert "not allowed" in answer.json()["error"]
     aws.state_machine.client.meta.events.register(
         "before-parameter-build.sfn.ListExecutions", lambda **_: here.client("sqs")
     )
-    answer = client.get("/api/executions")
-    assert (answer.status_code, "not allowed" in answer.json()["error"]) == (502, True)
+    for path in ("parked", "definition", "executions"):
+        answer = client.get(f"/api/{path}")
+        assert (answer.status_code, "not allowed" in answer.json()["error"]) == (502, True)
 
 
 def test_what_is_retried_is_listed(
     aws: InProcess, here: LocalConnection, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert got(client, "retrying") == {"events": [], "backlog": {"waiting": 0, "unread": 0}}
-    times = {"since": "2026-11-22T10:00:00+00:00", "next": "2026-11-22T10:01:00+00:00"}
-    named = {"object_key": "input/a/x#3HL", "key": "a/x", "version_id": "3HL"}
-    body = named | {"sequencer": "0A", "attempts": 2, "reasons": ["E: c"]}
+    body = {"object_key": "input/a/x#3HL", "key": "a/x", "version_id": "3HL", "sequencer": "0A"}
+    body |= {"since": "2026-11-22T10:00:00+00:00", "next": "2026-11-22T10:01:00+00:00"}
+    event = RetryingEvent(body | {"attempts": 2, "reasons": ["E: c"]})
     here.stack = replace(here.stack, retry_events_log_group="group")
-    monkeypatch.setattr(retrying, "retrying_events", lambda _: [RetryingEvent(body | times)])
+    monkeypatch.setattr(retrying, "retrying_events", lambda _: [event])
     monkeypatch.setattr(retrying, "backlog", lambda _: Backlog(7, 3))
     found = got(serving(Answers(here, aws.state_machine)), "retrying")
     assert found["backlog"] == {"waiting": 7, "unread": 3}
-    [event] = found["events"]
-    assert event["body"] == body | times
-    assert (event["key"], event["version_id"]) == ("a/x", "3HL")
-    assert (event["attempts"], event["reasons"]) == (2, "E: c")
-    assert event["next"] == "2026-11-22T10:01:00.000+00:00"
+    [listed] = found["events"]
+    assert listed["body"] == event.body
+    assert (listed["key"], listed["version_id"]) == ("a/x", "3HL")
+    assert (listed["attempts"], listed["reasons"]) == (2, "E: c")
+    assert listed["next"] == "2026-11-22T10:01:00.000+00:00"
 
 
 # What is changed
 
 
-def park(aws: InProcess, key: str) -> str:
-    """Park the event of an object that is no picture, and give the message's ID."""
-    before = {each["id"] for each in parked_events(aws)}
-    aws.run(aws.upload(key, b"no image") if key else {"no": "event"})
-    [event] = [each for each in parked_events(aws) if each["id"] not in before]
-    return str(event["id"])
-
-
-def parked_events(aws: InProcess) -> list[Any]:
-    found: list[Any] = Answers(connection(aws), aws.state_machine).parked()["events"]
-    return found
-
-
-def test_parked_events_are_listed(aws: InProcess, client: TestClient) -> None:
-    event = aws.upload(STRANGE, b"no image")
-    aws.run(event)
-    aws.run({"no": "event"})
-    invalid, unreadable = got(client, "parked")["events"]
-    assert (unreadable["bucket"], unreadable["key"]) == (INPUT, STRANGE)
-    assert unreadable["body"]["event"] == event
-    assert unreadable["reason"].startswith("InvalidImage: not a readable image")
-    assert (unreadable["is_startable"], invalid["is_startable"]) == (True, False)
-    assert (invalid["bucket"], invalid["key"], invalid["sequencer"]) == (None, None, None)
-    assert got(client, "parked")["events"] == [invalid, unreadable]
-
-
 def test_a_dry_run_names_what_a_redrive_starts_and_a_redrive_starts_that(
     aws: InProcess, client: TestClient
 ) -> None:
-    first, second, invalid = park(aws, "a"), park(aws, "b"), park(aws, "")
+    def parked_events() -> dict[str | None, Any]:
+        return {each["key"]: each for each in got(client, "parked")["events"]}
+
+    aws.run({"no": "event"})
+    [invalid] = parked_events().values()
+    only = {"ids": [invalid["id"]], "dry_run": True}  # even an invalid event, if it is the only one
+    assert posted(client, "redrive", only) == {"started": [invalid["id"]], "left_out": []}
+    event = aws.upload(STRANGE, b"no image")
+    for each in (event, aws.upload("b", b"no image")):
+        aws.run(each)
+    first = parked_events()[STRANGE]
+    assert (first["bucket"], first["body"]["event"]) == (INPUT, event)
+    assert first["reason"].startswith("InvalidImage: not a readable image")
+    assert (first["is_startable"], invalid["is_startable"]) == (True, False)
+    assert (invalid["bucket"], invalid["key"], invalid["sequencer"]) == (None, None, None)
     before = len(aws.state_machine.arns())
-    body = {"ids": [first, invalid, "gone", first], "dry_run": True}
+    body = {"ids": [first["id"], invalid["id"], "gone", first["id"]], "dry_run": True}
     planned = posted(client, "redrive", body)
-    assert planned["started"] == [first]
-    assert [each["id"] for each in planned["left_out"]] == [invalid, "gone"]
+    assert planned["started"] == [first["id"]]
+    assert [each["id"] for each in planned["left_out"]] == [invalid["id"], "gone"]
     assert "would fail again" in planned["left_out"][0]["reason"]
-    assert (len(aws.state_machine.arns()), len(parked_events(aws))) == (before, 3)
+    assert (len(aws.state_machine.arns()), len(parked_events())) == (before, 3)
     assert posted(client, "redrive", body | {"dry_run": False}) == planned
     assert len(aws.state_machine.arns()) == before + 1
     aws.state_machine.wait_for(before + 1)
-    ids = {each["id"] for each in parked_events(aws)}
-    assert first not in ids
-    assert {second, invalid} < ids  # and the first, which has been parked anew
-
-    only = park(aws, "")
-    body = {"ids": [only], "dry_run": True}  # even an invalid event, if it is the only one
-    assert posted(client, "redrive", body) == {"started": [only], "left_out": []}
+    after = parked_events()
+    assert len(after) == 3
+    assert after[STRANGE]["id"] != first["id"]  # it has been parked anew
 
 
 def test_an_event_is_run_again(aws: InProcess, client: TestClient) -> None:
@@ -425,14 +343,48 @@ def test_an_event_is_run_again(aws: InProcess, client: TestClient) -> None:
 
 def test_a_bad_change_is_named_and_changes_nothing(aws: InProcess, client: TestClient) -> None:
     large = b'{"dry_run": false, "event": {"a": "%s"}}' % (b"x" * 256 * 1024)
-    for path, body, status in [
+    for path, body, code in [
         *(("run", body, 400) for body in (b"{", b"[" * 100_000, b"[]", b'{"event": {}}')),
         ("run", b'{"event": [], "dry_run": false}', 400),
         ("run", b'{"event": {}, "dry_run": 0}', 400),
         *(("run", body, 413) for body in (large, b" " * (LARGEST_BODY + 1))),
-        ("redrive", b'{"ids": "all", "dry_run": false}', 400),
-        ("redrive", b'{"ids": [1], "dry_run": false}', 400),
+        *(("redrive", b'{"ids": %s, "dry_run": false}' % ids, 400) for ids in (b'"all"', b"[1]")),
     ]:
         answer = client.post(f"/api/{path}", content=body, headers=CHANGING)
-        assert (answer.status_code, set(answer.json())) == (status, {"error"}), body[:50]
+        assert (answer.status_code, set(answer.json())) == (code, {"error"}), body[:50]
     assert aws.state_machine.arns() == []
+
+
+# What is saved
+
+
+def test_no_text_in_the_data_ends_the_element_of_a_saved_page(
+    aws: InProcess, here: LocalConnection, tmp_path: Path
+) -> None:
+    key = "</script><!--<script>\u2028.png"
+    aws.run(aws.upload(key, RED))
+    aws.run({"no": "event"})
+    file = tmp_path / "folder" / "page.html"
+    saved.write(file, saved.read(Answers(here, aws.state_machine)))
+    html = file.read_text(encoding="utf-8")
+    assert html.count("</script>") == 3
+    [data] = re.findall(r'<script type="application/json" id="saved">(.*?)</script>', html)
+    answers = json.loads(data)
+    assert list(answers["/api/story"]) == [key]
+    assert set(answers["/api/picture"]) == {
+        f"source:{key}",
+        "output:</out-script><!--<script>\u2028.png",
+    }
+    policy = re.findall(r'content="(.*?)">', html)[0]
+    assert policy.startswith("default-src 'none'; ")
+    assert "connect-src 'none'" in policy
+
+
+def test_a_large_picture_is_saved_small_and_a_broken_one_is_left_out() -> None:
+    large = BytesIO()
+    Image.new("CMYK", (1000, 200)).save(large, "JPEG")
+    with Image.open(BytesIO(saved._thumbnail(large.getvalue()))) as small:
+        assert small.size == (480, 96)
+
+    broken: Any = SimpleNamespace(picture=lambda *_: Picture(large.getvalue()[:600], "image/jpeg"))
+    assert list(saved._pictures(broken, {"key": "x", "outputs": []})) == []

@@ -1,19 +1,19 @@
-"""What the bill takes for counted is what happens: calls of S3, bytes of logs, memory."""
+"""What the bill and the pages count: calls of S3, lines of a log, units of a write."""
 
 from __future__ import annotations
 
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
-from inorder import PROJECT
+from inorder import PROJECT, cost
 from inorder.cost import CONTENDERS
 from inorder.events import shipped
-from inorder.policies import asl_file, policies
+from inorder.model.policies import asl_file, policies
 from inorder.run import with_object
 from tests.conftest import picture
 from tests.in_process import INPUT, InProcess
@@ -77,3 +77,58 @@ def test_an_invocation_logs_about_as_much_as_the_bill_says(
 def test_a_definition_fits_into_the_memory_that_is_billed(policy: str) -> None:
     definition = (PROJECT / asl_file(policy)).read_text()
     assert ASSUMED["assumed"]["express_mb"] + len(definition) / 1e6 < 64
+
+
+# As AWS names an execution that EventBridge has started.
+EXECUTION = (
+    "arn:aws:states:ap-northeast-1:123456789012:express:"
+    f"inorder-LatestWinsStateMachine-{'m' * 12}:{'n' * 36}_{'n' * 36}:{'u' * 36}"
+)
+BUCKET_BYTES = 32  # what the bill assumes
+
+
+def size(record: Mapping[str, Any]) -> int:
+    return sum(len(f"{name}{value}".encode()) for name, value in record.items())
+
+
+@pytest.mark.parametrize(
+    ("policy", "bucket", "key", "units"),
+    [
+        pytest.param(policy, *sizes, marks=pytest.mark.policy(policy))
+        for policy, *sizes in [
+            *(("latest-wins", 20, 20, 1), ("latest-wins", BUCKET_BYTES, 42, 1)),
+            *(("latest-wins", BUCKET_BYTES, 43, 2), ("latest-wins", 63, 1024, 4)),
+            *(("every-version", BUCKET_BYTES, 50, 1), ("every-version", BUCKET_BYTES, 1024, 2)),
+        ]
+    ],
+)
+def test_a_write_costs_what_the_bill_and_the_page_of_policies_say(
+    aws: InProcess, policy: str, bucket: int, key: int, units: int
+) -> None:
+    sample = shipped("object-created")
+    name, key_name = "b" * bucket, "k" * key
+    event = json.loads(json.dumps(sample).replace(sample["detail"]["bucket"]["name"], name))
+    event["detail"]["object"]["key"] = key_name
+    held: list[dict[str, Any]] = []
+
+    def invoke(_: Any) -> dict[str, str]:
+        """See the record as it is while the function works: never larger."""
+        held.append(aws.record(f"{name}/{key_name}") | {"execution": EXECUTION})
+        return {"outcome": "Processed", "output_key": "out", "expires_at": "1800000000"}
+
+    aws.invoke = invoke
+    assert aws.run(event).outcome == "Processed"
+    [record] = held
+    assert cost.units_of_write(size(record)) == units
+    if bucket == BUCKET_BYTES:
+        work = cost.Workload(key_bytes=key)
+        has_event = policy == "latest-wins"
+        assert size(record) == cost.record_bytes(work, has_event=has_event)
+
+
+@pytest.mark.parametrize(("length", "expected"), [(980, 1), (982, 2), (63 + 1 + 1024, 2)])
+def test_an_entry_of_an_index_costs_what_the_page_of_operation_says(
+    length: int, expected: int
+) -> None:
+    entry = {"id": "k" * length, "in_progress_since": "2026-11-20T09:30:00.123Z"}
+    assert cost.units_of_write(size(entry)) == expected

@@ -10,15 +10,16 @@ import pytest
 from click.testing import CliRunner
 
 from bench import results, scale
-from inorder import PROJECT, cli
-from inorder.policies import policy
+from inorder import PROJECT
+from inorder.commands.main import main
+from inorder.model.policies import policy
 
 EXAMPLE = r"```sh\n\.venv/bin/inorder (cost .*)\n```\n\n```\n((?:.*\n)*?)```\n"
 
 
 def example(found: re.Match[str]) -> str:
     """Give an example with the output that its command prints now."""
-    printed = CliRunner().invoke(cli.main, shlex.split(found[1])).stdout
+    printed = CliRunner().invoke(main, shlex.split(found[1])).stdout
     lines = "".join(f"{line.rstrip()}\n" for line in printed.splitlines())
     return found[0].replace(found[2], lines)
 

@@ -1,39 +1,133 @@
-"""The demonstration's parts that need no stack: outputs, costs, how many executions run at once."""
+"""The demonstration's parts that need no stack: pictures, costs, deliveries, and its report."""
 
 from __future__ import annotations
 
+import html
+import json
+import re
+from dataclasses import asdict, replace
 from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
-import click
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps, ImageStat
+from rich.console import Console
 
-from inorder import demo, deployed_demo
 from inorder.aws.executions import LocalStateMachine
 from inorder.aws.stack import Stack
-from inorder.demo import _inverse, choices, shows
-from inorder.deployed_demo import estimate
-from inorder.pictures import PicturePair, own_pairs
-from inorder.policies import policy
+from inorder.demo import deployed as deployed_demo
+from inorder.demo import run as demo
+from inorder.demo.deployed import estimate
+from inorder.demo.pictures import PicturePair, own_pairs, pairs_from_folder
+from inorder.demo.report import Counts, Output, Results, console_table, contact_sheet, write_report
+from inorder.demo.run import _inverse, choices, shows
+from inorder.errors import Failure
+from inorder.model.policies import policy
+from tests.conftest import picture
+
+FORMATS = {"jpg": "JPEG", "png": "PNG", "gif": "GIF", "webp": "WEBP", "tif": "TIFF", "bmp": "BMP"}
+
+
+def decoded(content: bytes) -> Image.Image:
+    picture = Image.open(BytesIO(content))
+    picture.load()
+    return picture
+
+
+def inverse(content: bytes) -> Image.Image:
+    return ImageOps.invert(decoded(content).convert("RGB"))
+
+
+def paint(path: Path, exif: Image.Exif | None = None) -> None:
+    Image.new("RGB", (80, 60), "gold").save(path, exif=exif or Image.Exif())
+
+
+def test_own_pictures_are_distinct_and_look_warm_if_old_and_cool_if_new_once_inverted() -> None:
+    pairs = own_pairs(8)
+    assert (pairs[:4], own_pairs(0)) == (own_pairs(4), [])
+    assert len({pair.old for pair in pairs} | {pair.new for pair in pairs}) == 16
+    assert {pair.key.rpartition(".")[2] for pair in pairs} == {"jpg", "png", "gif", "webp"}
+    for pair in pairs:
+        expected = FORMATS[pair.key.rpartition(".")[2]]
+        assert decoded(pair.old).format == decoded(pair.new).format == expected
+        old_red, _, old_blue = ImageStat.Stat(inverse(pair.old)).mean
+        new_red, _, new_blue = ImageStat.Stat(inverse(pair.new)).mean
+        assert old_red > old_blue + 40
+        assert new_blue > new_red + 40
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_pictures_from_a_folder_keep_their_format(tmp_path: Path, suffix: str) -> None:
+    paint(tmp_path / f"a photo.{suffix}")
+    (pair,) = pairs_from_folder(tmp_path, 1, print)
+    assert pair.key == f"gallery/001-a photo.{suffix}"
+    assert pair.new == (tmp_path / f"a photo.{suffix}").read_bytes()
+    assert (decoded(pair.old).format, decoded(pair.old).size) == (FORMATS[suffix], (80, 60))
+    # The inverse of an old one is grey with a red band.
+    red, green, blue = inverse(pair.old).getpixel((2, 2))  # type: ignore[misc]
+    assert max(red, green, blue) - min(red, green, blue) < 5
+    assert ImageStat.Stat(inverse(pair.old).crop((2, 28, 78, 32))).mean[0] > 190
+
+
+def test_old_picture_of_a_rotated_photograph_is_upright(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # Orientation: rotated by 90 degrees
+    paint(tmp_path / "photo.jpg", exif=exif)
+    (pair,) = pairs_from_folder(tmp_path, 1, print)
+    assert decoded(pair.old).size == (60, 80)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "I;16"])
+def test_folder_may_hold_pictures_of_any_mode(tmp_path: Path, mode: str) -> None:
+    # The format is recognised by the content, not by the name.
+    Image.new(mode, (80, 60)).save(tmp_path / "picture.data", "PNG")
+    (pair,) = pairs_from_folder(tmp_path, 1, print)
+    assert (decoded(pair.old).format, decoded(pair.old).size) == ("PNG", (80, 60))
+
+
+def test_pictures_are_used_in_turn_and_others_are_ignored_or_skipped_with_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("b.png", "a.png", ".hidden.png"):
+        paint(tmp_path / name)
+    (tmp_path / "notes.txt").write_text("not a picture")
+    (tmp_path / "folder.png").mkdir()
+    keys = [pair.key for pair in pairs_from_folder(tmp_path, 3, print)]
+    assert keys == ["gallery/001-a.png", "gallery/002-b.png", "gallery/003-a.png"]
+    assert [pair.key for pair in pairs_from_folder(tmp_path, 1, print)] == keys[:1]
+    assert capsys.readouterr().out == ""
+    for length in (0, 60):
+        (tmp_path / "a.png").write_bytes((tmp_path / "b.png").read_bytes()[:length])
+        assert [pair.key for pair in pairs_from_folder(tmp_path, 1, print)] == ["gallery/001-b.png"]
+        assert "a.png" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("no", "No such file or directory"), ("file", "Not a directory"), ("empty", "No picture")],
+)
+def test_useless_folder_is_explained_in_one_line(tmp_path: Path, name: str, reason: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(Failure) as caught:
+        pairs_from_folder(tmp_path / name, 1, print)
+    assert reason in str(caught.value)
+    assert str(tmp_path / name) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
 
 JPEG, PNG, GIF, WEBP = own_pairs(4)
 
 
-def encoded_otherwise(content: bytes) -> bytes:
-    """Encode a picture with other settings, as another processor's encoder may."""
-    file = BytesIO()
-    with Image.open(BytesIO(content)) as picture:
-        picture.save(file, picture.format, quality=70, compress_level=1)
-    assert file.getvalue() != content
-    return file.getvalue()
-
-
 def test_an_output_is_known_by_its_colours_if_its_bytes_differ() -> None:
     for pair in (JPEG, PNG, WEBP):
-        output = encoded_otherwise(_inverse(pair.new))
-        assert shows(output, pair.new)
-        assert not shows(output, pair.old)
+        file = BytesIO()  # as another processor's encoder may write it
+        with Image.open(BytesIO(_inverse(pair.new))) as picture:
+            picture.save(file, picture.format, quality=70, compress_level=1)
+        assert shows(file.getvalue(), pair.new)
+        assert not shows(file.getvalue(), pair.old)
     assert shows(_inverse(GIF.new) + b"stamp", GIF.new)
     part = BytesIO()
     with Image.open(BytesIO(_inverse(PNG.new))) as picture:
@@ -43,8 +137,15 @@ def test_an_output_is_known_by_its_colours_if_its_bytes_differ() -> None:
 
 
 def test_the_requests_of_each_kind_are_counted_and_a_hundred_keys_cost_a_few_cents() -> None:
-    numbers = [number for number, _ in estimate(10, policy("latest-wins"), 1769)]
-    assert numbers == [60, 130, 40, 60, 40, 140, 60]
+    latest = policy("latest-wins")
+    without, traced = (estimate(10, latest, 1769, on) for on in (False, True))
+    assert [number for number, _ in without] == [60, 130, 40, 60, 40, 140, 60]
+    added = [
+        (one.dollars - other.dollars, one.unit.removeprefix(other.unit))
+        for (_, one), (_, other) in zip(traced, without, strict=True)
+        if one != other
+    ]
+    assert added == [(pytest.approx(5e-6), " and a trace")]
     numbers = [number for number, _ in estimate(10, policy("first-wins"), 1769)]
     assert numbers[2:4] == [20, 40]  # it ignores deletions, which cost nothing then
     for name in (*choices(), "uncoordinated"):
@@ -53,15 +154,6 @@ def test_the_requests_of_each_kind_are_counted_and_a_hundred_keys_cost_a_few_cen
             for memory in (1769, 10240)
         )
         assert 0.01 < cheap < dear < 0.2, name
-
-
-def test_a_traced_execution_costs_a_trace_more() -> None:
-    without, traced = (estimate(10, policy("latest-wins"), 1769, on) for on in (False, True))
-    [(one, other)] = [
-        (one, other) for (_, one), (_, other) in zip(traced, without, strict=True) if one != other
-    ]
-    assert one.dollars - other.dollars == pytest.approx(5e-6)
-    assert one.unit == f"{other.unit} and a trace"
 
 
 def test_a_stack_without_known_pictures_is_refused() -> None:
@@ -73,7 +165,7 @@ def test_a_stack_without_known_pictures_is_refused() -> None:
     ]
     for parameters, complaint in complaints:
         stack = Stack("name", "in", "out", "table", "arn", "url", "function", parameters)
-        with pytest.raises(click.ClickException, match=complaint):
+        with pytest.raises(Failure, match=complaint):
             deployed_demo.policy_of(stack)
 
 
@@ -121,19 +213,8 @@ def run_of(
     machine: OneAfterTheOther, pairs: list[PicturePair], at_once: int, **parameters: str
 ) -> demo.Run:
     stack = Stack("name", "in", "out", "table", "arn", "url", "function", parameters)
-    return demo.Run(
-        machine, stack, policy("uncoordinated"), machine, pairs, executions_at_once=at_once
-    )
-
-
-def test_an_event_is_delivered_again_only_if_few_executions_run() -> None:
-    pairs = [JPEG, PNG, GIF, WEBP]
-    machine = OneAfterTheOther(uploads=2 * len(pairs))
-    run = run_of(machine, pairs, 2)
-    run._deliver(lambda: None)
-    assert run.expected == 4 * len(pairs)
-    assert len(machine.active_at_starts) == 2 * len(pairs)
-    assert max(machine.active_at_starts) < 2
+    known = policy("uncoordinated")
+    return demo.Run(machine, stack, known, machine, pairs, executions_at_once=at_once)
 
 
 @pytest.mark.parametrize(("mark", "slow"), [("slow", ["06", "12"]), ("", [])])
@@ -150,9 +231,111 @@ def test_the_old_picture_of_each_sixth_key_is_slow_and_its_events_come_again_fir
     assert machine.delivered[::2] == slow + others
 
 
+def test_an_event_is_delivered_again_only_if_few_executions_run() -> None:
+    machine = OneAfterTheOther(uploads=8)
+    run = run_of(machine, [JPEG, PNG, GIF, WEBP], 2)
+    run._deliver(lambda: None)
+    assert (run.expected, len(machine.active_at_starts)) == (16, 8)
+    assert max(machine.active_at_starts) < 2
+
+
 def test_keys_whose_events_do_not_arrive_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "PATIENCE_SECONDS", 0)
     run = run_of(OneAfterTheOther(uploads=5), [PNG, GIF], 9)
     names = "gallery/picture-002.png, gallery/picture-003.gif"
     with pytest.raises(TimeoutError, match=f"^Waited 0 s for the two events of 2 keys: {names}.$"):
         run._deliver(lambda: None)
+
+
+HOSTILE_KEY = """gallery/<script>alert('1')</script>"quoted" & </code>.jpg"""
+OFF = Counts(
+    **{"keys": 100, "slow": 20, "stale": 17, "missing": 1, "events": 203, "processed": 202},
+    **{"repeated": 21, "superseded": 11, "duplicates": 12, "parked": 13, "lost": 2, "retried": 0},
+    seconds=41.27,
+)
+ON = replace(OFF, stale=0, missing=0, lost=0, events=204, processed=183, duplicates=3, seconds=55.5)
+PICTURE = picture((0, 128, 128))
+FRESH, STALE = Output("fresh.png", PICTURE, "new"), Output("stale.png", PICTURE, "old")
+MISSING, OTHER = Output("missing.png", None, "missing"), Output("other.png", PICTURE, "other")
+
+
+def text_of(page: str) -> str:
+    """Give the text of a page without its tags, with its white space collapsed."""
+    return " ".join(re.sub("<[^>]*>", " ", page).split())
+
+
+def test_report_has_counts_and_sheets_replaces_another_and_loads_nothing_else(
+    tmp_path: Path,
+) -> None:
+    file = write_report(tmp_path, {"my-stack": (ON, [FRESH, STALE])}, "Stack")
+    said = text_of(file.read_text())
+    assert "This was done with stack my-stack." in said
+    assert "1 of 2 outputs shows the old picture" in said  # the verb is singular
+    outputs_off = [FRESH, FRESH, STALE, MISSING, OTHER, Output(HOSTILE_KEY, PICTURE, "old")]
+    results: Results = {"off": (OFF, outputs_off), "on": (ON, [FRESH] * 6)}
+    assert write_report(tmp_path, results, "Coordination") == file == tmp_path / "report.html"
+    page = file.read_text(encoding="utf-8")
+    names = {"summary.json", "contact-sheet-off.png", "contact-sheet-on.png", "report.html"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    counts = {"off": asdict(OFF), "on": asdict(ON)}
+    assert json.loads((tmp_path / "summary.json").read_text()) == counts
+    codes = re.findall("<code>(.*?)</code>", page)
+    assert [html.unescape(code) for code in codes] == ["stale.png", HOSTILE_KEY]
+    assert "default-src 'none'; img-src 'self';" in page
+    assert not re.search("<script|//", page)
+    images = re.findall(r'<img [^>]*src="([^"]*)"', page)
+    assert images == ["contact-sheet-off.png", "contact-sheet-on.png"]
+    assert len(re.findall(r'<img [^>]*alt="[^"]+"', page)) == 2
+    for expected in (
+        "2 of 6 outputs show the old picture, 1 missing, 1 unexpected",
+        *("0 of 6 outputs show the old picture", "Events delivered 203 204"),
+        *("Stale outputs 17 0", "Seconds 41.3 55.5", "None."),
+    ):
+        assert expected in text_of(page)
+    outcomes = ["Processed", "Duplicate", "Superseded", "Parked"]
+    assert re.findall("<dt>(.*?)</dt>", page) == outcomes
+
+
+def test_sheet_is_bounded_and_shows_each_state_differently() -> None:
+    for count in (0, 1, 100, 250):
+        sheet = contact_sheet([MISSING] * count)
+        assert 0 < sheet.width <= 900
+        assert 0 < sheet.height <= 900
+        assert count != 100 or sheet.width == 900  # wide enough to be read
+    broken = [Output("x.png", content, "new") for content in (b"", PICTURE[:60])]
+    sheets = [contact_sheet([each]).tobytes() for each in (FRESH, STALE, MISSING, OTHER, *broken)]
+    assert len(set(sheets)) == 5
+    assert sheets[-1] == sheets[-2]  # what cannot be decoded is unknown
+    cell = contact_sheet([MISSING])  # is hatched
+    row = [cell.getpixel((x, cell.height // 2)) for x in range(cell.width)]
+    assert sum(one != other for one, other in pairwise(row)) > 10
+    # The stale cell, and no other, has a red frame.
+    sheet = contact_sheet([FRESH, STALE, FRESH, FRESH])
+    width, height, red = sheet.width // 2, sheet.height // 2, (255, 31, 31)
+    for corner in ((0, 0), (width - 1, 0), (0, height - 1), (width - 1, height - 1)):
+        assert sheet.getpixel((width + corner[0], corner[1])) == red
+    sheet.paste("black", (width, 0, 2 * width, height))
+    assert red not in {colour for _, colour in sheet.getcolors(sheet.width * sheet.height) or []}
+
+
+def test_console_table_shows_every_measure_and_highlights_stale_outputs() -> None:
+    def printed(off: Counts) -> list[str]:
+        console = Console(width=100, force_terminal=True, color_system="standard", no_color=False)
+        with console.capture() as capture:
+            console.print(console_table({"off": (off, []), "on": (ON, [])}, "Coordination"))
+        return capture.get().splitlines()
+
+    rows = [re.sub("\x1b\\[[0-9;]*m", "", line).strip("│").split("│") for line in printed(OFF)]
+    expected = """
+        Object keys|100|100; Slow old pictures, 1 in 6|20|20; Events delivered|203|204;
+        Processed|202|183; Processed again|21|21; Superseded|11|11; Duplicates dropped|12|3;
+        Retried after a fault|0|0; Parked|13|13; Without an outcome|2|0; Stale outputs|17|0;
+        Missing outputs|1|0; Seconds|41.3|55.5"""
+    assert [[cell.strip() for cell in row] for row in rows if len(row) == 3] == [
+        each.strip().split("|") for each in expected.split(";")
+    ]
+    red, green = "\x1b[1;31m", "\x1b[32m"
+    (stale,) = [line for line in printed(OFF) if "Stale" in line]
+    assert red in stale
+    assert green in stale
+    assert red not in "".join(printed(ON))

@@ -29,31 +29,32 @@ STARTED = Entry("ExecutionStarted", {"input": '{"key": 1}'})
 ENTERED = Entry("PassStateEntered", {"name": "Processed", "input": '{"key": 1}'})
 
 
-def test_the_outcome_of_an_execution_is_that_of_its_output_or_its_error() -> None:
-    def ended(kind: str, **details: str) -> tuple[str, str | None, str]:
-        found = execution_of("arn", [STARTED, Entry(kind, details)])
-        return found.status, found.outcome, found.cause
+@pytest.mark.parametrize(
+    ("kind", "details", "expected"),
+    [
+        ("Succeeded", {"output": '{"outcome": "Superseded"}'}, ("SUCCEEDED", "Superseded", "")),
+        *(
+            ("Succeeded", {"output": output}, ("SUCCEEDED", None, ""))
+            for output in ("{}", '{"outcome": ""}', "[]", "null", '"Processed"')
+        ),
+        ("Failed", {"error": "Parked", "cause": "why"}, ("FAILED", "Parked", "why")),
+        ("Aborted", {"error": "", "cause": ""}, ("ABORTED", None, "")),
+        ("TimedOut", {"error": "", "cause": ""}, ("TIMED_OUT", None, "")),
+    ],
+)
+def test_the_outcome_of_an_execution_is_that_of_its_output_or_its_error(
+    kind: str, details: dict[str, str], expected: tuple[str, str | None, str]
+) -> None:
+    found = execution_of("arn", [STARTED, Entry(f"Execution{kind}", details), ENTERED])
+    assert (found.status, found.outcome, found.cause) == expected
+    assert found.steps == ()  # what is written after the end does not count
 
-    superseded = ended("ExecutionSucceeded", output='{"outcome": "Superseded"}')
-    assert superseded == ("SUCCEEDED", "Superseded", "")
-    others: list[Any] = [{}, {"outcome": ""}, [], None, "Processed"]
-    for output in others:
-        assert ended("ExecutionSucceeded", output=json.dumps(output))[1] is None
-    parked = ended("ExecutionFailed", error="Parked", cause="why")
-    assert parked == ("FAILED", "Parked", "why")
-    for kind, status in (("ExecutionAborted", "ABORTED"), ("ExecutionTimedOut", "TIMED_OUT")):
-        assert ended(kind, error="", cause="") == (status, None, "")
 
-
-def test_an_execution_without_an_end_runs_and_nothing_counts_that_is_written_after_the_end() -> (
-    None
-):
+def test_an_execution_without_an_end_runs() -> None:
     execution = execution_of("arn", [STARTED, ENTERED])
     step = Step("Processed", "Pass", {"key": 1}, None)
     assert execution == Execution("arn", "RUNNING", {"key": 1}, steps=(step,), waited=0)
     assert (execution.path, execution.outcome) == (["Processed"], None)
-    entries = [STARTED, Entry("ExecutionAborted", {}), ENTERED]
-    assert execution_of("arn", entries) == Execution("arn", "ABORTED", {"key": 1}, waited=0)
 
 
 def test_an_uncoordinated_creation_before_a_deletion_has_an_outcome(aws: InProcess) -> None:
@@ -64,18 +65,16 @@ def test_an_uncoordinated_creation_before_a_deletion_has_an_outcome(aws: InProce
     assert machine.run(changed).outcome == "Processed"
 
 
-def test_a_local_state_machine_lists_and_describes_its_executions(aws: InProcess) -> None:
+def test_a_local_state_machine_lists_finds_and_describes_its_executions(aws: InProcess) -> None:
     machine = aws.machine("latest-wins")
     event = aws.upload("x.png", picture((255, 0, 0)))
     execution = machine.run(event)
     assert execution.event == event
     assert (execution.path[0], execution.path[-1]) == ("S3 Object Event?", "Processed")
-    assert machine.wait_for(1) == machine.all() == [execution.summary]
-    assert machine.describe(execution.arn) == execution
-    assert machine.arns("RUNNING") == []
+    assert machine.wait_for(1) == machine.all() == machine.all("x.") == [execution.summary]
+    assert machine.describe(execution.arn) == machine.find(execution.id[:20]) == execution
+    assert machine.arns("RUNNING") == machine.all("y.") == []
     assert machine.arrived() == {"x.png": [event]}
-    assert machine.all("x.") == [execution.summary]
-    assert machine.all("y.") == []
     missing = r"Waited 0 s: 1 of 2 executions have started, and 0 of these have not ended\."
     with pytest.raises(TimeoutError, match=missing):
         machine.wait_for(2, 0)
@@ -101,7 +100,12 @@ class Engine:
 
     def __init__(self, number: int) -> None:
         self.status = dict.fromkeys(range(number), "SUCCEEDED")
-        self.asked: list[str] = []
+        self._asked: Counter[str] = Counter()
+
+    def asked(self) -> Counter[str]:
+        """Give what it was asked for since the last time."""
+        asked, self._asked = self._asked, Counter()
+        return asked
 
     def get_paginator(self, operation: str) -> Any:
         pages = self._list if operation == "list_executions" else self._history
@@ -120,56 +124,59 @@ class Engine:
         wanted = [each for each in self.status if statusFilter in ("", self.status[each])]
         wanted.sort(reverse=True)
         for first in range(0, max(len(wanted), 1), size):
-            self.asked.append(f"list {statusFilter}".strip())
-            yield {"executions": [self._item(each) for each in wanted[first : first + size]]}
-
-    def _item(self, number: int) -> dict[str, Any]:
-        at = START + timedelta(seconds=number)
-        return {"executionArn": f"{number}", "status": self.status[number], "startDate": at}
+            self._asked["list"] += 1
+            yield {
+                "executions": [
+                    {"executionArn": f"{number}", "status": self.status[number]}
+                    | {"startDate": START + timedelta(seconds=number)}
+                    for number in wanted[first : first + size]
+                ]
+            }
 
     def _history(self, executionArn: str, **_: Any) -> Iterator[Any]:  # noqa: N803
-        self.asked.append("history")
-        at = START + timedelta(seconds=int(executionArn))
+        self._asked["history"] += 1
+        at = {"timestamp": START + timedelta(seconds=int(executionArn))}
         event = {"input": json.dumps(created(f"{executionArn}.png"))}
-        events = [
-            {"type": "ExecutionStarted", "id": 1, "executionStartedEventDetails": event},
-            {"type": "ExecutionSucceeded", "id": 2, "executionSucceededEventDetails": {}},
-        ]
-        yield {"events": [each | {"timestamp": at} for each in events]}
+        yield {
+            "events": [
+                at | {"type": "ExecutionStarted", "id": 1, "executionStartedEventDetails": event},
+                at | {"type": "ExecutionSucceeded", "id": 2, "executionSucceededEventDetails": {}},
+            ]
+        }
 
 
 def test_a_list_asks_only_for_what_is_new() -> None:
     engine = Engine(1500)
     machine = LocalStateMachine(engine, "arn")
     assert len(machine.select()) == 1500
-    assert Counter(engine.asked) == {"list": 2, "history": 1500}
-    engine.asked.clear()
+    assert engine.asked() == {"list": 2, "history": 1500}
     assert len(machine.select()) == 1500
-    assert engine.asked == ["list"]
+    assert engine.asked() == {"list": 1}
     engine.status[1500] = "RUNNING"
-    engine.asked.clear()
     assert machine.select()[0].ended_as == "Running"
-    assert engine.asked == ["list", "list"]  # the second page has nothing new
+    assert engine.asked() == {"list": 2}  # the second page has nothing new
     engine.status[1500] = "SUCCEEDED"
-    engine.asked.clear()
     assert machine.select()[0].ended_as == "Succeeded"
-    assert Counter(engine.asked) == {"list": 2, "history": 1}
+    assert engine.asked() == {"list": 2, "history": 1}
 
 
 def test_an_end_is_noticed_wherever_the_engine_lists_the_execution() -> None:
     engine = Engine(400)
-    machine, wanted = LocalStateMachine(engine, "arn"), Filter(key="5.png")
+    machine = LocalStateMachine(engine, "arn")
     for status in ("RUNNING", "RUNNING", "SUCCEEDED"):
         engine.status[5] = status
-        assert machine.select(wanted)[0].status == status
+        assert machine.select(Filter(key="5.png"))[0].status == status
 
 
-def test_a_list_of_the_newest_reads_no_older_ones() -> None:
+@pytest.mark.parametrize(
+    ("wanted", "lists", "histories"),
+    [(Filter(limit=2), 1, 2), (Filter(since=START + timedelta(seconds=1490)), 2, 10)],
+)
+def test_a_list_of_the_newest_reads_no_older_ones(
+    wanted: Filter, lists: int, histories: int
+) -> None:
     engine = Engine(1500)
-    machine = LocalStateMachine(engine, "arn")
-    assert [each.key for each in machine.select(Filter(limit=2))] == ["1499.png", "1498.png"]
-    assert Counter(engine.asked) == {"list": 1, "history": 2}
-    since = START + timedelta(seconds=1490)
-    engine.asked.clear()
-    assert len(LocalStateMachine(engine, "arn").select(Filter(since=since))) == 10
-    assert Counter(engine.asked) == {"list": 2, "history": 10}
+    found = LocalStateMachine(engine, "arn").select(wanted)
+    newest = range(1499, 1499 - histories, -1)
+    assert [each.key for each in found] == [f"{number}.png" for number in newest]
+    assert engine.asked() == {"list": lists, "history": histories}

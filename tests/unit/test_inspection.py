@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,12 +13,12 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from inorder.aws import retrying
-from inorder.aws.executions import LocalStateMachine, wait_until
+from inorder.aws import parked, retrying
+from inorder.aws.executions import wait_until
 from inorder.aws.inspection import gather
 from inorder.aws.retrying import RetryingEvent
 from inorder.aws.stack import Connection, Stack
-from inorder.execution import Execution, Filter
+from inorder.model.execution import Execution
 from inorder.story import Story, tell
 from tests.conftest import picture
 from tests.in_process import INPUT, OUTPUT, TABLE, InProcess, Throttled
@@ -26,6 +26,11 @@ from tests.in_process import INPUT, OUTPUT, TABLE, InProcess, Throttled
 RED, GREEN = picture((255, 0, 0)), picture((0, 255, 0))
 NOW = "2026-11-22T10:00:00+00:00"
 REFUSAL = ClientError({"Error": {"Code": "AccessDenied", "Message": "not allowed"}}, "Any")
+
+
+@pytest.fixture(autouse=True)
+def queues_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parked, "RECEIVE_SECONDS", 0)
 
 
 class LocalConnection(Connection):
@@ -71,44 +76,54 @@ def locked(event: Any, **more: Any) -> dict[str, Any]:
     return {"id": f"{INPUT}/x.png", "sequencer": sequencer, "status": "IN_PROGRESS", **lock, **more}
 
 
-def test_latest_wins_tells_superseded_duplicate_and_right(aws: InProcess) -> None:
-    older, newer = aws.upload("x.png", RED), aws.upload("x.png", GREEN)
-    for event in (newer, older, newer):
-        aws.run(event)
+@pytest.mark.parametrize(
+    ("order", "ended", "said"),
+    [
+        pytest.param(*row, marks=pytest.mark.policy(policy))
+        for policy, *row in [
+            ("latest-wins", "212", ["Processed", "Superseded", "Duplicate"], "The newer event"),
+            ("first-wins", "12", ["Processed", "Duplicate"], "had processed event"),
+            ("content-hash", "11", ["Processed", "Duplicate"], "had processed this event"),
+            ("optimistic", "21", ["Processed", "Superseded"], "probably event"),
+        ]
+    ],
+)
+def test_a_policys_executions_are_told_with_their_cause(
+    aws: InProcess, order: str, ended: list[str], said: str
+) -> None:
+    events: list[Any] = []
+    for delivery, number in enumerate(map(int, order)):
+        while len(events) < number:
+            events.append(aws.upload("x.png", (RED, GREEN)[len(events)]))
+        aws.run(events[number - 1] | {"id": str(delivery)})
     told = story(aws)
-    assert outcomes(told) == ["Processed", "Superseded", "Duplicate"]
-    first, superseded, duplicate = told.deliveries
-    assert superseded.cause
-    assert (superseded.cause.execution, superseded.cause.is_certain) == (first.execution, True)
-    assert duplicate.cause
-    assert duplicate.cause.execution == first.execution
-    assert [each.outcome for each in told.events] == ["Superseded", "Processed"]
-    assert told.verdict.state == "right"
-    assert told.unknown == ()
+    assert outcomes(told) == ended
+    assert told.deliveries[1].cause
+    assert told.deliveries[1].cause.execution == told.deliveries[0].execution
+    assert said in told.deliveries[1].text
+    assert (told.verdict.state, told.unknown) == ("right", ())
+    assert ("forwarded" in told.deliveries[0].text) == (told.outputs == ()) == (order == "11")
 
 
-def test_a_deletion_and_its_missing_output_are_right(aws: InProcess) -> None:
-    aws.run(aws.upload("x.png", RED))
-    aws.run(aws.delete("x.png"))
-    told = story(aws)
-    assert [each.is_deletion for each in told.deliveries] == [False, True]
-    assert told.verdict.state == "right"
-    assert "There is no output." in told.verdict.text
-
-
-def test_an_object_whose_outputs_name_would_be_too_long_can_be_deleted(aws: InProcess) -> None:
-    key = "x" * 1022
-    aws.run(aws.upload(key, RED))
-    aws.run(aws.delete(key))
+def test_a_deletion_and_its_missing_output_are_right_also_of_a_name_that_is_too_long(
+    aws: InProcess,
+) -> None:
+    keys = {"x.png": "Processed", "x" * 1022: "Parked"}
+    for key in keys:
+        aws.run(aws.upload(key, RED))
+        aws.run(aws.delete(key))
 
     def refuse(params: dict[str, Any], **_: Any) -> None:
         assert len(params["Key"]) <= 1024, "moto accepts it, but S3 refuses it"
 
     assert boto3.DEFAULT_SESSION
     boto3.DEFAULT_SESSION.events.register("provide-client-params.s3.HeadObject", refuse)
-    told = story(aws, key)
-    assert outcomes(told) == ["Parked", "Processed"]
-    assert (told.unknown, told.verdict.state) == ((), "right")
+    for key, ended in keys.items():
+        told = story(aws, key)
+        assert [each.is_deletion for each in told.deliveries] == [False, True]
+        assert outcomes(told) == [ended, "Processed"]
+        assert (told.unknown, told.verdict.state) == ((), "right")
+        assert "There is no output." in told.verdict.text
 
 
 def test_a_rejected_object_is_parked_and_what_cannot_be_read_is_named(aws: InProcess) -> None:
@@ -192,41 +207,6 @@ def test_every_version_has_an_output_for_each_event(aws: InProcess) -> None:
     assert story(aws).verdict.state == "wrong"
 
 
-@pytest.mark.policy("first-wins")
-def test_first_wins_tells_which_event_was_first(aws: InProcess) -> None:
-    one = aws.upload("x.png", RED)
-    aws.run(one)
-    aws.run(aws.upload("x.png", GREEN))
-    told = story(aws)
-    assert outcomes(told) == ["Processed", "Duplicate"]
-    assert f"event {one['detail']['object']['sequencer']}" in told.deliveries[1].text
-    assert told.verdict.state == "right"
-
-
-@pytest.mark.policy("content-hash")
-def test_content_hash_tells_which_event_had_the_same_content(aws: InProcess) -> None:
-    event = aws.upload("x.png", RED)
-    aws.run(event)
-    aws.run(event | {"id": "another"})
-    told = story(aws)
-    assert outcomes(told) == ["Processed", "Duplicate"]
-    assert "forwarded" in told.deliveries[0].text
-    assert told.deliveries[1].cause
-    assert told.deliveries[1].cause.execution == told.deliveries[0].execution
-    assert (told.outputs, told.verdict.state) == ((), "right")
-
-
-@pytest.mark.policy("optimistic")
-def test_optimistic_is_explained_without_a_record(aws: InProcess) -> None:
-    older, newer = aws.upload("x.png", RED), aws.upload("x.png", GREEN)
-    aws.run(newer)
-    aws.run(older)
-    told = story(aws)
-    assert outcomes(told) == ["Processed", "Superseded"]
-    assert "probably event" in told.deliveries[1].text
-    assert told.verdict.state == "right"
-
-
 def test_the_current_version_of_a_versioned_bucket_is_right(aws: InProcess) -> None:
     aws.run(aws.upload("x.png", RED))
     aws.keep_versions()
@@ -289,28 +269,6 @@ def test_an_undelivered_event_is_found(aws: InProcess) -> None:
     assert (pending.kind, pending.sequencer) == ("undelivered", sequencer)
     assert pending.text.endswith(" NO_PERMISSIONS.")
     assert told.verdict.state == "wrong"
-
-
-def test_a_list_is_read_once_and_selects(aws: InProcess) -> None:
-    machine = aws.state_machine
-    aws.run(aws.upload("a/1.png", RED))
-    aws.run(aws.upload("a/2.png", b"no image"))
-    aws.run(aws.upload("b.png", RED))
-    reads: list[str] = []
-    machine.client.meta.events.register(
-        "before-call.sfn.GetExecutionHistory", lambda **_: reads.append("history")
-    )
-    reader = LocalStateMachine(machine.client, machine.arn)
-    assert [each.key for each in reader.select()] == ["b.png", "a/2.png", "a/1.png"]
-    assert len(reads) == 3
-    assert [each.key for each in reader.select(Filter(prefix="a/"))] == ["a/2.png", "a/1.png"]
-    assert [each.key for each in reader.select(Filter(limit=1))] == ["b.png"]
-    [parked] = reader.select(Filter(outcomes=frozenset({"PARKED"})))
-    assert (parked.key, parked.steps, parked.waited) == ("a/2.png", (), 0)
-    later = datetime.now(UTC) + timedelta(seconds=1)
-    assert reader.select(Filter(since=later)) == []
-    assert len(reads) == 3
-    assert reader.find(parked.id[:20]).path[-1] == "Parked"
 
 
 def test_times_and_attempts_come_from_the_history(aws: InProcess) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from json_lines import InvalidDocument, index, with_event
 
-from inorder.policies import policies
+from inorder.model.policies import policies
 from tests.in_process import OUTPUT, InProcess, import_anew
 
 NEWEST = [policy.name for policy in policies() if policy.fence == "newest" and policy.deletions]

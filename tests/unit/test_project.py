@@ -13,6 +13,7 @@ import pytest
 from bench import browser
 from inorder import PROJECT
 from inorder.resolved_template import template
+from tests.proof import __main__ as prove
 
 LOCKS = [PROJECT / "requirements.txt", PROJECT / "functions" / "requirements.txt"]
 
@@ -21,18 +22,26 @@ def pins(file: Path) -> dict[str, str]:
     return dict(re.findall(r"^([\w.-]+)(?:\[.*\])?==([\w.]+)", file.read_text(), re.MULTILINE))
 
 
-@pytest.mark.parametrize("file", LOCKS, ids=lambda file: str(file.relative_to(PROJECT)))
-def test_a_lock_names_hashes_and_no_index(file: Path) -> None:
-    text = file.read_text()
-    requirements = re.split(r"\n(?=\w)", text.strip())
-    assert requirements
-    assert all("--hash=sha256:" in each for each in requirements if "==" in each)
-    assert not re.search(r"https?://|file:|--index|--find-links", text)
+def test_locks_have_hashes_and_no_index_and_a_function_runs_with_what_it_was_tested_with() -> None:
+    for file in LOCKS:
+        text = file.read_text()
+        requirements = re.split(r"\n(?=\w)", text.strip())
+        assert requirements
+        assert all("--hash=sha256:" in each for each in requirements if "==" in each)
+        assert not re.search(r"https?://|file:|--index|--find-links", text)
+    tested, deployed = map(pins, LOCKS)
+    assert deployed.items() <= tested.items()
 
 
-@pytest.mark.parametrize("file", LOCKS[1:], ids=lambda file: file.parent.name)
-def test_a_function_runs_with_the_versions_it_was_tested_with(file: Path) -> None:
-    assert pins(file).items() <= pins(LOCKS[0]).items()
+def make(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - our own Makefile
+        ["make", *arguments],  # noqa: S607
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,13 +59,7 @@ def test_a_missing_or_old_python_is_reported_in_one_line(
     old = tmp_path / "old-python"
     old.write_text("#!/bin/sh\nexit 1\n")  # as Python answers to the question for its version
     old.chmod(0o755)
-    made = subprocess.run(  # noqa: S603 - our own Makefile
-        ["make", "demo", f"PYTHON={python}"],  # noqa: S607
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    made = make(tmp_path, "demo", f"PYTHON={python}")
     assert made.returncode != 0
     first, *rest = made.stderr.splitlines()
     assert first.startswith(complaint)
@@ -117,14 +120,7 @@ def test_without_a_browser_the_last_line_says_what_did_not_run_and_ci_fails(
         (programs / name).chmod(0o755)
     for name in ("requirements.txt", "pyproject.toml", ".venv/installed"):
         (tmp_path / name).touch()
-    made = subprocess.run(
-        ["make", "test"],  # noqa: S607
-        cwd=tmp_path,
-        env={"PATH": os.environ["PATH"], **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    made = make(tmp_path, "test", **environment)
     assert made.returncode == code
     *_, tests, last = ["", *made.stdout.splitlines(), *([] if said else [""])]
     assert "pytest" in tests
@@ -133,13 +129,33 @@ def test_without_a_browser_the_last_line_says_what_did_not_run_and_ci_fails(
 
 
 def test_the_bytecode_is_that_of_the_functions_python() -> None:
-    printed = subprocess.run(
-        ["make", "--dry-run", "build"],  # noqa: S607
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    printed = make(PROJECT, "--dry-run", "build").stdout
     properties = [each.get("Properties", {}) for each in template()["Resources"].values()]
     [runtime] = {each["Runtime"] for each in properties if "Runtime" in each}
     assert f"--python {runtime.removeprefix('python')} " in printed
+
+
+@pytest.mark.parametrize(
+    ("codes", "said"),
+    [
+        ([0, 0], "latest-wins has passed all"),
+        ([prove.EMPTY, 0], "step 0: latest-wins has none."),
+        ([0, 1, 0], r"step 1: failed after \d+ s. Mend 1.\nNot run: step 2."),
+    ],
+)
+def test_the_proof_stops_at_the_first_step_that_fails_and_says_what_to_do(
+    codes: list[int],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for step in prove.steps("latest-wins"):
+        files = [part for part in step.command if part.startswith(("tests/", "statemachine/"))]
+        assert all((PROJECT / file).exists() for file in files)
+    made = [
+        prove.Step(f"step {number}", "what", f"Mend {number}.", ("sh", "-c", f"exit {code}"))
+        for number, code in enumerate(codes)
+    ]
+    monkeypatch.setattr(prove, "steps", lambda _: made)
+    assert prove.prove("latest-wins") == int(not set(codes) <= {0, prove.EMPTY})
+    assert re.search(said, capsys.readouterr().out)

@@ -7,13 +7,14 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 
-from inorder import cli
 from inorder.aws import retrying
 from inorder.aws.parked import ParkedEvent
+from inorder.commands import queues
+from inorder.commands.main import main
+from inorder.errors import Failure
 
 NOW = 1_795_000_000.0
 
@@ -78,9 +79,9 @@ def listed(aws: Stack) -> list[str]:
 
 
 def inorder(monkeypatch: pytest.MonkeyPatch, aws: Stack, *options: str) -> Result:
-    monkeypatch.setattr(cli, "Connection", lambda _: aws)
+    monkeypatch.setattr(queues, "Connection", lambda _: aws)
     monkeypatch.setenv("COLUMNS", "200")
-    return CliRunner(mix_stderr=False).invoke(cli.main, ["retrying", *options])
+    return CliRunner(mix_stderr=False).invoke(main, ["retrying", *options])
 
 
 def test_events_that_wait_are_listed_the_next_one_first() -> None:
@@ -102,7 +103,7 @@ def test_an_event_that_no_longer_waits_is_not_listed() -> None:
     assert listed(Stack(*other, strange, line(-1, "RetryFailed", "n"))) == []
     aws = Stack()
     aws.stack.retry_events_log_group = ""
-    with pytest.raises(click.ClickException, match="Stack s retries no events"):
+    with pytest.raises(Failure, match="Stack s retries no events"):
         listed(aws)
 
 

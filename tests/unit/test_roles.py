@@ -21,21 +21,14 @@ Grant = tuple[str, str]  # action, resource as JSON
 
 # https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html
 LOGGING = {
-    "logs:CreateLogDelivery",
-    "logs:DeleteLogDelivery",
-    "logs:DescribeLogGroups",
-    "logs:DescribeResourcePolicies",
-    "logs:GetLogDelivery",
-    "logs:ListLogDeliveries",
-    "logs:PutResourcePolicy",
-    "logs:UpdateLogDelivery",
+    *("logs:CreateLogDelivery", "logs:GetLogDelivery", "logs:UpdateLogDelivery"),
+    *("logs:DeleteLogDelivery", "logs:ListLogDeliveries", "logs:PutResourcePolicy"),
+    *("logs:DescribeResourcePolicies", "logs:DescribeLogGroups"),
 }
 # https://docs.aws.amazon.com/step-functions/latest/dg/xray-iam.html
 TRACING = {
-    "xray:GetSamplingRules",
-    "xray:GetSamplingTargets",
-    "xray:PutTelemetryRecords",
-    "xray:PutTraceSegments",
+    *("xray:GetSamplingRules", "xray:GetSamplingTargets"),
+    *("xray:PutTelemetryRecords", "xray:PutTraceSegments"),
 }
 # The action that an integration needs, and how IAM names what the ASL's parameter names.
 INTEGRATIONS = {
@@ -66,9 +59,7 @@ def with_attached_policies() -> dict[str, Json]:
 
 ROLES = with_attached_policies()
 # No function receives their messages, which SQS deletes after 14 days.
-READ_BY_PEOPLE = [
-    *("ParkedEventsQueue", "UndeliveredEventsQueue", "UnadaptedRecordsQueue"),
-]
+READ_BY_PEOPLE = ["ParkedEventsQueue", "UndeliveredEventsQueue", "UnadaptedRecordsQueue"]
 
 
 def listed(one_or_more: Any) -> list[Any]:
@@ -191,7 +182,9 @@ def test_the_rule_matches_what_the_policy_handles(machine: str) -> None:
     if "CanonicalHashFunctionArn" in PARSED[machine]["Properties"]["DefinitionSubstitutions"]:
         assert pattern == {"source": ["aws.s3"]}
         return
-    deletions = ["Object Deleted"] if handles_deletions(machine) else []
+    removing = TEMPLATE["Conditions"]["RemovesOutputs"]["Fn::And"][1]["Fn::Or"]
+    is_removing = {"Condition": machine.removesuffix("StateMachine")} in removing
+    deletions = ["Object Deleted"] if is_removing else []
     assert pattern == {
         "source": ["aws.s3"],
         "detail-type": ["Object Created", *deletions],
@@ -199,32 +192,16 @@ def test_the_rule_matches_what_the_policy_handles(machine: str) -> None:
     }
 
 
-def handles_deletions(machine: str) -> bool:
-    removing = TEMPLATE["Conditions"]["RemovesOutputs"]["Fn::And"][1]["Fn::Or"]
-    return {"Condition": condition(machine)} in removing
-
-
-def condition(machine: str) -> str:
-    """Name the template's condition that a state machine is that of the policy."""
-    return machine.removesuffix("StateMachine")
-
-
-def test_policies_whose_output_follows_the_object_handle_deletions() -> None:
-    handling = {policy(machine) for machine in MACHINES if handles_deletions(machine)}
-    assert handling >= {"latest-wins", "every-version", "optimistic"}
-    assert not handling & {"first-wins", "content-hash", "uncoordinated"}
-
-
 def test_each_policy_has_a_state_machine() -> None:
     policies = sorted(map(policy, MACHINES))
     assert policies == sorted(TEMPLATE["Parameters"]["Policy"]["AllowedValues"])
     output = TEMPLATE["Outputs"]["StateMachineArn"]["Value"]["Fn::Join"][1]
-    assert sorted(map(json.dumps, output)) == sorted(
-        json.dumps({"Fn::If": [condition(machine), {"Ref": machine}, ""]}) for machine in MACHINES
-    )
-    for machine in MACHINES:
+    assert len(output) == len(MACHINES)
+    for machine in MACHINES:  # has a condition of its name
+        condition = machine.removesuffix("StateMachine")
+        assert {"Fn::If": [condition, {"Ref": machine}, ""]} in output
         selected = {"Fn::Equals": [{"Ref": "Policy"}, policy(machine)]}
-        assert TEMPLATE["Conditions"][condition(machine)] == selected
+        assert TEMPLATE["Conditions"][condition] == selected
 
 
 LOGS = "logs:CreateLogStream logs:PutLogEvents"
@@ -285,10 +262,6 @@ FUNCTIONS: dict[str, dict[str, list[tuple[str, Json]]]] = {
 }
 
 
-def test_a_function_reads_versions_for_the_policies_that_do() -> None:
-    assert {"Condition": "EveryVersion"} in TEMPLATE["Conditions"]["ReadsVersions"]["Fn::Or"]
-
-
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_may_do_only_what_is_listed_and_log(name: str) -> None:
     role, group = ROLES[f"{name}Role"], f"{name}LogGroup"
@@ -308,6 +281,7 @@ def test_every_role_is_known() -> None:
     variables = RESOURCES["HealKeysFunction"]["Properties"]["Environment"]["Variables"]
     urls = [{"Ref": queue} for queue in READ_BY_PEOPLE]
     assert variables["ALARMED_QUEUE_URLS"] == {"Fn::Join": [" ", urls]}
+    assert {"Condition": "EveryVersion"} in TEMPLATE["Conditions"]["ReadsVersions"]["Fn::Or"]
 
 
 def test_a_role_has_only_statements_that_name_actions_and_resources() -> None:
@@ -328,32 +302,31 @@ def test_a_role_has_only_statements_that_name_actions_and_resources() -> None:
         assert service.removesuffix(".amazonaws.com") in {"lambda", "states", "events"}
 
 
-def denies_plain_http(policies: dict[str, Json], action: str, resources: list[Json]) -> bool:
-    condition = {"Bool": {"aws:SecureTransport": "false"}}
-    return any(
-        (each["Effect"], each["Principal"], each["Action"]) == ("Deny", "*", action)
-        and each["Condition"] == condition
-        and all(resource in listed(each["Resource"]) for resource in resources)
-        for policy in policies.values()
-        for _, each in map(conditional, policy["PolicyDocument"]["Statement"])
-    )
-
-
-def test_a_bucket_is_encrypted_private_and_tls_only() -> None:
-    policies = of_type(RESOURCES, "S3::BucketPolicy")
-    for name, bucket in of_type(RESOURCES, "S3::Bucket").items():
-        assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
-        assert [*bucket["PublicAccessBlockConfiguration"].values()] == [True] * 4
-        of_this = {key: each for key, each in policies.items() if each["Bucket"] == {"Ref": name}}
-        assert denies_plain_http(of_this, "s3:*", [arn(name), sub(f"${{{name}.Arn}}/*")]), name
-
-
-def test_a_queue_is_encrypted_and_tls_only() -> None:
-    policies = of_type(RESOURCES, "SQS::QueuePolicy")
-    for name, queue in of_type(RESOURCES, "SQS::Queue").items():
-        assert queue["SqsManagedSseEnabled"] is True
-        of_this = {key: each for key, each in policies.items() if {"Ref": name} in each["Queues"]}
-        assert denies_plain_http(of_this, "sqs:*", [arn(name)]), name
+@pytest.mark.parametrize(
+    ("kind", "service", "named"), [("S3::Bucket", "s3", "Bucket"), ("SQS::Queue", "sqs", "Queues")]
+)
+def test_a_bucket_or_queue_is_encrypted_private_and_tls_only(
+    kind: str, service: str, named: str
+) -> None:
+    policies = of_type(RESOURCES, f"{kind}Policy").values()
+    for name, properties in of_type(RESOURCES, kind).items():
+        covered = [arn(name)]
+        if service == "s3":
+            assert properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+            assert [*properties["PublicAccessBlockConfiguration"].values()] == [True] * 4
+            covered.append(sub(f"${{{name}.Arn}}/*"))
+        else:
+            assert properties["SqsManagedSseEnabled"] is True
+        denying = [
+            statement
+            for policy in policies
+            if {"Ref": name} in listed(policy[named])
+            for _, statement in map(conditional, policy["PolicyDocument"]["Statement"])
+            if (statement["Effect"], statement["Principal"]) == ("Deny", "*")
+            and statement["Action"] == f"{service}:*"
+            and statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+        ]
+        assert any(all(each in listed(d["Resource"]) for each in covered) for d in denying), name
 
 
 def test_a_log_expires_and_the_table_has_recovery_expiry_and_pay_per_request() -> None:

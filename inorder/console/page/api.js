@@ -3,8 +3,9 @@ const embedded = document.getElementById("saved");
 export const saved = embedded ? JSON.parse(embedded.textContent) : null;
 export const savedAt = saved?.saved;
 
-// The address that the command prints ends with #token=..., which other pages cannot read. Each request
-// has the token in a header, not in a cookie, which a browser would also send to other ports.
+// The address that the command prints ends with #token=..., which other pages cannot read. Each
+// request has the token in a header, not in a cookie, which a browser would also send to other
+// ports.
 const NAME = "inorder-token";
 const tokenIn = (address) => new URLSearchParams(address.split("#")[1]).get("token");
 const token = () => localStorage.getItem(NAME) ?? "";
@@ -29,18 +30,24 @@ if (!saved) {
 }
 
 const query = (given) => {
-  const entries = Object.entries(given).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const entries = Object.entries(given).filter(
+    ([, value]) => value !== undefined && value !== null && value !== "",
+  );
   return entries.length ? `?${new URLSearchParams(entries)}` : "";
 };
 
 async function answer(response) {
   if (response.status === 401) dispatchEvent(new Event("inorder-locked"));
-  const body = await response.json().catch(() => ({ error: `The server answered ${response.status}.` }));
+  const body = await response
+    .json()
+    .catch(() => ({ error: `The server answered ${response.status}.` }));
   if (!response.ok) throw new Error(body.error || `The server answered ${response.status}.`);
   return body;
 }
 
-const unreachable = () => { throw new Error("The server of this page cannot be reached. Does inorder console still run?"); };
+const unreachable = () => {
+  throw new Error("The server of this page cannot be reached. Does inorder console still run?");
+};
 
 const ask = (path, headers = {}, more = {}) =>
   fetch(path, { ...more, headers: { ...headers, "X-Inorder-Token": token() } }).catch(unreachable);
@@ -48,23 +55,34 @@ const ask = (path, headers = {}, more = {}) =>
 /** Read a part of the data. */
 export async function get(path, parameters = {}) {
   if (!saved) return answer(await ask(path + query(parameters)));
-  const found = saved[path] ?? (path === "/api/parked" || path === "/api/retrying" ? { events: [] } : {});
+  const found =
+    saved[path] ?? (path === "/api/parked" || path === "/api/retrying" ? { events: [] } : {});
   const name = { "/api/execution": parameters.arn, "/api/story": parameters.key }[path];
   if (name === undefined) return found;
   if (!Object.hasOwn(found, name)) throw new Error("The saved page does not have this.");
   // A story in a saved page names its executions, which are there once.
   const { executions } = found[name];
-  return executions ? { ...found[name], executions: executions.map((arn) => saved["/api/execution"][arn]) } : found[name];
+  return executions
+    ? { ...found[name], executions: executions.map((arn) => saved["/api/execution"][arn]) }
+    : found[name];
 }
 
 /** Change something. */
 export async function post(path, body) {
-  return answer(await ask(path, { "Content-Type": "application/json" }, { method: "POST", body: JSON.stringify(body) }));
+  return answer(
+    await ask(
+      path,
+      { "Content-Type": "application/json" },
+      { method: "POST", body: JSON.stringify(body) },
+    ),
+  );
 }
 
-/** Give an address of a picture, which has a key of its own in each bucket; null if there is none to show. */
+/** Give an address of a picture, which has a key of its own in each bucket; null without one. */
 export async function picture(which, key, versionId) {
   if (saved) return saved["/api/picture"]?.[`${which}:${key}`] ?? null;
-  const response = await ask(`/api/picture${query({ which, key, version_id: versionId })}`).catch(() => null);
+  const response = await ask(`/api/picture${query({ which, key, version_id: versionId })}`).catch(
+    () => null,
+  );
   return response?.ok ? URL.createObjectURL(await response.blob()) : null;
 }

@@ -18,8 +18,10 @@ const VIEWS = {
 
 function Safely({ view: View, ...others }) {
   const [error, again] = useErrorBoundary();
-  return error ? html`<h1 tabindex="-1">This view cannot be shown</h1>
-    <${ErrorBox} error=${error} again=${again} />` : html`<${View} ...${others} />`;
+  return error
+    ? html`<h1 tabindex="-1">This view cannot be shown</h1>
+    <${ErrorBox} error=${error} again=${again} />`
+    : html`<${View} ...${others} />`;
 }
 
 function Locked() {
@@ -29,10 +31,15 @@ function Locked() {
     location.reload();
   };
   return html`<section><div class="title"><h1 tabindex="-1">This page needs its token</h1></div>
-    <p class="lead" role="status">${hasToken && "The server does not know the token that this browser has. "}The command <code>inorder
-      console</code> has printed an address that contains the token, which is new at each start. Open that address, or enter it here.</p>
-    <form class="key-search" onSubmit=${open}><label class="search"><${Icon} name="lock" /><span class="hidden">Address or token</span>
-      <input name="token" required placeholder="Address or token" autocomplete="off" spellcheck="false" /></label>
+    <p class="lead" role="status">
+    ${hasToken && "The server does not know the token that this browser has. "}The
+      command <code>inorder
+      console</code> has printed an address that contains the token, which is new at each start.
+        Open that address, or enter it here.</p>
+    <form class="key-search" onSubmit=${open}><label class="search"><${Icon} name="lock" />
+    <span class="hidden">Address or token</span>
+      <input name="token" required placeholder="Address or token" autocomplete="off"
+        spellcheck="false" /></label>
       <button class="primary">Open</button></form></section>`;
 }
 
@@ -45,12 +52,13 @@ function App() {
   }, []);
   const route = useRoute();
   const { data: stack, error } = useData("/api/stack");
-  const View = route.view === "execution" ? Execution : VIEWS[route.view]?.view ?? Executions;
+  const View = route.view === "execution" ? Execution : (VIEWS[route.view]?.view ?? Executions);
   const main = useRef(null);
   const place = `${route.view}/${route.id}`;
   const before = useRef(place);
   useEffect(() => {
-    const name = route.id && route.view === "key" ? route.id : VIEWS[route.view]?.text ?? "Execution";
+    const name =
+      route.id && route.view === "key" ? route.id : (VIEWS[route.view]?.text ?? "Execution");
     document.title = `${plain(name)} · ${stack?.stack ?? "inorder"} console`;
     if (before.current === place) return;
     before.current = place;
@@ -67,21 +75,37 @@ function App() {
     return () => removeEventListener("keydown", pressed);
   }, []);
   const current = route.view === "execution" ? "executions" : route.view;
-  return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); main.current.focus(); }}>Skip to the content</a>
+  return html`<a class="skip" href="#main" onClick=${(event) => {
+    event.preventDefault();
+    main.current.focus();
+  }}>Skip to the content</a>
     <header class="bar"><a class="brand" href="#/executions" aria-label="inorder console">
-      <svg width="24" height="24" viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="8" />
+      <svg width="24" height="24" viewBox="0 0 32 32" aria-hidden="true">
+      <rect width="32" height="32" rx="8" />
       <path d="M8 10h8M8 16h13M8 22h16" /></svg><span>inorder</span></a>
-      <nav aria-label="Views">${Object.entries(VIEWS).map(([name, { text, icon }]) => html`<a href=${`#/${name}`}
-        aria-current=${current === name ? "page" : undefined}><${Icon} name=${icon} />${text}</a>`)}</nav>
-      <dl class="stack" aria-label="Stack">${stack && html`<div><dt class="hidden">Stack</dt><dd><strong>${stack.stack}</strong></dd></div>
+      <nav aria-label="Views">${Object.entries(VIEWS).map(
+        ([name, { text, icon }]) => html`<a href=${`#/${name}`}
+        aria-current=${current === name ? "page" : undefined}><${Icon} name=${icon} />${text}</a>`,
+      )}</nav>
+      <dl class="stack" aria-label="Stack">${
+        stack &&
+        html`<div><dt class="hidden">Stack</dt><dd><strong>${stack.stack}</strong></dd></div>
         <div><dt class="hidden">Policy</dt><dd>${stack.policy}</dd></div>
         <div><dt class="hidden">Where</dt>
-          <dd class="where">${saved ? "saved page" : stack.is_local ? "local AWS" : stack.region}</dd></div>`}</dl></header>
+          <dd class="where">${saved ? "saved page" : stack.is_local ? "local AWS" : stack.region}
+          </dd></div>`
+      }</dl></header>
     <main id="main" ref=${main} tabindex="-1">
-      ${saved && html`<p class="note">
-        <${Icon} name="clock" />This page was saved at ${day(savedAt)} ${clock(savedAt)} UTC. It shows what was true then, and can change nothing.</p>`}
-      ${isLocked ? html`<${Locked} />` : error && html`<p class="note bad-text">${error.message}</p>`}
-      ${!isLocked && html`<${Safely} key=${place} view=${View} id=${route.id} parameters=${route.parameters} stack=${stack} />`}
+      ${
+        saved &&
+        html`<p class="note">
+        <${Icon} name="clock" />This page was saved at ${day(savedAt)} ${clock(savedAt)} UTC. It
+          shows what was true then, and can change nothing.</p>`
+      }
+      ${isLocked ? html`<${Locked} />` : error && html`<p class="note bad-text">${error.message}
+      </p>`}
+      ${!isLocked && html`<${Safely} key=${place} view=${View} id=${route.id}
+        parameters=${route.parameters} stack=${stack} />`}
     </main>`;
 }
 

@@ -1,4 +1,5 @@
-// What changes something: to start parked events again, and to run an event once more. Each shows first what it would do.
+// What changes something: to start parked events again, and to run an event once more. Each shows
+// first what it would do.
 import { html, useEffect, useMemo, useRef, useState } from "inorder/html";
 import { post } from "inorder/api";
 import { href } from "inorder/route";
@@ -9,11 +10,16 @@ const LARGEST = 256 * 1024; // bytes
 
 function Dialog({ title, close, children, actions }) {
   const ref = useRef(null);
-  useEffect(() => { ref.current.showModal(); }, []);
-  return html`<dialog ref=${ref} aria-labelledby="dialog-title" onClose=${() => close()} onCancel=${() => close()}>
-    <div class="title"><h2 id="dialog-title">${title}</h2><button class="plain close" aria-label="Close" onClick=${() => close()}>
+  useEffect(() => {
+    ref.current.showModal();
+  }, []);
+  return html`<dialog ref=${ref} aria-labelledby="dialog-title" onClose=${() => close()}
+    onCancel=${() => close()}>
+    <div class="title"><h2 id="dialog-title">${title}</h2>
+    <button class="plain close" aria-label="Close" onClick=${() => close()}>
       <${Icon} name="cross" /></button></div>
-    <div class="dialog-body">${children}</div><div class="dialog-actions">${actions}</div></dialog>`;
+    <div class="dialog-body">${children}</div><div class="dialog-actions">${actions}</div>
+    </dialog>`;
 }
 
 /** Start parked events again, after a dry run. */
@@ -21,24 +27,58 @@ export function Redrive({ events, close }) {
   const [state, setState] = useState({});
   const ids = events.map((each) => each.id);
   const byId = new Map(events.map((each) => [each.id, each]));
-  const send = (dryRun, wanted) => post("/api/redrive", { ids: wanted, dry_run: dryRun })
-    .then((found) => setState({ found, isDone: !dryRun }), (error) => setState({ error }));
-  useEffect(() => { send(true, ids); }, []);
+  const send = (dryRun, wanted) =>
+    post("/api/redrive", { ids: wanted, dry_run: dryRun }).then(
+      (found) => setState({ found, isDone: !dryRun }),
+      (error) => setState({ error }),
+    );
+  useEffect(() => {
+    send(true, ids);
+  }, []);
   const { found, isDone, error } = state;
-  const list = (entries, what) => entries.length > 0 && html`<h3>${what}</h3>
-    <ul class="plain-list">${entries.map(([id, reason]) => html`<li>
-    <${Key}>${byId.get(id)?.key ?? byId.get(id)?.subject ?? id}<//>${reason && html` <span
-    class="quiet-text">${plain(reason)}</span>`}</li>`)}</ul>`;
+  const list = (entries, what) =>
+    entries.length > 0 &&
+    html`<h3>${what}</h3>
+    <ul class="plain-list">${entries.map(
+      ([id, reason]) => html`<li>
+    <${Key}>${byId.get(id)?.key ?? byId.get(id)?.subject ?? id}<//>${
+      reason &&
+      html` <span
+    class="quiet-text">${plain(reason)}</span>`
+    }</li>`,
+    )}</ul>`;
   const end = () => close(isDone);
-  return html`<${Dialog} title=${isDone ? "Started again" : `Redrive ${plural(ids.length, "event")}?`} close=${end} actions=${html`
+  return html`<${Dialog} title=${isDone ? "Started again" : `Redrive ${plural(ids.length,
+    "event")}?`} close=${end} actions=${html`
       <button onClick=${end}>${isDone ? "Close" : "Cancel"}</button>
-      ${!isDone && html`<button class="primary" disabled=${!found?.started.length}
-        onClick=${() => { setState({}); send(false, found.started); }}>Start ${found ? plural(found.started.length, "event") : ""} again</button>`}`}>
-    ${error ? html`<${ErrorBox} error=${error} />` : !found ? html`<${Loading} what="the queue" />` : html`
-      <p>${isDone ? `${plural(found.started.length, "event")} started again, and removed from the queue.`
-        : "This was a dry run: nothing has changed yet."}</p>
-      ${list(found.started.map((id) => [id]), isDone ? "Started" : "Would be started")}
-      ${list(found.left_out.map((each) => [each.id, each.reason]), "Left out")}`}<//>`;
+      ${
+        !isDone &&
+        html`<button class="primary" disabled=${!found?.started.length}
+        onClick=${() => {
+          setState({});
+          send(false, found.started);
+        }}>Start ${found ? plural(found.started.length, "event") : ""} again</button>`
+      }`}>
+    ${
+      error
+        ? html`<${ErrorBox} error=${error} />`
+        : !found
+          ? html`<${Loading} what="the queue" />`
+          : html`
+      <p>${
+        isDone
+          ? `${plural(found.started.length, "event")} started again, and removed from the queue.`
+          : "This was a dry run: nothing has changed yet."
+      }</p>
+      ${list(
+        found.started.map((id) => [id]),
+        isDone ? "Started" : "Would be started",
+      )}
+      ${list(
+        found.left_out.map((each) => [each.id, each.reason]),
+        "Left out",
+      )}`
+    }<//>`;
 }
 
 /** Run an event again, edited if wanted; or only show it. */
@@ -48,24 +88,41 @@ export function RunAgain({ event, close, isReadOnly }) {
   const problem = useMemo(() => {
     try {
       const parsed = JSON.parse(text);
-      if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) return "An event is a JSON object.";
+      if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed))
+        return "An event is a JSON object.";
       return new Blob([text]).size > LARGEST ? "An event has at most 256 KB." : null;
-    } catch (error) { return error.message; }
+    } catch (error) {
+      return error.message;
+    }
   }, [text]);
-  if (isReadOnly) return html`<${Dialog} title="Parked message" close=${close} actions=${html`<button
-    onClick=${() => close()}>Close</button>`}><${Json} label="Parked message" value=${event} /><//>`;
+  if (isReadOnly)
+    return html`<${Dialog} title="Parked message" close=${close} actions=${html`<button
+    onClick=${() => close()}>Close</button>`}><${Json} label="Parked message" value=${event} />
+      <//>`;
   const run = async () => {
     setState({ isBusy: true });
     const parsed = JSON.parse(text);
-    await post("/api/run", { event: parsed, dry_run: true }).then(() => post("/api/run", { event: parsed, dry_run: false }))
-      .then(({ arn }) => { close(); location.hash = href("execution", arn); }, (error) => setState({ error }));
+    await post("/api/run", { event: parsed, dry_run: true })
+      .then(() => post("/api/run", { event: parsed, dry_run: false }))
+      .then(
+        ({ arn }) => {
+          close();
+          location.hash = href("execution", arn);
+        },
+        (error) => setState({ error }),
+      );
   };
-  return html`<${Dialog} title="Run this event again" close=${close} actions=${html`<button onClick=${() => close()}>Cancel</button>
-    <button class="primary" disabled=${Boolean(problem) || state.isBusy} onClick=${run}><${Icon} name="play" />Run</button>`}>
-    <p>This starts a new execution with the event below. An event that is finished ends as a duplicate, and an older one as superseded.</p>
+  return html`<${Dialog} title="Run this event again" close=${close} actions=${html`<button
+    onClick=${() => close()}>Cancel</button>
+    <button class="primary" disabled=${Boolean(problem) || state.isBusy} onClick=${run}>
+    <${Icon} name="play" />Run</button>`}>
+    <p>This starts a new execution with the event below. An event that is finished ends as a
+      duplicate, and an older one as superseded.</p>
     <label class="editor"><span>Event</span>
-      <textarea rows="18" spellcheck="false" value=${text} onInput=${(each) => setText(each.target.value)} aria-describedby="problem"
+      <textarea rows="18" spellcheck="false" value=${text} onInput=${(each) =>
+        setText(each.target.value)} aria-describedby="problem"
       aria-invalid=${Boolean(problem)}></textarea></label>
     <p id="problem" class=${problem ? "bad-text" : "quiet-text"}
-      role="status">${problem ?? "Valid JSON."}</p>${state.error && html`<${ErrorBox} error=${state.error} />`}<//>`;
+      role="status">${problem ?? "Valid JSON."}</p>${state.error && html`<${ErrorBox}
+        error=${state.error} />`}<//>`;
 }

@@ -2,7 +2,21 @@
 import { html, useEffect, useMemo, useState } from "inorder/html";
 import { saved } from "inorder/api";
 import { change, href } from "inorder/route";
-import { Badge, ErrorBox, Fact, Icon, Json, Key, Loading, Mono, Outcome, When, useData, useNarrow, useWidth } from "inorder/parts";
+import {
+  Badge,
+  ErrorBox,
+  Fact,
+  Icon,
+  Json,
+  Key,
+  Loading,
+  Mono,
+  Outcome,
+  When,
+  useData,
+  useNarrow,
+  useWidth,
+} from "inorder/parts";
 import { BECAME, Graph, become, kind } from "inorder/graph";
 import { RunAgain } from "inorder/dialogs";
 import { between, clock, plain, plural, span } from "inorder/words";
@@ -20,30 +34,49 @@ export function Execution({ id: arn, parameters }) {
   if (!execution || !definition.data) {
     // The heading stays the same element, so that it keeps the focus.
     return html`<article class="execution"><div class="title"><h1 tabindex="-1">Execution</h1></div>
-      ${failed ? html`<${ErrorBox} error=${failed} again=${saved ? null : read} />` : html`<${Loading} what="the execution" />`}</article>`;
+      ${failed ? html`<${ErrorBox} error=${failed} again=${saved ? null : read} />` :
+        html`<${Loading} what="the execution" />`}</article>`;
   }
   return html`<article class="execution">
-    <div class="title"><h1 tabindex="-1"><${Key}>${execution.key ?? execution.record_id ?? execution.id}<//></h1><${Outcome} name=${execution.ended_as} />
+    <div class="title"><h1 tabindex="-1"><${Key}>${execution.key ?? execution.record_id ??
+      execution.id}<//></h1><${Outcome} name=${execution.ended_as} />
       <span class="actions">
-        ${execution.key && html`<a class="button" href=${href("key", execution.key, { version: execution.version_id })}>
-          <${Icon} name="lanes" />Timeline of this key</a>`}
-        ${!saved && execution.event && html`<button onClick=${() => setEditing(true)}><${Icon} name="play" />Run again …</button>`}
+        ${
+          execution.key &&
+          html`<a class="button" href=${href("key", execution.key, { version:
+            execution.version_id })}>
+          <${Icon} name="lanes" />Timeline of this key</a>`
+        }
+        ${!saved && execution.event && html`<button onClick=${() => setEditing(true)}>
+        <${Icon} name="play" />Run again …</button>`}
       </span></div>
-    ${execution.cause && html`<div class="callout bad"><${Icon} name="pause" /><div><strong>${execution.error}</strong>
-      <p class="cause">${cause(execution.cause)}</p></div></div>`}
+    ${
+      execution.cause &&
+      html`<div class="callout bad"><${Icon} name="pause" /><div><strong>${execution.error}</strong>
+      <p class="cause">${cause(execution.cause)}</p></div></div>`
+    }
     <dl class="facts">
       <${Fact} name="Started (UTC)"><${When} at=${execution.started} precise=${true} /><//>
-      <${Fact} name="Duration">${execution.seconds === null ? (isRunning ? "running" : "not known") : span(execution.seconds)}
-        ${execution.waited > 0 && html`, <span class="waited">waited ${span(execution.waited)}</span>`}<//>
+      <${Fact} name="Duration">${execution.seconds === null ? (isRunning ? "running" : "not known")
+        : span(execution.seconds)}
+        ${execution.waited > 0 && html`, <span class="waited">waited ${span(execution.waited)}
+        </span>`}<//>
       <${Fact} name="Sequencer"><${Mono}>${execution.sequencer ?? "none"}<//><//>
       <${Fact} name="Attempt">${execution.attempt}<//>
       <${Fact} name="States passed">${execution.steps.length}<//>
       <${Fact} name="Execution"><${Mono}>${execution.id}<//><//>
     </dl>
-    ${execution.missing > 0 && html`<div class="callout warn"><${Icon} name="alert" />
-      <div>At least ${plural(execution.missing, "entry", "entries")} of this execution are missing from the log.</div></div>`}
-    ${execution.truncated && html`<div class="callout warn"><${Icon} name="alert" />
-      <div>The log has cut some data off, so it is not shown.</div></div>`}
+    ${
+      execution.missing > 0 &&
+      html`<div class="callout warn"><${Icon} name="alert" />
+      <div>At least ${plural(execution.missing, "entry",
+        "entries")} of this execution are missing from the log.</div></div>`
+    }
+    ${
+      execution.truncated &&
+      html`<div class="callout warn"><${Icon} name="alert" />
+      <div>The log has cut some data off, so it is not shown.</div></div>`
+    }
     <${Panes} execution=${execution} definition=${definition.data} parameters=${parameters} />
     ${isEditing && html`<${RunAgain} event=${execution.event} close=${() => setEditing(false)} />`}
   </article>`;
@@ -54,7 +87,9 @@ function cause(text) {
   try {
     const { Error: error, Cause: why } = JSON.parse(text);
     return plain(error ? `${error}: ${why}` : text);
-  } catch { return plain(text); }
+  } catch {
+    return plain(text);
+  }
 }
 
 function Panes({ execution, definition, parameters }) {
@@ -62,45 +97,69 @@ function Panes({ execution, definition, parameters }) {
   const [box, width] = useWidth(800);
   const all = parameters.graph ? parameters.graph === "all" : !isNarrow;
   const { steps } = execution;
-  // The step that is shown: the one in the address, else the last visit of the state that is there, else the last step with an error.
+  // The step that is shown: the one in the address, else the last visit of the state that is
+  // there, else the last step with an error.
   const index = useMemo(() => {
-    if (parameters.step && steps[parameters.step]?.state === parameters.state) return Number(parameters.step);
+    if (parameters.step && steps[parameters.step]?.state === parameters.state)
+      return Number(parameters.step);
     if (parameters.state) return steps.findLastIndex((step) => step.state === parameters.state);
     return steps.length - 1;
   }, [parameters.step, parameters.state, steps]);
   const name = parameters.state ?? steps[index]?.state;
   return html`<div class="panes">
-    <section class="pane graph-pane" aria-label="Graph"><div class="pane-title"><h2>State machine</h2>
+    <section class="pane graph-pane" aria-label="Graph"><div class="pane-title">
+    <h2>State machine</h2>
         <div class="segments" role="group" aria-label="Size of the graph">
-          <button aria-pressed=${!parameters.size} onClick=${() => change({ size: "" })}>Fit</button>
-          <button aria-pressed=${Boolean(parameters.size)} onClick=${() => change({ size: "full" })}>100 %</button></div>
+          <button aria-pressed=${!parameters.size} onClick=${() => change({ size:
+            "" })}>Fit</button>
+          <button aria-pressed=${Boolean(parameters.size)} onClick=${() => change({ size:
+            "full" })}>100 %</button></div>
         <div class="segments" role="group" aria-label="Which states to draw">
           <button aria-pressed=${!all} onClick=${() => change({ graph: "path" })}>Path</button>
-          <button aria-pressed=${all} onClick=${() => change({ graph: "all" })}>All states</button></div></div>
+          <button aria-pressed=${all} onClick=${() => change({ graph: "all" })}>All states</button>
+          </div></div>
       <div class="graph-box" ref=${box}>
-        <${Graph} room=${width} definition=${definition} execution=${execution} selected=${name} all=${all} parameters=${parameters} />
+        <${Graph} room=${width} definition=${definition} execution=${execution} selected=${name}
+          all=${all} parameters=${parameters} />
         </div>
       <${Legend} /></section>
     <section class="pane steps-pane" aria-label="Steps"><div class="pane-title"><h2>Steps</h2>
       <span class="quiet-text">${plural(steps.length, "state")} passed</span></div>
       <${Steps} execution=${execution} selected=${index} parameters=${parameters} /></section>
-    <${Details} execution=${execution} definition=${definition} name=${name} index=${index} parameters=${parameters} />
+    <${Details} execution=${execution} definition=${definition} name=${name} index=${index}
+      parameters=${parameters} />
   </div>`;
 }
 
 const Legend = () => html`<ul class="legend"
-  aria-label="What the signs mean">${["passed", "retried", "caught", "failed", "running", "not"].map((each) => html`<li
+  aria-label="What the signs mean">${[
+    "passed",
+    "retried",
+    "caught",
+    "failed",
+    "running",
+    "not",
+  ].map(
+    (each) => html`<li
   class=${BECAME[each].tone}>
-  <span class="dot"><${Icon} name=${BECAME[each].icon} /></span>${BECAME[each].text}</li>`)}<li>
-    <svg width="26" height="8" aria-hidden="true"><path class="edge none catch" d="M0,4H26" /></svg>a Catch</li></ul>`;
+  <span class="dot"><${Icon} name=${BECAME[each].icon} /></span>${BECAME[each].text}</li>`,
+  )}<li>
+    <svg width="26" height="8" aria-hidden="true"><path class="edge none catch" d="M0,4H26" />
+    </svg>a Catch</li></ul>`;
 
 function Steps({ execution, selected, parameters }) {
   const { steps } = execution;
   const begin = new Date(execution.started ?? steps[0]?.entered).getTime();
   const end = Math.max(new Date(execution.stopped ?? Date.now()).getTime(), begin + 1);
   const place = (step) => {
-    const [from, to] = [new Date(step.entered).getTime(), new Date(step.exited ?? execution.stopped ?? end).getTime()];
-    return { left: `${Math.min((100 * (from - begin)) / (end - begin), 99)}%`, width: `${Math.max((100 * (to - from)) / (end - begin), 0.8)}%` };
+    const [from, to] = [
+      new Date(step.entered).getTime(),
+      new Date(step.exited ?? execution.stopped ?? end).getTime(),
+    ];
+    return {
+      left: `${Math.min((100 * (from - begin)) / (end - begin), 99)}%`,
+      width: `${Math.max((100 * (to - from)) / (end - begin), 0.8)}%`,
+    };
   };
   return html`<ol class="steps">${steps.map((step, index) => {
     const is = become(step, index === steps.length - 1, execution);
@@ -110,8 +169,11 @@ function Steps({ execution, selected, parameters }) {
       <span class="dot" title=${BECAME[is].text}><${Icon} name=${BECAME[is].icon} size=${14} />
         <span class="hidden">${BECAME[is].text}</span></span>
       <span class="step-name">${step.state || "(a state that the log lacks)"}</span>
-      <span class="lane" aria-hidden="true">${step.entered && html`<i class=${step.type === "Wait" ? "wait" : ""} style=${place(step)}>
-        </i>`}</span>
+      <span class="lane" aria-hidden="true">${
+        step.entered &&
+        html`<i class=${step.type === "Wait" ? "wait" : ""} style=${place(step)}>
+        </i>`
+      }</span>
       <span class="step-took">${span(step.seconds)}</span></a></li>`;
   })}</ol>`;
 }
@@ -128,28 +190,50 @@ function Details({ execution, definition, name, index, parameters }) {
   const to = (at) => href("execution", execution.arn, { ...parameters, state: name, step: at });
   const at = visits.indexOf(index);
   return html`<section class="pane details" aria-label=${`State ${name}`}>
-    <div class="pane-title"><h2>${name}</h2><${Badge} tone=${BECAME[is].tone} icon=${BECAME[is].icon}>${BECAME[is].text}<//></div>
+    <div class="pane-title"><h2>${name}</h2><${Badge} tone=${BECAME[is].tone}
+      icon=${BECAME[is].icon}>${BECAME[is].text}<//></div>
     ${state?.Comment && html`<p class="comment">${state.Comment}</p>`}
-    ${visits.length > 1 && html`<nav class="visits" aria-label="Visits of this state">
+    ${
+      visits.length > 1 &&
+      html`<nav class="visits" aria-label="Visits of this state">
       <a class="button" aria-disabled=${at < 1} href=${to(visits[Math.max(at - 1, 0)])}>Earlier</a>
       <span>visit ${at + 1} of ${visits.length}</span>
-        <a class="button" aria-disabled=${at > visits.length - 2} href=${to(visits[Math.min(at + 1, visits.length - 1)])}>Later</a></nav>`}
-    ${step && html`<dl class="facts">
+        <a class="button" aria-disabled=${at > visits.length - 2} href=${to(visits[Math.min(at + 1,
+          visits.length - 1)])}>Later</a></nav>`
+    }
+    ${
+      step &&
+      html`<dl class="facts">
       <${Fact} name="Kind">${kind(state).text}<//>
       <${Fact} name="Entered (UTC)"><${When} at=${step.entered} precise=${true} date=${false} /><//>
-      <${Fact} name="Duration">${step.seconds === null ? "not ended, or not known" : span(step.seconds)}<//></dl>`}
-    ${step?.error && html`<div class=${`callout ${is === "failed" ? "bad" : "warn"}`}><${Icon} name="alert" /><div>
-      <strong>${step.error}</strong><p class="cause">${cause(step.cause)}</p></div></div>`}
-    ${step?.attempts?.length > 0 && html`<table class="attempts"><caption>${plural(step.attempts.length, "attempt")}</caption><thead><tr>
+      <${Fact} name="Duration">${step.seconds === null ? "not ended, or not known" :
+        span(step.seconds)}<//></dl>`
+    }
+    ${
+      step?.error &&
+      html`<div class=${`callout ${is === "failed" ? "bad" : "warn"}`}><${Icon} name="alert" /><div>
+      <strong>${step.error}</strong><p class="cause">${cause(step.cause)}</p></div></div>`
+    }
+    ${
+      step?.attempts?.length > 0 &&
+      html`<table class="attempts"><caption>${plural(step.attempts.length, "attempt")}</caption>
+        <thead><tr>
       <th>#</th><th>Started</th><th>Took</th><th>Result</th></tr></thead><tbody>
-      ${step.attempts.map((attempt, number) => html`<tr><td>${number + 1}</td><td>${clock(attempt.started, true)}</td>
+      ${step.attempts.map(
+        (attempt, number) => html`<tr><td>${number + 1}</td><td>${clock(attempt.started, true)}</td>
         <td>${span(between(attempt.started, attempt.ended))}</td>
-        <td>${attempt.error ? html`<span class="bad-text">${attempt.error}</span>` : attempt.ended ? "succeeded" : "not ended"}</td>
-          </tr>`)}</tbody></table>`}
+        <td>${attempt.error ? html`<span class="bad-text">${attempt.error}
+        </span>` : attempt.ended ? "succeeded" : "not ended"}</td>
+          </tr>`,
+      )}</tbody></table>`
+    }
     <div class="tabs" role="tablist"
-      aria-label="Data of this state">${tabs.map(([each, text]) => html`
+      aria-label="Data of this state">${tabs.map(
+        ([each, text]) => html`
       <button role="tab" id=${`tab-${each}`} aria-controls="data" aria-selected=${tab === each}
-      tabindex=${tab === each ? 0 : -1} onClick=${() => change({ tab: each, state: name })} onKeyDown=${turn}>${text}</button>`)}</div>
+      tabindex=${tab === each ? 0 : -1} onClick=${() => change({ tab: each, state: name })}
+        onKeyDown=${turn}>${text}</button>`,
+      )}</div>
     <div role="tabpanel" id="data" aria-labelledby=${`tab-${tab}`}>
       <${Json} label=${TABS[tab]} value=${tab === "definition" ? state : step[tab]} /></div>
   </section>`;
@@ -159,5 +243,9 @@ function Details({ execution, definition, name, index, parameters }) {
 function turn(event) {
   const step = { ArrowRight: "nextElementSibling", ArrowLeft: "previousElementSibling" }[event.key];
   const next = step && event.target[step];
-  if (next) { event.preventDefault(); next.focus(); next.click(); }
+  if (next) {
+    event.preventDefault();
+    next.focus();
+    next.click();
+  }
 }

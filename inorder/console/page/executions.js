@@ -1,9 +1,25 @@
-// The list of executions: live, filtered in the page, and with only the visible rows in the document.
-import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
+// The list of executions: live, filtered in the page, with only the visible rows in the document.
+import {
+  Virtualizer,
+  elementScroll,
+  observeElementOffset,
+  observeElementRect,
+} from "@tanstack/virtual-core";
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "inorder/html";
 import { get, saved } from "inorder/api";
 import { change, href } from "inorder/route";
-import { Empty, ErrorBox, Icon, Key, Loading, Mono, Outcome, When, useNarrow, useNow } from "inorder/parts";
+import {
+  Empty,
+  ErrorBox,
+  Icon,
+  Key,
+  Loading,
+  Mono,
+  Outcome,
+  When,
+  useNarrow,
+  useNow,
+} from "inorder/parts";
 import { ago, outcome, plain, plural, span } from "inorder/words";
 
 const POLL_MILLISECONDS = 1500;
@@ -18,12 +34,15 @@ async function refresh() {
   const byArn = found.is_whole ? new Map() : known.byArn;
   const isNew = found.is_whole || found.executions.length > 0 || found.gone?.length > 0;
   for (const row of found.executions) {
-    const searched = `${row.key ?? row.record_id ?? ""}\n${row.id}\n${row.sequencer ?? ""}`.toLowerCase();
+    const searched =
+      `${row.key ?? row.record_id ?? ""}\n${row.id}\n${row.sequencer ?? ""}`.toLowerCase();
     byArn.set(row.arn, { ...row, searched });
   }
   for (const arn of found.gone ?? []) byArn.delete(arn);
   // ISO 8601 sorts as text.
-  const rows = isNew ? [...byArn.values()].sort((a, b) => (b.started ?? "").localeCompare(a.started ?? "", "en")) : known.rows;
+  const rows = isNew
+    ? [...byArn.values()].sort((a, b) => (b.started ?? "").localeCompare(a.started ?? "", "en"))
+    : known.rows;
   known = { revision: found.revision, byArn, rows, isLoading: found.is_loading ?? false };
   return known;
 }
@@ -34,23 +53,45 @@ export function useExecutions(isLive) {
     let timer;
     let isOver = false;
     const read = async () => {
-      const error = await refresh().then(() => null, (each) => each);
+      const error = await refresh().then(
+        () => null,
+        (each) => each,
+      );
       if (isOver) return;
       setState({ ...known, error });
       if (isLive && !saved) timer = setTimeout(read, known.isLoading ? 300 : POLL_MILLISECONDS);
     };
     read();
-    return () => { isOver = true; clearTimeout(timer); };
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+    };
   }, [isLive]);
   return state;
 }
 
 function useVirtual(count, size, scroller) {
   const [, redraw] = useState({});
-  const [virtual] = useState(() => new Virtualizer({ count, getScrollElement: () => null, estimateSize: () => size,
-    scrollToFn: elementScroll, observeElementRect, observeElementOffset, onChange() {} }));
-  virtual.setOptions({ ...virtual.options, count, getScrollElement: () => scroller.current, estimateSize: () => size, overscan: 8,
-    onChange: () => redraw({}) });
+  const [virtual] = useState(
+    () =>
+      new Virtualizer({
+        count,
+        getScrollElement: () => null,
+        estimateSize: () => size,
+        scrollToFn: elementScroll,
+        observeElementRect,
+        observeElementOffset,
+        onChange() {},
+      }),
+  );
+  virtual.setOptions({
+    ...virtual.options,
+    count,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => size,
+    overscan: 8,
+    onChange: () => redraw({}),
+  });
   useLayoutEffect(() => virtual._didMount(), []);
   useLayoutEffect(() => virtual._willUpdate());
   useLayoutEffect(() => virtual.measure(), [size]);
@@ -63,12 +104,19 @@ export function Executions({ parameters, stack }) {
   const wanted = useMemo(() => new Set(parameters.outcome?.split(",")), [parameters.outcome]);
   const now = useNow(Boolean(range) && !saved && !paused); // else rows stay until another one comes
   const [inRange, found, counts] = useMemo(() => {
-    const since = RANGES[range] && !saved ? new Date(Date.now() - RANGES[range] * 1000).toISOString() : "";
+    const since =
+      RANGES[range] && !saved ? new Date(Date.now() - RANGES[range] * 1000).toISOString() : "";
     const text = q.trim().toLowerCase();
-    const fitting = (rows ?? []).filter((row) => (row.started ?? since) >= since && row.searched.includes(text));
+    const fitting = (rows ?? []).filter(
+      (row) => (row.started ?? since) >= since && row.searched.includes(text),
+    );
     const count = new Map();
     for (const { ended_as: name } of fitting) count.set(name, (count.get(name) ?? 0) + 1);
-    return [fitting.length, wanted.size ? fitting.filter((row) => wanted.has(row.ended_as)) : fitting, count];
+    return [
+      fitting.length,
+      wanted.size ? fitting.filter((row) => wanted.has(row.ended_as)) : fitting,
+      count,
+    ];
   }, [rows, q, range, wanted, Math.floor(now / RANGE_STEP)]);
   const toggle = (name) => {
     const next = new Set(wanted);
@@ -76,38 +124,66 @@ export function Executions({ parameters, stack }) {
     change({ outcome: [...next].join(",") });
   };
   const part = found.length === rows?.length ? "" : `${found.length.toLocaleString("en")} of `;
-  const names = [...new Set([...counts.keys(), ...wanted])].sort((a, b) => (counts.get(b) ?? 0) - (counts.get(a) ?? 0));
+  const names = [...new Set([...counts.keys(), ...wanted])].sort(
+    (a, b) => (counts.get(b) ?? 0) - (counts.get(a) ?? 0),
+  );
   return html`<section class="executions">
     <div class="title"><h1 tabindex="-1">Executions</h1>
       <p class="quiet-text"
         role="status">${rows && `${part}${plural(rows.length, "execution")}`}</p>
-      ${!saved && html`<button class="live" aria-pressed=${!paused} onClick=${() => change({ paused: paused ? "" : "1" })}>
-        <span class="pulse" aria-hidden="true"></span>${paused ? "Paused" : "Live"}</button>`}
+      ${
+        !saved &&
+        html`<button class="live" aria-pressed=${!paused} onClick=${() => change({ paused: paused ?
+          "" : "1" })}>
+        <span class="pulse" aria-hidden="true"></span>${paused ? "Paused" : "Live"}</button>`
+      }
     </div>
     <div class="filters" role="search" aria-label="Filter executions">
-      <label class="search"><${Icon} name="search" /><span class="hidden">Key, ID or sequencer</span>
+      <label class="search"><${Icon} name="search" /><span
+        class="hidden">Key, ID or sequencer</span>
         <input id="search" type="search" placeholder="Key, ID or sequencer" value=${q} dir="auto"
           onInput=${(event) => change({ q: event.target.value })} /></label>
-      ${!saved && html`<label class="select"><span class="hidden">Started</span>
+      ${
+        !saved &&
+        html`<label class="select"><span class="hidden">Started</span>
         <select value=${range} onChange=${(event) => change({ range: event.target.value })}>
-        <option value="">Any time</option>${Object.keys(RANGES).map((each) => html`<option
-          value=${each}>Last ${each.replace("m", " min").replace("h", " h")}</option>`)}</select></label>`}
+        <option value="">Any time</option>${Object.keys(RANGES).map(
+          (each) => html`<option
+          value=${each}>Last ${each.replace("m", " min").replace("h", " h")}</option>`,
+        )}</select></label>`
+      }
       <div class="chips" role="group" aria-label="Outcomes">
-        ${names.map((name) => html`<button key=${name} class="chip ${outcome(name).tone}" aria-pressed=${wanted.has(name)}
+        ${names.map(
+          (
+            name,
+          ) => html`<button key=${name} class="chip ${outcome(name).tone}"
+            aria-pressed=${wanted.has(name)}
           onClick=${() => toggle(name)}>
           <${Icon} name=${outcome(name).icon} />${outcome(name).text} <span
-            class="count">${(counts.get(name) ?? 0).toLocaleString("en")}</span></button>`)}
-        ${(wanted.size > 0 || q || range) && html`<button class="plain"
-          onClick=${() => change({ q: "", range: "", outcome: "" })}>Clear filters</button>`}
+            class="count">${(counts.get(name) ?? 0).toLocaleString("en")}</span></button>`,
+        )}
+        ${
+          (wanted.size > 0 || q || range) &&
+          html`<button class="plain"
+          onClick=${() => change({ q: "", range: "", outcome: "" })}>Clear filters</button>`
+        }
       </div>
     </div>
     ${error && html`<${ErrorBox} error=${error} />`}
-    ${!rows ? !error && html`<${Loading} what="executions" />`
-      : found.length ? html`<${Table} rows=${found} />`
-      : isLoading ? html`<${Loading} what="executions" />`
-      : html`<${Empty} icon="search" title=${inRange || rows.length ? "No execution fits the filters." : "There are no executions yet."}>
-        ${rows.length ? "Clear a filter to see others." : "Upload an object to the input bucket, and its execution appears here."}<//>`}
-    ${stack?.notes.map((note) => html`<p class="note" key=${note}><${Icon} name="question" />${note}</p>`)}
+    ${
+      !rows
+        ? !error && html`<${Loading} what="executions" />`
+        : found.length
+          ? html`<${Table} rows=${found} />`
+          : isLoading
+            ? html`<${Loading} what="executions" />`
+            : html`<${Empty} icon="search" title=${inRange || rows.length ?
+              "No execution fits the filters." : "There are no executions yet."}>
+        ${rows.length ? "Clear a filter to see others." :
+          "Upload an object to the input bucket, and its execution appears here."}<//>`
+    }
+    ${stack?.notes.map((note) => html`<p class="note" key=${note}><${Icon} name="question" />${note}
+    </p>`)}
   </section>`;
 }
 
@@ -117,20 +193,36 @@ function Table({ rows }) {
   const scroller = useRef(null);
   const isNarrow = useNarrow();
   const virtual = useVirtual(rows.length, isNarrow ? 76 : 46, scroller);
-  const longest = useMemo(() => rows.reduce((most, row) => Math.max(most, row.seconds ?? 0), 1), [rows]);
+  const longest = useMemo(
+    () => rows.reduce((most, row) => Math.max(most, row.seconds ?? 0), 1),
+    [rows],
+  );
   // What is read stays where it is when new rows come above it.
   const anchor = useRef(null);
   useLayoutEffect(() => {
     const before = anchor.current;
-    const at = before && scroller.current.scrollTop > 4 ? rows.findIndex((row) => row.arn === before.arn) : -1;
-    if (before && at > before.index) scroller.current.scrollTop += (at - before.index) * (isNarrow ? 76 : 46);
+    const at =
+      before && scroller.current.scrollTop > 4
+        ? rows.findIndex((row) => row.arn === before.arn)
+        : -1;
+    if (before && at > before.index)
+      scroller.current.scrollTop += (at - before.index) * (isNarrow ? 76 : 46);
   }, [rows]);
   const items = virtual.getVirtualItems();
   const first = items.find((item) => item.end > (scroller.current?.scrollTop ?? 0));
-  useLayoutEffect(() => { anchor.current = first && { arn: rows[first.index]?.arn, index: first.index }; });
+  useLayoutEffect(() => {
+    anchor.current = first && { arn: rows[first.index]?.arn, index: first.index };
+  });
 
   const move = (event) => {
-    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -rows.length, End: rows.length }[event.key];
+    const step = {
+      ArrowDown: 1,
+      ArrowUp: -1,
+      PageDown: 10,
+      PageUp: -10,
+      Home: -rows.length,
+      End: rows.length,
+    }[event.key];
     const row = event.target.closest?.("[data-index]");
     if (!step || !row) return;
     event.preventDefault();
@@ -143,14 +235,20 @@ function Table({ rows }) {
     };
     focus(10);
   };
-  return html`<div class="table" role="table" aria-label="Executions, the newest first" aria-rowcount=${rows.length + 1}>
+  return html`<div class="table" role="table" aria-label="Executions, the newest first"
+    aria-rowcount=${rows.length + 1}>
     <div role="rowgroup">
-      <div class="row head" role="row" aria-rowindex="1">${COLUMNS.map((name) => html`<span role="columnheader">${name}</span>`)}</div>
+      <div class="row head" role="row" aria-rowindex="1">
+      ${COLUMNS.map((name) => html`<span role="columnheader">${name}</span>`)}</div>
       </div>
     <div class="scroller" ref=${scroller} role="rowgroup" onKeyDown=${move}>
       <div class="all-rows" role="presentation" style=${{ height: `${virtual.getTotalSize()}px` }}>
-      ${items.map((item) => rows[item.index]
-        && html`<${Row} key=${rows[item.index].arn} row=${rows[item.index]} index=${item.index} top=${item.start} longest=${longest} />`)}
+      ${items.map(
+        (item) =>
+          rows[item.index] &&
+          html`<${Row} key=${rows[item.index].arn} row=${rows[item.index]} index=${item.index}
+            top=${item.start} longest=${longest} />`,
+      )}
     </div></div>
   </div>`;
 }
@@ -159,24 +257,39 @@ function Row({ row, index, top, longest }) {
   return html`<div class="row ${outcome(row.ended_as).tone}" role="row"
     aria-rowindex=${index + 2} data-index=${index} style=${{ transform: `translateY(${top}px)` }}>
     <span role="cell" class="cell-outcome"><${Outcome} name=${row.ended_as} /></span>
-    <span role="cell" class="cell-key"><a class="whole" href=${href("execution", row.arn)} title=${plain(row.key ?? row.record_id ?? row.id)}>
+    <span role="cell" class="cell-key"><a class="whole" href=${href("execution", row.arn)}
+      title=${plain(row.key ?? row.record_id ?? row.id)}>
       <${Key}>${row.key ?? row.record_id ?? row.id}<//></a>
-      ${row.key && html`<a class="to-lanes" href=${href("key", row.key, { version: row.version_id })}
-        aria-label=${`Timeline of ${plain(row.key)}`} title="Timeline of this key"><${Icon} name="lanes" /></a>`}</span>
-    <span role="cell" class="cell-started"><${When} at=${row.started} /> <span class="ago">${ago(row.started)}</span></span>
+      ${
+        row.key &&
+        html`<a class="to-lanes" href=${href("key", row.key, { version: row.version_id })}
+        aria-label=${`Timeline of ${plain(row.key)}`} title="Timeline of this key">
+          <${Icon} name="lanes" /></a>`
+      }</span>
+    <span role="cell" class="cell-started"><${When} at=${row.started} /> <span class="ago">
+    ${ago(row.started)}</span></span>
     <span role="cell" class="cell-took"><${Took} row=${row} longest=${longest} /></span>
-    <span role="cell" class="cell-attempt">${row.attempt > 1 ? html`<span class="attempt">
-      <${Icon} name="again" />${row.attempt}</span>` : row.attempt}</span>
-    <span role="cell" class="cell-sequencer">${row.sequencer && html`<${Mono} cut=${12}>${row.sequencer}<//>`}</span>
+    <span role="cell" class="cell-attempt">${
+      row.attempt > 1
+        ? html`<span class="attempt">
+      <${Icon} name="again" />${row.attempt}</span>`
+        : row.attempt
+    }</span>
+    <span role="cell" class="cell-sequencer">${row.sequencer && html`<${Mono} cut=${12}>
+    ${row.sequencer}<//>`}</span>
   </div>`;
 }
 
 /** How long it took; the hatched part of the bar is what it waited. */
 function Took({ row, longest }) {
-  if (row.seconds === null) return html`<span class="quiet-text">${row.status === "RUNNING" ? "running" : "not known"}</span>`;
+  if (row.seconds === null)
+    return html`<span class="quiet-text">${row.status === "RUNNING" ? "running" : "not known"}
+      </span>`;
   const width = (seconds) => ({ width: `${Math.max(100 * Math.sqrt(seconds / longest), 1)}%` });
   return html`<span class="took">
-    <span>${span(row.seconds)}${row.waited > 0 && html` <span class="waited">waited ${span(row.waited)}</span>`}</span>
+    <span>${span(row.seconds)}${row.waited > 0 && html` <span
+      class="waited">waited ${span(row.waited)}</span>`}</span>
     <span class="bar" style=${width(row.seconds)} aria-hidden="true">
-      <i style=${{ width: `${(100 * (row.waited ?? 0)) / (row.seconds || 1)}%` }}></i></span></span>`;
+      <i style=${{ width: `${(100 * (row.waited ?? 0)) / (row.seconds || 1)}%` }}></i></span>
+      </span>`;
 }

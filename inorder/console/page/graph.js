@@ -49,47 +49,89 @@ export const BECAME = {
 
 /** What an integration is called, and its sign. */
 export function kind(state) {
-  const [, service, action] = /:::(?:aws-sdk:)?([a-z]+):([A-Za-z]+)/.exec(state?.Resource ?? "") ?? [];
-  if (service) return { icon: { lambda: "task", dynamodb: "data" }[service] ?? "queue", text: `${service} ${action}` };
-  return { icon: { Choice: "choice", Wait: "clock", Fail: "cross", Succeed: "check", Task: "task" }[state?.Type] ?? "pass", text: state?.Type ?? "?" };
+  const [, service, action] =
+    /:::(?:aws-sdk:)?([a-z]+):([A-Za-z]+)/.exec(state?.Resource ?? "") ?? [];
+  if (service)
+    return {
+      icon: { lambda: "task", dynamodb: "data" }[service] ?? "queue",
+      text: `${service} ${action}`,
+    };
+  return {
+    icon:
+      { Choice: "choice", Wait: "clock", Fail: "cross", Succeed: "check", Task: "task" }[
+        state?.Type
+      ] ?? "pass",
+    text: state?.Type ?? "?",
+  };
 }
 
 function* edgesOf(name, state) {
   if (state.Next) yield [name, state.Next, "next"];
   for (const choice of state.Choices ?? []) yield [name, choice.Next, "next"];
   if (state.Default) yield [name, state.Default, "next"];
-  for (const each of state.Catch ?? []) yield [name, each.Next, each.ErrorEquals.includes("States.ALL") ? "fault" : "catch"];
+  for (const each of state.Catch ?? [])
+    yield [name, each.Next, each.ErrorEquals.includes("States.ALL") ? "fault" : "catch"];
 }
 
 const id = (from, to) => JSON.stringify([from, to]);
 
 /** The lines of a name: a long one has two. */
 function lines(name) {
-  const spaces = [...name.matchAll(/ /g)].map((each) => each.index).sort((a, b) => Math.abs(a - name.length / 2) - Math.abs(b - name.length / 2));
-  return name.length > LONGEST && spaces.length ? [name.slice(0, spaces[0]), name.slice(spaces[0] + 1)] : [name];
+  const spaces = [...name.matchAll(/ /g)]
+    .map((each) => each.index)
+    .sort((a, b) => Math.abs(a - name.length / 2) - Math.abs(b - name.length / 2));
+  return name.length > LONGEST && spaces.length
+    ? [name.slice(0, spaces[0]), name.slice(spaces[0] + 1)]
+    : [name];
 }
 
-/** Lay out some states. A Catch of everything is not laid out, unless nothing else leads to its state: almost each Task has one. */
+/**
+ * Lay out some states. A Catch of everything is not laid out, unless nothing else leads to its
+ * state: almost each Task has one.
+ */
 function layout(definition, wanted) {
-  const edges = Object.entries(definition.States).flatMap(([name, state]) => [...edgesOf(name, state)]);
-  const reached = new Set([definition.StartAt, ...edges.filter(([, , how]) => how !== "fault").map(([, to]) => to)]);
+  const edges = Object.entries(definition.States).flatMap(([name, state]) => [
+    ...edgesOf(name, state),
+  ]);
+  const reached = new Set([
+    definition.StartAt,
+    ...edges.filter(([, , how]) => how !== "fault").map(([, to]) => to),
+  ]);
   const kinds = new Map();
   const shown = edges.filter(([from, to, how]) => {
-    if (!wanted.includes(from) || !wanted.includes(to) || (kinds.get(id(from, to)) ?? how) !== how) return false;
+    if (!wanted.includes(from) || !wanted.includes(to) || (kinds.get(id(from, to)) ?? how) !== how)
+      return false;
     kinds.set(id(from, to), how);
     return how !== "fault" || !reached.has(to);
   });
   // The loops can be opened in two ways; the second one is sometimes much narrower.
   const [usual, other] = ["dfs", "greedy"].map((acyclicer) => {
-    const graph = new dagre.Graph().setGraph({ rankdir: "TB", nodesep: 14, ranksep: 30, edgesep: 8, marginx: 8, marginy: 8, acyclicer });
+    const graph = new dagre.Graph().setGraph({
+      rankdir: "TB",
+      nodesep: 14,
+      ranksep: 30,
+      edgesep: 8,
+      marginx: 8,
+      marginy: 8,
+      acyclicer,
+    });
     for (const name of wanted) {
       const texts = lines(name);
-      const widest = Math.max(...texts.map((each) => each.length * 7.1), kind(definition.States[name]).text.length * 6.4, 84);
-      graph.setNode(name, { width: widest + 52, height: HEIGHT + (texts.length - 1) * LINE, texts });
+      const widest = Math.max(
+        ...texts.map((each) => each.length * 7.1),
+        kind(definition.States[name]).text.length * 6.4,
+        84,
+      );
+      graph.setNode(name, {
+        width: widest + 52,
+        height: HEIGHT + (texts.length - 1) * LINE,
+        texts,
+      });
     }
     graph.setNode(START, { width: 14, height: 14 });
     if (graph.hasNode(definition.StartAt)) graph.setEdge(START, definition.StartAt, { weight: 4 });
-    for (const [from, to, how] of shown) graph.setEdge(from, to, { weight: how === "next" ? 3 : 1 });
+    for (const [from, to, how] of shown)
+      graph.setEdge(from, to, { weight: how === "next" ? 3 : 1 });
     dagre.layout(graph);
     return graph;
   });
@@ -103,7 +145,8 @@ function curve(points) {
   others.slice(0, -1).forEach((point, index) => {
     const next = others[index + 1];
     const isLast = index === others.length - 2;
-    text += `Q${point.x},${point.y} ${isLast ? next.x : (point.x + next.x) / 2},${isLast ? next.y : (point.y + next.y) / 2}`;
+    text += `Q${point.x},${point.y} ${isLast ? next.x : (point.x + next.x) / 2},${isLast ? next.y :
+      (point.y + next.y) / 2}`;
   });
   return others.length > 1 ? text : `${text}L${others[0].x},${others[0].y}`;
 }
@@ -112,23 +155,38 @@ function curve(points) {
 function straight(from, to) {
   const side = to.x > from.x ? 1 : -1;
   const start = { x: from.x + (side * from.width) / 2, y: from.y };
-  const end = { x: to.x - (side * Math.min(to.width, Math.abs(to.x - from.x))) / 2, y: to.y - (to.y > from.y ? to.height / 2 : -to.height / 2) };
+  const end = {
+    x: to.x - (side * Math.min(to.width, Math.abs(to.x - from.x))) / 2,
+    y: to.y - (to.y > from.y ? to.height / 2 : -to.height / 2),
+  };
   return [start, { x: end.x, y: start.y }, end];
 }
 
 export function Graph({ definition, execution, selected, all, parameters, room }) {
   const box = useRef(null);
   const states = useMemo(() => statesOf(execution), [execution]);
-  const passed = new Set(execution.steps.slice(1).map((step, index) => id(execution.steps[index].state, step.state)));
+  const passed = new Set(
+    execution.steps.slice(1).map((step, index) => id(execution.steps[index].state, step.state)),
+  );
   const names = Object.keys(definition.States).filter((name) => all || states.has(name));
   const { graph, kinds } = useMemo(() => layout(definition, names), [definition, names.join("|")]);
   // dagre leaves edges that go back out of its width.
-  const xs = [...graph.nodes().flatMap((name) => [graph.node(name).x - graph.node(name).width / 2, graph.node(name).x + graph.node(name).width / 2]),
-    ...graph.edges().flatMap((each) => graph.edge(each).points.map((point) => point.x))];
+  const xs = [
+    ...graph
+      .nodes()
+      .flatMap((name) => [
+        graph.node(name).x - graph.node(name).width / 2,
+        graph.node(name).x + graph.node(name).width / 2,
+      ]),
+    ...graph.edges().flatMap((each) => graph.edge(each).points.map((point) => point.x)),
+  ];
   const [left, { height }] = [Math.min(...xs) - 6, graph.graph()];
   const width = Math.max(...xs) + 6 - left;
   const scale = parameters.size ? 1 : Math.min(Math.max(room / width, all ? 0.6 : 0.72), 1);
-  const nodes = graph.nodes().filter((name) => name !== START).map((name) => ({ name, ...graph.node(name) }));
+  const nodes = graph
+    .nodes()
+    .filter((name) => name !== START)
+    .map((name) => ({ name, ...graph.node(name) }));
 
   // Where there is no room for all, the selected state is in sight.
   useLayoutEffect(() => {
@@ -139,16 +197,24 @@ export function Graph({ definition, execution, selected, all, parameters, room }
   // One stop of the Tab key; the arrow keys go to the nearest state in a direction.
   const current = nodes.some((node) => node.name === selected) ? selected : definition.StartAt;
   const move = (event) => {
-    const [dx, dy] = { ArrowDown: [0, 1], ArrowUp: [0, -1], ArrowRight: [1, 0], ArrowLeft: [-1, 0] }[event.key] ?? [];
-    const from = nodes.find((node) => node.name === event.target.closest?.("[data-state]")?.dataset.state);
+    const [dx, dy] =
+      { ArrowDown: [0, 1], ArrowUp: [0, -1], ArrowRight: [1, 0], ArrowLeft: [-1, 0] }[event.key] ??
+      [];
+    const from = nodes.find(
+      (node) => node.name === event.target.closest?.("[data-state]")?.dataset.state,
+    );
     if (dx === undefined || !from) return;
     event.preventDefault();
     const far = (node) => {
-      const [along, across] = [(node.x - from.x) * dx + (node.y - from.y) * dy, Math.abs((node.x - from.x) * dy) + Math.abs((node.y - from.y) * dx)];
+      const [along, across] = [
+        (node.x - from.x) * dx + (node.y - from.y) * dy,
+        Math.abs((node.x - from.x) * dy) + Math.abs((node.y - from.y) * dx),
+      ];
       return along > 4 ? along + 2.5 * across : Infinity;
     };
     const nearest = nodes.reduce((best, node) => (far(node) < far(best) ? node : best), from);
-    if (nearest !== from) box.current.querySelector(`[data-state="${CSS.escape(nearest.name)}"]`).focus();
+    if (nearest !== from)
+      box.current.querySelector(`[data-state="${CSS.escape(nearest.name)}"]`).focus();
   };
   const line = (v, w, points) => {
     const isPassed = v === START || passed.has(id(v, w));
@@ -157,24 +223,35 @@ export function Graph({ definition, execution, selected, all, parameters, room }
   const drawn = graph.edges().map(({ v, w }) => line(v, w, graph.edge(v, w).points));
   for (const [key, how] of kinds) {
     const [v, w] = JSON.parse(key);
-    const isShown = how === "fault" && !graph.hasEdge(v, w) && (passed.has(key) || v === selected || w === selected);
+    const isShown =
+      how === "fault" &&
+      !graph.hasEdge(v, w) &&
+      (passed.has(key) || v === selected || w === selected);
     if (isShown) drawn.push(line(v, w, straight(graph.node(v), graph.node(w))));
   }
   drawn.sort((a, b) => a.isPassed - b.isPassed);
   return html`<div class="graph" ref=${box} onKeyDown=${move}>
-    <svg role="group" aria-label="States" viewBox=${`${left} 0 ${width} ${height}`} width=${width * scale} height=${height * scale}>
-      <defs>${["none", "good", "warn"].map((tone) => html`<marker id=${`end-${tone}`}
-        class=${tone} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto" markerUnits="userSpaceOnUse">
-        <path d="M0,0.6 L7.4,4 L0,7.4z" /></marker>`)}</defs>
+    <svg role="group" aria-label="States" viewBox=${`${left} 0 ${width} ${height}`}
+      width=${width * scale} height=${height * scale}>
+      <defs>${["none", "good", "warn"].map(
+        (tone) => html`<marker id=${`end-${tone}`}
+        class=${tone} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7"
+          orient="auto" markerUnits="userSpaceOnUse">
+        <path d="M0,0.6 L7.4,4 L0,7.4z" /></marker>`,
+      )}</defs>
       <circle class="start" cx=${graph.node(START).x} cy=${graph.node(START).y} r="6" />
       ${drawn.map(({ v, w, isPassed, how, points }) => {
         const tone = isPassed ? (how === "next" || v === START ? "good" : "warn") : "none";
-        return html`<path key=${id(v, w)} class=${`edge ${tone} ${how === "next" || v === START ? "" : "catch"}`}
+        return html`<path key=${id(v, w)} class=${`edge ${tone} ${how === "next" || v === START ? ""
+          : "catch"}`}
           d=${curve(points)} marker-end=${`url(#end-${tone})`} />`;
       })}
-      ${nodes.map((node) => html`<${Node} key=${node.name} node=${node} state=${definition.States[node.name]}
+      ${nodes.map(
+        (node) => html`<${Node} key=${node.name} node=${node} state=${definition.States[node.name]}
         became=${states.get(node.name)} isSelected=${node.name === selected}
-        isStop=${node.name === current} link=${href("execution", execution.arn, { ...parameters, state: node.name, step: "" })} />`)}
+        isStop=${node.name === current} link=${href("execution", execution.arn, { ...parameters,
+          state: node.name, step: "" })} />`,
+      )}
     </svg></div>`;
 }
 
@@ -184,24 +261,35 @@ function Node({ node, state, became, isSelected, isStop, link }) {
   const { width, height, texts } = node;
   const [left, top] = [node.x - width / 2, node.y - height / 2];
   const visits = became?.visits.length ?? 0;
-  const times = visits < 2 ? "" : is === "caught" && became.caught < visits ? ` ${became.caught} of ${visits}` : ` ×${visits}`;
+  const times =
+    visits < 2
+      ? ""
+      : is === "caught" && became.caught < visits
+        ? ` ${became.caught} of ${visits}`
+        : ` ×${visits}`;
   const retries = became?.retries ? ` · ${became.retries + visits} attempts` : "";
   const took = became?.seconds >= 0.001 ? ` · ${span(became.seconds)}` : "";
   const what = kind(state);
   const word = { not: what.text, retried: "retried", caught: "caught" }[is] ?? text;
   const label = `${node.name}, ${what.text}, ${text}${times}${retries}${took}`;
+  const [half, side] = [height / 2, width - 24];
   const isEnd = state?.End || state?.Type === "Fail" || state?.Type === "Succeed";
-  return html`<a class=${`node ${tone} is-${is} ${isSelected ? "selected" : ""}`} href=${link} tabindex=${isStop ? 0 : -1}
+  return html`<a class=${`node ${tone} is-${is} ${isSelected ? "selected" : ""}`} href=${link}
+    tabindex=${isStop ? 0 : -1}
       data-state=${node.name} aria-label=${label} aria-current=${isSelected ? "true" : undefined}>
     <title>${label}</title>
-    ${state?.Type === "Choice"
-      ? html`<path class="shape"
-        d=${`M${left + 12},${top}h${width - 24}l12,${height / 2}l-12,${height / 2}h${24 - width}l-12,${-height / 2}z`} />`
-      : html`<rect class="shape" x=${left} y=${top} width=${width} height=${height} rx=${isEnd ? height / 2 : 9} />`}
+    ${
+      state?.Type === "Choice"
+        ? html`<path class="shape"
+        d=${`M${left + 12},${top}h${side}l12,${half}l-12,${half}h${-side}l-12,${-half}z`} />`
+        : html`<rect class="shape" x=${left} y=${top} width=${width} height=${height}
+          rx=${isEnd ? half : 9} />`
+    }
     <g class="sign"><circle cx=${left + 23} cy=${node.y} r="11" />
       <svg x=${left + 15} y=${node.y - 8} width="16" height="16" viewBox="0 0 16 16">
         <path d=${iconPath(is === "not" ? what.icon : icon)} /></svg></g>
-    ${texts.map((each, index) => html`<text x=${left + 41} y=${top + 20 + index * LINE} class="name">${each}</text>`)}
+    ${texts.map((each, index) => html`<text x=${left + 41} y=${top + 20 + index * LINE}
+      class="name">${each}</text>`)}
     <text x=${left + 41} y=${top + height - 10} class="what">${word}${times}${retries}${took}</text>
   </a>`;
 }

@@ -3,5 +3,13 @@ import { h } from "preact";
 import htm from "htm";
 
 export { Fragment, render } from "preact";
-export { useCallback, useEffect, useErrorBoundary, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+export {
+  useCallback,
+  useEffect,
+  useErrorBoundary,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+} from "preact/hooks";
 export const html = htm.bind(h);

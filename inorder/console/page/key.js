@@ -2,15 +2,31 @@
 import { html, useEffect, useMemo, useState } from "inorder/html";
 import { picture, saved, savedAt } from "inorder/api";
 import { change, href } from "inorder/route";
-import { Badge, Empty, ErrorBox, Icon, Key, Loading, Mono, Number_, Outcome, When, useData } from "inorder/parts";
+import {
+  Badge,
+  Empty,
+  ErrorBox,
+  Icon,
+  Key,
+  Loading,
+  Mono,
+  Number_,
+  Outcome,
+  When,
+  useData,
+} from "inorder/parts";
 import { Timeline, eventName } from "inorder/timeline";
 import { useExecutions } from "inorder/executions";
 import { VERDICTS, clock, day, plain, plural } from "inorder/words";
 
 export function KeyView({ id: key, parameters, stack }) {
   return html`<article class="key-view">
-    <${Search} current=${key} />${key ? html`<${Story} key=${`${key} ${parameters.version}`} name=${key}
-    parameters=${parameters} stack=${stack} />` : html`<${Recent} />`}</article>`;
+    <${Search} current=${key} />${
+      key
+        ? html`<${Story} key=${`${key} ${parameters.version}`} name=${key}
+    parameters=${parameters} stack=${stack} />`
+        : html`<${Recent} />`
+    }</article>`;
 }
 
 function Search({ current }) {
@@ -19,10 +35,12 @@ function Search({ current }) {
     const key = new FormData(event.target).get("key");
     if (key) location.hash = href("key", key);
   };
-  return html`<form class="key-search" role="search" onSubmit=${go}><label class="search"><${Icon} name="search" />
+  return html`<form class="key-search" role="search" onSubmit=${go}><label class="search">
+    <${Icon} name="search" />
     <span class="hidden">Key of an object</span>
     <input name="key" id="search" type="search" dir="auto"
-      placeholder="Key of an object, such as pictures/cat.png" defaultValue=${current} key=${current} autocomplete="off"
+      placeholder="Key of an object, such as pictures/cat.png" defaultValue=${current}
+        key=${current} autocomplete="off"
       spellcheck="false" /></label>
       <button>Show</button></form>`;
 }
@@ -30,51 +48,93 @@ function Search({ current }) {
 function Recent() {
   const { rows, error } = useExecutions(false);
   const keys = [...new Set((rows ?? []).map((row) => row.key).filter(Boolean))].slice(0, 200);
-  return html`<h1 tabindex="-1">Timeline of a key</h1>${error && html`<${ErrorBox} error=${error} />`}
-    ${keys.length ? html`<h2>Recent keys</h2><ul class="recent">${keys.map((key) => html`<li><a href=${href("key", key)}>
-      <${Key}>${key}<//></a></li>`)}</ul>`
-      : rows ? html`<${Empty} icon="lanes"
-        title="No key is known yet.">Enter the key of an object above.<//>` : html`<${Loading} what="keys" />`}`;
+  return html`<h1 tabindex="-1">Timeline of a key</h1>${error && html`<${ErrorBox}
+    error=${error} />`}
+    ${
+      keys.length
+        ? html`<h2>Recent keys</h2><ul class="recent">${keys.map(
+            (key) => html`<li><a href=${href("key", key)}>
+      <${Key}>${key}<//></a></li>`,
+          )}</ul>`
+        : rows
+          ? html`<${Empty} icon="lanes"
+        title="No key is known yet.">Enter the key of an object above.<//>`
+          : html`<${Loading} what="keys" />`
+    }`;
 }
 
 function Story({ name, parameters, stack }) {
-  const { data: story, error, at, read } = useData("/api/story", { key: name, version_id: parameters.version });
+  const {
+    data: story,
+    error,
+    at,
+    read,
+  } = useData("/api/story", { key: name, version_id: parameters.version });
   const definition = useData("/api/definition");
-  const numbers = useMemo(() => new Map((story?.events ?? []).map((each, index) => [eventName(each.sequencer, each.version_id), index + 1])), [story]);
+  const numbers = useMemo(
+    () =>
+      new Map(
+        (story?.events ?? []).map((each, index) => [
+          eventName(each.sequencer, each.version_id),
+          index + 1,
+        ]),
+      ),
+    [story],
+  );
   const title = html`<h1 tabindex="-1">
-    <${Key}>${name}<//></h1>${parameters.version && html`<span class="quiet-text">version <${Mono}>${parameters.version}<//></span>`}`;
+    <${Key}>${name}<//></h1>${parameters.version && html`<span class="quiet-text">version <${Mono}>
+    ${parameters.version}<//></span>`}`;
   const failed = error ?? definition.error;
-  if (failed) return html`<div class="title">${title}</div><${ErrorBox} error=${failed} again=${saved ? null : read} />`;
-  if (!story || !definition.data) return html`<div class="title">${title}</div><${Loading} what="what became of its events" />`;
+  if (failed)
+    return html`<div class="title">${title}</div><${ErrorBox} error=${failed} again=${saved ? null :
+      read} />`;
+  if (!story || !definition.data)
+    return html`<div class="title">${title}</div><${Loading} what="what became of its events" />`;
   const verdict = VERDICTS[story.verdict.state] ?? VERDICTS.unknown;
   const zoom = { 2: 2, 4: 4 }[parameters.zoom] ?? 1;
   const hasRun = story.deliveries.length > 0;
-  return html`<div class="title">${title}<span class="actions"><span class="quiet-text">read at ${clock(savedAt ?? at)} UTC</span>
-      ${!saved && html`<button onClick=${read}><${Icon} name="again" />Read again</button>`}</span></div>
-    <div class=${`callout verdict ${verdict.tone}`}><${Icon} name=${verdict.icon} size=${20} /><div><strong>${verdict.text}.</strong>
+  return html`<div class="title">${title}<span class="actions">
+    <span class="quiet-text">read at ${clock(savedAt ?? at)} UTC</span>
+      ${!saved && html`<button onClick=${read}><${Icon} name="again" />Read again</button>`}</span>
+      </div>
+    <div class=${`callout verdict ${verdict.tone}`}><${Icon} name=${verdict.icon} size=${20} /><div>
+    <strong>${verdict.text}.</strong>
       <p>${plain(story.verdict.text)}</p></div></div>
-    ${hasRun && html`<section class="pane" aria-label="Timeline"><div class="pane-title"><h2>Timeline</h2>
-      <span class="quiet-text">${plural(story.events.length, "event")}, ${plural(story.deliveries.length, "execution")}, ${day(story.deliveries[0].started)} UTC</span>
-        <div class="segments" role="group" aria-label="Zoom">${[1, 2, 4].map((each) => html`<button aria-pressed=${zoom === each}
-          onClick=${() => change({ zoom: each === 1 ? "" : each })}>${each}×</button>`)}</div></div>
-      <${Timeline} story=${story} definition=${definition.data} keeps=${stack?.keeps} numbers=${numbers} readAt=${new Date(savedAt ?? at).getTime()} zoom=${zoom}
+    ${
+      hasRun &&
+      html`<section class="pane" aria-label="Timeline"><div class="pane-title"><h2>Timeline</h2>
+      <span class="quiet-text">${plural(story.events.length,
+        "event")}, ${plural(story.deliveries.length,
+          "execution")}, ${day(story.deliveries[0].started)} UTC</span>
+        <div class="segments" role="group" aria-label="Zoom">${[1, 2, 4].map(
+          (each) => html`<button aria-pressed=${zoom === each}
+          onClick=${() => change({ zoom: each === 1 ? "" : each })}>${each}×</button>`,
+        )}</div></div>
+      <${Timeline} story=${story} definition=${definition.data} keeps=${stack?.keeps}
+        numbers=${numbers} readAt=${new Date(savedAt ?? at).getTime()} zoom=${zoom}
         selected=${parameters.execution} />
-      <${Legend} /></section>`}
+      <${Legend} /></section>`
+    }
     <div class="halves">
       <section class="pane" aria-label="Story"><div class="pane-title"><h2>What happened</h2></div>
         <${Sentences} story=${story} numbers=${numbers} /></section>
       <div class="side">
-        ${stack?.has_pictures !== false && html`<${Pictures} story=${story} numbers=${numbers} version=${parameters.version} />`}
+        ${stack?.has_pictures !== false && html`<${Pictures} story=${story} numbers=${numbers}
+          version=${parameters.version} />`}
         <${Events} story=${story} numbers=${numbers} />
       </div>
     </div>`;
 }
 
 const Legend = () => html`<ul class="legend lanes" aria-label="What the signs mean">
-  <li><svg width="30" height="18"><rect class="wait" x="1" y="1" width="28" height="16" rx="4" /></svg>waits for the lock</li>
-  <li><svg width="30" height="20"><rect class="lock" x="1" y="1" width="28" height="18" rx="4" /></svg>holds the lock</li>
-  <li><svg width="30" height="14"><rect class="work" x="1" y="1" width="28" height="12" rx="3" /></svg>the function runs</li>
-  <li><svg width="18" height="18"><path class="written" d="M9,1l8,8l-8,8l-8,-8z" /></svg>writes the output</li>
+  <li><svg width="30" height="18"><rect class="wait" x="1" y="1" width="28" height="16" rx="4" />
+  </svg>waits for the lock</li>
+  <li><svg width="30" height="20"><rect class="lock" x="1" y="1" width="28" height="18" rx="4" />
+  </svg>holds the lock</li>
+  <li><svg width="30" height="14"><rect class="work" x="1" y="1" width="28" height="12" rx="3" />
+  </svg>the function runs</li>
+  <li><svg width="18" height="18"><path class="written" d="M9,1l8,8l-8,8l-8,-8z" />
+  </svg>writes the output</li>
   <li><svg width="34" height="14" class="cause-sign"><circle cx="5" cy="7" r="4" />
     <path d="M9,7H28M24,3l5,4l-5,4" /></svg>why it ended so</li>
   <li><span class="number">2</span>an event; a higher number is newer</li></ul>`;
@@ -86,10 +146,14 @@ function Sentences({ story, numbers }) {
     ...story.unknown.map((each) => ["question", `Not known: ${each}`]),
   ];
   return html`<ol class="story">
-    ${story.deliveries.map((each) => html`<li key=${each.execution}>
-      <${Number_} number=${numbers.get(eventName(each.sequencer, each.version_id))} /><div><a href=${href("execution", each.execution)}>
-      <${Outcome} name=${each.outcome} /></a><p>${plain(each.text)}</p></div></li>`)}
-    ${!story.deliveries.length && html`<li><${Icon} name="question" /><p>${story.sentences[0]}</p></li>`}
+    ${story.deliveries.map(
+      (each) => html`<li key=${each.execution}>
+      <${Number_} number=${numbers.get(eventName(each.sequencer, each.version_id))} /><div>
+      <a href=${href("execution", each.execution)}>
+      <${Outcome} name=${each.outcome} /></a><p>${plain(each.text)}</p></div></li>`,
+    )}
+    ${!story.deliveries.length && html`<li><${Icon} name="question" /><p>${story.sentences[0]}</p>
+    </li>`}
     ${rest.map(([icon, text]) => html`<li><${Icon} name=${icon} /><p>${plain(text)}</p></li>`)}
   </ol>`;
 }
@@ -97,11 +161,19 @@ function Sentences({ story, numbers }) {
 function Pictures({ story, numbers, version }) {
   const none = "not a picture, or not in the saved page";
   const number = (output) => numbers.get(eventName(output.sequencer, output.version_id ?? version));
-  return html`<section class="pane" aria-label="Pictures"><div class="pane-title"><h2>Pictures</h2></div><div class="pictures">
-    <${Picture} which="source" of=${story.source && story.key} version=${version} name="Input" none=${story.source ? none : "the object does not exist"}>
+  return html`<section class="pane" aria-label="Pictures"><div class="pane-title"><h2>Pictures</h2>
+    </div><div class="pictures">
+    <${Picture} which="source" of=${story.source && story.key} version=${version} name="Input"
+      none=${story.source ? none : "the object does not exist"}>
       ${story.source && "as it is now"}<//>
-    ${story.outputs.map((each) => html`<${Picture} key=${each.key} which="output" of=${each.key} name="Output" none=${none}>
-      of event <${Number_} number=${number(each)} /> ${each.modified && `written ${clock(each.modified)}`}<//>`)}
+    ${story.outputs.map(
+      (
+        each,
+      ) => html`<${Picture} key=${each.key} which="output" of=${each.key} name="Output"
+        none=${none}>
+      of event <${Number_} number=${number(each)} /> ${each.modified &&
+        `written ${clock(each.modified)}`}<//>`,
+    )}
     ${!story.outputs.length && html`<${Picture} name="Output" none="there is no output" />`}
   </div></section>`;
 }
@@ -112,16 +184,33 @@ function Picture({ which, of, version, name, none, children }) {
     if (!of) return undefined;
     const found = picture(which, of, version);
     let isOver = false;
-    found.then((each) => { if (!isOver) setAddress(each); });
-    return () => { isOver = true; found.then((each) => each && URL.revokeObjectURL(each)); };
+    found.then((each) => {
+      if (!isOver) setAddress(each);
+    });
+    return () => {
+      isOver = true;
+      found.then((each) => each && URL.revokeObjectURL(each));
+    };
   }, [which, of, version]);
-  return html`<figure>${address ? html`<img src=${address} alt=${`${name} of this key`}
-    onError=${() => setAddress(null)} />` : html`<div class="no-picture">${address === null ? none : "Reading the picture …"}</div>`}
+  return html`<figure>${
+    address
+      ? html`<img src=${address} alt=${`${name} of this key`}
+    onError=${() => setAddress(null)} />`
+      : html`<div class="no-picture">${address === null ? none : "Reading the picture …"}</div>`
+  }
     <figcaption><strong>${name}</strong> <span>${children}</span></figcaption></figure>`;
 }
 
-const Events = ({ story, numbers }) => html`<section class="pane" aria-label="Events"><div class="pane-title">
+const Events = ({
+  story,
+  numbers,
+}) => html`<section class="pane" aria-label="Events"><div class="pane-title">
   <h2>Events, oldest first</h2></div><ul class="events">
-  ${story.events.map((each) => html`<li><${Number_} number=${numbers.get(eventName(each.sequencer, each.version_id))} />
-    <span>${each.is_deletion === null ? "event" : each.is_deletion ? "deleted" : "created"} <${When} at=${each.at} date=${false} /></span>
-    <${Mono} cut=${14}>${each.sequencer}<//><${Outcome} name=${each.outcome} /></li>`)}</ul></section>`;
+  ${story.events.map(
+    (
+      each,
+    ) => html`<li><${Number_} number=${numbers.get(eventName(each.sequencer, each.version_id))} />
+    <span>${each.is_deletion === null ? "event" : each.is_deletion ? "deleted" : "created"} <${When}
+      at=${each.at} date=${false} /></span>
+    <${Mono} cut=${14}>${each.sequencer}<//><${Outcome} name=${each.outcome} /></li>`,
+  )}</ul></section>`;

@@ -6,12 +6,22 @@ function parse() {
   const [, view = "", ...rest] = path.split("/");
   const id = rest.join("/");
   let name = id;
-  try { name = decodeURIComponent(id); } catch { /* an address that somebody has cut off */ }
-  return { view: view || "executions", id: name, parameters: Object.fromEntries(new URLSearchParams(search)) };
+  try {
+    name = decodeURIComponent(id);
+  } catch {
+    /* an address that somebody has cut off */
+  }
+  return {
+    view: view || "executions",
+    id: name,
+    parameters: Object.fromEntries(new URLSearchParams(search)),
+  };
 }
 
 export function href(view, id, parameters = {}) {
-  const entries = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const entries = Object.entries(parameters).filter(
+    ([, value]) => value !== undefined && value !== null && value !== "",
+  );
   const search = entries.length ? `?${new URLSearchParams(entries)}` : "";
   return `#/${view}${id === undefined ? "" : `/${encodeURIComponent(id)}`}${search}`;
 }

@@ -1,4 +1,5 @@
-// The executions of a key as lanes: who waited, who held the lock, when the function ran, and whose output is there.
+// The executions of a key as lanes: who waited, who held the lock, when the function ran, and whose
+// output is there.
 import { html, useMemo } from "inorder/html";
 import { href } from "inorder/route";
 import { iconPath, useWidth } from "inorder/parts";
@@ -7,40 +8,72 @@ import { clock, outcome, plain, span } from "inorder/words";
 const BREAK = 72; // pixels of a time without anything
 
 const time = (text) => (text ? new Date(text).getTime() : null);
-const isFunction = (definition, name) => /:lambda:/.test(definition.States[name]?.Resource ?? "");
 
-/** What an execution did, as spans of time: it waited, held the lock, ran the function; and what it recorded and wrote. */
+/** What a state of the ASL does to the key's record, and whether it invokes the function. */
+function effects(state) {
+  const { Item = {}, UpdateExpression = "", ...given } = state?.Parameters ?? {};
+  const locks = "lock_token" in Item || /\block_token = /.test(UpdateExpression);
+  const isHolder = /^begins_with\(lock_token/.test(given.ConditionExpression);
+  return {
+    records: "event" in Item || ":event" in (given.ExpressionAttributeValues ?? {}),
+    claims: locks && !isHolder,
+    renews: locks && isHolder,
+    releases: /\bREMOVE\b.*\block_token\b/.test(UpdateExpression),
+    works: /:lambda:/.test(state?.Resource),
+  };
+}
+
+/**
+ * What an execution did, as spans of time: it waited, held the lock, ran the function; and what it
+ * recorded and wrote.
+ */
 export function phases(execution, definition, keeps, now) {
   const end = time(execution.stopped) ?? now;
-  const found = { from: time(execution.started), end, waits: [], locks: [], works: [], recorded: null, written: null };
+  const found = {
+    from: time(execution.started),
+    end,
+    waits: [],
+    locks: [],
+    works: [],
+    recorded: null,
+    written: null,
+  };
   let waiting = null;
   let locked = null;
   for (const step of execution.steps) {
     const [entered, exited] = [time(step.entered), time(step.exited) ?? end];
     const isDone = step.exited && !step.error;
     if (step.type === "Wait") waiting ??= entered;
-    if (/^(Claim|Record) /.test(step.state) && isDone) found.recorded ??= exited;
+    const does = effects(definition.States[step.state]);
+    if (does.records && isDone) found.recorded ??= exited;
     // Under latest-wins a claim may record its event although another execution holds the lock.
     const holds = !step.output?.claim || step.output.claim.lock_token === step.output.lock_token;
     // A renewal takes the lock if the answer to the claim was lost.
-    const takes = /^Claim /.test(step.state) || (/^Renew /.test(step.state) && !locked);
+    const takes = does.claims || (does.renews && !locked);
     if (takes && isDone && holds) {
       if (waiting) found.waits.push([waiting, exited]);
       [waiting, locked] = [null, exited];
     }
-    if (isFunction(definition, step.state)) {
+    if (does.works) {
       const attempts = step.attempts?.filter((each) => each.started) ?? [];
-      found.works.push(...attempts.map((each) => [time(each.started), time(each.ended) ?? exited, Boolean(each.error)]));
+      found.works.push(
+        ...attempts.map((each) => [
+          time(each.started),
+          time(each.ended) ?? exited,
+          Boolean(each.error),
+        ]),
+      );
       if (!attempts.length) found.works.push([entered, exited, Boolean(step.error)]);
     }
-    if (/^Release /.test(step.state) && isDone && locked) {
+    if (does.releases && isDone && locked) {
       found.locks.push([locked, exited]);
       locked = null;
     }
   }
   if (waiting) found.waits.push([waiting, end]);
   if (locked) found.locks.push([locked, end, "to the end"]);
-  if (keeps && execution.ended_as === "Processed" && found.works.length) found.written = found.works.at(-1)[1];
+  if (keeps && execution.ended_as === "Processed" && found.works.length)
+    found.written = found.works.at(-1)[1];
   return found;
 }
 
@@ -48,13 +81,18 @@ export function phases(execution, definition, keeps, now) {
 function leftLock(lane, lanes, now) {
   const [from, , isOpen] = lane.locks.at(-1) ?? [];
   if (!isOpen || !lane.execution.stopped) return null;
-  const later = lanes.flatMap((each) => (each === lane ? [] : each.locks.map(([since]) => since))).filter((since) => since > from);
+  const later = lanes
+    .flatMap((each) => (each === lane ? [] : each.locks.map(([since]) => since)))
+    .filter((since) => since > from);
   return [lane.end, Math.min(...later, now)];
 }
 
 /** A scale on which times without anything are cut out. */
 function scaleOf(lanes, width, now) {
-  const spans = lanes.map(({ from, end }) => [from, end]).filter(([from]) => from).sort((a, b) => a[0] - b[0]);
+  const spans = lanes
+    .map(({ from, end }) => [from, end])
+    .filter(([from]) => from)
+    .sort((a, b) => a[0] - b[0]);
   const busy = [];
   for (const [from, end] of spans) {
     if (busy.length && from <= busy.at(-1)[1]) busy.at(-1)[1] = Math.max(busy.at(-1)[1], end);
@@ -67,36 +105,62 @@ function scaleOf(lanes, width, now) {
     else parts.push([from, end]);
   }
   const room = Math.max(width - BREAK * (parts.length - 1), 60);
-  const each = room / Math.max(parts.reduce((sum, [from, end]) => sum + end - from, 0), 1);
+  const each =
+    room /
+    Math.max(
+      parts.reduce((sum, [from, end]) => sum + end - from, 0),
+      1,
+    );
   let x = 0;
   const placed = parts.map(([from, end], index) => {
-    const part = { from, end, x, width: (end - from) * each, gap: index + 1 < parts.length ? parts[index + 1][0] - end : 0 };
+    const part = {
+      from,
+      end,
+      x,
+      width: (end - from) * each,
+      gap: index + 1 < parts.length ? parts[index + 1][0] - end : 0,
+    };
     x += part.width + BREAK;
     return part;
   });
   const at = (moment) => {
     const part = placed.find((one) => moment <= one.end) ?? placed.at(-1);
-    return part ? part.x + Math.min(Math.max(moment - part.from, 0), part.end - part.from) * each : 0;
+    return part
+      ? part.x + Math.min(Math.max(moment - part.from, 0), part.end - part.from) * each
+      : 0;
   };
   return { parts: placed, at, each, now };
 }
 
 function ticks({ parts, each }) {
-  const steps = [100, 200, 500, 1000, 2000, 5000, 10000, 15000, 30000, 60000, 120000, 300000, 600000, 1800000, 3600000];
+  const steps = [
+    100, 200, 500, 1000, 2000, 5000, 10000, 15000, 30000, 60000, 120000, 300000, 600000, 1800000,
+    3600000,
+  ];
   const step = steps.find((one) => one * each >= 84) ?? 7200000;
   return parts.flatMap((part) => {
     const found = [part.from];
     for (let at = Math.ceil(part.from / step) * step; at <= part.end; at += step) {
-      const hasRoom = (at - found.at(-1)) * each >= (found.length > 1 ? 62 : 84) && (!part.gap || (part.end - at) * each > 20);
+      const hasRoom =
+        (at - found.at(-1)) * each >= (found.length > 1 ? 62 : 84) &&
+        (!part.gap || (part.end - at) * each > 20);
       if (hasRoom) found.push(at);
     }
-    return found.map((at, index) => ({ x: part.x + (at - part.from) * each, text: clock(at, step < 1000 && index > 0), isFirst: index === 0 }));
+    return found.map((at, index) => ({
+      x: part.x + (at - part.from) * each,
+      text: clock(at, step < 1000 && index > 0),
+      isFirst: index === 0,
+    }));
   });
 }
 
 /** Which event a lane of the key shows, from when to when. */
 function intervals(changes, end) {
-  return changes.map((change, index) => ({ ...change, end: changes[index + 1]?.at ?? end, isLast: index === changes.length - 1 }));
+  return changes.map((change, index) => ({
+    ...change,
+    end: changes[index + 1]?.at ?? end,
+    isLast: index === changes.length - 1,
+  }));
 }
 
 export function eventName(sequencer, versionId) {
@@ -107,15 +171,24 @@ export function Timeline({ story, definition, keeps, numbers, readAt, zoom, sele
   const [box, boxWidth] = useWidth(1000);
   const isNarrow = boxWidth < 680;
   const gutter = isNarrow ? 8 : 216;
-  const [height, offset, foot] = isNarrow ? [74, 48, 48] : [58, 29, 38]; // the last: of the lanes of the key itself
+  // The last: of the lanes of the key itself.
+  const [height, offset, foot] = isNarrow ? [74, 48, 48] : [58, 29, 38];
   const width = Math.max(boxWidth, isNarrow ? 560 : 700) * zoom;
   const drawn = useMemo(() => {
     const executions = new Map(story.executions.map((each) => [each.arn, each]));
     const now = Math.max(readAt, 0);
-    const lanes = story.deliveries.filter((each) => executions.get(each.execution)?.started).map((delivery, index) => {
-      const execution = executions.get(delivery.execution);
-      return { delivery, execution, index, number: numbers.get(eventName(delivery.sequencer, delivery.version_id)), ...phases(execution, definition, keeps, now) };
-    });
+    const lanes = story.deliveries
+      .filter((each) => executions.get(each.execution)?.started)
+      .map((delivery, index) => {
+        const execution = executions.get(delivery.execution);
+        return {
+          delivery,
+          execution,
+          index,
+          number: numbers.get(eventName(delivery.sequencer, delivery.version_id)),
+          ...phases(execution, definition, keeps, now),
+        };
+      });
     for (const lane of lanes) lane.left = leftLock(lane, lanes, now);
     return { lanes, byArn: new Map(lanes.map((lane) => [lane.execution.arn, lane])) };
   }, [story, definition, keeps, numbers, readAt]);
@@ -129,35 +202,66 @@ export function Timeline({ story, definition, keeps, numbers, readAt, zoom, sele
   const end = Math.max(...lanes.map((lane) => lane.end));
   // Under every-version no event makes another one obsolete.
   const feet = [
-    { name: "Newest event on record", spans: keeps === "each" ? [] : intervals(records(lanes), end) },
-    { name: keeps === "each" ? "Last output" : "Output", spans: intervals(writes(lanes), end), isOutput: true },
+    {
+      name: "Newest event on record",
+      spans: keeps === "each" ? [] : intervals(records(lanes), end),
+    },
+    {
+      name: keeps === "each" ? "Last output" : "Output",
+      spans: intervals(writes(lanes), end),
+      isOutput: true,
+    },
   ].filter(({ spans, isOutput }) => spans.length || (isOutput && keeps));
   const all = width;
   const bottom = top + feet.length * foot + 8;
   return html`<div class="timeline" ref=${box} tabindex="0" role="region" aria-label="Timeline">
     <svg width=${all} height=${bottom} role="group" aria-label="One lane for each execution">
       <defs>
-        <pattern id="hatch" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
-          <rect class="hatch-ground" width="7" height="7" /><rect class="hatch-line" width="2.4" height="7" /></pattern>
-        <marker id="cause" viewBox="0 0 8 8" refX="6.5" refY="4" markerWidth="8" markerHeight="8" orient="auto" markerUnits="userSpaceOnUse">
+        <pattern id="hatch" width="7" height="7" patternUnits="userSpaceOnUse"
+          patternTransform="rotate(45)">
+          <rect class="hatch-ground" width="7" height="7" />
+          <rect class="hatch-line" width="2.4" height="7" /></pattern>
+        <marker id="cause" viewBox="0 0 8 8" refX="6.5" refY="4" markerWidth="8" markerHeight="8"
+          orient="auto" markerUnits="userSpaceOnUse">
           <path d="M0.5,1 L7,4 L0.5,7" /></marker>
       </defs>
-      <g class="axis">${ticks(scale).map((tick) => html`<g>
+      <g class="axis">${ticks(scale).map(
+        (tick) => html`<g>
         <line x1=${gutter + 10 + tick.x} x2=${gutter + 10 + tick.x} y1="24" y2=${bottom} />
-        <text x=${gutter + 10 + tick.x} y="15" text-anchor=${tick.isFirst ? "start" : "middle"}>${tick.text}</text></g>`)}</g>
-      ${scale.parts.filter((part) => part.gap).map((part) => {
-        const from = gutter + 10 + part.x + part.width;
-        return html`<g class="break"><rect x=${from + 32} y="22" width=${BREAK - 44} height=${bottom - 22} />
-          <path d=${zigzag(from + 32, 22, bottom)} /><path d=${zigzag(from + BREAK - 12, 22, bottom)} />
-          <text transform=${`translate(${from + BREAK / 2 + 14},${34 + (lanes.length * height) / 2}) rotate(-90)`}
+        <text x=${gutter + 10 + tick.x} y="15" text-anchor=${tick.isFirst ? "start" : "middle"}>
+        ${tick.text}</text></g>`,
+      )}</g>
+      ${scale.parts
+        .filter((part) => part.gap)
+        .map((part) => {
+          const from = gutter + 10 + part.x + part.width;
+          const at = `${from + BREAK / 2 + 14},${34 + (lanes.length * height) / 2}`;
+          return html`<g class="break"><rect x=${from + 32} y="22" width=${BREAK - 44}
+            height=${bottom - 22} />
+          <path d=${zigzag(from + 32, 22, bottom)} />
+          <path d=${zigzag(from + BREAK - 12, 22, bottom)} />
+          <text transform=${`translate(${at}) rotate(-90)`}
             text-anchor="middle">${span(part.gap / 1000)} later</text></g>`;
-      })}
-      ${lanes.map((lane) => lane.written && html`<path class="drop" d=${`M${x(lane.written)},${y(lane) + 14}V${top + feet.length * foot - 26}`} />`)}
-      ${lanes.map((lane) => html`<${Lane} key=${lane.execution.arn} lane=${lane} x=${x} y=${y(lane)} height=${height} width=${all}
-        isNarrow=${isNarrow} numbers=${numbers} gutter=${gutter} isSelected=${selected === lane.execution.arn} />`)}
+        })}
+      ${lanes.map((lane) => lane.written && html`<path class="drop"
+        d=${`M${x(lane.written)},${y(lane) + 14}V${top + feet.length * foot - 26}`} />`)}
+      ${lanes.map(
+        (
+          lane,
+        ) => html`<${Lane} key=${lane.execution.arn} lane=${lane} x=${x} y=${y(lane)}
+          height=${height} width=${all}
+        isNarrow=${isNarrow} numbers=${numbers} gutter=${gutter}
+          isSelected=${selected === lane.execution.arn} />`,
+      )}
       ${lanes.map((lane) => html`<${CauseLine} lane=${lane} byArn=${byArn} x=${x} y=${y} />`)}
-      ${feet.map((each, index) => html`<${Foot} ...${each} at=${top + index * foot} height=${foot} x=${x} gutter=${gutter}
-        isNarrow=${isNarrow} last=${right - 14} />`)}
+      ${feet.map(
+        (
+          each,
+          index,
+        ) => html`<${Foot} ...${each} at=${top + index * foot} height=${foot} x=${x}
+          gutter=${gutter}
+        isNarrow=${isNarrow} last=${right - 14} />`,
+      )}
     </svg></div>`;
 }
 
@@ -170,7 +274,9 @@ const zigzag = (left, from, to) => {
 /** When which event was recorded as the newest. */
 function records(lanes) {
   const found = [];
-  for (const lane of lanes.filter((each) => each.recorded).sort((a, b) => a.recorded - b.recorded)) {
+  for (const lane of lanes
+    .filter((each) => each.recorded)
+    .sort((a, b) => a.recorded - b.recorded)) {
     const before = found.at(-1)?.number ?? 0;
     if ((lane.number ?? 0) > before) found.push({ at: lane.recorded, number: lane.number });
   }
@@ -179,8 +285,14 @@ function records(lanes) {
 
 /** When which event's output was written. */
 function writes(lanes) {
-  return lanes.filter((lane) => lane.written).sort((a, b) => a.written - b.written)
-    .map((lane) => ({ at: lane.written, number: lane.number, isRemoved: lane.delivery.is_deletion }));
+  return lanes
+    .filter((lane) => lane.written)
+    .sort((a, b) => a.written - b.written)
+    .map((lane) => ({
+      at: lane.written,
+      number: lane.number,
+      isRemoved: lane.delivery.is_deletion,
+    }));
 }
 
 function Lane({ lane, x, y, height, width, isNarrow, numbers, gutter, isSelected }) {
@@ -188,41 +300,70 @@ function Lane({ lane, x, y, height, width, isNarrow, numbers, gutter, isSelected
   const { tone, icon, text } = outcome(delivery.outcome);
   const cause = delivery.cause;
   const other = cause?.sequencer && numbers.get(eventName(cause.sequencer, cause.version_id));
-  const why = { Superseded: other && `by event ${other}`, Waiting: other && `for event ${other}` }[delivery.outcome]
-    ?? (execution.attempt > 1 ? `attempt ${execution.attempt}` : null);
-  const box = ([from, to], h, kind) => html`<rect class=${kind} x=${x(from)} y=${y - h / 2} width=${Math.max(x(to) - x(from), 2)}
+  const why =
+    { Superseded: other && `by event ${other}`, Waiting: other && `for event ${other}` }[
+      delivery.outcome
+    ] ?? (execution.attempt > 1 ? `attempt ${execution.attempt}` : null);
+  const box = (
+    [from, to],
+    h,
+    kind,
+  ) => html`<rect class=${kind} x=${x(from)} y=${y - h / 2} width=${Math.max(x(to) - x(from), 2)}
     height=${h} rx=${Math.min(h / 4, 5)} />`;
   const [left, line] = isNarrow ? [10, y - 31] : [14, y - 8];
   const took = execution.seconds === null ? "running" : span(execution.seconds);
-  const facts = [why, took, execution.waited > 0 && `waited ${span(execution.waited)}`].filter(Boolean).join(", ");
+  const facts = [why, took, execution.waited > 0 && `waited ${span(execution.waited)}`]
+    .filter(Boolean)
+    .join(", ");
   const isAlive = !execution.stopped;
   const stop = x(lane.end);
   const wide = (spans) => spans.filter(([from, to]) => x(to) - x(from) > 46);
-  return html`<a class=${`lane ${tone} ${isSelected ? "selected" : ""}`} href=${href("execution", execution.arn)}
+  return html`<a class=${`lane ${tone} ${isSelected ? "selected" : ""}`} href=${href("execution",
+    execution.arn)}
     aria-label=${plain(delivery.text)}>
     <title>${plain(delivery.text)}</title>
     <rect class="ground" x="0" y=${y - (isNarrow ? 48 : 29)} width=${width} height=${height} />
     <circle class="number-ground" cx=${left + 10} cy=${line} r="10" />
-      <text class="number-text" x=${left + 10} y=${line + 4} text-anchor="middle">${number ?? "?"}</text>
-    <g class="sign"><svg x=${left + 27} y=${line - 8} width="16" height="16" viewBox="0 0 16 16"><path d=${iconPath(icon)} /></svg></g>
-    <text class="outcome" x=${left + 47} y=${line + 4.5}>${text}${isNarrow && html`<tspan class="why" dx="8">${facts}</tspan>`}</text>
+      <text class="number-text" x=${left + 10} y=${line + 4} text-anchor="middle">${number ?? "?"}
+      </text>
+    <g class="sign"><svg x=${left + 27} y=${line - 8} width="16" height="16" viewBox="0 0 16 16">
+    <path d=${iconPath(icon)} /></svg></g>
+    <text class="outcome" x=${left + 47} y=${line + 4.5}>${text}
+    ${isNarrow && html`<tspan class="why" dx="8">${facts}</tspan>`}</text>
     ${!isNarrow && html`<text class="why" x=${left + 47} y=${y + 13}>${facts}</text>`}
     <line class="life" x1=${x(lane.from)} x2=${stop} y1=${y} y2=${y} />
-    ${lane.left && html`${box(lane.left, 28, "lock left")}<text class="left-text" x=${x(lane.left[0]) + 34}
-      y=${y + 4}>${x(lane.left[1]) - x(lane.left[0]) > 210 ? "its lock is left, until it is broken" : ""}</text>`}
+    ${
+      lane.left &&
+      html`${box(lane.left, 28, "lock left")}<text class="left-text" x=${x(lane.left[0]) + 34}
+      y=${y + 4}>${x(lane.left[1]) - x(lane.left[0]) > 210 ? "its lock is left, until it is broken"
+        : ""}</text>`
+    }
     ${lane.waits.map((each) => box(each, 18, "wait"))}
     ${lane.locks.map((each) => box(each, 28, `lock ${each[2] ? "open" : ""}`))}
     ${lane.works.map((each) => box(each, 14, each[2] ? "work failed" : "work"))}
-    ${wide(lane.waits).map(([from, to]) => x(to) - x(from) > 64 && html`<g class="wait-text">
+    ${wide(lane.waits).map(
+      ([from, to]) =>
+        x(to) - x(from) > 64 &&
+        html`<g class="wait-text">
       <rect x=${(x(from) + x(to)) / 2 - 23} y=${y - 7.5} width="46" height="15" rx="7.5" />
-      <text x=${(x(from) + x(to)) / 2} y=${y + 4} text-anchor="middle">waits</text></g>`)}
-    ${wide(lane.works).map(([from, to]) => x(to) - x(from) > 62 && html`<text class="work-text" x=${x(from) + 8}
-      y=${y + 4}>function</text>`)}
+      <text x=${(x(from) + x(to)) / 2} y=${y + 4} text-anchor="middle">waits</text></g>`,
+    )}
+    ${wide(lane.works).map(
+      ([from, to]) =>
+        x(to) - x(from) > 62 &&
+        html`<text class="work-text" x=${x(from) + 8}
+      y=${y + 4}>function</text>`,
+    )}
     <circle class="begin" cx=${x(lane.from)} cy=${y} r="3.5" />
-    ${lane.written && html`<path class="written" d=${`M${x(lane.written)},${y - 8}l8,8l-8,8l-8,-8z`} />`}
-    ${isAlive ? html`<path class="alive" d=${`M${stop + 3},${y - 6}l7,6l-7,6`} />`
-      : html`<g class="end"><circle cx=${stop + 13} cy=${y} r="10" />
-        <svg x=${stop + 5} y=${y - 8} width="16" height="16" viewBox="0 0 16 16"><path d=${iconPath(icon)} /></svg></g>`}
+    ${lane.written && html`<path class="written"
+      d=${`M${x(lane.written)},${y - 8}l8,8l-8,8l-8,-8z`} />`}
+    ${
+      isAlive
+        ? html`<path class="alive" d=${`M${stop + 3},${y - 6}l7,6l-7,6`} />`
+        : html`<g class="end"><circle cx=${stop + 13} cy=${y} r="10" />
+        <svg x=${stop + 5} y=${y - 8} width="16" height="16" viewBox="0 0 16 16">
+        <path d=${iconPath(icon)} /></svg></g>`
+    }
   </a>`;
 }
 
@@ -231,19 +372,24 @@ function CauseLine({ lane, byArn, x, y }) {
   const { cause, outcome: name } = lane.delivery;
   const other = cause?.execution && byArn.get(cause.execution);
   const at = time(cause?.at);
-  if (!other || !at || other === lane || !["Superseded", "Duplicate", "Waiting"].includes(name)) return null;
+  if (!other || !at || other === lane || !["Superseded", "Duplicate", "Waiting"].includes(name))
+    return null;
   const [fromX, fromY] = [x(Math.min(Math.max(at, other.from), other.end)), y(other)];
   const [toX, toY] = [x(lane.end) + 13, y(lane)];
   const down = toY > fromY ? 1 : -1;
   const edge = toY - 12 * down;
-  const text = `M${fromX},${fromY + 5 * down}C${fromX},${(fromY + edge) / 2} ${toX},${(fromY + edge) / 2} ${toX},${edge}`;
-  return html`<g class=${`cause ${cause.is_certain ? "" : "unsure"}`}><circle cx=${fromX} cy=${fromY} r="4.5" />
+  const middle = (fromY + edge) / 2;
+  const text = `M${fromX},${fromY + 5 * down}C${fromX},${middle} ${toX},${middle} ${toX},${edge}`;
+  return html`<g class=${`cause ${cause.is_certain ? "" : "unsure"}`}>
+    <circle cx=${fromX} cy=${fromY} r="4.5" />
     <path d=${text} marker-end="url(#cause)" /></g>`;
 }
 
 function Foot({ name, at, height, spans, x, gutter, isNarrow, isOutput, last = 0 }) {
   const h = 22;
-  const texts = spans.map((each) => `${each.isRemoved ? "removed by " : ""}event ${each.number} from ${clock(each.at)}`);
+  const texts = spans.map(
+    (each) => `${each.isRemoved ? "removed by " : ""}event ${each.number} from ${clock(each.at)}`,
+  );
   const y = at + height - h - 4;
   return html`<g class=${isOutput ? "outputs" : "records"} role="img"
     aria-label=${`${name}: ${texts.join(", ") || "none"}`}>
@@ -252,10 +398,12 @@ function Foot({ name, at, height, spans, x, gutter, isNarrow, isOutput, last = 0
     ${spans.map((each) => {
       const [from, to] = [x(each.at), x(each.end) + (each.isLast ? last : -2)];
       const isCurrent = isOutput && each.isLast;
-      const text = `event ${each.number}${each.isRemoved ? " removed it" : ""}${isCurrent ? " · current" : ""}`;
+      const text = `event ${each.number}${each.isRemoved ? " removed it" : ""}${isCurrent ?
+        " · current" : ""}`;
       const room = to - from;
       return html`<g class=${`${isCurrent ? "current" : ""} ${each.isRemoved ? "removed" : ""}`}>
         <rect x=${from} y=${y} width=${Math.max(room, 3)} height=${h} rx="5" />
-        ${room > 22 && html`<text x=${from + 8} y=${y + 15}>${room > text.length * 6.8 + 12 ? text : each.number}</text>`}</g>`;
+        ${room > 22 && html`<text x=${from + 8} y=${y + 15}>
+        ${room > text.length * 6.8 + 12 ? text : each.number}</text>`}</g>`;
     })}</g>`;
 }

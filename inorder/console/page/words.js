@@ -1,21 +1,25 @@
 // How outcomes, times and durations are written.
-export const OUTCOMES = {
-  Processed: { tone: "good", icon: "check", text: "Processed" },
-  Superseded: { tone: "quiet", icon: "skip", text: "Superseded" },
-  Duplicate: { tone: "quiet", icon: "copies", text: "Duplicate" },
-  Retrying: { tone: "warn", icon: "again", text: "Retrying" },
-  Parked: { tone: "bad", icon: "pause", text: "Parked" },
-  InvalidEvent: { tone: "bad", icon: "pause", text: "Invalid event" },
-  NotParked: { tone: "bad", icon: "cross", text: "Not parked" },
-  Running: { tone: "live", icon: "dots", text: "Running" },
-  Waiting: { tone: "live", icon: "clock", text: "Waiting" },
-  Working: { tone: "live", icon: "dots", text: "Working" },
-  TimedOut: { tone: "bad", icon: "clock", text: "Timed out" },
-  Aborted: { tone: "bad", icon: "stop", text: "Aborted" },
-  Succeeded: { tone: "good", icon: "check", text: "Succeeded" },
-  Unknown: { tone: "warn", icon: "question", text: "Unknown" },
+const SIGNS = {
+  Processed: { tone: "good", icon: "check" },
+  Superseded: { tone: "quiet", icon: "skip" },
+  Duplicate: { tone: "quiet", icon: "copies" },
+  Retrying: { tone: "warn", icon: "again" },
+  Parked: { tone: "bad", icon: "pause" },
+  InvalidEvent: { tone: "bad", icon: "pause" },
+  NotParked: { tone: "bad", icon: "cross" },
+  Running: { tone: "live", icon: "dots" },
+  Waiting: { tone: "live", icon: "clock" },
+  Working: { tone: "live", icon: "dots" },
+  TimedOut: { tone: "bad", icon: "clock" },
+  Aborted: { tone: "bad", icon: "stop" },
+  Succeeded: { tone: "good", icon: "check" },
+  Unknown: { tone: "warn", icon: "question" },
 };
-export const outcome = (name) => OUTCOMES[name] ?? { tone: "bad", icon: "cross", text: name };
+/** The sign of an outcome, and its name in words: "Invalid event". */
+export const outcome = (name) =>
+  Object.hasOwn(SIGNS, name)
+    ? { ...SIGNS[name], text: name.replace(/(?<=.)[A-Z]/g, (each) => ` ${each.toLowerCase()}`) }
+    : { tone: "bad", icon: "cross", text: name };
 
 export const VERDICTS = {
   right: { tone: "good", icon: "check", text: "The output is right" },
@@ -26,10 +30,12 @@ export const VERDICTS = {
 };
 
 // Control characters, and those that change the direction of all text that follows.
-const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+const UNSEEN =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
 
 /** Text with its invisible characters as escapes, so that it cannot look like another one. */
-export const plain = (text) => String(text).replace(UNSEEN, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`);
+export const plain = (text) =>
+  String(text).replace(UNSEEN, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 const pad = (number, digits = 2) => String(number).padStart(digits, "0");
 
@@ -48,8 +54,11 @@ export function span(seconds) {
   if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   if (seconds < 90) return `${Math.round(seconds)} s`;
-  if (seconds < 5400) return `${Math.floor(seconds / 60)} min${seconds < 600 ? ` ${Math.round(seconds % 60)} s` : ""}`;
-  return seconds < 172800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86400)} days`;
+  const rest = seconds < 600 ? ` ${Math.round(seconds % 60)} s` : "";
+  if (seconds < 5400) return `${Math.floor(seconds / 60)} min${rest}`;
+  return seconds < 172800
+    ? `${Math.round(seconds / 3600)} h`
+    : `${Math.round(seconds / 86400)} days`;
 }
 export const between = (from, to) => (from && to ? (new Date(to) - new Date(from)) / 1000 : null);
 
@@ -60,7 +69,9 @@ export function ago(time, now = Date.now()) {
   if (Math.abs(seconds) < 1) return "now";
   return seconds < 0 ? `in ${span(Math.round(-seconds))}` : `${span(Math.round(seconds))} ago`;
 }
-export const plural = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+export const plural = (count, one, many = `${one}s`) =>
+  `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 
 /** A sequencer or an ID, short enough for a table. */
-export const short = (text, length = 8) => (text && text.length > length + 4 ? `…${text.slice(-length)}` : text ?? "");
+export const short = (text, length = 8) =>
+  text && text.length > length + 4 ? `…${text.slice(-length)}` : (text ?? "");

@@ -9,7 +9,7 @@ import pytest
 
 from inorder.asl.size import largest_event
 from inorder.events import shipped
-from inorder.policies import definition
+from inorder.model.policies import definition
 from tests.in_process import InProcess
 from tests.policies.situations import SHORT
 

@@ -23,6 +23,7 @@ TESTED_BY = {
     "canonical_hash": ["test_canonical_hash.py"],
     "heal_keys": ["test_heal_keys.py"],
     "inorder_fence": [
+        "test_vectors.py",
         "test_app.py",
         "test_bounded_work.py",
         "test_fenced_output.py",

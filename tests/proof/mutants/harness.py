@@ -19,9 +19,10 @@ from typing import Any, NoReturn
 import pytest
 from _pytest.runner import runtestprotocol
 
-from inorder import PROJECT, asl, policies
+from inorder import PROJECT, asl
 from inorder.asl import check_file
 from inorder.aws import executions
+from inorder.model import policies
 from tests.proof.model.mutation import Mutant, changes_of, mutants_of
 from tests.selection import policies_of
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from inorder.policies import policies
+from inorder.model.policies import policies
 
 _NO_ITEM = (
     "without a record, status <> DONE is true too, on moto and ministack; AWS does not document it"
@@ -89,12 +89,6 @@ _CODE: dict[str, dict[str, str]] = {
         "notifications.py s3_records: isinstance(records, list) and records -> records": "then each of them is malformed",
         "notifications.py _json: no raise MalformedNotification(f'The mes...": "None is no notification either",
         "app.py handler: 0 -> -1": "all records of a batch are of one source",
-    },
-    "inorder_fence": {
-        "fenced_output.py : 5 -> 4": _CHOSEN,
-        "fenced_output.py : 5 -> 6": _CHOSEN,
-        "fenced_output.py stamp: event.version_id or '' -> event.version_id": "each stamp is still another",
-        "fenced_output.py Fence._delete_orphan: Attempt.DONE if self._find_source(eve... -> Attempt.AGAIN": "the next attempt finds no output",
     },
 }
 EXPECTED_OF_CODE: dict[str, str] = {

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from inorder import policies
+from inorder.model import policies
 from tests.proof.model.mutation import Change
 from tests.proof.mutants import functions
 from tests.proof.mutants.harness import CHECK, FILE_TESTS, PATHS, POLICIES, STATES, examine, mutants

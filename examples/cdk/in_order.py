@@ -1,0 +1,69 @@
+"""A construct for the application, over the template that `make package` writes."""
+
+from __future__ import annotations
+
+from aws_cdk import CfnStack, aws_dynamodb, aws_iam, aws_lambda, aws_s3, aws_s3_assets, aws_sqs
+from aws_cdk import aws_stepfunctions as stepfunctions
+from constructs import Construct
+
+
+class InOrder(Construct):
+    """Invokes a function for each object of a bucket: once, and in order.
+
+    Parameters
+    ----------
+    template : str
+        The path of the packaged template.
+    input_bucket, output_bucket : Bucket
+        The first must have EventBridge switched on.
+    work_function : Function
+        Its role gets what the fence needs.
+    policy : str
+        A value of the template's parameter ``Policy``.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        template: str,
+        input_bucket: aws_s3.IBucket,
+        output_bucket: aws_s3.IBucket,
+        work_function: aws_lambda.IFunction,
+        policy: str = "latest-wins",
+    ) -> None:
+        super().__init__(scope, construct_id)
+        asset = aws_s3_assets.Asset(self, "Template", path=template)
+        self._stack = CfnStack(
+            self,
+            "Stack",
+            template_url=asset.http_url,
+            parameters={
+                "Policy": policy,
+                "Minimal": "true",
+                "InputBucketName": input_bucket.bucket_name,
+                "OutputBucketName": output_bucket.bucket_name,
+                "WorkFunctionArn": work_function.function_arn,
+                "WorkFunctionRoleName": work_function.role.role_name,
+            },
+        )
+        self.state_machine = stepfunctions.StateMachine.from_state_machine_arn(
+            self, "StateMachine", self._output("StateMachineArn")
+        )
+        self.table = aws_dynamodb.Table.from_table_arn(
+            self, "KeyTable", self._output("KeyTableArn")
+        )
+        self.parked_queue = aws_sqs.Queue.from_queue_arn(
+            self, "ParkedQueue", self._output("ParkedEventsQueueArn")
+        )
+        self._work_policy = aws_iam.ManagedPolicy.from_managed_policy_arn(
+            self, "WorkPolicy", self._output("WorkFunctionPolicyArn")
+        )
+
+    def grant_work(self, function: aws_lambda.IFunction) -> None:
+        """Let another function do the work too, such as one that repairs outputs."""
+        function.role.add_managed_policy(self._work_policy)
+
+    def _output(self, name: str) -> str:
+        return self._stack.get_att(f"Outputs.{name}").to_string()

@@ -1,0 +1,102 @@
+/** Runs the vectors of the contract (tests/vectors/README.md), and the handler on one of them. */
+
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { registerHooks } from "node:module";
+import { test } from "node:test";
+
+import { Fence, type ObjectStore, Rejection } from "./fence.ts";
+
+type Call = [operation: string, input: Record<string, unknown>, answer: Record<string, unknown>];
+const FOLDER = new URL("../../tests/vectors/", import.meta.url);
+const DAYS = 7;
+const [encoder, decoder] = [new TextEncoder(), new TextDecoder()];
+Math.random = () => 0; // no pauses
+Date.now = () => 999;
+
+class Bad extends Rejection {
+  override name = "Bad";
+}
+
+/** An S3 that expects these calls, and answers them; `open` has the bodies that are still open. */
+function replay(calls: Call[], open: Set<unknown>): ObjectStore {
+  const call = (name: string) => async (input: Record<string, unknown>) => {
+    const next = calls.shift();
+    assert.ok(next, `${name} is one call more`);
+    const [operation, expected, answer] = next;
+    const sent = input.Body ? { ...input, Body: decoder.decode(input.Body as Uint8Array) } : input;
+    assert.deepEqual([name, sent], [operation, expected]);
+    if ("status" in answer) {
+      const $metadata = { httpStatusCode: answer.status };
+      throw Object.assign(new Error(), { name: answer.code ?? String(answer.status), $metadata });
+    }
+    if (!("Body" in answer)) return answer;
+    const content = encoder.encode(answer.Body as string);
+    const destroy = () => open.delete(Body);
+    const Body = { destroy, transformToByteArray: async () => (destroy(), content) };
+    open.add(Body);
+    return { ContentLength: content.length, ...answer, Body };
+  };
+  return {
+    headObject: call("HeadObject"),
+    getObject: call("GetObject"),
+    putObject: call("PutObject"),
+    deleteObject: call("DeleteObject"),
+    listObjectsV2: call("ListObjectsV2"),
+  } as ObjectStore;
+}
+
+for (const file of readdirSync(FOLDER).filter((name) => name.endsWith(".json"))) {
+  for (const vector of JSON.parse(readFileSync(new URL(file, FOLDER), "utf8"))) {
+    test(`${file}: ${vector.name}`, async () => {
+      const calls: Call[] = Array(vector.times ?? 1)
+        .fill(vector.calls)
+        .flat();
+      const [open, worked] = [new Set<unknown>(), [] as string[]];
+      const fence = new Fence({
+        s3: replay(calls, open),
+        outputBucket: "output",
+        maximumBytes: 100,
+        work: (content) => {
+          const text = decoder.decode(content);
+          worked.push(text);
+          if (text === "bad") throw new Bad("It is bad.");
+          return { content: encoder.encode(`made of ${text}`), contentType: "text/plain" };
+        },
+        handlesDeletions: vector.handles_deletions ?? true,
+      });
+      const answered = fence.answer({ event: vector.event, fence: vector.fence }, DAYS);
+      if (vector.fault) {
+        await assert.rejects(answered, { name: vector.fault });
+      } else {
+        const { expires_at, ...answer } = await answered;
+        assert.equal(expires_at, String(DAYS * 86_400));
+        const { cause, ...rest } = { cause: "", ...answer };
+        assert.deepEqual(rest, vector.answer);
+        assert.equal(cause !== "", answer.outcome === "Rejected");
+      }
+      assert.deepEqual([calls, open.size], [[], 0]);
+      assert.equal(new Set(worked).size, worked.length);
+    });
+  }
+}
+
+test("the handler answers, and an event that lacks a field is a fault", async () => {
+  const sdk = `export class S3 {
+    headObject = () => ({ ETag: "1" });
+    getObject = () => ({ ContentLength: 1, Body: { transformToByteArray: () => Uint8Array.of(255) } });
+  }`;
+  const stub = { url: `data:text/javascript,${encodeURIComponent(sdk)}`, shortCircuit: true };
+  registerHooks({
+    resolve: (name, ...more) => (name.startsWith("@aws-sdk/") ? stub : more[1](name, more[0])),
+  });
+  const settings = { OUTPUT_BUCKET: "output", MAXIMUM_BYTES: "1", HANDLES_DELETIONS: "true" };
+  Object.assign(process.env, { ...settings, RECORD_RETENTION_DAYS: "7" });
+  const { handler } = await import("./app.ts");
+  const object = { key: "x", sequencer: "0B" };
+  const event = { "detail-type": "Object Created", detail: { bucket: { name: "input" }, object } };
+  await assert.rejects(handler({ event, fence: "newest" }), /no etag/);
+  Object.assign(object, { etag: "b" });
+  await assert.rejects(handler({ event, fence: "other" }), /no fence other/);
+  assert.equal((await handler({ event, fence: "newest" })).outcome, "Rejected");
+});

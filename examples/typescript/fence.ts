@@ -1,0 +1,528 @@
+/**
+ * The fence: an older event's output never replaces a newer event's.
+ *
+ * It makes the same calls and gives the same answers as functions/inorder_fence/fenced_output.py,
+ * which explains each step; tests/vectors has them as data, and fence.test.ts runs these.
+ *
+ *     1 read the output         its ETag, and the sequencer in its metadata
+ *     2 read the source         only if it is still the object that the event names
+ *     3 write the output        only if its ETag is still that of step 1
+ *     4 check the source again  only where step 3 cannot notice a deletion
+ */
+
+/** What the fence needs of S3. The `S3` of @aws-sdk/client-s3 has it. */
+export interface ObjectStore {
+  headObject(input: Place): Promise<{ ETag?: string; Metadata?: Metadata; VersionId?: string }>;
+  getObject(input: Place & Condition): Promise<Found>;
+  putObject(input: Place & Condition & Written): Promise<{ ETag?: string }>;
+  deleteObject(input: Place & Condition): Promise<unknown>;
+  listObjectsV2(input: {
+    Bucket: string;
+    Prefix: string;
+    Delimiter: string;
+    ContinuationToken?: string;
+  }): Promise<{ Contents?: { Key?: string }[]; NextContinuationToken?: string }>;
+}
+
+type Metadata = Record<string, string>;
+type Place = { Bucket: string; Key: string; VersionId?: string };
+type Condition = { IfMatch?: string; IfNoneMatch?: string };
+type Written = { Body: Uint8Array; ContentType: string; Metadata: Metadata };
+type Found = {
+  Body?: { transformToByteArray(): Promise<Uint8Array>; destroy?: () => unknown };
+  ContentLength?: number;
+  VersionId?: string;
+};
+
+/** What `work` makes of a source's content. */
+export interface Result {
+  content: Uint8Array;
+  contentType: string;
+}
+
+export interface Options {
+  s3: ObjectStore;
+  outputBucket: string;
+  /** Size of the largest source that is read. */
+  maximumBytes: number;
+  /** Makes the output. Called once, unless the content changes. */
+  work: (content: Uint8Array) => Result | Promise<Result>;
+  /** Whether the output of a deleted source is deleted. */
+  handlesDeletions: boolean;
+  /** Puts an event's stamp into an output's content, so that its ETag is its own. */
+  stamped?: (content: Uint8Array, stamp: Uint8Array) => Uint8Array;
+}
+
+/** What the state machine sends. */
+export interface Payload {
+  event: {
+    "detail-type": string;
+    detail: { bucket: { name: string }; object: Record<string, unknown> };
+  };
+  fence: string;
+}
+
+export type Answer = { expires_at: string } & (
+  | { outcome: "Processed" | "Superseded"; output_key: string }
+  | { outcome: "Rejected"; error: string; cause: string }
+);
+
+/** The source cannot have an output. Another attempt would not help. */
+export class Rejection extends Error {
+  override name = "Rejection";
+}
+
+class InvalidSource extends Rejection {
+  override name = "InvalidSource";
+}
+
+class SourceUnreadable extends Rejection {
+  override name = "SourceUnreadable";
+}
+
+class SourceChanged extends Rejection {
+  override name = "SourceChanged";
+}
+
+class SourceGone extends SourceChanged {
+  override name = "SourceGone";
+}
+
+/** In each attempt, another writer changed the output between steps 1 and 3: a fault. */
+export class OutputContended extends Error {
+  override name = "OutputContended";
+}
+
+const ATTEMPTS = 5;
+const MAXIMUM_KEY_BYTES = 1024;
+const NULL_VERSION = "null"; // the ID of an object that has no version of its own
+// By the code with which S3 refuses to read an object. Any other refusal may pass, and is a fault.
+const LASTING_REFUSALS = new Map([
+  ["InvalidObjectState", "The object is archived. It can be read when it has been restored."],
+  ["InvalidRequest", "The object is encrypted with a key that each request must bring (SSE-C)."],
+  ["KMS.DisabledException", "The object is encrypted with a KMS key that is disabled."],
+]);
+
+type SourceEvent = {
+  bucket: string;
+  key: string;
+  sequencer: string;
+  etag: string;
+  versionId?: string;
+  isDeletion: boolean;
+};
+type Output = { outcome: "Processed" | "Superseded"; key: string };
+type OutputState = { etag?: string; metadata: Metadata };
+type Made = { etag?: string; result?: Result };
+type Attempt = "done" | "superseded" | "again" | "stale";
+type Order = "older" | "same" | "newer" | "unknown";
+
+export class Fence {
+  readonly #s3: ObjectStore;
+  readonly #options: Options;
+
+  constructor(options: Options) {
+    this.#s3 = options.s3;
+    this.#options = options;
+  }
+
+  /** Process an event, and answer the state machine. */
+  async answer(payload: Payload, recordRetentionDays: number): Promise<Answer> {
+    const event = readEvent(payload.event);
+    const expires_at = String(Math.floor(Date.now() / 1000) + recordRetentionDays * 86_400);
+    try {
+      const { outcome, key } = await this.#write(payload.fence, event);
+      return { outcome, output_key: key, expires_at };
+    } catch (error) {
+      if (!(error instanceof Rejection)) throw error;
+      return { outcome: "Rejected", error: error.name, cause: error.message, expires_at };
+    }
+  }
+
+  #write(fence: string, event: SourceEvent): Promise<Output> {
+    switch (fence) {
+      case "newest":
+        return this.#writeNewest(event);
+      case "each":
+        return this.#writeEach(event);
+      case "none":
+        return this.#writeUnfenced(event);
+      default:
+        throw new Error(`There is no fence ${fence}.`);
+    }
+  }
+
+  /** Make the one output of a key that of its newest event; a deletion deletes it. */
+  async #writeNewest(event: SourceEvent): Promise<Output> {
+    const key = outputKey(event.key);
+    if (!event.isDeletion) return this.#settle(event, ofAllowedLength(key), this.#applyCreation);
+    if (!this.#options.handlesDeletions) return { outcome: "Superseded", key };
+    if (isTooLong(key)) return { outcome: "Processed", key }; // no event had an output
+    return this.#settle(event, key, this.#followSource);
+  }
+
+  /** Give each event an output of its own, which is written once. */
+  async #writeEach(event: SourceEvent): Promise<Output> {
+    const prefix = `${outputKey(event.key)}/`;
+    const key = prefix + (event.versionId ?? event.sequencer);
+    if (!event.isDeletion) return this.#settle(event, ofAllowedLength(key), this.#giveOwnOutput);
+    if (!this.#options.handlesDeletions) return { outcome: "Superseded", key };
+    if (event.versionId) {
+      if (!isTooLong(key)) await this.#deleteOlder(key, event);
+    } else if (!isTooLong(prefix)) {
+      for await (const old of this.#listOutputs(prefix)) await this.#deleteOlder(old, event);
+    }
+    return { outcome: "Processed", key };
+  }
+
+  /** Write the output of the source as it is now, whatever output is there. */
+  async #writeUnfenced(event: SourceEvent): Promise<Output> {
+    const key = ofAllowedLength(outputKey(event.key));
+    const result = await this.#options.work(await this.#readSource(event));
+    await this.#writeOutput(key, result, event);
+    return { outcome: "Processed", key };
+  }
+
+  /** Make attempts until one of them gives an outcome. */
+  async #settle(
+    event: SourceEvent,
+    key: string,
+    attempt: (event: SourceEvent, key: string, made: Made) => Promise<Attempt>,
+  ): Promise<Output> {
+    const made: Made = {};
+    let outcome: Output["outcome"] = "Processed";
+    for (let count = 0; count < ATTEMPTS; count++) {
+      await pause(count);
+      const end = await attempt.call(this, event, key, made);
+      if (end === "done") return { outcome, key };
+      if (end === "superseded") return { outcome: "Superseded", key };
+      if (end === "stale") {
+        attempt = this.#followSource;
+        outcome = "Superseded";
+      }
+    }
+    throw new OutputContended(`The output ${key} changed under all attempts to write it.`);
+  }
+
+  /** Make the output that of a creation, unless it is that of a newer event. */
+  async #applyCreation(event: SourceEvent, key: string, made: Made): Promise<Attempt> {
+    const output = await this.#readOutput(key); // step 1
+    const order = orderOf(output, event);
+    if (order === "newer") return "superseded";
+    // By an attempt that may have died before its step 4.
+    if (order === "same") return this.#checkSource(event);
+    return this.#replaceOutput(output, event, key, made);
+  }
+
+  /** Make the output that of the source as it is now; delete it if there is no source. */
+  async #followSource(event: SourceEvent, key: string, made: Made): Promise<Attempt> {
+    const output = await this.#readOutput(key); // step 1
+    const source = await this.#findSource(event); // step 2
+    if (!source) return this.#deleteOrphan(output, event, key);
+    if (!source.versionId) return "superseded"; // by the upload that came after
+    const { "source-version-id": version, "source-etag": etag } = output.metadata;
+    if (named(version) === named(source.versionId) && etag === source.etag) return "superseded";
+    return this.#replaceOutput(output, source, key, made);
+  }
+
+  /** Write a creation's own output, unless what it created has been deleted. */
+  async #giveOwnOutput(event: SourceEvent, key: string, made: Made): Promise<Attempt> {
+    const VersionId = event.versionId ?? NULL_VERSION;
+    const output = await this.#readOutput(key); // step 1
+    let etag = output.etag;
+    if (!etag) {
+      let content: Uint8Array;
+      try {
+        // step 2
+        content = await this.#readSource(event, { IfMatch: quoted(event.etag), VersionId });
+      } catch (error) {
+        if (error instanceof SourceGone) return "superseded";
+        throw error;
+      }
+      const result = await this.#workOnce(event, content, made);
+      etag = await this.#writeOutput(key, result, event, unchanged(output)); // step 3
+      if (!etag) return "again";
+    }
+    if (!this.#options.handlesDeletions) return "done";
+    if (await this.#findSource(event, VersionId)) return "done"; // step 4
+    return (await this.#deleteOutput(key, etag)) ? "superseded" : "again";
+  }
+
+  /** Take steps 2 to 4 for a source that exists. */
+  async #replaceOutput(
+    output: OutputState,
+    source: SourceEvent,
+    key: string,
+    made: Made,
+  ): Promise<Attempt> {
+    let content: Uint8Array;
+    try {
+      content = await this.#readSource(source, { IfMatch: quoted(source.etag) }); // step 2
+    } catch (error) {
+      if (error instanceof SourceChanged) return "superseded";
+      throw error;
+    }
+    const result = await this.#workOnce(source, content, made);
+    // step 3
+    if (!(await this.#writeOutput(key, result, source, unchanged(output)))) return "again";
+    // A deletion that was processed since step 1 would have made step 3 fail.
+    if (orderOf(output, source) === "older") return "done";
+    return this.#checkSource(source);
+  }
+
+  /** Take steps 3 and 4 for an output without a source. */
+  async #deleteOrphan(output: OutputState, event: SourceEvent, key: string): Promise<Attempt> {
+    if (!output.etag) return "done";
+    if (!(await this.#deleteOutput(key, output.etag))) return "again"; // step 3
+    return (await this.#findSource(event)) ? "again" : "done"; // step 4
+  }
+
+  /** Take step 4: find out whether the source is still there and is still this version. */
+  async #checkSource(source: SourceEvent): Promise<Attempt> {
+    if (!this.#options.handlesDeletions) return "done";
+    const current = await this.#findSource(source);
+    if (!current) return "stale";
+    const isSame =
+      named(current.versionId) === named(source.versionId) && current.etag === source.etag;
+    return current.versionId && !isSame ? "stale" : "done";
+  }
+
+  /** Delete an output if it is of the deleted version or, without versions, older. */
+  async #deleteOlder(key: string, event: SourceEvent): Promise<void> {
+    for (let count = 0; count < ATTEMPTS; count++) {
+      await pause(count);
+      const output = await this.#readOutput(key);
+      const order = orderOf(output, event);
+      if (!output.etag || order === "unknown" || order === "newer") return;
+      // What was written for a key in a folder of the output's name has another name.
+      if (!event.versionId && !key.endsWith(`/${output.metadata.sequencer}`)) return;
+      if (await this.#deleteOutput(key, output.etag)) return;
+    }
+    throw new OutputContended(`The output ${key} could not be deleted.`);
+  }
+
+  // The single steps
+
+  async #readOutput(key: string): Promise<OutputState> {
+    try {
+      const found = await this.#s3.headObject({ Bucket: this.#options.outputBucket, Key: key });
+      return { etag: found.ETag, metadata: found.Metadata ?? {} };
+    } catch (error) {
+      if (isMissing(error)) return { metadata: {} };
+      throw error;
+    }
+  }
+
+  /** Find out what the source is now: its current version, unless another one is named. */
+  async #findSource(event: SourceEvent, VersionId?: string): Promise<SourceEvent | undefined> {
+    const place = { Bucket: event.bucket, Key: event.key, ...(VersionId && { VersionId }) };
+    try {
+      const found = await this.#s3.headObject(place);
+      return {
+        ...event,
+        etag: (found.ETag ?? "").replaceAll('"', ""),
+        versionId: found.VersionId ?? (event.versionId && NULL_VERSION),
+        isDeletion: false,
+      };
+    } catch (error) {
+      if (isMissing(error)) return undefined;
+      // Only the answer to GET has a code.
+      if (statusOf(error) === 400) (await this.#openSource(place)).Body?.destroy?.();
+      throw error;
+    }
+  }
+
+  /** Read the source's content: its current version, unless the condition names another one. */
+  async #readSource(
+    source: SourceEvent,
+    condition?: Condition & { VersionId?: string },
+  ): Promise<Uint8Array> {
+    let found: Found;
+    try {
+      found = await this.#openSource({ Bucket: source.bucket, Key: source.key, ...condition });
+    } catch (error) {
+      if (isMissing(error)) throw new SourceGone("The object has been deleted.");
+      if (statusOf(error) === 412) throw new SourceChanged("The object has been overwritten.");
+      throw error;
+    }
+    if (condition && named(found.VersionId) !== named(source.versionId)) {
+      found.Body?.destroy?.();
+      throw new SourceChanged("Another version of the object is current.");
+    }
+    const { maximumBytes } = this.#options;
+    if (!found.Body || found.ContentLength === undefined) throw new Error("S3 gave no content.");
+    if (found.ContentLength > maximumBytes) {
+      found.Body.destroy?.();
+      throw new InvalidSource(`The object is larger than ${maximumBytes} bytes.`);
+    }
+    return found.Body.transformToByteArray();
+  }
+
+  /** Ask for the source's content, and tell S3's lasting refusals from those that may pass. */
+  async #openSource(input: Place & Condition): Promise<Found> {
+    try {
+      return await this.#s3.getObject(input);
+    } catch (error) {
+      const reason = LASTING_REFUSALS.get(codeOf(error));
+      if (reason) throw new SourceUnreadable(reason);
+      throw error;
+    }
+  }
+
+  /** Call `work`, unless the attempt before has called it for the same content. */
+  async #workOnce(source: SourceEvent, content: Uint8Array, made: Made): Promise<Result> {
+    if (!made.result || made.etag !== source.etag) {
+      made.result = undefined; // there is memory for one
+      made.result = await this.#options.work(content);
+      made.etag = source.etag;
+    }
+    return made.result;
+  }
+
+  /** Write an output if the condition holds, and give its ETag. */
+  async #writeOutput(
+    key: string,
+    result: Result,
+    event: SourceEvent,
+    condition?: Condition,
+  ): Promise<string | undefined> {
+    const stamped = this.#options.stamped ?? appendStamp;
+    const stamp = new TextEncoder().encode(`${event.sequencer}#${event.versionId ?? ""}`);
+    try {
+      const written = await this.#s3.putObject({
+        Bucket: this.#options.outputBucket,
+        Key: key,
+        Body: stamped(result.content, stamp),
+        ContentType: result.contentType,
+        Metadata: {
+          sequencer: event.sequencer,
+          "source-etag": event.etag,
+          ...(event.versionId && { "source-version-id": event.versionId }),
+        },
+        ...condition,
+      });
+      return written.ETag;
+    } catch (error) {
+      if (condition && isFailedCondition(error)) return undefined;
+      throw error;
+    }
+  }
+
+  /** Delete an output if it still has this ETag, and tell whether it had. */
+  async #deleteOutput(key: string, etag: string): Promise<boolean> {
+    const place = { Bucket: this.#options.outputBucket, Key: key };
+    try {
+      await this.#s3.deleteObject({ ...place, IfMatch: etag });
+      return true;
+    } catch (error) {
+      if (isFailedCondition(error)) return false;
+      throw error;
+    }
+  }
+
+  /** List the outputs under a prefix, but none that is deeper: that belongs to another key. */
+  async *#listOutputs(Prefix: string): AsyncGenerator<string> {
+    let ContinuationToken: string | undefined;
+    do {
+      const page = await this.#s3.listObjectsV2({
+        Bucket: this.#options.outputBucket,
+        Prefix,
+        Delimiter: "/",
+        ...(ContinuationToken && { ContinuationToken }),
+      });
+      for (const { Key } of page.Contents ?? []) if (Key) yield Key;
+      ContinuationToken = page.NextContinuationToken;
+    } while (ContinuationToken);
+  }
+}
+
+/** Read an event of S3, as EventBridge delivers it. */
+function readEvent(event: Payload["event"]): SourceEvent {
+  const { bucket, object } = event.detail;
+  const isDeletion = event["detail-type"] === "Object Deleted";
+  return {
+    bucket: text(bucket.name, "bucket"),
+    key: text(object.key, "key"),
+    sequencer: text(object.sequencer, "sequencer"),
+    etag: isDeletion ? "" : text(object.etag, "etag"),
+    versionId: named(object["version-id"]),
+    isDeletion,
+  };
+}
+
+function text(value: unknown, name: string): string {
+  if (typeof value !== "string") throw new Error(`The event has no ${name}.`);
+  return value;
+}
+
+/** Give a version's ID, or nothing for an object without a version of its own. */
+function named(versionId: unknown): string | undefined {
+  return typeof versionId === "string" && versionId !== NULL_VERSION ? versionId : undefined;
+}
+
+/** Compare an output's event with another one. Sequencers of two versions do not compare. */
+function orderOf({ metadata }: OutputState, event: SourceEvent): Order {
+  if (metadata.sequencer === undefined) return "unknown";
+  if (metadata["source-version-id"] !== event.versionId) return "unknown";
+  if (event.versionId) return "same"; // a version is created once
+  const width = Math.max(metadata.sequencer.length, event.sequencer.length);
+  const one = metadata.sequencer.padEnd(width, "0");
+  const other = event.sequencer.padEnd(width, "0");
+  if (one === other) return "same";
+  return one < other ? "older" : "newer";
+}
+
+/** Give the condition under which S3 replaces this output, and no other one. */
+function unchanged({ etag }: OutputState): Condition {
+  return etag ? { IfMatch: etag } : { IfNoneMatch: "*" };
+}
+
+function outputKey(key: string): string {
+  const slash = key.lastIndexOf("/") + 1;
+  return `${key.slice(0, slash)}out-${key.slice(slash)}`;
+}
+
+function isTooLong(key: string): boolean {
+  return new TextEncoder().encode(key).length > MAXIMUM_KEY_BYTES;
+}
+
+function ofAllowedLength(key: string): string {
+  if (!isTooLong(key)) return key;
+  throw new InvalidSource(`The output's key would be longer than ${MAXIMUM_KEY_BYTES} bytes.`);
+}
+
+function appendStamp(content: Uint8Array, stamp: Uint8Array): Uint8Array {
+  const stamped = new Uint8Array(content.length + 1 + stamp.length);
+  stamped.set(content);
+  stamped[content.length] = 0x0a;
+  stamped.set(stamp, content.length + 1);
+  return stamped;
+}
+
+/** Pause between attempts for a random time, which spreads the writers. */
+function pause(count: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, Math.random() * 100 * count));
+}
+
+/** Write an event's ETag as S3's conditions want it. */
+function quoted(etag: string): string {
+  return `"${etag}"`;
+}
+
+function statusOf(error: unknown): number | undefined {
+  return (error as { $metadata?: { httpStatusCode?: number } }).$metadata?.httpStatusCode;
+}
+
+function codeOf(error: unknown): string {
+  return (error as { name?: string }).name ?? "";
+}
+
+/** Tell whether there is no object, or (405) a delete marker. A missing bucket is a fault. */
+function isMissing(error: unknown): boolean {
+  return [404, 405].includes(statusOf(error) ?? 0) && codeOf(error) !== "NoSuchBucket";
+}
+
+/** 412: another ETag. 409: another write is in progress. 404: the output was deleted meanwhile. */
+function isFailedCondition(error: unknown): boolean {
+  return isMissing(error) || [409, 412].includes(statusOf(error) ?? 0);
+}

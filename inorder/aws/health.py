@@ -1,0 +1,330 @@
+"""What is wrong with a deployed stack, and how to mend it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+
+from inorder.aws.stack import Connection
+
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/enable-event-notifications-eventbridge.html
+SWITCHING_ON = timedelta(minutes=5)
+COLD_START = 2  # seconds that the state waits for longer than the function may take
+FEW_INVOCATIONS = 100  # at a time; new accounts have 10
+RIGHT, WRONG, UNKNOWN = "right", "WRONG", "unknown"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A line of the report: its state, what is so, and what mends it."""
+
+    state: str
+    text: str
+    remedy: str = ""
+
+
+Findings = Iterator[Finding]
+
+
+class Deployment:
+    """A stack, with what several checks read of it."""
+
+    def __init__(self, aws: Connection) -> None:
+        self.aws, self.stack = aws, aws.stack
+        cloudformation = aws.client("cloudformation")
+        pages = cloudformation.get_paginator("list_stack_resources").paginate(
+            StackName=aws.stack.name
+        )
+        self.resources: dict[str, str] = {
+            each["LogicalResourceId"]: each.get("PhysicalResourceId", "")
+            for page in pages
+            for each in page["StackResourceSummaries"]
+        }
+        [described] = cloudformation.describe_stacks(StackName=aws.stack.name)["Stacks"]
+        self.created: datetime = described["CreationTime"]
+
+    @cached_property
+    def machine(self) -> dict[str, Any]:
+        """The state machine of the policy, as Step Functions describes it."""
+        described: dict[str, Any] = self.aws.client("stepfunctions").describe_state_machine(
+            stateMachineArn=self.stack.state_machine_arn
+        )
+        return described
+
+    @cached_property
+    def function(self) -> dict[str, Any]:
+        """The configuration of the function that does the work."""
+        described: dict[str, Any] = self.aws.client("lambda").get_function_configuration(
+            FunctionName=self.stack.function_name
+        )
+        return described
+
+
+def health(aws: Connection) -> Findings:
+    """Check a stack. What may not be read is unknown, and stops no other check."""
+    deployment = Deployment(aws)
+    for check in CHECKS:
+        try:
+            yield from check(deployment)
+        except (ClientError, BotoCoreError) as error:
+            name = check.__name__.strip("_").replace("_", " ")
+            yield Finding(UNKNOWN, f"{name.capitalize()}: {' '.join(str(error).split())}")
+
+
+def _region(deployment: Deployment) -> Findings:
+    region = deployment.aws.client("stepfunctions").meta.region_name
+    partition = boto3.Session().get_partition_for_region(region)
+    if partition == "aws":
+        yield Finding(RIGHT, f"The stack is in {region}.")
+    else:
+        yield Finding(
+            WRONG,
+            f"{region} is in the partition {partition}, and the state machines name that of aws.",
+            "Deploy to a region of the partition aws.",
+        )
+
+
+def _bucket(deployment: Deployment) -> Findings:
+    bucket = deployment.stack.input_bucket
+    s3 = deployment.aws.client("s3")
+    configured = s3.get_bucket_notification_configuration(Bucket=bucket)
+    age = datetime.now(UTC) - deployment.created
+    if "EventBridgeConfiguration" not in configured:
+        yield Finding(
+            WRONG,
+            f"The bucket {bucket} sends no events to EventBridge.",
+            "docs/deploy.md, 'Use your own input bucket', says how to switch that on.",
+        )
+    elif "InputBucket" in deployment.resources and age < SWITCHING_ON:
+        yield Finding(
+            UNKNOWN,
+            "The stack is younger than five minutes: S3 may not send events yet.",
+            "Upload again what was uploaded before and has no output.",
+        )
+    else:
+        yield Finding(RIGHT, f"The bucket {bucket} sends events to EventBridge.")
+    own = set(deployment.resources.values())
+    for each in configured.get("LambdaFunctionConfigurations", []):
+        name = each["LambdaFunctionArn"].split(":")[6]
+        if name in own or each["LambdaFunctionArn"] in deployment.stack.function_name:
+            yield Finding(
+                WRONG,
+                f"The bucket also invokes the function {name} itself, without a lock.",
+                "Remove this notification from the bucket.",
+            )
+    for each in configured.get("QueueConfigurations", []):
+        name = each["QueueArn"].rpartition(":")[2]
+        if any(url.endswith(f"/{name}") for url in own):
+            yield Finding(
+                WRONG,
+                f"The bucket also sends notifications to {name}: each event comes twice.",
+                "Remove this notification, or the bucket's EventBridge configuration.",
+            )
+
+
+def _rules(deployment: Deployment) -> Findings:
+    events, stack = deployment.aws.client("events"), deployment.stack
+    own = deployment.resources["EventsRule"].rpartition("/")[2]
+    if events.describe_rule(Name=own)["State"] == "DISABLED":
+        yield Finding(
+            WRONG,
+            f"The rule {own} is disabled: no event starts an execution.",
+            f"aws events enable-rule --name {own}, and upload again what came meanwhile.",
+        )
+    else:
+        yield Finding(RIGHT, "The rule is enabled.")
+    works = {stack.state_machine_arn, deployment.function["FunctionArn"]}
+    for page in events.get_paginator("list_rules").paginate():
+        for rule in page["Rules"]:
+            pattern = rule.get("EventPattern")
+            if rule["Name"] == own or rule["State"] == "DISABLED" or not pattern:
+                continue
+            targets = events.list_targets_by_rule(Rule=rule["Name"])["Targets"]
+            if works & {each["Arn"] for each in targets} and _matches(events, pattern, stack):
+                yield Finding(
+                    WRONG,
+                    f"The rule {rule['Name']} also sends the bucket's events to the stack.",
+                    "Remove its target: events that come twice cost twice.",
+                )
+
+
+def _matches(events: Any, pattern: str, stack: Any) -> bool:
+    event = {
+        **{"id": "1", "account": "1", "region": "-", "resources": [], "source": "aws.s3"},
+        **{"time": "2026-01-01T00:00:00Z", "detail-type": "Object Created"},
+        "detail": {"bucket": {"name": stack.input_bucket}, "object": {"key": "key"}},
+    }
+    answer = events.test_event_pattern(EventPattern=pattern, Event=json.dumps(event))
+    return bool(answer["Result"])
+
+
+def _function(deployment: Deployment) -> Findings:
+    states = json.loads(deployment.machine["definition"])["States"].values()
+    limits = [
+        each["TimeoutSeconds"] - COLD_START
+        for each in states
+        if each.get("Resource", "").endswith(":lambda:invoke")
+        and "event.$" in json.dumps(each["Parameters"])
+    ]
+    timeout = deployment.function["Timeout"]
+    if limits and timeout > min(limits):
+        yield Finding(
+            WRONG,
+            f"The function may take {timeout} s, and the policy waits for {min(limits)} s.",
+            f"Give it a timeout of at most {min(limits)} s.",
+        )
+    else:
+        yield Finding(RIGHT, f"The function's timeout of {timeout} s fits the policy.")
+
+
+def _permissions(deployment: Deployment) -> Findings:
+    role, stack = deployment.function["Role"], deployment.stack
+    iam = deployment.aws.client("iam")
+    needed = {
+        f"arn:aws:s3:::{stack.input_bucket}/key": ["s3:GetObject"],
+        f"arn:aws:s3:::{stack.output_bucket}/key": ["s3:GetObject", "s3:PutObject"],
+        f"arn:aws:s3:::{stack.input_bucket}": ["s3:ListBucket"],
+        f"arn:aws:s3:::{stack.output_bucket}": ["s3:ListBucket"],
+    }
+    denied = [
+        f"{result['EvalActionName']} on {resource}"
+        for resource, actions in needed.items()
+        for result in iam.simulate_principal_policy(
+            PolicySourceArn=role, ActionNames=actions, ResourceArns=[resource]
+        )["EvaluationResults"]
+        if result["EvalDecision"] != "allowed"
+    ]
+    if denied:
+        yield Finding(
+            WRONG,
+            f"The function's role lacks {', '.join(denied)}.",
+            "Name the role in WorkFunctionRoleName, or attach the policy WorkFunctionPolicyArn.",
+        )
+    else:
+        yield Finding(RIGHT, "The function's role may read and write the buckets.")
+
+
+def _concurrency(deployment: Deployment) -> Findings:
+    functions, name = deployment.aws.client("lambda"), deployment.stack.function_name
+    reserved = functions.get_function_concurrency(FunctionName=name)
+    if reserved.get("ReservedConcurrentExecutions") == 0:
+        yield Finding(
+            WRONG,
+            "The function's reserved concurrency is 0: each event is retried, then parked.",
+            f"aws lambda delete-function-concurrency --function-name {name}",
+        )
+    limit = functions.get_account_settings()["AccountLimit"]["ConcurrentExecutions"]
+    if limit < FEW_INVOCATIONS:
+        yield Finding(
+            WRONG,
+            f"The region allows {limit} invocations at a time: a burst is retried for long.",
+            "Ask AWS for a higher quota of Lambda's concurrent executions.",
+        )
+    else:
+        yield Finding(RIGHT, f"The region allows {limit:,} invocations at a time.")
+
+
+def _queues(deployment: Deployment) -> Findings:
+    sqs = deployment.aws.client("sqs")
+    reads = {
+        "ParkedEventsQueue": "inorder parked lists them",
+        "UndeliveredEventsQueue": "read them: these events have started no execution",
+        "UnadaptedRecordsQueue": "read them: these are no notifications of S3",
+    }
+    waiting = {}
+    for name, remedy in reads.items():
+        if url := deployment.resources.get(name):
+            attributes = sqs.get_queue_attributes(
+                QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"]
+            )["Attributes"]
+            waiting[name] = int(attributes["ApproximateNumberOfMessages"]), remedy
+    for name, (messages, remedy) in waiting.items():
+        if messages:
+            yield Finding(WRONG, f"{name} has {messages} unread message(s).", remedy)
+    if not any(messages for messages, _ in waiting.values()):
+        yield Finding(RIGHT, "No queue has messages that a person must read.")
+    mappings = deployment.aws.client("lambda").list_event_source_mappings(
+        FunctionName=deployment.resources["RetryEventsFunction"]
+    )["EventSourceMappings"]
+    if not any(each["State"] in {"Enabled", "Enabling", "Creating"} for each in mappings):
+        yield Finding(
+            WRONG,
+            "Nothing reads the retry queue: failed events are not tried again.",
+            "Enable the event source mapping of RetryEventsFunction.",
+        )
+
+
+def _alarms(deployment: Deployment) -> Findings:
+    cloudwatch, sns = deployment.aws.client("cloudwatch"), deployment.aws.client("sns")
+    own = set(deployment.resources.values())
+    alarms = [
+        alarm
+        for page in cloudwatch.get_paginator("describe_alarms").paginate()
+        for alarm in page["MetricAlarms"]
+        if alarm["AlarmName"] in own
+    ]
+    for alarm in alarms:
+        if alarm["StateValue"] == "ALARM":
+            yield Finding(WRONG, alarm["AlarmDescription"], "docs/operate.md, 'Alarms'")
+    topics = {action for alarm in alarms for action in alarm["AlarmActions"]}
+    confirmed = [
+        subscription
+        for topic in topics
+        for page in sns.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=topic)
+        for subscription in page["Subscriptions"]
+        if subscription["SubscriptionArn"].startswith("arn:")
+    ]
+    if not alarms:
+        yield Finding(WRONG, "The stack has no alarms.", "Set Alarms to loss or all.")
+    elif not topics:
+        yield Finding(
+            WRONG, "The alarms tell nobody.", "Set AlarmEmail or AlarmTopicArn, and deploy."
+        )
+    elif not confirmed:
+        yield Finding(
+            WRONG,
+            "The alarms' topic has no confirmed subscription.",
+            "Confirm the subscription in the first mail, or subscribe to the topic.",
+        )
+    else:
+        yield Finding(RIGHT, f"{len(alarms)} alarms reach {len(confirmed)} subscriptions.")
+
+
+def _log(deployment: Deployment) -> Findings:
+    level = deployment.stack.parameters.get("ExecutionLogLevel", "ALL")
+    if level == "ALL":
+        yield Finding(RIGHT, "The log keeps each state of each execution.")
+    else:
+        yield Finding(
+            WRONG,
+            f"The log keeps {level} only: why, executions and the console know little.",
+            "Set ExecutionLogLevel to ALL.",
+        )
+
+
+def _table(deployment: Deployment) -> Findings:
+    described = deployment.aws.client("dynamodb").describe_time_to_live(
+        TableName=deployment.stack.key_table
+    )["TimeToLiveDescription"]
+    is_on = described["TimeToLiveStatus"] in {"ENABLED", "ENABLING"}
+    if is_on and described.get("AttributeName") == "expires_at":
+        yield Finding(RIGHT, "The table removes records when they expire.")
+    else:
+        yield Finding(
+            WRONG,
+            "The table keeps its records for ever.",
+            "aws dynamodb update-time-to-live with the attribute expires_at",
+        )
+
+
+CHECKS: tuple[Callable[[Deployment], Findings], ...] = (
+    *(_region, _bucket, _rules, _function, _permissions, _concurrency),
+    *(_queues, _alarms, _log, _table),
+)

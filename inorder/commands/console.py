@@ -1,0 +1,44 @@
+"""The command ``inorder console``."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import suppress
+from datetime import datetime
+
+import click
+
+from inorder.aws.inspection import machine_of
+from inorder.aws.stack import Connection
+from inorder.commands.executions import since
+from inorder.commands.terminal import aws_errors_in_one_line, deployed, say
+from inorder.console.answers import Answers
+from inorder.local_aws import HOST, bound
+
+
+@click.command()
+@deployed
+@click.option("--port", type=click.IntRange(1, 65535), help="Any free one if none is given.")
+@since("3h")
+def console(stack_name: str, port: int | None, since: datetime) -> None:
+    """Serve a web page that shows the executions of a stack, and prints its address.
+
+    The page is for this machine only, and runs until it is interrupted. Its address has a token
+    without which nothing can be read or changed.
+    """
+    try:
+        from inorder.console.server import serve  # noqa: PLC0415 - it needs an extra
+    except ModuleNotFoundError as error:
+        raise click.ClickException(
+            f"The console needs {error.name}: install inorder[console], as `make install` does."
+        ) from None
+    with aws_errors_in_one_line():
+        aws = Connection(stack_name)
+        answers = Answers(aws, machine_of(aws, since), since)
+    with bound(port) as listening:
+        listening.listen()  # so that the address works as soon as it is printed
+        token = secrets.token_urlsafe(16)
+        click.echo(f"http://{HOST}:{listening.getsockname()[1]}/#token={token}")
+        say(f"This shows stack {stack_name}. Ctrl-C ends it.")
+        with suppress(KeyboardInterrupt):  # to interrupt is how to end it
+            serve(answers, listening, token)

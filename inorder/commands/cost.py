@@ -1,0 +1,173 @@
+"""The command that computes the monthly bill."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import click
+
+from inorder import cost
+from inorder.aws.inspection import LONGEST_KEY
+from inorder.aws.stack import Connection
+from inorder.aws.usage import measure, of_stack, of_usage
+from inorder.commands.terminal import aws_errors_in_one_line, print_table, say
+from inorder.cost import Bill, Comparison, Workload
+from inorder.model.policies import names, policy
+
+
+class Number(click.FloatRange):
+    """A number within a range. For click, nan is within each."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read a number."""
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
+
+
+def up_to(most: float) -> Number:
+    """Make the type of a number above 0."""
+    return Number(0, most, min_open=True)
+
+
+SHARE = Number(0, 1)
+# https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+LONGEST_MS = 900_000
+# Of one PutObject: https://docs.aws.amazon.com/AmazonS3/latest/userguide/upload-objects.html
+LARGEST_OBJECT_KB = 5_000_000
+MOST_EVENTS = 1e15  # ten thousand times as many as the largest rate of docs/cost.md
+SHOWN = 0.005  # dollars; lines below are summed up
+DEFAULT = Workload()
+# What no metric of a stack has.
+UNMEASURED = (
+    "The events of the bucket are taken to be as many as the executions; EventBridge also bills"
+    " those that the rule does not match, such as tagging.",
+    "S3 has no metric of its requests unless it is asked for one: they are those of the model for"
+    " each execution. What is stored in buckets and logs is not counted.",
+    "SQS counts messages: a request may carry ten, so there are at most as many as counted.",
+    "The metrics of functions are billed by name: they are counted as in the model.",
+)
+UNMEASURED_TRACES = "X-Ray has no metric of traces: they are those of its default sampling rule."
+
+
+@click.command("cost")
+@click.option(
+    "--events", type=up_to(MOST_EVENTS), default=DEFAULT.events, show_default="1e6", help="A month."
+)
+@click.option("--overwrites", type=SHARE, default=0, help="Share that finds its key locked.")
+@click.option("--duplicates", type=SHARE, default=0, help="Share that is delivered again.")
+@click.option("--older", type=SHARE, default=0, help="Share that comes after a newer one.")
+@click.option("--retried", type=SHARE, default=0, help="Share that fails once.")
+@click.option("--process-ms", type=up_to(LONGEST_MS), default=DEFAULT.process_ms, show_default=True)
+@click.option(
+    "--memory", type=click.IntRange(128, 10240), default=DEFAULT.memory, show_default=True
+)
+@click.option("--policy", "policy_name", type=click.Choice(names()), default=names()[0])
+@click.option("--log-level", type=click.Choice(cost.LOG_LEVELS), default=DEFAULT.log_level)
+@click.option(
+    "--object-kb", type=up_to(LARGEST_OBJECT_KB), default=DEFAULT.object_kb, show_default=True
+)
+@click.option(
+    "--key-bytes", type=click.IntRange(1, LONGEST_KEY), default=DEFAULT.key_bytes, show_default=True
+)
+@click.option("--heal-minutes", type=click.Choice(["0", "5", "10", "15", "30", "60"]), default="15")
+@click.option("--alarms", type=click.Choice(["none", "loss", "all"]), default=DEFAULT.alarms)
+@click.option("--dashboard", is_flag=True)
+@click.option("--tracing", is_flag=True)
+@click.option("--stack-name", help="Take the numbers from the metrics of this stack.")
+@click.option(
+    "--days", type=click.IntRange(1, 90), default=7, show_default=True, help="Of metrics."
+)
+@click.option("--json", "as_json", is_flag=True, help="All of it, as one document.")
+def cost_command(
+    policy_name: str,
+    heal_minutes: str,
+    stack_name: str | None,
+    days: int,
+    as_json: bool,
+    **given: float | str | bool,
+) -> None:
+    """Compute a month's bill on AWS, and what else would cost less.
+
+    The counts are those of the policy, the prices AWS's list prices, without free tiers. With
+    --stack-name, the bill is that of a running stack, for a month like the last days.
+    """
+    chosen = policy(policy_name)
+    try:
+        work = Workload(**given, heal_minutes=float(heal_minutes))  # type: ignore[arg-type]
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    unknown: list[str] = []
+    bill = cost.bill_of(chosen, work)
+    if stack_name:
+        with aws_errors_in_one_line():
+            aws = Connection(stack_name)
+            measured = measure(aws, days)
+        if not measured.executions:
+            raise click.ClickException(
+                f"CloudWatch has no executions of stack {stack_name} within {days} days. A local"
+                " AWS has no such metrics. Without --stack-name, the options say what to compute."
+            )
+        chosen, work = of_stack(aws.stack.parameters, measured, work)
+        bill = of_usage(stack_name, chosen, work, measured)
+        unknown = [*UNMEASURED, *([UNMEASURED_TRACES] if work.tracing else [])]
+        unknown += [f"No value, so counted as 0: {each}" for each in measured.silent]
+    found = cost.compare(chosen, work)
+    if as_json:
+        click.echo(json.dumps(cost.document(bill, found, work, unknown), indent=2))
+        return
+    print_bill(bill, work.events)
+    click.echo()
+    print_comparisons(bill, found)
+    for each in unknown:
+        say(each)
+
+
+def print_bill(bill: Bill, events: float) -> None:
+    """Print the lines, and their sum."""
+    small = [line for line in bill.lines if line.dollars < SHOWN]
+    rows = [
+        (line.name, f"{line.quantity:,.1f}".removesuffix(".0"), line.unit, f"{line.dollars:,.2f}")
+        for line in bill.lines
+        if line not in small
+    ]
+    if small:
+        rows.append((f"{len(small)} lines below a cent", "", "", f"{sum_of(small):,.2f}"))
+    fixed = sum_of([line for line in bill.lines if line.is_fixed])
+    rows.append((f"A month of {bill.name}", f"{events:,.0f}", "events", f"{bill.dollars:,.2f}"))
+    rows.append(("- whatever happens", "", "", f"{fixed:,.2f}"))
+    rows.append(("- a million events", "", "", f"{(bill.dollars - fixed) / events * 1e6:,.2f}"))
+    print_table([f"Prices: {cost.prices_of()}", "Quantity", "", "Dollars"], rows, is_plain=True)
+
+
+def sum_of(lines: list[cost.Line]) -> float:
+    """Add up lines."""
+    return sum(line.dollars for line in lines)
+
+
+def print_comparisons(bill: Bill, found: list[Comparison]) -> None:
+    """Print what the alternatives cost, and say plainly which of them cost less."""
+    rows = []
+    for each in found:
+        otherwise = "always" if bill.dollars < each.dollars else "never"
+        overwrites, process_ms = (
+            f"{'above' if where.is_cheaper_above else 'below'} {where.at:{form}}"
+            if where
+            else otherwise
+            for where, form in ((each.overwrites, ".0%"), (each.process_ms, ",.0f"))
+        )
+        rows.append((each.contender.name, f"{each.dollars:,.2f}", overwrites, process_ms))
+    columns = ["Instead", "Dollars", f"{bill.name} is cheaper at overwrites", "at ms of work"]
+    print_table(columns, rows, is_plain=True)
+    click.echo()
+    for each in found:
+        if each.dollars < bill.dollars:
+            saved = bill.dollars - each.dollars
+            click.echo(f"{each.contender.name} costs {saved:,.2f} less: {each.contender.lacks}.")
+    if bill.dollars <= min(each.dollars for each in found):
+        click.echo(f"{bill.name} is the cheapest of these.")

@@ -1,0 +1,28 @@
+"""The command that checks a deployed stack."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from inorder.aws.health import WRONG, health
+from inorder.aws.stack import Connection
+from inorder.commands.terminal import aws_errors_in_one_line, deployed, printable
+
+
+@click.command()
+@deployed
+def doctor(stack_name: str) -> None:
+    """Check a deployed stack, line by line, and say what mends it.
+
+    It changes nothing. Fails if something is wrong. What the credentials may not read is unknown.
+    """
+    wrong = 0
+    with aws_errors_in_one_line():
+        for finding in health(Connection(stack_name)):
+            click.echo(f"{finding.state:<8} {printable(finding.text)}")
+            if finding.remedy:
+                click.echo(f"{'':<8} -> {printable(finding.remedy)}")
+            wrong += finding.state == WRONG
+    sys.exit(wrong > 0)

@@ -1,0 +1,1 @@
+"""The demonstration: the same events, in disorder, without coordination and with it."""

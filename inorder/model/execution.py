@@ -1,0 +1,429 @@
+"""Executions: what goes in, the states passed, what comes out. Nothing here calls a service."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, NamedTuple
+
+from inorder.asl.definition import EXPRESS_SECONDS
+from inorder.model.outcomes import started_name
+
+ENDS = {
+    "ExecutionSucceeded": "SUCCEEDED",
+    "ExecutionFailed": "FAILED",
+    "ExecutionAborted": "ABORTED",
+    "ExecutionTimedOut": "TIMED_OUT",
+}
+BEGINNING = datetime.fromtimestamp(0, UTC)  # instead of a time that is not known
+LIFE = timedelta(seconds=EXPRESS_SECONDS)
+# What to call the end of an execution without an outcome.
+STATUSES = {
+    "RUNNING": "Running",
+    "SUCCEEDED": "Succeeded",
+    "FAILED": "Failed",
+    "ABORTED": "Aborted",
+    "TIMED_OUT": "TimedOut",
+}
+# Calls of a service or a function, as all entries name them: https://docs.aws.amazon.com/
+# step-functions/latest/apireference/API_HistoryEvent.html. An optimized integration, also that of
+# Lambda, has the first; a function whose ARN is the Resource itself has the second.
+_CALLS = ("Task", "LambdaFunction")
+_BEGUN = {f"{each}Scheduled" for each in _CALLS}
+_SUCCEEDED = {f"{each}Succeeded" for each in _CALLS}
+_FAILED = {
+    f"{each}{how}"
+    for each in _CALLS
+    for how in ("Failed", "TimedOut", "StartFailed", "ScheduleFailed", "SubmitFailed")
+}
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One call of a service or a function by a Task. A Task that is retried has several."""
+
+    started: datetime | None = None  # None if the source does not tell, or if it has not ended
+    ended: datetime | None = None
+    error: str | None = None  # None if it succeeded, or has not ended
+    cause: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A state that an execution passed."""
+
+    state: str  # its name; empty if the source has calls of a Task, but not which Task it was
+    type: str  # such as ``Task``
+    # The data it received and returned. A state that fails, as the last one may, returns None.
+    input: Any
+    output: Any
+    # None if the source does not tell, or if the state has not ended.
+    entered: datetime | None = None
+    exited: datetime | None = None
+    error: str | None = None  # the error that it ended with, which a Catch may have caught
+    cause: str = ""
+    attempts: tuple[Attempt, ...] = ()  # the calls of a Task, the last one last
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took; None if it has not ended, or if a time is missing."""
+        return _seconds(self.entered, self.exited)
+
+
+@dataclass(frozen=True)
+class Execution:
+    """An execution, running or ended."""
+
+    arn: str
+    status: str  # ``RUNNING``, ``SUCCEEDED``, ``FAILED``, ``TIMED_OUT`` or ``ABORTED``
+    event: Any  # its input; None if the source does not tell
+    output: Any = None
+    error: str | None = None
+    cause: str = ""
+    # The states that it has passed, in order; empty in a list of executions.
+    steps: tuple[Step, ...] = ()
+    started: datetime | None = None  # None if the source does not tell, or if it runs
+    stopped: datetime | None = None
+    # The seconds it has spent in Wait states; None if that was not read.
+    waited: float | None = None
+    missing: int = 0  # how many of its entries the log lacks, as far as one can tell
+    truncated: bool = False  # whether the log has cut some of its data off
+
+    @property
+    def id(self) -> str:
+        """The last part of its ARN, by which engines tell executions of one name apart."""
+        return self.arn.rpartition(":")[2]
+
+    @property
+    def is_started_by_holder(self) -> bool:
+        """Whether another execution has started it, when that released the key (latest-wins)."""
+        return f":{started_name()}" in self.arn
+
+    @property
+    def outcome(self) -> str | None:
+        """Its output's ``outcome``, such as ``Processed``, or the error, such as ``Parked``."""
+        named = self.output.get("outcome") if isinstance(self.output, dict) else None
+        return named or self.error
+
+    @property
+    def ended_as(self) -> str:
+        """Its outcome or, without one, its status: ``Running``, ``TimedOut``, ``Aborted``, ..."""
+        return str(self.outcome or STATUSES[self.status])
+
+    @property
+    def subject(self) -> str:
+        """The S3 key and the sequencer of its event, or its ARN."""
+        described = s3_object(self.event)
+        return f"{described.get('key')} {described['sequencer']}" if described else self.arn
+
+    @property
+    def bucket(self) -> str | None:
+        """The bucket of its event."""
+        return self._object()[0]
+
+    @property
+    def key(self) -> str | None:
+        """The S3 key of its event; None if it has none, or if it is not known."""
+        return self._object()[1]
+
+    @property
+    def version_id(self) -> str | None:
+        """The version that its event names; only of an event that can be read."""
+        version = s3_object(self.event).get("version-id")
+        return version if isinstance(version, str) else None
+
+    @property
+    def sequencer(self) -> str | None:
+        """The sequencer of its event."""
+        found = s3_object(self.event).get("sequencer") or self._reported("sequencer")
+        return str(found) if found else None
+
+    @property
+    def is_deletion(self) -> bool:
+        """Tell whether its event says that an object was deleted."""
+        return isinstance(self.event, dict) and self.event.get("detail-type") == "Object Deleted"
+
+    @property
+    def record_id(self) -> str | None:
+        """What it locks: a key, a version or a content, as the ID of its record has it."""
+        found = self._reported("object_key") or self._reported("content") or self._ids()
+        if found:
+            return str(found)
+        bucket, key = self._object()
+        if not bucket or not key:
+            return None
+        return f"{bucket}/{key}" + (f"#{self.version_id}" if self.version_id else "")
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt at its event it is: 1, and one more for each retry before."""
+        match self.event:
+            case {"retry": {"attempt": int(attempt)}}:
+                return 1 + attempt
+        return 1
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took; None if it runs, or if a time is missing."""
+        return _seconds(self.started, self.stopped)
+
+    @property
+    def summary(self) -> Execution:
+        """The same without its steps, as it is in a list.
+
+        If its event is not known, its last state is there, whose data may tell the key.
+        """
+        return replace(self, steps=self.steps[-1:] if self.event is None else ())
+
+    def is_of(self, prefix: str) -> bool:
+        """Tell whether its event is one of an S3 key that begins with a prefix."""
+        return not prefix or (self.key or "").startswith(prefix)
+
+    @property
+    def path(self) -> list[str]:
+        """The names of the states that it has passed."""
+        return [step.state for step in self.steps if step.state]
+
+    def _object(self) -> tuple[str | None, str | None]:
+        """Give the bucket and the key of its event or, if the log lacks that, of what it says."""
+        detail = self.event.get("detail") if isinstance(self.event, dict) else None
+        named = detail.get("object") if isinstance(detail, dict) else None
+        if isinstance(detail, dict) and isinstance(named, dict) and "key" in named:
+            bucket = detail.get("bucket")
+            return bucket.get("name") if isinstance(bucket, dict) else None, str(named["key"])
+        if self.event is not None:
+            return None, None
+        record_id = str(self._reported("object_key") or self._ids() or "")
+        key = key_of(record_id)
+        return (record_id.partition("/")[0], key) if key else (None, None)
+
+    def _reported(self, name: str) -> Any:
+        return self.output.get(name) if isinstance(self.output, dict) else None
+
+    def _ids(self) -> Any:
+        """Give the ID of its record from the data that its states pass on."""
+        for step in reversed(self.steps):
+            data = step.input if isinstance(step.input, dict) else {}
+            if found := data.get("object_key") or data.get("content"):
+                return found
+        return None
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which executions to list. Each part that is given must fit."""
+
+    key: str | None = None
+    prefix: str = ""
+    # One of these is what it `ended_as`, in upper or lower case.
+    outcomes: frozenset[str] = frozenset()
+    since: datetime | None = None  # between which it started
+    until: datetime | None = None
+    limit: int | None = None  # the greatest number to list: the newest
+
+    def accepts(self, execution: Execution) -> bool:
+        """Tell whether an execution is to be listed; the limit does not count here."""
+        wanted = {outcome.lower() for outcome in self.outcomes}
+        return (
+            self.key in (None, execution.key)
+            and execution.is_of(self.prefix)
+            and (not wanted or execution.ended_as.lower() in wanted)
+            and self.covers(execution.started)
+        )
+
+    def covers(self, started: datetime | None) -> bool:
+        """Tell whether an execution that started then is to be listed; an unknown time is."""
+        if started is None:
+            return True
+        after = self.since is None or started >= self.since
+        return after and (self.until is None or started <= self.until)
+
+
+ANY = Filter()
+
+
+class Entry(NamedTuple):
+    """One thing that happened in an execution.
+
+    `id` counts from 1; 0 if the source has none.
+    """
+
+    type: str
+    details: dict[str, Any]
+    time: datetime | None = None
+    id: int = 0
+
+
+def execution_of(arn: str, entries: Iterable[Entry], is_whole: bool = True) -> Execution:
+    """Put an execution together from what happened in it, in that order.
+
+    Without an entry of its end, the execution is running. A log may lack some, and entries of an
+    unknown type change nothing. If they should be all, those that are not there are missing.
+    """
+    reader = _Reader()
+    for entry in entries:
+        reader.read(entry)
+        if reader.status != "RUNNING":
+            break
+    return Execution(
+        arn,
+        reader.status,
+        reader.event,
+        reader.output,
+        reader.error,
+        reader.cause,
+        tuple(reader.steps),
+        reader.started,
+        reader.stopped,
+        _waited(reader.steps),
+        reader.missing if is_whole else 0,
+        reader.truncated,
+    )
+
+
+class _Reader:
+    """What is known of an execution after some of its entries."""
+
+    def __init__(self) -> None:
+        self.status = "RUNNING"
+        self.event: Any = None
+        self.output: Any = None
+        self.error: str | None = None
+        self.cause = ""
+        self.steps: list[Step] = []
+        self.started: datetime | None = None
+        self.stopped: datetime | None = None
+        self.missing = 0
+        self.truncated = False
+        self._last_id = 0
+
+    def read(self, entry: Entry) -> None:
+        """Learn from the next entry."""
+        kind, details, at, number = entry
+        self.truncated |= any(
+            details.get(f"{name}Details", {}).get("truncated", False)
+            for name in ("input", "output")
+        )
+        if number:
+            self.missing += max(number - self._last_id - 1, 0)
+            self._last_id = number
+        if kind == "ExecutionStarted":
+            self.event, self.started = _data(details, "input"), at
+        elif kind.endswith("StateEntered"):
+            state_type = kind.removesuffix("StateEntered")
+            step = Step(details["name"], state_type, _data(details, "input"), None, at)
+            self.steps.append(step)
+        elif kind.endswith("StateExited"):
+            if self.steps and self.steps[-1].state == details["name"]:
+                self._change(output=_data(details, "output"), exited=at)
+        elif kind in ENDS:
+            self._end(kind, details, at)
+        elif kind in _BEGUN | _SUCCEEDED | _FAILED:
+            self._call(kind, details, at)
+
+    def _end(self, kind: str, details: dict[str, Any], at: datetime | None) -> None:
+        self.status, self.stopped = ENDS[kind], at
+        self.output = _data(details, "output")
+        self.error, self.cause = details.get("error") or None, details.get("cause") or ""
+        if self.error and self.steps and self.steps[-1].exited is None:
+            self._change(error=self.error, cause=self.cause)
+
+    def _call(self, kind: str, details: dict[str, Any], at: datetime | None) -> None:
+        """Read what became of a call of a service."""
+        within = self.steps and self.steps[-1].type == "Task" and self.steps[-1].exited is None
+        if not within:
+            self.steps.append(Step("", "Task", None, None))  # the log lacks the state
+        if kind in _BEGUN:
+            attempts = (*self.steps[-1].attempts, Attempt(at))
+            self._change(attempts=attempts, error=None, cause="")
+            return
+        *before, last = self.steps[-1].attempts or (Attempt(),)
+        if last.ended or last.error:  # the log lacks its beginning
+            before, last = [*before, last], Attempt()
+        error = None
+        if kind in _FAILED:
+            timeout = "States.Timeout" if kind.endswith("TimedOut") else "Unknown"
+            error = str(details.get("error") or timeout)
+        cause = str(details.get("cause") or "")
+        last = replace(last, ended=at, error=error, cause=cause)
+        self._change(attempts=(*before, last), error=error, cause=cause)
+
+    def _change(self, **changes: Any) -> None:
+        self.steps[-1] = replace(self.steps[-1], **changes)
+
+
+def _seconds(start: datetime | None, end: datetime | None) -> float | None:
+    return (end - start).total_seconds() if start and end else None
+
+
+def _waited(steps: Iterable[Step]) -> float | None:
+    waits = [step.seconds for step in steps if step.type == "Wait"]
+    known = [each for each in waits if each is not None]
+    return sum(known) if known or not waits else None
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    """Write an execution, a step, or what consists of them, with times in the form of ISO 8601."""
+
+    def plain(each: Any) -> Any:
+        if isinstance(each, datetime):
+            return each.astimezone(UTC).isoformat(timespec="milliseconds")
+        return sorted(each) if isinstance(each, frozenset) else str(each)
+
+    return json.dumps(value, default=plain, indent=indent)
+
+
+def described(execution: Execution) -> dict[str, Any]:
+    """Give an execution with all that can be said about it, for `to_json`."""
+    facts = ("id", "key", "sequencer", "version_id", "record_id", "ended_as", "attempt", "seconds")
+    whole = asdict(execution)
+    steps = [
+        each | {"seconds": step.seconds}
+        for each, step in zip(whole.pop("steps"), execution.steps, strict=True)
+    ]
+    return {
+        **{name: getattr(execution, name) for name in facts},
+        **whole,
+        **({"steps": steps} if steps else {}),
+    }
+
+
+def _data(details: Mapping[str, Any], name: Literal["input", "output"]) -> Any:
+    """Parse an input or an output; None if there is none, or if the log has cut it off.
+
+    A log entry has at most 248 KB of it:
+    https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html
+    """
+    if name not in details or details.get(f"{name}Details", {}).get("truncated"):
+        return None
+    try:
+        return json.loads(details[name])
+    except ValueError:
+        return None
+
+
+def key_of(record_id: str) -> str | None:
+    """Give the S3 key of a record's ID, which is ``bucket/key`` or ``bucket/key#version``.
+
+    None if the record is of something else, or if the ID has a ``#``: that may begin a version, or
+    be a part of the key.
+    """
+    bucket, slash, key = record_id.partition("/")
+    return key if slash and ":" not in bucket and "#" not in key else None
+
+
+FIRST = "first:"  # the records of first-wins begin with it
+
+
+def subject_of(record: Mapping[str, Any]) -> str:
+    """Give the `Execution.record_id` of those that lock a record."""
+    return str(record.get("id", "")).removeprefix(FIRST)
+
+
+def s3_object(event: Any) -> dict[str, Any]:
+    """Give ``detail.object`` of an event of S3; an empty dict for any other input."""
+    detail = event.get("detail") if isinstance(event, dict) else None
+    described = detail.get("object") if isinstance(detail, dict) else None
+    return described if isinstance(described, dict) and "sequencer" in described else {}

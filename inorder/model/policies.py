@@ -1,0 +1,207 @@
+"""The facts about each policy, as statemachine/policies.toml has them, and the tables of docs/."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from inorder import PROJECT
+from inorder.asl.definition import START, records_event
+from inorder.asl.lease import LeaseNumbers, lease_numbers, longest_execution
+
+FACTS = "statemachine/policies.toml"
+DOCUMENT = "docs/policies.md"  # has the tables
+NOTHING = {"writes": 0, "reads": 0, "invocations": 0}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one event costs: writes to the table, reads from it, and invocations of the function."""
+
+    writes: int
+    reads: int
+    invocations: int
+
+    def __str__(self) -> str:
+        return f"{self.writes} / {self.reads} / {self.invocations}"
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What events cost by their situation; `waiter` is None if the policy waits for nothing."""
+
+    uncontended: Cost
+    duplicate: Cost
+    older: Cost
+    waiter: Cost | None = None
+
+
+@dataclass(frozen=True)
+class Log:
+    """What an execution writes to its log at level ALL, in kilobytes."""
+
+    uncontended: int  # an event that waits for nothing
+    poll: int | None = None  # each poll of a waiter
+
+    def __str__(self) -> str:
+        return f"{self.uncontended}" + (f", {self.poll} a poll" if self.poll else "")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A policy. statemachine/policies.toml explains the fields."""
+
+    name: str
+    promise: str
+    use: str
+    deletions: bool
+    pictures: bool
+    cost: Costs
+    log: Log
+    fence: Literal["newest", "each", "none"] | None = None
+    keeps: Literal["newest", "first", "each", "last"] | None = None
+    like: str | None = None
+    each_poll: Cost = Cost(**NOTHING)
+    index: Mapping[str, int] = field(default_factory=dict, hash=False)
+    plain_writes: Mapping[str, int] = field(default_factory=dict, hash=False)
+
+    @property
+    def asl_file(self) -> str:
+        """Its ASL file, from the project's folder."""
+        return asl_file(self.name)
+
+
+def policies(project: Path = PROJECT) -> list[Policy]:
+    """Read the facts about all policies."""
+    facts = tomllib.loads((project / FACTS).read_text(encoding="utf-8"))
+    return [_policy(name, each) for name, each in facts.items()]
+
+
+@cache
+def recording() -> frozenset[str]:
+    """Name the states of all policies that write their event to the table."""
+    return frozenset(
+        name
+        for policy in names()
+        for name, state in definition(policy)["States"].items()
+        if records_event(state)
+    )
+
+
+@cache
+def starts_newest(name: str) -> bool:
+    """Tell whether a holder of a policy starts the newest event, in an execution of its own."""
+    return any(state.get("Resource") == START for state in definition(name)["States"].values())
+
+
+def names(project: Path = PROJECT) -> list[str]:
+    """List the names of all policies."""
+    return [policy.name for policy in policies(project)]
+
+
+def like(*shipped: str) -> list[str]:
+    """List the names of shipped policies, and of those that were made from them."""
+    return [each.name for each in policies() if {each.name, each.like} & set(shipped)]
+
+
+def policy(name: str, project: Path = PROJECT) -> Policy:
+    """Read the facts about one policy; a KeyError if there is none of that name."""
+    return {each.name: each for each in policies(project)}[name]
+
+
+def known(name: str) -> Policy | None:
+    """Read the facts about the policy of a stack; None if it is not one of this project."""
+    return policy(name) if name in names() else None
+
+
+def asl_file(name: str) -> str:
+    """Name the ASL file of a policy, from the project's folder."""
+    return f"statemachine/{stem(name)}.asl.json"
+
+
+def definition(name: str, project: Path = PROJECT) -> dict[str, Any]:
+    """Read the ASL file of a policy."""
+    read: dict[str, Any] = json.loads((project / asl_file(name)).read_text(encoding="utf-8"))
+    return read
+
+
+def stem(name: str) -> str:
+    """Give the name of a policy as it is in the names of its files."""
+    return name.replace("-", "_")
+
+
+def seconds(name: str, project: Path = PROJECT) -> LeaseNumbers | float:
+    """Compute the seconds of a policy from its ASL; without a lock, of its longest execution."""
+    read = definition(name, project)
+    return lease_numbers(read) or longest_execution(read)
+
+
+def tables(project: Path = PROJECT) -> dict[str, str]:
+    """Render the tables of the documentation, by their names, in Markdown."""
+    found = policies(project)
+    return {
+        "policies": _table(
+            ["policy", "promise", "use it for"],
+            ([f"`{each.name}`", each.promise, each.use] for each in found),
+        ),
+        "costs": _table(
+            ["cost of", "uncontended", "duplicate", "older event", "waiter", "log in KB"],
+            (
+                [
+                    f"`{each.name}`",
+                    str(each.cost.uncontended),
+                    str(each.cost.duplicate),
+                    str(each.cost.older),
+                    str(each.cost.waiter or "-"),
+                    str(each.log),
+                ]
+                for each in found
+            ),
+        ),
+        "seconds": _table(
+            ["seconds of", "holder", "lease", "waiter", "longest execution"],
+            ([f"`{each.name}`", *_seconds_row(each.name, project)] for each in found),
+        ),
+    }
+
+
+def with_tables(text: str, project: Path = PROJECT) -> str:
+    """Put the tables as they are now between their markers in a text of the documentation.
+
+    It has ``<!-- table: NAME -->`` above a table, and ``<!-- end -->`` below. A ValueError says
+    that there is no table of that name.
+    """
+    rendered = tables(project)
+    unknown = set(re.findall(r"<!-- table: (.+) -->", text)) - set(rendered)
+    if unknown:
+        raise ValueError(f"there is no table {', '.join(sorted(unknown))}")
+    return re.sub(
+        r"(<!-- table: (.+) -->\n)(?:.*\n)*?(<!-- end -->)",
+        lambda found: f"{found[1]}{rendered[found[2]]}{found[3]}",
+        text,
+    )
+
+
+def _policy(name: str, facts: dict[str, Any]) -> Policy:
+    texts = {each: " ".join(facts[each].split()) for each in ("promise", "use")}
+    cost = Costs(**{situation: Cost(**each) for situation, each in facts["cost"].items()})
+    counted = {"cost": cost, "each_poll": Cost(**facts.get("each_poll", NOTHING))}
+    return Policy(name, **facts | texts | counted | {"log": Log(**facts["log"])})
+
+
+def _seconds_row(name: str, project: Path) -> list[str]:
+    found = seconds(name, project)
+    return (
+        [f"{each:g}" for each in found] if isinstance(found, tuple) else ["-"] * 3 + [f"{found:g}"]
+    )
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -1,0 +1,129 @@
+"""What was read about an object: its executions, its locks, and what they say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from inorder.model.execution import LIFE, Execution
+from inorder.model.policies import recording
+from inorder.story.parts import Facts
+
+
+class Reading:
+    """The facts about one object, with those parts of them that are wanted."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.executions = sorted(
+            (each for each in facts.executions if self.is_wanted(each.version_id)),
+            key=lambda each: (each.started or facts.now, each.arn),
+        )
+        self.by_arn = {each.arn: each for each in self.executions}
+        self.locks = {
+            str(record["execution"]): record
+            for record in facts.records
+            if "lock_token" in record and "execution" in record
+        }
+        self.queued = [each for each in facts.queued if self.is_wanted(each.version_id)]
+
+    def is_wanted(self, version_id: str | None) -> bool:
+        """Tell whether a version is one that was asked for."""
+        return self.facts.version_id in (None, version_id)
+
+    def outcome(self, execution: Execution) -> str:
+        """Tell how an execution ended, or what it does."""
+        if execution.status != "RUNNING":
+            return execution.ended_as
+        age = self.facts.now - (execution.started or self.facts.now)
+        if self.facts.from_log and age > LIFE:
+            return "Unknown"
+        waits = any(step.type == "Wait" for step in execution.steps[-12:])
+        return "Waiting" if waits and execution.arn not in self.locks else "Working"
+
+    def held(self, arn: str, record: Mapping[str, Any]) -> tuple[str | None, datetime | None]:
+        """Give the event of a lock's holder, and since when it has the lock.
+
+        Under `latest-wins` the record tells this of the newest event, which may be another's.
+        """
+        since = time_of(record.get("in_progress_since") or record.get("claimed_at"))
+        if self.waits(record) and arn in self.by_arn:
+            return self.by_arn[arn].sequencer, recorded(self.by_arn[arn])
+        is_known = arn in self.by_arn or self.facts.keeps != "newest"
+        return record.get("sequencer") if is_known else None, since
+
+    def waits(self, record: Mapping[str, Any]) -> bool:
+        """Tell whether the event of a record waits for an execution that works on another one."""
+        if "execution" not in record or "event" not in record:
+            return False
+        holder = self.by_arn.get(str(record["execution"]))
+        own = [each for each in self.executions if each.sequencer == record.get("sequencer")]
+        if holder:
+            return holder not in own
+        return any(self.outcome(each) == "Waiting" for each in own)
+
+
+def happened(execution: Execution) -> datetime | None:
+    """Give the time of an event as S3 says, else when its execution started."""
+    event = execution.event if isinstance(execution.event, dict) else {}
+    return time_of(event.get("time")) or execution.started
+
+
+def recorded(execution: Execution) -> datetime | None:
+    """Give the time at which an execution wrote its event to the table; else when it started."""
+    written = [
+        step.exited
+        for step in execution.steps
+        if step.state in recording() and step.exited and not step.error
+    ]
+    return written[0] if written else execution.started
+
+
+def was_worked_on(execution: Execution) -> bool:
+    """Tell whether the function has answered."""
+    return any("inversion" in _dict(step.input) for step in execution.steps)
+
+
+def read_record(execution: Execution) -> dict[str, str]:
+    """Give what an execution read last in the record that it waited for."""
+    for step in reversed(execution.steps):
+        item = _dict(_dict(_dict(step.input).get("record")).get("Item"))
+        if item:
+            return {name: str(_dict(value).get("S", "")) for name, value in item.items()}
+    return {}
+
+
+def reason_of(execution: Execution) -> str:
+    """Give the error and the cause in one line."""
+    reason = _dict(execution.output).get("reason")
+    if not isinstance(reason, dict):
+        cause = parsed(execution.cause)
+        reason = cause if isinstance(cause, dict) and "Error" in cause else None
+    if reason is None:
+        text = f"{execution.error}: {execution.cause}" if execution.cause else f"{execution.error}"
+    else:
+        text = f"{reason.get('Error')}: {reason.get('Cause')}"
+    return " ".join(text.split())
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def parsed(text: Any) -> Any:
+    """Parse JSON; None if it is none."""
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError):
+        return None
+
+
+def time_of(text: Any) -> datetime | None:
+    """Parse a time; None if it is none, or has no zone."""
+    try:
+        at = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
+    return at if at.tzinfo else None

@@ -1,0 +1,137 @@
+"""The sentences of a story, one for each execution, lock and queued event."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from inorder.model.execution import Execution
+from inorder.story.parts import Cause, Facts, Queued, clock, span
+from inorder.story.reading import was_worked_on
+
+
+def told(facts: Facts, execution: Execution, outcome: str, cause: Cause | None) -> str:
+    """Say when an execution started, of which event it was, and how and why it ended."""
+    what = {True: "deleted", False: "created"}[execution.is_deletion]
+    version = f" of version {execution.version_id}" if execution.version_id else ""
+    attempt = f" (attempt {execution.attempt})" if execution.attempt > 1 else ""
+    if execution.is_started_by_holder:
+        attempt += " (started as the lock was released)"
+    event = f"event {execution.sequencer or '(unknown)'}{version} ({what})"
+    waited = f" It waited {span(execution.waited)}." if execution.waited else ""
+    said = _said(facts, execution, outcome, cause)
+    return (
+        f"{clock(execution.started)}: {event}, execution {execution.id}{attempt}:"
+        f" {outcome}. {said}{waited}"
+    ).strip()
+
+
+def _said(facts: Facts, execution: Execution, outcome: str, cause: Cause | None) -> str:
+    last = execution.path[-1] if execution.path else "a state that is not known"
+    if cause is None:
+        texts = {
+            "Processed": _processed(facts, execution),
+            "Waiting": "It waits for the lock.",
+            "Working": f"It is in {last}.",
+            "Unknown": f"The log has no end of it; the last state there is {last}. It cannot be"
+            " alive, so its end is missing, or it died.",
+        }
+        return texts[outcome]
+    texts = {
+        "Superseded": _said_superseded(execution, cause),
+        "Duplicate": _said_duplicate(execution, cause),
+        "Retrying": _said_retrying(facts, cause),
+        "Parked": _sentence(cause.reason),
+        "InvalidEvent": _sentence(cause.reason),
+        "NotParked": _sentence(cause.reason),
+        "Waiting": f"Execution {short_id(cause.execution)} holds the lock since {clock(cause.at)}.",
+        **dict.fromkeys(("TimedOut", "Aborted"), f"It ended in {last}, unfinished."),
+    }
+    if outcome in texts:
+        return texts[outcome]
+    if execution.status == "SUCCEEDED":
+        return f"It ended in {last}, an outcome of the policy's own."
+    return f"No state of the policy has foreseen this: {_sentence(cause.reason)}"
+
+
+def _processed(facts: Facts, execution: Execution) -> str:
+    took = f" after {span(execution.seconds)}" if execution.seconds is not None else ""
+    if facts.keeps is None:
+        return f"The event was forwarded{took}."
+    done = "The output was removed" if execution.is_deletion else "The output was written"
+    return f"{done}{took}."
+
+
+def _said_superseded(execution: Execution, cause: Cause) -> str:
+    if cause.sequencer is None:
+        found = "its object had been replaced or deleted, or a newer output was there"
+        return f"The function found that {found}; no newer event is known."
+    version = f" of version {cause.version_id}" if cause.version_id else ""
+    name = f"event {cause.sequencer}{version}"
+    by = f" by execution {short_id(cause.execution)}" if cause.execution else ""
+    when = f", recorded at {clock(cause.at)}{by}" if cause.at else ""
+    if cause.is_certain:
+        return f"The newer {name}{when}{',' if when else ''} decides the output."
+    if was_worked_on(execution):
+        return f"The function found that its object or output is newer: probably {name}{when}."
+    return f"A newer event decides the output, probably {name}{when}."
+
+
+def _said_duplicate(execution: Execution, cause: Cause) -> str:
+    if cause.execution:
+        other = "" if cause.sequencer == execution.sequencer else f" event {cause.sequencer}"
+        return (
+            f"Execution {short_id(cause.execution)} had processed{other or ' this event'}"
+            f" at {clock(cause.at)}."
+        )
+    if cause.is_certain and cause.sequencer != execution.sequencer:
+        return f"The record says that event {cause.sequencer} was processed before."
+    if cause.is_certain:
+        return "The record says that this event was processed before."
+    return "It was processed before, by an execution that was not read."
+
+
+def _said_retrying(facts: Facts, cause: Cause) -> str:
+    if cause.execution:
+        later = f"Execution {short_id(cause.execution)} tried again at {clock(cause.at)}."
+    elif cause.at:
+        later = f"It is tried again at {clock(cause.at)}."
+    elif not facts.has("retrying"):
+        later = "When it is tried again is not known."
+    else:
+        later = "It is tried again as soon as the function that retries reads it."
+    return f"{_sentence(cause.reason)} {later}"
+
+
+def said_stuck(facts: Facts, sequencer: str | None, since: datetime) -> str:
+    """Say what becomes of an event whose execution died."""
+    heals = (
+        f"The schedule, which runs every {facts.heal_minutes} minutes, starts it again."
+        if facts.heal_minutes
+        else "There is no schedule: inorder stuck --redrive starts it again."
+    )
+    return (
+        f"Event {sequencer} is not finished since {clock(since)}, longer than an execution can"
+        f" live: its execution died. {heals}"
+    )
+
+
+def said_queued(each: Queued) -> str:
+    """Say why an event is in a queue, and what becomes of it."""
+    event, since = f"Event {each.sequencer or '(unknown)'}", clock(each.since)
+    reason = _sentence(each.reason)
+    if each.queue == "parked":
+        again = f"`inorder redrive {each.id[:8]}` starts it again."
+        return f"{event} is parked since {since}: {reason} {again}"
+    if each.queue == "retrying":
+        failed = f"failed first at {since}, and {each.attempts} times so far: {reason}"
+        return f"{event} {failed} It is tried again at {clock(each.next)}."
+    return f"{event} started no execution; it is in UndeliveredEventsQueue since {since}. {reason}"
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def short_id(arn: str | None) -> str:
+    """Give the last part of the ARN of an execution."""
+    return (arn or "").rpartition(":")[2]

@@ -1,0 +1,74 @@
+"""The fence's package: the wheel alone runs the README's handler, and the layer is the wheel."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from inorder import PROJECT, events
+from inorder.local_aws import LocalAws
+
+FOLDER = PROJECT / "functions" / "inorder_fence"
+UV = [sys.executable, "-m", "uv"]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fence")
+    # The environment of the tests stays as it is, also if another one should be installed.
+    make = ["make", "--old-file", ".venv/installed", "fence", f"FENCE={folder}"]
+    subprocess.run(make, cwd=PROJECT, check=True)  # noqa: S603 - our own Makefile
+    return folder
+
+
+def test_the_wheel_alone_runs_the_handler_of_the_readme(
+    built: Path, local: LocalAws, tmp_path: Path
+) -> None:
+    s3 = local.client("s3")
+    for bucket in ("fence-input", "fence-output"):
+        s3.create_bucket(Bucket=bucket)
+    [wheel] = built.glob("*.whl")
+    python = tmp_path / "venv" / "bin" / "python"
+    for command in (
+        ["venv", "--quiet", str(tmp_path / "venv")],
+        ["pip", "install", "--quiet", "--python", str(python), f"{wheel}[boto3]"],
+    ):
+        subprocess.run([*UV, *command], check=True)  # noqa: S603 - our own interpreter
+    [handler] = re.findall(r"```python\n(.*?)```", (FOLDER / "README.md").read_text(), re.DOTALL)
+    sent = [
+        events.upload(s3, f"a/{each}", each.encode("latin1"), bucket="fence-input")
+        for each in ("x", "é")
+    ]
+    payloads = [{"event": event, "fence": "newest"} for event in sent]
+    answers = f"\nimport json\nprint(json.dumps([handler(each, None) for each in {payloads!r}]))\n"
+    (tmp_path / "app.py").write_text(handler + answers)
+    done = subprocess.run(  # noqa: S603
+        [python, "-I", tmp_path / "app.py"],
+        env=os.environ | local.environment | {"OUTPUT_BUCKET": "fence-output"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    processed, rejected = json.loads(done.stdout)
+    assert (processed["outcome"], processed["output_key"]) == ("Processed", "a/out-x")
+    assert (rejected["error"], rejected["cause"]) == ("Rejection", "The object is not UTF-8.")
+    written = s3.get_object(Bucket="fence-output", Key="a/out-x")["Body"].read()
+    assert written == f"X\n{events.SEQUENCER}#".encode()
+
+
+def test_the_layer_has_the_typed_package_where_lambda_looks_for_it(built: Path) -> None:
+    [wheel] = built.glob("*.whl")
+    with ZipFile(wheel) as package, ZipFile(built / "inorder_fence_layer.zip") as layer:
+        files = {name for name in layer.namelist() if not name.endswith("/")}
+        assert files == {f"python/{name}" for name in package.namelist()}
+    modules = {path.name for path in FOLDER.glob("*.py")}
+    there = {Path(name).name for name in files if name.startswith("python/inorder_fence/")}
+    assert there == modules | {"py.typed"}
