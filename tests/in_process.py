@@ -315,12 +315,15 @@ class MotoStateMachine(LocalStateMachine):
             for event in events
         ]
 
+    def running(self) -> list[Any]:
+        """List moto's executions that have not ended, of all state machines."""
+        executions = (each for machine in self._moto.state_machines for each in machine.executions)
+        return [each for each in executions if each.exec_status == "RUNNING"]
+
     def stop_all(self) -> None:
         """Stop what still runs: it would go on in the next test, with that test's resources."""
-        executions = (each for machine in self._moto.state_machines for each in machine.executions)
-        for execution in executions:
-            if execution.exec_status == "RUNNING":
-                execution.stop(datetime.now(UTC), error="Ended", cause="the test has ended")
+        for execution in self.running():
+            execution.stop(datetime.now(UTC), error="Ended", cause="the test has ended")
 
     def _execution(self, arn: str) -> Any:
         return self._moto.describe_execution(arn)

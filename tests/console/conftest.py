@@ -5,39 +5,47 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Route, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
 
 from bench.browser import launch
-from inorder import PROJECT, local_aws
+from inorder import PROJECT
+from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy
 from inorder.demo.pictures import own_pairs
-from inorder.local_aws import LocalAws
-from tests.end_to_end.conftest import Workflow
+from tests.end_to_end.conftest import SECONDS, Workflow
+from tests.proof.soak.fault_proxy import FaultProxy, behind_a_proxy
 
 OUT = PROJECT / "out" / "console"
 STORY = "gallery/harbour.jpg"
 STRANGE = "a/<img src=x onerror=alert(1)>\u202e\u05e9\u05dc\u05d5\u05dd \"'&amp;.png"
 SHOWN = STRANGE.replace("\u202e", r"\u202e")  # the override of the direction is made visible
 PARKED = ("inbox/broken-1.jpg", "inbox/broken-2.jpg", "inbox/notes.txt")
-SLOW: dict[str, str | float] = {"SlowMark": "slow", "SlowSeconds": 6}  # only what ends in this mark
-MARK = b"slow"
 expect.set_options(timeout=30_000)  # not 5 s: on a busy machine, an answer may take longer
 
 
 @dataclass(frozen=True)
 class Console:
-    """A running console: the address with the token that it has printed, and its stack."""
+    """A running console: the address with the token that it has printed, its stack, a proxy."""
 
     address: str
     workflow: Workflow
+    proxy: FaultProxy
 
     @property
     def origin(self) -> str:
@@ -57,27 +65,28 @@ class Console:
 
 
 @pytest.fixture(scope="session")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     """Start a local AWS whose waits take their time: the holder starts the newest event first."""
-    with local_aws.running(tmp_path_factory.mktemp("console-aws"), wait_scale=1) as server:
-        yield server
+    with behind_a_proxy(tmp_path_factory.mktemp("console-aws"), wait_scale=1) as (local, proxy):
+        workflow = Workflow(local, deploy(local, "console", {}))
+        seed(workflow, proxy)
+        with served(workflow) as address:
+            yield Console(address, workflow, proxy)
 
 
-@pytest.fixture(scope="session")
-def console(local: LocalAws) -> Iterator[Console]:
-    stack = deploy(local, "console", SLOW)
-    workflow = Workflow(local, stack)
-    seed(workflow)
+@contextmanager
+def served(workflow: Workflow) -> Iterator[str]:
+    """Run the command, and give the address that it prints."""
     serving = subprocess.Popen(
         [sys.executable, "-m", "inorder.commands.main", "console"],
         cwd=PROJECT,
-        env=os.environ | local.environment | {"STACK_NAME": stack.name},
+        env=os.environ | workflow.local.environment | {"STACK_NAME": workflow.stack.name},
         stdout=subprocess.PIPE,
         text=True,
     )
     try:
         assert serving.stdout
-        yield Console(serving.stdout.readline().strip(), workflow)
+        yield serving.stdout.readline().strip()
     finally:
         serving.terminate()
         serving.wait(30)
@@ -85,24 +94,28 @@ def console(local: LocalAws) -> Iterator[Console]:
             serving.stdout.close()
 
 
-def seed(workflow: Workflow) -> None:
+def seed(workflow: Workflow, proxy: FaultProxy) -> None:
     """Let an event wait, an older one be superseded, a duplicate be dropped, and some be parked."""
     first, second, third, strange = own_pairs(4)
     workflow.upload(STORY, first.old)
     workflow.of_key(STORY, 1)
     [oldest] = workflow.events(STORY, 1)
-    workflow.upload(STORY, second.new + MARK)
-    workflow.wait_for_lock(STORY)
-    time.sleep(3)  # the function has read the second picture, and not written yet
-    workflow.upload(STORY, third.new)
-    workflow.events(STORY, 3)
-    workflow.deliver(oldest)
+    machine = workflow.executions
+
+    def waits() -> bool:
+        running = map(machine.describe, machine.arns("RUNNING"))
+        return any("Wait For Lock" in each.path for each in running)
+
+    with proxy.holding("Invert Image", "hold the answer") as hold:
+        workflow.upload(STORY, second.new)
+        assert hold.reached.wait(SECONDS)
+        workflow.upload(STORY, third.new)
+        wait_until(waits, SECONDS, "the third event to wait")
     workflow.of_key(STORY, 4)
+    workflow.run(oldest)
     workflow.run(workflow.events(STORY, 3)[-1])
-    workflow.upload(STRANGE, strange.new)
-    for key in PARKED:
-        workflow.upload(key, b"no image")
-    for key in (STRANGE, *PARKED):
+    for key, content in {STRANGE: strange.new, **dict.fromkeys(PARKED, b"no image")}.items():
+        workflow.upload(key, content)
         workflow.of_key(key, 1)
 
 
@@ -114,54 +127,59 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
+@pytest.fixture(scope="session")
+def visited(browser: Browser, console: Console) -> Iterator[BrowserContext]:
+    """Give a browser that has the token from an earlier visit, and the scripts."""
+    with new_context(browser, console, console.token) as context:
+        yield context
+
+
+@contextmanager
+def new_context(browser: Browser, console: Console, token: str | None) -> Iterator[BrowserContext]:
+    stored = [{"name": "inorder-token", "value": token}] if token else []
+    storage: Any = {"origins": [{"origin": console.origin[:-1], "localStorage": stored}]}
+    context = browser.new_context(storage_state=storage, reduced_motion="reduce")
+    context.set_default_timeout(30_000)
+    yield context
+    context.close()
+
+
 Opening = Callable[..., Page]
 
 
 @pytest.fixture
-def opening(browser: Browser, console: Console) -> Iterator[Opening]:
+def opening(browser: Browser, console: Console, visited: BrowserContext) -> Iterator[Opening]:
     """Give a function that opens pages; none of them may have reported a problem at the end.
 
-    The browser has the token from an earlier visit, unless another one or none is given.
+    The browser has the token, unless another one or none is given.
     """
     problems: list[str] = []
-    contexts = []
 
     def report(message: ConsoleMessage) -> None:
         # A browser reports each answer that is an error. The tests look at what the page shows.
         if message.type in {"error", "warning"} and "Failed to load resource" not in message.text:
             problems.append(message.text)
 
-    def only_here(route: Route) -> None:
-        if not route.request.url.startswith(("http://127.0.0.1:", "file:")):
-            problems.append(f"The page asks for {route.request.url}")
-        route.fallback()
+    def only_here(request: Request) -> None:
+        if not request.url.startswith(("http://127.0.0.1:", "file:", "data:", "blob:")):
+            problems.append(f"The page asks for {request.url}")
 
-    def open_page(
-        address: str,
-        width: int = 1280,
-        scheme: Any = "light",
-        token: str | None = console.token,
-        **more: Any,
-    ) -> Page:
-        stored = [{"name": "inorder-token", "value": token}] if token else []
-        storage: Any = {"origins": [{"origin": console.origin[:-1], "localStorage": stored}]}
-        size: Any = {"width": width, "height": 800 if width > 500 else 640}
-        context = browser.new_context(
-            viewport=size, color_scheme=scheme, storage_state=storage, **more
-        )
-        contexts.append(context)
-        context.set_default_timeout(30_000)
-        context.route("**/*", only_here)
-        page = context.new_page()
-        page.on("console", report)
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.goto(address)
-        page.wait_for_selector("main h1")
-        return page
+    with ExitStack() as closing:
 
-    yield open_page
-    for context in contexts:
-        context.close()
+        def open_page(address: str, token: str | None = console.token) -> Page:
+            context = visited
+            if token != console.token:
+                context = closing.enter_context(new_context(browser, console, token))
+            page = context.new_page()
+            closing.callback(page.close)
+            page.on("console", report)
+            page.on("pageerror", lambda error: problems.append(str(error)))
+            page.on("request", only_here)
+            page.goto(address)
+            page.wait_for_selector("main h1")
+            return page
+
+        yield open_page
     assert problems == []
 
 

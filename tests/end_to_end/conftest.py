@@ -11,7 +11,6 @@ from typing import Any
 
 import psutil
 import pytest
-from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
 
 from inorder.aws import parked
@@ -131,16 +130,6 @@ class Workflow:
         token: str = self.record(key)["lock_token"]
         return token
 
-    def die_holding(self, key: str, content: bytes) -> str:
-        """Upload an object, abort the execution that holds its key, and give its lock token."""
-        while True:
-            self.upload(key, content)
-            token = self.wait_for_lock(key)
-            with suppress(KeyError, ClientError):  # it may have ended meanwhile; then once more
-                self.executions.stop(self.record(key)["execution"])
-            if self.record(key).get("lock_token") == token:
-                return token
-
     def resource(self, logical_id: str) -> str:
         """Give the physical ID of a resource of the stack."""
         described = self.local.client("cloudformation").describe_stack_resource(
@@ -148,14 +137,6 @@ class Workflow:
         )
         physical_id: str = described["StackResourceDetail"]["PhysicalResourceId"]
         return physical_id
-
-    def upload_behind(self, key: str, content: bytes) -> None:
-        """Upload an object to a key that is locked, and wait until its event is recorded."""
-        older = self.record(key)["sequencer"]
-        self.upload(key, content)
-        wait_until(
-            lambda: self.record(key)["sequencer"] != older, SECONDS, "the newer event's record"
-        )
 
     def age(self, record_id: str, minutes: float = 11) -> None:
         """Let a record look as if it had been in progress for some time."""
@@ -227,17 +208,6 @@ class Workflow:
                     found.append(child)
         return found
 
-    def logged(self, key: str) -> list[str]:
-        """List the outcomes that the function has logged for a key, in order of time."""
-        functions, logs = self.local.client("lambda"), self.local.client("logs")
-        function = functions.get_function_configuration(FunctionName=self.stack.function_name)
-        pages = logs.get_paginator("filter_log_events").paginate(
-            logGroupName=function["LoggingConfig"]["LogGroup"]
-        )
-        messages = [event["message"] for page in pages for event in page["events"]]
-        lines = [json.loads(message) for message in messages if message.startswith("{")]
-        return [line["message"] for line in lines if line.get("source_key") == key]
-
     def disable_rules(self) -> None:
         """Keep events of S3 from starting executions."""
         events = self.local.client("events")
@@ -272,9 +242,3 @@ def inorder_on(workflow: Workflow, monkeypatch: pytest.MonkeyPatch) -> Inorder:
 @pytest.fixture(scope="session")
 def workflow(local: LocalAws) -> Workflow:
     return Workflow(local, deploy(local, "quick", {}))
-
-
-@pytest.fixture(scope="session")
-def slow_workflow(local: LocalAws) -> Workflow:
-    """Give a stack whose function takes three seconds, so that things can happen meanwhile."""
-    return Workflow(local, deploy(local, "slow", {"SlowSeconds": 3}))

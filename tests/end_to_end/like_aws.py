@@ -25,61 +25,20 @@ def unchanged(key: str, entries: list[Entry]) -> list[Entry]:  # noqa: ARG001
     return entries
 
 
-class Log:
-    """A log group to which executions have written."""
-
-    def __init__(self, local: LocalAws) -> None:
-        self.name = name = f"/aws/vendedlogs/states/{uuid4()}"
-        self.client = local.client("logs")
-        self.client.create_log_group(logGroupName=name)
-        self.client.create_log_stream(logGroupName=name, logStreamName="s")
-
-    def write(self, arn: str, entries: Sequence[Entry], first: int) -> None:
-        """Write entries but the `first` ones, as they arrive: in any order, some of them twice."""
-        messages: list[dict[str, Any]] = [
-            {
-                "id": str(number),
-                "previous_event_id": str(number - 1),
-                "event_timestamp": str(int((each.time or datetime.now(UTC)).timestamp() * 1000)),
-                "type": each.type,
-                "execution_arn": arn,
-                "details": each.details,
-            }
-            for number, each in enumerate(entries, 1)
-            if number > first
-        ]
-        messages += messages[::2]
-        random.Random(1).shuffle(messages)  # noqa: S311
-        self.client.put_log_events(
-            logGroupName=self.name,
-            logStreamName="s",
-            logEvents=[
-                {"timestamp": int(message["event_timestamp"]), "message": json.dumps(message)}
-                for message in messages
-            ],
-        )
-
-
 class LikeAws:
     """The local AWS, but Express executions are neither listed nor described; they write a log.
 
     https://docs.aws.amazon.com/step-functions/latest/apireference/API_ListExecutions.html
     """
 
-    def __init__(
-        self, local: LocalAws, stack: Stack, level: str = "ALL", *, data: bool = True
-    ) -> None:
+    def __init__(self, local: LocalAws, stack: Stack) -> None:
         self._engine = local.client("stepfunctions")
         self._machine = LocalStateMachine(self._engine, stack.state_machine_arn)
         self._earlier = set(self._machine.arns())  # of other tests
         self._written: dict[str, int] = {}  # entries of each execution
-        self._log = Log(local)
-        arn = f"arn:aws:logs:us-east-1:000000000000:log-group:{self._log.name}:*"
-        self._logging = {
-            "level": level,
-            "includeExecutionData": data,
-            "destinations": [{"cloudWatchLogsLogGroup": {"logGroupArn": arn}}],
-        }
+        self._logs, self._group = local.client("logs"), f"/aws/vendedlogs/states/{uuid4()}"
+        self._logs.create_log_group(logGroupName=self._group)
+        self._logs.create_log_stream(logGroupName=self._group, logStreamName="s")
 
     def client(self, connect: Callable[[Connection, str], Any]) -> Callable[..., Any]:
         def connected(connection: Connection, service: str) -> Any:
@@ -98,7 +57,12 @@ class LikeAws:
         return SimpleNamespace(status_code=400), {"Error": error, "ResponseMetadata": {}}
 
     def _describe(self, parsed: dict[str, Any], **_: Any) -> None:
-        parsed["loggingConfiguration"] = self._logging
+        arn = f"arn:aws:logs:us-east-1:000000000000:log-group:{self._group}:*"
+        parsed["loggingConfiguration"] = {
+            "level": "ALL",
+            "includeExecutionData": True,
+            "destinations": [{"cloudWatchLogsLogGroup": {"logGroupArn": arn}}],
+        }
 
     @contextmanager
     def writing(self, change: Change = unchanged) -> Iterator[None]:
@@ -114,7 +78,7 @@ class LikeAws:
                     entries = change(execution.event["detail"]["object"]["key"], happened)
                     done = self._written.get(execution.arn, 0)
                     if len(entries) > done:
-                        self._log.write(execution.arn, entries, done)
+                        self._write(execution.arn, entries, done)
                         self._written[execution.arn] = len(entries)
 
         writer = threading.Thread(target=write)
@@ -124,6 +88,28 @@ class LikeAws:
         finally:
             stopped.set()
             writer.join()
+
+    def _write(self, arn: str, entries: Sequence[Entry], first: int) -> None:
+        """Write entries but the `first` ones, as they arrive: in any order, some of them twice."""
+        messages: list[dict[str, Any]] = [
+            {
+                "id": str(number),
+                "previous_event_id": str(number - 1),
+                "event_timestamp": str(int((each.time or datetime.now(UTC)).timestamp() * 1000)),
+                "type": each.type,
+                "execution_arn": arn,
+                "details": each.details,
+            }
+            for number, each in enumerate(entries, 1)
+            if number > first
+        ]
+        messages += messages[::2]
+        random.Random(1).shuffle(messages)  # noqa: S311
+        events = [
+            {"timestamp": int(message["event_timestamp"]), "message": json.dumps(message)}
+            for message in messages
+        ]
+        self._logs.put_log_events(logGroupName=self._group, logStreamName="s", logEvents=events)
 
 
 def as_on_aws(monkeypatch: pytest.MonkeyPatch, aws: LikeAws) -> None:

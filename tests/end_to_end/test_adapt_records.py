@@ -65,11 +65,6 @@ class Adapting(Workflow):
             Bucket=self.stack.input_bucket, NotificationConfiguration=configuration
         )
 
-    def notify_queue(self, **configuration: Any) -> None:
-        arn = self.queue_attributes(self.queue)["QueueArn"]
-        queue = {"QueueArn": arn, "Events": EVENTS}
-        self.notify(QueueConfigurations=[queue], **configuration)
-
     def notification(self, key: str) -> str:
         """Upload a picture without any notification by S3, and build its notification."""
         self.notify()
@@ -105,31 +100,20 @@ def adapting(local: LocalAws) -> Iterator[Adapting]:
     adapting.kinesis.delete_stream(StreamName=STREAM)
 
 
-def test_an_upload_is_processed_by_way_of_sqs(adapting: Adapting) -> None:
-    adapting.notify_queue()
+def test_an_upload_is_processed_by_way_of_sns_and_sqs(adapting: Adapting) -> None:
+    topic = adapting.sns.create_topic(Name="pictures")["TopicArn"]
+    queue = adapting.queue_attributes(adapting.queue)["QueueArn"]
+    adapting.sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue)
+    adapting.notify(TopicConfigurations=[{"TopicArn": topic, "Events": EVENTS}])
     adapting.upload(KEY, picture(RED))
     adapting.assert_processed(KEY)
     adapting.assert_all_taken()  # S3's test event too
 
 
-@pytest.mark.parametrize("raw", ["false", "true"])
-def test_an_upload_is_processed_by_way_of_sns_and_sqs(adapting: Adapting, raw: str) -> None:
-    topic = adapting.sns.create_topic(Name=f"pictures-{raw}")["TopicArn"]
-    adapting.sns.subscribe(
-        TopicArn=topic,
-        Protocol="sqs",
-        Endpoint=adapting.queue_attributes(adapting.queue)["QueueArn"],
-        Attributes={"RawMessageDelivery": raw},
-    )
-    adapting.notify(TopicConfigurations=[{"TopicArn": topic, "Events": EVENTS}])
-    key = f"raw {raw}.png"
-    adapting.upload(key, picture(RED))
-    adapting.assert_processed(key)
-    adapting.assert_all_taken()
-
-
-def test_an_event_that_arrives_both_ways_is_processed_once(adapting: Adapting) -> None:
-    adapting.notify_queue(EventBridgeConfiguration={})
+def test_an_event_that_arrives_by_sqs_and_eventbridge_is_processed_once(adapting: Adapting) -> None:
+    arn = adapting.queue_attributes(adapting.queue)["QueueArn"]
+    queue = {"QueueArn": arn, "Events": EVENTS}
+    adapting.notify(QueueConfigurations=[queue], EventBridgeConfiguration={})
     adapting.upload("both ways.png", picture(RED))
     executions = adapting.of_key("both ways.png", 2)
     assert sorted(str(each.outcome) for each in executions) == ["Duplicate", "Processed"]

@@ -48,7 +48,7 @@ EVENTS = fields(detail_type=st.just("Object Created"), detail=DETAILS)
 
 @given(inputs=st.lists(st.one_of(EVENTS, EVENTS, ANYTHING), min_size=25, max_size=25))
 @settings(
-    max_examples=8,
+    max_examples=4,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -8,7 +8,9 @@ import re
 import signal
 import subprocess
 import sys
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
 
 import httpx2
 import psutil
@@ -16,11 +18,11 @@ import pytest
 from click.testing import Result
 
 from inorder import PROJECT
-from inorder.aws.executions import Entry, wait_until
-from inorder.aws.stack import deploy
-from inorder.local_aws import LocalAws
+from inorder.aws.executions import wait_until
+from inorder.aws.stack import Connection
+from inorder.aws.usage import measure
 from tests.conftest import picture
-from tests.end_to_end.conftest import GREEN, RED, Inorder, Workflow, inorder_on
+from tests.end_to_end.conftest import GREEN, RED, SECONDS, Inorder, Workflow, inorder_on
 from tests.end_to_end.like_aws import LikeAws, as_on_aws
 
 # Markup of rich, an escape, a newline, an override of the direction, and text from right to left.
@@ -31,16 +33,6 @@ import runpy, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 runpy.run_module("inorder.commands.main", run_name="__main__")
 """
-ENTRIES_AT_ERROR = ("TaskFailed", "TaskTimedOut", "FailStateEntered", "ExecutionFailed")
-
-
-@pytest.fixture(scope="module")
-def workflow(local: LocalAws) -> Workflow:
-    return Workflow(local, deploy(local, "inspected", {}))
-
-
-def environment(workflow: Workflow) -> dict[str, str]:
-    return workflow.local.environment | {"STACK_NAME": workflow.stack.name}
 
 
 @pytest.fixture
@@ -93,9 +85,8 @@ def test_executions_are_listed_one_is_shown_and_why_tells_their_story(
         *("Start", "(UTC)", "ID", "Key", "Sequencer", "Outcome", "Waited", "Duration", "Attempt")
     ]
     assert table[1].split()[3:6] == ["list/a.png", superseded["sequencer"], "Superseded"]
-    name = table[1].split()[2]
-    assert superseded["id"].startswith(name)
-    shown = inorder("execution", name).stdout
+    assert superseded["id"].startswith(table[1].split()[2])
+    shown = inorder("execution", superseded["id"][:-1]).stdout  # one test starts many alike
     assert f"ARN       {superseded['arn']}" in shown
     assert "attempt 1: DynamoDB.ConditionalCheckFailedException" in shown
     assert "Superseded (Pass, 0.0 s)" in shown
@@ -132,65 +123,74 @@ def test_a_strange_key_is_printed_harmlessly_and_found(
     assert (story["key"], story["verdict"]["state"]) == (STRANGE, "right")
 
 
+@contextmanager
+def running(workflow: Workflow, *command: str) -> Iterator[tuple[IO[str], psutil.Process]]:
+    """Run a command, give what it prints, and interrupt it as Ctrl-C does."""
+    process = subprocess.Popen(  # noqa: S603 - the text above
+        [sys.executable, "-c", INTERRUPTIBLE, *command],
+        cwd=PROJECT,
+        env=os.environ | workflow.local.environment | {"STACK_NAME": workflow.stack.name},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    with process.stdout:
+        try:
+            yield process.stdout, psutil.Process(process.pid)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(SECONDS) == 0
+        finally:
+            process.kill()
+            process.wait()
+
+
 def test_follow_prints_what_starts_and_what_ends_until_it_is_interrupted(
     workflow: Workflow,
 ) -> None:
-    following = subprocess.Popen(  # noqa: S603 - the text above
-        [sys.executable, "-c", INTERRUPTIBLE, "executions", "--prefix", "f/", "--follow", "--json"],
-        cwd=PROJECT,
-        env=os.environ | environment(workflow),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert following.stdout
+    with running(workflow, "executions", "--prefix", "f/", "--follow", "--json") as (printed, _):
         workflow.upload("f/x.png", picture(RED))
-        seen = [json.loads(following.stdout.readline())]
+        seen = [json.loads(printed.readline())]
         while seen[-1]["ended_as"] == "Running":
-            seen.append(json.loads(following.stdout.readline()))
+            seen.append(json.loads(printed.readline()))
         assert {each["key"] for each in seen} == {"f/x.png"}
         assert seen[-1]["ended_as"] == "Processed"
-        following.send_signal(signal.SIGINT)
-        assert following.wait(30) == 0
-    finally:
-        following.kill()
-        following.wait()
-        if following.stdout:
-            following.stdout.close()
 
 
 def test_the_console_is_served_on_loopback_until_it_is_interrupted(workflow: Workflow) -> None:
-    serving = subprocess.Popen(
-        [sys.executable, "-m", "inorder.commands.main", "console"],
-        cwd=PROJECT,
-        env=os.environ | environment(workflow),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert serving.stdout
-        address, _, token = serving.stdout.readline().strip().partition("#token=")
+    with running(workflow, "console") as (printed, process):
+        address, _, token = printed.readline().strip().partition("#token=")
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
-        connections = psutil.Process(serving.pid).net_connections()
+        connections = process.net_connections()
         listening = {each.laddr.ip for each in connections if each.status == psutil.CONN_LISTEN}
         assert listening == {"127.0.0.1"}
         own = {"Origin": address.rstrip("/"), "X-Inorder-Token": token}
         assert httpx2.get(f"{address}api/executions", headers=own).status_code == 200
-        serving.send_signal(signal.SIGINT)
-        assert serving.wait(30) == 0
-    finally:
-        serving.kill()
-        serving.wait()
-        if serving.stdout:
-            serving.stdout.close()
+
+
+def test_each_metric_of_a_deployed_stack_is_asked_for_but_a_local_one_has_no_bill(
+    workflow: Workflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inorder = inorder_on(workflow, monkeypatch)
+    measured = measure(Connection(workflow.stack.name), 1)
+    assert measured.memory == 1769
+    assert measured.used["alarms"] == 7
+    asked = "\n".join(measured.silent)
+    for name in (
+        f"ExecutionsStarted of {workflow.stack.state_machine_arn}",
+        f"ConsumedWriteCapacityUnits of {workflow.stack.key_table}, InProgress",
+        f"ConsumedReadCapacityUnits of {workflow.stack.key_table}, InProgress",
+        f"IncomingBytes of /aws/vendedlogs/states/{workflow.stack.name}",
+        f"NumberOfEmptyReceives of {workflow.stack.retry_events_queue_url.rsplit('/', 1)[-1]}",
+        f"Invocations of {workflow.resource('HealKeysFunction')}",
+    ):
+        assert name in asked
+    result = inorder("cost", "--stack-name", workflow.stack.name)
+    assert result.exit_code == 1
+    [line] = result.stderr.splitlines()
+    assert "A local AWS has no such metrics." in line
 
 
 # On AWS, from the log
-
-
-def only_errors(_: str, entries: list[Entry]) -> list[Entry]:
-    """Leave what AWS writes at the level ERROR."""
-    return [each for each in entries if each.type in ENTRIES_AT_ERROR]
 
 
 def test_on_aws_all_is_read_from_the_log(
@@ -205,7 +205,7 @@ def test_on_aws_all_is_read_from_the_log(
             listed = lines(inorder("executions", "--key", "log/x.png", "--json"))
             return [each["ended_as"] for each in listed] == ["Processed", "Processed", "Superseded"]
 
-        wait_until(all_ended, 30, "the log")
+        wait_until(all_ended, SECONDS, "the log")
     story = json.loads(inorder("why", "log/x.png", "--json").stdout)
     cause = story["deliveries"][2]["cause"]
     assert cause["sequencer"] == newer["detail"]["object"]["sequencer"]
@@ -214,29 +214,3 @@ def test_on_aws_all_is_read_from_the_log(
     shown = json.loads(inorder("execution", story["deliveries"][2]["id"], "--json").stdout)
     assert shown["missing"] == 0
     assert shown["steps"][2]["attempts"][0]["error"] == "DynamoDB.ConditionalCheckFailedException"
-
-
-def listed(inorder: Inorder) -> set[str]:
-    return {each["key"] for each in lines(inorder("executions", "--json"))}
-
-
-def test_on_aws_a_log_at_a_lower_level_hides_something_and_the_commands_say_so(
-    workflow: Workflow, inorder: Inorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    aws = LikeAws(workflow.local, workflow.stack, "ERROR")
-    as_on_aws(monkeypatch, aws)
-    good, bad = "error/good.png", "error/bad.png"
-    with aws.writing(only_errors):
-        workflow.upload(good, picture(RED))
-        workflow.upload(bad, b"no image")
-        workflow.of_key(good, 1)
-        workflow.of_key(bad, 1)
-        wait_until(lambda: bad in listed(inorder), 30, "the log")
-    result = inorder("executions", "--prefix", "error/")
-    assert "The log has the level ERROR" in result.stderr
-    story = json.loads(inorder("why", good, "--json").stdout)
-    assert story["verdict"]["state"] == "right"  # the record, the object and the output suffice
-    assert "The log has the level ERROR" in story["unknown"][0]
-    told = json.loads(inorder("why", bad, "--json").stdout)
-    assert told["verdict"]["state"] == "parked"  # the queue tells
-    assert len(told["deliveries"]) == 1

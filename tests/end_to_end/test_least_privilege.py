@@ -6,7 +6,7 @@ machine's role. `test_roles` has all actions of every role. Three differences fr
 - Functions call it over plain HTTP, which TLS-only policies refuse. One test shows that; the others
   run without the policies of the buckets and queues.
 - For a missing key it answers 404 even without ``s3:ListBucket``, where AWS answers 403. So the
-  tests cannot show that the action is needed; they show that only the role grants it.
+  tests cannot show that the action is needed.
 - The function's log is written without its role, and the trailing ``:*`` of a log group's ARN does
   not match the group itself. `test_roles` checks the two actions.
 """
@@ -19,14 +19,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import boto3
 import pytest
-from botocore.exceptions import ClientError
 
 from inorder import local_aws
 from inorder.aws.executions import Execution, wait_until
 from inorder.aws.stack import deploy
-from inorder.local_aws import REGION, LocalAws
+from inorder.local_aws import LocalAws
 from tests.conftest import WAIT_SCALE, picture
 from tests.end_to_end.conftest import GREEN, MAGENTA, RED, SECONDS, Colour, Workflow
 
@@ -124,6 +122,11 @@ def healer(workflow: Workflow) -> Role:
     return Role(workflow, "HealKeys")
 
 
+@pytest.fixture(scope="module")
+def retry_role(workflow: Workflow) -> Role:
+    return Role(workflow, "RetryEvents")
+
+
 def uploaded(workflow: Workflow, key: str, colour: Colour = RED) -> Execution:
     """Upload a picture and give its execution, once it has ended."""
     earlier = len(workflow.events(key, 0))
@@ -142,21 +145,14 @@ def test_a_call_over_plain_http_is_refused(
 def test_the_role_suffices_to_write_replace_and_remove_an_output_and_to_find_one_missing(
     workflow: Workflow,
 ) -> None:
-    source, output = (
-        {"Bucket": bucket, "Key": key}
-        for bucket, key in (
-            (workflow.stack.input_bucket, "one.png"),
-            (workflow.stack.output_bucket, "out-one.png"),
-        )
-    )
     assert uploaded(workflow, "one.png").outcome == "Processed"
     assert uploaded(workflow, "one.png", GREEN).outcome == "Processed"
     assert workflow.colour("one.png") == MAGENTA
-    workflow.s3.delete_object(**output)
+    workflow.s3.delete_object(Bucket=workflow.stack.output_bucket, Key="out-one.png")
     assert uploaded(workflow, "one.png", GREEN).outcome == "Processed"
     assert workflow.output("one.png")
     event = workflow.events("one.png", 3)[-1]
-    workflow.s3.delete_object(**source)
+    workflow.delete("one.png")
     assert workflow.of_key("one.png", 4)[-1].outcome == "Processed"
     assert workflow.output("one.png") is None
     # The record is that of the deletion. Without it, the function finds that there is no object.
@@ -182,44 +178,7 @@ def test_without_an_action_the_event_waits_until_the_role_has_it(
     assert workflow.parked() == []
 
 
-def with_role(workflow: Workflow, role: Role, service: str) -> Any:
-    """Make a client with the role's credentials."""
-    given = workflow.local.client("sts").assume_role(RoleArn=role.arn, RoleSessionName="test")
-    session = boto3.Session(
-        aws_access_key_id=given["Credentials"]["AccessKeyId"],
-        aws_secret_access_key=given["Credentials"]["SecretAccessKey"],
-        aws_session_token=given["Credentials"]["SessionToken"],
-        region_name=REGION,
-    )
-    # boto3's overloads know literal service names only.
-    return session.client(service, endpoint_url=workflow.local.endpoint_url)  # type: ignore[call-overload]
-
-
-def test_the_roles_may_do_nothing_else(workflow: Workflow, role: Role, healer: Role) -> None:
-    inputs, outputs = workflow.stack.input_bucket, workflow.stack.output_bucket
-    table, parked = workflow.stack.key_table, workflow.stack.parked_events_queue_url
-    item = {"id": {"S": "x"}}
-    for each, service, call, parameters in (
-        (role, "s3", "put_object", {"Bucket": inputs, "Key": "k", "Body": b""}),
-        (role, "s3", "delete_object", {"Bucket": inputs, "Key": "k"}),
-        (role, "s3", "get_object_tagging", {"Bucket": outputs, "Key": "k"}),
-        (role, "dynamodb", "scan", {"TableName": table}),
-        (healer, "s3", "get_object", {"Bucket": inputs, "Key": "put.png"}),
-        (healer, "dynamodb", "scan", {"TableName": table}),
-        (healer, "dynamodb", "put_item", {"TableName": table, "Item": item}),
-        (healer, "dynamodb", "delete_item", {"TableName": table, "Key": item}),
-        (healer, "sqs", "receive_message", {"QueueUrl": parked}),
-    ):
-        with pytest.raises(ClientError, match=r"AccessDenied|not authorized"):
-            getattr(with_role(workflow, each, service), call)(**parameters)
-
-
 # --- The function that retries ------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def retry_role(workflow: Workflow) -> Role:
-    return Role(workflow, "RetryEvents")
 
 
 STRANGE = "no message of a state machine"

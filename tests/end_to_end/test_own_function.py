@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 from typing import Any
 
 import pytest
@@ -12,7 +10,7 @@ import pytest
 from inorder import PROJECT
 from inorder.aws.stack import deploy, sam_deploy
 from inorder.local_aws import LocalAws
-from tests.end_to_end.conftest import Workflow, inorder_on
+from tests.end_to_end.conftest import Workflow
 
 EXAMPLE = PROJECT / "examples" / "json_index" / "template.yaml"
 
@@ -83,43 +81,3 @@ def test_a_document_that_is_no_json_is_parked_with_the_line(indexing: Workflow) 
     assert message["reason"]["Error"] == "InvalidDocument"
     assert "Line 2" in message["reason"]["Cause"]
     assert index(indexing, "bad.jsonl") is None
-
-
-def function_that_answers(local: LocalAws, name: str, answer: Any) -> str:
-    """Make a function with an alias, and give the alias's ARN."""
-    package = io.BytesIO()
-    with zipfile.ZipFile(package, "w") as file:
-        file.writestr("wrong.py", f"def handler(event, context):\n    return {answer!r}\n")
-    functions = local.client("lambda")
-    functions.create_function(
-        FunctionName=name,
-        Runtime="python3.13",
-        Handler="wrong.handler",
-        Role="arn:aws:iam::000000000000:role/any",
-        Code={"ZipFile": package.getvalue()},
-        Publish=True,
-    )
-    alias = functions.create_alias(FunctionName=name, Name="live", FunctionVersion="1")
-    arn: str = alias["AliasArn"]
-    return arn
-
-
-def test_the_first_answer_outside_the_contract_is_parked_and_listed_with_the_answer(
-    local: LocalAws, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arn = function_that_answers(local, "wrong", {"status": "finished-4711"})
-    assert arn.endswith(":wrong:live")
-    workflow = Workflow(local, deploy(local, "wrong", {"WorkFunctionArn": arn}))
-    workflow.upload("x.jsonl", b"{}")
-    [parked] = workflow.of_key("x.jsonl", 1)
-    assert parked.outcome == "Parked"
-    inorder = inorder_on(workflow, monkeypatch)
-    monkeypatch.setenv("COLUMNS", "2000")
-    listed = inorder("parked")
-    assert listed.exit_code == 0, listed.output
-    [row] = [line for line in listed.stdout.splitlines() if "UnknownResult: " in line]
-    assert workflow.record_id("x.jsonl") in row
-    assert "finished-4711" in row
-    [message] = workflow.parked()
-    assert message["event"] == parked.event
-    workflow.assert_quiet()

@@ -11,7 +11,6 @@ from typing import Any
 
 from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy
-from inorder.events import deleted, upload
 from inorder.local_aws import LocalAws
 from tests.conftest import picture
 from tests.end_to_end.conftest import BLUE, CYAN, GREEN, MAGENTA, RED, SECONDS, YELLOW, Workflow
@@ -19,93 +18,64 @@ from tests.end_to_end.conftest import BLUE, CYAN, GREEN, MAGENTA, RED, SECONDS, 
 COLOURS = {RED: CYAN, GREEN: MAGENTA, BLUE: YELLOW}  # and their inverses
 
 
-def test_latest_wins_keeps_the_output_of_the_version_that_is_current(local: LocalAws) -> None:
-    workflow = Workflow(local, deploy(local, "versioned", {"InputBucketVersioning": "Enabled"}))
-    workflow.disable_rules()  # the local AWS's own events have no version
-    bucket = workflow.stack.input_bucket
-    named = {"Bucket": bucket, "Key": "x.png"}
-
-    def outcome_of_deletion(version: str | None, sequencer: str) -> str | None:
-        event = deleted("x.png", bucket=bucket, version_id=version, sequencer=sequencer)
-        return workflow.run(event).outcome
-
-    workflow.s3.put_object(Body=picture(RED), **named)
-    second = workflow.s3.put_object(Body=picture(GREEN), **named)
-    marker = workflow.s3.delete_object(**named)["VersionId"]
-    assert outcome_of_deletion(marker, "03") == "Processed"
-    assert workflow.outputs() == {}
-    workflow.s3.delete_object(VersionId=marker, **named)
-    assert outcome_of_deletion(marker, "04") == "Processed"
-    assert workflow.outputs() == {"out-x.png": MAGENTA}
-    workflow.s3.delete_object(VersionId=second["VersionId"], **named)
-    assert outcome_of_deletion(second["VersionId"], "05") == "Processed"
-    assert workflow.outputs() == {"out-x.png": CYAN}
-    suspended = {"Status": "Suspended"}
-    workflow.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration=suspended)
-    event = upload(workflow.s3, "x.png", picture(BLUE), bucket=bucket, sequencer="01")
-    assert "version-id" not in event["detail"]["object"]
-    assert workflow.run(event).outcome == "Processed"
-    assert workflow.outputs() == {"out-x.png": YELLOW}
-    assert workflow.s3.delete_object(**named)["VersionId"] == "null"
-    assert outcome_of_deletion(None, "02") == "Processed"
-    assert workflow.outputs() == {}
-    workflow.s3.delete_object(VersionId="null", **named)
-    assert outcome_of_deletion(None, "03") == "Processed"
-    assert workflow.outputs() == {"out-x.png": CYAN}
-    workflow.assert_quiet()
+def changed(local: LocalAws, policy: str, **more: str) -> Workflow:
+    """Deploy a stack again with another policy, which does not touch what is not finished."""
+    return Workflow(local, deploy(local, "changing", {"Policy": policy, **more}))
 
 
-def test_a_stack_that_does_not_handle_deletions_keeps_the_output(local: LocalAws) -> None:
-    workflow = Workflow(local, deploy(local, "keeping", {"HandleDeletions": "false"}))
-    workflow.upload("kept.png", picture(RED))
-    workflow.of_key("kept.png", 1)
-    workflow.delete("kept.png")
-    workflow.upload("after.png", picture(GREEN))  # its event comes after that of the deletion
-    workflow.of_key("after.png", 1)
-    assert workflow.outputs() == {"out-kept.png": CYAN, "out-after.png": MAGENTA}
-    assert len(workflow.executions.arns()) == 2
-
-
-def test_every_version_keeps_an_output_of_each_upload_until_the_object_is_deleted(
+def test_each_policy_of_one_stack_keeps_its_promise_and_what_ran_before_the_change_ends(
     local: LocalAws,
 ) -> None:
-    workflow = Workflow(local, deploy(local, "every-version", {"Policy": "every-version"}))
+    """AWS ends executions whose state machine is deleted, and the local AWS does not."""
+    optimistic = changed(local, "optimistic", SlowSeconds="10", SlowMark="slow")
+    for number in range(4):
+        optimistic.upload("hot.png", picture((number, 0, 0)))
+    outcomes = {each.outcome for each in optimistic.of_key("hot.png", 4)}
+    assert outcomes <= {"Processed", "Superseded"}
+    assert optimistic.outputs() == {"out-hot.png": (255 - 3, 255, 255)}
+    assert optimistic.table.scan()["Items"] == []
+    optimistic.delete("hot.png")
+    assert optimistic.of_key("hot.png", 5)[-1].outcome == "Processed"
+    assert optimistic.outputs() == {}
+    optimistic.upload("running.png", picture(RED) + b"slow")
+    optimistic.events("running.png", 1)
+
+    first = changed(local, "first-wins")
+    machines = local.client("stepfunctions").list_state_machines()["stateMachines"]
+    both = {optimistic.stack.state_machine_arn, first.stack.state_machine_arn}
+    assert len(both) == 2
+    assert both <= {each["stateMachineArn"] for each in machines}
+    for name in ("key_table", "retry_events_queue_url", "parked_events_queue_url"):
+        assert getattr(optimistic.stack, name) == getattr(first.stack, name)  # what is not finished
+    [ended] = optimistic.of_key("running.png", 1)
+    assert ended.outcome == "Processed"
+    for number, colour in enumerate((RED, GREEN), 1):
+        first.upload("x.png", picture(colour))
+        first.of_key("x.png", number)
+    assert [each.outcome for each in first.of_key("x.png", 2)] == ["Processed", "Duplicate"]
+    assert first.outputs() == {"out-running.png": CYAN, "out-x.png": CYAN}
+    first.assert_quiet()
+
+    every = changed(local, "every-version")
     for number, colour in enumerate(COLOURS, 1):
-        workflow.upload("a/x.png", picture(colour))
-        workflow.of_key("a/x.png", number)
-    events = workflow.events("a/x.png", 3)
-    assert workflow.outputs() == {
-        f"a/out-x.png/{event['detail']['object']['sequencer']}": inverse
+        every.upload("a/y.png", picture(colour))
+        every.of_key("a/y.png", number)
+    events = every.events("a/y.png", 3)
+    assert {key: each for key, each in every.outputs().items() if key.startswith("a/")} == {
+        f"a/out-y.png/{event['detail']['object']['sequencer']}": inverse
         for event, inverse in zip(events, COLOURS.values(), strict=True)
     }
-    assert workflow.run(events[0]).outcome == "Duplicate"
-    workflow.delete("a/x.png")
-    assert workflow.of_key("a/x.png", 5)[-1].outcome == "Processed"
-    assert workflow.outputs() == {}
-    workflow.assert_quiet()
+    assert every.run(events[0]).outcome == "Duplicate"
+    every.delete("a/y.png")
+    assert every.of_key("a/y.png", 5)[-1].outcome == "Processed"
+    assert every.outputs().keys() == {"out-running.png", "out-x.png"}
+    every.assert_quiet()
 
-
-def test_first_wins_processes_the_first_upload_only(local: LocalAws) -> None:
-    workflow = Workflow(local, deploy(local, "first-wins", {"Policy": "first-wins"}))
-    for number, colour in enumerate((RED, GREEN), 1):
-        workflow.upload("x.png", picture(colour))
-        workflow.of_key("x.png", number)
-    assert [each.outcome for each in workflow.of_key("x.png", 2)] == ["Processed", "Duplicate"]
-    assert workflow.outputs() == {"out-x.png": CYAN}
-    workflow.assert_quiet()
-
-
-def test_optimistic_ends_with_the_newest_upload_and_uses_no_table(local: LocalAws) -> None:
-    workflow = Workflow(local, deploy(local, "optimistic", {"Policy": "optimistic"}))
-    for number in range(6):
-        workflow.upload("hot.png", picture((number, 0, 0)))
-    outcomes = {each.outcome for each in workflow.of_key("hot.png", 6)}
-    assert outcomes <= {"Processed", "Superseded"}
-    assert workflow.outputs() == {"out-hot.png": (255 - 5, 255, 255)}
-    assert workflow.table.scan()["Items"] == []
-    workflow.delete("hot.png")
-    assert workflow.of_key("hot.png", 7)[-1].outcome == "Processed"
-    assert workflow.outputs() == {}
+    latest = changed(local, "latest-wins")
+    latest.delete("x.png")  # what first-wins has processed
+    assert [each.outcome for each in latest.of_key("x.png", 1)] == ["Processed"]
+    assert latest.outputs().keys() == {"out-running.png"}
+    assert latest.parked() == []
 
 
 def test_content_hash_forwards_the_same_content_once(local: LocalAws) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,37 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 from inorder.aws.executions import Execution, s3_object, wait_until
-from inorder.aws.stack import deploy
 from inorder.commands.main import main
-from inorder.local_aws import LocalAws
 from tests.conftest import picture
 from tests.end_to_end.conftest import CYAN, RED, SECONDS, Workflow, inorder_on
 
-REASON = {"Error": "States.Timeout", "Cause": "The task took too long."}
-TEXT = "States.Timeout: The task took too long."
-
 
 class Retrying(Workflow):
-    """A stack whose retry queue a test writes to."""
-
-    def failed(self, event: dict[str, Any]) -> str:
-        """Write what a state machine sends when an event's execution fails."""
-        described = s3_object(event)
-        body = {
-            "outcome": "Retrying",
-            "object_key": self.record_id(described["key"]),
-            "sequencer": described["sequencer"],
-            "reason": REASON,
-            "execution": "arn:aws:states:us-east-1:000000000000:express:m:e:1",
-            "event": event,
-        }
-        return json.dumps(body)
-
-    def fail(self, event: dict[str, Any]) -> None:
-        """Send an event to the retry queue, as a state machine does."""
-        self.local.client("sqs").send_message(
-            QueueUrl=self.stack.retry_events_queue_url, MessageBody=self.failed(event)
-        )
+    """A stack whose failed events are waited for."""
 
     def retried(self, key: str) -> Execution:
         """Wait for the execution of a key that a retry has started and that has succeeded."""
@@ -63,14 +38,21 @@ class Retrying(Workflow):
         assert result.exit_code == 0, result.output
         return [json.loads(line) for line in result.stdout.splitlines()]
 
+    def waiting(self) -> dict[str, Any]:
+        """Wait until one event waits, and give what is listed of it."""
+        found: list[dict[str, Any]] = []
 
-@pytest.fixture(scope="module")
-def retrying(local: LocalAws) -> Retrying:
-    retrying = Retrying(local, deploy(local, "retrying", {}))
-    # Its first start takes so long that an event could be due before it is read.
-    name = retrying.resource("RetryEventsFunction")
-    local.client("lambda").invoke(FunctionName=name, Payload=b'{"Records": []}')
-    return retrying
+        def waits() -> bool:  # soon it may be started again
+            found[:] = self.listed()
+            return len(found) == 1
+
+        wait_until(waits, SECONDS, "the event to wait")
+        return found[0]
+
+
+@pytest.fixture
+def retrying(workflow: Workflow) -> Retrying:
+    return Retrying(workflow.local, workflow.stack)
 
 
 @pytest.fixture(autouse=True)
@@ -78,57 +60,24 @@ def environment(monkeypatch: pytest.MonkeyPatch, retrying: Retrying) -> None:
     inorder_on(retrying, monkeypatch)
 
 
-def test_a_failed_event_is_listed_while_it_waits_and_then_started_again(retrying: Retrying) -> None:
-    event = retrying.newer_event("again.png")
-    sent = time.time()
-    # After the fourth fault it waits for 8 to 17 s, in which a busy machine can list it.
-    before = {"attempt": 3, "since": str(int(sent)), "reasons": [f"{TEXT} (3 times)"]}
-    retrying.fail(event | {"retry": before})
-    while not (listed := retrying.listed()):  # soon it may be started again
-        assert time.time() < sent + SECONDS
-    [waiting] = listed
-    assert waiting["object_key"] == retrying.record_id("again.png")
-    assert (waiting["attempts"], waiting["reasons"]) == (4, [f"{TEXT} (4 times)"])
-    assert waiting["since"] < waiting["next"]
-    retried = retrying.retried("again.png")
-    assert time.time() - sent > 8
-    history = retried.event.pop("retry")
-    assert retried.event == event
-    assert history == {"attempt": 4, "since": before["since"], "reasons": waiting["reasons"]}
+def test_a_throttled_event_is_listed_while_it_waits_and_comes_back_until_there_is_capacity(
+    retrying: Retrying,
+) -> None:
+    key = "throttled.png"
+    with retrying.limited(0):
+        retrying.upload(key, picture(RED))
+        waiting = retrying.waiting()
+        assert retrying.unfinished() == []  # its key is free meanwhile
+        assert waiting["object_key"] == retrying.record_id(key)
+        assert "TooManyRequests" in waiting["reasons"][0]
+        assert waiting["since"] < waiting["next"]
+    [event] = retrying.events(key, 1)
+    retried = retrying.retried(key)
+    assert s3_object(retried.event) == s3_object(event)
+    assert retried.event["retry"]["attempt"] >= waiting["attempts"]
+    assert retrying.colour(key) == CYAN
     retrying.wait_for_retries()
     assert retrying.listed() == retrying.parked() == []
-
-
-def test_an_event_that_cannot_be_started_waits_until_it_can(retrying: Retrying) -> None:
-    event = retrying.newer_event("kept.png")
-    states, arn = retrying.local.client("stepfunctions"), retrying.stack.state_machine_arn
-    described = states.describe_state_machine(stateMachineArn=arn)
-    states.delete_state_machine(stateMachineArn=arn)
-    try:
-        retrying.fail(event)
-
-        def refused() -> bool:
-            return any("StateMachineDoesNotExist" in str(each) for each in retrying.listed())
-
-        wait_until(refused, SECONDS, "a start that is refused")
-    finally:
-        fields = ("name", "definition", "roleArn", "type")
-        states.create_state_machine(**{name: described[name] for name in fields})
-    retried = retrying.retried("kept.png")
-    assert retried.event["retry"]["reasons"] == [TEXT]
-    retrying.wait_for_retries()
-    assert retrying.parked() == []
-
-
-def test_a_throttled_event_comes_back_until_there_is_capacity(retrying: Retrying) -> None:
-    with retrying.limited(0):
-        retrying.upload("throttled.png", picture(RED))
-        wait_until(lambda: len(retrying.listed()) == 1, SECONDS, "the event to wait")
-        assert retrying.unfinished() == []  # its key is free meanwhile
-    retrying.wait_for_retries()
-    assert retrying.retried("throttled.png")
-    assert retrying.colour("throttled.png") == CYAN
-    assert retrying.parked() == []
 
 
 # --- Without SQS ---------------------------------------------------------------------------------
@@ -169,7 +118,7 @@ def test_a_fault_that_sqs_refuses_reaches_the_retry_queue_by_eventbridge(
         [failed] = retrying.of_key(key, 1)
         assert failed.outcome == "Retrying"
         assert "Send By EventBridge" in failed.path
-        wait_until(lambda: len(retrying.listed()) == 1, SECONDS, "the event to wait")
+        retrying.waiting()
     retried = retrying.retried(key)
     assert retried.event["retry"]["attempt"] >= 1
     retrying.wait_for_retries()
@@ -187,8 +136,15 @@ def test_a_key_that_no_message_of_sqs_can_have_comes_back_by_the_function(
     rule = retrying.resource("RetryEventsRule").rpartition("/")[2].rpartition("|")[2]
     events.disable_rule(Name=rule, EventBusName=bus)
     try:
+        detail = {
+            "outcome": "Retrying",
+            "object_key": retrying.record_id(key),
+            "sequencer": s3_object(newer)["sequencer"],
+            "reason": {"Error": "States.Timeout"},
+            "event": newer,
+        }
         sent = {"EventBusName": bus, "Source": "inorder", "DetailType": "Retrying Event"}
-        events.put_events(Entries=[sent | {"Detail": retrying.failed(newer)}])
+        events.put_events(Entries=[sent | {"Detail": json.dumps(detail)}])
         assert s3_object(retrying.retried(key).event) == s3_object(newer)
     finally:
         events.enable_rule(Name=rule, EventBusName=bus)

@@ -15,23 +15,23 @@ import psutil
 import pytest
 from click.testing import CliRunner, Result
 
-from inorder import PROJECT, commands, new_policy
+from inorder import PROJECT, commands
+from inorder.asl import check_file
 from inorder.aws import stack
+from inorder.aws.executions import Execution, LocalStateMachine, Step
 from inorder.aws.stack import deploy
+from inorder.commands import local as local_commands
 from inorder.commands.main import main
-from inorder.events import created, shipped
+from inorder.events import shipped
 from inorder.local_aws import LocalAws
-from inorder.run import run_event
 from tests.conftest import picture
 from tests.end_to_end.conftest import CYAN, RED, Workflow
 
 EVENTS = PROJECT / "events"
 NOT_COPIED = shutil.ignore_patterns(".git", ".venv", ".aws-sam", "out", "__pycache__", ".*_cache")
-# The tests that read every policy of the project. The others name their policies.
+# Of the tests that read every policy of the project, the quick ones.
 OF_EVERY_POLICY = [
     "tests/unit/test_documents.py",
-    "tests/unit/test_parameters.py",
-    "tests/unit/test_policies.py",
     "tests/unit/test_roles.py",
     "tests/policies/test_definition.py",
 ]
@@ -53,6 +53,14 @@ def steps(result: Result) -> list[dict[str, Any]]:
 def test_run_shows_the_path_of_an_event_and_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    go_on = LocalStateMachine.run
+
+    def run_later(machine: LocalStateMachine, event: Any, seconds: float) -> Execution:
+        time.sleep(1)
+        assert machine.arns() == []  # the upload starts none
+        return go_on(machine, event, seconds)
+
+    monkeypatch.setattr(LocalStateMachine, "run", run_later)
     result = run(tmp_path, monkeypatch, EVENTS / "object-created.json")
     assert result.exit_code == 0, result.output
     shown = [line for line in result.stdout.splitlines() if not line.startswith("     ")]
@@ -73,18 +81,6 @@ def test_run_shows_the_path_of_an_event_and_leaves_nothing_behind(
     assert "detail.object.etag: 9b2cf535f27731c974343645a3985328 -> " in result.stderr
     assert result.stderr.endswith("Ended in Processed.\n")
     assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_the_upload_of_run_starts_no_execution_of_its_own(tmp_path: Path) -> None:
-    event = created(sequencer="00")  # older than any sequencer of S3
-
-    def wait_once_it_is_there(said: str) -> None:
-        if said.startswith("detail."):
-            time.sleep(2)
-
-    content = picture(RED)
-    ended = run_event(event, "latest-wins", content, tmp_path / "aws", wait_once_it_is_there)
-    assert ended.outcome == "Processed"
 
 
 def test_run_creates_an_object_and_its_output_before_it_deletes_the_object(
@@ -108,17 +104,26 @@ def test_run_creates_an_object_and_its_output_before_it_deletes_the_object(
     assert {name for name in given if given[name] != used[name]} == {"version-id"}
 
 
-def test_run_parks_an_object_that_is_no_image_and_prints_no_control_characters(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("step", "code", "last"),
+    [
+        (
+            Step("Parked", "Fail", "a\x9b31mb[red]c", None),
+            0,
+            "Ended in Parked: InvalidImage: \\x9b",
+        ),
+        (Step("Work", "Task", "", None), 1, "Error: No state of the policy has foreseen this."),
+    ],
+)
+def test_run_fails_if_the_execution_ends_in_no_state_of_its_policy_and_prints_harmlessly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: Step, code: int, last: str
 ) -> None:
-    file = tmp_path / "event.json"
-    file.write_text(json.dumps(created("a\x9b31mb[red]c")))
-    result = run(tmp_path, monkeypatch, file, "--image", file)
-    assert result.exit_code == 0, result.output
-    assert "Ended in Parked: Parked: " in result.stderr
-    assert "InvalidImage" in result.stderr
+    failed = Execution("arn", "FAILED", {}, error="InvalidImage", cause="\x9b", steps=(step,))
+    monkeypatch.setattr(local_commands, "run_event", lambda *_: failed)
+    result = run(tmp_path, monkeypatch, EVENTS / "object-created.json")
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (code, last)
     assert "\x9b" not in result.output
-    assert '"key": "a\\x9b31mb[red]c"' in result.stdout
+    assert f"{step.state} ({step.type})" in result.stdout
 
 
 @pytest.fixture
@@ -156,10 +161,7 @@ def test_a_new_policy_passes_its_tests_and_processes_an_upload_when_it_is_deploy
         "tests/policies/my_policy/promise.py",
         "tests/policies/my_policy/test_my_policy.py",
     }
-    checked = in_project(
-        project, "inorder.commands.main", "check", "statemachine/my_policy.asl.json"
-    )
-    assert checked.returncode == 0, checked.stderr
+    assert check_file(project / "statemachine" / "my_policy.asl.json") == []
     tested = in_project(project, "pytest", "-q", *OF_EVERY_POLICY, "tests/policies/my_policy")
     assert tested.returncode == 0, tested.stdout
     assert " passed" in tested.stdout
@@ -171,17 +173,3 @@ def test_a_new_policy_passes_its_tests_and_processes_an_upload_when_it_is_deploy
     [execution] = workflow.of_key("folder/x.png", 1)
     assert execution.outcome == "Processed"
     assert workflow.colour("folder/x.png") == CYAN
-
-
-def test_run_fails_if_the_execution_ends_in_no_state_of_its_policy(project: Path) -> None:
-    new_policy.create("my-policy", "uncoordinated", project)
-    file = project / "statemachine" / "my_policy.asl.json"
-    definition = json.loads(file.read_text())
-    del definition["States"]["Invert Image"]["Retry"], definition["States"]["Invert Image"]["Catch"]
-    del definition["States"]["Lost"]
-    file.write_text(json.dumps(definition))
-    command = ("inorder.commands.main", "run", "events/order-placed.json", "--policy", "my-policy")
-    ended = in_project(project, *command)
-    assert ended.returncode == 1
-    assert ended.stderr.splitlines()[-1] == "Error: No state of the policy has foreseen this."
-    assert "Invert Image (Task)" in ended.stdout

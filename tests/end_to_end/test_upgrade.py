@@ -42,7 +42,9 @@ def test_an_update_of_the_previous_release_keeps_what_is_finished_waiting_or_par
     [overtaken] = old.events("overtaken.png", 1)
     old.upload("overtaken.png", picture(GREEN))
     old.of_key("overtaken.png", 2)
-    dead_lock = old.die_holding("dead.png", picture(GREEN))
+    old.upload("dead.png", picture(GREEN))
+    dead_lock = old.wait_for_lock("dead.png")  # for two seconds
+    old.executions.stop(old.record("dead.png")["execution"])
     with old.limited(0):
         old.upload("retried.png", picture(BLUE))
         wait_until(lambda: old.failed_events() > 0, SECONDS, "the retry queue to have the event")

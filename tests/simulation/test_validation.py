@@ -1,77 +1,80 @@
-"""The simulation agrees with the shipped files in real time: moto, and the real handlers."""
+"""The simulation agrees with the shipped files on another engine: moto, with the real handlers.
+
+Executions of moto are threads. They sleep in a time that goes on only while all of them sleep, so
+the speed of the machine decides nothing.
+"""
 
 from __future__ import annotations
 
-import os
+import heapq
+import itertools
 import threading
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from statistics import mean
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from bench.simulation.cloud import Cloud, Settings
+from tests import in_process
 from tests.conftest import picture
 from tests.in_process import TABLE, InProcess, Throttled, import_anew
 from tests.simulation.conftest import DAY
-from tests.unit.test_retry_events import Retries
+from tests.unit.test_retry_events import NOW, Retries
 
-UPLOADS = int(os.environ.get("BURST_UPLOADS", "30"))
-CONCURRENCY = max(3, UPLOADS // 20)
-SECONDS = 0.5
-# Real seconds for each second of the simulation: moto needs time of its own.
-SCALE = float(os.environ.get("BURST_SCALE", "2"))
-FACTOR = 1.5
+UPLOADS, CONCURRENCY, SECONDS = 20, 3, 0.5
+POLL_SECONDS = 0.1
+FACTOR = 1.4
 
 
-class InRealTime(Retries):
-    """The function that retries, and its queue, whose clock is the real one, slowed down."""
+class VirtualTime:
+    """What the executions sleep in."""
 
-    _began = time.time()
+    def __init__(self, aws: InProcess) -> None:
+        self._aws, self._numbers = aws, itertools.count()
+        self._sleeping: list[tuple[float, int, threading.Event]] = []
+        self.now = 0.0
 
-    @property
-    def now(self) -> float:
-        return self._began + (time.time() - self._began) / SCALE
+    def sleep(self, seconds: float) -> None:
+        is_over = threading.Event()
+        heapq.heappush(self._sleeping, (self.now + seconds, next(self._numbers), is_over))
+        assert is_over.wait(300)
 
-    @now.setter
-    def now(self, _: float) -> None:
-        """The time goes on by itself."""
-
-    def poll_until(self, is_over: threading.Event) -> None:
-        while not is_over.wait(0.05):
-            self.poll()
+    def pass_to(self, until: float) -> None:
+        """Let the time go on, and wake each execution at its time."""
+        while True:
+            while len(self._sleeping) < len(self._aws.state_machine.running()):
+                time.sleep(0.001)
+            if not self._sleeping or self._sleeping[0][0] > until:
+                self.now = until
+                return
+            self.now, _, is_over = heapq.heappop(self._sleeping)
+            is_over.set()
 
 
 class Limited:
     """The function, with a limited concurrency."""
 
-    def __init__(self, aws: InProcess) -> None:
-        self._aws, self._lock, self._running = aws, threading.Lock(), 0
+    def __init__(self, aws: InProcess, clock: VirtualTime) -> None:
+        self._aws, self._clock, self._running = aws, clock, 0
         self.refusals = 0
-        self.seconds: list[float] = []
         self.ends: list[float] = []
 
     def __call__(self, payload: Any) -> Any:
-        with self._lock:
-            if self._running >= CONCURRENCY:
-                self.refusals += 1
-                raise Throttled
-            self._running += 1
-        began = time.monotonic()
-        try:
-            time.sleep(SECONDS * SCALE)
-            return self._aws.handle(payload)
-        finally:
-            with self._lock:
-                self._running -= 1
-                self.ends.append(time.monotonic())
-                self.seconds.append((self.ends[-1] - began) / SCALE)
+        if self._running >= CONCURRENCY:
+            self.refusals += 1
+            raise Throttled
+        self._running += 1
+        self._clock.sleep(SECONDS)
+        self._running -= 1
+        self.ends.append(self._clock.now)
+        return self._aws.handle(payload)
 
 
 @pytest.fixture
-def retries(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> InRealTime:
+def retries(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> Retries:
     for name, value in {
         "KEY_TABLE": TABLE,
         "STATE_MACHINE_ARN": aws.state_machine.arn,
@@ -81,52 +84,39 @@ def retries(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> InRealTime:
         "EXECUTION_SECONDS": "300",
     }.items():
         monkeypatch.setenv(name, value)
-    return InRealTime(import_anew("retry_events.app"), monkeypatch)
+    return Retries(import_anew("retry_events.app"), monkeypatch)
 
 
-def test_a_burst_in_real_time_ends_as_the_simulation_says(
-    aws: InProcess, retries: InRealTime
+def test_a_burst_on_moto_ends_as_the_simulation_says(
+    aws: InProcess, retries: Retries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    events = [aws.upload(f"{number}.png", picture((9, 9, 9))) for number in range(UPLOADS)]
-    aws.invoke = function = Limited(aws)
-    aws.wait_scale = SCALE
-    is_over, arrivals, began = threading.Event(), [], time.monotonic()
-    with ThreadPoolExecutor(2) as pool:
-        polling = [pool.submit(retries.poll_until, is_over) for _ in range(2)]
-        try:
-            for event in events:
-                arrivals.append((time.monotonic() - began) / SCALE)
-                aws.start(event)
-            while len(function.ends) < UPLOADS:
-                assert time.monotonic() - began < 250
-                time.sleep(0.1)
-            executions = aws.state_machine.wait_for(UPLOADS)
-        finally:
-            is_over.set()
-        for each in polling:
-            each.result()
-
-    seconds = sum(function.seconds) / UPLOADS
-    clouds = [simulated(arrivals, seconds, seed) for seed in range(10)]
-    outcomes = Counter(each.outcome for each in executions)
+    clock = VirtualTime(aws)
+    monkeypatch.setattr(in_process, "time", SimpleNamespace(sleep=clock.sleep))
+    aws.invoke = function = Limited(aws, clock)
+    for event in [aws.upload(f"{number}.png", picture((9, 9, 9))) for number in range(UPLOADS)]:
+        aws.start(event)
+    while len(function.ends) < UPLOADS or aws.state_machine.running():
+        clock.pass_to(clock.now + POLL_SECONDS)
+        retries.now = NOW + clock.now
+        retries.poll()
+    outcomes = Counter(each.outcome for each in aws.state_machine.wait_for(UPLOADS))
     assert outcomes["Processed"] == len(aws.outputs()) == UPLOADS
     assert set(outcomes) == {"Processed", "Retrying"}
     assert aws.parked() == []
-    refusals = [cloud.clock.total("refusals") for cloud in clouds]
+    clouds = [simulated(seed) for seed in range(10)]
     compared = {
-        "makespan": ((max(function.ends) - began) / SCALE, mean(each.makespan for each in clouds)),
-        "refusals": (function.refusals, mean(refusals)),
+        "makespan": (max(function.ends), mean(each.makespan for each in clouds)),
+        "refusals": (function.refusals, mean(each.clock.total("refusals") for each in clouds)),
     }
-    print(f"{UPLOADS} uploads in {arrivals[-1]:.1f} s, of {seconds:.2f} s each: {compared}")  # noqa: T201
-    for real, virtual in compared.values():
-        assert 1 / FACTOR < real / virtual < FACTOR, compared
+    for moto, simulation in compared.values():
+        assert 1 / FACTOR < moto / simulation < FACTOR, compared
 
 
-def simulated(arrivals: list[float], seconds: float, seed: int) -> Cloud:
-    """Simulate uploads that arrive at these times."""
-    cloud = Cloud(Settings(concurrency=CONCURRENCY, seconds=seconds, seed=seed))
-    for number, after in enumerate(arrivals):
-        cloud.upload(f"{number}.png", after)
+def simulated(seed: int) -> Cloud:
+    """Simulate the uploads."""
+    cloud = Cloud(Settings(concurrency=CONCURRENCY, seconds=SECONDS, seed=seed))
+    for number in range(UPLOADS):
+        cloud.upload(f"{number}.png")
     cloud.run_until_quiet(DAY)
     outcomes = Counter(each.outcome for each in cloud.executions)
     assert outcomes["Processed"] == UPLOADS

@@ -25,6 +25,7 @@ from inorder.local_aws import LocalAws
 
 KINDS = ["pass", "slow", "refuse", "lose the answer", "hang", "be late"]
 HANG_SECONDS = 20  # longer than any task and any function waits
+HOLD_SECONDS = 300  # longer than a test that stops a call needs on any machine
 # Longer than a task or a function waits for DynamoDB. So its caller tries again, or goes on, and
 # others write in between.
 LATE_SECONDS = 3, 8
@@ -34,7 +35,7 @@ _SERVER = Path(__file__).parent / "server"
 
 @dataclass
 class Hold:
-    """A call that a test stops.
+    """Calls that a test stops, until it is over: one, and its further attempts.
 
     Attributes
     ----------
@@ -90,7 +91,7 @@ class FaultProxy(ThreadingHTTPServer):
 
     @contextmanager
     def holding(self, name: str, kind: str) -> Iterator[Hold]:
-        """Stop the next call of a name, for as long as the test needs."""
+        """Stop the calls of a name, for as long as the test needs."""
         hold = self._hold = Hold(name, kind)
         try:
             yield hold
@@ -102,7 +103,7 @@ class FaultProxy(ThreadingHTTPServer):
         """Choose what happens to a call, once it has hung if it is to hang or to be late."""
         with self._lock:
             hold = self._hold
-            if hold and hold.name == name and not hold.reached.is_set():
+            if hold and hold.name == name:
                 kind = hold.kind
             else:
                 hold = None
@@ -112,7 +113,10 @@ class FaultProxy(ThreadingHTTPServer):
             if hold and kind == "hang":
                 hold.reached.set()
         if kind == "hang":
-            (hold.released if hold else threading.Event()).wait(HANG_SECONDS)
+            if hold:
+                hold.released.wait(HOLD_SECONDS)
+            else:
+                time.sleep(HANG_SECONDS)
             return "refuse"
         if kind == "be late":
             time.sleep(late_seconds)
@@ -122,7 +126,7 @@ class FaultProxy(ThreadingHTTPServer):
         """Keep the answer of the call that is held."""
         if hold := self._hold:
             hold.reached.set()
-            hold.released.wait(HANG_SECONDS)
+            hold.released.wait(HOLD_SECONDS)
 
 
 class _Handler(BaseHTTPRequestHandler):
