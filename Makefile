@@ -35,7 +35,7 @@ down: install ## Stop it again
 # The tests of the web page get a browser. Without one, the last line says why they did not run, and CI fails.
 PYTEST = python -m pytest --maxfail 10
 QUICK = tests/unit tests/policies --ignore tests/policies/test_states.py
-SLOW = tests/console tests/proof tests/end_to_end tests/simulation tests/engines
+SLOW = tests/console tests/proof tests/end_to_end tests/simulation
 PAGE = tests/console/test_views.py
 
 test: install ## Run the tests, the quick ones first
@@ -65,12 +65,12 @@ sfn-local: install ## Start AWS's Step Functions Local, and a local AWS behind i
 	@python -m tests.policies.mock_config out/MockConfigFile.json
 	@docker compose up --wait
 
-test-sfn-local: install ## Run the scenarios and the mocked cases on Step Functions Local
-	@SFN_LOCAL_ENDPOINT=http://127.0.0.1:8083 AWS_ENDPOINT_URL=http://127.0.0.1:4566 python -m pytest tests/engines/test_step_functions_local.py
+test-sfn-local: install ## Run the stories and the mocked paths on Step Functions Local
+	@SFN_LOCAL_ENDPOINT=http://127.0.0.1:8083 AWS_ENDPOINT_URL=http://127.0.0.1:4566 python -m pytest tests/policies/test_engines.py
 
-test-aws: install ## Run the scenarios and TestState on AWS, in a test stack: make test-aws STACK=name
+test-aws: install ## Run the stories and TestState on AWS, in a test stack: make test-aws STACK=name
 	@test -n "$(STACK)" || { echo "Say which stack: make test-aws STACK=name" >&2; exit 1; }
-	@STACK="$(STACK)" python -m pytest tests/engines/test_aws.py tests/policies/test_states.py
+	@STACK="$(STACK)" python -m pytest tests/policies/test_engines.py tests/policies/test_states.py
 
 soak: install ## Faults, late writes, outages, kills, a flood and other policies for a thousand events: make soak [SEED=1]
 	@SOAK_EVENTS=1000 SOAK_KEYS=50 SOAK_SEED=$(or $(SEED),1) python -m pytest -s --timeout 3600 tests/proof/soak

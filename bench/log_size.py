@@ -1,7 +1,7 @@
 """How much an execution writes to its log at level ALL, from ministack's history of it.
 
 The form is that of https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html, in which
-tests/policies/test_log_size.py measures the executions of moto. ministack's history lacks
+tests/policies/test_policy_facts.py measures the executions of moto. ministack's history lacks
 some fields and entries that AWS writes; they are put in here.
 """
 

@@ -145,9 +145,9 @@ class Objects:
         answer: Json = self._call(head)
         return answer
 
-    def get_object(self, Key: str, IfMatch: str, **_: str) -> Json:  # noqa: N803
+    def get_object(self, Key: str, IfMatch: str = "", **_: str) -> Json:  # noqa: N803
         def get() -> Json:
-            if self.sources[Key] != IfMatch.strip('"'):
+            if IfMatch and self.sources[Key] != IfMatch.strip('"'):
                 raise client_error("PreconditionFailed", 412)
             return {"Body": BytesIO(b""), "ContentLength": 0}
 
@@ -156,7 +156,8 @@ class Objects:
 
     def put_object(self, Key: str, Metadata: Json, **condition: str) -> Json:  # noqa: N803
         def put() -> Json:
-            if self.outputs.get(Key) != condition.get("IfMatch"):
+            is_fenced = {"IfMatch", "IfNoneMatch"} & condition.keys()
+            if is_fenced and self.outputs.get(Key) != condition.get("IfMatch"):
                 raise client_error("PreconditionFailed", 412)
             self.outputs[Key] = Metadata["sequencer"]
             self.written[Key, Metadata["sequencer"]] += 1

@@ -23,7 +23,7 @@ KNOWN_FIELDS = {
     *("OutputPath", "Parameters", "Resource", "Result", "ResultPath", "ResultSelector", "Retry"),
     *("SecondsPath", "TimeoutSeconds", "Type"),
 }
-ANY_FAILURE = "States.TaskFailed"  # each error of a task except that it timed out
+ANY_FAILURE = "States.TaskFailed"  # each error of a task, but none that the engine itself makes
 
 Json = dict[str, Any]
 
@@ -66,16 +66,16 @@ class Machine:
     """A state machine."""
 
     def __init__(self, definition: Json) -> None:
-        self._start: str = definition["StartAt"]
-        self._states = {name: _State(each) for name, each in definition["States"].items()}
+        self.start: str = definition["StartAt"]
+        self.states = {name: State(each) for name, each in definition["States"].items()}
 
     def run(self, execution: Execution, services: Services) -> Generator[simpy.Event, Any, str]:
         """Run an execution, and give its outcome."""
-        clock, name, data = services.clock, self._start, execution.input
+        clock, name, data = services.clock, self.start, execution.input
         context = Context(execution, clock)
         try:
             while True:
-                state = self._states[name]
+                state = self.states[name]
                 if clock.now - execution.started > EXPRESS_SECONDS:
                     return "TimedOut"
                 if services.dies(execution, name):
@@ -88,7 +88,9 @@ class Machine:
             return "States.Runtime"
 
 
-class _State:
+class State:
+    """A state; `Machine` runs it."""
+
     def __init__(self, state: Json) -> None:
         assert state.keys() <= KNOWN_FIELDS, state.keys() - KNOWN_FIELDS
         self._state = state
@@ -143,7 +145,7 @@ class _State:
                 if catcher is None:
                     raise UncaughtError(error.name) from error
                 fault = {"Error": error.name, "Cause": error.cause}
-                return catcher["Next"], _placed(data, fault, catcher["ResultPath"])
+                return catcher["Next"], _placed(data, fault, catcher.get("ResultPath", "$"))
             if self._select:
                 result = self._select(result, context)
             return state["Next"], _placed(data, result, self._result_path)
@@ -151,7 +153,7 @@ class _State:
 
 def _first(rules: list[Json], error: str) -> tuple[int, Json | None]:
     """Find the first Retry or Catch for an error."""
-    names = {error, "States.ALL"} | ({ANY_FAILURE} if error != "States.Timeout" else set())
+    names = {error, "States.ALL"} | (set() if error.startswith("States.") else {ANY_FAILURE})
     for number, rule in enumerate(rules):
         if not names.isdisjoint(rule["ErrorEquals"]):
             return number, rule

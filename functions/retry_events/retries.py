@@ -159,7 +159,11 @@ class Fault:
         return self.message.postpone()
 
     def _decide(self, now: float, patience: float) -> Wait | Start | Park:
-        if self.message.sent >= self.since + patience or self._is_hopeless():
+        if (
+            self.message.sent >= self.since + patience
+            or self._is_hopeless()
+            or self._is_rejection()
+        ):
             return self._park()
         due = self.message.sent + self.message.delay(self.attempt)
         if now < due:
@@ -176,6 +180,10 @@ class Fault:
             sum(count for text, count in counts.items() if text.startswith(f"{error}: ")) > at_most
             for error, at_most in RETRIES_AT_MOST.items()
         )
+
+    def _is_rejection(self) -> bool:
+        """Tell whether the state machine parks such an event, but could not: SQS refused it."""
+        return self.body["reason"].get("rejected") is True
 
     def _event(self) -> Json:
         event: Json = self.body["event"]

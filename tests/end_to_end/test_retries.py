@@ -161,7 +161,6 @@ def test_what_cannot_be_parked_is_parked_once_the_queue_is_there_again(retrying:
         wait_until(lambda: retrying.failed_events() == 2, SECONDS, "both to wait")
     retrying.wait_for_retries()
     found = {message["reason"]["Error"]: message["event"] for message in retrying.parked()}
-    for event in found.values():
-        assert event.pop("retry")["attempt"] >= 1
+    assert found["InvalidEvent"].pop("retry")["attempt"] >= 1
     assert found == {"InvalidImage": rejected.event, "InvalidEvent": no_event}
     retrying.assert_quiet()

@@ -6,10 +6,7 @@ release-0.1.0.zip has that release's template, state machines and functions.
 from __future__ import annotations
 
 import shutil
-from contextlib import suppress
 from pathlib import Path
-
-from botocore.exceptions import ClientError
 
 from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy, describe, sam_deploy
@@ -29,17 +26,6 @@ from tests.end_to_end.conftest import (
 PREVIOUS = Path(__file__).with_name("release-0.1.0.zip")
 
 
-def die_holding(workflow: Workflow, key: str) -> str:
-    """Upload an object, abort the execution that holds its key, and give its lock token."""
-    while True:
-        workflow.upload(key, picture(GREEN))
-        token = workflow.wait_for_lock(key)
-        with suppress(KeyError, ClientError):  # it may have ended meanwhile; then once more
-            workflow.executions.stop(workflow.record(key)["execution"])
-        if workflow.record(key).get("lock_token") == token:
-            return token
-
-
 def test_an_update_of_the_previous_release_keeps_what_is_finished_waiting_or_parked(
     local: LocalAws, tmp_path: Path
 ) -> None:
@@ -56,7 +42,9 @@ def test_an_update_of_the_previous_release_keeps_what_is_finished_waiting_or_par
     [overtaken] = old.events("overtaken.png", 1)
     old.upload("overtaken.png", picture(GREEN))
     old.of_key("overtaken.png", 2)
-    dead_lock = die_holding(old, "dead.png")
+    old.upload("dead.png", picture(GREEN))
+    dead_lock = old.wait_for_lock("dead.png")  # for two seconds
+    old.executions.stop(old.record("dead.png")["execution"])
     with old.limited(0):
         old.upload("retried.png", picture(BLUE))
         wait_until(lambda: old.failed_events() > 0, SECONDS, "the retry queue to have the event")

@@ -1,146 +1,33 @@
-"""What the tables of the policies share: their types, services' responses, and common states.
-
-Each policy has one table, ``tests/policies/<policy>/cases.py``. `test_paths` runs its paths on
-moto and ministack, `mock_config` writes them for Step Functions Local, and `test_states` takes from
-them what follows each state. Only Choices have rows of their own.
-"""
+"""The states that several policies share: what follows them, what they give and change."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 from unittest.mock import ANY
 
-from inorder.events import SEQUENCER, created, shipped
+from inorder.events import created
 from inorder.model.policies import definition
+from tests.policies.services import (
+    CREATED,
+    DELETED,
+    EXECUTION,
+    FAULT,
+    NEVER,
+    NO_S3_EVENT,
+    PROCESSED,
+    REJECTED,
+    RESPONSES,
+    TIMED_OUT,
+    VERSIONED,
+    answer,
+    item,
+)
+from tests.policies.table import Data, Flow, Output, Row, Write
 
-Data = dict[str, Any]
-
-
-class Row(NamedTuple):
-    """A state, its input, and the state that follows; a Task also has a response."""
-
-    state: str
-    input: Any
-    following: str | None
-    response: str = ""
-
-
-class Output(NamedTuple):
-    """A state, its input and output, a Task's response, and the event if not the table's."""
-
-    state: str
-    input: Any
-    output: Any
-    response: str = ""
-    event: Any = None
-
-
-class Write(NamedTuple):
-    """A Task that writes, and the record before and after, without its ID; None is no record."""
-
-    state: str
-    before: Data | None
-    after: Data | None
-    is_refused: bool = False
-
-
-class Entry(NamedTuple):
-    """A state in a path; a Task with its response to each attempt."""
-
-    state: str
-    responses: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Path:
-    """A way through a state machine from an input, with every service mocked.
-
-    A Task's name is followed by its responses, one for each attempt: ``Claim Key: Busy, Written``
-    or, for three equal ones, ``Claim Key: Busy*3``.
-    """
-
-    steps: list[str]
-    event: Any
-
-    @cached_property
-    def entries(self) -> list[Entry]:
-        """The steps, taken apart."""
-        return [_entry(step) for step in self.steps]
-
-    @property
-    def states(self) -> list[str]:
-        """The names of the states."""
-        return [entry.state for entry in self.entries]
-
-    @property
-    def has_helpful_retry(self) -> bool:
-        """Whether some attempt ends otherwise than the one before it."""
-        return any(len(set(entry.responses)) > 1 for entry in self.entries)
-
-
-def _entry(step: str) -> Entry:
-    state, _, told = step.partition(": ")
-    responses: list[str] = []
-    for each in told.split(", ") if told else []:
-        name, _, times = each.partition("*")
-        responses += int(times or 1) * [name]
-    return Entry(state, tuple(responses))
-
-
-@dataclass(frozen=True)
-class Cases:
-    """The table of a policy.
-
-    `data` is input that suits every state but the Choices, and `event` the execution's input. There
-    is what follows each Choice, what each Pass gives and each Task whose result is read later, what
-    conditional writes change, and the paths by their names, of letters and digits for Step
-    Functions Local.
-    """
-
-    data: Data
-    choices: list[Row]
-    outputs: list[Output]
-    writes: list[Write]
-    paths: dict[str, Path]
-    event: Any
-
-    @property
-    def rows(self) -> list[Row]:
-        """What follows each state: the rows of the Choices, and those that the paths imply."""
-        of_choices = {row.state for row in self.choices}
-        ways = {
-            (entry.state, following and following.state, "".join(entry.responses[-1:]))
-            for path in self.paths.values()
-            for entry, following in pairwise([*path.entries, None])
-            if entry and entry.state not in of_choices
-        }
-        # The engine itself makes timeouts, so no path has one. It leads on as a fault does or,
-        # where the paths have none, as a failed condition does.
-        with_fault = {state for state, _, response in ways if response in FAULTS}
-        ways |= {
-            (state, to, TIMED_OUT)
-            for state, to, response in ways
-            if response in FAULTS or (response == CONDITION_FAILED and state not in with_fault)
-        }
-        return [*self.choices, *(Row(state, self.data, to, answer) for state, to, answer in ways)]
-
-
-# --- Events, limits and services' responses ------------------------------------------------------
-
-CREATED = shipped("object-created")
-DELETED = shipped("object-deleted")
-VERSIONED = shipped("object-created-in-versioned-bucket")
-NO_S3_EVENT = shipped("s3-notification-test-event")
 ID = "pictures/holiday/a b+c%2B'é.png"  # of the key record that belongs to CREATED
-EXECUTION = "arn:test"
-FAULT = {"Error": "Some.Fault", "Cause": "because"}
 NO_LOCK = {"lock_token": "", "break_at_poll": 0}
-EXPIRES_AT = "1795000000"
-NEVER = 253402300799  # the last second of the year 9999
 SINCE = {"in_progress_since": "then"}  # has a record in the index
 
 
@@ -170,260 +57,64 @@ def waiter_data(limits: dict[str, int]) -> Data:
 # What *Prepare Event* prepares for an execution that may have to wait.
 WAITER_START = {"lock_token": ANY, "expires_at": str(NEVER), "polls": 0, "watched_lock": NO_LOCK}
 
+# --- What follows states that several files have --------------------------------------------------
 
-def item(**attributes: str) -> Data:
-    """Build what GetItem returns; an attribute that is empty is left out."""
-    return {"Item": {name: {"S": value} for name, value in attributes.items() if value}}
-
-
-def answer(payload: Any) -> Data:
-    """Build what lambda:invoke returns."""
-    return {"Payload": payload}
+S3_EVENTS = [CREATED, VERSIONED, DELETED, NO_S3_EVENT]
+NOT_SENT, NOT_FORWARDED = "QueueLost*2 TimedOut", "ForwardFailed*2 TimedOut"
+CLAIM_FAILED = "Busy*2 Unanswered TimedOut"
+WRITE_FAILED = "Busy*2 TimedOut"
+RELEASE_FAILED = "Busy*3 TimedOut"
 
 
-def _record(**attributes: str) -> Data:
-    return {"Return": item(**attributes)}
-
-
-def _attributes(**attributes: str) -> Data:
-    """Build what UpdateItem returns."""
-    return {"Attributes": item(**attributes)["Item"]}
-
-
-def _error(name: str, cause: str) -> Data:
-    return {"Throw": {"Error": name, "Cause": cause}}
-
-
-OLDER, NEWER = (f"{int(SEQUENCER, 16) + step:018X}" for step in (-1, 1))
-_FREE = {"status": "FAILED", "sequencer": SEQUENCER}
-_LOCKED = _FREE | {"status": "IN_PROGRESS", "lock_token": "theirs"}
-PROCESSED = {
-    "outcome": "Processed",
-    "output_key": "holiday/out-beach.png",
-    "expires_at": EXPIRES_AT,
-}
-SUPERSEDED = PROCESSED | {"outcome": "Superseded"}
-REJECTED = {
-    "outcome": "Rejected",
-    "error": "InvalidImage",
-    "cause": "cannot identify image file",
-    "expires_at": EXPIRES_AT,
-}
-HASHED = {"hash": "9f86d081884c7d65", "now": "1794000000", "expires_at": EXPIRES_AT}
-CONDITION_FAILED, TIMED_OUT = "ConditionFailed", "TimedOut"
-FAULTS = ("Busy", "Unanswered", "FunctionFailed", "ForwardFailed", "QueueLost", "StartRefused")
-TOO_LARGE = "States.DataLimitExceeded"
-RESPONSES: dict[str, Data] = {
-    CONDITION_FAILED: _error(
-        "DynamoDB.ConditionalCheckFailedException", "The conditional request failed"
-    ),
-    TIMED_OUT: _error("States.Timeout", "The service did not answer in time."),
-    "Busy": _error("DynamoDB.ThrottlingException", "The table is busy."),
-    "Unanswered": _error("DynamoDB.SdkClientException", "The answer did not come."),
-    "FunctionFailed": _error("Lambda.ServiceException", "The function could not be run."),
-    "Throttled": _error("Lambda.TooManyRequestsException", "Rate Exceeded."),
-    "ForwardFailed": _error("EventBridge.FailedEntry", "The bus took the call but not the event."),
-    "QueueLost": _error("SQS.SdkClientException", "The queue cannot be reached."),
-    "TooLarge": _error(TOO_LARGE, "The data has more than 262144 bytes."),
-    "Written": {"Return": {}},
-    "Released": {"Return": _attributes(event="{}")},
-    "Started": {"Return": {"ExecutionArn": "arn:newest", "StartDate": "then"}},
-    "StartRefused": _error("StepFunctions.ExecutionLimitExceededException", "Too many executions."),
-    "Claimed": {"Return": _attributes(lock_token="mine")},
-    "Recorded": {"Return": _attributes(lock_token="theirs")},
-    "Sent": {"Return": {"MessageId": "5f0c3a52-8a4e-4c57-9d0b-2b9a6f1e7c11"}},
-    "Forwarded": {"Return": {"FailedEntryCount": 0, "Entries": [{"EventId": "5f0c3a52"}]}},
-    "Processed": {"Return": answer(PROCESSED)},
-    "Superseded": {"Return": answer(SUPERSEDED)},
-    "Rejected": {"Return": answer(REJECTED)},
-    "Unknown": {"Return": answer({"outcome": "Sure"})},
-    "Hashed": {"Return": answer(HASHED)},
-    "Free": _record(**_FREE),
-    "Done": _record(**_FREE | {"status": "DONE"}),
-    "Locked": _record(**_LOCKED),
-    "LockedAnew": _record(**_LOCKED | {"lock_token": "another"}),
-    "LockedWithEvent": _record(**_LOCKED | {"sequencer": OLDER}, event="{}"),
-    "NewerRecorded": _record(**_LOCKED | {"sequencer": NEWER}),
-    "OlderWaits": _record(sequencer=OLDER, oldest_waiting=OLDER),
-    "NoRecord": {"Return": {}},
-    "OwnLock": _record(sequencer=SEQUENCER, lock_token="mine"),
-    "OwnTurn": _record(sequencer=OLDER, oldest_waiting=SEQUENCER),
-    "EventInProgress": _record(status="IN_PROGRESS", sequencer=SEQUENCER),
-    "EventDone": {"Return": {"Item": {"status": {"S": "DONE"}, "expires_at": {"N": EXPIRES_AT}}}},
-}
-
-# --- Parts of paths ------------------------------------------------------------------------------
-
-PREPARED = ["S3 Object Event?", "Prepare Event"]
-VERSION_PREPARED = ["S3 Object Event?", "Prepare Version"]
-NO_BUS = ["Send By EventBridge: ForwardFailed*2", "Not Parked"]
-NOT_RETRIED = ["Retry Event: QueueLost*2", *NO_BUS]
-
-
-def ends(
-    release: str, *more: str, judge: str = "Retried Later?", answered: str = ""
-) -> tuple[list[str], list[str]]:
-    """Build the steps of an execution that parks its event, and of one that has it retried.
-
-    They have the `release` of the lock with its response, `more` steps, and `judge`, which tells
-    the two apart. `answered` tells whether this execution may release the key as failed.
-    """
-    steps = [*([answered] if answered else []), release, *more, judge]
-    return ["Park Event: Sent", *steps, "Parked"], ["Retry Event: Sent", *steps, "Retrying"]
-
-
-def inverted(answered: str) -> list[str]:
-    """Invoke the function, which answers."""
-    return [f"Invert Image: {answered}", "Outcome?"]
-
-
-ATTEMPT_FAILED = ["Invert Image: FunctionFailed", "Attempt Again?"]
-
-
-def second_attempts(
-    claimed: list[str],
-    late: list[str],
-    renewed: list[str],
-    retried: list[str],
-    *,
-    is_repeated: bool = True,
-) -> dict[str, list[str]]:
-    """Build the paths on which the function fails, and the lock is or is not renewed.
-
-    `claimed` and `late` are the steps before the function, in `late` too many for another attempt;
-    `renewed` those after the renewal, and `retried` from *Retry Event* on.
-    """
-    failed = [*claimed, *ATTEMPT_FAILED]
-    repeated = [*failed, "Renew Lock: Busy, Written", *renewed]
+def begins(claim: str, *, versions: bool = True) -> Flow:
+    """Prepare an event, or refuse it, which is said in a queue or on the bus."""
+    prepared = ["Prepare Event", *(["Prepare Version"] if versions else [])]
+    bus = "Send Invalid Event By EventBridge"
     return {
-        "ProcessedAtTheSecondAttempt": [*failed, "Renew Lock: Written", *renewed],
-        **({"ProcessedAtTheSecondAttemptAfterRetry": repeated} if is_repeated else {}),
-        "LockLostBeforeTheSecondAttempt": [*failed, "Renew Lock: ConditionFailed", *retried],
-        "RenewalFailedRetried": [*failed, f"Renew Lock: Busy*{1 + is_repeated}", *retried],
-        "NoSecondAttemptAfterSevenPolls": [*late, *ATTEMPT_FAILED, *retried],
+        **dict.fromkeys(prepared, claim),
+        "Park Invalid Event": {"Sent": "Invalid Event", NOT_SENT: bus},
+        bus: {"Forwarded": "Invalid Event", NOT_FORWARDED: "Not Parked"},
+        **dict.fromkeys(["Invalid Event", "Not Parked"]),
     }
 
 
-def parked_answers(
-    claimed: list[str], failed: list[str], parked: list[str], retried: list[str]
-) -> dict[str, list[str]]:
-    """Build the paths on which the function fails, or its answer is parked.
-
-    `claimed` are the steps before the function, `failed` those with it when it fails, and `parked`
-    and `retried` those from *Park Event* or *Retry Event* on.
-    """
-    rejected = [*claimed, *inverted("Rejected"), "Reject Object"]
-    again = [step.replace(": ", ": Busy, ") for step in parked[1:]]
-    failed = [*claimed, *failed]
+def polls(
+    records: str, wait: str = "Wait For Lock", of: str = "Key", attempts: str = WRITE_FAILED
+) -> Flow:
+    """Read the lock again and again, and break it; `records` are what may be read."""
     return {
-        "InvalidImageParked": [*rejected, *parked],
-        "InvalidImageParkedAfterRetries": [*rejected, "Park Event: QueueLost, Sent", *again],
-        "UnknownResultParked": [*claimed, *inverted("Unknown"), "Reject Result", *parked],
-        "FunctionFailedRetried": [*failed, *retried],
-        "FunctionFailedRetriedAfterRetry": [*failed, "Retry Event: QueueLost, Sent", *retried[1:]],
-        "FunctionFailedRetriedByBus": [*failed, *by_bus("Retry Event", retried)],
-        "FunctionFailedRetriedByBusAfterRetry": [
-            *failed,
-            "Retry Event: QueueLost*2",
-            "Send By EventBridge: ForwardFailed, Forwarded",
-            *retried[1:],
-        ],
-        "FunctionFailedNotRetried": [*failed, *NOT_RETRIED],
-        "InvalidImageRetriedByBus": [*rejected, *by_bus("Park Event", retried)],
-        "InvalidImageNotParked": [*rejected, "Park Event: QueueLost*2", *NO_BUS],
+        "Count Poll": f"Read {of} Record",
+        f"Read {of} Record": {f"{records} Busy TimedOut": f"{of} State?"},
+        "Watch Lock": wait,
+        "Break Lock": {"Written": f"Claim {of}", f"ConditionFailed {attempts}": wait},
+        "Give Up Waiting": "Retry Event",
     }
 
 
-def by_bus(state: str, retried: list[str]) -> list[str]:
-    """Build the end of an execution whose `state` cannot reach the queue: it uses EventBridge."""
-    return [f"{state}: QueueLost*2", "Send By EventBridge: Forwarded", *retried[1:]]
-
-
-def paths(named: dict[str, list[str]], event: Any = CREATED) -> dict[str, Path]:
-    """Build paths that have the same input."""
-    return {name: Path(steps, event) for name, steps in named.items()}
-
-
-def invalid_events(first: str = "S3 Object Event?") -> dict[str, Path]:
-    """Build the paths of an input that the first state refuses."""
-    no_queue, bus = [first, "Park Invalid Event: QueueLost*2"], "Send Invalid Event By EventBridge"
-    named = {
-        "InvalidEventParked": [first, "Park Invalid Event: Sent", "Invalid Event"],
-        "InvalidEventParkedAfterRetry": [
-            first,
-            "Park Invalid Event: QueueLost, Sent",
-            "Invalid Event",
-        ],
-        "InvalidEventSentByBus": [*no_queue, f"{bus}: Forwarded", "Invalid Event"],
-        "InvalidEventSentByBusAfterRetry": [
-            *no_queue,
-            f"{bus}: ForwardFailed, Forwarded",
-            "Invalid Event",
-        ],
-        "InvalidEventNotParked": [*no_queue, f"{bus}: ForwardFailed*2", "Not Parked"],
+def function(failed: str, attempts: str = "Throttled*3 FunctionFailed TimedOut") -> Flow:
+    """Invoke the function, and park what cannot be processed."""
+    return {
+        "Invert Image": {
+            "Processed Superseded Rejected Unknown": "Outcome?",
+            attempts: failed,
+        },
+        **dict.fromkeys(["Reject Object", "Reject Result"], "Park Event"),
     }
-    return paths(named, NO_S3_EVENT)
 
 
-@dataclass(frozen=True)
-class Polls:
-    """Parts of the path of a waiter: the two states of a poll, and the steps to the next one."""
+def hands_over(parked: str, retried: str = "") -> Flow:
+    """Send the event to a queue or, if that fails, to the bus."""
+    retried, bus = retried or parked, "Send By EventBridge"
+    return {
+        "Park Event": {"Sent": parked, NOT_SENT: bus},
+        "Retry Event": {"Sent": retried, NOT_SENT: bus},
+        bus: {"Forwarded": retried, NOT_FORWARDED: "Not Parked"},
+    }
 
-    limits: dict[str, int]
-    read: str = "Read Key Record"
-    judge: str = "Key State?"
-    wait: tuple[str, ...] = ("Wait For Lock",)
 
-    def poll(self, responses: str) -> list[str]:
-        """Read the record once."""
-        return ["Count Poll", f"{self.read}: {responses}", self.judge]
-
-    def watch(self, seen: str, polls: int, state: str = "Watch Lock") -> list[str]:
-        """Poll a number of times and wait after each; what is seen is new at the first."""
-        steps = [*self.poll(seen), state, *self.wait]
-        for _ in range(1, polls):
-            steps += [*self.poll(seen), *self.wait]
-        return steps
-
-    def lease(self, seen: str = "Locked") -> list[str]:
-        """Watch a lock until its lease is over."""
-        return [*self.watch(seen, self.limits["lease_polls"]), *self.poll(seen)]
-
-    def all(self) -> list[str]:
-        """Poll as often as allowed; the lock changes, so that no lease is over before."""
-        lease = self.limits["lease_polls"]
-        anew = self.limits["maximum_polls"] - lease
-        return [
-            *self.watch("Locked", anew - 1),
-            *self.watch("LockedAnew", lease),
-            *self.poll("LockedAnew"),
-        ]
-
-    def named(self, waits: list[str], again: list[str], retried: list[str]) -> dict[str, list[str]]:
-        """Build the paths of the waiters: `waits` ends with a refused claim, `again` starts so."""
-        lease = [*waits, *self.lease()]
-        duplicate = [*self.wait, *self.poll("Done"), "Duplicate"]
-        refused_again = [*self.poll("Free"), *waits[-2:], *self.wait]
-        return {
-            "LockedThenProcessed": [*waits, *self.watch("Locked", 2), *self.poll("Free"), *again],
-            "PollFailedThenProcessed": [
-                *waits,
-                *self.poll("Busy"),
-                *self.wait,
-                *self.poll("Free"),
-                *again,
-            ],
-            "RefusedAgainThenProcessed": [*waits, *refused_again, *self.poll("Free"), *again],
-            "DeadHolderThenProcessed": [*lease, "Break Lock: Written", *again],
-            "DeadHolderThenProcessedAfterRetry": [*lease, "Break Lock: Busy, Written", *again],
-            "LockChangedAsItWasBrokenThenDuplicate": [
-                *lease,
-                "Break Lock: ConditionFailed",
-                *duplicate,
-            ],
-            "LockNotBrokenThenDuplicate": [*lease, "Break Lock: Busy*2", *duplicate],
-            "GaveUpWaiting": [*waits, *self.all(), "Give Up Waiting", *retried],
-        }
+def ends(*more: str) -> Flow:
+    """End the execution."""
+    return dict.fromkeys(["Processed", "Duplicate", "Parked", "Retrying", *more])
 
 
 # --- Rows of states that several files have -------------------------------------------------------
@@ -601,7 +292,7 @@ def outcomes(data: Data, *names: str) -> list[Output]:
 def rejections(data: Data) -> list[Output]:
     """Give the reasons for which a function's answer is parked."""
     rejected, unknown = data | {"inversion": answer(REJECTED)}, data | {"inversion": answer(None)}
-    reason = {"Error": REJECTED["error"], "Cause": REJECTED["cause"]}
+    reason = {"Error": REJECTED["error"], "Cause": REJECTED["cause"], "rejected": True}
     ids = {"object_key", "event_id", "record_id"}
     names = {*ids, "sequencer", "lock_token", "claim", "recorded"} & set(data)
     kept = {name: data[name] for name in names}
@@ -614,19 +305,24 @@ def rejections(data: Data) -> list[Output]:
     ]
 
 
-class Ending:
-    """Equals each text with this end."""
+class Text:
+    """Equals each text of a pattern."""
 
-    def __init__(self, end: str) -> None:
-        self._end = end
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, str) and other.endswith(self._end)
+        return isinstance(other, str) and bool(re.fullmatch(self._pattern, other, re.DOTALL))
 
     __hash__ = None  # type: ignore[assignment]
 
 
-UNKNOWN_RESULT = {"Error": "UnknownResult", "Cause": Ending(" It returned: null")}
+NOW = Text("(?!then).+")
+UNKNOWN_RESULT = {
+    "Error": "UnknownResult",
+    "Cause": Text(".* It returned: null"),
+    "rejected": True,
+}
 
 
 def handed_over(data: Data) -> list[Output]:

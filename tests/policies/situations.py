@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
-from collections.abc import Callable
 from typing import Any
 
-import boto3
 import pytest
 
 from tests.in_process import InProcess
@@ -17,9 +14,9 @@ CYAN, MAGENTA, YELLOW = (0, 255, 255), (255, 0, 255), (255, 255, 0)  # their inv
 
 
 def of(*names: str) -> pytest.MarkDecorator:
-    """Run a test with the state machine of each policy, whose name it gets."""
+    """Run a test with the state machine of each policy."""
     marked = [pytest.param(name, marks=pytest.mark.policy(name)) for name in names]
-    return pytest.mark.parametrize("policy", marked)
+    return pytest.mark.parametrize("aws", marked, indirect=True)
 
 
 SHORT = 0.02  # scale of waits, where no other execution needs the time
@@ -43,58 +40,3 @@ class HeldBack:
         self.worked.set()
         assert self.release.wait(30)
         return answer
-
-
-class Paused:
-    """Lets an execution poll, and keeps it in its n-th Wait state until a test lets it go on."""
-
-    def __init__(self, aws: InProcess, waits: int) -> None:
-        self.waits, self.go_on = threading.Event(), threading.Event()
-        self._left = waits
-        aws.wait_scale, aws.at_wait = 0, self._wait
-
-    def _wait(self) -> None:
-        self._left -= 1
-        if self._left == 0:
-            self.waits.set()
-            assert self.go_on.wait(30)
-
-
-def at_call(operation: str, number: int, action: Callable[[], Any]) -> None:
-    """Let something happen just before the first, second, ... call of an operation."""
-    calls = itertools.count(1)
-
-    def act(**_: Any) -> None:
-        if next(calls) == number:
-            action()
-
-    assert boto3.DEFAULT_SESSION
-    boto3.DEFAULT_SESSION.events.register(f"before-call.{operation}", act)
-
-
-def release(aws: InProcess, record_id: str) -> None:
-    """Release another's lock as its execution would, once the waiter's event is recorded."""
-    key = {"id": record_id}
-    if aws.like == "latest-wins":  # whose record is the waiter's already
-        aws.table.update_item(Key=key, UpdateExpression="REMOVE lock_token")
-        return
-    aws.table.update_item(
-        Key=key,
-        UpdateExpression="SET #status = :done REMOVE lock_token",
-        ExpressionAttributeNames={"#status": "status"},
-        ExpressionAttributeValues={":done": "DONE"},
-    )
-
-
-def locked_again(aws: InProcess) -> dict[str, Any]:
-    """Lock the record of the only key again, as an execution would that is not there."""
-    [record] = [each for each in aws.records() if not str(each["id"]).startswith("event:")]
-    locked = record | {"status": "IN_PROGRESS", "lock_token": "another's"}
-    aws.put_record(locked)
-    return locked
-
-
-def leave_a_dead_holder(aws: InProcess, **attributes: str) -> None:
-    """Leave a lock of the key x.png whose execution is gone."""
-    dead = {"lock_token": "dead", "execution": "dead", "status": "IN_PROGRESS", "event": "{}"}
-    aws.put_record({"id": aws.record_id("input/x.png"), **dead, **attributes})

@@ -7,7 +7,7 @@ from typing import Any
 
 from inorder import PROJECT
 from inorder.model.policies import definition, names, stem
-from tests.policies.common import Cases, Data
+from tests.policies.table import Cases, Data
 
 
 def each_has(module: str, name: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ STATED = re.compile(
     r"a holder needs its lock for at most (\d+) .* a lease is (\d+) .*"
     r" a waiter gives up after (\d+) .* the longest execution takes (\d+) of"
 )
+BUS = "${RetryEventsBusName}"
 FUNCTIONS = {
     "${InvertImageFunctionArn}": "InvertImageFunction",
     "${CanonicalHashFunctionArn}": "CanonicalHashFunction",
@@ -72,34 +73,6 @@ def test_an_execution_without_a_lock_ends_before_express_stops_it(
     assert seconds < EXPRESS_SECONDS
 
 
-def senders_of(policy: str) -> list[dict[str, Any]]:
-    """Give the states that send an event to a queue or to EventBridge."""
-    return [
-        state
-        for name, state in policies.definition(policy)["States"].items()
-        if name.split()[0] in {"Park", "Retry", "Send"}
-        and state["Type"] == "Task"
-        and name != "Retry Lost Event"  # which is not the last that can be done
-    ]
-
-
-@EACH
-def test_an_event_is_sent_within_seconds_or_in_another_way_that_matches_the_rule(
-    policy: str, template: dict[str, Any]
-) -> None:
-    senders = senders_of(policy)
-    for state in senders:
-        assert state["TimeoutSeconds"] == 2
-        assert [retrier["MaxAttempts"] for retrier in state["Retry"]] == [1]
-    sent = [s["Parameters"]["Entries"] for s in senders if "Entries" in s["Parameters"]]
-    pattern = template["Resources"]["RetryEventsRule"]["Properties"]["EventPattern"]
-    assert len(sent) == (0 if policy in policies.like("uncoordinated") else 2)
-    for [entry] in sent:
-        assert entry["EventBusName"] == "${RetryEventsBusName}"
-        assert [entry["Source"]] == pattern["source"]
-        assert entry["DetailType"] == "Retrying Event"  # for people who archive or log the bus
-
-
 @EACH
 def test_every_delay_before_a_retry_is_random_and_bounded(policy: str) -> None:
     """Executions that were refused at the same time must not try again at the same time."""
@@ -121,19 +94,22 @@ def test_only_the_last_retrier_of_a_state_is_for_any_fault(policy: str) -> None:
 
 
 @EACH
-def test_a_refused_write_is_not_retried_each_read_is_consistent_and_both_take_seconds(
+def test_a_refused_write_is_not_retried_each_read_is_consistent_and_a_call_takes_seconds(
     policy: str,
 ) -> None:
     for state in states_of(policy):
+        resource = state.get("Resource", "")
         if "ConditionExpression" in state.get("Parameters", {}):
             first = state["Retry"][0]
             refused = {"States.ALL", "States.TaskFailed", CONDITION_FAILED[0]}
             assert first["MaxAttempts"] == 0 or not refused & set(first["ErrorEquals"])
-        if state.get("Resource") == GET:
+        if resource == GET:
             assert state["Parameters"]["ConsistentRead"] is True
             assert state["TimeoutSeconds"] == 1
-        elif ":dynamodb:" in state.get("Resource", ""):
+        elif ":dynamodb:" in resource:
             assert state["TimeoutSeconds"] <= 2
+        elif ":sqs:" in resource or BUS in str(state.get("Parameters")):
+            assert state["TimeoutSeconds"] == 2
 
 
 @EACH

@@ -1,14 +1,12 @@
-"""Each path of each policy with all services mocked; together they take every transition.
+"""The engines take the paths of each policy as the interpreter does, with all services mocked.
 
-moto runs all paths as Step Functions Local does: it counts the responses of a state over the whole
-execution, attempts included. ministack reads one response whenever a state is entered and repeats
-it in all attempts, so it runs only the paths in which no retry helps.
+ministack repeats a response in all attempts, so it runs only the paths in which no retry helps.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any
 
 import boto3
@@ -31,12 +29,12 @@ from moto.stepfunctions.parser.asl.eval.environment import Environment
 from moto.stepfunctions.parser.mocking.mock_config import MockedResponseReturn, MockedResponseThrow
 
 from inorder import local_aws
-from inorder.asl.definition import targets
 from inorder.aws.executions import Execution, LocalStateMachine
 from inorder.local_aws import LocalAws
 from tests.in_process import InProcess, MotoStateMachine
-from tests.policies.common import RESPONSES, TOO_LARGE
-from tests.policies.mock_config import mock_config, mocked_definition, responses_of, write
+from tests.policies.mock_config import mock_config
+from tests.policies.paths import mocked_definition, paths
+from tests.policies.services import RESPONSES
 from tests.policies.tables import STATES, TABLES
 from tests.state_machines import create_local
 
@@ -54,7 +52,7 @@ def run_paths(
     """Run all paths of a policy, at once, on an engine that has read the file of mocks."""
     started = {
         name: case_machine(machine, states, name).start(path.event)
-        for name, path in TABLES[policy].paths.items()
+        for name, path in paths(policy).items()
         if path.has_helpful_retry == helpful_retries
     }
     return {name: machine.wait(execution, seconds) for name, execution in started.items()}
@@ -64,13 +62,13 @@ def wrongly_ended(policy: str, ended: dict[str, Execution]) -> list[tuple[str, A
     """List the executions that took another path than theirs, or ended otherwise than it says."""
     wrong: list[tuple[str, Any]] = []
     for name, execution in ended.items():
-        path = TABLES[policy].paths[name].states
+        path = [step.state for step in paths(policy)[name].steps]
         end = STATES[policy][path[-1]]
         status = ("FAILED", end["Error"]) if end["Type"] == "Fail" else ("SUCCEEDED", None)
-        if execution.path != path or (execution.status, execution.error) != status:
-            wrong.append((name, (execution.status, execution.error, execution.path)))
-        elif execution.outcome != path[-1].replace(" ", ""):
-            wrong.append((name, execution.outcome))
+        expected = (path, *status, path[-1].replace(" ", ""))
+        found = (execution.path, execution.status, execution.error, execution.outcome)
+        if found != expected:
+            wrong.append((name, found))
     return wrong
 
 
@@ -99,8 +97,8 @@ def run_on_moto(
     monkeypatch.setattr(StateTaskServiceDynamoDB, "_from_error", StateTaskService._from_error)
     monkeypatch.setattr(Environment, "is_mocked_mode", lambda _: True)
     ended = {}
-    for name, path in TABLES[policy].paths.items():
-        left = {state: map(mocked, given) for state, given in responses_of(path).items()}
+    for name, path in paths(policy).items():
+        left = {state: map(mocked, given) for state, given in path.responses().items()}
         monkeypatch.setattr(
             Environment,
             "get_current_mocked_response",
@@ -115,30 +113,10 @@ def run_on_moto(
 def mocking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
     """Run a ministack that reads the file of mocks."""
     file = tmp_path_factory.mktemp("mocks") / "MockConfigFile.json"
-    write(file)
+    file.write_text(json.dumps(mock_config(of_attempts=False)))
     folder, settings = tmp_path_factory.mktemp("mocking"), {"SFN_MOCK_CONFIG": str(file)}
     with local_aws.running(folder, wait_scale=0, settings=settings) as server:
         yield server
-
-
-def test_the_file_of_mocks_is_as_step_functions_local_wants_it() -> None:
-    file = mock_config()
-    used = set()
-    for policy, machine in file["StateMachines"].items():
-        for name, case in machine["TestCases"].items():
-            assert name.isalnum()
-            assert {STATES[policy][state]["Type"] for state in case} == {"Task"}
-            used |= set(case.values())
-    assert used == set(file["MockedResponses"])
-    for numbered in file["MockedResponses"].values():
-        following = 0  # without a gap
-        for numbers, response in numbered.items():
-            first, _, last = numbers.partition("-")
-            assert int(first) == following
-            following = int(last or first) + 1
-            error = response.get("Throw", {}).get("Error", "")
-            # Of the engine's own errors, only this one has no time in which it happens.
-            assert error == TOO_LARGE or not error.startswith("States.")
 
 
 @pytest.mark.parametrize("policy", TABLES)
@@ -154,19 +132,7 @@ def test_every_path_without_a_helpful_retry_is_taken_on_ministack(
 
 
 @pytest.mark.parametrize("policy", TABLES)
-def test_the_paths_are_taken_on_moto_and_have_each_transition_and_each_retry_that_helps(
+def test_every_path_is_taken_on_moto(
     policy: str, monkeypatch: pytest.MonkeyPatch, aws: InProcess
 ) -> None:
     assert wrongly_ended(policy, run_on_moto(monkeypatch, aws, policy)) == []
-    paths, states = TABLES[policy].paths.values(), STATES[policy]
-    taken = {pair for path in paths for pair in pairwise(path.states)}
-    assert taken == {(name, target) for name in states for target in targets(states[name])}
-    entries = [entry for path in paths for entry in path.entries]
-    failed = {e.state for e in entries if e.responses and "Throw" in RESPONSES[e.responses[-1]]}
-    assert failed == {name for name in states if "Catch" in states[name]}
-    repeating = {
-        name
-        for name, state in states.items()
-        if any(retrier["MaxAttempts"] for retrier in state.get("Retry", []))
-    }
-    assert {entry.state for entry in entries if len(set(entry.responses)) > 1} == repeating

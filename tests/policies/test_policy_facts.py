@@ -5,25 +5,32 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 
+from bench.log_size import METADATA, size_of
+from bench.simulation import cloud
+from bench.simulation.clock import Outage
+from bench.simulation.cloud import Cloud, Settings
+from bench.simulation.table import Table
+from heal_keys.stuck import SINCE
 from inorder import PROJECT
 from inorder.events import shipped
-from inorder.model.policies import Cost, definition, like, policies, starts_newest
+from inorder.model.policies import definition, policies
 from inorder.run import with_object
 from tests.conftest import picture
 from tests.in_process import INPUT, InProcess
-from tests.policies.situations import GREEN, RED, HeldBack, Paused, locked_again, of, release
+from tests.policies.situations import RED, SHORT, of
 
 DOCUMENT = (PROJECT / "docs" / "policies.md").read_text()
 POLICIES = {policy.name: policy for policy in policies()}
 WAITING = [policy.name for policy in POLICIES.values() if policy.cost.waiter]
-INDEXED = "in_progress_since"
 
 
 def table(first_heading: str) -> Iterator[dict[str, str]]:
@@ -41,133 +48,87 @@ def cells(line: str) -> list[str]:
     return [cell.strip(" `") for cell in line.strip().strip("|").split("|")]
 
 
-def cost(aws: InProcess, execution: str) -> Cost:
-    """Count the writes, reads and invocations of an execution, once it has ended."""
-    states = definition(aws.policy)["States"]
-    path = aws.wait(execution).path
-    used = Counter(states[name].get("Resource", "").split(":::")[-1] for name in path)
-    writes = used["dynamodb:putItem"] + used["dynamodb:updateItem"]
-    return Cost(writes, reads=used["dynamodb:getItem"], invocations=used["lambda:invoke"])
+class CountingTable(Table):
+    """Counts what state machines do, and the entries of the index that are written or removed."""
+
+    used: Counter[str]
+
+    def put(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Do PutItem."""
+        with self._counting(request["Item"]["id"]["S"]):
+            return super().put(request)
+
+    def update(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Do UpdateItem."""
+        with self._counting(request["Key"]["id"]["S"]):
+            return super().update(request)
+
+    def get(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Do GetItem."""
+        self.used["reads"] += 1
+        return super().get(request)
+
+    @contextmanager
+    def _counting(self, key: str) -> Iterator[None]:
+        before = self._indexed()
+        try:
+            yield
+        finally:
+            self.used["writes"] += 1
+            self.used["plain writes"] += "event" not in self.items[key].attrs
+            # A changed entry is removed and written anew.
+            self.used["index"] += len(before ^ self._indexed())
+
+    def _indexed(self) -> set[tuple[str, str]]:
+        return {
+            (key, item.attrs[SINCE].value)
+            for key, item in self.items.items()
+            if SINCE in item.attrs
+        }
 
 
-def plain_writes(aws: InProcess, execution: str) -> int:
-    """Count the writes of an execution to the record of a key that has no event in it."""
-    states = definition(aws.policy)["States"]
-    wrote = [
-        json.dumps(parameters.get("Key", parameters.get("Item")))
-        for name in aws.wait(execution).path
-        if "ConditionExpression" in (parameters := states[name].get("Parameters", {}))
-    ]
-    has_both = any("$.event_id" in json.dumps(each) for each in states.values())
-    return sum('"$.object_key"' in each for each in wrote) if has_both else 0
+@pytest.fixture
+def used(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count what is used in a simulation."""
+    counted = Counter[str]()
+    monkeypatch.setattr(CountingTable, "used", counted, raising=False)
+    monkeypatch.setattr(cloud, "Table", CountingTable)
+    return counted
 
 
-class Index:
-    """Counts the entries of the table's index that are written or removed."""
-
-    def __init__(self, aws: InProcess) -> None:
-        self._aws, self._before, self.units = aws, self._entries(aws), 0
-        assert boto3.DEFAULT_SESSION
-        for operation in ("PutItem", "UpdateItem"):
-            events = boto3.DEFAULT_SESSION.events
-            events.register(f"before-call.dynamodb.{operation}", self._remember)
-            events.register(f"after-call.dynamodb.{operation}", self._count)
-
-    @staticmethod
-    def _entries(aws: InProcess) -> set[tuple[Any, ...]]:
-        return {(record["id"], record[INDEXED]) for record in aws.records() if INDEXED in record}
-
-    def _remember(self, **_: Any) -> None:
-        self._before = self._entries(self._aws)
-
-    def _count(self, **_: Any) -> None:
-        # A changed entry is removed and written anew.
-        self.units += len(self._before ^ self._entries(self._aws))
-
-    def take(self) -> int:
-        units, self.units = self.units, 0
-        return units
-
-
-@of(*POLICIES)
-def test_an_event_costs_what_the_facts_say(aws: InProcess, policy: str) -> None:
-    older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
-    index, facts = Index(aws), POLICIES[policy]
-    for situation, event in (("uncontended", newer), ("duplicate", newer), ("older", older)):
-        execution = aws.start(event)
-        assert cost(aws, execution) == getattr(facts.cost, situation), situation
-        assert plain_writes(aws, execution) == facts.plain_writes.get(situation, 0), situation
-        assert index.take() == facts.index.get(situation, 0), situation
-
-
-@pytest.mark.parametrize("least", [1, 2])
-@of(*(name for name in WAITING if not starts_newest(name)))
-def test_an_event_that_waits_costs_what_the_facts_say(
-    aws: InProcess, policy: str, least: int
-) -> None:
-    paused = Paused(aws, waits=least)
-    first = aws.upload("x.png", picture(RED))
-    aws.run(first)
-    record = locked_again(aws)
-    index, facts = Index(aws), POLICIES[policy]
-    event = first if policy in like("content-hash") else aws.upload("x.png", picture(GREEN))
-    waiter = aws.start(event)
-
-    assert paused.waits.wait(30)
-    written = index.take()
-    release(aws, str(record["id"]))
-    index.take()
-    paused.go_on.set()
-    counted, once, each = cost(aws, waiter), facts.cost.waiter, facts.each_poll
-    assert once
-    more = least - 1
-    assert counted == Cost(
-        once.writes + more * each.writes,
-        once.reads + more * each.reads,
-        once.invocations + more * each.invocations,
-    )
-    assert written + index.take() == facts.index.get("waiter", 0)
-    plain = facts.plain_writes.get("waiter", 0) + more * facts.plain_writes.get("each_poll", 0)
-    assert plain_writes(aws, waiter) == plain
-
-
-@pytest.mark.parametrize("least", [1, 2])
-@of(*(name for name in WAITING if starts_newest(name)))
-def test_an_event_that_a_holder_starts_costs_what_the_facts_say(
-    aws: InProcess, policy: str, least: int
-) -> None:
-    index, facts = Index(aws), POLICIES[policy]
-    answers, paused = HeldBack(aws), Paused(aws, waits=least)
-    holder = aws.start(aws.upload("x.png", picture(RED)))
-    assert answers.worked.wait(30)
-    waiter = aws.start(aws.upload("x.png", picture(GREEN)))
-    assert paused.waits.wait(30)
-    answers.release.set()
-    used = Counter[str]()
-    for execution in (holder, started(aws, holder)):
-        used.update(asdict(cost(aws, execution)))
-    paused.go_on.set()  # when the event is processed
-    used.update(asdict(cost(aws, waiter)))
-    used.subtract(asdict(facts.cost.uncontended))
-    assert facts.cost.waiter
-    expected = Counter(asdict(facts.cost.waiter))
-    for _ in range(least - 1):
-        expected.update(asdict(facts.each_poll))
-    assert used == expected
-    assert index.take() - facts.index["uncontended"] == facts.index["waiter"]
-
-
-def started(aws: InProcess, execution: str) -> str:
-    """Name the execution that another one has started."""
-    assert aws.wait(execution).outcome == "Processed"
-    entries = aws.state_machine.entries(execution)
-    [output] = [
-        entry.details["output"]
-        for entry in entries
-        if entry.type == "TaskSucceeded" and entry.details["resourceType"] == "states"
-    ]
-    arn: str = json.loads(output)["executionArn"]
-    return arn
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_event_costs_what_the_facts_say(policy: str, used: Counter[str]) -> None:
+    facts, uncontended = POLICIES[policy], Counter[str]()
+    waits = Settings(policy, seconds=14)
+    if facts.fence is None:  # what takes long is to forward an event
+        waits = Settings(policy, outages=[Outage("events", 0, 9, "silence")])
+    for situation, settings, uploads in (
+        ("uncontended", Settings(policy), [(0, 1)]),
+        ("duplicate", Settings(policy), [(0, 2)]),
+        ("older", Settings(policy), [(5, 1), (0, 1)]),
+        ("waiter", waits, [(0, 2)] if facts.fence is None else [(0, 1), (1, 1)]),
+    ):
+        expected = getattr(facts.cost, situation)
+        if expected is None:
+            continue
+        used.clear()
+        simulated = Cloud(settings)
+        for after, deliveries in uploads:
+            simulated.upload("x.png", after, "same", deliveries)
+        simulated.run_until_quiet(86_400)
+        used["invocations"] = simulated.clock.total("invocations")
+        used.subtract(uncontended)
+        if situation == "uncontended":
+            uncontended = used.copy()
+        polls = used["reads"] - expected.reads if situation == "waiter" else 0
+        assert (polls > 0) == (situation == "waiter")
+        told = Counter(asdict(expected))
+        told["index"] = facts.index.get(situation, 0)
+        told["plain writes"] = facts.plain_writes.get(situation, 0)
+        for _ in range(polls):
+            told.update(asdict(facts.each_poll))
+            told["plain writes"] += facts.plain_writes.get("each_poll", 0)
+        assert +used == +told, situation
 
 
 def test_a_policy_has_the_cost_of_a_waiter_if_it_waits() -> None:
@@ -177,9 +138,58 @@ def test_a_policy_has_the_cost_of_a_waiter_if_it_waits() -> None:
     assert [name for name in POLICIES if "Wait" in types[name]] == WAITING
 
 
+def entries(execution: str) -> list[tuple[str, int]]:
+    """Give the name of the state, if it is entered, and the size of each entry of the log.
+
+    The form is that of https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html.
+    """
+    client = boto3.client("stepfunctions")
+    pages = client.get_paginator("get_execution_history").paginate(executionArn=execution)
+    history: list[Any] = [event for page in pages for event in page["events"]]
+    written = []
+    for event in history:
+        details: dict[str, Any] = next(
+            (value for name, value in event.items() if name.endswith("Details")), {}
+        )
+        if event["type"] == "TaskSucceeded" and details["resourceType"] == "lambda":
+            details["output"] = json.dumps(json.loads(details["output"]) | METADATA)
+        entered = details["name"] if event["type"].endswith("StateEntered") else ""
+        written.append((entered, size_of(event["type"], details)))
+    return written
+
+
+def kilobytes(written: list[tuple[str, int]]) -> float:
+    return sum(size for _, size in written) / 1000
+
+
 @of(*POLICIES)
-def test_an_event_file_ends_as_the_table_says(aws: InProcess, policy: str) -> None:
-    told = [(row["event"], row[policy]) for row in table("event") if policy in row]
+def test_an_event_and_a_poll_write_as_much_to_the_log_as_the_facts_say(aws: InProcess) -> None:
+    assert boto3.DEFAULT_SESSION
+    for service in ("dynamodb", "eventbridge"):  # as an optimized integration hands it on
+        boto3.DEFAULT_SESSION.events.register(
+            f"after-call.{service}", lambda parsed, **_: parsed.update(METADATA)
+        )
+    aws.wait_scale, facts = SHORT, POLICIES[aws.policy].log
+    event = with_object(
+        shipped("object-created"), picture(RED), aws.s3, INPUT, aws.run, lambda _: None
+    )
+    assert kilobytes(entries(aws.run(event).arn)) == pytest.approx(facts.uncontended, abs=1)
+    if not facts.poll:
+        return
+    record = next(each for each in aws.records() if not each["id"].startswith("event:"))
+    held = {"status": "IN_PROGRESS", "lock_token": "6f1c8a0e-93ba-4d3e-8a57-2f9b1b0c7d11"}
+    aws.put_record(record | held)
+    if aws.like != "content-hash":
+        event["detail"]["object"]["sequencer"] += "0"  # a later event
+    written = entries(aws.run(event).arn)
+    waits = [at for at, (name, _) in enumerate(written) if name.startswith("Wait ")]
+    for start, end in pairwise(waits[1:5]):
+        assert kilobytes(written[start:end]) == pytest.approx(facts.poll, abs=1)
+
+
+@of(*POLICIES)
+def test_an_event_file_ends_as_the_table_says(aws: InProcess) -> None:
+    told = [(row["event"], row[aws.policy]) for row in table("event") if aws.policy in row]
     for file, outcome in told:
         event = shipped(Path(file).stem)
         if "version-id" in event["detail"].get("object", {}):

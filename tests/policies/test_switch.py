@@ -1,250 +1,196 @@
-"""A change of the policy loses nothing: each policy after each other one.
+"""A change of the policy loses nothing: each policy after each other one that it can disturb.
 
 The template leaves what runs under the policy before alone. So it goes on beside the events of the
-next one, or dies at that very moment.
+next one, or dies at that very moment, which is tried in each of its states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import pairwise, permutations
-from typing import NamedTuple, NoReturn
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 import pytest
 
-from inorder.aws.executions import LocalStateMachine
-from tests.conftest import picture
-from tests.in_process import OUTPUT, InProcess
-from tests.policies.mortal import AFTER, BEFORE, Event, Held, Mortal, Place, indexed, is_recorded
-from tests.policies.situations import RED, of, sequencer_of
+from bench.simulation.clock import Outage
+from bench.simulation.cloud import Cloud, Settings, sequencer_of
+from bench.simulation.machine import Execution, Machine
+from inorder import PROJECT
+from inorder.model.outcomes import finished
+from inorder.model.policies import asl_file
+from tests.policies.test_healing import FIRST_WRITE
+from tests.simulation.conftest import DAY
 
-SHARING = ["latest-wins", "every-version"]  # the record of a key, and so its lock
-RECORDING = [*SHARING, "first-wins", "content-hash"]
-ALL = [*RECORDING, "optimistic", "uncoordinated"]
-SETTLED = {"Processed", "Duplicate", "Superseded"}
-WAIT = dict.fromkeys(RECORDING, "Wait For Lock") | {"every-version": "Wait For Turn"}
-# Each waiter of these is in a record. One that dies under another policy is in none, as ever.
-RECORDS_WAITERS = ["latest-wins", "every-version"]
-
-
-def for_changes(pairs: Iterable[tuple[str, str]]) -> pytest.MarkDecorator:
-    """Run a test with the first policies, and the second ones after them."""
-    changes = [
-        pytest.param(one, other, marks=pytest.mark.policy(one), id=f"{one} to {other}")
-        for one, other in pairs
-        if other != "uncoordinated"  # which promises nothing
-    ]
-    return pytest.mark.parametrize(("before", "after"), changes)
+SHARING = {"latest-wins", "every-version"}  # the record of a key, and so its lock
+CYCLE = ["latest-wins", "every-version", "first-wins", "content-hash", "optimistic", "latest-wins"]
+# Each policy before and after another one, and the two that share a lock. The others have only the
+# queues and the outputs in common.
+PAIRS = [*pairwise(CYCLE), *pairwise(CYCLE[::-1])]
+OF_EACH = {"every-version", "content-hash"}  # promise something of each event
+KEY = "x.png"
 
 
-class Key(NamedTuple):
-    """A key, its events so far, and their executions, which are held."""
+@dataclass
+class Switch:
+    """Another policy for a key's events, when the last execution so far enters a state.
 
-    name: str
-    events: list[Event]
-    executions: list[tuple[str, Held]]
-
-
-def uploads(mortal: Mortal, *policies: str) -> Callable[[str], Event]:
-    """Give a function that uploads another object each time, if every-version is not concerned.
-
-    Without versions, that can only read what has not changed.
+    Attributes
+    ----------
+    before, after : str
+        The policies.
+    events : int
+        How many executions there are under the policy before: the second one has to wait.
+    place : str
+        The state.
+    dies : bool
+        Whether these executions die then.
+    later : float
+        How many seconds later there is a newer event.
+    lease : int
+        The polls of a lease after the change, if not those of the file.
     """
-    colours = iter(range(255))
 
-    def upload(key: str) -> Event:
-        same = "every-version" in policies
-        return mortal.aws.upload(key, picture(RED if same else (255, next(colours), 0)))
+    before: str
+    after: str
+    events: int = 1
+    place: str = ""
+    dies: bool = False
+    later: float = 0
+    lease: int = 0
+    entered: list[str] = field(default_factory=list)
+    old: list[str] = field(default_factory=list)
+    recorded: set[str] = field(default_factory=set)
+    newer: str = ""
 
-    return upload
+    def run(self) -> Cloud:
+        """Let it happen."""
+        outages = [Outage("events", 0, 6, "silence")] if self.before == "content-hash" else []
+        settings = Settings(self.before, seconds=3, outages=outages, dies=self._enters)
+        self.cloud, self._ids = Cloud(settings), set[str]()
+        if self.before == "content-hash":  # only the same event waits
+            self.old = [self.cloud.upload(KEY, deliveries=self.events)]
+        else:
+            self.old = [self._upload(number) for number in range(self.events)]
+        self.cloud.run_until_quiet(DAY)
+        return self.cloud
 
+    def _upload(self, after: float) -> str:
+        # Without versions, every-version can only read what has not changed.
+        return self.cloud.upload(KEY, after, "same" if "every-version" in self._policies else None)
 
-def situations(policy: str) -> dict[str, list[Place]]:
-    """List where the executions of a key are: one that holds it, and one that waits."""
-    work = "Forward Event" if policy == "content-hash" else "Invert Image"
-    found = {"before the work": [(work, BEFORE)], "after the work": [(work, AFTER)]}
-    if policy in RECORDING:
-        found["waiting"] = [(work, BEFORE), (WAIT[policy], BEFORE)]
-    return found
+    @property
+    def _policies(self) -> set[str]:
+        return {self.before, self.after}
 
+    def _enters(self, execution: Execution, state: str) -> bool:
+        if execution.id == f"execution-{self.events - 1}" and not self.newer:
+            self.entered.append(state)
+            if state == self.place:
+                self._change()
+        return self.dies and execution.id in self._ids
 
-def begin(mortal: Mortal, name: str, places: list[Place], upload: Callable[[str], Event]) -> Key:
-    """Upload objects to a key, and let their executions come to places."""
-    key = Key(name, [], [])
-    for place in places:
-        # Events differ, so under content-hash only a delivery of the same one waits.
-        again = key.events and mortal.aws.policy == "content-hash"
-        key.events.append(key.events[0] if again else upload(name))
-        key.executions.append(mortal.hold(key.events[-1], place))
-    return key
+    def _change(self) -> None:
+        self._ids = {each.id for each in self.cloud.executions}
+        self.recorded = {
+            sequencer_of(json.loads(record.attrs["event"].value))
+            for record in self.cloud.table.having("event")
+            if record.attrs["status"].value == "IN_PROGRESS"
+        }
+        text = (PROJECT / asl_file(self.after)).read_text()
+        if self.lease:
+            text = re.sub(r'"lease_polls": \d+', f'"lease_polls": {self.lease}', text)
+        self.cloud.machine = Machine(json.loads(text))
+        self.newer = self._upload(self.later)
 
+    def resumed(self) -> set[str]:
+        """List the events of the executions under the policy after."""
+        others = (each for each in self.cloud.executions if each.id not in self._ids)
+        return {sequencer_of(each.input) for each in others}
 
-def deliver(
-    mortal: Mortal, name: str, upload: Callable[[str], Event], *, waits: bool = False
-) -> Key:
-    """Upload a newer object to a key, and run its event, or let it wait for its turn."""
-    if waits:
-        return begin(mortal, name, [(WAIT[mortal.aws.policy], BEFORE)], upload)
-    event = upload(name)
-    assert mortal.aws.run(event).outcome in SETTLED
-    return Key(name, [event], [])
-
-
-def settle(mortal: Mortal) -> None:
-    """Check that nothing is left to do."""
-    assert mortal.retry() == []
-    assert mortal.heal() == []
-    assert indexed(mortal.aws) == []
-    assert mortal.aws.parked() == []
-
-
-def assert_output(mortal: Mortal, events: list[Event]) -> None:
-    """Check the output of a key after its events, the newest of which came to the new policy."""
-    if mortal.aws.policy == "first-wins":
-        name = events[0]["detail"]["object"]["key"]
-        head = mortal.aws.s3.head_object(Bucket=OUTPUT, Key=f"out-{name}")
-        assert head["Metadata"]["sequencer"] in map(sequencer_of, events)
-    else:
-        mortal.assert_right(events[-1])
-
-
-def locked(aws: InProcess) -> list[str]:
-    return [str(each["id"]) for each in aws.records() if "lock_token" in each]
-
-
-def end(machine: LocalStateMachine, keys: list[Key], *, dies: bool) -> list[str | None]:
-    """End the executions under the policy before, one by one, and give their outcomes."""
-    outcomes = []
-    for key in keys:
-        for execution, held in key.executions:
-            held.end(dies=dies)
-            outcomes.append(machine.wait(execution).outcome)
-    while running := machine.arns("RUNNING"):  # under latest-wins, a holder starts the newest event
-        machine.wait(running[0])
-    return outcomes
+    def assert_right(self) -> None:
+        """Check the output of the key, and that nothing is left to do."""
+        cloud, written = self.cloud, self.cloud.objects.outputs
+        assert {each.outcome for each in cloud.executions} <= finished() | (
+            {"Died"} if self.dies else set()
+        )
+        assert cloud.parked == []
+        assert_each(cloud, self.after, [self.newer])
+        if self.after not in OF_EACH:
+            events = [*self.old, self.newer]
+            assert written[f"out-{KEY}"] in (events if self.after == "first-wins" else [self.newer])
 
 
-@for_changes(permutations(ALL, 2))
-def test_what_runs_under_the_policy_before_goes_on(mortal: Mortal, before: str, after: str) -> None:
-    aws, upload = mortal.aws, uploads(mortal, before, after)
-    keys = [begin(mortal, name, at, upload) for name, at in situations(before).items()]
-    machine_before = aws.state_machine
-    aws.change(after)
-    waits = {before, after} <= set(SHARING)
-    newer = [deliver(mortal, key.name, upload, waits=waits) for key in keys]
-    assert set(end(machine_before, keys, dies=False)) <= SETTLED
-    assert set(end(aws.state_machine, newer, dies=False)) <= SETTLED
-    # A holder of every-version gives the key of a waiter of latest-wins an older sequencer, so that
-    # the waiter ends. Its event is in the record.
-    assert {outcome for _, outcome in mortal.heal()} <= SETTLED
-    settle(mortal)
-    assert locked(aws) == []
-    for key, more in zip(keys, newer, strict=True):
-        if before != "uncoordinated":  # which writes what is late over what is newer, as ever
-            assert_output(mortal, [*key.events, *more.events])
-        if before in {"every-version", "content-hash"}:  # which promise something of each event
-            for event in key.events:
-                mortal.assert_right(event, before)
+def assert_each(cloud: Cloud, policy: str, events: Iterable[str]) -> None:
+    """Check what a policy promises of each event."""
+    if policy == "every-version":
+        assert {f"out-{KEY}/{each}" for each in events} <= set(cloud.objects.outputs)
+    if policy == "content-hash":
+        assert set(events) <= set(cloud.forwarded)
 
 
-@for_changes(pair for pair in permutations(ALL, 2) if pair[0] in RECORDING)
+def places(before: str, after: str, events: int) -> list[str]:
+    """List the states that the last execution under a policy enters."""
+    switch = Switch(before, after, events)
+    switch.run()
+    return list(dict.fromkeys(switch.entered))
+
+
+@pytest.mark.parametrize(("before", "after"), [*PAIRS, ("uncoordinated", "latest-wins")])
+def test_what_runs_under_the_policy_before_goes_on(before: str, after: str) -> None:
+    for events in (1, 2):
+        for place in places(before, after, events):
+            switch = Switch(before, after, events, place)
+            cloud = switch.run()
+            if before != "uncoordinated":  # writes what is late over what is newer, as ever
+                switch.assert_right()
+            assert_each(cloud, before, switch.old)
+            assert cloud.table.having("lock_token") == []
+
+
+@pytest.mark.parametrize("later", [0, 3600])
+@pytest.mark.parametrize(("before", "after"), [pair for pair in PAIRS if pair[0] in FIRST_WRITE])
 def test_what_dies_with_the_policy_before_is_handed_to_the_next(
-    mortal: Mortal, before: str, after: str
+    before: str, after: str, later: float
 ) -> None:
-    aws, upload = mortal.aws, uploads(mortal, before, after)
-    at = situations(before)
-    if before not in RECORDS_WAITERS:
-        del at["waiting"]
-    early = [begin(mortal, name, places, upload) for name, places in at.items()]
-    late = [begin(mortal, "healed before an event comes", at["after the work"], upload)]
-    machine_before = aws.state_machine
-    aws.change(after)
-    assert set(end(machine_before, [*early, *late], dies=True)) == {"Died"}
-    recorded = {
-        key.name: [each for each in key.events if is_recorded(aws, each)] for key in [*early, *late]
-    }
-    assert all(recorded.values())
-    newer = [deliver(mortal, key.name, upload) for key in early]
-    ended = [*mortal.retry(), *mortal.heal()]
-    newer += [deliver(mortal, key.name, upload) for key in late]
-    settle(mortal)
-    assert {outcome for _, outcome in ended} <= SETTLED
-    handed_over = [event for event, _ in ended]
-    for key, more in zip([*early, *late], newer, strict=True):
-        for event in recorded[key.name]:
+    for events in (1, 2):
+        entered = places(before, after, events)
+        for place in entered[entered.index(FIRST_WRITE[before]) + 1 :]:
+            switch = Switch(before, after, events, place, dies=True, later=later)
+            cloud = switch.run()
+            switch.assert_right()
+            assert_each(cloud, after, switch.recorded)
             # Under latest-wins, a newer event takes the place of one that is not finished.
-            assert event in handed_over or (after == "latest-wins" and key in early)
-            if after in {"every-version", "content-hash"}:
-                mortal.assert_right(event)
-        assert_output(mortal, [*key.events, *more.events])
-    if {before, after} <= set(SHARING):  # the others do not read the lock
-        assert locked(aws) == []
+            assert switch.recorded <= switch.resumed() or (after == "latest-wins" and not later)
+            if {before, after} <= SHARING:  # the others do not read the lock
+                assert cloud.table.having("lock_token") == []
 
 
-def retry_later(aws: InProcess, event: Event) -> None:
-    """Let the function fail, so that an event goes to the retry queue."""
-    aws.invoke = aws.hash = fail
-    assert aws.run(event).outcome == "Retrying"
-    aws.invoke, aws.hash = aws.handle, aws.handle_hash
+@pytest.mark.parametrize(("before", "after"), [*pairwise(CYCLE)])
+def test_what_is_finished_or_retried(before: str, after: str) -> None:
+    cloud = Cloud(Settings(before, poison=frozenset({"retried.png"})))
+    for key in (KEY, "retried.png"):
+        cloud.upload(key, 0, "same")
+    while len(outcomes := {each.outcome: each for each in cloud.executions}) < 2 or "" in outcomes:
+        cloud.clock.env.run(until=cloud.clock.now + 1)
+    assert set(outcomes) == {"Processed", "Retrying"}
+    cloud.settings.poison = frozenset()
+    cloud.machine = Machine(json.loads((PROJECT / asl_file(after)).read_text()))
+    cloud.start(outcomes["Processed"].input)
+    cloud.run_until_quiet(DAY)
+    assert [each.outcome for each in cloud.executions[2:]] == ["Processed"] * 2
+    assert cloud.parked == []
 
 
-def fail(_: object) -> NoReturn:
-    raise RuntimeError
-
-
-# Each policy once before another one, and once after it: queues and outputs are common to all.
-@for_changes(pairwise([*ALL[:-1], ALL[0]]))
-def test_what_is_finished_retried_or_parked(mortal: Mortal, before: str, after: str) -> None:
-    aws, upload = mortal.aws, uploads(mortal, before, after)
-    finished, older = upload("delivered again"), upload("newer")
-    assert {aws.run(each).outcome for each in (finished, older)} == {"Processed"}
-    retried, rejected = upload("retried"), aws.upload("rejected", b"no image")
-    retry_later(aws, retried)
-    if before != "content-hash":
-        assert aws.run(rejected).outcome == "Parked"
-
-    aws.change(after)
-    assert aws.run(finished).outcome == "Processed"
-    newer = upload("newer")
-    assert aws.run(newer).outcome == "Processed"
-    assert_output(mortal, [newer])
-    assert mortal.retry() == [(retried, "Processed")]
-    mortal.assert_right(retried)
-    for message in aws.parked():
-        assert message["event"] == rejected
-        outcome = "Processed" if after == "content-hash" else "Parked"
-        assert aws.run(rejected).outcome == outcome
-        assert [each["event"] for each in aws.parked()] == [rejected] * (outcome == "Parked")
-    settle(mortal)
-
-
-@pytest.mark.policy("latest-wins")
-def test_a_deletion_that_is_not_finished_is_parked_by_a_policy_that_handles_none(
-    mortal: Mortal,
-) -> None:
-    aws = mortal.aws
-    aws.upload("x.png", picture(RED))
-    retry_later(aws, deleted := aws.delete("x.png"))
-    aws.change("first-wins")
-    assert mortal.retry() == [(deleted, "InvalidEvent")]
-    assert [each["event"] for each in aws.parked()] == [deleted]
-
-
-@of(*RECORDING)
+@pytest.mark.parametrize("policy", FIRST_WRITE)
 def test_a_waiter_of_a_version_with_a_shorter_lease_breaks_the_lock_of_a_slow_holder(
-    mortal: Mortal, policy: str
+    policy: str,
 ) -> None:
-    """The output is right and nothing is lost, but content-hash forwards twice."""
-    aws, upload = mortal.aws, uploads(mortal, policy)
-    key = begin(mortal, "x.png", situations(policy)["before the work"], upload)
-    again = policy == "content-hash"
-    newer = key.events[0] if again else upload(key.name)
-    assert aws.run(newer).outcome == "Processed"
-    assert set(end(aws.state_machine, [key], dies=False)) <= SETTLED
-    assert {outcome for _, outcome in [*mortal.retry(), *mortal.heal()]} <= SETTLED
-    if again:
-        assert [each["detail"] for each in aws.forwarded()] == [newer["detail"]] * 2
-    else:
-        assert_output(mortal, [*key.events, newer])
-    assert locked(aws) == []
-    settle(mortal)
+    """The output is right and nothing is lost, but content-hash may forward twice."""
+    work = "Forward Event" if policy == "content-hash" else "Invert Image"
+    switch = Switch(policy, policy, place=work, lease=1)
+    cloud = switch.run()
+    switch.assert_right()
+    assert_each(cloud, policy, switch.old)
+    assert cloud.table.having("lock_token") == []

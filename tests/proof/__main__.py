@@ -13,27 +13,19 @@ from inorder import PROJECT
 from inorder.model import policies
 
 PYTEST = (sys.executable, "-m", "pytest", "-qq", "-n", "2", "--maxfail", "5", "--tb", "short")
-STATES, PATHS = (f"tests/policies/test_{each}.py" for each in ("states", "paths"))
+STATES, PATHS, ENGINES = (
+    f"tests/policies/test_{each}.py" for each in ("states", "paths", "engines")
+)
 EMPTY = 5  # what pytest exits with if no test is about the policy
 
 
 @dataclass(frozen=True)
 class Step:
-    """A part of the proof.
-
-    Attributes
-    ----------
-    name, what : str
-        What it is called, and what it does.
-    advice : str
-        What to do if it fails.
-    command : tuple of str
-        What runs it.
-    """
+    """A part of the proof."""
 
     name: str
-    what: str
-    advice: str
+    what: str  # it does
+    advice: str  # if it fails
     command: tuple[str, ...]
 
 
@@ -42,7 +34,8 @@ def steps(policy: str) -> list[Step]:
     file, stem = policies.asl_file(policy), policies.stem(policy)
     folder = f"tests/policies/{stem}"
     only = ("--policy", policy)
-    others = [f"--ignore={each}" for each in (STATES, PATHS, "tests/unit/test_new_policy.py")]
+    apart = (STATES, PATHS, ENGINES, "tests/unit/test_new_policy.py")
+    others = [f"--ignore={each}" for each in apart]
     return [
         Step(
             "check",
@@ -58,23 +51,23 @@ def steps(policy: str) -> list[Step]:
         ),
         Step(
             "paths",
-            "each path with mocked services, on moto and ministack; they take every branch",
-            f"Add the path to PATHS of {folder}/cases.py, or mend {file}.",
+            "paths with mocked services, on moto and ministack; they take every branch",
+            f"Mend {file}, or FLOW and `events` of {folder}/cases.py, of which the paths are made.",
             (*PYTEST, *only, PATHS),
         ),
         Step(
             "behaviour",
             "what it does with the real functions, conditional writes and crashes",
             f"Mend {file}, or template.yaml if the test is of tests/unit. If it promises something"
-            f" else by now, change {folder}/test_{stem}.py and the facts in {policies.FACTS}: with"
+            f" else by now, change the tests in {folder} and the facts in {policies.FACTS}: with"
             " `like` there, the tests of the shipped policy run with it.",
             (*PYTEST, *only, *others, "tests/policies", "tests/unit"),
         ),
         Step(
             "engines",
-            "the same scenarios on moto and ministack",
+            "stories that end on ministack as on moto",
             f"An engine understands {file} otherwise: write that state in another way.",
-            (*PYTEST, *only, "tests/engines/test_engines.py"),
+            (*PYTEST, *only, ENGINES),
         ),
         Step(
             "model",

@@ -52,7 +52,9 @@ def printed_by(
     """Read the lines that a handler has printed, each of which is JSON: give it the logger."""
 
     def start(logger: Any) -> Lines:
-        # Powertools' logger outlives a test, and would write to the output of the first one.
+        # Powertools' logger outlives a test: it would write to the output of the first one, and
+        # keep what each has told.
+        logger.clear_state()
         handler = logger.handlers[0]
         monkeypatch.setattr(handler, "emit", lambda entry: print(handler.format(entry)))  # noqa: T201
         return lambda: [json.loads(line) for line in capsys.readouterr().out.splitlines()]

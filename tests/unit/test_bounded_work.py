@@ -33,42 +33,22 @@ def test_result_is_that_of_the_work() -> None:
     assert in_time(invert_any, content, LONG) == invert_any(content)
 
 
-@pytest.mark.parametrize("error", [InvalidImage("too large"), OSError(28, "of the encoder")])
-def test_error_of_the_work_is_raised(error: Exception) -> None:
-    def fail(_content: bytes) -> Result:
-        raise error
-
-    with pytest.raises(type(error)) as caught:
-        in_time(fail, b"", LONG)
-    assert caught.value.args == error.args
-
-
 def bomb(file_format: str, scans: int = 100) -> bytes:
     """Give a valid picture of which Pillow's C code has work for half a second or more."""
-    match file_format:
-        case "GIF":
-            content = encoded(Image.new("P", (4000, 4000)), "GIF")
-            frame = content[content.index(b",") : -1]
-            return content[:-1] + 20 * frame + b";"
-        case "JPEG":  # each scan takes few bytes, and a pass over all pixels
-            content = encoded(Image.new("L", (3000, 3000)), "JPEG", progressive=True)
-            scan = content[content.rindex(b"\xff\xda") : -2]
-            return content[:-2] + scans * scan + content[-2:]
-        case "PNG":
-            return encoded(noise(size=(2000, 2000)), "PNG", compress_level=1)
-        case "TIFF":
-            return encoded(noise(size=(1000, 1000)), "TIFF", compression="lzma")
-        case _:
-            return encoded(noise(size=(2000, 2000)), file_format, lossless=True, quality=0)
+    if file_format == "JPEG":  # each scan takes few bytes, and a pass over all pixels
+        content = encoded(Image.new("L", (3000, 3000)), "JPEG", progressive=True)
+        scan = content[content.rindex(b"\xff\xda") : -2]
+        return content[:-2] + scans * scan + content[-2:]
+    return encoded(noise(size=(1000, 1000)), "TIFF", compression="lzma")
 
 
-@pytest.mark.parametrize("file_format", ["GIF", "JPEG", "PNG", "TIFF", "WEBP"])
+@pytest.mark.parametrize("file_format", ["JPEG", "TIFF"])
 def test_picture_that_takes_too_long_is_rejected(file_format: str) -> None:
     with pytest.raises(TooSlow, match=r"not done after 0.1 seconds"):
         in_time(invert_any, bomb(file_format), 0.1)
 
 
-@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT])
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGSEGV, signal.SIGKILL])
 def test_work_that_a_signal_kills_is_rejected(number: int) -> None:
     def crash(_content: bytes) -> Result:
         faulthandler.disable()  # pytest's would print all frames
@@ -80,6 +60,10 @@ def test_work_that_a_signal_kills_is_rejected(number: int) -> None:
         in_time(crash, b"", LONG)
 
 
+def fails(_content: bytes) -> Result:
+    raise InvalidImage("too large")
+
+
 def ends_its_process(content: bytes) -> Result:
     os._exit(len(content))
 
@@ -89,11 +73,17 @@ def cannot_be_pickled(_content: bytes) -> Result:
 
 
 @pytest.mark.parametrize(
-    ("work", "content"),
-    [(ends_its_process, b""), (ends_its_process, b"1"), (cannot_be_pickled, b"")],
+    ("work", "content", "error", "text"),
+    [
+        (fails, b"", InvalidImage, "too large"),
+        # Without a signal or a result, it is a fault.
+        (ends_its_process, b"", EOFError, None),
+        (ends_its_process, b"1", EOFError, None),
+        (cannot_be_pickled, b"", AttributeError, "pickle"),
+    ],
 )
-def test_end_without_a_signal_or_a_result_is_a_fault(
-    work: Callable[[bytes], Result], content: bytes
+def test_error_of_the_work_is_raised(
+    work: Callable[[bytes], Result], content: bytes, error: type[Exception], text: str | None
 ) -> None:
-    with pytest.raises((EOFError, AttributeError)):
+    with pytest.raises(error, match=text):
         in_time(work, content, LONG)

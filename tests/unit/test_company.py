@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ OWN = {
     "WorkFunctionArn": "arn:aws:lambda:us-east-1:123456789012:function:work",
 }
 # How a resource that holds data says which key encrypts it.
-ENCRYPTED = {
+ENCRYPTED: dict[str, Callable[[Json], Any]] = {
     "S3::Bucket": lambda bucket: bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"][0][
         "ServerSideEncryptionByDefault"
     ].get("KMSMasterKeyID"),

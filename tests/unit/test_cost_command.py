@@ -154,12 +154,13 @@ class Deployed:
 def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
     client = Connection.client
     with mock_aws():
-        index = {"IndexName": "InProgress", "Projection": {"ProjectionType": "KEYS_ONLY"}}
+        key: Any = [{"AttributeName": "id", "KeyType": "HASH"}]
+        index: Any = {"IndexName": "InProgress", "Projection": {"ProjectionType": "KEYS_ONLY"}}
         boto3.client("dynamodb").create_table(
             TableName="keys",
             BillingMode="PAY_PER_REQUEST",
             AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-            KeySchema=(key := [{"AttributeName": "id", "KeyType": "HASH"}]),
+            KeySchema=key,
             GlobalSecondaryIndexes=[index | {"KeySchema": key}],
         )
         for (namespace, name, value), metrics in METRICS.items():

@@ -145,7 +145,9 @@ def test_the_requests_of_each_kind_are_counted_and_a_hundred_keys_cost_a_few_cen
         for (_, one), (_, other) in zip(traced, without, strict=True)
         if one != other
     ]
-    assert added == [(pytest.approx(5e-6), " and a trace")]
+    [(dollars, unit)] = added
+    assert dollars == pytest.approx(5e-6)
+    assert unit == " and a trace"
     numbers = [number for number, _ in estimate(10, policy("first-wins"), 1769)]
     assert numbers[2:4] == [20, 40]  # it ignores deletions, which cost nothing then
     for name in (*choices(), "uncoordinated"):

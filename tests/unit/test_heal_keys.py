@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from types import ModuleType
 from typing import Any
@@ -39,53 +40,43 @@ class Healer:
 
     def __init__(self, function: ModuleType) -> None:
         self.function = function
-        self.refused: list[str] = []
-        function.sqs.meta.events.register("provide-client-params.sqs.SendMessage", self._refuse)
-
-    def _refuse(self, params: dict[str, Any], **_: Any) -> None:
-        if any(json.dumps(key) in params["MessageBody"] for key in self.refused):
-            raise ClientError({"Error": {"Code": "ThrottlingException"}}, "SendMessage")
+        self.context = SweepContext()
+        self.table = boto3.resource("dynamodb").Table(TABLE)
 
     def put(self, key: str, age: timedelta | None, **more: Any) -> None:
         """Put a record that has been in progress for so long."""
         item = {"id": f"input/{key}", "event": json.dumps(created(key))}
         if age is not None:
-            item[ATTRIBUTE] = ago(age)
-        boto3.resource("dynamodb").Table(TABLE).put_item(Item=item | more)
+            item[ATTRIBUTE] = (datetime.now(UTC) - age).isoformat()
+        self.table.put_item(Item=item | more)
+
+    def at(self, hook: str, happening: Callable[..., Any]) -> None:
+        """Let something happen at a call of a service, such as ``after-call.dynamodb.Scan``."""
+        client = self.function.sqs if "sqs" in hook else self.function.dynamodb
+        client.meta.events.register(hook, happening)
+
+    def read_one_by_one(self) -> None:
+        """Let each page of the index have one entry."""
+        self.at("provide-client-params.dynamodb.Scan", lambda params, **_: params | {"Limit": 1})
 
     def messages(self, queue_url: str) -> list[Any]:
         """Take all messages out of a queue."""
         sqs, found = boto3.client("sqs"), list[Any]()
-        while received := sqs.receive_message(QueueUrl=queue_url, MaxNumberOfMessages=10).get(
-            "Messages"
-        ):
+        while received := sqs.receive_message(QueueUrl=queue_url).get("Messages"):
             found += [json.loads(each["Body"]) for each in received]
-            for each in received:
-                sqs.delete_message(QueueUrl=queue_url, ReceiptHandle=each["ReceiptHandle"])
+            sqs.delete_message(QueueUrl=queue_url, ReceiptHandle=received[0]["ReceiptHandle"])
         return found
 
-    def sweep(self, context: SweepContext | None = None) -> list[str]:
+    def sweep(self, *, fails: bool = False) -> list[str]:
         """Sweep, and give the keys whose events were sent to the retry queue, in their order."""
-        self.function.handler({}, context or SweepContext())
-        return self.sent_keys()
-
-    def sweep_that_fails(self) -> list[str]:
-        with pytest.raises(Exception, match="see the log") as raised:
-            self.sweep()
-        assert raised.type is self.function.SweepFailed
-        return self.sent_keys()
-
-    def sent_keys(self) -> list[str]:
+        failure = pytest.raises(self.function.SweepFailed, match="see the log")
+        with failure if fails else nullcontext():
+            self.function.handler({}, self.context)
         sent = self.messages(self.function.RETRY_QUEUE_URL)
         return [each["event"]["detail"]["object"]["key"] for each in sent]
 
     def indexed(self) -> list[str]:
-        table = boto3.resource("dynamodb").Table(TABLE)
-        return sorted(str(item["id"]) for item in table.scan(IndexName=INDEX)["Items"])
-
-
-def ago(age: timedelta) -> str:
-    return (datetime.now(UTC) - age).isoformat()
+        return sorted(str(item["id"]) for item in self.table.scan(IndexName=INDEX)["Items"])
 
 
 @pytest.fixture
@@ -159,11 +150,11 @@ def test_a_message_is_like_that_of_a_state_machine_whichever_policy_wrote_the_re
         event |= created(key, sequencer="0055", version_id="3HL4" if "#" in id_ else None)
     healer.put("x", OLD, event=json.dumps(event), id=id_)
     sent = list[str]()
-    healer.function.sqs.meta.events.register(
+    healer.at(
         "provide-client-params.sqs.SendMessage",
         lambda params, **_: sent.append(params["MessageBody"]),
     )
-    healer.function.handler({}, SweepContext())
+    healer.function.handler({}, healer.context)
     cause = "The execution that had the event has died."
     reason = {"Error": "ExecutionDied", "Cause": cause}
     assert json.loads(sent[0]) == {
@@ -181,18 +172,17 @@ def test_a_record_that_the_index_has_although_it_is_finished_is_left_alone(heale
     """An index may be late: it is read first, and then the table, consistently."""
     for key in ("late", "gone", "claimed again"):
         healer.put(key, OLD)
-    dynamodb, table = healer.function.dynamodb, boto3.resource("dynamodb").Table(TABLE)
 
     def finish(**_: Any) -> None:
         healer.put("late", None)
         healer.put("claimed again", timedelta())
-        table.delete_item(Key={"id": "input/gone"})
+        healer.table.delete_item(Key={"id": "input/gone"})
 
     def is_consistent(params: dict[str, Any], **_: Any) -> None:
         assert params["ConsistentRead"] is True
 
-    dynamodb.meta.events.register("after-call.dynamodb.Scan", finish)
-    dynamodb.meta.events.register("provide-client-params.dynamodb.GetItem", is_consistent)
+    healer.at("after-call.dynamodb.Scan", finish)
+    healer.at("provide-client-params.dynamodb.GetItem", is_consistent)
     assert healer.sweep() == []
 
 
@@ -202,9 +192,7 @@ def test_the_oldest_records_of_all_pages_come_first(
     monkeypatch.setattr(healer.function, "RECORDS_AT_MOST", 3)
     for number in (4, 1, 5, 3, 2):
         healer.put(f"{number}", OLD + timedelta(hours=number))
-    healer.function.dynamodb.meta.events.register(
-        "provide-client-params.dynamodb.Scan", lambda params, **_: params | {"Limit": 1}
-    )
+    healer.read_one_by_one()
     assert healer.sweep() == ["5", "4", "3"]
     assert "SweepEndsEarly" in [line.get("message") for line in lines()]
     assert healer.sweep() == ["2", "1"]
@@ -242,50 +230,47 @@ def test_a_sweep_ends_before_its_time_is_up_however_slow_each_call_is(
     healer: Healer, lines: Lines, record: str
 ) -> None:
     """Each call takes two attempts, and each of them almost as long as it may."""
-    context, function = SweepContext(), healer.function
     for number in range(20):
         healer.put(f"{number}", OLD)
 
     def pass_time(**_: Any) -> None:
-        context.seconds += 10
+        healer.context.seconds += 10
 
-    for client in (function.dynamodb, function.sqs):
-        config = client.meta.config
+    for service in ("dynamodb", "sqs"):
+        config = getattr(healer.function, service).meta.config
         assert config.retries == {"mode": "standard", "total_max_attempts": 2}
         assert 2 * (config.connect_timeout + config.read_timeout) == 10
-        client.meta.events.register("before-call", pass_time)
+        healer.at(f"before-call.{service}", pass_time)
     if record == "finished":
-        function.dynamodb.meta.events.register(
+        healer.at(
             "before-parameter-build.dynamodb.GetItem",
             lambda params, **_: params["Key"].update(id={"S": "none"}),
         )
-    healer.sweep(context)
-    assert TIMEOUT - 40 < context.seconds <= TIMEOUT - 10  # so the pauses have room, too
+    healer.sweep()
+    # So the pauses have room, too.
+    assert TIMEOUT - 40 < healer.context.seconds <= TIMEOUT - 10
     assert "SweepEndsEarly" in [line.get("message") for line in lines()]
 
 
 def test_a_sweep_that_can_read_only_a_part_of_the_index_does_that_part(healer: Healer) -> None:
-    context = SweepContext()
     for number in range(9):
         healer.put(f"{number}", OLD)
 
     def pass_time(**_: Any) -> None:
-        context.seconds += 25
+        healer.context.seconds += 25
 
-    healer.function.dynamodb.meta.events.register("before-call.dynamodb.Scan", pass_time)
-    healer.function.dynamodb.meta.events.register(
-        "provide-client-params.dynamodb.Scan", lambda params, **_: params | {"Limit": 1}
-    )
-    assert len(healer.sweep(context)) == 2
-    context.seconds = 0
-    assert len(healer.sweep(context)) == 2
+    healer.at("before-call.dynamodb.Scan", pass_time)
+    healer.read_one_by_one()
+    for _ in range(2):
+        healer.context.seconds = 0
+        assert len(healer.sweep()) == 2
 
 
 def test_a_sweep_uses_each_queue_that_only_people_read_so_that_it_keeps_its_metrics(
     healer: Healer, lines: Lines
 ) -> None:
     read: list[str] = []
-    healer.function.sqs.meta.events.register(
+    healer.at(
         "provide-client-params.sqs.GetQueueAttributes",
         lambda params, **_: read.append(params["QueueUrl"]),
     )
@@ -293,7 +278,7 @@ def test_a_sweep_uses_each_queue_that_only_people_read_so_that_it_keeps_its_metr
     assert [url.rpartition("/")[2] for url in read] == ["parked", "other"]
     healer.put("old", OLD)
     boto3.client("sqs").delete_queue(QueueUrl=read[0])
-    assert healer.sweep_that_fails() == ["old"]
+    assert healer.sweep(fails=True) == ["old"]
     [unread] = [line for line in lines() if line.get("message") == "QueueNotRead"]
     assert unread["queue"] == read[0]
 
@@ -303,8 +288,13 @@ def test_an_event_that_cannot_be_sent_stays_in_the_index_and_stops_no_other(
 ) -> None:
     for key in ("one", "refused", "two"):
         healer.put(key, OLD)
-    healer.refused = ["refused"]
-    assert sorted(healer.sweep_that_fails()) == ["one", "two"]
+
+    def refuse(params: dict[str, Any], **_: Any) -> None:
+        if '"refused"' in params["MessageBody"]:
+            raise ClientError({"Error": {"Code": "ThrottlingException"}}, "SendMessage")
+
+    healer.at("provide-client-params.sqs.SendMessage", refuse)
+    assert sorted(healer.sweep(fails=True)) == ["one", "two"]
     assert healer.indexed() == ["input/refused"]
     *logs, metrics = lines()
     assert sorted(log["message"] for log in logs) == ["HealingFailed", *["KeyHandedOver"] * 2]
@@ -317,21 +307,17 @@ def test_an_event_that_cannot_be_sent_stays_in_the_index_and_stops_no_other(
 
 def test_a_key_that_is_claimed_while_its_event_is_sent_stays_in_the_index(healer: Healer) -> None:
     healer.put("x", OLD)
-    healer.function.sqs.meta.events.register(
-        "after-call.sqs.SendMessage", lambda **_: healer.put("x", timedelta())
-    )
+    healer.at("after-call.sqs.SendMessage", lambda **_: healer.put("x", timedelta()))
     assert healer.sweep() == ["x"]
     assert healer.indexed() == ["input/x"]
 
 
 def test_what_is_handed_over_is_logged_with_its_record_and_its_age(
-    healer: Healer, lines: Lines, recwarn: pytest.WarningsRecorder
+    healer: Healer, lines: Lines
 ) -> None:
     assert healer.sweep() == []
     [metrics] = lines()  # a sweep that finds nothing says so in its metric alone
     assert metrics["KeysStuck"] == [0.0]
-    # Python also warns of what another test did not close.
-    assert [each for each in recwarn.list if each.category is not ResourceWarning] == []
     healer.put("x.png", DEAD_AFTER * 4.5)
     healer.sweep()
     log, metrics = lines()
@@ -346,6 +332,6 @@ def test_what_is_handed_over_is_logged_with_its_record_and_its_age(
 
 def test_a_table_that_cannot_be_read_fails_the_sweep(healer: Healer) -> None:
     """Lambda counts the error, and does not try again: the next sweep does."""
-    boto3.client("dynamodb").delete_table(TableName=TABLE)
+    healer.table.delete()
     with pytest.raises(ClientError, match="ResourceNotFound"):
         healer.sweep()

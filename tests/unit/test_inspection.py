@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -18,10 +17,9 @@ from inorder.aws.executions import wait_until
 from inorder.aws.inspection import gather
 from inorder.aws.retrying import RetryingEvent
 from inorder.aws.stack import Connection, Stack
-from inorder.model.execution import Execution
 from inorder.story import Story, tell
 from tests.conftest import picture
-from tests.in_process import INPUT, OUTPUT, TABLE, InProcess, Throttled
+from tests.in_process import INPUT, OUTPUT, TABLE, InProcess
 
 RED, GREEN = picture((255, 0, 0)), picture((0, 255, 0))
 NOW = "2026-11-22T10:00:00+00:00"
@@ -149,26 +147,6 @@ def test_a_rejected_object_is_parked_and_what_cannot_be_read_is_named(aws: InPro
     assert (told.verdict.state, told.unknown) == ("right", ())
 
 
-def test_the_attempts_of_a_retried_fault_are_counted(aws: InProcess) -> None:
-    def broken(_: Any) -> Any:
-        raise RuntimeError("no connection")
-
-    aws.wait_scale, aws.invoke = 0.02, broken
-    event = aws.upload("x.png", RED)
-    aws.run(event)
-    told = story(aws)
-    assert outcomes(told) == ["Retrying"]
-    assert "no connection" in told.deliveries[0].text
-    assert told.verdict.state == "pending"
-    aws.invoke = aws.handle
-    aws.run(event | {"retry": {"attempt": 1, "since": "1", "reasons": ["x"]}})
-    told = story(aws)
-    assert outcomes(told) == ["Retrying", "Processed"]
-    assert told.deliveries[0].cause
-    assert told.deliveries[0].cause.execution == told.deliveries[1].execution
-    assert told.verdict.state == "right"
-
-
 def test_a_waiter_and_the_lock_that_it_waits_for_are_told(aws: InProcess) -> None:
     older, newer = aws.upload("x.png", RED), aws.upload("x.png", GREEN)
     aws.wait_scale = 0.1
@@ -269,24 +247,3 @@ def test_an_undelivered_event_is_found(aws: InProcess) -> None:
     assert (pending.kind, pending.sequencer) == ("undelivered", sequencer)
     assert pending.text.endswith(" NO_PERMISSIONS.")
     assert told.verdict.state == "wrong"
-
-
-def test_times_and_attempts_come_from_the_history(aws: InProcess) -> None:
-    calls: list[Execution] = []
-
-    def throttled_once(payload: Any) -> Any:
-        calls.append(payload)
-        if len(calls) == 1:
-            raise Throttled
-        return aws.handle(payload)
-
-    aws.wait_scale, aws.invoke = 0.02, throttled_once
-    before = time.time()
-    ended = aws.run(aws.upload("x.png", RED))
-    [invert] = [each for each in ended.steps if each.state == "Invert Image"]
-    assert [bool(each.error) for each in invert.attempts] == [True, False]
-    assert "Rate Exceeded" in invert.attempts[0].cause
-    assert ended.started
-    assert ended.stopped
-    assert before - 1 < ended.started.timestamp() < ended.stopped.timestamp() < time.time() + 1
-    assert all(each.entered for each in ended.steps)

@@ -90,9 +90,12 @@ def test_the_index_of_each_event_differs_and_is_json() -> None:
     assert indexed(b"") == {"rows": 0, "bytes": 0, "step": 1000, "offsets": [], "fields": {}}
 
 
-@pytest.fixture
-def json_index(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the state machine invoke the example's handler."""
+@pytest.mark.parametrize(
+    "policy", [pytest.param(name, marks=pytest.mark.policy(name)) for name in NEWEST]
+)
+def test_the_state_machine_understands_each_answer(
+    aws: InProcess, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
     for name, value in {
         "OUTPUT_BUCKET": OUTPUT,
         "RECORD_RETENTION_DAYS": "7",
@@ -102,13 +105,6 @@ def json_index(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
     loaded = import_anew("app")  # with this test's S3
     monkeypatch.setattr(aws, "invoke", lambda payload: loaded.handler(payload, None))
-
-
-@pytest.mark.usefixtures("json_index")
-@pytest.mark.parametrize(
-    "policy", [pytest.param(name, marks=pytest.mark.policy(name)) for name in NEWEST]
-)
-def test_the_state_machine_understands_each_answer(aws: InProcess, policy: str) -> None:
     assert aws.policy == policy
     older = aws.upload("a/x.jsonl", b'{"a": 1}')
     newer = aws.upload("a/x.jsonl", b'{"b": 1}')
@@ -122,6 +118,7 @@ def test_the_state_machine_understands_each_answer(aws: InProcess, policy: str) 
     assert parked["reason"] == {
         "Error": "InvalidDocument",
         "Cause": "Line 2 is JSON, but not an object.",
+        "rejected": True,
     }
     assert aws.run(aws.delete("a/x.jsonl")).outcome == "Processed"
     assert aws.outputs() == []

@@ -64,7 +64,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 def test_the_files_of_a_new_policy_are_written_and_no_others(made: Made) -> None:
     tests = made.project / "tests" / "policies"
     copied = sorted((tests / policies.stem(made.source)).glob("*.py"))
-    assert len(copied) >= 3
+    assert len(copied) >= 2
     assert [str(file.relative_to(made.project)) for file in made.written] == [
         "statemachine/made_by_test.asl.json",
         *(
@@ -164,8 +164,13 @@ def test_with_several_new_policies_each_reference_leads_somewhere(project: Path)
     conditions = template["Conditions"]
     alike = {each["Condition"] for each in conditions["ReadsVersions"]["Fn::Or"]}
     assert alike >= {"EveryVersion", "OfEveryVersion", "OfNew", "Again"}
-    most = re.findall(r'"Fn::Or": (\[.*?\])', json.dumps(conditions))
-    assert max(len(json.loads(each)) for each in most) <= 10
+    lengths: list[int] = []
+
+    def count(part: dict[str, list[object]]) -> None:
+        lengths.append(len(part.get("Fn::Or", [])))
+
+    json.loads(json.dumps(conditions), object_hook=count)
+    assert max(lengths) <= 10
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,14 @@ ALL_RESOURCES = {**ADAPT, "RecordsStreamArn": STREAM}
 PAIRS = {
     "Policy": ("first-wins", "latest-wins", "InvertImageFunction"),
     "HandleDeletions": ("true", "false", "InvertImageFunction"),
-    "InputBucketName": ("", "my-bucket", "InvertImageRole"),
+    "InputBucketName": ("", "my-bucket", "WorkFunctionPolicy"),
     "InputBucketVersioning": ("Disabled", "Enabled", "InputBucket"),
+    "KeyPrefix": ("", "uploads/", "EventsRule"),
+    "KeySuffix": ("", ".jpg", "EventsRule"),
+    "OutputBucketName": ("", "my-bucket", "WorkFunctionPolicy"),
+    "KmsKeyArn": ("", "arn:aws:kms:us-east-1:123456789012:key/k", "KeyTable"),
+    "PermissionsBoundaryArn": ("", "arn:aws:iam::123456789012:policy/b", "EventsRole"),
+    "Minimal": ("false", "true", "OptimisticStateMachine"),
     "ContentSources": ("aws.s3", "com.example", "EventsRule"),
     "RecordRetentionDays": ("7", "30", "InvertImageFunction"),
     "RetryHours": ("24", "0", "RetryEventsFunction"),
@@ -37,9 +43,11 @@ PAIRS = {
     "Tracing": ("false", "true", "LatestWinsStateMachine"),
     "Alarms": ("loss", "none", "ParkedEventsAlarm"),
     "AlarmEmail": ("", *MAIL.values(), "ParkedEventsAlarm"),
+    "AlarmTopicArn": ("", "arn:aws:sns:us-east-1:123456789012:t", "ParkedEventsAlarm"),
     "Dashboard": ("false", "true", "EventsDashboard"),
     "SavedQueries": ("false", "true", "KeyHistoryQuery"),
     "WorkFunctionArn": ("", OWN_FUNCTION, "LatestWinsStateMachine"),
+    "WorkFunctionRoleName": ("", "mine", "WorkFunctionPolicy"),
     "FunctionMemorySize": ("1769", "3000", "InvertImageFunction"),
     "MaximumPixels": ("30000000", "1000", "InvertImageFunction"),
     "AdaptRecords": ("false", "true", "AdaptRecordsFunction"),
@@ -50,6 +58,7 @@ PAIRS = {
 }
 WITH = {
     "ContentSources": {"Policy": "content-hash"},
+    "WorkFunctionRoleName": {"WorkFunctionArn": OWN_FUNCTION},
     "RecordsSourceArns": ADAPT,
     "RecordsStreamArn": ADAPT,
 }
@@ -97,7 +106,7 @@ def test_another_policy_changes_no_more_than_what_decides_about_new_events() -> 
     assert len(machines(one)) == len(POLICIES)
     assert target_of(one)["Arn"] in machines(one)
     functions = {f"{name}Function" for name in ("RetryEvents", "HealKeys", "AdaptRecords")}
-    changing = functions | {"EventsRule", "InvertImageFunction", "InvertImageRole"}
+    changing = functions | {"EventsRule", "InvertImageFunction", "WorkFunctionPolicy"}
     changing |= {f"{name}Role" for name in ("RetryEvents", "AdaptRecords")}
     for other in others:
         assert other.keys() == one.keys()
@@ -153,25 +162,13 @@ QUALIFIED = [OWN_FUNCTION, f"{OWN_FUNCTION}:7", f"{OWN_FUNCTION}:live"]
 
 
 @pytest.mark.parametrize("own", QUALIFIED)
-def test_an_own_function_is_invoked_alone(own: str) -> None:
-    """The role names the ARN as it is: IAM tells a function from its versions and aliases.
-
-    https://docs.aws.amazon.com/lambda/latest/dg/lambda-api-permissions-ref.html
-    """
+def test_an_own_function_is_invoked_alone_and_by_none_that_hashes_the_content(own: str) -> None:
     resources = resources_with({"WorkFunctionArn": own})
     assert "InvertImage" not in json.dumps(resources).replace("InvertImageFunctionArn", "")
     for machine in machines(resources).values():
-        role = properties(resources, machine["RoleArn"].removesuffix(".Arn"))
-        [document] = [each["PolicyDocument"] for each in role["Policies"]]
-        if "InvertImageFunctionArn" not in machine["DefinitionSubstitutions"]:  # content-hash
-            assert own not in json.dumps(document)
-            continue
-        assert machine["DefinitionSubstitutions"]["InvertImageFunctionArn"] == own
-        assert [
-            statement["Resource"]
-            for statement in document["Statement"]
-            if statement["Action"] == "lambda:InvokeFunction"
-        ] == [own]
+        invoked = machine["DefinitionSubstitutions"].get("InvertImageFunctionArn")
+        granted = json.dumps(resources[machine["RoleArn"].removesuffix(".Arn")]).count(f'"{own}"')
+        assert (invoked, granted) in [(own, 1), (None, 0)]
 
 
 def test_an_own_function_is_named_by_its_arn() -> None:
@@ -308,16 +305,18 @@ def test_what_holds_data_is_kept_when_the_stack_is_deleted() -> None:
     assert set(kept.values()) == {("RetainExceptOnCreate", "Retain")}
 
 
-def test_no_parameter_replaces_a_queue_the_table_or_a_bus() -> None:
+def test_no_parameter_but_minimal_removes_a_queue_the_table_or_a_bus() -> None:
     """What waits in a queue would wait in vain, and a bus with a consumer's rule cannot be deleted.
 
     https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_DeleteEventBus.html
     """
     kinds = {"AWS::SQS::Queue", "AWS::SQS::QueuePolicy", "AWS::DynamoDB::Table"}
     kinds |= {"AWS::Events::EventBus", "AWS::Events::Rule"}
-    for name, each in template()["Resources"].items():
-        if each["Type"] in kinds:
-            assert "Condition" not in each, name
+    held = {name for name, each in template()["Resources"].items() if each["Type"] in kinds}
+    for parameter, (_, other, _) in PAIRS.items():
+        if parameter != "Minimal":
+            given = {**WITH.get(parameter, {}), parameter: other}
+            assert held <= resources_with(given).keys(), parameter
 
 
 def alarms(parameters: dict[str, str]) -> dict[str, Json]:
@@ -433,8 +432,7 @@ def test_a_region_of_another_partition_is_refused() -> None:
     AWS documents `Ref` in rules; of pseudo parameters, AWS::Region is known to work there:
     https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/rules-section-structure.html
     """
-    [rule] = template()["Rules"].values()
-    [assertion] = rule["Assertions"]
+    [assertion] = template()["Rules"]["Partition"]["Assertions"]
     [contains] = assertion["Assert"]["Fn::Not"]
     regions, region = contains["Fn::Contains"]
     assert region == {"Ref": "AWS::Region"}
@@ -449,3 +447,37 @@ def test_a_region_of_another_partition_is_refused() -> None:
     assert [each for each in arns if "arn:" in each] == [
         each for each in arns if each.startswith("^$|^arn:aws:")
     ]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "names", "are_there"),
+    [
+        ({}, {"InputBucket", "InputBucketPolicy"}, True),
+        ({"InputBucketName": "my-bucket"}, {"InputBucket", "InputBucketPolicy"}, False),
+        *(
+            (
+                {"AdaptRecords": adapt, "RecordsStreamArn": stream},
+                {"AdaptRecordsStreamMapping", "UnadaptedRecordsBucket"},
+                adapt == "true" and bool(stream),
+            )
+            for adapt in ("true", "false")
+            for stream in (STREAM, "")
+        ),
+    ],
+)
+def test_a_resource_is_there_if_the_parameters_ask_for_it(
+    parameters: dict[str, str], names: set[str], are_there: bool
+) -> None:
+    resources = resources_with(parameters)
+    assert names & set(resources) == (names if are_there else set())
+
+
+def test_the_input_bucket_sends_its_events_to_eventbridge_and_has_versions_if_they_are_chosen() -> (
+    None
+):
+    for versioning in ("Disabled", "Enabled", "Suspended"):
+        bucket = resources_with({"InputBucketVersioning": versioning})["InputBucket"]["Properties"]
+        configuration = {"EventBridgeConfiguration": {"EventBridgeEnabled": True}}
+        assert bucket["NotificationConfiguration"] == configuration
+        status = bucket.get("VersioningConfiguration", {}).get("Status", "Disabled")
+        assert status == versioning

@@ -50,7 +50,10 @@ MACHINES = list(of_type(PARSED, "Serverless::StateMachine"))
 def with_attached_policies() -> dict[str, Json]:
     """Give all roles, each with the policies that are resources of their own."""
     roles = of_type(RESOURCES, "IAM::Role")
-    for attached in of_type(RESOURCES, "IAM::Policy").values():
+    shipped = of_type(RESOURCES, "IAM::ManagedPolicy")["WorkFunctionPolicy"]
+    condition, of_shipped, _ = shipped["Roles"]["Fn::If"]
+    assert condition == "ShippedFunction"
+    for attached in (*of_type(RESOURCES, "IAM::Policy").values(), shipped | {"Roles": of_shipped}):
         [role] = attached["Roles"]
         name = role["Ref"]
         roles[name] = roles[name] | {"Policies": [*roles[name]["Policies"], attached]}
@@ -58,8 +61,7 @@ def with_attached_policies() -> dict[str, Json]:
 
 
 ROLES = with_attached_policies()
-# No function receives their messages, which SQS deletes after 14 days.
-READ_BY_PEOPLE = ["ParkedEventsQueue", "UndeliveredEventsQueue", "UnadaptedRecordsQueue"]
+OF_THE_KEY = "HasKmsKey"  # test_company.py says who may use it
 
 
 def listed(one_or_more: Any) -> list[Any]:
@@ -108,18 +110,24 @@ def sub(text: str) -> Json:
     return {"Fn::Sub": text}
 
 
-# The one that the template makes, or the user's own.
-INPUT_BUCKET = {"Fn::If": ["MakesInputBucket", {"Ref": "InputBucket"}, {"Ref": "InputBucketName"}]}
+def present(condition: str, value: Json) -> Json:
+    return {"Fn::If": [condition, value, {"Ref": "AWS::NoValue"}]}
 
 
-def input_arn(rest: str) -> Json:
-    text = f"arn:${{AWS::Partition}}:s3:::${{Bucket}}{rest}"
-    return {"Fn::Sub": [text, {"Bucket": INPUT_BUCKET}]}
+def bucket_arn(name: str, rest: str) -> Json:
+    """Name a bucket that the template makes, or the user's own."""
+    bucket = {"Fn::If": [f"Makes{name}", {"Ref": name}, {"Ref": f"{name}Name"}]}
+    return {"Fn::Sub": [f"arn:${{AWS::Partition}}:s3:::${{Bucket}}{rest}", {"Bucket": bucket}]}
 
 
 def policy(machine: str) -> str:
     """Name the policy of a state machine as the template's parameter does."""
     return Path(PARSED[machine]["Properties"]["DefinitionUri"]).name.split(".")[0].replace("_", "-")
+
+
+def condition(machine: str) -> str:
+    """Name the condition that a state machine is that of the policy."""
+    return machine.removesuffix("StateMachine")
 
 
 def needed(machine: str) -> set[Grant]:
@@ -155,7 +163,8 @@ def test_a_state_machine_may_do_only_what_its_definition_does(machine: str) -> N
     role = PARSED[machine]["Properties"]["Role"]
     name = role["Fn::GetAtt"][0]
     assert grants(ROLES[name]) == sorted(needed(machine))
-    assert {condition for condition, _ in statements(ROLES[name])} == {"", "TracesExecutions"}
+    conditions = {condition for condition, _ in statements(ROLES[name])}
+    assert conditions - {OF_THE_KEY} == {"", "TracesExecutions"}
     assert grants(ROLES[name], "TracesExecutions") == [
         (action, json.dumps("*")) for action in sorted(TRACING)
     ]
@@ -169,8 +178,9 @@ def test_the_rule_starts_the_policys_state_machine_and_may_start_that_of_the_pol
     [target] = RESOURCES["EventsRule"]["Properties"]["Targets"]
     assert target["Arn"] == TEMPLATE["Outputs"]["StateMachineArn"]["Value"]
     role = ROLES[target["RoleArn"]["Fn::GetAtt"][0]]
+    started = [present(f"Has{condition(machine)}", {"Ref": machine}) for machine in MACHINES]
     assert grants(role) == sorted(
-        ("states:StartExecution", json.dumps({"Ref": machine})) for machine in MACHINES
+        ("states:StartExecution", json.dumps(machine)) for machine in started
     )
 
 
@@ -183,7 +193,7 @@ def test_the_rule_matches_what_the_policy_handles(machine: str) -> None:
         assert pattern == {"source": ["aws.s3"]}
         return
     removing = TEMPLATE["Conditions"]["RemovesOutputs"]["Fn::And"][1]["Fn::Or"]
-    is_removing = {"Condition": machine.removesuffix("StateMachine")} in removing
+    is_removing = {"Condition": condition(machine)} in removing
     deletions = ["Object Deleted"] if is_removing else []
     assert pattern == {
         "source": ["aws.s3"],
@@ -197,16 +207,17 @@ def test_each_policy_has_a_state_machine() -> None:
     assert policies == sorted(TEMPLATE["Parameters"]["Policy"]["AllowedValues"])
     output = TEMPLATE["Outputs"]["StateMachineArn"]["Value"]["Fn::Join"][1]
     assert len(output) == len(MACHINES)
-    for machine in MACHINES:  # has a condition of its name
-        condition = machine.removesuffix("StateMachine")
-        assert {"Fn::If": [condition, {"Ref": machine}, ""]} in output
+    for machine in MACHINES:
+        assert {"Fn::If": [condition(machine), {"Ref": machine}, ""]} in output
         selected = {"Fn::Equals": [{"Ref": "Policy"}, policy(machine)]}
-        assert TEMPLATE["Conditions"][condition] == selected
+        assert TEMPLATE["Conditions"][condition(machine)] == selected
+        kept = {"Fn::Or": [selected, {"Condition": "KeepsAll"}]}
+        assert TEMPLATE["Conditions"][f"Has{condition(machine)}"] == kept
 
 
 LOGS = "logs:CreateLogStream logs:PutLogEvents"
 MACHINE_OF_THE_POLICY = TEMPLATE["Outputs"]["StateMachineArn"]["Value"]
-INPUTS, OUTPUTS = input_arn("/*"), sub("${OutputBucket.Arn}/*")
+INPUTS, OUTPUTS = bucket_arn("InputBucket", "/*"), bucket_arn("OutputBucket", "/*")
 STREAM, RETRIES = {"Ref": "RecordsStreamArn"}, arn("RetryEventsQueue")
 # What each function may do, without a condition of the template and with it.
 FUNCTIONS: dict[str, dict[str, list[tuple[str, Json]]]] = {
@@ -215,14 +226,14 @@ FUNCTIONS: dict[str, dict[str, list[tuple[str, Json]]]] = {
             ("s3:GetObject", INPUTS),
             ("s3:GetObject s3:PutObject", OUTPUTS),  # a condition and HEAD need to read
             # Without it S3 answers 403, not 404, for a missing object. No engine at hand does.
-            ("s3:ListBucket", input_arn("")),
-            ("s3:ListBucket", arn("OutputBucket")),
+            ("s3:ListBucket", bucket_arn("InputBucket", "")),
+            ("s3:ListBucket", bucket_arn("OutputBucket", "")),
         ],
         # Beside s3:ListBucket, what AWS names for versions; no engine at hand needs it, either.
         # https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectVersions.html
         "ReadsVersions": [
             ("s3:GetObjectVersion", INPUTS),
-            ("s3:ListBucketVersions", input_arn("")),
+            ("s3:ListBucketVersions", bucket_arn("InputBucket", "")),
         ],
         "RemovesOutputs": [("s3:DeleteObject", OUTPUTS)],
     },
@@ -232,7 +243,10 @@ FUNCTIONS: dict[str, dict[str, list[tuple[str, Json]]]] = {
             ("dynamodb:GetItem dynamodb:UpdateItem", arn("KeyTable")),
             ("sqs:SendMessage", RETRIES),
             ("sqs:SendMessage", arn("ParkedEventsQueue")),
-            *(("sqs:GetQueueAttributes", arn(queue)) for queue in READ_BY_PEOPLE),
+            # No function receives their messages, which SQS deletes after 14 days.
+            ("sqs:GetQueueAttributes", arn("ParkedEventsQueue")),
+            ("sqs:GetQueueAttributes", arn("UndeliveredEventsQueue")),
+            ("sqs:GetQueueAttributes", present("HasRecordsQueue", arn("UnadaptedRecordsQueue"))),
         ]
     },
     "AdaptRecords": {
@@ -265,7 +279,7 @@ FUNCTIONS: dict[str, dict[str, list[tuple[str, Json]]]] = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_may_do_only_what_is_listed_and_log(name: str) -> None:
     role, group = ROLES[f"{name}Role"], f"{name}LogGroup"
-    conditions = {each for each, _ in statements(role)}
+    conditions = {each for each, _ in statements(role)} - {OF_THE_KEY}
     assert {each: grants(role, each) for each in sorted(conditions)} == {
         each: expected([*given, *([] if each else [(LOGS, arn(group))])])
         for each, given in sorted(FUNCTIONS[name].items())
@@ -279,7 +293,8 @@ def test_every_role_is_known() -> None:
     roles = {machine.replace("StateMachine", "Role") for machine in MACHINES} | {"EventsRole"}
     assert set(ROLES) == roles | {f"{function}Role" for function in FUNCTIONS}
     variables = RESOURCES["HealKeysFunction"]["Properties"]["Environment"]["Variables"]
-    urls = [{"Ref": queue} for queue in READ_BY_PEOPLE]
+    urls = [{"Ref": f"{queue}Queue"} for queue in ("ParkedEvents", "UndeliveredEvents")]
+    urls.append(present("HasRecordsQueue", {"Ref": "UnadaptedRecordsQueue"}))
     assert variables["ALARMED_QUEUE_URLS"] == {"Fn::Join": [" ", urls]}
     assert {"Condition": "EveryVersion"} in TEMPLATE["Conditions"]["ReadsVersions"]["Fn::Or"]
 
@@ -288,8 +303,9 @@ def test_a_role_has_only_statements_that_name_actions_and_resources() -> None:
     for name, role in ROLES.items():
         assert "ManagedPolicyArns" not in role, name
         for _, statement in statements(role):
-            own_records = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["retry:*"]}}
-            assert statement.get("Condition", own_records) == own_records
+            if not any(action.startswith("kms:") for action in listed(statement["Action"])):
+                own_records = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["retry:*"]}}
+                assert statement.get("Condition", own_records) == own_records
             assert set(statement) - {"Condition"} == {"Effect", "Action", "Resource"}
             assert not any("*" in action for action in listed(statement["Action"]))
             if statement["Resource"] == "*":
@@ -316,7 +332,8 @@ def test_a_bucket_or_queue_is_encrypted_private_and_tls_only(
             assert [*properties["PublicAccessBlockConfiguration"].values()] == [True] * 4
             covered.append(sub(f"${{{name}.Arn}}/*"))
         else:
-            assert properties["SqsManagedSseEnabled"] is True
+            unless_key = [OF_THE_KEY, {"Ref": "AWS::NoValue"}, True]
+            assert properties["SqsManagedSseEnabled"] == {"Fn::If": unless_key}
         denying = [
             statement
             for policy in policies

@@ -26,6 +26,7 @@ export function Execution({ id: arn, parameters }) {
   const definition = useData("/api/definition");
   const [isEditing, setEditing] = useState(false);
   const isRunning = execution?.status === "RUNNING";
+  const took = execution?.seconds ?? null;
   useEffect(() => {
     const timer = isRunning && !saved && setTimeout(() => read(true), 1000);
     return () => clearTimeout(timer);
@@ -38,8 +39,9 @@ export function Execution({ id: arn, parameters }) {
         html`<${Loading} what="the execution" />`}</article>`;
   }
   return html`<article class="execution">
-    <div class="title"><h1 tabindex="-1"><${Key}>${execution.key ?? execution.record_id ??
-      execution.id}<//></h1><${Outcome} name=${execution.ended_as} />
+    <div class="title"><h1 tabindex="-1">
+      <${Key}>${execution.key ?? execution.record_id ?? execution.id}<//></h1>
+      <${Outcome} name=${execution.ended_as} />
       <span class="actions">
         ${
           execution.key &&
@@ -57,8 +59,8 @@ export function Execution({ id: arn, parameters }) {
     }
     <dl class="facts">
       <${Fact} name="Started (UTC)"><${When} at=${execution.started} precise=${true} /><//>
-      <${Fact} name="Duration">${execution.seconds === null ? (isRunning ? "running" : "not known")
-        : span(execution.seconds)}
+      <${Fact} name="Duration">
+        ${took === null ? (isRunning ? "running" : "not known") : span(took)}
         ${execution.waited > 0 && html`, <span class="waited">waited ${span(execution.waited)}
         </span>`}<//>
       <${Fact} name="Sequencer"><${Mono}>${execution.sequencer ?? "none"}<//><//>
@@ -69,8 +71,8 @@ export function Execution({ id: arn, parameters }) {
     ${
       execution.missing > 0 &&
       html`<div class="callout warn"><${Icon} name="alert" />
-      <div>At least ${plural(execution.missing, "entry",
-        "entries")} of this execution are missing from the log.</div></div>`
+      <div>At least ${plural(execution.missing, "entry", "entries")} of this execution are missing
+        from the log.</div></div>`
     }
     ${
       execution.truncated &&
@@ -108,12 +110,12 @@ function Panes({ execution, definition, parameters }) {
   const name = parameters.state ?? steps[index]?.state;
   return html`<div class="panes">
     <section class="pane graph-pane" aria-label="Graph"><div class="pane-title">
-    <h2>State machine</h2>
+        <h2>State machine</h2>
         <div class="segments" role="group" aria-label="Size of the graph">
-          <button aria-pressed=${!parameters.size} onClick=${() => change({ size:
-            "" })}>Fit</button>
-          <button aria-pressed=${Boolean(parameters.size)} onClick=${() => change({ size:
-            "full" })}>100 %</button></div>
+          <button aria-pressed=${!parameters.size}
+            onClick=${() => change({ size: "" })}>Fit</button>
+          <button aria-pressed=${Boolean(parameters.size)}
+            onClick=${() => change({ size: "full" })}>100 %</button></div>
         <div class="segments" role="group" aria-label="Which states to draw">
           <button aria-pressed=${!all} onClick=${() => change({ graph: "path" })}>Path</button>
           <button aria-pressed=${all} onClick=${() => change({ graph: "all" })}>All states</button>
@@ -198,16 +200,16 @@ function Details({ execution, definition, name, index, parameters }) {
       html`<nav class="visits" aria-label="Visits of this state">
       <a class="button" aria-disabled=${at < 1} href=${to(visits[Math.max(at - 1, 0)])}>Earlier</a>
       <span>visit ${at + 1} of ${visits.length}</span>
-        <a class="button" aria-disabled=${at > visits.length - 2} href=${to(visits[Math.min(at + 1,
-          visits.length - 1)])}>Later</a></nav>`
+      <a class="button" aria-disabled=${at > visits.length - 2}
+        href=${to(visits[Math.min(at + 1, visits.length - 1)])}>Later</a></nav>`
     }
     ${
       step &&
       html`<dl class="facts">
       <${Fact} name="Kind">${kind(state).text}<//>
       <${Fact} name="Entered (UTC)"><${When} at=${step.entered} precise=${true} date=${false} /><//>
-      <${Fact} name="Duration">${step.seconds === null ? "not ended, or not known" :
-        span(step.seconds)}<//></dl>`
+      <${Fact} name="Duration">
+        ${step.seconds === null ? "not ended, or not known" : span(step.seconds)}<//></dl>`
     }
     ${
       step?.error &&

@@ -177,10 +177,16 @@ export function Executions({ parameters, stack }) {
           ? html`<${Table} rows=${found} />`
           : isLoading
             ? html`<${Loading} what="executions" />`
-            : html`<${Empty} icon="search" title=${inRange || rows.length ?
-              "No execution fits the filters." : "There are no executions yet."}>
-        ${rows.length ? "Clear a filter to see others." :
-          "Upload an object to the input bucket, and its execution appears here."}<//>`
+            : html`<${Empty} icon="search" title=${
+                inRange || rows.length
+                  ? "No execution fits the filters."
+                  : "There are no executions yet."
+              }>
+        ${
+          rows.length
+            ? "Clear a filter to see others."
+            : "Upload an object to the input bucket, and its execution appears here."
+        }<//>`
     }
     ${stack?.notes.map((note) => html`<p class="note" key=${note}><${Icon} name="question" />${note}
     </p>`)}

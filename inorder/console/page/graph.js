@@ -249,8 +249,8 @@ export function Graph({ definition, execution, selected, all, parameters, room }
       ${nodes.map(
         (node) => html`<${Node} key=${node.name} node=${node} state=${definition.States[node.name]}
         became=${states.get(node.name)} isSelected=${node.name === selected}
-        isStop=${node.name === current} link=${href("execution", execution.arn, { ...parameters,
-          state: node.name, step: "" })} />`,
+        isStop=${node.name === current}
+        link=${href("execution", execution.arn, { ...parameters, state: node.name, step: "" })} />`,
       )}
     </svg></div>`;
 }

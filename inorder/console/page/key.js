@@ -93,6 +93,7 @@ function Story({ name, parameters, stack }) {
   const verdict = VERDICTS[story.verdict.state] ?? VERDICTS.unknown;
   const zoom = { 2: 2, 4: 4 }[parameters.zoom] ?? 1;
   const hasRun = story.deliveries.length > 0;
+  const executions = plural(story.deliveries.length, "execution");
   return html`<div class="title">${title}<span class="actions">
     <span class="quiet-text">read at ${clock(savedAt ?? at)} UTC</span>
       ${!saved && html`<button onClick=${read}><${Icon} name="again" />Read again</button>`}</span>
@@ -103,9 +104,8 @@ function Story({ name, parameters, stack }) {
     ${
       hasRun &&
       html`<section class="pane" aria-label="Timeline"><div class="pane-title"><h2>Timeline</h2>
-      <span class="quiet-text">${plural(story.events.length,
-        "event")}, ${plural(story.deliveries.length,
-          "execution")}, ${day(story.deliveries[0].started)} UTC</span>
+      <span class="quiet-text">${plural(story.events.length, "event")}, ${executions},${" "}
+        ${day(story.deliveries[0].started)} UTC</span>
         <div class="segments" role="group" aria-label="Zoom">${[1, 2, 4].map(
           (each) => html`<button aria-pressed=${zoom === each}
           onClick=${() => change({ zoom: each === 1 ? "" : each })}>${each}×</button>`,

@@ -52,8 +52,7 @@ export function Parked({ parameters }) {
   const isAll = chosen.length > 0 && chosen.length === found.length;
   return html`<section class="queue"><div class="title"><h1 tabindex="-1">Parked events</h1>
     <p class="quiet-text" role="status">${data ? plural(data.events.length, "event") : ""}</p>
-    <span class="actions">
-    <${Reread} read=${read} /></span></div>
+    <span class="actions"><${Reread} read=${read} /></span></div>
     <p class="lead">Each of these could not be processed. It is kept complete, with the reason,
       until a person decides.
       Redriven, it starts a new execution.</p>
@@ -72,8 +71,8 @@ export function Parked({ parameters }) {
       onInput=${(event) => change({ q: event.target.value })} /></label>
       ${
         !saved &&
-        html`<button class="primary" disabled=${!wanted.length} onClick=${() => setDialog({ redrive:
-          wanted })}>
+        html`<button class="primary" disabled=${!wanted.length}
+          onClick=${() => setDialog({ redrive: wanted })}>
         <${Icon} name="again" />Redrive ${which} …</button>`
       }</div>
     ${
@@ -83,8 +82,8 @@ export function Parked({ parameters }) {
       ${
         !saved &&
         html`<th class="pick">
-        <input type="checkbox" aria-label="Select all" checked=${isAll} onChange=${() => pick(isAll
-          ? [] : found.map((each) => each.id))} />
+        <input type="checkbox" aria-label="Select all" checked=${isAll}
+          onChange=${() => pick(isAll ? [] : found.map((each) => each.id))} />
         </th>`
       }<th>Key</th><th>Reason</th><th>Parked (UTC)</th><th>Sequencer</th><th>
         <span class="hidden">Actions</span></th></tr></thead>
@@ -109,9 +108,8 @@ export function Parked({ parameters }) {
           <button class="plain" onClick=${() => setDialog({ show: each })}>Event</button>${
             !saved &&
             each.body?.event &&
-            html`<button
-          class="plain" onClick=${() => setDialog({ edit:
-            each.body.event })}>Edit and run …</button>`
+            html`<button class="plain"
+              onClick=${() => setDialog({ edit: each.body.event })}>Edit and run …</button>`
           }</td></tr>`,
       )}</tbody></table>`
     }`
@@ -152,8 +150,11 @@ export function Retrying({ parameters }) {
           : !data.events.length
             ? html`<${Empty} icon="check"
       title="No event waits for a retry.">
-      ${waiting + unread > 0 ? "The queue has messages that the function has not logged yet." :
-        "No execution has met a fault lately."}<//>`
+      ${
+        waiting + unread > 0
+          ? "The queue has messages that the function has not logged yet."
+          : "No execution has met a fault lately."
+      }<//>`
             : html`
     <div class="filters"><label class="search"><${Icon} name="search" />
     <span class="hidden">Key or reason</span>

@@ -299,6 +299,7 @@ function Lane({ lane, x, y, height, width, isNarrow, numbers, gutter, isSelected
   const { delivery, execution, number } = lane;
   const { tone, icon, text } = outcome(delivery.outcome);
   const cause = delivery.cause;
+  const hasRoom = lane.left && x(lane.left[1]) - x(lane.left[0]) > 210;
   const other = cause?.sequencer && numbers.get(eventName(cause.sequencer, cause.version_id));
   const why =
     { Superseded: other && `by event ${other}`, Waiting: other && `for event ${other}` }[
@@ -335,8 +336,7 @@ function Lane({ lane, x, y, height, width, isNarrow, numbers, gutter, isSelected
     ${
       lane.left &&
       html`${box(lane.left, 28, "lock left")}<text class="left-text" x=${x(lane.left[0]) + 34}
-      y=${y + 4}>${x(lane.left[1]) - x(lane.left[0]) > 210 ? "its lock is left, until it is broken"
-        : ""}</text>`
+      y=${y + 4}>${hasRoom ? "its lock is left, until it is broken" : ""}</text>`
     }
     ${lane.waits.map((each) => box(each, 18, "wait"))}
     ${lane.locks.map((each) => box(each, 28, `lock ${each[2] ? "open" : ""}`))}

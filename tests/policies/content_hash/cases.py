@@ -6,19 +6,10 @@ from typing import Any
 from unittest.mock import ANY
 
 from inorder.events import shipped
-from tests.policies import common
-from tests.policies.common import (
-    EXECUTION,
-    HASHED,
-    Cases,
-    Output,
-    Row,
-    Write,
-    adds,
-    answer,
-    paths,
-    refused,
-)
+from tests.policies import common, services
+from tests.policies.common import adds, refused
+from tests.policies.services import EXECUTION, HASHED, answer
+from tests.policies.table import Cases, Output, Row, Write
 
 LIMITS = common.limits_of(__name__)
 ORDER = shipped("order-placed")
@@ -60,6 +51,39 @@ CHOICES = [
     *common.waiting(DATA, LOCKED, judge="Content State?", claim="Claim Content"),
 ]
 
+FLOW = {
+    **common.begins("Hash Detail", versions=False),
+    "Hash Detail": {
+        "Hashed Unknown": "Hashed?",
+        "TooLarge": "Park Event",
+        "Throttled*5 FunctionFailed*3 TimedOut": "Retry Event",
+    },
+    "Name Content": "Claim Content",
+    "Claim Content": {
+        "Written": "Forward Event",
+        "ConditionFailed": "First Poll?",
+        "TooLarge": "Park Event",
+        common.CLAIM_FAILED: "Retry Event",
+    },
+    "Wait For Lock": "Count Poll",
+    **common.polls("Done Free Locked LockedAnew", of="Content"),
+    "Forward Event": {
+        "Forwarded": "Release Lock",
+        "TooLarge": "Park Event",
+        "ForwardFailed*3 TimedOut": "Retry Event",
+    },
+    "Release Lock": {
+        "Written ConditionFailed": "Processed",
+        common.RELEASE_FAILED: "Retry Event",
+    },
+    "Reject Result": "Park Event",
+    **common.hands_over("Release Failed Content"),
+    "Release Failed Content": {
+        f"Written ConditionFailed {common.RELEASE_FAILED}": "Retried Later?",
+    },
+    **common.ends(),
+}
+
 # --- What each Pass gives, and what each conditional write changes -------------------------------
 
 NAME = f"{ORDER['source']}/{ORDER['detail-type']}"
@@ -77,7 +101,7 @@ OUTPUTS = [
     Output("Name Content", START | {"hashing": answer(HASHED)}, NAMED),
     *common.waiter_outputs(DATA, "sequencer", "hashing", locked="content"),
     *common.handed_over(DATA),
-    Output("Retrying", DATA, {"outcome": "Retrying", "content": "b/k", "reason": common.FAULT}),
+    Output("Retrying", DATA, {"outcome": "Retrying", "content": "b/k", "reason": services.FAULT}),
     adds("Reject Result", UNKNOWN, fault=common.UNKNOWN_RESULT),
     Output(
         "Processed",
@@ -111,73 +135,4 @@ WRITES = [
     ),
 ]
 
-# --- Paths ---------------------------------------------------------------------------------------
-
-polls = common.Polls(LIMITS, read="Read Content Record", judge="Content State?")
-prepared = ["Complete Event?", "Prepare Event"]
-hashed = [*prepared, "Hash Detail: Hashed", "Hashed?", "Name Content"]
-waits = [*hashed, "Claim Content: ConditionFailed", "First Poll?"]
-claimed = [*hashed, "Claim Content: Written"]
-again = ["Claim Content: Written", "Forward Event: Forwarded", "Release Lock: Written", "Processed"]
-failed = [*prepared, "Hash Detail: FunctionFailed*3"]
-forwarded = [*claimed, "Forward Event: Forwarded"]
-unknown = [*prepared, "Hash Detail: Unknown", "Hashed?", "Reject Result"]
-parked, retried = common.ends("Release Failed Content: Written")
-parked_unlocked, retried_unlocked = common.ends("Release Failed Content: ConditionFailed")
-
-PATHS = {
-    **common.invalid_events("Complete Event?"),
-    **paths(
-        {
-            **polls.named(waits, again, retried_unlocked),
-            "Processed": [*hashed, *again],
-            "ProcessedAfterRetries": [
-                *prepared,
-                "Hash Detail: Throttled, FunctionFailed, Hashed",
-                "Hashed?",
-                "Name Content",
-                "Claim Content: Busy, Written",
-                "Forward Event: ForwardFailed, Forwarded",
-                "Release Lock: Busy, Written",
-                "Processed",
-            ],
-            "LockLostProcessed": [*forwarded, "Release Lock: ConditionFailed", "Processed"],
-            "Duplicate": [*waits, *polls.poll("Done"), "Duplicate"],
-            "UnknownResultParked": [*unknown, *parked_unlocked],
-            "UnknownResultParkedAfterRetries": [
-                *unknown,
-                "Park Event: QueueLost, Sent",
-                "Release Failed Content: Busy, Written",
-                *parked[-2:],
-            ],
-            "UnknownResultNotParked": [*unknown, "Park Event: QueueLost*2", *common.NO_BUS],
-            "FunctionFailedRetriedAfterRetry": [
-                *failed,
-                "Retry Event: QueueLost, Sent",
-                *retried_unlocked[1:],
-            ],
-            "FunctionFailedRetriedByBus": [
-                *failed,
-                *common.by_bus("Retry Event", retried_unlocked),
-            ],
-            "UnknownResultRetriedByBus": [
-                *unknown,
-                "Park Event: QueueLost*2",
-                "Send By EventBridge: ForwardFailed, Forwarded",
-                *retried_unlocked[1:],
-            ],
-            "FunctionFailedNotRetried": [*failed, *common.NOT_RETRIED],
-            "FunctionFailedRetried": [*failed, *retried_unlocked],
-            "TooLargeToHashParked": [*prepared, "Hash Detail: TooLarge", *parked_unlocked],
-            "TooLargeToClaimParked": [*hashed, "Claim Content: TooLarge", *parked_unlocked],
-            "TooLargeToForwardParked": [*claimed, "Forward Event: TooLarge", *parked],
-            "ClaimFailedRetried": [*hashed, "Claim Content: Busy*2", *retried_unlocked],
-            "ClaimUnansweredRetried": [*hashed, "Claim Content: Unanswered", *retried],
-            "ForwardFailedRetried": [*claimed, "Forward Event: ForwardFailed*3", *retried],
-            "ReleaseFailedRetried": [*forwarded, "Release Lock: Busy*3", *retried],
-        },
-        ORDER,
-    ),
-}
-
-CASES = Cases(DATA, CHOICES, OUTPUTS, WRITES, PATHS, ORDER)
+CASES = Cases(DATA, CHOICES, FLOW, OUTPUTS, WRITES, [ORDER, services.NO_S3_EVENT])

@@ -6,10 +6,10 @@ import json
 
 from inorder import PROJECT
 from tests.proof.model.engine import Answer, Step
-from tests.proof.model.explorer import Output, Run, State, attribute
 from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.mutation import late_changes_of, time_changes_of
 from tests.proof.model.scenario import Scenario
+from tests.proof.model.state import Run, State, attribute
 from tests.proof.model.suite import (
     BLIND,
     FAILED,
@@ -47,7 +47,7 @@ class ContentHash(Locking):
     def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
         """Check that a content is forwarded once, and that a free one can be claimed."""
         forwarded = self.forwarded(state, run.event)
-        if run.state == "Forward Event" and forwarded and not self.is_disturbed(state):
+        if run.state == "Forward Event" and forwarded and not self.may_repeat(state):
             return f"I3: {run.event} is forwarded although {min(forwarded)} was"
         if run.state == self.claim and not run.owns(attribute(step.item, "lock_token")):
             is_done = bool({e for e in state.done if self.key(e) == self.key(run.event)})
@@ -59,12 +59,10 @@ class ContentHash(Locking):
         """List the events with an event's content that have been forwarded."""
         return {each for each in state.effective if self.key(each) == self.key(event)}
 
-    def is_disturbed(self, state: State) -> bool:
+    def may_repeat(self, state: State) -> bool:
         """Tell whether anything happened after which a content may be forwarded twice."""
-        died = state.crashes < self.scenario.crashes or state.expiries < self.scenario.expiries
-        had_error = len(state.transient) < len(self.scenario.transient)
-        disturbed = bool(state.broken) or self.is_faulty(state) or self.is_restarted(state)
-        return died or had_error or disturbed
+        is_expired = state.expiries < self.scenario.expiries
+        return is_expired or self.had_error(state) or self.is_disturbed(state)
 
     def remembers(self, state: State, run: Run, step: Step) -> tuple[State, Run]:
         """Remember what is forwarded."""
@@ -77,14 +75,6 @@ class ContentHash(Locking):
         if following == "Give Up Waiting" and attribute(known_record(run), "status") == "DONE":
             return f"I4: {run.execution} gives up an event that is a duplicate"
         return super().passes(state, run, following)
-
-    def writes(self, state: State, key: str, before: Output | None, after: Output) -> str | None:  # noqa: ARG002
-        """There are no outputs."""
-        raise AssertionError(key)
-
-    def shows(self, state: State) -> set[int]:  # noqa: ARG002
-        """There are no outputs."""
-        return set()
 
     def outcomes(self, state: State, run: Run) -> dict[str, bool]:
         """Tell which outcomes of a run are true."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from typing import Any
 
 import pytest
@@ -11,8 +10,8 @@ import pytest
 from inorder.asl.size import largest_event
 from inorder.events import shipped
 from inorder.model.policies import definition
-from tests.in_process import Faults, InProcess
-from tests.policies.situations import SHORT, at_call
+from tests.in_process import InProcess
+from tests.policies.situations import SHORT
 
 pytestmark = pytest.mark.policy("content-hash")
 
@@ -30,7 +29,8 @@ SAME = EVENT | {
     "detail": {"lines": [{"price": 1.50, "item": "pen"}, {"item": "ink"}], "order": 7.0},
 }
 
-LARGEST = largest_event(definition("content-hash"))
+# What the text may have in the largest event.
+ROOM = largest_event(definition("content-hash")) - len(json.dumps(EVENT | {"detail": {"text": ""}}))
 
 
 def test_an_event_is_forwarded_with_its_type_and_detail_once_however_it_is_written(
@@ -54,85 +54,20 @@ def test_an_event_is_forwarded_with_its_type_and_detail_once_however_it_is_writt
     assert shipped_outcomes == ["Processed", "Duplicate"]
 
 
-def test_an_event_of_another_content_source_or_type_is_forwarded(aws: InProcess) -> None:
-    changes: list[dict[str, Any]] = [
-        {},
-        {"detail": EVENT["detail"] | {"order": 8}},
-        {"detail": EVENT["detail"] | {"lines": EVENT["detail"]["lines"][::-1]}},
-        {"detail": {}},
-        {"source": "returns"},
-        {"detail-type": "Order Changed"},
-    ]
-    assert {aws.run(EVENT | change).outcome for change in changes} == {"Processed"}
-    assert len(aws.forwarded()) == len(changes)
-
-
-def test_an_event_that_the_bus_refuses_is_retried_and_not_a_duplicate(aws: InProcess) -> None:
-    aws.wait_scale = SHORT
-    refused = Faults().refuse_entries(times=3)
-    assert aws.run(EVENT).outcome == "Retrying"
-    assert len(refused) == 3
-    [message] = aws.retrying()
-    assert (message["event"], message["reason"]["Error"]) == (EVENT, "EventBridge.FailedEntry")
-    [record] = aws.records()
-    assert record["status"] == "FAILED"
-    assert aws.run(SAME).outcome == "Processed"
-
-
-def test_of_two_copies_at_once_the_second_waits_and_is_a_duplicate(aws: InProcess) -> None:
-    aws.wait_scale = 0.2
-    forwarding, go_on = threading.Event(), threading.Event()
-
-    def hold_back() -> None:
-        forwarding.set()
-        assert go_on.wait(30)
-
-    at_call("eventbridge.PutEvents", 1, hold_back)
-    first = aws.start(EVENT)
-    assert forwarding.wait(30)
-    at_call("dynamodb.GetItem", 2, go_on.set)
-    second = aws.start(SAME)
-    assert [aws.wait(each).outcome for each in (first, second)] == ["Processed", "Duplicate"]
-    assert len(aws.forwarded()) == 1
-
-
-def sized(text: str, of_bytes: int) -> dict[str, Any]:
-    """Give an event whose JSON has a number of bytes, filled up with a text."""
-    unit = len(json.dumps(text)) - 2
-    missing = of_bytes - len(json.dumps(EVENT | {"detail": {"text": ""}}))
-    return EVENT | {"detail": {"text": text * (missing // unit)}}
-
-
-@pytest.mark.parametrize(
-    ("text", "of_bytes", "error"),
-    [
-        ("x", 130_000, None),
-        ("x", 250_000, None),
-        ('"', 125_000, None),  # the record has the event as a text, in which JSON escapes quotes
-        ('"', 250_000, "States.DataLimitExceeded"),
-        ("x", LARGEST, None),
-        ('"', LARGEST, "States.DataLimitExceeded"),
-    ],
-)
-def test_a_large_event_is_forwarded_or_parked(
-    aws: InProcess, text: str, of_bytes: int, error: str | None
+def test_the_largest_event_is_forwarded_and_waits_and_a_larger_one_is_parked(
+    aws: InProcess,
 ) -> None:
-    event = sized(text, of_bytes)
-    ended = aws.run(event)
-    if error:
-        assert ended.outcome == "Parked"
-        [message] = aws.parked()
-        assert (message["event"], message["reason"]["Error"]) == (event, error)
-    else:
-        assert ended.outcome == "Processed"
-
-
-def test_a_large_event_waits_for_its_content(aws: InProcess) -> None:
     aws.wait_scale = SHORT
-    event = sized("x", LARGEST)
-    aws.run(event)
+    largest, longer = (
+        EVENT | {"detail": {"text": each * (ROOM // len(json.dumps(each)[1:-1]))}}
+        for each in ("x", '"')  # the record has the event as a text, in which JSON escapes quotes
+    )
+    assert aws.run(largest).outcome == "Processed"
     [record] = aws.records()
     aws.put_record(record | {"status": "IN_PROGRESS", "lock_token": "dead", "execution": "dead"})
-    waited = aws.run(event)
-    assert waited.outcome == "Processed"
-    assert "Break Lock" in waited.path
+    waited = aws.run(largest)
+    assert (waited.outcome, "Break Lock" in waited.path) == ("Processed", True)
+    assert aws.run(longer).outcome == "Parked"
+    [message] = aws.parked()
+    assert message["event"] == longer
+    assert message["reason"]["Error"] == "States.DataLimitExceeded"

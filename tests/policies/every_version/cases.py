@@ -4,22 +4,10 @@ from __future__ import annotations
 
 from unittest.mock import ANY
 
-from tests.policies import common
-from tests.policies.common import (
-    EXECUTION,
-    PREPARED,
-    VERSIONED,
-    Cases,
-    Data,
-    Row,
-    Write,
-    adds,
-    answer,
-    inverted,
-    item,
-    paths,
-    refused,
-)
+from tests.policies import common, services
+from tests.policies.common import adds, refused
+from tests.policies.services import EXECUTION, answer, item
+from tests.policies.table import Cases, Data, Row, Write
 
 LIMITS = common.limits_of(__name__)
 NO_WAITER = {"sequencer": "", "clear_at_poll": 0}
@@ -93,6 +81,44 @@ CHOICES = [
     ),
 ]
 
+FLOW = {
+    **common.begins("Record Event"),
+    "Record Event": {
+        "Written": "Claim Key",
+        "ConditionFailed": "Duplicate",
+        common.CLAIM_FAILED: "Retry Event",
+    },
+    "Claim Key": {
+        "Written": "Read Event Record",
+        "ConditionFailed Busy TimedOut": "First Poll?",
+    },
+    "Read Event Record": {
+        "EventDone EventInProgress": "Event Done?",
+        common.WRITE_FAILED: "Retry Event",
+    },
+    "Wait For Turn": "Count Poll",
+    **common.polls(
+        "Free Locked LockedAnew NoRecord OlderWaits OwnLock OwnTurn",
+        "Record Oldest Waiter",
+        attempts="Busy TimedOut",
+    ),
+    "Record Oldest Waiter": {"Written ConditionFailed Busy TimedOut": "Wait For Turn"},
+    "Watch Oldest Waiter": "Record Oldest Waiter",
+    "Clear Dead Waiter": {"Written ConditionFailed TimedOut": "Record Oldest Waiter"},
+    **common.function("Attempt Again?"),
+    "Renew Lock": {"Written": "Read Event Record", "ConditionFailed Busy TimedOut": "Retry Event"},
+    "Skip Duplicate": "Release Lock",
+    "Mark Event Done": {"Written": "Release Lock", common.WRITE_FAILED: "Retry Event"},
+    "Release Lock": {
+        "Written ConditionFailed": "Which Outcome?",
+        common.WRITE_FAILED: "Retry Event",
+    },
+    **common.hands_over("Event Recorded?"),
+    "Release Failed Key": {f"Written ConditionFailed {common.WRITE_FAILED}": "Mark Event Failed"},
+    "Mark Event Failed": {"Written ConditionFailed TimedOut": "Retried Later?"},
+    **common.ends("Superseded"),
+}
+
 # --- What each Pass gives, and what each conditional write changes -------------------------------
 
 START = common.WAITER_START | {"watched_waiter": NO_WAITER}
@@ -110,7 +136,7 @@ OUTPUTS = [
     adds("Renew Lock", DATA, "Written", renewal={"attempt": 2}),
     # What an earlier watch left is replaced.
     adds("Clear Dead Waiter", DATA, "Written", watched_waiter=NO_WAITER),
-    adds("Read Event Record", DATA, "Free", event_record=common.RESPONSES["Free"]["Return"]),
+    adds("Read Event Record", DATA, "Free", event_record=services.RESPONSES["Free"]["Return"]),
     *common.rejections(DATA),
     *common.handed_over(DATA),
     *common.outcomes(DATA, "Processed", "Duplicate", "Superseded", "Retrying"),
@@ -123,8 +149,8 @@ CLAIMED = {"execution": EXECUTION, "lock_token": "mine", "claimed_at": ANY}
 # Another policy's event, which no execution has yet, and which may be newer or older.
 OTHER_EVENT = {"event": "{}", "sequencer": "0C"} | common.SINCE
 LOCK = {"lock_token": "theirs", "execution": "theirs"}
-EXPIRES_AT = int(common.EXPIRES_AT)
-FAILED = {"status": "FAILED", "expires_at": common.NEVER}
+EXPIRES_AT = int(services.EXPIRES_AT)
+FAILED = {"status": "FAILED", "expires_at": services.NEVER}
 
 WRITES = [
     Write("Record Event", None, RECORDED),
@@ -151,159 +177,9 @@ WRITES = [
         STARTED | {"status": "DONE", "expires_at": EXPIRES_AT},
     ),
     *common.release("Release Lock", since={}, expires_at=EXPIRES_AT),
-    *common.release("Release Failed Key", since={}, expires_at=common.NEVER),
+    *common.release("Release Failed Key", since={}, expires_at=services.NEVER),
     Write("Mark Event Failed", STARTED | common.SINCE, STARTED | FAILED),
     *refused("Mark Event Failed", STARTED | {"status": "DONE"}, STARTED | {"execution": "another"}),
 ]
 
-# --- Paths ---------------------------------------------------------------------------------------
-
-polls = common.Polls(LIMITS, wait=("Record Oldest Waiter: ConditionFailed", "Wait For Turn"))
-recorded = [*PREPARED, "Record Event: Written"]
-claimed = [*recorded, "Claim Key: Written"]
-waits = [*recorded, "Claim Key: ConditionFailed", "First Poll?"]
-held = ["Read Event Record: EventInProgress", "Event Done?"]
-released = ["Mark Event Done: Written", "Release Lock: Written", "Which Outcome?"]
-worked = [*claimed, *held, *inverted("Processed")]
-works = [*held, *inverted("Processed"), *released, "Processed"]
-again = ["Claim Key: Written", *works]
-turn = [*polls.poll("OwnTurn"), *again]
-late = [*waits, *polls.watch("Locked", 6), *polls.poll("OwnTurn"), *claimed[-1:], *held]
-failed = [*common.ATTEMPT_FAILED, "Renew Lock: Written", *held, *common.ATTEMPT_FAILED]
-marked = "Mark Event Failed: Written"
-recorded_event = "Event Recorded?"
-parked, retried = common.ends("Release Failed Key: Written", marked, answered=recorded_event)
-_, retried_unlocked = common.ends(
-    "Release Failed Key: ConditionFailed", marked, answered=recorded_event
-)
-unrecorded = ["Retry Event: Sent", recorded_event, "Retried Later?", "Retrying"]
-older_is_slow = [
-    *waits,
-    *polls.watch("OlderWaits", LIMITS["turn_polls"], "Watch Oldest Waiter"),
-    *polls.poll("OlderWaits"),
-]
-# Nobody else waits: recorded now, its turn comes at the next poll.
-turn_comes = [*polls.poll("Free"), "Record Oldest Waiter: Written", "Wait For Turn", *turn]
-lease, unread = [*waits, *polls.lease()], [*claimed, "Read Event Record: Busy*2"]
-
-PATHS = {
-    **common.invalid_events(),
-    **paths({"VersionProcessed": [*common.VERSION_PREPARED, *recorded[2:], *again]}, VERSIONED),
-    **paths({"DeletionProcessed": [*recorded, *again]}, common.DELETED),
-    **paths(
-        {
-            **common.second_attempts([*claimed, *held], late, works, retried, is_repeated=False),
-            **common.parked_answers([*claimed, *held], failed, parked, retried),
-            "Processed": [*recorded, *again],
-            "ProcessedAfterRetries": [
-                *PREPARED,
-                "Record Event: Busy, Written",
-                "Claim Key: Written",
-                "Read Event Record: Busy, EventInProgress",
-                "Event Done?",
-                *inverted("Throttled, Processed"),
-                "Mark Event Done: Busy, Written",
-                "Release Lock: Busy, Written",
-                "Which Outcome?",
-                "Processed",
-            ],
-            "LockLostProcessed": [
-                *worked,
-                released[0],
-                "Release Lock: ConditionFailed",
-                *works[-2:],
-            ],
-            "Superseded": [*claimed, *held, *inverted("Superseded"), *released, "Superseded"],
-            "Duplicate": [*PREPARED, "Record Event: ConditionFailed", "Duplicate"],
-            "DoneMeanwhileDuplicate": [
-                *claimed,
-                "Read Event Record: EventDone",
-                "Event Done?",
-                "Skip Duplicate",
-                *released[1:],
-                "Duplicate",
-            ],
-            "LockedThenProcessed": [*waits, *polls.watch("Locked", 2), *turn],
-            "PollFailedThenProcessed": [
-                *waits,
-                *polls.poll("Busy"),
-                "Record Oldest Waiter: Written",
-                "Wait For Turn",
-                *turn,
-            ],
-            "RefusedAgainThenProcessed": [
-                *waits,
-                *polls.poll("OwnTurn"),
-                *waits[-2:],
-                "Record Oldest Waiter: Busy",
-                "Wait For Turn",
-                *turn,
-            ],
-            "RecordExpiredThenProcessed": [*waits, *polls.poll("NoRecord"), *again],
-            "ClaimedWithoutAnAnswerThenProcessed": [
-                *recorded,
-                "Claim Key: Busy",
-                "First Poll?",
-                *polls.poll("OwnLock"),
-                "Renew Lock: Written",
-                *works,
-            ],
-            "OlderFirstThenProcessed": [
-                *waits,
-                *polls.watch("OlderWaits", 2, "Watch Oldest Waiter"),
-                *turn_comes,
-            ],
-            "DeadWaiterClearedThenProcessed": [
-                *older_is_slow,
-                "Clear Dead Waiter: Written",
-                *polls.wait,
-                *turn,
-            ],
-            "WaiterClaimedAsItWasClearedThenProcessed": [
-                *older_is_slow,
-                "Clear Dead Waiter: ConditionFailed",
-                *polls.wait,
-                *turn_comes,
-            ],
-            "DeadHolderThenProcessed": [*lease, "Break Lock: Written", *again],
-            "LockBrokenAtTheNextPollThenProcessed": [
-                *lease,
-                "Break Lock: Busy",
-                *polls.wait,
-                *polls.poll("Locked"),
-                "Break Lock: Written",
-                *again,
-            ],
-            "LockChangedAsItWasBrokenThenProcessed": [
-                *lease,
-                "Break Lock: ConditionFailed",
-                *polls.wait,
-                *turn,
-            ],
-            "GaveUpWaiting": [*waits, *polls.all(), "Give Up Waiting", *retried_unlocked],
-            "InvalidImageParkedAfterRetries": [
-                *claimed,
-                *held,
-                *inverted("Rejected"),
-                "Reject Object",
-                "Park Event: QueueLost, Sent",
-                recorded_event,
-                "Release Failed Key: Busy, Written",
-                *parked[3:],
-            ],
-            "RecordFailedRetried": [*PREPARED, "Record Event: Busy*2", *unrecorded],
-            "RecordUnansweredRetried": [*PREPARED, "Record Event: Unanswered", *unrecorded],
-            "MarkedByAnotherExecutionRetried": [
-                *unread,
-                *retried[:-3],
-                "Mark Event Failed: ConditionFailed",
-                *retried[-2:],
-            ],
-            "ReadOfEventFailedRetried": [*unread, *retried],
-            "MarkFailedRetried": [*worked, "Mark Event Done: Busy*2", *retried],
-            "ReleaseFailedRetried": [*worked, released[0], "Release Lock: Busy*2", *retried],
-        }
-    ),
-}
-
-CASES = Cases(DATA, CHOICES, OUTPUTS, WRITES, PATHS, common.CREATED)
+CASES = Cases(DATA, CHOICES, FLOW, OUTPUTS, WRITES, common.S3_EVENTS)

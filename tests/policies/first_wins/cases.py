@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from unittest.mock import ANY
 
-from tests.policies import common
-from tests.policies.common import (
-    EXECUTION,
-    PREPARED,
-    Cases,
-    Row,
-    Write,
-    inverted,
-    item,
-    paths,
-    refused,
-)
+from tests.policies import common, services
+from tests.policies.common import refused
+from tests.policies.services import EXECUTION, item
+from tests.policies.table import Cases, Row, Write
 
 LIMITS = common.limits_of(__name__)
 DATA = common.waiter_data(LIMITS) | {"record_id": "first:b/k"}
@@ -43,6 +35,30 @@ CHOICES = [
     *common.answers(processed="Release Lock", superseded="Release Superseded Key"),
 ]
 
+FLOW = {
+    **common.begins("Claim Key"),
+    "Claim Key": {
+        "Written": "Invert Image",
+        "ConditionFailed": "First Poll?",
+        common.CLAIM_FAILED: "Retry Event",
+    },
+    "Wait For Lock": "Count Poll",
+    **common.polls("Done Free Locked LockedAnew LockedWithEvent"),
+    "Retry Lost Event": {"Sent": "Break Lock", common.NOT_SENT: "Retry Event"},
+    **common.function("Attempt Again?"),
+    "Renew Lock": {
+        "Written": "Invert Image",
+        f"ConditionFailed {common.WRITE_FAILED}": "Retry Event",
+    },
+    **{
+        state: {"Written ConditionFailed": end, common.RELEASE_FAILED: "Retry Event"}
+        for state, end in (("Release Lock", "Processed"), ("Release Superseded Key", "Superseded"))
+    },
+    **common.hands_over("Release Failed Key"),
+    "Release Failed Key": {f"Written ConditionFailed {common.RELEASE_FAILED}": "Retried Later?"},
+    **common.ends("Superseded"),
+}
+
 # --- What each Pass gives, and what each conditional write changes -------------------------------
 
 OUTPUTS = [
@@ -56,7 +72,7 @@ OUTPUTS = [
 
 MINE = {"sequencer": "0B", "lock_token": "mine", "execution": EXECUTION, "status": "IN_PROGRESS"}
 CLAIMED = MINE | {"in_progress_since": ANY, "event": ANY}
-EXPIRES_AT = int(common.EXPIRES_AT)
+EXPIRES_AT = int(services.EXPIRES_AT)
 
 WRITES = [
     Write("Claim Key", None, CLAIMED),
@@ -72,80 +88,7 @@ WRITES = [
     *common.renew_lock(),
     *common.release("Release Lock", status="DONE", expires_at=EXPIRES_AT),
     *common.release("Release Superseded Key", status="FAILED", expires_at=EXPIRES_AT),
-    *common.release("Release Failed Key", status="FAILED", expires_at=common.NEVER),
+    *common.release("Release Failed Key", status="FAILED", expires_at=services.NEVER),
 ]
 
-# --- Paths ---------------------------------------------------------------------------------------
-
-polls = common.Polls(LIMITS)
-waits = [*PREPARED, "Claim Key: ConditionFailed", "First Poll?"]
-claimed = [*PREPARED, "Claim Key: Written"]
-worked = [*claimed, *inverted("Processed")]
-again = ["Claim Key: Written", *inverted("Processed"), "Release Lock: Written", "Processed"]
-late = [*waits, *polls.watch("Locked", 6), *polls.poll("Free"), *again[:1]]
-failed = [*common.ATTEMPT_FAILED, "Renew Lock: Written", *common.ATTEMPT_FAILED]
-superseded = [*claimed, *inverted("Superseded")]
-parked, retried = common.ends("Release Failed Key: Written")
-_, retried_unlocked = common.ends("Release Failed Key: ConditionFailed")
-holder_died = [*waits, *polls.lease("LockedWithEvent")]
-
-PATHS = {
-    **common.invalid_events(),
-    **paths({"VersionProcessed": [*common.VERSION_PREPARED, *again]}, common.VERSIONED),
-    **paths(
-        {"DeletionParked": ["S3 Object Event?", "Park Invalid Event: Sent", "Invalid Event"]},
-        common.DELETED,
-    ),
-    **paths(
-        {
-            **polls.named(waits, again, retried_unlocked),
-            **common.second_attempts(claimed, late, again[1:], retried),
-            **common.parked_answers(claimed, failed, parked, retried),
-            "Processed": [*PREPARED, *again],
-            "ProcessedAfterRetries": [
-                *PREPARED,
-                "Claim Key: Busy, Written",
-                *inverted("Throttled, Processed"),
-                "Release Lock: Busy, Written",
-                "Processed",
-            ],
-            "LockLostProcessed": [*worked, "Release Lock: ConditionFailed", "Processed"],
-            **{
-                name: [*superseded, f"Release Superseded Key: {answers}", "Superseded"]
-                for name, answers in (
-                    ("Superseded", "Written"),
-                    ("SupersededAfterRetry", "Busy, Written"),
-                    ("LockLostSuperseded", "ConditionFailed"),
-                )
-            },
-            "Duplicate": [*waits, *polls.poll("Done"), "Duplicate"],
-            "DeadHolderWithEventThenProcessed": [
-                *holder_died,
-                "Retry Lost Event: Sent",
-                "Break Lock: Written",
-                *again,
-            ],
-            "DeadHolderWithEventThenProcessedAfterRetries": [
-                *holder_died,
-                "Retry Lost Event: QueueLost, Sent",
-                "Break Lock: Busy, Written",
-                *again,
-            ],
-            "DeadHolderNotParked": [
-                *holder_died,
-                "Retry Lost Event: QueueLost*2",
-                *common.NOT_RETRIED,
-            ],
-            "ClaimFailedRetried": [*PREPARED, "Claim Key: Busy*2", *retried_unlocked],
-            "ClaimUnansweredRetried": [*PREPARED, "Claim Key: Unanswered", *retried],
-            "ReleaseFailedRetried": [*worked, "Release Lock: Busy*3", *retried],
-            "ReleaseOfSupersededFailedRetried": [
-                *superseded,
-                "Release Superseded Key: Busy*3",
-                *retried,
-            ],
-        }
-    ),
-}
-
-CASES = Cases(DATA, CHOICES, OUTPUTS, WRITES, PATHS, common.CREATED)
+CASES = Cases(DATA, CHOICES, FLOW, OUTPUTS, WRITES, common.S3_EVENTS)

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from unittest.mock import ANY
 
-from tests.policies import common
-from tests.policies.common import (
-    EXECUTION,
-    NEVER,
-    PREPARED,
-    Cases,
-    Row,
-    Write,
-    inverted,
-    item,
-    paths,
-    refused,
-)
+from tests.policies import common, services
+from tests.policies.common import refused
+from tests.policies.services import EXECUTION, NEVER, item
+from tests.policies.table import Cases, Row, Write
 
 LIMITS = common.limits_of(__name__)
 DATA = common.waiter_data(LIMITS) | {"newest": {"event": "{}"}}
@@ -28,11 +19,11 @@ HOLDER = DATA | OWN_CLAIM
 LOCKED = {"sequencer": "0B", "status": "IN_PROGRESS", "lock_token": "theirs"}
 NEWER = LOCKED | {"sequencer": "0C"}
 OVER = {"polls": LIMITS["maximum_polls"]}
-FAULT = {"fault": common.FAULT}
-PROCESSED = {"inversion": common.answer(common.PROCESSED)}
+FAULT = {"fault": services.FAULT}
+PROCESSED = {"inversion": services.answer(services.PROCESSED)}
 ENDS = [
     (PROCESSED, "Processed"),
-    ({"inversion": common.answer(common.SUPERSEDED)}, "Superseded"),
+    ({"inversion": services.answer(services.SUPERSEDED)}, "Superseded"),
     (PROCESSED | FAULT, "Processed"),  # at the second attempt
     (FAULT | {"sent": {"outcome": "Retrying"}}, "Retrying"),
     (FAULT | {"sent": {"outcome": "Parked"}}, "Parked"),
@@ -61,6 +52,38 @@ CHOICES = [
     *(Row("Final Outcome?", ended, outcome) for ended, outcome in ENDS),
 ]
 
+FLOW = {
+    **common.begins("Claim Key"),
+    "Claim Key": {
+        "Claimed Recorded ConditionFailed": "Lock Taken?",
+        common.CLAIM_FAILED: "Retry Event",
+    },
+    "Wait For Lock": "Count Poll",
+    **common.polls("Done Free Locked LockedAnew NewerRecorded"),
+    **common.function("Attempt Again?"),
+    "Renew Lock": {
+        "Written": "Invert Image",
+        f"ConditionFailed {common.WRITE_FAILED}": "Retry Event",
+    },
+    "Release Lock": {
+        "Written": "Final Outcome?",
+        "ConditionFailed": "Release Lock Only",
+        common.RELEASE_FAILED: "Retry Event",
+    },
+    "Release Lock Only": {
+        "Released": "Start Newest Event",
+        f"ConditionFailed {common.WRITE_FAILED}": "Final Outcome?",
+    },
+    "Start Newest Event": {"Started StartRefused*2 TimedOut": "Final Outcome?"},
+    **common.hands_over("Claim Answered?"),
+    "Release Failed Key": {
+        f"Written {common.RELEASE_FAILED}": "Final Outcome?",
+        "ConditionFailed": "Release Lock Only",
+    },
+    "Release Unanswered Claim": {"Written ConditionFailed TimedOut": "Final Outcome?"},
+    **common.ends("Superseded"),
+}
+
 # --- What each Pass gives, and what each conditional write changes -------------------------------
 
 OUTPUTS = [
@@ -79,7 +102,7 @@ OUTPUTS = [
 ]
 
 MINE = {"sequencer": "0B", "lock_token": "mine", "execution": EXECUTION}
-IN_PROGRESS = {"status": "IN_PROGRESS", "in_progress_since": ANY, "event": ANY}
+IN_PROGRESS = {"status": "IN_PROGRESS", "in_progress_since": common.NOW, "event": ANY}
 CLAIMED = MINE | IN_PROGRESS
 DONE = {"sequencer": "0B", "status": "DONE"}
 THEIRS = {"lock_token": "theirs", "execution": "theirs"}
@@ -94,8 +117,8 @@ WRITES = [
     Write("Claim Key", DONE | {"status": "FAILED"}, CLAIMED),
     Write("Claim Key", {"status": "DONE"}, CLAIMED),  # another policy's
     Write("Claim Key", MINE | {"status": "IN_PROGRESS"}, CLAIMED),  # its answer was lost
-    # The lock stays with whoever has it.
-    Write("Claim Key", OLDER | THEIRS, {"sequencer": "0B"} | THEIRS | IN_PROGRESS),
+    # The lock stays with whoever has it, and the clock is that of the newest waiter.
+    Write("Claim Key", OLDER | THEIRS | common.SINCE, {"sequencer": "0B"} | THEIRS | IN_PROGRESS),
     *refused(
         "Claim Key",
         DONE,
@@ -106,7 +129,7 @@ WRITES = [
     *common.break_lock(),
     *common.renew_lock(),
     *common.release(
-        "Release Lock", HELD, sequencer="0B", status="DONE", expires_at=int(common.EXPIRES_AT)
+        "Release Lock", HELD, sequencer="0B", status="DONE", expires_at=int(services.EXPIRES_AT)
     ),
     *common.release("Release Failed Key", HELD, sequencer="0B", status="FAILED", expires_at=NEVER),
     # The newer event stays in the index, whatever becomes of the holder's.
@@ -119,96 +142,4 @@ WRITES = [
     ),
 ]
 
-# --- Paths ---------------------------------------------------------------------------------------
-
-JUDGE = "Final Outcome?"
-polls = common.Polls(LIMITS)
-refused_claim = [*PREPARED, "Claim Key: ConditionFailed", "Lock Taken?"]
-waits = [*PREPARED, "Claim Key: Recorded", "Lock Taken?"]
-taken = ["Claim Key: Claimed", "Lock Taken?"]
-released = ["Release Lock: Written", JUDGE]
-refused_release, started = "Release Lock: ConditionFailed", ["Start Newest Event: Started"]
-lock_lost = [refused_release, "Release Lock Only: ConditionFailed"]
-processed = ["Final Outcome?", "Processed"]
-again = [*taken, *inverted("Processed"), *released, "Processed"]
-claimed = [*PREPARED, *taken]
-worked = [*claimed, *inverted("Processed")]
-lost = [*worked, refused_release, "Release Lock Only: Released"]
-rejected = [*claimed, *inverted("Rejected"), "Reject Object"]
-late = [*waits, *polls.watch("Locked", 6), *polls.poll("Free"), *taken]
-failed = [*common.ATTEMPT_FAILED, "Renew Lock: Written", *common.ATTEMPT_FAILED]
-ENDS_AS = {"judge": JUDGE, "answered": "Claim Answered?"}
-parked, retried = common.ends("Release Failed Key: Written", **ENDS_AS)
-parked_unlocked, _ = common.ends(
-    "Release Failed Key: ConditionFailed", "Release Lock Only: ConditionFailed", **ENDS_AS
-)
-_, retried_unlocked = common.ends("Release Unanswered Claim: ConditionFailed", **ENDS_AS)
-_, retried_unanswered = common.ends("Release Unanswered Claim: Written", **ENDS_AS)
-
-PATHS = {
-    **common.invalid_events(),
-    **paths({"VersionProcessed": [*common.VERSION_PREPARED, *again]}, common.VERSIONED),
-    **paths({"DeletionProcessed": [*PREPARED, *again]}, common.DELETED),
-    **paths(
-        {
-            **polls.named(waits, again, retried_unlocked),
-            **common.second_attempts(claimed, late, again[2:], retried),
-            **common.parked_answers(claimed, failed, parked, retried),
-            "Processed": [*PREPARED, *again],
-            "ProcessedAfterRetries": [
-                *PREPARED,
-                "Claim Key: Busy, Claimed",
-                "Lock Taken?",
-                *inverted("Throttled, Processed"),
-                "Release Lock: Busy, Written",
-                "Final Outcome?",
-                "Processed",
-            ],
-            "ProcessedWhileANewerEventCame": [*lost, *started, *processed],
-            "NewestEventStartedAfterRetry": [
-                *lost,
-                "Start Newest Event: StartRefused, Started",
-                *processed,
-            ],
-            "NewestEventNotStarted": [*lost, "Start Newest Event: StartRefused*2", *processed],
-            "LockLostProcessed": [*worked, *lock_lost, *processed],
-            "LockReleasedAfterRetry": [
-                *worked,
-                refused_release,
-                "Release Lock Only: Busy, Released",
-                *started,
-                *processed,
-            ],
-            "LockNotReleased": [*worked, refused_release, "Release Lock Only: Busy*2", *processed],
-            "SupersededAtTheFence": [*claimed, *inverted("Superseded"), *released, "Superseded"],
-            "Superseded": [*refused_claim, *polls.poll("NewerRecorded"), "Superseded"],
-            "Duplicate": [*refused_claim, *polls.poll("Done"), "Duplicate"],
-            "LockedByAnotherDeliveryThenDuplicate": [
-                *refused_claim,
-                *polls.watch("Locked", 1),
-                *polls.poll("Done"),
-                "Duplicate",
-            ],
-            "ClaimFailedRetried": [*PREPARED, "Claim Key: Busy*2", *retried_unlocked],
-            "ClaimUnansweredRetried": [*PREPARED, "Claim Key: Unanswered", *retried_unanswered],
-            "ReleaseFailedRetried": [*worked, "Release Lock: Busy*3", *retried],
-            "InvalidImageParkedWhileANewerEventCame": [*rejected, *parked_unlocked],
-            "NewestEventStartedAfterARejection": [
-                *rejected,
-                *parked[:2],
-                "Release Failed Key: ConditionFailed",
-                "Release Lock Only: Released",
-                *started,
-                *parked[-2:],
-            ],
-            "LockOfAFailedEventNotReleased": [
-                *rejected,
-                *parked[:2],
-                "Release Failed Key: Busy*3",
-                *parked[-2:],
-            ],
-        }
-    ),
-}
-
-CASES = Cases(HOLDER, CHOICES, OUTPUTS, WRITES, PATHS, common.CREATED)
+CASES = Cases(HOLDER, CHOICES, FLOW, OUTPUTS, WRITES, common.S3_EVENTS)

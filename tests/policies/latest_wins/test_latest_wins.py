@@ -8,36 +8,16 @@ from typing import Any
 import pytest
 
 from inorder.aws.executions import wait_until
-from inorder.events import changed
 from tests.conftest import colour_of, picture
 from tests.in_process import InProcess
 from tests.policies.situations import (
-    BLUE,
-    CYAN,
     GREEN,
     MAGENTA,
     RED,
-    YELLOW,
     HeldBack,
-    sequencer_of,
 )
 
 pytestmark = pytest.mark.policy("latest-wins")
-
-
-def test_a_processed_event_leaves_a_free_record_that_expires(aws: InProcess) -> None:
-    event = aws.upload("a/x.png", picture(RED))
-    ended = aws.run(event)
-    assert ended.outcome == "Processed"
-    assert colour_of(aws.output("a/out-x.png")) == CYAN
-    record = aws.record("input/a/x.png")
-    assert json.loads(record.pop("event")) == event
-    assert record == {
-        "id": "input/a/x.png",
-        "status": "DONE",
-        "sequencer": sequencer_of(event),
-        "expires_at": int(ended.output["result"]["expires_at"]),
-    }
 
 
 def test_the_holder_starts_the_newest_event_and_an_older_one_gives_up(aws: InProcess) -> None:
@@ -66,19 +46,3 @@ def test_the_holder_starts_the_newest_event_and_an_older_one_gives_up(aws: InPro
     assert aws.wait(waiting).outcome == "Duplicate"  # the started execution was quicker
     assert len(aws.invocations) == 2
     assert (recorded(), aws.record("input/x.png")["status"]) == (newer, "DONE")
-
-
-def test_an_upload_while_versioning_is_suspended_replaces_what_a_deleted_version_has_left(
-    aws: InProcess,
-) -> None:
-    aws.run(aws.upload("x.png", picture(RED)))
-    aws.keep_versions()
-    version = aws.upload("x.png", picture(GREEN))
-    aws.run(version)
-    deletion = aws.delete("x.png", VersionId=version["detail"]["object"]["version-id"])
-    # Sequencers of two versions do not compare. This one misleads who compares them.
-    assert aws.run(changed(deletion, "detail.object.sequencer", "F" * 18)).outcome == "Processed"
-    assert colour_of(aws.output("out-x.png")) == CYAN
-    aws.keep_versions("Suspended")
-    assert aws.run(aws.upload("x.png", picture(BLUE))).outcome == "Processed"
-    assert colour_of(aws.output("out-x.png")) == YELLOW

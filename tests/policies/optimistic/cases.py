@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from inorder.events import SEQUENCER
-from tests.policies import common
-from tests.policies.common import CREATED, FAULT, ID, Cases, Output, answer, inverted, paths
+from tests.policies import common, services
+from tests.policies.common import ID
+from tests.policies.services import CREATED, FAULT, answer
+from tests.policies.table import Cases, Output
 
 DATA = {
     "object_key": "b/k",
     "sequencer": "0B",
-    "inversion": answer(common.PROCESSED),
+    "inversion": answer(services.PROCESSED),
     "fault": FAULT,
 }
 
@@ -18,6 +20,13 @@ CHOICES = [
     *common.answers(processed="Processed", superseded="Superseded", expires=False),
 ]
 
+FLOW = {
+    **common.begins("Invert Image", versions=False),
+    **common.function("Retry Event", "Throttled*7 FunctionFailed*6 TimedOut"),
+    **common.hands_over("Parked", "Retrying"),
+    **dict.fromkeys(["Processed", "Superseded", "Parked", "Retrying"]),
+}
+
 OUTPUTS = [
     common.no_data("S3 Object Event?", CREATED),
     Output("Prepare Event", {}, {"object_key": ID, "sequencer": SEQUENCER}),
@@ -25,26 +34,4 @@ OUTPUTS = [
     *common.outcomes(DATA, "Processed", "Superseded", "Retrying"),
 ]
 
-prepared = ["S3 Object Event?", "Prepare Event"]
-processed = [*prepared, *inverted("Processed"), "Processed"]
-parked, retried = ["Park Event: Sent", "Parked"], ["Retry Event: Sent", "Retrying"]
-
-PATHS = {
-    **common.invalid_events(),
-    **paths({"VersionProcessed": processed}, common.VERSIONED),
-    **paths({"DeletionProcessed": processed}, common.DELETED),
-    **paths(
-        {
-            **common.parked_answers(prepared, ["Invert Image: FunctionFailed*6"], parked, retried),
-            "Processed": processed,
-            "ProcessedAfterRetries": [
-                *prepared,
-                *inverted("Throttled, FunctionFailed, Processed"),
-                "Processed",
-            ],
-            "Superseded": [*prepared, *inverted("Superseded"), "Superseded"],
-        }
-    ),
-}
-
-CASES = Cases(DATA, CHOICES, OUTPUTS, writes=[], paths=PATHS, event=CREATED)
+CASES = Cases(DATA, CHOICES, FLOW, OUTPUTS, [], common.S3_EVENTS)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from inorder import PROJECT
 from tests.policies.latest_wins.promise import SWITCHED, SWITCHED_LONG
-from tests.proof.model.engine import Step
-from tests.proof.model.explorer import ODD, Run, State
 from tests.proof.model.fence import NEWEST
 from tests.proof.model.newest import Newest
+from tests.proof.model.promise import ODD
 from tests.proof.model.scenario import Scenario
 from tests.proof.model.suite import DAMAGED, FAILED, REFUSED, THROTTLED, TIMEOUT, Suite
 
@@ -29,18 +28,6 @@ class Optimistic(Newest):
     def key(self, event: int) -> str:  # noqa: ARG002
         """Give the one key of all versions."""
         return "b/k"
-
-    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:  # noqa: ARG002
-        """There is no lock to check."""
-        return None
-
-    def passes(self, state: State, run: Run, following: str) -> str | None:  # noqa: ARG002
-        """There is no wait to check."""
-        return None
-
-    def is_done(self, run: Run) -> bool:  # noqa: ARG002
-        """There is no record."""
-        return False
 
 
 RACES = (
@@ -82,6 +69,9 @@ SUITE = Suite(
             "fenced_output.py without 1: a newer output supersedes",
             "fenced_output.py without 2: the null version is overwritten",
             "fenced_output.py without 3: If-Match",
+            "fenced_output.py without 3: the stamp",
+            "fenced_output.py without 4: the check",
+            "fenced_output.py without 4: the check after a deletion",
             "fenced_output.py without 4: the check after the write of a version",
         }
     ),
@@ -97,5 +87,4 @@ SUITE = Suite(
             "Retry Event without Retry of States.TaskFailed, States.Timeout",
         }
     ),
-    whole=THREE,
 )

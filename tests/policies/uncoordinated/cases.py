@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from tests.policies.common import CREATED, PROCESSED, Cases, Output, answer, paths
+from tests.policies.services import CREATED, PROCESSED, answer
+from tests.policies.table import Cases, Output
 
 CASES = Cases(
     data=CREATED,
     choices=[],
+    flow={
+        "Invert Image": {"Processed": "Processed", "FunctionFailed*3 TimedOut": "Lost"},
+        "Processed": None,
+        "Lost": None,
+    },
     outputs=[Output("Processed", answer(PROCESSED), {"outcome": "Processed", "result": PROCESSED})],
     writes=[],
-    paths=paths(
-        {
-            "Processed": ["Invert Image: Processed", "Processed"],
-            "ProcessedAfterRetry": ["Invert Image: FunctionFailed, Processed", "Processed"],
-            "FunctionFailedLost": ["Invert Image: FunctionFailed*3", "Lost"],
-        }
-    ),
-    event=CREATED,
+    events=[CREATED],
 )

@@ -1,14 +1,14 @@
-"""Writes what `make model` has found: out/searches.md and out/mutants.md.
+"""Writes what has been found to out/searches.md, and to out/mutants.md the mutants of latest_wins.
 
-out/searches.md has all searches that were made, after a summary.
-out/mutants.md is written when all mutants of latest_wins have been tried.
+out/searches.md has all searches that were made, after a summary. out/mutants.md has each state of
+the ASL file, then the fence and the schedule, with one thing left out or changed; the smallest
+scenario in which a violation is found; the violation; and the shortest trace to it.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
@@ -16,18 +16,11 @@ import pytest
 
 from inorder import PROJECT
 from tests.policies.latest_wins.promise import SUITE
-from tests.proof.model.source import FUNCTION, SWEEP
+from tests.proof.model.engine import Engine
+from tests.proof.model.scenario import Scenario
+from tests.proof.model.search import Result
 
-PAGE = PROJECT / "out" / "mutants.md"
-HEAD = """# The mutants of latest_wins, and how they are found
-
-Each state of [the ASL](../statemachine/latest_wins.asl.json), then the fence and the schedule, with
-one thing left out or changed; the scenario in which the search finds a violation; the violation;
-and the shortest trace to it in that scenario, or any trace if only a whole path shows it. 1a and 1b
-are deliveries of event 1. [proof.md](../docs/proof.md) explains what is searched;
-[promise.py](../tests/policies/latest_wins/promise.py) lists the mutants that survive, and why.
-"""
-SEARCHES = PROJECT / "out" / "searches.md"
+Searched = Callable[[str, Scenario, Result], None]
 
 
 class Search(NamedTuple):
@@ -45,6 +38,24 @@ _found: dict[str, list[str]] = {}
 _searches: list[Search] = []
 
 
+@pytest.fixture(scope="session")
+def engine() -> Engine:
+    return Engine()
+
+
+@pytest.fixture
+def searched(record_property: Callable[[str, object], None]) -> Searched:
+    """Check that a search of a policy found nothing, and keep its sizes."""
+
+    def check(policy: str, scenario: Scenario, result: Result) -> None:
+        if result.problem or not result.ended:
+            pytest.fail(f"{scenario}: {result}", pytrace=False)
+        sizes = [result.states, result.transitions, result.depth]
+        record_property("search", [policy, *str(scenario).split("; ", 1), *sizes])
+
+    return check
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Collect what the tests have found, in this process or in another one."""
     for name, each in report.user_properties if report.when == "call" else ():
@@ -55,14 +66,20 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Write the pages."""
+    """Write the pages; that of the mutants only if all have been found."""
+    (PROJECT / "out").mkdir(exist_ok=True)
     if _searches:
-        SEARCHES.parent.mkdir(exist_ok=True)
-        SEARCHES.write_text("\n".join(_lines()), encoding="utf-8")
-    _write_mutants()
+        _write("searches", _tables())
+    names = [f"{SUITE}: {each}" for each in SUITE.mutants() if str(each) not in SUITE.survivors]
+    if set(names) <= set(_found):
+        _write("mutants", (_describe(name, *_found[name]) for name in names))
 
 
-def _lines() -> Iterator[str]:
+def _write(name: str, lines: Iterator[str]) -> None:
+    (PROJECT / "out" / f"{name}.md").write_text("\n".join((*lines, "")), encoding="utf-8")
+
+
+def _tables() -> Iterator[str]:
     """Write the searches as tables: of each policy, and each one."""
     yield "| policy | searches | states | transitions | largest | its states | its depth |"
     yield "| --- | ---: | ---: | ---: | --- | ---: | ---: |"
@@ -84,24 +101,7 @@ def _lines() -> Iterator[str]:
             f"| {each.policy} | {each.events} | {each.adversary} | {each.states:,}"
             f" | {each.transitions:,} | {each.depth} |"
         )
-    yield ""
 
 
-def _write_mutants() -> None:
-    """Write the mutants of latest_wins, unless some have not been found."""
-    mutants = [each for each in SUITE.mutants() if str(each) not in SUITE.survivors]
-    found = {each: _found.get(f"{SUITE}: {each}") for each in mutants}
-    if not all(found.values()):
-        return
-    lines = [HEAD]
-    # In the order of the file, then the fence and the schedule.
-    places = [*json.loads(SUITE.policy.definition)["States"], FUNCTION.file, SWEEP.file]
-    in_order = sorted(mutants, key=lambda each: places.index(each.where))
-    for where, group in groupby(in_order, key=lambda each: each.where):
-        lines.append(f"## {where}\n")
-        for mutant in group:
-            scenario, problem, *trace = found[mutant] or []
-            path = " · ".join(step.strip("; ") for step in trace)
-            lines.append(f"- `{mutant}`\n  - {scenario}: **{problem}**\n  - {path}\n")
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text("\n".join(lines), encoding="utf-8")
+def _describe(name: str, scenario: str, problem: str, *trace: str) -> str:
+    return f"- `{name}`\n  - {scenario}: **{problem}**\n  - {' · '.join(trace)}"

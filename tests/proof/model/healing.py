@@ -77,20 +77,10 @@ def sweep(schedule: Code, items: Items) -> Swept:
 
 
 def retried(body: str, is_patient: bool) -> dict[str, Any] | None:
-    """Give the input of the execution that a message of the retry queue leads to.
+    """Give the input of the execution that a message of the retry queue leads to, unless it parks.
 
-    Parameters
-    ----------
-    body : str
-        The message.
-    is_patient : bool
-        Whether retries go on for as long as it takes. Then they are not counted, so that a path on
-        which it takes for ever comes back to a state.
-
-    Returns
-    -------
-    dict or None
-        None if the message is parked.
+    If retries go on for as long as it takes, they are not counted, so that a path on which it takes
+    for ever comes back to a state.
     """
     fault = Fault.read(Received("", body, sent=0))
     if fault is None:

@@ -6,7 +6,8 @@ import json
 from typing import ClassVar
 
 from tests.proof.model.engine import Step, read
-from tests.proof.model.explorer import Promise, Run, State, attribute
+from tests.proof.model.promise import Promise
+from tests.proof.model.state import Run, State, attribute
 
 REFUSED = "DynamoDB.ConditionalCheckFailedException"
 
@@ -107,14 +108,13 @@ class Locking(Promise):
         if reason in {"KeyLocked", "ContentLocked"}:
             return self._could_be_locked(state)
         # An execution that has waited for a lease has no time for a second attempt.
-        had_error = run.waited and len(state.transient) < len(self.scenario.transient)
-        return super().is_fault(state, run, reason) or had_error
+        return super().is_fault(state, run, reason) or (run.waited and self.had_error(state))
 
     def _could_be_locked(self, state: State) -> bool:
         """Tell whether there was another run that an execution may have waited for in vain."""
-        is_closed, is_dead = self.scenario.is_closed, state.crashes < self.scenario.crashes
-        failed = self.is_faulty(state) or self.is_restarted(state) or is_dead
-        return len(self.scenario.events) > 1 or is_closed or failed
+        several = len(self.scenario.events) > 1 or self.scenario.is_closed
+        failed = self.is_faulty(state) or self.is_restarted(state)
+        return several or failed or state.crashes < self.scenario.crashes
 
     def free(self, state: State) -> str | None:
         """Check, when all is quiet, that no lock is left, and no record in the index."""

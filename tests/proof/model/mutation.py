@@ -10,29 +10,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from inorder.asl.definition import INVOKE, is_renewal
+from inorder.asl.definition import INVOKE, PUT_EVENTS, SEND, is_renewal
 
 if TYPE_CHECKING:
     from tests.proof.model.source import Code
 
 Json = dict[str, Any]
+LEFT_OUT = object()
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A state machine, a function or the schedule, that lacks something.
+    """A state machine, a function or the schedule that lacks something; None is a shipped one."""
 
-    Attributes
-    ----------
-    where, missing : str
-        The state, or the function's file, and what it lacks. Together they are the mutant's name.
-    definition : str or None
-        The ASL; None stands for the shipped one.
-    function, sweep : Code or None
-        The function, and the schedule; None stands for the shipped one.
-    """
-
-    where: str
+    where: str  # the state, or the function's file
     missing: str
     definition: str | None = None
     function: Code | None = None
@@ -43,13 +34,7 @@ class Mutant:
 
 
 def mutants_of(definition: str) -> Iterator[Mutant]:
-    """Make all mutants of an ASL file that lack a rule, a condition, a Retry or a Catch.
-
-    Parameters
-    ----------
-    definition : str
-        The file, as it stands before substitution.
-    """
+    """Make all mutants of an ASL file that lack a rule, a condition, a Retry or a Catch."""
     whole = json.loads(definition)
     for where, state in whole["States"].items():
         for missing, less in (*_without_rule(state), *_without_handler(state)):
@@ -61,6 +46,19 @@ def _with(whole: Json, where: str, state: Json) -> str:
     return json.dumps({**whole, "States": {**whole["States"], where: state}})
 
 
+def _edited(state: Json, path: tuple[str | int, ...], value: Any) -> Json:
+    """Put another value at a path, or leave out what is there if the value is `LEFT_OUT`."""
+    other = copy.deepcopy(state)
+    part: Any = other
+    for key in path[:-1]:
+        part = part[key]
+    if value is LEFT_OUT:
+        del part[path[-1]]
+    else:
+        part[path[-1]] = value
+    return other
+
+
 def _without_rule(state: Json) -> Iterator[tuple[str, Json]]:
     rules = state.get("Choices", [])
     for at, rule in enumerate(rules):
@@ -70,10 +68,7 @@ def _without_rule(state: Json) -> Iterator[tuple[str, Json]]:
             less = {"Type": "Pass", "Next": state["Default"]}
         yield f"{name}, to {rule['Next']}", less
         for missing, changed in _without_condition(rule):
-            yield (
-                f"{name}: {missing}",
-                {**state, "Choices": [*rules[:at], changed, *rules[at + 1 :]]},
-            )
+            yield f"{name}: {missing}", _edited(state, ("Choices", at), changed)
 
 
 def _without_condition(rule: Json) -> Iterator[tuple[str, Json]]:
@@ -93,10 +88,8 @@ def _without_condition(rule: Json) -> Iterator[tuple[str, Json]]:
 def _without_handler(state: Json) -> Iterator[tuple[str, Json]]:
     for field in ("Retry", "Catch"):
         for at, handler in enumerate(state.get(field, [])):
-            less = copy.deepcopy(state)
-            del less[field][at]
-            if not less[field]:
-                del less[field]
+            whole_field = len(state[field]) == 1
+            less = _edited(state, (field,) if whole_field else (field, at), LEFT_OUT)
             yield f"{field} of {', '.join(handler['ErrorEquals'])}", less
 
 
@@ -121,13 +114,7 @@ class Change(Mutant):
 
 
 def changes_of(definition: str) -> Iterator[Change]:
-    """Make all mutants of an ASL file in which a state is bypassed, or a part of one changed.
-
-    Parameters
-    ----------
-    definition : str
-        The file, as it stands before substitution.
-    """
+    """Make all mutants of an ASL file in which a state is bypassed, or a part of one changed."""
     whole = json.loads(definition)
     for where, state in whole["States"].items():
         for to in _substitutes(whole["States"], where):
@@ -145,57 +132,44 @@ def expression_changes_of(definition: str) -> Iterator[Change]:
 
 
 def sending_changes_of(definition: str) -> Iterator[Change]:
-    """Make all mutants of an ASL file in which an event is not sent, or sent too late.
-
-    Parameters
-    ----------
-    definition : str
-        The file, as it stands before substitution.
-    """
+    """Make all mutants of an ASL file in which an event is not sent, or sent too late."""
     whole = json.loads(definition)
     for where, state in whole["States"].items():
         if not _is_sender(state):
             continue
-        yield Change(where, f"{state['Next']} in its place", json.dumps(_skipped(whole, where)))
+        # It only says so.
+        said = {"Result": state.get("ResultSelector", {}), "ResultPath": state["ResultPath"]}
+        skipped = {"Type": "Pass", **said, "Next": state["Next"]}
+        yield Change(where, f"{state['Next']} in its place", _with(whole, where, skipped))
         for at, handler in enumerate(state["Catch"]):
             if handler["Next"] != "Not Parked":
-                less = copy.deepcopy(state)
-                less["Catch"][at]["Next"] = "Not Parked"
+                less = _edited(state, ("Catch", at, "Next"), "Not Parked")
                 yield Change(where, "Not Parked after a failure", _with(whole, where, less))
         if updates := _updates(whole["States"], _answered(whole["States"], state["Next"])):
             yield Change(where, f"{updates[0]} before it", _released(whole, where, updates))
 
 
 def time_changes_of(definition: str) -> Iterator[Change]:
-    """Make all mutants of an ASL file whose lease is too short, or is not waited for.
-
-    Parameters
-    ----------
-    definition : str
-        The file, as it stands before substitution.
-    """
+    """Make all mutants of an ASL file whose lease is too short, or is not waited for."""
     whole = json.loads(definition)
     states = whole["States"]
+    has_lock = any(map(is_renewal, states.values()))
     for where, state in states.items():
         for name, count in state.get("Parameters", {}).get("limits", {}).items():
             fewer = {"poll_seconds": count // 2, "lease_polls": count * 9 // 10}.get(name)
             if fewer:
-                less = copy.deepcopy(state)
-                less["Parameters"]["limits"][name] = fewer
+                less = _edited(state, ("Parameters", "limits", name), fewer)
                 yield Change(where, f"{fewer} as its {name}", _with(whole, where, less))
         if is_renewal(state):
             yield Change(where, "no renewal", json.dumps(_bypassed(whole, where, state["Next"])))
-        has_lock = any(map(is_renewal, states.values()))
         if has_lock and state.get("Resource") == INVOKE:
             longer = {**state, "TimeoutSeconds": state["TimeoutSeconds"] * 11 // 10}
             yield Change(where, f"{longer['TimeoutSeconds']} s", _with(whole, where, longer))
-            again = copy.deepcopy(state)
-            again["Retry"][-1]["MaxAttempts"] = 1
+            again = _edited(state, ("Retry", -1, "MaxAttempts"), 1)
             yield Change(where, "a second attempt in its Retry", _with(whole, where, again))
     if unwaited := _unwaited(states):
-        yield Change(
-            "Count Poll", "no wait if a read fails", json.dumps(whole | {"States": unwaited})
-        )
+        made = json.dumps(whole | {"States": unwaited})
+        yield Change("Count Poll", "no wait if a read fails", made)
 
 
 def _unwaited(states: Json) -> Json | None:
@@ -215,25 +189,8 @@ def _unwaited(states: Json) -> Json | None:
     return made if made != states else None
 
 
-_SENDERS = ("arn:aws:states:::sqs:", "arn:aws:states:::events:")
-
-
-def _skipped(whole: Json, where: str) -> Json:
-    """Replace a state that sends an event by one that only says so."""
-    state = whole["States"][where]
-    said = {"Result": state.get("ResultSelector", {}), "ResultPath": state["ResultPath"]}
-    passed = {"Type": "Pass", **said, "Next": state["Next"]}
-    return {**whole, "States": {**whole["States"], where: passed}}
-
-
 def late_changes_of(definition: str) -> Iterator[Change]:
-    """Make all mutants of an ASL file that take a write without an answer for one that failed.
-
-    Parameters
-    ----------
-    definition : str
-        The file, as it stands before substitution.
-    """
+    """Make all mutants of an ASL file that take a write without an answer for one that failed."""
     whole = json.loads(definition)
     states = whole["States"]
     sent = {state["Next"] for state in states.values() if _is_sender(state)}
@@ -244,13 +201,13 @@ def late_changes_of(definition: str) -> Iterator[Change]:
     for where, state in states.items():
         for at, retrier in enumerate(state.get("Retry", [])):
             if "DynamoDB.ThrottlingException" in retrier["ErrorEquals"]:
-                again = copy.deepcopy(state)
-                again["Retry"][at]["ErrorEquals"] = ["States.TaskFailed", "States.Timeout"]
+                errors = ["States.TaskFailed", "States.Timeout"]
+                again = _edited(state, ("Retry", at, "ErrorEquals"), errors)
                 yield Change(where, "Retry of States.Timeout", _with(whole, where, again))
 
 
 def _is_sender(state: Json) -> bool:
-    return str(state.get("Resource")).startswith(_SENDERS)
+    return state.get("Resource") in {SEND, PUT_EVENTS}
 
 
 def _answered(states: Json, name: str) -> str:
@@ -272,8 +229,8 @@ def _released(whole: Json, where: str, updates: list[str]) -> str:
     states = made["States"]
     last = states[updates[-1]]["Next"]
     renamed = {name: f"{name} First" for name in updates} | {last: where}
-    copies = {renamed[name]: _redirected(states[name], renamed) for name in updates}
-    entered = _redirected(states, {where: renamed[updates[0]]})
+    copies = {renamed[name]: redirected(states[name], renamed) for name in updates}
+    entered = redirected(states, {where: renamed[updates[0]]})
     states |= entered | copies
     states[where]["Next"] = last
     return json.dumps(made)
@@ -295,38 +252,30 @@ def is_end(state: Json) -> bool:
 
 
 def _bypassed(whole: Json, where: str, to: str) -> Json:
-    made: Json = _redirected(whole, {where: to})
+    made: Json = redirected(whole, {where: to})
     del made["States"][where]
     return made
 
 
-def _redirected(part: Any, renamed: dict[str, str]) -> Any:
+def redirected(part: Any, renamed: dict[str, str]) -> Any:
     """Let what leads to some states lead to others."""
     if isinstance(part, list):
-        return [_redirected(each, renamed) for each in part]
+        return [redirected(each, renamed) for each in part]
     if not isinstance(part, dict):
         return part
     return {
         key: renamed.get(value, value)
         if key in {"Next", "Default", "StartAt"}
-        else _redirected(value, renamed)
+        else redirected(value, renamed)
         for key, value in part.items()
     }
 
 
 class _Operands(NamedTuple):
-    """What a file compares with or writes, by kind, as a mutant has another one in its place.
+    """What a file compares with or writes, by kind, as a mutant has another one in its place."""
 
-    Attributes
-    ----------
-    texts : list of str
-        The texts that DynamoDB writes or compares with.
-    paths : list of list of str
-        The paths of numbers, and those that texts are compared with.
-    """
-
-    texts: list[str]
-    paths: list[list[str]]
+    texts: list[str]  # that DynamoDB writes or compares with
+    paths: list[list[str]]  # of numbers, and those that texts are compared with
 
     def exchanged(self, key: str, value: str) -> Iterator[str]:
         """Exchange a path that is compared, added or waited for, for the next one of its kind."""
@@ -413,8 +362,8 @@ def _other_rules(state: Json) -> Iterator[tuple[str, Json]]:
     rules = state.get("Choices", [])
     for at, rule in enumerate(rules):
         inverted = {"Not": {k: v for k, v in rule.items() if k != "Next"}, "Next": rule["Next"]}
-        others = [*rules[:at], inverted, *rules[at + 1 :]]
-        yield f"rule {at + 1}, to {rule['Next']}, inverted", {**state, "Choices": others}
+        changed = _edited(state, ("Choices", at), inverted)
+        yield f"rule {at + 1}, to {rule['Next']}, inverted", changed
     if rules:
         yield f"Default to {rules[0]['Next']}", {**state, "Default": rules[0]["Next"]}
 
@@ -514,37 +463,31 @@ def _leaves(part: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str |
 def _other_leaf(
     state: Json, path: tuple[str | int, ...], operands: _Operands
 ) -> Iterator[tuple[str, Json]]:
-    other = copy.deepcopy(state)
-    part: Any = other
-    for key in path[:-1]:
-        part = part[key]
-    key, value = path[-1], part[path[-1]]
-    name = ".".join(str(each) for each in path)
-    if key == "ResultPath":
-        del part[key]
-        yield f"no {name}", other
-        if value is not None:
-            part[key] = None
-            yield f"{name} null", copy.deepcopy(other)
-        return
-    if key in {"IsPresent", "IsString"}:
-        return  # `mutants_of` leaves the condition out
-    for exchanged in operands.exchanged(str(key), str(value)):
-        part[key] = exchanged
-        yield f"{name} {exchanged}", copy.deepcopy(other)
-    if key in _REMOVED or str(key).endswith(".$") or isinstance(value, dict) or value is None:
-        added = re.fullmatch(r"(States\.MathAdd\(.*, )(\d+)\)", str(value))
-        if added:
-            part[key] = f"{added[1]}{int(added[2]) + 1})"
-            yield f"{name} {part[key]}", copy.deepcopy(other)
-        del part[key]
-        yield f"no {name}", other
-    elif isinstance(value, bool):
-        part[key] = not value
-        yield f"{name} {part[key]}", other
-    elif isinstance(value, int | float):
-        part[key] = value + 1
-        yield f"{name} {part[key]}", other
-    elif not str(key).endswith("Path"):
-        part[key] = "changed"
-        yield f"{name} changed", other
+    value: Any = state
+    for part in path:
+        value = value[part]
+    key, name = str(path[-1]), ".".join(map(str, path))
+
+    def others() -> Iterator[tuple[str, Any]]:
+        if key == "ResultPath":
+            yield f"no {name}", LEFT_OUT
+            if value is not None:
+                yield f"{name} null", None
+        elif key not in {"IsPresent", "IsString"}:  # `mutants_of` leaves the condition out
+            for exchanged in operands.exchanged(key, str(value)):
+                yield f"{name} {exchanged}", exchanged
+            is_path = key.endswith(".$") or isinstance(value, dict) or value is None
+            if key in _REMOVED or is_path:
+                if added := re.fullmatch(r"(States\.MathAdd\(.*, )(\d+)\)", str(value)):
+                    more = f"{added[1]}{int(added[2]) + 1})"
+                    yield f"{name} {more}", more
+                yield f"no {name}", LEFT_OUT
+            elif isinstance(value, bool):
+                yield f"{name} {not value}", not value
+            elif isinstance(value, int | float):
+                yield f"{name} {value + 1}", value + 1
+            elif not key.endswith("Path"):
+                yield f"{name} changed", "changed"
+
+    for changed, other in others():
+        yield changed, _edited(state, path, other)

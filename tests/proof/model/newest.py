@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tests.proof.model.explorer import Output, Promise, Run, State
+from tests.proof.model.promise import Promise
 from tests.proof.model.scenario import INVALID
+from tests.proof.model.state import Output, Run, State
 
 KEY = "out-k"
 

@@ -9,80 +9,53 @@ from typing import Any
 from inorder.events import created, deleted
 
 INVALID = "invalid"
+# What the adversary may do so many times, and what it is called if it does it once.
+BUDGETS = {
+    "crashes": "crash",
+    "breaks": "break",
+    "restarts": "restart",
+    "faults": "fault",
+    "refusals": "refusal",
+    "repeats": "repeat",
+    "expiries": "expiry",
+    "starts": "start",
+    "lates": "late write",
+}
 
 
 @dataclass(frozen=True)
 class Scenario:
     """What happens, and how often the adversary may act.
 
-    Attributes
-    ----------
-    events : tuple of int
-        What happens to the object is numbered from 1. These are the numbers whose events are
-        delivered, in any order; a number that stands twice is a duplicate.
-    contents : str
-        One character for each thing that happens; uploads of different contents if empty. A letter
-        is an upload: "ABA" if the third has the first one's content; a small letter is not an
-        image. "-" is a deletion, in a versioned bucket a delete marker. There, a digit is the
-        permanent deletion of that version or marker.
-    versioned : bool
-        Whether the bucket is. Sequencers then fall from version to version, and those of the null
-        version are the lowest, because they must not be compared.
-    switched : int
-        The first thing that happens after the bucket's versioning has been enabled or, if it is
-        `versioned`, suspended.
-    crashes, breaks, restarts, faults, refusals, repeats, expiries, starts : int
-        How often an execution dies; a lock is broken although its holder lives, whose state takes
-        longer than it may; an execution is
-        restarted; a service or the function fails, or an answer is lost; a queue or the bus refuses
-        a message; the retry queue delivers a message again; a record expires; an execution starts
-        another one (later attempts to start one fail).
-    lates : int
-        How many writes to the table take effect at any time after their timeout.
-    transient : tuple of str
-        Errors of Tasks, each of which fails one attempt.
-    blind : bool
-        Whether a waiter's reads of the record may fail, as often as they like.
-    odd : bool
-        Whether a fault may also be an answer of the function that is not in its contract.
-    damaged : str
-        What is wrong with the events: "detail.object.key" is absent, or "detail.object.key=5".
-    item : str
-        The key's record that others left, as JSON without its ID.
+    What happens to the object is numbered from 1, and `contents` has one character for each: a
+    letter is an upload, "ABA" if the third has the first one's content; a small letter is not an
+    image. "-" is a deletion, in a versioned bucket a delete marker. There, a digit is the permanent
+    deletion of that version or marker. Sequencers then fall from version to version, and those of
+    the null version are the lowest, because they must not be compared.
     """
 
-    events: tuple[int, ...]
-    crashes: int = 0
-    breaks: int = 0
-    restarts: int = 0
-    faults: int = 0
-    refusals: int = 0
-    repeats: int = 0
-    expiries: int = 0
-    starts: int = 0
-    lates: int = 0
-    contents: str = ""
-    versioned: bool = False
-    switched: int = 0
-    transient: tuple[str, ...] = ()
-    blind: bool = False
-    odd: bool = False
-    damaged: str = ""
-    item: str = ""
+    events: tuple[int, ...]  # delivered, in any order; a number that stands twice is a duplicate
+    crashes: int = 0  # an execution dies
+    breaks: int = 0  # a lock is broken although its holder lives: a state takes longer than it may
+    restarts: int = 0  # an execution is restarted
+    faults: int = 0  # a service or the function fails, or an answer is lost
+    refusals: int = 0  # a queue or the bus refuses a message
+    repeats: int = 0  # the retry queue delivers a message again
+    expiries: int = 0  # a record expires
+    starts: int = 0  # an execution starts another one; later attempts to start one fail
+    lates: int = 0  # a write to the table takes effect at any time after its timeout
+    contents: str = ""  # uploads of different contents if empty
+    versioned: bool = False  # whether the bucket is
+    switched: int = 0  # before this happens, versioning is enabled or, if `versioned`, suspended
+    transient: tuple[str, ...] = ()  # errors of Tasks, each of which fails one attempt
+    blind: bool = False  # a waiter's reads of the record may fail, as often as they like
+    odd: bool = False  # a fault may also be an answer of the function outside its contract
+    damaged: str = ""  # "detail.object.key" is absent from the events, or "detail.object.key=5"
+    item: str = ""  # the key's record that others left, as JSON without its ID
 
     def __str__(self) -> str:
-        numbers = {
-            "crash": self.crashes,
-            "break": self.breaks,
-            "restart": self.restarts,
-            "fault": self.faults,
-            "refusal": self.refusals,
-            "repeat": self.repeats,
-            "expiry": self.expiries,
-            "start": self.starts,
-            "late write": self.lates,
-        }
-        budgets = [f"{number} {name}" for name, number in numbers.items() if number]
+        counts = ((getattr(self, name), one) for name, one in BUDGETS.items())
+        budgets = [f"{count} {one}" for count, one in counts if count]
         budgets += [f"contents {self.contents}"] if self.contents else []
         budgets += ["versioned"] if self.versioned else []
         switch = "suspended" if self.versioned else "versioned"

@@ -82,21 +82,7 @@ def change(
     by: str | Change = lambda _: None,
     module: Code = FUNCTION,
 ) -> Code:
-    """Change one place in a method, or in a function of the module.
-
-    Parameters
-    ----------
-    name : str
-        The missing rule.
-    method : str
-        Where the rule is.
-    find : callable
-        Finds the place.
-    by : str or callable, optional
-        The expression that replaces what is there; without it, what is there is left out.
-    module : Code
-        The shipped module.
-    """
+    """Change the place of a rule in a method, or in a function of the module, or leave it out."""
     tree = _copy(module.tree)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     [where] = [function for function in functions if function.name == method]
@@ -160,23 +146,15 @@ def code(kind: type[ast.AST], name: str | None) -> Find:
     )
 
 
-def operand(name: str) -> Find:
-    """Find the operand of `and` or `or` that mentions a name."""
+def _part(kind: type[ast.BoolOp | ast.Set], name: str) -> Find:
+    """Find the operand of `and` or `or`, or the element of a set, that mentions a name."""
     return lambda method: (
         each
         for node in ast.walk(method)
-        if isinstance(node, ast.BoolOp)
-        for each in node.values
+        if isinstance(node, kind)
+        for each in (node.values if isinstance(node, ast.BoolOp) else node.elts)
         if _mentions(each, name)
     )
 
 
-def element(name: str) -> Find:
-    """Find the element of a set that mentions a name."""
-    return lambda method: (
-        each
-        for node in ast.walk(method)
-        if isinstance(node, ast.Set)
-        for each in node.elts
-        if _mentions(each, name)
-    )
+operand, element = functools.partial(_part, ast.BoolOp), functools.partial(_part, ast.Set)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tests.proof.model.engine import Engine
-from tests.proof.model.explorer import Promise, Result, explore, shortest
 from tests.proof.model.healing import sweeps_of
 from tests.proof.model.mutation import (
     Mutant,
@@ -21,7 +20,9 @@ from tests.proof.model.mutation import (
     sending_changes_of,
     time_changes_of,
 )
+from tests.proof.model.promise import Promise
 from tests.proof.model.scenario import Scenario
+from tests.proof.model.search import Result, search
 from tests.proof.model.source import SWEEP, Code
 
 STATES_AT_MOST = 5_000  # of a scenario in which a mutant is sought
@@ -36,36 +37,17 @@ Found = tuple[Scenario, Result] | None
 
 @dataclass(frozen=True)
 class Suite:
-    """What is searched of a policy.
-
-    Attributes
-    ----------
-    policy : type of Promise
-        What it promises.
-    short, full : tuple of Scenario
-        Scenarios of which every state is searched: always, or only by `make model`.
-    sought : tuple of Scenario
-        Scenarios in which each mutant is sought breadth first, in this order; small ones first.
-    fences : tuple of Code
-        The mutants of the fence.
-    representative : frozenset of str
-        The mutants that are always tried; `make model` tries all.
-    survivors : frozenset of str
-        The mutants that break no promise; comments say what the shipped code is for.
-    whole : tuple of Scenario
-        Scenarios of which every state is searched for a mutant that `sought` does not find.
-    changes : tuple of callable
-        Make the mutants of the ASL file.
-    """
+    """What is searched of a policy, and its mutants."""
 
     policy: type[Promise]
-    short: tuple[Scenario, ...]
-    full: tuple[Scenario, ...]
-    sought: tuple[Scenario, ...]
-    representative: frozenset[str]
-    fences: tuple[Code, ...] = ()
+    short: tuple[Scenario, ...]  # searched always
+    full: tuple[Scenario, ...]  # searched by `make model`
+    sought: tuple[Scenario, ...]  # in which each mutant is sought, in this order; small ones first
+    representative: frozenset[str]  # the mutants that are always tried; `make model` tries all
+    fences: tuple[Code, ...] = ()  # the mutants of the fence
+    # The mutants that break no promise; comments say what the shipped code is for.
     survivors: frozenset[str] = frozenset()
-    whole: tuple[Scenario, ...] = ()
+    whole: tuple[Scenario, ...] = ()  # for deep mutants: each state of these is searched
     changes: tuple[Callable[[str], Iterator[Mutant]], ...] = (
         mutants_of,
         expression_changes_of,
@@ -88,29 +70,22 @@ class Suite:
 
     def search(self, engine: Engine, scenario: Scenario) -> Result:
         """Search every state of a scenario for the first violation."""
-        engine.load(self.policy.definition, self.policy.function)
-        return explore(self.policy(engine, scenario), limit(scenario))
+        engine.load(self.policy.definition, function=self.policy.function)
+        return search(self.policy(engine, scenario), limit(scenario))
 
     def find(self, engine: Engine, mutant: Mutant) -> Found:
-        """Search for a violation in a mutant: its shortest trace, or any if a path has no end."""
+        """Search for a violation in a mutant."""
         policy = self.policy
         engine.load(
             mutant.definition or policy.definition,
-            mutant.function or policy.function,
-            mutant.sweep or SWEEP,
+            function=mutant.function or policy.function,
+            sweep=mutant.sweep or SWEEP,
         )
-        try:
-            for scenario in self.sought:
-                result = shortest(policy(engine, scenario), STATES_AT_MOST)
-                if result.problem:
-                    return scenario, result
-            for scenario in self.whole:
-                result = explore(policy(engine, scenario), limit(scenario))
-                if result.problem:
-                    return scenario, result
-                assert result.ended, result
-        finally:
-            engine.load(policy.definition, policy.function)
+        limits = [(scenario, STATES_AT_MOST) for scenario in self.sought]
+        for scenario, most in (*limits, *((each, limit(each)) for each in self.whole)):
+            result = search(policy(engine, scenario), most)
+            if result.problem:
+                return scenario, result
         return None
 
 

@@ -10,10 +10,9 @@ import functools
 import re
 from collections.abc import Iterable
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from tests.proof.model.explorer import Run, State
+from tests.proof.model.state import Run, State
 
 _NAME = re.compile(r"\b[1-9][a-z]\b")
 _GONE = "gone"  # a name in a lock that is there no more, and that nobody will take again
@@ -22,10 +21,7 @@ _GONE = "gone"  # a name in a lock that is there no more, and that nobody will t
 def free_name(state: State, event: int) -> str | None:
     """Name an execution as no other one that anything in a state refers to.
 
-    Returns
-    -------
-    str or None
-        None if there are more than a search of anything right has.
+    It is None if there are more than a search of anything right has.
     """
     known = set(
         _NAME.findall(repr((state.items, state.runs, state.broken, state.known, state.late)))
@@ -36,21 +32,35 @@ def free_name(state: State, event: int) -> str | None:
 
 def renamed(state: State) -> State:
     """Name the executions of each event in the order of what they do."""
-    kept = _all_names(item for _, item in state.items)
-    used = kept | {run.execution for run in (*state.runs, *state.late)}
-    used |= {name for name, *_ in state.known}
+    named = (state.items, state.runs, state.late, state.known, state.broken)
+    if (new := _renamed(*named)) == named:
+        return state
+    items, runs, late, known, broken = new
+    return state._replace(items=items, runs=runs, late=late, known=known, broken=broken)
+
+
+@functools.lru_cache(maxsize=100_000)
+def _renamed(
+    items: tuple[tuple[str, str], ...],
+    runs: tuple[Run, ...],
+    late: tuple[Run, ...],
+    known: tuple[Any, ...],
+    broken: frozenset[str],
+) -> tuple[Any, ...]:
+    kept = _all_names(item for _, item in items)
+    used = kept | {run.execution for run in (*runs, *late)} | {name for name, *_ in known}
     does: dict[str, list[Any]] = {name: [] for name in used}
-    for run in (*state.runs, *state.late):
+    for run in (*runs, *late):
         does[run.execution].append(_masked(run))
     new: dict[str, str] = {}
     letters = dict.fromkeys("123456789", 0)
     for name in sorted(used, key=lambda each: (each not in kept, does[each], each)):
         new[name] = f"{name[0]}{ascii_lowercase[letters[name[0]]]}"
         letters[name[0]] += 1
-    texts = (text for run in (*state.runs, *state.late) for text in (run.data, run.locked or ""))
-    others = _all_names(texts) | _all_names(state.broken)
+    texts = (text for run in (*runs, *late) for text in (run.data, run.locked or ""))
+    others = _all_names((*texts, *broken))
     if others <= used and all(name == other for name, other in new.items()):
-        return state
+        return items, runs, late, known, broken
 
     def rename(text: str) -> str:
         return _NAME.sub(lambda found: new.get(found[0], _GONE), text)
@@ -59,24 +69,22 @@ def renamed(state: State) -> State:
         locked = run.locked and rename(run.locked)
         return run._replace(execution=new[run.execution], data=rename(run.data), locked=locked)
 
-    return state._replace(
-        items=tuple((key, rename(item)) for key, item in state.items),
-        runs=tuple(
-            sorted(map(rename_run, state.runs), key=lambda run: (run.execution, run.number))
-        ),
-        late=tuple(sorted(map(rename_run, state.late))),
-        broken=frozenset(map(rename, state.broken)),
-        known=tuple(sorted((new[name], what, number) for name, what, number in state.known)),
+    return (
+        tuple((key, rename(item)) for key, item in items),
+        tuple(sorted(map(rename_run, runs), key=lambda run: run[:2])),
+        tuple(sorted(map(rename_run, late))),
+        tuple(sorted((new[name], what, number) for name, what, number in known)),
+        frozenset(map(rename, broken)),
     )
+
+
+def _all_names(texts: Iterable[str]) -> set[str]:
+    return set().union(*map(_names, texts))
 
 
 @functools.lru_cache(maxsize=100_000)
 def _names(text: str) -> frozenset[str]:
     return frozenset(_NAME.findall(text))
-
-
-def _all_names(texts: Iterable[str]) -> set[str]:
-    return set().union(*map(_names, texts))
 
 
 @functools.lru_cache(maxsize=100_000)

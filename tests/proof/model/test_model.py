@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from inorder.local_aws import LocalAws
 from tests.policies.tables import each_has
+from tests.proof.model.conftest import Searched
 from tests.proof.model.engine import Engine
-from tests.proof.model.explorer import folded
 from tests.proof.model.mutation import Mutant
 from tests.proof.model.scenario import Scenario
 from tests.proof.model.suite import LONG, Suite
@@ -19,11 +18,6 @@ from tests.proof.model.suite import LONG, Suite
 SUITES: dict[str, Suite] = each_has("promise", "SUITE")
 FAILURES_AT_MOST = 3  # of a policy; its other searches then fail at once
 _failures: Counter[str] = Counter()
-
-
-@pytest.fixture(scope="module")
-def engine(local: LocalAws) -> Engine:
-    return Engine(local)
 
 
 def of_policy(policy: str, *parameters: object) -> Any:
@@ -49,18 +43,15 @@ def test_promise_holds_in_every_state(
     engine: Engine,
     suite: Suite,
     scenario: Scenario,
-    record_property: Callable[[str, object], None],
+    searched: Searched,
 ) -> None:
     if _failures[str(suite)] == FAILURES_AT_MOST:
         pytest.fail(
             f"not searched, because {suite} has failed {FAILURES_AT_MOST} times", pytrace=False
         )
     result = suite.search(engine, scenario)
-    if result.problem or not result.ended:
-        _failures[str(suite)] += 1
-        pytest.fail(f"{scenario}: {result}", pytrace=False)
-    sizes = [result.states, result.transitions, result.depth]
-    record_property("search", [str(suite), *str(scenario).split("; ", 1), *sizes])
+    _failures[str(suite)] += bool(result.problem) or not result.ended
+    searched(str(suite), scenario, result)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +76,7 @@ def test_each_mutant_but_the_survivors_breaks_a_promise(
     assert found, "no scenario shows that anything is wrong"
     scenario, result = found
     assert result.trace
-    record_property(f"{suite}: {mutant}", [str(scenario), result.problem, *folded(result.trace)])
+    record_property(f"{suite}: {mutant}", [str(scenario), result.problem, *result.trace])
 
 
 @pytest.mark.parametrize("suite", [of_policy(*each) for each in SUITES.items()])
@@ -93,8 +84,3 @@ def test_each_mutant_has_a_name_of_its_own(suite: Suite) -> None:
     names = [str(mutant) for mutant in suite.mutants()]
     assert len(names) == len(set(names))
     assert suite.representative | suite.survivors <= set(names)
-
-
-def test_a_trace_is_written_without_repetitions() -> None:
-    assert list(folded("abababc")) == ["a", "b", "... these 2 steps 3 times in all", "c"]
-    assert list(folded("xaaa")) == ["x", "a", "... this step 3 times in all"]

@@ -9,14 +9,16 @@ from __future__ import annotations
 import gc
 import os
 import resource
+import signal
 import sys
+import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext, redirect_stderr, redirect_stdout
-from dataclasses import dataclass, field
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -25,57 +27,28 @@ from inorder import PROJECT
 
 PATIENCE = 10  # a test fails if it takes so many times as long as without a mutant
 MEMORY_BYTES = 8 << 30
+FUNCTIONS, TESTS = f"{PROJECT}/functions/", f"{PROJECT}/tests/unit/"
 
 
-@dataclass(frozen=True)
-class Mutant:
+class Mutant(NamedTuple):
     """One change.
 
-    Attributes
-    ----------
-    of : str
-        A function, or ``template``.
-    name : str
-        What is changed.
-    where : str
-        The file and the function that is changed, as in ``stuck.py:oldest``.
-    install : callable
-        Makes the change, in a process in which nothing has been imported that may be changed.
+    `where` is the file and the function that is changed, as in ``stuck.py:oldest``. `install` makes
+    the change, in a process in which nothing has been imported that may be changed.
     """
 
-    of: str
     name: str
     where: str
     install: Callable[[], None]
 
 
-@dataclass
-class Seen:
-    """How long a test takes, and which functions it calls."""
-
-    seconds: float = 0
-    calls: set[str] = field(default_factory=set)
-
-
-CALLED: set[str] = set()  # each function that is watched adds its name
-
-
 class Tests:
-    """The tests that may notice a mutant.
+    """The tests under tests/unit that may notice a mutant: files, or single tests of a file."""
 
-    Parameters
-    ----------
-    files : list of str
-        Under tests/unit.
-    watched : context manager
-        Makes what may be changed say which functions are called.
-    """
-
-    def __init__(
-        self, files: list[str], watched: AbstractContextManager[None] | None = None
-    ) -> None:
-        self._files, self._watched = files, watched or nullcontext()
-        self._seen: dict[str, Seen] = {}
+    def __init__(self, paths: list[str]) -> None:
+        self._paths = paths
+        self._seconds: dict[str, float] = {}
+        self._calls: dict[str, set[str]] = {}
         self._kills: Counter[tuple[str, str]] = Counter()
 
     def survivors(self, chosen: Iterable[Mutant], workers: int) -> Iterator[tuple[Mutant, bool]]:
@@ -84,14 +57,12 @@ class Tests:
         Raises
         ------
         RuntimeError
-            A test fails without a mutant.
+            A test fails without a mutant, or is not there.
         """
         _forget()
-        surveying = _Surveying(self._seen)
-        with self._watched:
-            _run(self._files, surveying)
-        if surveying.failed:
-            raise RuntimeError(f"{surveying.failed} fails without a mutant")
+        surveying = _Surveying(self._seconds, self._calls)
+        if _run(self._paths, surveying):
+            raise RuntimeError(f"{surveying.failed or self._paths} fails without a mutant")
         gc.freeze()
         trying: dict[int, tuple[Mutant, int]] = {}
         for mutant in chosen:
@@ -100,6 +71,7 @@ class Tests:
             receiver, sender = os.pipe()
             pid = os.fork()
             if not pid:
+                os.setsid()
                 os.write(sender, self._try(mutant).encode())
                 os._exit(0)
             os.close(sender)
@@ -110,60 +82,62 @@ class Tests:
     def _ended(self, trying: dict[int, tuple[Mutant, int]]) -> tuple[Mutant, bool]:
         pid, status = os.wait()
         mutant, receiver = trying.pop(pid)
-        with os.fdopen(receiver) as file:
-            killer = file.read()
+        with suppress(ProcessLookupError):  # what the mutant has started and not ended
+            os.killpg(pid, signal.SIGKILL)
+        os.set_blocking(receiver, False)
+        with os.fdopen(receiver, "rb") as file:
+            killer = (file.read() or b"").decode()
         self._kills[mutant.where, killer] += 1
         return mutant, not killer and status == 0
 
     def _try(self, mutant: Mutant) -> str:
+        """Give the test that kills a mutant; the files that kill quickly are imported first."""
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
         _forget()
         mutant.install()
-        chosen = self._chosen(mutant)
-        trying = _Trying(chosen)
-        files = {name.partition("::")[0].rpartition("/")[2] for name in chosen}
-        code = _run([file for file in self._files if file.partition("::")[0] in files], trying)
-        return trying.failed or ("the import" if code else "")
+        by_file: dict[str, list[str]] = defaultdict(list)
+        for name in self._able(mutant):
+            by_file[_file_of(name)].append(name)
+        for file, names in by_file.items():
+            trying = _Trying({name: self._seconds[name] for name in names})
+            code = _run([path for path in self._paths if _file_of(path) == file], trying)
+            if code:
+                return trying.failed or "the import"
+        return ""
 
-    def _chosen(self, mutant: Mutant) -> dict[str, float]:
-        """Choose the tests that call the function, or else all of those that call its file.
-
-        Returns
-        -------
-        dict
-            Those that kill quickly come first.
-        """
-        seen, file = self._seen, mutant.where.partition(":")[0]
-        able = [name for name in seen if mutant.where in seen[name].calls]
+    def _able(self, mutant: Mutant) -> list[str]:
+        """Choose the tests that call the function, or else the files that call its file."""
+        able = [name for name, calls in self._calls.items() if mutant.where in calls]
         if not able:
+            file = mutant.where.partition(":")[0] + ":"
             files = {
-                name.partition("::")[0]
-                for name in seen
-                if any(each.partition(":")[0] == file for each in seen[name].calls)
+                _file_of(name)
+                for name, calls in self._calls.items()
+                if any(each.startswith(file) for each in calls)
             }
-            able = [name for name in seen if not files or name.partition("::")[0] in files]
-        return {
-            name: seen[name].seconds
-            for name in sorted(
-                able,
-                key=lambda name: seen[name].seconds / (1 + self._kills[mutant.where, name]) ** 2,
-            )
-        }
+            able = [name for name in self._calls if not files or _file_of(name) in files]
+
+        def cost(name: str) -> float:
+            return self._seconds[name] / (1 + self._kills[mutant.where, name]) ** 2
+
+        return sorted(able, key=cost)
+
+
+def _file_of(test: str) -> str:
+    return test.partition("::")[0].rpartition("/")[2]
 
 
 def _forget() -> None:
     """Let all that may be changed, and the tests, be imported anew."""
     for name, module in list(sys.modules.items()):
-        path = str(getattr(module, "__file__", None) or "")
-        if path.startswith((f"{PROJECT}/functions/", f"{PROJECT}/tests/unit/")):
+        if str(getattr(module, "__file__", None) or "").startswith((FUNCTIONS, TESTS)):
             del sys.modules[name]
 
 
-def _run(files: list[str], plugin: Any) -> int:
+def _run(paths: list[str], plugin: Any) -> int:
     options = ["-x", "-qq", "--no-summary", "-p", "no:cacheprovider"]
-    paths = [str(PROJECT / "tests" / "unit" / file) for file in files]
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
-        return int(pytest.main([*paths, *options], plugins=[plugin]))
+        return int(pytest.main([*(TESTS + path for path in paths), *options], plugins=[plugin]))
 
 
 class _Run:
@@ -187,15 +161,28 @@ class _Run:
 
 
 class _Surveying(_Run):
-    def __init__(self, seen: dict[str, Seen]) -> None:
-        self._seen = seen
+    """Notes how long each test takes, and which functions it calls."""
+
+    def __init__(self, seconds: dict[str, float], calls: dict[str, set[str]]) -> None:
+        self._seconds, self._calls = seconds, calls
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        CALLED.clear()
+        calls = self._calls[item.nodeid] = set()
+
+        def note(frame: FrameType, event: str, _: object) -> None:
+            path, code = frame.f_code.co_filename, frame.f_code
+            if event == "call" and path.startswith(FUNCTIONS):
+                name = code.co_qualname.replace(".<locals>", "")
+                calls.add(f"{path.rpartition('/')[2]}:{name}")
+
         begun = time.monotonic()
+        threading.setprofile(note)
+        sys.setprofile(note)
         result = yield
-        self._seen[item.nodeid] = Seen(time.monotonic() - begun, set(CALLED))
+        sys.setprofile(None)
+        threading.setprofile(None)
+        self._seconds[item.nodeid] = time.monotonic() - begun
         return result
 
 

@@ -54,6 +54,11 @@ _PARKED = "the event is parked, whichever message has its stream"
 _REFUSED = "the condition of the write refuses what was read too early"
 _SAME = "it computes the same"
 _GIVEN = "the function gives it; the default is for the command and the tests"
+_PILLOW = "Pillow does the same without it"
+_ALWAYS = "no image that Pillow reads is otherwise"
+_NAMED = "where an event has a version, S3 names that of each object"
+_UNREAD = "nothing reads it of what was found"
+_COLLECTED = "garbage collection does it, too"
 # Of the code of the functions, and of the template.
 _CODE: dict[str, dict[str, str]] = {
     "heal_keys": {
@@ -89,6 +94,60 @@ _CODE: dict[str, dict[str, str]] = {
         "notifications.py s3_records: isinstance(records, list) and records -> records": "then each of them is malformed",
         "notifications.py _json: no raise MalformedNotification(f'The mes...": "None is no notification either",
         "app.py handler: 0 -> -1": "all records of a batch are of one source",
+    },
+    "template": {
+        "Resources.HealKeysFunction: Properties.Timeout 60": _CHOSEN,
+        "Resources.HealKeysFunction: Properties.EventInvokeConfig.MaximumEventAgeInSeconds 120": _CHOSEN,
+        "Resources.HealKeysFunction: Properties.EventInvokeConfig.MaximumEventAgeInSeconds 30": _CHOSEN,
+        "Resources.HealKeysFunction: Properties.Events.Sweep.Properties.RetryPolicy.MaximumEventAgeInSeconds 120": _CHOSEN,
+        "Resources.HealKeysFunction: Properties.Events.Sweep.Properties.RetryPolicy.MaximumEventAgeInSeconds 30": _CHOSEN,
+        "Resources.RecordsQueue: Properties.VisibilityTimeout 420": _CHOSEN,
+        "Resources.RecordsQueue: Properties.VisibilityTimeout 105": _CHOSEN,
+    },
+    "invert_image": {
+        "app.py : 9 -> 8": _CHOSEN,
+        "inversion.py : no Image.MAX_IMAGE_PIXELS = None": "the run without a mutant has set it",
+        "inversion.py : 2000 -> 4000": _CHOSEN,
+        "inversion.py : 2000 -> 1000": _CHOSEN,
+        "inversion.py invert: 0 -> -1": "only a JPEG needs it, which has one frame",
+        "inversion.py invert: no save_all=len(frames) > 1": _PILLOW,
+        "inversion.py _invert_gif: no formats=['GIF']": _PILLOW,
+        "inversion.py _decode: no source.load()": _PILLOW,
+        "inversion.py _decode: 0 -> 1 (3)": _ALWAYS,
+        "inversion.py _decode: 0 -> -1 (3)": _ALWAYS,
+        "inversion.py _inverted: image.getpalette() or () -> image.getpalette()": _ALWAYS,
+        "inversion.py _inverted: image.convert('I').convert('I;16') if... -> image.convert('I').convert('I;16')": _SAME,
+        "inversion.py _inverted: image.mode == 'I;16B' -> True": _SAME,
+        "inversion.py _inverted: value * -1 -> value / -1": _SAME,
+        "inversion.py _inverted_transparency: no case _: return None": _SAME,
+        "inversion.py _inverted_transparency: no return None": _SAME,
+        "inversion.py _encoder_options: False -> True": _ALWAYS,
+        "inversion.py _encoder_options: content[24] in {2, 4} -> True": _PILLOW,
+        "inversion.py _encoder_options: source.format == 'WEBP' -> True": _ALWAYS,
+        "inversion.py _encoder_options: lossless is not None and lossless[0] ... -> lossless[0] == b'VP8L'": _ALWAYS,
+        "inversion.py _encoder_options: no 'quality'": _CHOSEN,
+        "inversion.py _encoder_options: 50 -> 100": _CHOSEN,
+        "inversion.py _encoder_options: 50 -> 25": _CHOSEN,
+        "inversion.py _tiff_compression: no 'tiff_adobe_deflate'": _SAME,
+        "inversion.py _tiff_compression: page.mode not in {'P', 'PA', 'I;16', ... -> True": _ALWAYS,
+    },
+    "inorder_fence": {
+        "bounded_work.py in_time: False -> True": _SAME,
+        "bounded_work.py in_time: no duplex=False": _SAME,
+        "bounded_work.py in_time: 0 -> 1": _SAME,
+        "bounded_work.py in_time: process.exitcode or 0 -> process.exitcode": _SAME,
+        "bounded_work.py in_time: no process.close()": _COLLECTED,
+        "bounded_work.py in_time: no receiver.close()": _COLLECTED,
+        "object_event.py ObjectEvent: False -> True": _GIVEN,
+        "fenced_output.py : 2 -> 1": _SHORTER,
+        "fenced_output.py : 4 -> 3": _SHORTER,
+        "fenced_output.py Fence._find_source: _status(error) == HTTPStatus.BAD_REQUEST -> True": "the fault is the same, one call later",
+        "fenced_output.py Fence._find_source: NULL_VERSION if event.version_id else... -> None": _NAMED,
+        "fenced_output.py Fence._find_source: event.version_id -> False": _NAMED,
+        "fenced_output.py Fence._find_source: no is_deletion=False": _UNREAD,
+        "fenced_output.py Fence._find_source: False -> True": _UNREAD,
+        "fenced_output.py : 3 -> 2": "fewer attempts are more faults, which are retried",
+        "fenced_output.py Fence._delete_older: output.etag is None or output.order(e... -> output.order(event) in {Order.UNKNOWN...": _SAME,
     },
 }
 EXPECTED_OF_CODE: dict[str, str] = {

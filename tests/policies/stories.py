@@ -1,0 +1,118 @@
+"""What happens to a key, which events arrive, and how each ends: the same on every engine."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import NAMESPACE_OID, uuid5
+
+import pytest
+
+from inorder.events import created, without
+from inorder.model.policies import like
+from tests.conftest import colour_of, picture
+from tests.policies.places import Place
+from tests.state_machines import put_record
+
+# "A1": a red picture is uploaded, which makes event 1; B and C are others, and a is no image. "-2":
+# the object is deleted, which makes event 2. "1=Processed": event 1 arrives, and ends so. A name in
+# `RECORDS` gives the key that record; "expired" takes all its records. A name in `EVENTS` is an
+# event. "is=AB": the outputs are the inverses of these pictures.
+STORIES: dict[str, list[str]] = {
+    "latest-wins": [
+        "A1 1=Processed 1=Duplicate B2 2=Processed 1=Superseded 2=Duplicate is=B",
+        "A1 B2 C3 2=Superseded 3=Processed 1=Superseded is=C",
+        "a1 1=Parked 1=Parked A2 2=Processed 1=Superseded is=A",
+        "A1 1=Processed -2 2=Processed is= B3 3=Processed 2=Superseded 1=Superseded is=B",
+        "A1 1=Processed -2 B3 2=Superseded 3=Processed 2=Superseded is=B",
+        "A1 -2 2=Processed 1=Superseded is=",
+        "A1 lock 1=Processed is=A",
+        "A1 1=Processed expired 1=Processed is=A",
+    ],
+    "every-version": [
+        "A1 1=Processed 1=Duplicate B2 2=Processed 1=Duplicate is=AB -3 3=Processed is=",
+        "A1 -2 2=Processed 1=Superseded 2=Duplicate is=",
+        "A1 B2 1=Parked 2=Processed is=B",
+        "a1 1=Parked 1=Parked is=",
+        "A1 waiter 1=Processed is=A",
+        "A1 lock 1=Processed is=A",
+        "A1 1=Processed expired 1=Processed is=A",
+    ],
+    "first-wins": [
+        "A1 1=Processed 1=Duplicate B2 2=Duplicate is=A",
+        "A1 B2 1=Superseded 2=Processed 1=Duplicate is=B",
+        "a1 1=Parked 1=Parked A2 1=Superseded 2=Processed 1=Duplicate is=A",
+        "A1 lock 1=Processed is=A",
+        "A1 1=Processed expired 1=Processed is=A",
+        "A1 -2 2=InvalidEvent is=",
+    ],
+    "content-hash": ["paid=Processed again=Duplicate other=Processed shipped=Processed"],
+    "optimistic": [
+        "A1 1=Processed B2 2=Processed 1=Superseded is=B",
+        "A1 B2 C3 2=Superseded 3=Processed 1=Superseded 3=Processed is=C",
+        "a1 1=Parked 1=Parked is=",
+        "A1 1=Processed -2 2=Processed is= B3 3=Processed 2=Superseded 1=Superseded is=B",
+        "A1 -2 2=Processed 1=Superseded is=",
+    ],
+    "uncoordinated": ["A1 B2 2=Processed 1=Processed is=B"],
+}
+# Events that are none.
+INVALID = ("empty", "list", "no-object", "no-key", "no-sequencer", "no-etag")
+for shipped in ("latest-wins", "every-version", "first-wins", "optimistic"):
+    STORIES[shipped].append(" ".join(f"{name}=InvalidEvent" for name in INVALID))
+
+CONTENTS = {
+    "A": picture((255, 0, 0)),
+    "B": picture((0, 255, 0)),
+    "C": picture((0, 0, 255)),
+    "a": b"no image",
+}
+INVERSES = {"A": (0, 255, 255), "B": (255, 0, 255), "C": (255, 255, 0)}
+DEAD = {"status": "IN_PROGRESS", "lock_token": "dead", "execution": "dead", "event": "{}"}
+RECORDS: dict[str, Any] = {"lock": DEAD, "waiter": {"oldest_waiting": "00"}}
+WHOLE = created(bucket="any")
+PAID = {"source": "com.example", "detail-type": "Paid", "detail": {"a": 1, "b": ["x", 1.0]}}
+EVENTS: dict[str, Any] = {
+    "paid": PAID,
+    "again": PAID | {"detail": {"b": ["x", 1], "a": 1}},
+    "other": PAID | {"detail": {"a": 2}},
+    "shipped": PAID | {"detail-type": "Shipped"},
+    "empty": {},
+    "list": [],
+    "no-object": {"detail": {}},
+    **{
+        f"no-{name}": without(WHOLE, f"detail.object.{name}")
+        for name in ("key", "sequencer", "etag")
+    },
+}
+# Each with its policies: shipped ones, and those that were made from them.
+TOLD = [
+    pytest.param(story, policy, marks=pytest.mark.policy(policy), id=f"{policy}: {story}")
+    for shipped, stories in STORIES.items()
+    for policy in like(shipped)
+    for story in stories
+]
+
+
+def tell(place: Place, story: str, policy: str) -> None:
+    """Let a story happen to a key of its own; fail if it happens otherwise."""
+    key, events = f"a b+%C3%A9 {uuid5(NAMESPACE_OID, policy + story)}.png", dict(EVENTS)
+    for step in story.split():
+        name, told, expected = step.partition("=")
+        if name == "is":
+            found = list(map(colour_of, place.outputs(key)))
+            assert found == [INVERSES[each] for each in expected], f"{step} in: {story}"
+        elif told:
+            outcome = place.machine(policy).run(events[name], place.seconds).outcome
+            assert outcome == expected, f"{outcome} is not {step} in: {story}"
+        elif name in RECORDS:
+            prefix = "first:" if policy in like("first-wins") else ""
+            put_record(place.table, {"id": f"{prefix}{place.input_bucket}/{key}", **RECORDS[name]})
+        elif name == "expired":
+            for record in place.table.scan()["Items"]:
+                if key in record["id"]:
+                    place.table.delete_item(Key={"id": record["id"]})
+        else:
+            content = CONTENTS.get(name[0])
+            events[name[1]] = place.change(key, content, f"006A0F5FCE2D7F28B{name[1]}")
+    records = (each for each in place.table.scan()["Items"] if key in each["id"])
+    assert not [each for each in records if "lock_token" in each]

@@ -1,0 +1,78 @@
+"""The stories on another engine than moto: ministack, or what the environment names.
+
+`make test-sfn-local` and `make test-aws STACK=name` name one. See docs/engines.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from inorder import PROJECT
+from inorder.model.policies import asl_file, like
+from tests.policies.paths import mocked_definition
+from tests.policies.places import (
+    SUBSTITUTIONS,
+    Aws,
+    Ministack,
+    Place,
+    StepFunctionsLocal,
+    on_aws,
+)
+from tests.policies.stories import TOLD, tell
+from tests.policies.tables import TABLES
+from tests.policies.test_paths import run_paths, wrongly_ended
+from tests.state_machines import substitute
+
+AWS = on_aws()
+SFN_LOCAL = (os.environ.get("SFN_LOCAL_ENDPOINT"), os.environ.get("AWS_ENDPOINT_URL"))
+HERE = TOLD
+if AWS:
+    # The role and the resources of a stack are those that its policy needs.
+    is_content_hash = "ContentHash" in AWS.stack.state_machine_arn
+    HERE = [each for each in TOLD if (each.values[1] in like("content-hash")) == is_content_hash]
+
+
+@pytest.fixture(scope="module")
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    if AWS:
+        aws = Aws(AWS)
+        yield aws
+        aws.clean()
+    elif all(SFN_LOCAL):
+        yield StepFunctionsLocal(*map(str, SFN_LOCAL))
+    else:
+        yield Ministack(request.getfixturevalue("local"))
+
+
+@pytest.mark.parametrize(("story", "policy"), HERE)
+def test_a_story_happens_as_it_is_told(place: Place, story: str, policy: str) -> None:
+    tell(place, story, policy)
+
+
+if AWS:
+    states = AWS.states
+
+    @pytest.mark.parametrize("policy", TABLES)
+    def test_aws_finds_no_error_in_the_definition(policy: str) -> None:
+        definition = substitute(PROJECT / asl_file(policy), SUBSTITUTIONS)
+        validated = states.validate_state_machine_definition(
+            definition=definition, type="EXPRESS", severity="ERROR"
+        )
+        assert (validated["result"], validated["diagnostics"]) == ("OK", [])
+
+
+if all(SFN_LOCAL):
+
+    @pytest.mark.parametrize("helpful_retries", [False, True])
+    @pytest.mark.parametrize("policy", TABLES)
+    def test_every_path_is_taken(
+        policy: str, *, helpful_retries: bool, place: StepFunctionsLocal
+    ) -> None:
+        machine = place.named(policy, mocked_definition(policy))
+        ended = run_paths(
+            machine, place.states, policy, helpful_retries=helpful_retries, seconds=place.seconds
+        )
+        assert wrongly_ended(policy, ended) == []

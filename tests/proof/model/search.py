@@ -1,0 +1,143 @@
+"""Searches every interleaving of the executions of a few events of one object.
+
+A policy's `Promise` says what must hold in each state; `Explorer` lists the moves.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tests.proof.model.explorer import Explorer
+from tests.proof.model.promise import Promise
+from tests.proof.model.state import State
+from tests.proof.model.steps import ENDLESS
+from tests.proof.model.symmetry import renamed
+
+LONGEST = 400  # steps of a path; the shipped state machines need at most 300
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a search found: what is wrong at the end of the trace, or nothing."""
+
+    states: int
+    transitions: int
+    depth: int
+    problem: str | None = None
+    trace: tuple[str, ...] = ()
+    ended: bool = True  # it has seen all states that there are
+
+    def __str__(self) -> str:
+        searched = f"{self.states} states, {self.transitions} transitions, depth {self.depth}"
+        if self.ended and not self.problem:
+            return searched
+        problem = self.problem or "The search found nothing, but has not ended; it is here:"
+        return "\n".join((problem, *self.trace, f"({searched})"))
+
+
+class Search:
+    """Searches breadth first for the shortest path to a violation, then for one without an end."""
+
+    def __init__(self, promise: Promise) -> None:
+        self._explorer = Explorer(promise)
+        first = self._explorer.first()
+        self._numbers = {first: 0}
+        self._states = [first]
+        self._came = [(0, "")]  # the state before, and what happened
+        self._edges = array("L")  # pairs of states, one of which follows the other
+        self._transitions = self._depth = 0
+
+    def run(self, limit: int) -> Result:
+        """Search until there is a violation, or no more state, or so many states."""
+        at = level = 0  # `level` is the last state that is so many steps from the first
+        while at < len(self._states) < limit:
+            if wrong := self._visit(at):
+                return self._result(at, *wrong)
+            if at == level:
+                self._depth, level = self._depth + 1, len(self._states) - 1
+            at += 1
+        if at < len(self._states):
+            return self._result(at)
+        if circle := self._circle():
+            return self._result(circle[0], ENDLESS, *circle[1])
+        return self._result(0)
+
+    def _visit(self, at: int) -> tuple[str, str] | None:
+        """Make all moves of a state; give what is wrong, and the move that leads to it."""
+        moved = False
+        for label, state, number, problem in self._moves(at):
+            if number == at:
+                continue
+            moved = True
+            self._transitions += 1
+            if problem:
+                return problem, label
+            if number == len(self._states):
+                self._states.append(state)
+                self._came.append((at, label))
+                if wrong := self._explorer.judge(state):
+                    return wrong, label
+            if not may_repeat(label):
+                self._edges.extend((at, number))
+        here = self._states[at]
+        if not moved and (here.runs or here.waiting):
+            return "I5: nothing can go on", ""
+        return (ENDLESS, "") if self._depth > LONGEST else None
+
+    def _moves(self, at: int) -> Iterator[tuple[str, State, int, str | None]]:
+        """List the moves of a state, and the numbers of the states that they lead to."""
+        for label, state, problem in self._explorer.moves(self._states[at]):
+            same = renamed(state)
+            yield label, same, self._numbers.setdefault(same, len(self._states)), problem
+
+    def _circle(self) -> tuple[int, list[str]] | None:
+        """Find a path that comes back to one of its states: what is left without all that end."""
+        before, following = defaultdict[int, list[int]](list), Counter[int]()
+        for at, to in zip(self._edges[::2], self._edges[1::2], strict=True):
+            before[to].append(at)
+            following[at] += 1
+        ends = [at for at in range(len(self._states)) if not following[at]]
+        while ends:
+            for at in before[ends.pop()]:
+                following[at] -= 1
+                if not following[at]:
+                    ends.append(at)
+        endless = {at for at, left in following.items() if left}
+        if not endless:
+            return None
+        here, labels, passed = min(endless), list[str](), set[int]()
+        while here not in passed:
+            passed.add(here)
+            label, here = next(
+                (label, number)
+                for label, _, number, _ in self._moves(here)
+                if number in endless - {here} and not may_repeat(label)
+            )
+            labels.append(label)
+        return min(endless), labels
+
+    def _result(self, at: int, problem: str | None = None, *labels: str) -> Result:
+        trace = [*reversed(labels)]
+        ended = at == 0 or problem is not None
+        while at:
+            at, label = self._came[at]
+            trace.append(label)
+        sizes = (len(self._states), self._transitions, self._depth)
+        return Result(*sizes, problem, tuple(reversed(trace)), ended)
+
+
+def may_repeat(label: str) -> bool:
+    """Tell whether a move may come back to a state.
+
+    Polls are counted, so waiting ends, but here one count stands for many; and what may be
+    unreadable as often as it likes may be so for ever.
+    """
+    return ": later " in label or " cannot read" in label
+
+
+def search(promise: Promise, limit: int) -> Result:
+    """Search the states of a promise's scenario, `limit` at most, for a violation."""
+    return Search(promise).run(limit)

@@ -1,0 +1,140 @@
+"""What a state of a search has, and what it remembers for the promise."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tests.proof.model.engine import Answer, Metadata, read
+
+# What an execution has done to tables and queues: nothing; something; it has recorded its event in
+# a table, and so in an index; it has sent its event to a queue.
+NOTHING, ACTED, RECORDED, SENT = range(4)
+
+
+class Delivery(NamedTuple):
+    """An execution that will start."""
+
+    event: int
+    more: str = "{}"  # the fields, as JSON, that `retry_events` has added to the event
+
+    @property
+    def label(self) -> str:
+        return "retried" if "retry" in read(self.more) else "delivered"
+
+
+class Run(NamedTuple):
+    """A live run of an execution, which may be restarted and then has several."""
+
+    execution: str
+    number: int
+    event: int
+    more: str  # as in its `Delivery`
+    state: str
+    data: str
+    answers: tuple[Answer, ...] = ()  # what its function has received from S3 so far
+    tried: tuple[int, ...] = ()  # the retriers of the state that it has used
+    locked: str | None = None  # the lock that it has seen at its first poll and at each since
+    in_line: bool = False  # its event has waited for its turn since the key was last claimed
+    done: int = NOTHING  # the most that it has done
+    held: float = 0  # the most seconds for which it has had its lock on entering its state
+    watched: float = 0  # the fewest seconds for which it has watched a lock
+    waited: bool = False  # it has waited, in a scenario in which that makes a difference
+
+    @property
+    def token(self) -> str:
+        return f"token of {self.execution}, run {self.number}"
+
+    def owns(self, token: str | None) -> bool:
+        """Tell whether a lock is this run's; a renewed token begins with the first one."""
+        return token is not None and token.startswith(self.token)
+
+
+class Orphan(NamedTuple):
+    """An invocation of the function whose execution no longer waits for it.
+
+    It may stop although it owes a check of the source, if its execution has invoked the function
+    again. Otherwise it must go on: the product does not withstand a function that stalls, is
+    abandoned, and then dies between its write and the check.
+    """
+
+    event: str
+    answers: tuple[Answer, ...]
+    may_stop: bool = False
+
+    @property
+    def owes(self) -> bool:
+        return not self.may_stop and any(answer.owes for answer in self.answers)
+
+
+class Output(NamedTuple):
+    """An output's content and metadata. Its ETag is its content's, as in S3."""
+
+    content: str
+    metadata: Metadata
+
+    @property
+    def etag(self) -> str:
+        return f'"{self.content}"'
+
+
+class State(NamedTuple):
+    """A state of the search; the numbers are what the adversary may still do."""
+
+    waiting: tuple[Delivery, ...]  # what will be delivered
+    items: tuple[tuple[str, str], ...]
+    crashes: int
+    breaks: int
+    restarts: int
+    faults: int
+    refusals: int
+    repeats: int
+    expiries: int
+    starts: int
+    lates: int
+    transient: tuple[str, ...]
+    happened: int = 0  # how much of the object's history has happened
+    outputs: tuple[tuple[str, Output], ...] = ()
+    parked: frozenset[int] = frozenset()
+    runs: tuple[Run, ...] = ()
+    orphans: tuple[Orphan, ...] = ()
+    late: tuple[Run, ...] = ()  # writes that will take effect, as the run that made each was before
+    # What may be restarted: name, delivery, number of runs.
+    known: tuple[tuple[str, Delivery, int], ...] = ()
+    # What the promise refers to:
+    # - what was removed although its execution lived and worked: a lock's token, or "waiter"
+    broken: frozenset[str] = frozenset()
+    # - events whose work is marked as done, or that the outputs have shown at some time
+    done: frozenset[int] = frozenset()
+    effective: frozenset[int] = frozenset()
+    # - events of failed executions that are in no record and no queue: only the log has them
+    logged: frozenset[int] = frozenset()
+
+    @property
+    def is_quiet(self) -> bool:
+        owing = any(orphan.owes for orphan in self.orphans)
+        return not (self.runs or self.waiting or owing)
+
+    def item(self, key: str) -> str | None:
+        return dict(self.items).get(key)
+
+    def spend(self, budget: str) -> State:
+        """Let the adversary do one thing less."""
+        return self._replace(**{budget: getattr(self, budget) - 1})
+
+    def without(self, run: Run) -> State:
+        return self._replace(runs=tuple(other for other in self.runs if other != run))
+
+    def with_run(self, run: Run) -> State:
+        return self._replace(runs=tuple(sorted((*self.runs, run), key=lambda each: each[:2])))
+
+    def with_delivery(self, delivery: Delivery) -> State:
+        return self._replace(waiting=tuple(sorted((*self.waiting, delivery))))
+
+
+Move = tuple[str, State, str | None]  # what happens, the next state, what is wrong with it
+
+
+def attribute(item: str | None, name: str) -> str | None:
+    """Read an attribute of a record, which is a string."""
+    value: str | None = read(item or "{}").get(name, {}).get("S")
+    return value

@@ -1,0 +1,231 @@
+"""Searches what two policies, or two versions of one, do at once with one table and one output.
+
+After a change, what runs goes on under the policy before. Only latest-wins and every-version share
+records; all others share outputs, which the fence orders whoever writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.policies.every_version.promise import EveryVersion
+from tests.policies.latest_wins.promise import LatestWins
+from tests.proof.model.conftest import Searched
+from tests.proof.model.engine import OTHER, Engine, Step
+from tests.proof.model.locking import Locking
+from tests.proof.model.newest import KEY
+from tests.proof.model.promise import Promise
+from tests.proof.model.scenario import Scenario
+from tests.proof.model.search import Result, search
+from tests.proof.model.state import Output, Run, State
+from tests.proof.model.suite import LONG
+
+
+class Mixture(NamedTuple):
+    """Two policies or versions, and which events are delivered to the second one."""
+
+    policies: tuple[type[Locking], type[Locking]]
+    scenario: Scenario
+    others: frozenset[int]  # empty if each event may be delivered to either
+
+    def __str__(self) -> str:
+        names = " and ".join(policy.__name__ for policy in self.policies)
+        return f"{names} (with {sorted(self.others) or 'all'}); {self.scenario}"
+
+
+class Mixed(Promise):
+    """Each execution keeps the promise of its own policy, whatever the other policy's do."""
+
+    def __init__(self, engine: Engine, mixture: Mixture) -> None:
+        super().__init__(engine, mixture.scenario)
+        self.mixture = mixture
+        same: dict[str, Any] = {
+            "holding": frozenset[str]().union(*(each.holding for each in mixture.policies))
+        }
+        if EveryVersion in mixture.policies:  # the key's next event breaks a lock that stays
+            same["may_stay"] = EveryVersion.may_stay
+        self.parts: list[Locking] = []
+        for number, policy in enumerate(mixture.policies):
+            events, others = mixture.scenario.events, mixture.others
+            own = tuple(each for each in events if not others or self.number(each) == number)
+            # Twice, because an execution may also wait for those of the other policy.
+            scenario = replace(mixture.scenario, events=own * 2)
+            part = type(policy.__name__, (policy,), same)
+            self.parts.append(part(_view(engine, number), scenario))
+
+    def of(self, name: str) -> Locking:
+        """Give the promise of the policy that has a state."""
+        return self.parts[name.endswith(OTHER)]
+
+    def number(self, event: int) -> int:
+        return int(event in self.mixture.others)
+
+    def entries(self, event: int) -> list[str]:
+        starts = self.engine.starts
+        return [starts[self.number(event)]] if self.mixture.others else starts
+
+    def starts(self, run: Run) -> str | None:
+        return self.of(run.state).starts(_plain(run))
+
+    def seen(self, state: State, part: Promise) -> State:
+        """Give a state as a policy knows it: without the names, and the outputs, of the other."""
+        runs = tuple(map(_plain, state.runs))
+        if not self.mixture.others:
+            return state._replace(runs=runs)
+        own = frozenset(each for each in state.effective if self.parts[self.number(each)] is part)
+        return state._replace(runs=runs, effective=own)
+
+    def ask(self, check: str, state: State, run: Run, *rest: Any) -> Any:
+        """Let the policy of a run check something."""
+        part = self.of(run.state)
+        return getattr(part, check)(self.seen(state, part), _plain(run), *rest)
+
+    def steps(self, state: State, run: Run, item: str | None, step: Step) -> Any:
+        return self.ask("steps", state, run, item, _known(step))
+
+    def passes(self, state: State, run: Run, following: str) -> Any:
+        return self.ask("passes", state, run, _name(following))
+
+    def ends(self, state: State, run: Run) -> Any:
+        return self.ask("ends", state, run)
+
+    def awaits(self, state: State, run: Run, patience: int) -> Any:
+        return self.ask("awaits", state, run, patience)
+
+    def holds(self, before: Run, after: Run) -> Run:
+        held = self.of(before.state).holds(_plain(before), _plain(after))
+        return after._replace(held=held.held, watched=held.watched)
+
+    def may_need(self, state: State, removed: str, seconds: float) -> bool:
+        part = self.parts[0]
+        return part.may_need(self.seen(state, part), removed, seconds)
+
+    def remembers(self, state: State, run: Run, step: Step) -> tuple[State, Run]:
+        known, moved = self.ask("remembers", state, run, _known(step))
+        runs = (
+            each._replace(in_line=new.in_line)
+            for each, new in zip(state.runs, known.runs, strict=True)
+        )
+        moved = run._replace(in_line=moved.in_line, held=moved.held)
+        return state._replace(runs=tuple(runs)), moved
+
+    def is_done(self, run: Run) -> bool:
+        return self.of(run.state).is_done(_plain(run))
+
+    def writes(self, state: State, key: str, before: Output | None, after: Output) -> str | None:
+        part = next(each for each in self.parts if isinstance(each, LatestWins) == (key == KEY))
+        return part.writes(self.seen(state, part), key, before, after)
+
+    def owes(self, state: State, after: Output | None) -> bool:
+        event = self.scenario.number(dict(after.metadata)["sequencer"]) if after else 0
+        return self.parts[self.number(event)].owes(state, after)
+
+    def shows(self, state: State) -> set[int]:
+        return set().union(*(part.shows(state) for part in self.parts))
+
+    def rests(self, state: State) -> str | None:
+        """Check each policy's own events; the one output is of the newest if that has had it."""
+        for part in self.parts:
+            events = part.scenario.events
+            checked = isinstance(part, EveryVersion) or max(events) == self.scenario.last
+            if checked and (wrong := part.rests(state)):
+                return wrong
+        return None
+
+
+def _name(name: str) -> str:
+    return name.removesuffix(OTHER)
+
+
+def _plain(run: Run) -> Run:
+    return run._replace(state=_name(run.state))
+
+
+def _known(step: Step) -> Step:
+    return step._replace(following=step.following and _name(step.following))
+
+
+def _view(engine: Engine, number: int) -> SimpleNamespace:
+    """Give what a promise asks the engine, by the names in its own policy's file."""
+    end = OTHER * number
+    return SimpleNamespace(
+        states={
+            _name(name): state
+            for name, state in engine.states.items()
+            if name.endswith(OTHER) == bool(number)
+        },
+        seconds={_name(name): seconds for name, seconds in sorted(engine.seconds.items())},
+        attempts=lambda name, error: engine.attempts(name + end, error),
+    )
+
+
+LATEST, EACH = LatestWins.definition, EveryVersion.definition
+SLOWER = LATEST.replace('"poll_seconds": 6', '"poll_seconds": 7')  # so its lease is longer
+
+
+def mixtures(**adversary: Any) -> Iterator[Mixture]:
+    """Let two events meet: of two policies, either way round, or of two versions."""
+    for other in (1, 2):
+        scenario = Scenario((1, 2), contents="AA", **adversary)
+        yield Mixture((LatestWins, EveryVersion), scenario, frozenset({other}))
+    for events in ((1, 1), (1, 2)):
+        yield Mixture((LatestWins, LatestWins), Scenario(events, **adversary), frozenset())
+
+
+ONE_OF_THREE = Mixture(
+    (LatestWins, EveryVersion), Scenario((1, 2, 3), contents="AAA"), frozenset({1, 3})
+)
+SHORT = (*mixtures(crashes=1, breaks=1), ONE_OF_THREE)
+FULL = (*mixtures(crashes=1, faults=1), *mixtures(lates=1))
+
+
+def found(engine: Engine, mixture: Mixture, first: str, second: str) -> Result:
+    engine.load(first, second)
+    return search(Mixed(engine, mixture), 100_000)
+
+
+@pytest.mark.policy("latest-wins", "every-version")
+@pytest.mark.parametrize(
+    "mixture", SHORT + FULL * LONG, ids=lambda each: f"{each}; {each.scenario}"
+)
+def test_executions_of_two_policies_or_versions_keep_their_promises(
+    engine: Engine, mixture: Mixture, searched: Searched
+) -> None:
+    second = EACH if EveryVersion in mixture.policies else SLOWER
+    searched(str(mixture).split("; ")[0], mixture.scenario, found(engine, mixture, LATEST, second))
+
+
+TAKES = LATEST.replace("if_not_exists(lock_token, :lock_token)", ":lock_token")
+FORGETS = EACH.replace(
+    "REMOVE oldest_waiting, expires_at", "REMOVE event, oldest_waiting, expires_at"
+)
+RELEASES = EACH.replace("begins_with(lock_token, :lock_token)", "lock_token <> :lock_token")
+WORKS_ON = LATEST.replace('"TimeoutSeconds": 62', '"TimeoutSeconds": 90')
+
+
+@pytest.mark.policy("latest-wins", "every-version")
+@pytest.mark.parametrize(
+    ("mixture", "first", "second", "problem"),
+    [
+        (0, TAKES, EACH, "I3: 2a works while 1a does"),
+        (0, LATEST, FORGETS, "I1: all is quiet and the output is that of None, not of 2"),
+        (0, LATEST, RELEASES, "I3: 1a releases or renews another execution's lock"),
+        (3, LATEST, WORKS_ON, "I5: 1a loses its lock while it works"),
+    ],
+    ids=[
+        "a claim takes the other policy's lock",
+        "a claim removes the event that the other policy has recorded",
+        "the other policy's lock is released",
+        "an attempt takes longer than the other version's lease",
+    ],
+)
+def test_a_breakage_is_found(
+    engine: Engine, mixture: int, first: str, second: str, problem: str
+) -> None:
+    assert {first, second} not in ({LATEST, EACH}, {LATEST})
+    assert found(engine, SHORT[mixture], first, second).problem == problem
