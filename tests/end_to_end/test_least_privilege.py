@@ -13,7 +13,6 @@ machine's role. `test_roles` has all actions of every role. Three differences fr
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,26 +46,42 @@ class Role:
     def without(self, action: str, resource: str) -> Iterator[None]:
         """Remove one action on one resource from the role, and restore it."""
         document = self._iam.get_role_policy(**self._policy)["PolicyDocument"]
-        grants = [
-            (each_action, each_resource)
-            for statement in document["Statement"]
-            for each_action in listed(statement["Action"])
-            for each_resource in listed(statement["Resource"])
-        ]
-        grants.remove((action, resource))
-        less = copy.deepcopy(document)
-        less["Statement"] = [
-            {"Effect": "Allow", "Action": each_action, "Resource": each_resource}
-            for each_action, each_resource in grants
-        ]
-        self._put(less)
+        self._put(reduced(document, action, resource))
         try:
             yield
         finally:
             self._put(document)
 
+    @contextmanager
+    def without_in_managed(self, arn: str, action: str, resource: str) -> Iterator[None]:
+        """Do so where a managed policy has the action."""
+        version = self._iam.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]
+        found = self._iam.get_policy_version(PolicyArn=arn, VersionId=version)["PolicyVersion"]
+        role, less = self._policy["RoleName"], reduced(found["Document"], action, resource)
+        named = {"RoleName": role, "PolicyName": "less"}
+        self._iam.put_role_policy(**named, PolicyDocument=json.dumps(less))
+        self._iam.detach_role_policy(RoleName=role, PolicyArn=arn)
+        try:
+            yield
+        finally:
+            self._iam.attach_role_policy(RoleName=role, PolicyArn=arn)
+            self._iam.delete_role_policy(**named)
+
     def _put(self, document: dict[str, Any]) -> None:
         self._iam.put_role_policy(**self._policy, PolicyDocument=json.dumps(document))
+
+
+def reduced(document: dict[str, Any], action: str, resource: str) -> dict[str, Any]:
+    """Copy a policy without one action on one resource."""
+    grants = [
+        (each_action, each_resource)
+        for statement in document["Statement"]
+        for each_action in listed(statement["Action"])
+        for each_resource in listed(statement["Resource"])
+    ]
+    grants.remove((action, resource))
+    less = [{"Effect": "Allow", "Action": one, "Resource": other} for one, other in grants]
+    return document | {"Statement": less}
 
 
 def listed(one_or_more: Any) -> list[str]:
@@ -164,7 +179,8 @@ def test_the_role_suffices_to_write_replace_and_remove_an_output_and_to_find_one
 def test_without_an_action_the_event_waits_until_the_role_has_it(
     workflow: Workflow, role: Role
 ) -> None:
-    with role.without("s3:PutObject", f"arn:aws:s3:::{workflow.stack.output_bucket}/*"):
+    policy, objects = workflow.resource("WorkFunctionPolicy"), workflow.stack.output_bucket
+    with role.without_in_managed(policy, "s3:PutObject", f"arn:aws:s3:::{objects}/*"):
         failed = uploaded(workflow, "put.png")
         assert failed.outcome == "Retrying"
         denied = "(AccessDenied) when calling the PutObject operation"

@@ -18,12 +18,17 @@ EXAMPLE = PROJECT / "examples" / "json_index" / "template.yaml"
 @pytest.fixture(scope="module")
 def indexing(local: LocalAws) -> Workflow:
     """Give a stack that invokes the example, deployed as docs/function.md says."""
-    stack = deploy(local, "indexing", {})
-    buckets = {"InputBucketName": stack.input_bucket, "OutputBucketName": stack.output_bucket}
-    sam_deploy(local, "json-index", buckets, EXAMPLE)
-    [example] = local.client("cloudformation").describe_stacks(StackName="json-index")["Stacks"]
-    [output] = example["Outputs"]
-    return Workflow(local, deploy(local, "indexing", {"WorkFunctionArn": output["OutputValue"]}))
+    deploy(local, "indexing", {})
+    outputs = outputs_of(local, "indexing")
+    parameters = {name: outputs[name] for name in ("OutputBucketName", "WorkFunctionPolicyArn")}
+    sam_deploy(local, "json-index", parameters, EXAMPLE)
+    [arn] = outputs_of(local, "json-index").values()
+    return Workflow(local, deploy(local, "indexing", {"WorkFunctionArn": arn}))
+
+
+def outputs_of(local: LocalAws, name: str) -> dict[str, str]:
+    [stack] = local.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
+    return {each["OutputKey"]: each["OutputValue"] for each in stack["Outputs"]}
 
 
 def index(workflow: Workflow, key: str) -> dict[str, Any] | None:

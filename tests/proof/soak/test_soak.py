@@ -466,7 +466,8 @@ def check(workflow: Workflow, ended: list[Execution], parked: list[Any]) -> None
     for (key, sequencer), own in runs.items():
         if FINISHED.isdisjoint(str(each.outcome) for each in own):
             last = max(own, key=lambda each: each.stopped or datetime.now(UTC))
-            assert last.outcome != "Retrying", f"{key}: {sequencer} is lost"
+            happened = [(each.id, each.outcome, each.started, each.stopped) for each in own]
+            assert last.outcome != "Retrying", f"{key}: {sequencer} is lost: {happened}"
             # Its execution has died, and a newer event of its key decides the output.
             assert any(other == key and newer > sequencer for other, newer, _ in processed)
     # Each event that the other policy has had is finished, whichever policy has finished it. Under
