@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -290,6 +291,16 @@ def test_an_event_is_not_longer_than_it_came_and_is_parked_if_it_would_be_too_la
     assert refused["reason"]["reasons"][-1].startswith("The event is too large")
 
 
+@pytest.fixture
+def default_recursion_limit() -> Iterator[None]:
+    """Give Python its own limit, which libraries raise in the process of other tests."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
+
+
+@pytest.mark.usefixtures("default_recursion_limit")
 def test_an_event_that_is_nested_too_deeply_is_parked() -> None:
     """Python reads some that it cannot write, depending on how deep the calls are."""
     kinds = []
