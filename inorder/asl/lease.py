@@ -404,7 +404,8 @@ def _breaks(states: Json) -> list[tuple[str, Json]]:
         for name, state in states.items()
         for rule in state.get("Choices", [])
         for condition in conditions(rule)
-        if "NumericGreaterThanEqualsPath" in condition and _is_release(states[rule["Next"]])
+        if "NumericGreaterThanEqualsPath" in condition
+        and (_is_release(states[rule["Next"]]) or _takes_over(states[rule["Next"]]))
     ]
 
 
@@ -425,6 +426,15 @@ def _may_leave(claim: Json) -> bool:
     """Tell whether a claim may succeed although another execution has the lock, and keeps it."""
     expression = claim["Parameters"].get("UpdateExpression", "")
     return "if_not_exists(lock_token" in "".join(expression.split())
+
+
+def _takes_over(claim: Json) -> bool:
+    """Tell whether a claim may replace another execution's lock, which it has watched."""
+    parameters = claim.get("Parameters", {})
+    values = parameters.get("ExpressionAttributeValues", {})
+    compared = re.findall(r"\block_token = (:\w+)", parameters.get("ConditionExpression", ""))
+    is_claim = claim.get("Resource") == PUT and "lock_token" in parameters.get("Item", {})
+    return is_claim and any(values[each].get("S.$") != "$.lock_token" for each in compared)
 
 
 def _is_comparison(states: Json, claim: str, name: str) -> bool:

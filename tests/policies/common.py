@@ -146,7 +146,12 @@ def s3_events(*, deletions: bool = True, versions: bool = True) -> list[Row]:
 
 
 def waiting(
-    data: Data, locked: Data, *, judge: str = "Key State?", claim: str = "Claim Key"
+    data: Data,
+    locked: Data,
+    *,
+    judge: str = "Key State?",
+    claim: str = "Claim Key",
+    after_a_lease: str = "Break Lock",
 ) -> list[Row]:
     """Give the rows of a waiter's decision about a record that is `locked` as ``theirs``."""
     limits = data["limits"]
@@ -181,8 +186,8 @@ def waiting(
         (seen({}, at(last)), "Watch Lock"),
         (seen({}, watching), "Wait For Lock"),
         (seen({}, watching, at(last - 1)), "Wait For Lock"),
-        (seen({}, watching, at(last)), "Break Lock"),
-        (seen({}, {"watched_lock": watched | {"break_at_poll": 1}}), "Break Lock"),
+        (seen({}, watching, at(last)), after_a_lease),
+        (seen({}, {"watched_lock": watched | {"break_at_poll": 1}}), after_a_lease),
         (seen({"lock_token": "another"}, watching, at(last)), "Watch Lock"),
         (seen({}, watching, at(over)), "Give Up Waiting"),
     ]

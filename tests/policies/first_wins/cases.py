@@ -23,13 +23,13 @@ LAST = LIMITS["lease_polls"] + 1
 CHOICES = [
     *common.s3_events(deletions=False),
     *common.first_poll(DATA, "Wait For Lock"),
-    *common.waiting(DATA, LOCKED),
+    *common.waiting(DATA, LOCKED, after_a_lease="Claim Key"),  # without an event
     *common.attempts(DATA),
     Row("Key State?", DATA | {"record": item(status="DONE", sequencer="FF")}, "Duplicate"),
     Row("Key State?", WITH_EVENT | {"polls": LAST - 1}, "Wait For Lock"),
     Row("Key State?", WITH_EVENT | {"polls": LAST}, "Retry Lost Event"),
     Row("Key State?", WITHOUT_SEQUENCER | {"polls": LAST}, "Retry Lost Event"),
-    Row("Key State?", WITH_OWN_EVENT | {"polls": LAST}, "Break Lock"),
+    Row("Key State?", WITH_OWN_EVENT | {"polls": LAST}, "Claim Key"),  # it takes the lock over
     Row("Key State?", WITH_EVENT | {"polls": LAST, "watched_lock": common.NO_LOCK}, "Watch Lock"),
     *common.sent(),
     *common.answers(processed="Release Lock", superseded="Release Superseded Key"),
@@ -79,10 +79,11 @@ WRITES = [
     Write("Claim Key", {"sequencer": "0C", "status": "FAILED"}, CLAIMED),
     Write("Claim Key", {"sequencer": "0A", "status": "IN_PROGRESS"}, CLAIMED),  # a broken lock
     Write("Claim Key", MINE, CLAIMED),  # its answer was lost
+    Write("Claim Key", MINE | {"lock_token": "theirs", "execution": "theirs"}, CLAIMED),  # watched
     *refused(
         "Claim Key",
         {"sequencer": "0A", "status": "DONE"},
-        MINE | {"lock_token": "theirs", "execution": "theirs"},
+        MINE | {"lock_token": "another", "execution": "another"},
     ),
     *common.break_lock(),
     *common.renew_lock(),
