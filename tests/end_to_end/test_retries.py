@@ -52,6 +52,7 @@ class Retrying(Workflow):
 
 @pytest.fixture
 def retrying(workflow: Workflow) -> Retrying:
+    workflow.parked()  # by other tests of the stack
     return Retrying(workflow.local, workflow.stack)
 
 
