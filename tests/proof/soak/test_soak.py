@@ -464,7 +464,8 @@ def check(workflow: Workflow, ended: list[Execution], parked: list[Any]) -> None
     assert {message["reason"]["Error"] for message in parked} <= REJECTIONS
     rejected = {_sequencer(message["event"]) for message in parked}
     for (key, sequencer), own in runs.items():
-        if FINISHED.isdisjoint(str(each.outcome) for each in own):
+        # An event that was rejected while SQS was out is parked without another execution.
+        if FINISHED.isdisjoint(str(each.outcome) for each in own) and sequencer not in rejected:
             last = max(own, key=lambda each: each.stopped or datetime.now(UTC))
             happened = [(each.id, each.outcome, each.started, each.stopped) for each in own]
             assert last.outcome != "Retrying", f"{key}: {sequencer} is lost: {happened}"
@@ -479,6 +480,7 @@ def check(workflow: Workflow, ended: list[Execution], parked: list[Any]) -> None
         (key, sequencer): each
         for (key, sequencer), each in had.items()
         if FINISHED.isdisjoint(str(run.outcome) for run in each)
+        and sequencer not in rejected
         and (all(map(_is_by_the_other_policy, each)) or sequencer == last_of[key])
     }
     assert open_events == {}
