@@ -11,7 +11,6 @@ import itertools
 import threading
 import time
 from collections import Counter
-from statistics import mean
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,7 +25,7 @@ from tests.unit.test_retry_events import NOW, Retries
 
 UPLOADS, CONCURRENCY, SECONDS = 20, 3, 0.5
 POLL_SECONDS = 0.1
-FACTOR = 1.4
+SEEDS, FACTOR = 100, 1.2
 
 
 class VirtualTime:
@@ -101,15 +100,15 @@ def test_a_burst_on_moto_ends_as_the_simulation_says(
         retries.poll()
     outcomes = Counter(each.outcome for each in aws.state_machine.wait_for(UPLOADS))
     assert outcomes["Processed"] == len(aws.outputs()) == UPLOADS
-    assert set(outcomes) == {"Processed", "Retrying"}
+    assert set(outcomes) <= {"Processed", "Retrying"}  # by chance, none is retried
     assert aws.parked() == []
-    clouds = [simulated(seed) for seed in range(10)]
+    clouds = [simulated(seed) for seed in range(SEEDS)]
     compared = {
-        "makespan": (max(function.ends), mean(each.makespan for each in clouds)),
-        "refusals": (function.refusals, mean(each.clock.total("refusals") for each in clouds)),
+        "makespan": (max(function.ends), [each.makespan for each in clouds]),
+        "refusals": (function.refusals, [each.clock.total("refusals") for each in clouds]),
     }
-    for moto, simulation in compared.values():
-        assert 1 / FACTOR < moto / simulation < FACTOR, compared
+    for moto, simulation in compared.values():  # chance decides the jitter of both
+        assert min(simulation) / FACTOR <= moto <= max(simulation) * FACTOR, compared
 
 
 def simulated(seed: int) -> Cloud:
