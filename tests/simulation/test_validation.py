@@ -103,7 +103,7 @@ def test_a_burst_on_moto_ends_as_the_simulation_says(
     assert set(outcomes) <= {"Processed", "Retrying"}  # by chance, none is retried
     assert aws.parked() == []
     clouds = [simulated(seed) for seed in range(SEEDS)]
-    compared = {
+    compared: dict[str, tuple[float, list[float]]] = {
         "makespan": (max(function.ends), [each.makespan for each in clouds]),
         "refusals": (function.refusals, [each.clock.total("refusals") for each in clouds]),
     }
