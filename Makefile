@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: help install demo up down test check states prove model mutants sfn-local test-sfn-local test-aws soak bench bench-full bench-bursts lint audit format build fence package deploy lock clean
+.PHONY: help install demo up down test check states prove model mutants sfn-local test-sfn-local test-aws soak bench bench-full bench-bursts lint checkov format build fence package deploy lock clean
 
 help: ## List the verbs
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -34,8 +34,8 @@ down: install ## Stop it again
 # local AWS wait much, for leases and schedules: five at a time keep two cores busy.
 # The tests of the web page get a browser. Without one, the last line says why they did not run, and CI fails.
 PYTEST = python -m pytest --maxfail 10
-QUICK = tests/unit tests/policies --ignore tests/policies/test_states.py
-SLOW = tests/console tests/proof tests/end_to_end tests/simulation
+QUICK = tests/unit tests/template tests/policies --ignore tests/policies/test_states.py
+SLOW = tests/console tests/proof tests/stack
 PAGE = tests/console/test_views.py
 
 test: install ## Run the tests, the quick ones first
@@ -93,8 +93,8 @@ lint: install check ## Check code, types, ASL and template
 	AWS_DEFAULT_REGION=us-east-1 sam validate --lint
 
 # checkov wants other versions of boto3 and networkx than the project, so it has an environment of its own, of what there was at that date.
-audit: install ## Check the template of every policy and condition with checkov
-	@python -m tests.audit uv tool run --quiet --python $(PYTHON) --exclude-newer 2026-11-20 checkov@3.3.30
+checkov: install ## Check the template of every policy and condition with checkov
+	@python -m tests.template.checkov uv tool run --quiet --python $(PYTHON) --exclude-newer 2026-11-20 checkov@3.3.30
 
 format: install ## Format the code
 	ruff check --fix

@@ -17,9 +17,9 @@ from PIL import Image
 from inorder import local_aws
 from inorder.aws import stack
 from inorder.local_aws import LocalAws
-from tests import quick_sam
-from tests.in_process import aws
-from tests.selection import policies_of
+from tests.support import quick_sam
+from tests.support.in_process import aws
+from tests.support.selection import policies_of
 
 __all__ = ["aws"]
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
+from bench.resolved_template import template
 from bench.simulation.clock import EPOCH, Clock, Outage, Steps
 from bench.simulation.function import Function, Limit, Objects, load
 from bench.simulation.machine import Execution, Json, Machine
@@ -22,7 +23,6 @@ from inorder import PROJECT
 from inorder.events import created
 from inorder.model.outcomes import finished
 from inorder.model.policies import asl_file
-from inorder.resolved_template import template
 
 RESOURCES = template()["Resources"]
 CONSUMER = RESOURCES["RetryEventsFunction"]["Properties"]

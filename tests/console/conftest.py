@@ -28,8 +28,8 @@ from inorder import PROJECT
 from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy
 from inorder.demo.pictures import own_pairs
-from tests.end_to_end.conftest import SECONDS, Workflow
 from tests.proof.soak.fault_proxy import FaultProxy, behind_a_proxy
+from tests.stack.conftest import SECONDS, Workflow
 
 OUT = PROJECT / "out" / "console"
 STORY = "gallery/harbour.jpg"

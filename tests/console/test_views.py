@@ -28,7 +28,7 @@ from tests.console.conftest import (
     screenshot,
     settled,
 )
-from tests.end_to_end.conftest import RED, SECONDS
+from tests.stack.conftest import RED, SECONDS
 
 
 def rows(page: Page) -> Any:

@@ -24,7 +24,7 @@ from inorder.model.policies import asl_file
 from tests.policies.services import RESPONSES, TIMED_OUT
 from tests.policies.table import Cases, Data
 from tests.policies.tables import STATES, TABLES
-from tests.state_machines import substitute
+from tests.support.state_machines import substitute
 
 # A walk polls so often at the most: once more than the last poll with a second attempt.
 FEWER = {"maximum_polls": 9, "lease_polls": 3, "turn_polls": 2}

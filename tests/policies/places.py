@@ -23,9 +23,9 @@ from inorder.aws.stack import Stack, deploy, describe
 from inorder.events import created, deleted
 from inorder.local_aws import HOST, LocalAws
 from inorder.model.policies import asl_file
-from tests.in_process import INPUT, OUTPUT, InProcess
 from tests.policies.mock_config import NOT_ALL_MOCKED
-from tests.state_machines import create_local, substitute
+from tests.support.in_process import INPUT, OUTPUT, InProcess
+from tests.support.state_machines import create_local, substitute
 
 # A stack has the resources of one policy; for AWS's check of a definition, names are enough.
 FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:name"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.in_process import InProcess
+from tests.support.in_process import InProcess
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 CYAN, MAGENTA, YELLOW = (0, 255, 255), (255, 0, 255), (255, 255, 0)  # their inverses

@@ -11,7 +11,7 @@ from inorder.events import created, without
 from inorder.model.policies import like
 from tests.conftest import colour_of, picture
 from tests.policies.places import Place
-from tests.state_machines import put_record
+from tests.support.state_machines import put_record
 
 # "A1": a red picture is uploaded, which makes event 1; B and C are others, and a is no image. "-2":
 # the object is deleted, which makes event 2. "1=Processed": event 1 arrives, and ends so. A name in

@@ -24,7 +24,7 @@ from tests.policies.places import (
 from tests.policies.stories import TOLD, tell
 from tests.policies.tables import TABLES
 from tests.policies.test_paths import run_paths, wrongly_ended
-from tests.state_machines import substitute
+from tests.support.state_machines import substitute
 
 AWS = on_aws()
 SFN_LOCAL = (os.environ.get("SFN_LOCAL_ENDPOINT"), os.environ.get("AWS_ENDPOINT_URL"))

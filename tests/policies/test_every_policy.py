@@ -11,10 +11,10 @@ from inorder.asl.size import LEAST_BYTES, largest_event
 from inorder.events import changed
 from inorder.model.policies import definition, like
 from tests.conftest import colour_of, picture
-from tests.in_process import InProcess
 from tests.policies.places import Moto
 from tests.policies.situations import GREEN, MAGENTA, RED, of
 from tests.policies.stories import TOLD, tell
+from tests.support.in_process import InProcess
 
 LOCKING = like("latest-wins", "every-version", "first-wins")
 

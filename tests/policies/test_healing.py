@@ -7,7 +7,7 @@ import pytest
 from bench.simulation.cloud import Cloud, Settings
 from bench.simulation.machine import Execution
 from inorder.model.policies import like, policy
-from tests.simulation.conftest import DAY
+from tests.proof.simulation.conftest import DAY
 
 # The state whose write has the event recorded: only the log knows of an event whose execution dies
 # before.

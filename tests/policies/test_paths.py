@@ -31,12 +31,12 @@ from moto.stepfunctions.parser.mocking.mock_config import MockedResponseReturn, 
 from inorder import local_aws
 from inorder.aws.executions import Execution, LocalStateMachine
 from inorder.local_aws import LocalAws
-from tests.in_process import InProcess, MotoStateMachine
 from tests.policies.mock_config import mock_config
 from tests.policies.paths import mocked_definition, paths
 from tests.policies.services import RESPONSES
 from tests.policies.tables import STATES, TABLES
-from tests.state_machines import create_local
+from tests.support.in_process import InProcess, MotoStateMachine
+from tests.support.state_machines import create_local
 
 SECONDS = 60
 

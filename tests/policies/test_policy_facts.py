@@ -25,8 +25,8 @@ from inorder.events import shipped
 from inorder.model.policies import definition, policies
 from inorder.run import with_object
 from tests.conftest import picture
-from tests.in_process import INPUT, InProcess
 from tests.policies.situations import RED, SHORT, of
+from tests.support.in_process import INPUT, InProcess
 
 DOCUMENT = (PROJECT / "docs" / "policies.md").read_text()
 POLICIES = {policy.name: policy for policy in policies()}

@@ -17,11 +17,11 @@ from inorder import PROJECT, new_policy
 from inorder.asl import check_file
 from inorder.asl.lease import LeaseNumbers, lease_numbers
 from inorder.aws.executions import wait_until
-from tests import in_process
 from tests.conftest import picture
-from tests.in_process import Faults, InProcess
-from tests.linting import findings
 from tests.policies.situations import GREEN, RED, HeldBack, sequencer_of
+from tests.support import in_process
+from tests.support.in_process import Faults, InProcess
+from tests.support.linting import findings
 
 FOLDER = PROJECT / "docs" / "recipes"
 RECIPES = {file.stem: file.read_text() for file in sorted(FOLDER.glob("*.diff"))}

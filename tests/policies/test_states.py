@@ -11,10 +11,10 @@ from uuid import uuid4
 import pytest
 from botocore.validate import ParamValidator
 
+from bench.resolved_template import template
 from inorder.asl.definition import targets
 from inorder.local_aws import LocalAws
 from inorder.model.policies import like
-from inorder.resolved_template import template
 from tests.policies.common import Text
 from tests.policies.places import SUBSTITUTIONS, on_aws
 from tests.policies.services import DELETED, EXECUTION, FAULT, RESPONSES, TIMED_OUT, item

@@ -21,7 +21,7 @@ from inorder import PROJECT
 from inorder.model.outcomes import finished
 from inorder.model.policies import asl_file
 from tests.policies.test_healing import FIRST_WRITE
-from tests.simulation.conftest import DAY
+from tests.proof.simulation.conftest import DAY
 
 SHARING = {"latest-wins", "every-version"}  # the record of a key, and so its lock
 COORDINATING = ["latest-wins", "every-version", "first-wins", "content-hash", "optimistic"]

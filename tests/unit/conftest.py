@@ -11,7 +11,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from tests.in_process import import_anew
+from tests.support.in_process import import_anew
 
 Lines = Callable[[], list[dict[str, Any]]]
 Load = Callable[..., ModuleType]

@@ -14,9 +14,9 @@ from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingErro
 from botocore.exceptions import ClientError
 
 from adapt_records.notifications import adapt, s3_records
+from bench.resolved_template import template
 from inorder.events import changed, kinesis_batch, notification, record, shipped, sqs_batch, without
-from inorder.resolved_template import template
-from tests.in_process import Context
+from tests.support.in_process import Context
 from tests.unit.conftest import Lines, Load
 
 KEY = "holiday/a b+c é.png"

@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from bench.resolved_template import template
 from inorder import PROJECT
-from inorder.resolved_template import template
 from invert_image.inversion import InvalidImage, invert
 from tests.unit.test_inversion import SAMPLES
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from inorder.resolved_template import template
+from bench.resolved_template import template
 from inorder_fence.fenced_output import ATTEMPTS
 from invert_image.configuration import Configuration
 from tests.conftest import picture
-from tests.in_process import ENVIRONMENT, InProcess
+from tests.support.in_process import ENVIRONMENT, InProcess
 from tests.unit.conftest import Lines
 from tests.unit.test_bounded_work import bomb
 

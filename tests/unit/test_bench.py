@@ -22,11 +22,11 @@ from bench.contenders.orders import with_orders
 from bench.contenders.recorder import Run
 from bench.delivery import NAMES
 from bench.measures import Turn, Uploaded, delay, express_gb_seconds, intervals_of, measures, peak
+from bench.resolved_template import template
 from inorder.cost import contenders
 from inorder.model.policies import policy
-from inorder.resolved_template import template
 from tests.conftest import colour_of, picture
-from tests.in_process import OUTPUT, InProcess, import_anew
+from tests.support.in_process import OUTPUT, InProcess, import_anew
 
 KEYS = ["a.png", "b.png", "c.png"]
 VERSIONS = 3

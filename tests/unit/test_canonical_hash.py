@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inorder.events import shipped
-from tests.in_process import import_anew
+from tests.support.in_process import import_anew
 
 TEXTS = st.text()
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)

@@ -25,7 +25,7 @@ from inorder.console.answers import Answers, Picture
 from inorder.console.live import FIELDS
 from inorder.console.server import LARGEST_BODY, application
 from tests.conftest import picture
-from tests.in_process import INPUT, OUTPUT, InProcess
+from tests.support.in_process import INPUT, OUTPUT, InProcess
 from tests.unit.test_inspection import RED, LocalConnection, connection
 
 PORT, TOKEN = 4321, "the-token"

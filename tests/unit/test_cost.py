@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.resolved_template import of_type, resources_with, template
 from inorder import PROJECT, cost
 from inorder.cost import Bill, Price, Workload
 from inorder.model.policies import policies, policy
-from inorder.resolved_template import of_type, resources_with, template
 
 LATEST = policy("latest-wins")
 POLICIES = policies()

@@ -16,8 +16,8 @@ from inorder.events import shipped
 from inorder.model.policies import asl_file, policies
 from inorder.run import with_object
 from tests.conftest import picture
-from tests.in_process import INPUT, InProcess
 from tests.policies.situations import GREEN, RED
+from tests.support.in_process import INPUT, InProcess
 from tests.unit.conftest import Lines
 
 POLICIES = {policy.name: policy for policy in policies()}

@@ -15,7 +15,7 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from inorder.resolved_template import template
+from bench.resolved_template import template
 
 PROJECT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [

@@ -22,7 +22,7 @@ from inorder.aws.executions import (
 from inorder.events import created
 from inorder.run import with_object
 from tests.conftest import picture
-from tests.in_process import INPUT, InProcess
+from tests.support.in_process import INPUT, InProcess
 
 START = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC)
 STARTED = Entry("ExecutionStarted", {"input": '{"key": 1}'})

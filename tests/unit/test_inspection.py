@@ -19,7 +19,7 @@ from inorder.aws.retrying import RetryingEvent
 from inorder.aws.stack import Connection, Stack
 from inorder.story import Story, tell
 from tests.conftest import picture
-from tests.in_process import INPUT, OUTPUT, TABLE, InProcess
+from tests.support.in_process import INPUT, OUTPUT, TABLE, InProcess
 
 RED, GREEN = picture((255, 0, 0)), picture((0, 255, 0))
 NOW = "2026-11-22T10:00:00+00:00"

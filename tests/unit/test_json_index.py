@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from json_lines import InvalidDocument, index, with_event
 
 from inorder.model.policies import policies
-from tests.in_process import OUTPUT, InProcess, import_anew
+from tests.support.in_process import OUTPUT, InProcess, import_anew
 
 NEWEST = [policy.name for policy in policies() if policy.fence == "newest" and policy.deletions]
 

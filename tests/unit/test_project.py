@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from bench import browser
+from bench.resolved_template import template
 from inorder import PROJECT
-from inorder.resolved_template import template
 from tests.proof import __main__ as prove
 
 LOCKS = [PROJECT / "requirements.txt", PROJECT / "functions" / "requirements.txt"]

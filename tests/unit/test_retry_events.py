@@ -15,8 +15,8 @@ import boto3
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
+from bench.resolved_template import template
 from inorder.events import created, sqs_batch
-from inorder.resolved_template import template
 from retry_events.retries import (
     LONGEST_SECONDS,
     MAXIMUM_REASONS,
@@ -29,7 +29,7 @@ from retry_events.retries import (
     Wait,
 )
 from retry_events.streams import AGAIN_SECONDS, Stream, record_id, taken
-from tests.in_process import Context, make_writes_atomic
+from tests.support.in_process import Context, make_writes_atomic
 from tests.unit.conftest import Lines, Load
 
 NOW = 1_795_000_000.0

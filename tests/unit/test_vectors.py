@@ -21,7 +21,7 @@ from inorder import PROJECT
 from inorder_fence import Fence
 from inorder_fence.fenced_output import OutputContended
 from invert_image.inversion import InvertedImage
-from tests.linting import findings
+from tests.support.linting import findings
 
 VECTORS = {
     f"{file.stem}: {vector['name']}": vector

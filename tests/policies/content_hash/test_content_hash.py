@@ -10,8 +10,8 @@ import pytest
 from inorder.asl.size import largest_event
 from inorder.events import shipped
 from inorder.model.policies import definition
-from tests.in_process import InProcess
 from tests.policies.situations import SHORT
+from tests.support.in_process import InProcess
 
 pytestmark = pytest.mark.policy("content-hash")
 

@@ -8,7 +8,6 @@ import pytest
 
 from inorder.aws.executions import wait_until
 from tests.conftest import colour_of, picture
-from tests.in_process import InProcess
 from tests.policies.situations import (
     BLUE,
     CYAN,
@@ -19,6 +18,7 @@ from tests.policies.situations import (
     HeldBack,
     sequencer_of,
 )
+from tests.support.in_process import InProcess
 
 pytestmark = pytest.mark.policy("every-version")
 

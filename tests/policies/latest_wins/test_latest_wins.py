@@ -9,13 +9,13 @@ import pytest
 
 from inorder.aws.executions import wait_until
 from tests.conftest import colour_of, picture
-from tests.in_process import InProcess
 from tests.policies.situations import (
     GREEN,
     MAGENTA,
     RED,
     HeldBack,
 )
+from tests.support.in_process import InProcess
 
 pytestmark = pytest.mark.policy("latest-wins")
 

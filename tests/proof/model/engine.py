@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 from botocore.exceptions import ClientError
 from ministack.services import dynamodb, eventbridge, sqs, stepfunctions
 
+from bench.simulation.runtime_errors import UncaughtError, check_paths, chooser, find
 from inorder.asl.definition import START
 from inorder.asl.lease import longest
-from inorder.asl.runtime_errors import UncaughtError, check_paths, chooser, find
 from inorder_fence import ObjectEvent
 from invert_image.inversion import InvalidImage, InvertedImage
 from tests.proof.model.healing import CLAIMED_AT, Items, Swept, sweep

@@ -24,7 +24,7 @@ from inorder.asl import check_file
 from inorder.aws import executions
 from inorder.model import policies
 from tests.proof.model.mutation import Mutant, changes_of, mutants_of
-from tests.selection import policies_of
+from tests.support.selection import policies_of
 
 TESTED_BY = "tests/policies"
 NOT_TESTED_BY = {
@@ -162,7 +162,7 @@ class _Run:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run what this run is for, instead of each test once."""
         # Imported by now, so that they have found this run's files.
-        in_process = sys.modules["tests.in_process"]
+        in_process = sys.modules["tests.support.in_process"]
         test_states = sys.modules["tests.policies.test_states"]
         self._in_process, self._test_states = in_process, test_states
         begin, run_state = in_process.InProcess.__init__, test_states.run_state

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from inorder import resolved_template
+from bench import resolved_template
 from tests.proof.mutants.forked import Mutant
 from tests.proof.mutants.functions import other_numbers
 

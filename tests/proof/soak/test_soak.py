@@ -36,8 +36,8 @@ from inorder.aws.executions import Execution, Listed, LocalStateMachine, wait_un
 from inorder.aws.stack import Stack, describe, sam_deploy
 from inorder.local_aws import LocalAws
 from tests.conftest import WAIT_SCALE, colour_of, picture
-from tests.end_to_end.conftest import Workflow
 from tests.proof.soak.fault_proxy import KINDS, FaultProxy, behind_a_proxy
+from tests.stack.conftest import Workflow
 from tests.unit.test_bounded_work import bomb
 from tests.unit.test_inversion import bomb_png
 

@@ -1,0 +1,72 @@
+"""Outages: a service is out for five minutes while events arrive, and nobody types a command."""
+
+from __future__ import annotations
+
+import random
+from itertools import combinations, cycle, product
+
+import pytest
+
+from bench.simulation.clock import KINDS, Kind, Outage
+from bench.simulation.cloud import Settings
+from bench.simulation.machine import Execution
+from tests.proof.simulation.conftest import POLICIES, assert_promise, uploaded_meanwhile
+
+BEGIN, END = 60.0, 360.0
+SERVICES = ["s3", "dynamodb", "lambda", "sqs"]
+PAIRS = list(combinations(SERVICES, 2))
+OUTAGES = [*product([(each,) for each in SERVICES], KINDS), *zip(PAIRS, cycle(KINDS))]
+
+
+def outages(services: tuple[str, ...], kind: Kind) -> list[Outage]:
+    return [Outage(service, BEGIN, END, kind) for service in services]
+
+
+@pytest.mark.parametrize(("services", "kind"), OUTAGES)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_after_an_outage_all_is_right_without_a_command(
+    policy: str, services: tuple[str, ...], kind: Kind
+) -> None:
+    settings = Settings(policy, concurrency=10, outages=outages(services, kind))
+    cloud = uploaded_meanwhile(settings, until=END + 60)
+    # If the function's answer is lost, its output is there, and the next event replaces it.
+    assert_promise(cloud, first_wins_twice="lambda" in services and kind == "lost answers")
+    uses_s3, uses_table = policy != "content-hash", policy != "optimistic"
+    used = {"lambda"} | ({"s3"} if uses_s3 else set()) | ({"dynamodb"} if uses_table else set())
+    is_retried = bool(used.intersection(services))
+    assert any(each.outcome == "Retrying" for each in cloud.executions) == is_retried
+    assert bool(cloud.clock.total("by EventBridge")) == (is_retried and "sqs" in services)
+    assert cloud.makespan < END + 5 * 60 + 30
+
+
+@pytest.mark.parametrize("policy", POLICIES[:4])
+def test_if_an_event_cannot_be_sent_anywhere_the_schedule_finds_it(policy: str) -> None:
+    services = ("lambda", "sqs", "events") if policy != "content-hash" else ("sqs", "events")
+    settings = Settings(policy, concurrency=10, outages=outages(services, "errors"))
+    # Under first-wins, only the log has the event of an execution that waits for another's lock.
+    keys = 1_000_000 if policy == "first-wins" else 20
+    cloud = uploaded_meanwhile(settings, END + 60, keys)
+    assert_promise(cloud, may_drop=True)
+    assert any(each.outcome == "NotParked" for each in cloud.executions)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("policy", POLICIES[:4])
+def test_executions_that_die_while_sqs_is_out_are_started_again(policy: str, kind: Kind) -> None:
+    chance = random.Random(1)  # noqa: S311
+    place = "Forward Event" if policy == "content-hash" else "Invert Image"
+
+    def dies(execution: Execution, state: str) -> bool:
+        return state == place and BEGIN <= execution.started < END and chance.random() < 0.5
+
+    settings = Settings(policy, concurrency=10, outages=outages(("sqs",), kind), dies=dies)
+    cloud = uploaded_meanwhile(settings, END + 60, keys=20, events=120)
+    assert_promise(cloud, may_drop=True)
+    assert sum(each.outcome == "Died" for each in cloud.executions) > 5
+
+
+def test_while_step_functions_is_out_the_events_wait() -> None:
+    both = [*outages(("lambda",), "errors"), Outage("states", 200, 600)]
+    cloud = uploaded_meanwhile(Settings(concurrency=10, outages=both), until=END)
+    assert_promise(cloud)
+    assert cloud.clock.total("states, failing") > 10

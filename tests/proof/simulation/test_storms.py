@@ -1,0 +1,137 @@
+"""No storms: what is tried again is bounded in number and rate, and ends."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from bench.simulation.clock import Kind, Outage
+from bench.simulation.cloud import RESOURCES, Cloud, Settings
+from bench.simulation.machine import Execution
+from inorder import PROJECT
+from inorder.cost import prices
+from retry_events.retries import FIRST_SECONDS, GROWTH, LONGEST_SECONDS, RETRIES_AT_MOST
+from tests.proof.simulation.conftest import DAY, POLICIES, assert_promise, upload, uploaded_at_once
+
+BEGIN, END = 60.0, 360.0
+BATCH = RESOURCES["RetryEventsFunction"]["Properties"]["Events"]["Faults"]["Properties"]
+# Batches of ten, each of which takes 0.2 s.
+RETRIES = BATCH["ScalingConfig"]["MaximumConcurrency"] * BATCH["BatchSize"] / 0.2
+# What an execution that waits for nobody asks a service for at most: the attempts of Invert Image,
+# twice, and those of Claim Key, Renew Lock, Release Lock and Release Failed Key.
+CALLS = {"lambda": 6, "dynamodb": 10}
+EVENTS = 1_000
+OUTAGES: list[tuple[str, Kind]] = [
+    ("lambda+sqs", "errors"),
+    ("dynamodb", "silence"),
+    ("s3", "silence"),
+]
+
+
+@pytest.mark.parametrize(("services", "kind"), OUTAGES)
+def test_a_thousand_events_that_wait_do_not_come_all_at_once(services: str, kind: Kind) -> None:
+    arrivals = EVENTS / (END - BEGIN)
+    outages = [Outage(service, BEGIN, END, kind) for service in services.split("+")]
+    cloud = Cloud(Settings(outages=outages))
+    for number in range(EVENTS):
+        upload(cloud, f"{number}.png", BEGIN + number / arrivals)
+    cloud.run_until_quiet(DAY)
+    assert_promise(cloud)
+    peak = cloud.clock.peak
+    assert peak("RetryStarted") <= RETRIES
+    assert peak("starts") <= RETRIES + arrivals + 1
+    for service, calls in CALLS.items():
+        assert peak(service, END) <= calls * (RETRIES + arrivals)
+    waiting = EVENTS - sum(1 for each in cloud.finished.values() if each < END)
+    # Some are last retried just before the outage ends, and then wait for as long as it took.
+    assert cloud.makespan < END + (END - BEGIN) + 3 * waiting / RETRIES + 200
+
+
+def invocations(policy: str, executions: int | None = None) -> int:
+    """Give how often the function is invoked for an event at most, in all its executions."""
+    if executions is None:
+        executions, passed = 1, 0.0
+        while passed < DAY:  # with the shortest delays
+            passed += min(FIRST_SECONDS * GROWTH ** (executions - 1), LONGEST_SECONDS) / 2
+            executions += 1
+    return executions * (6 if policy == "optimistic" else 2)
+
+
+@pytest.mark.parametrize("reason", ["time", "another"])
+def test_the_document_says_what_an_upload_can_cost(reason: str) -> None:
+    text = (PROJECT / "docs" / "operate.md").read_text()
+    [row] = re.findall(rf"^\| makes .*{reason}.*\|$", text, re.MULTILINE)
+    _, _, usual, dollars, optimistic, _ = row.split("|")
+    executions = 1 + RETRIES_AT_MOST["Sandbox.Timedout"] if reason == "time" else None
+    gb_seconds = RESOURCES["InvertImageFunction"]["Properties"]["Timeout"] * 1769 / 1024
+    said = [(usual, dollars), optimistic.split(", ")]
+    for policy, (number, price) in zip(("latest-wins", "optimistic"), said, strict=True):
+        count = invocations(policy, executions)
+        assert int(number.replace(",", "")) == count
+        assert 0 < float(price) - count * gb_seconds * prices()["lambda_gb_seconds"].price < 0.01
+
+
+@pytest.mark.parametrize(
+    ("policy", "deliveries", "twice"),
+    [*((policy, 5, 0) for policy in POLICIES), (POLICIES[0], 2, 1)],
+)
+def test_an_event_that_always_fails_is_parked_once_after_a_day_however_often_it_is_delivered(
+    policy: str, deliveries: int, twice: float
+) -> None:
+    cloud = Cloud(Settings(policy, poison=frozenset({"poison.png"}), twice=twice))
+    cloud.upload("poison.png", deliveries=deliveries)
+    upload(cloud, "0.png")
+    cloud.run_until_quiet(2 * DAY)
+    [parked] = cloud.parked
+    reason = parked["reason"]
+    assert parked["event"]["detail"]["object"]["key"] == "poison.png"
+    assert reason["reasons"] == [
+        f"ValueError: This object always fails. ({reason['attempts']} times)"
+    ]
+    assert 90 < reason["attempts"] < 13 + DAY / 450
+    assert len(cloud.executions) <= 1 + deliveries + 200 * (1 + twice)
+    if not twice and policy != "content-hash":  # which invokes no function that works
+        extra = invocations(policy, 1 + deliveries)  # the other event's, and further deliveries'
+        assert cloud.clock.total("invocations") <= invocations(policy) + extra
+    assert 0 <= max(each.started for each in cloud.executions) - DAY < 900
+    assert len(cloud.finished) == 1
+
+
+@pytest.mark.parametrize("policy", POLICIES[:4])
+def test_an_event_whose_executions_always_die_is_started_eight_times_and_then_parked(
+    policy: str,
+) -> None:
+    place = "Forward Event" if policy == "content-hash" else "Invert Image"
+    cloud = Cloud(Settings(policy, dies=lambda _, state: state == place))
+    upload(cloud, "0.png")
+    cloud.run_until_quiet(7 * DAY)
+    attempts = [each.input.get("retry", {"attempt": 0})["attempt"] for each in cloud.executions]
+    assert attempts == list(range(9))
+    [parked] = cloud.parked
+    assert parked["reason"]["Error"] == "ExecutionDied"
+
+
+def test_keys_whose_executions_have_died_are_started_as_fast_as_retries_and_the_oldest_first() -> (
+    None
+):
+    def dies(execution: Execution, state: str) -> bool:
+        return state == "Invert Image" and execution.started < 60
+
+    cloud = uploaded_at_once(Settings(dies=dies), keys=1200)
+    assert_promise(cloud)
+    restarted = [each.started for each in cloud.executions if "retry" in each.input]
+    assert list(Counter(int(each // 900) for each in restarted).values()) == [1000, 200]
+    assert cloud.clock.peak("starts", 60) <= RETRIES
+
+
+@pytest.mark.parametrize("service", ["none", "s3", "dynamodb", "lambda"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_event_is_started_after_it_was_processed(policy: str, service: str) -> None:
+    settings = Settings(policy, concurrency=10, outages=[Outage(service, 5, 300)])
+    cloud = uploaded_at_once(settings, keys=100)
+    assert_promise(cloud)
+    assert policy == "optimistic" or len(cloud.executions) > 100
+    for each in cloud.executions:
+        assert each.started < cloud.finished[each.input["detail"]["object"]["sequencer"]]

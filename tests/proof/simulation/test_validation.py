@@ -1,0 +1,124 @@
+"""The simulation agrees with the shipped files on another engine: moto, with the real handlers.
+
+Executions of moto are threads. They sleep in a time that goes on only while all of them sleep, so
+the speed of the machine decides nothing.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+import time
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bench.simulation.cloud import Cloud, Settings
+from tests.conftest import picture
+from tests.proof.simulation.conftest import DAY
+from tests.support import in_process
+from tests.support.in_process import TABLE, InProcess, Throttled, import_anew
+from tests.unit.test_retry_events import NOW, Retries
+
+UPLOADS, CONCURRENCY, SECONDS = 20, 3, 0.5
+POLL_SECONDS = 0.1
+SEEDS, FACTOR = 100, 1.2
+
+
+class VirtualTime:
+    """What the executions sleep in."""
+
+    def __init__(self, aws: InProcess) -> None:
+        self._aws, self._numbers = aws, itertools.count()
+        self._sleeping: list[tuple[float, int, threading.Event]] = []
+        self.now = 0.0
+
+    def sleep(self, seconds: float) -> None:
+        is_over = threading.Event()
+        heapq.heappush(self._sleeping, (self.now + seconds, next(self._numbers), is_over))
+        assert is_over.wait(300)
+
+    def pass_to(self, until: float) -> None:
+        """Let the time go on, and wake each execution at its time."""
+        while True:
+            while len(self._sleeping) < len(self._aws.state_machine.running()):
+                time.sleep(0.001)
+            if not self._sleeping or self._sleeping[0][0] > until:
+                self.now = until
+                return
+            self.now, _, is_over = heapq.heappop(self._sleeping)
+            is_over.set()
+
+
+class Limited:
+    """The function, with a limited concurrency."""
+
+    def __init__(self, aws: InProcess, clock: VirtualTime) -> None:
+        self._aws, self._clock, self._running = aws, clock, 0
+        self.refusals = 0
+        self.ends: list[float] = []
+
+    def __call__(self, payload: Any) -> Any:
+        if self._running >= CONCURRENCY:
+            self.refusals += 1
+            raise Throttled
+        self._running += 1
+        self._clock.sleep(SECONDS)
+        self._running -= 1
+        self.ends.append(self._clock.now)
+        return self._aws.handle(payload)
+
+
+@pytest.fixture
+def retries(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> Retries:
+    for name, value in {
+        "KEY_TABLE": TABLE,
+        "STATE_MACHINE_ARN": aws.state_machine.arn,
+        "RETRY_EVENTS_QUEUE_URL": aws.retry_queue,
+        "PARKED_EVENTS_QUEUE_URL": aws.parked_queue,
+        "RETRY_HOURS": "24",
+        "EXECUTION_SECONDS": "300",
+    }.items():
+        monkeypatch.setenv(name, value)
+    return Retries(import_anew("retry_events.app"), monkeypatch)
+
+
+def test_a_burst_on_moto_ends_as_the_simulation_says(
+    aws: InProcess, retries: Retries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = VirtualTime(aws)
+    monkeypatch.setattr(in_process, "time", SimpleNamespace(sleep=clock.sleep))
+    aws.invoke = function = Limited(aws, clock)
+    for event in [aws.upload(f"{number}.png", picture((9, 9, 9))) for number in range(UPLOADS)]:
+        aws.start(event)
+    while len(function.ends) < UPLOADS or aws.state_machine.running():
+        clock.pass_to(clock.now + POLL_SECONDS)
+        retries.now = NOW + clock.now
+        retries.poll()
+    outcomes = Counter(each.outcome for each in aws.state_machine.wait_for(UPLOADS))
+    assert outcomes["Processed"] == len(aws.outputs()) == UPLOADS
+    assert set(outcomes) <= {"Processed", "Retrying"}  # by chance, none is retried
+    assert aws.parked() == []
+    clouds = [simulated(seed) for seed in range(SEEDS)]
+    compared: dict[str, tuple[float, list[float]]] = {
+        "makespan": (max(function.ends), [each.makespan for each in clouds]),
+        "refusals": (function.refusals, [each.clock.total("refusals") for each in clouds]),
+    }
+    for moto, simulation in compared.values():  # chance decides the jitter of both
+        assert min(simulation) / FACTOR <= moto <= max(simulation) * FACTOR, compared
+
+
+def simulated(seed: int) -> Cloud:
+    """Simulate the uploads."""
+    cloud = Cloud(Settings(concurrency=CONCURRENCY, seconds=SECONDS, seed=seed))
+    for number in range(UPLOADS):
+        cloud.upload(f"{number}.png")
+    cloud.run_until_quiet(DAY)
+    outcomes = Counter(each.outcome for each in cloud.executions)
+    assert outcomes["Processed"] == UPLOADS
+    assert set(outcomes) <= {"Processed", "Retrying"}
+    assert cloud.parked == []
+    return cloud

@@ -1,0 +1,150 @@
+"""The examples of the application in a template of one's own: SAM, CDK and Terraform."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from playwright._impl._driver import compute_driver_executable
+from samcli.yamlhelper import yaml_parse
+from samtranslator.parser.parser import Parser  # type: ignore[import-untyped]
+from samtranslator.translator.translator import Translator  # type: ignore[import-untyped]
+
+from bench.resolved_template import template
+from inorder import PROJECT
+from inorder.aws.executions import LocalStateMachine, wait_until
+from inorder.local_aws import LocalAws
+from tests.stack.conftest import SECONDS
+
+EXAMPLES = PROJECT / "examples"
+GIVEN = {"InputBucketName", "OutputBucketName", "WorkFunctionArn", "WorkFunctionRoleName"}
+
+
+def package(local: LocalAws, file: Path, bucket: str, packaged: Path) -> None:
+    """Do what `make package` does, without a build, for a template."""
+    local.client("s3").create_bucket(Bucket=bucket)
+    command = [sys.executable, "-m", "samcli", "package", "--region", "us-east-1"]
+    command += ["--template-file", str(file), "--s3-bucket", bucket]
+    command += ["--output-template-file", str(packaged)]
+    environment = os.environ | local.environment
+    subprocess.run(command, env=environment, capture_output=True, check=True)  # noqa: S603
+
+
+def with_transformed_application(local: LocalAws, bucket: str, packaged: Path) -> dict[str, Any]:
+    """Transform the inner template, as CloudFormation does, and the local AWS does not."""
+    s3, outer = local.client("s3"), yaml_parse(packaged.read_text(encoding="utf-8"))
+    key = outer["Resources"]["InOrder"]["Properties"]["Location"].rpartition("/")[2]
+    inner = yaml_parse(s3.get_object(Bucket=bucket, Key=key)["Body"].read().decode())
+    translator = Translator({}, Parser(), boto_session=boto3.Session(region_name="us-east-1"))
+    native = translator.translate(inner, {})
+    translator.metrics.publish()
+    native.pop("Transform", None)
+    s3.put_object(Bucket=bucket, Key=key, Body=json.dumps(native).encode())
+    parsed: dict[str, Any] = outer
+    return parsed
+
+
+def test_nested_application_invokes_the_function_for_the_keys_of_its_suffix(
+    local: LocalAws, tmp_path: Path
+) -> None:
+    packaged = tmp_path / "packaged.yaml"
+    package(local, EXAMPLES / "nested" / "template.yaml", "nested-artifacts", packaged)
+    outer = with_transformed_application(local, "nested-artifacts", packaged)
+    assert outer["Resources"]["InOrder"]["Properties"]["Parameters"].keys() >= GIVEN
+    cloudformation, s3 = local.client("cloudformation"), local.client("s3")
+    cloudformation.create_stack(
+        StackName="nested",
+        TemplateBody=packaged.read_text(encoding="utf-8"),
+        Capabilities=["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
+    )
+    cloudformation.get_waiter("stack_create_complete").wait(
+        StackName="nested", WaiterConfig={"Delay": 1, "MaxAttempts": SECONDS}
+    )
+    [stack] = cloudformation.describe_stacks(StackName="nested")["Stacks"]
+    outputs = {each["OutputKey"]: each["OutputValue"] for each in stack["Outputs"]}
+    for key in ("a/one.txt", "a/one.jsonl"):
+        s3.put_object(Bucket=outputs["Documents"], Key=key, Body=b'{"a": 1}\n')
+
+    def written() -> list[str]:
+        listed = s3.list_objects_v2(Bucket=outputs["Indexes"]).get("Contents", [])
+        return [each["Key"] for each in listed]
+
+    wait_until(lambda: bool(written()), SECONDS, "the index")
+    assert written() == ["a/out-one.jsonl"]
+    machine = LocalStateMachine(local.client("stepfunctions"), outputs["StateMachineArn"])
+    assert set(machine.arrived("")) == {"a/one.jsonl"}  # the later upload, so the other is refused
+
+
+def synthesized(tmp_path: Path) -> dict[str, Any]:
+    """Run the CDK app in an environment of its own, with the node of playwright's package."""
+    node, _ = compute_driver_executable()
+    environment = os.environ | {
+        "JSII_NODE": str(node),
+        "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION": "1",
+        "CDK_OUTDIR": str(tmp_path),
+        "CDK_CONTEXT_JSON": json.dumps({"template": str(PROJECT / "template.yaml")}),
+    }
+    command = ["uv", "run", "--quiet", "--no-project", "--python", sys.executable]
+    command += ["--with-requirements", "requirements.txt", "python", "app.py"]
+    subprocess.run(  # noqa: S603
+        command, cwd=EXAMPLES / "cdk", env=environment, capture_output=True, check=True
+    )
+    found: dict[str, Any] = json.loads((tmp_path / "Documents.template.json").read_text())
+    return found
+
+
+def test_cdk_app_passes_its_own_resources_and_names_outputs_that_there_are(
+    tmp_path: Path,
+) -> None:
+    resources = synthesized(tmp_path)["Resources"]
+    [stack] = [each for each in resources.values() if each["Type"] == "AWS::CloudFormation::Stack"]
+    parameters = stack["Properties"]["Parameters"]
+    assert parameters.keys() <= template()["Parameters"].keys()
+    kinds = {"InputBucketName": "S3::Bucket", "OutputBucketName": "S3::Bucket"}
+    kinds |= {"WorkFunctionArn": "Lambda::Function", "WorkFunctionRoleName": "IAM::Role"}
+    for name, kind in kinds.items():
+        [reference] = parameters[name].values()
+        named = reference if isinstance(reference, str) else reference[0]
+        assert resources[named]["Type"] == f"AWS::{kind}"
+    source = (EXAMPLES / "cdk" / "in_order.py").read_text(encoding="utf-8")
+    outputs = re.findall(r'_output\("(\w+)"', source)
+    assert outputs
+    assert set(outputs) <= template()["Outputs"].keys()
+
+
+def test_terraform_stack_passes_parameters_and_reads_outputs_that_there_are() -> None:
+    """The provider's own schema is in a registry, which a test must not need."""
+    read = "import hcl2, json, sys; print(json.dumps(hcl2.load(sys.stdin)))"
+    command = ["uv", "run", "--quiet", "--no-project", "--with", "python-hcl2==7.3.1"]
+    text = (EXAMPLES / "terraform" / "main.tf").read_bytes()
+    done = subprocess.run(  # noqa: S603
+        [*command, "python", "-c", read], input=text, capture_output=True, check=True
+    )
+    parsed = json.loads(done.stdout)
+    [stack] = [
+        each["in_order"]
+        for named in parsed["resource"]
+        if (each := named.get("aws_cloudformation_stack"))
+    ]
+    assert stack["parameters"].keys() <= template()["Parameters"].keys()
+    assert stack["parameters"].keys() >= GIVEN
+    declared = {name for each in parsed["variable"] for name in each}
+    assert declared >= {value[6:-1] for value in stack["parameters"].values() if "var." in value}
+    for output in parsed["output"]:
+        [name] = output
+        assert output[name]["value"].split('"')[1] in template()["Outputs"]
+
+
+@pytest.mark.parametrize("file", ["nested/template.yaml", "kms_key.yaml"])
+def test_template_of_an_example_is_valid(file: str) -> None:
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-m", "cfnlint", str(EXAMPLES / file)], capture_output=True, check=False
+    )
+    assert done.stdout.decode() == ""

@@ -1,0 +1,258 @@
+"""The functions' roles suffice on a local AWS that enforces them, and a missing action is refused.
+
+ministack enforces the roles of functions and the policies of buckets and queues, but no state
+machine's role. `test_roles` has all actions of every role. Three differences from AWS matter here:
+
+- Functions call it over plain HTTP, which TLS-only policies refuse. One test shows that; the others
+  run without the policies of the buckets and queues.
+- For a missing key it answers 404 even without ``s3:ListBucket``, where AWS answers 403. So the
+  tests cannot show that the action is needed.
+- The function's log is written without its role, and the trailing ``:*`` of a log group's ARN does
+  not match the group itself. `test_roles` checks the two actions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from inorder import local_aws
+from inorder.aws.executions import Execution, wait_until
+from inorder.aws.stack import deploy
+from inorder.local_aws import LocalAws
+from tests.conftest import WAIT_SCALE, picture
+from tests.stack.conftest import GREEN, MAGENTA, RED, SECONDS, Colour, Workflow
+
+ONLY_WATCHED = ("UndeliveredEventsQueue", "UnadaptedRecordsQueue")
+
+
+class Role:
+    """The deployed role of a function, which is named as its one policy is."""
+
+    def __init__(self, workflow: Workflow, name: str) -> None:
+        self._iam = workflow.local.client("iam")
+        self.function = workflow.resource(f"{name}Function")
+        function = workflow.local.client("lambda").get_function_configuration(
+            FunctionName=self.function
+        )
+        self.arn: str = function["Role"]
+        self._policy = {"RoleName": self.arn.rpartition("/")[2], "PolicyName": name}
+
+    @contextmanager
+    def without(self, action: str, resource: str) -> Iterator[None]:
+        """Remove one action on one resource from the role, and restore it."""
+        document = self._iam.get_role_policy(**self._policy)["PolicyDocument"]
+        self._put(reduced(document, action, resource))
+        try:
+            yield
+        finally:
+            self._put(document)
+
+    @contextmanager
+    def without_in_managed(self, arn: str, action: str, resource: str) -> Iterator[None]:
+        """Do so where a managed policy has the action."""
+        version = self._iam.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]
+        found = self._iam.get_policy_version(PolicyArn=arn, VersionId=version)["PolicyVersion"]
+        role, less = self._policy["RoleName"], reduced(found["Document"], action, resource)
+        named = {"RoleName": role, "PolicyName": "less"}
+        self._iam.put_role_policy(**named, PolicyDocument=json.dumps(less))
+        self._iam.detach_role_policy(RoleName=role, PolicyArn=arn)
+        try:
+            yield
+        finally:
+            self._iam.attach_role_policy(RoleName=role, PolicyArn=arn)
+            self._iam.delete_role_policy(**named)
+
+    def _put(self, document: dict[str, Any]) -> None:
+        self._iam.put_role_policy(**self._policy, PolicyDocument=json.dumps(document))
+
+
+def reduced(document: dict[str, Any], action: str, resource: str) -> dict[str, Any]:
+    """Copy a policy without one action on one resource."""
+    grants = [
+        (each_action, each_resource)
+        for statement in document["Statement"]
+        for each_action in listed(statement["Action"])
+        for each_resource in listed(statement["Resource"])
+    ]
+    grants.remove((action, resource))
+    less = [{"Effect": "Allow", "Action": one, "Resource": other} for one, other in grants]
+    return document | {"Statement": less}
+
+
+def listed(one_or_more: Any) -> list[str]:
+    return one_or_more if isinstance(one_or_more, list) else [one_or_more]
+
+
+def as_if_over_tls(request: Any, **_: Any) -> None:
+    request.headers["X-Forwarded-Proto"] = "https"  # as a proxy that ends TLS does
+
+
+@pytest.fixture(scope="module")
+def enforcing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
+    """Start a local AWS that enforces IAM; our key ``test`` is its root user."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("AUTH", "true")  # the server inherits it
+        local = local_aws.start(tmp_path_factory.mktemp("local-aws"), wait_scale=WAIT_SCALE)
+    try:
+        yield local
+    finally:
+        local.stop()
+
+
+@pytest.fixture(scope="module")
+def refused_over_plain_http(enforcing: LocalAws) -> tuple[Workflow, Execution]:
+    stack = deploy(enforcing, "least", {})
+    # The state machine inherits the header from the upload, so the queue's policy lets it send.
+    enforcing.session.events.register("before-send", as_if_over_tls)
+    workflow = Workflow(enforcing, stack)
+    workflow.upload("plain.png", picture(RED))
+    [execution] = workflow.of_key("plain.png", 1)
+    return workflow, execution
+
+
+@pytest.fixture(scope="module")
+def workflow(refused_over_plain_http: tuple[Workflow, Execution]) -> Workflow:
+    workflow, _ = refused_over_plain_http
+    sqs = workflow.local.client("sqs")
+    for bucket in (workflow.stack.input_bucket, workflow.stack.output_bucket):
+        workflow.s3.delete_bucket_policy(Bucket=bucket)
+    sqs.purge_queue(QueueUrl=workflow.stack.retry_events_queue_url)
+    for queue in ("RetryEventsQueue", "ParkedEventsQueue", *ONLY_WATCHED):
+        sqs.set_queue_attributes(QueueUrl=workflow.resource(queue), Attributes={"Policy": ""})
+    return workflow
+
+
+@pytest.fixture(scope="module")
+def role(workflow: Workflow) -> Role:
+    return Role(workflow, "InvertImage")
+
+
+@pytest.fixture(scope="module")
+def healer(workflow: Workflow) -> Role:
+    return Role(workflow, "HealKeys")
+
+
+@pytest.fixture(scope="module")
+def retry_role(workflow: Workflow) -> Role:
+    return Role(workflow, "RetryEvents")
+
+
+def uploaded(workflow: Workflow, key: str, colour: Colour = RED) -> Execution:
+    """Upload a picture and give its execution, once it has ended."""
+    earlier = len(workflow.events(key, 0))
+    workflow.upload(key, picture(colour))
+    return workflow.of_key(key, earlier + 1)[-1]
+
+
+def test_a_call_over_plain_http_is_refused(
+    refused_over_plain_http: tuple[Workflow, Execution],
+) -> None:
+    _, refused = refused_over_plain_http
+    assert refused.outcome == "Retrying"
+    assert "403" in refused.output["reason"]["Cause"]
+
+
+def test_the_role_suffices_to_write_replace_and_remove_an_output_and_to_find_one_missing(
+    workflow: Workflow,
+) -> None:
+    assert uploaded(workflow, "one.png").outcome == "Processed"
+    assert uploaded(workflow, "one.png", GREEN).outcome == "Processed"
+    assert workflow.colour("one.png") == MAGENTA
+    workflow.s3.delete_object(Bucket=workflow.stack.output_bucket, Key="out-one.png")
+    assert uploaded(workflow, "one.png", GREEN).outcome == "Processed"
+    assert workflow.output("one.png")
+    event = workflow.events("one.png", 3)[-1]
+    workflow.delete("one.png")
+    assert workflow.of_key("one.png", 4)[-1].outcome == "Processed"
+    assert workflow.output("one.png") is None
+    # The record is that of the deletion. Without it, the function finds that there is no object.
+    workflow.table.delete_item(Key={"id": workflow.record_id("one.png")})
+    assert workflow.run(event).outcome == "Superseded"
+    assert workflow.parked() == []
+
+
+def test_without_an_action_the_event_waits_until_the_role_has_it(
+    workflow: Workflow, role: Role
+) -> None:
+    policy, objects = workflow.resource("WorkFunctionPolicy"), workflow.stack.output_bucket
+    with role.without_in_managed(policy, "s3:PutObject", f"arn:aws:s3:::{objects}/*"):
+        failed = uploaded(workflow, "put.png")
+        assert failed.outcome == "Retrying"
+        denied = "(AccessDenied) when calling the PutObject operation"
+        assert denied in failed.output["reason"]["Cause"]
+        assert workflow.output("put.png") is None
+    workflow.wait_for_retries()
+    ended = [each for each in workflow.of_key("put.png", 2) if "retry" in each.event]
+    assert ended[-1].event == failed.event | {"retry": ended[-1].event["retry"]}
+    assert "Processed" in {each.outcome for each in ended}
+    assert workflow.output("put.png")
+    assert workflow.parked() == []
+
+
+# --- The function that retries ------------------------------------------------------------------
+
+
+STRANGE = "no message of a state machine"
+
+
+def outcome(workflow: Workflow, text: str) -> dict[str, Any]:
+    """Send a message to the retry queue, and give the last line that the function logs of it."""
+    sqs, logs = workflow.local.client("sqs"), workflow.local.client("logs")
+    queue = workflow.stack.retry_events_queue_url
+    sent = sqs.send_message(QueueUrl=queue, MessageBody=text)["MessageId"]
+    found: list[dict[str, Any]] = []
+
+    def has_ended() -> bool:
+        events = logs.filter_log_events(logGroupName=workflow.stack.retry_events_log_group)
+        found[:] = [
+            json.loads(each["message"]) for each in events["events"] if sent in each["message"]
+        ]
+        return any("next" not in each or "refusal" in each for each in found)
+
+    wait_until(has_ended, SECONDS, "the message to be handled")
+    sqs.purge_queue(QueueUrl=queue)
+    return found[-1]
+
+
+def test_the_role_suffices_to_wait_start_and_park_and_keeps_what_it_may_not_park(
+    workflow: Workflow, retry_role: Role
+) -> None:
+    event = workflow.newer_event("retried.png")
+    fault = {"outcome": "Retrying", "reason": {"Error": "States.Timeout"}, "event": event}
+    assert outcome(workflow, json.dumps(fault))["message"] == "RetryStarted"
+    assert [each.outcome for each in workflow.of_key("retried.png", 2)] == ["Processed"] * 2
+    assert outcome(workflow, STRANGE)["message"] == "RetryParked"
+    sqs, queue = workflow.local.client("sqs"), workflow.stack.parked_events_queue_url
+    [message] = sqs.receive_message(QueueUrl=queue)["Messages"]
+    assert message["Body"] == STRANGE
+    sqs.purge_queue(QueueUrl=queue)
+    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]
+    with retry_role.without("sqs:SendMessage", arn["QueueArn"]):
+        line = outcome(workflow, STRANGE)
+    assert line["message"] in {"RetryWaiting", "RetryFailed"}
+    assert "not authorized to perform: sqs:SendMessage" in str(line)
+
+
+def test_the_healer_hands_an_event_over_and_keeps_what_it_may_not_clear(
+    workflow: Workflow, healer: Role
+) -> None:
+    event = uploaded(workflow, "stuck.png").event
+    workflow.table.update_item(  # as if its execution had died
+        Key={"id": workflow.record_id("stuck.png")},
+        UpdateExpression="SET #status = :status, in_progress_since = :since",
+        ExpressionAttributeNames={"#status": "status"},
+        ExpressionAttributeValues={":status": "IN_PROGRESS", ":since": "x"},
+    )
+    workflow.age(workflow.record_id("stuck.png"))
+    with healer.without("dynamodb:UpdateItem", workflow.table.table_arn):
+        assert "1 keys, 0 queues" in workflow.sweep()
+        assert "in_progress_since" in workflow.record("stuck.png")
+    assert workflow.sweep() == ""
+    again = workflow.of_key("stuck.png", 2)
+    assert [each for each in again if event.items() < each.event.items()]
+    assert "in_progress_since" not in workflow.record("stuck.png")

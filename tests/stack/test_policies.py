@@ -1,0 +1,123 @@
+"""Each other policy as `sam deploy` deploys it: its rule, its resources and its promise, once.
+
+tests/policies shows the promise of each policy in every case.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+from inorder.aws.executions import wait_until
+from inorder.aws.stack import deploy
+from inorder.local_aws import LocalAws
+from tests.conftest import picture
+from tests.stack.conftest import BLUE, CYAN, GREEN, MAGENTA, RED, SECONDS, YELLOW, Workflow
+
+COLOURS = {RED: CYAN, GREEN: MAGENTA, BLUE: YELLOW}  # and their inverses
+
+
+def changed(local: LocalAws, policy: str, **more: str) -> Workflow:
+    """Deploy a stack again with another policy, which does not touch what is not finished."""
+    return Workflow(local, deploy(local, "changing", {"Policy": policy, **more}))
+
+
+def test_each_policy_of_one_stack_keeps_its_promise_and_what_ran_before_the_change_ends(
+    local: LocalAws,
+) -> None:
+    """AWS ends executions whose state machine is deleted, and the local AWS does not."""
+    optimistic = changed(local, "optimistic", SlowSeconds="10", SlowMark="slow")
+    for number in range(4):
+        optimistic.upload("hot.png", picture((number, 0, 0)))
+    outcomes = {each.outcome for each in optimistic.of_key("hot.png", 4)}
+    assert outcomes <= {"Processed", "Superseded"}
+    assert optimistic.outputs() == {"out-hot.png": (255 - 3, 255, 255)}
+    assert optimistic.table.scan()["Items"] == []
+    optimistic.delete("hot.png")
+    assert optimistic.of_key("hot.png", 5)[-1].outcome == "Processed"
+    assert optimistic.outputs() == {}
+    optimistic.upload("running.png", picture(RED) + b"slow")
+    optimistic.events("running.png", 1)
+
+    first = changed(local, "first-wins")
+    machines = local.client("stepfunctions").list_state_machines()["stateMachines"]
+    both = {optimistic.stack.state_machine_arn, first.stack.state_machine_arn}
+    assert len(both) == 2
+    assert both <= {each["stateMachineArn"] for each in machines}
+    for name in ("key_table", "retry_events_queue_url", "parked_events_queue_url"):
+        assert getattr(optimistic.stack, name) == getattr(first.stack, name)  # what is not finished
+    [ended] = optimistic.of_key("running.png", 1)
+    assert ended.outcome == "Processed"
+    for number, colour in enumerate((RED, GREEN), 1):
+        first.upload("x.png", picture(colour))
+        first.of_key("x.png", number)
+    assert [each.outcome for each in first.of_key("x.png", 2)] == ["Processed", "Duplicate"]
+    assert first.outputs() == {"out-running.png": CYAN, "out-x.png": CYAN}
+    first.assert_quiet()
+
+    every = changed(local, "every-version")
+    for number, colour in enumerate(COLOURS, 1):
+        every.upload("a/y.png", picture(colour))
+        every.of_key("a/y.png", number)
+    events = every.events("a/y.png", 3)
+    assert {key: each for key, each in every.outputs().items() if key.startswith("a/")} == {
+        f"a/out-y.png/{event['detail']['object']['sequencer']}": inverse
+        for event, inverse in zip(events, COLOURS.values(), strict=True)
+    }
+    assert every.run(events[0]).outcome == "Duplicate"
+    every.delete("a/y.png")
+    assert every.of_key("a/y.png", 5)[-1].outcome == "Processed"
+    assert every.outputs().keys() == {"out-running.png", "out-x.png"}
+    every.assert_quiet()
+
+    latest = changed(local, "latest-wins")
+    latest.delete("x.png")  # what first-wins has processed
+    assert [each.outcome for each in latest.of_key("x.png", 1)] == ["Processed"]
+    assert latest.outputs().keys() == {"out-running.png"}
+    assert latest.parked() == []
+
+
+def test_content_hash_forwards_the_same_content_once(local: LocalAws) -> None:
+    sources = {"Policy": "content-hash", "ContentSources": "com.example.orders"}
+    workflow = Workflow(local, deploy(local, "content-hash", sources))
+    sqs, events = local.client("sqs"), local.client("events")
+    queue = sqs.create_queue(QueueName="forwarded")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]
+    bus = f"{workflow.stack.name}-unique-events"
+    pattern = json.dumps({"source": [{"prefix": "unique."}]})
+    events.put_rule(Name="all", EventBusName=bus, EventPattern=pattern)
+    target = {"Id": "queue", "Arn": arn["QueueArn"]}
+    events.put_targets(Rule="all", EventBusName=bus, Targets=[target])
+
+    for number, (kind, detail) in enumerate(
+        [
+            ("OrderPaid", '{"order": 7, "lines": [{"sku": "a", "count": 1.0}]}'),
+            ("OrderPaid", '{"lines": [{"count": 1, "sku": "a"}], "order": 7}'),
+            ("OrderPaid", '{"order": 8, "lines": [{"sku": "a", "count": 1}]}'),
+            ("OrderShipped", '{"order": 7, "lines": [{"sku": "a", "count": 1}]}'),
+        ],
+        1,
+    ):
+        entry = {"Source": "com.example.orders", "DetailType": kind, "Detail": detail}
+        events.put_events(Entries=[entry])
+        workflow.executions.wait_for(number, SECONDS)
+    outcomes = Counter(each.outcome for each in workflow.executions.all())
+    assert outcomes == {"Processed": 3, "Duplicate": 1}
+
+    forwarded: list[dict[str, Any]] = []
+
+    def have_arrived() -> bool:
+        for message in sqs.receive_message(QueueUrl=queue).get("Messages", []):
+            forwarded.append(json.loads(message["Body"]))
+            sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
+        return len(forwarded) >= 3
+
+    wait_until(have_arrived, SECONDS, "three events")
+    assert sorted((each["detail-type"], each["detail"]["order"]) for each in forwarded) == [
+        ("OrderPaid", 7),
+        ("OrderPaid", 8),
+        ("OrderShipped", 7),
+    ]
+    assert {each["source"] for each in forwarded} == {"unique.com.example.orders"}
+    workflow.assert_quiet()

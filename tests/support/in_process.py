@@ -1,0 +1,543 @@
+"""The template's resources in this process: moto's services, and the functions' own handlers."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import io
+import itertools
+import json
+import logging
+import pkgutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from types import ModuleType, SimpleNamespace
+from typing import Any, Literal
+from urllib.parse import unquote
+
+import boto3
+import pytest
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.exceptions import ClientError
+from moto import mock_aws
+from moto.dynamodb.models import DynamoDBBackend
+from moto.stepfunctions.exceptions import ExecutionDoesNotExist
+from moto.stepfunctions.parser.asl.component.common.error_name.failure_event import (
+    FailureEventException,
+)
+from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
+from moto.stepfunctions.parser.asl.component.common.timeouts.timeout import TimeoutSeconds
+from moto.stepfunctions.parser.asl.component.state.exec.state_task.service import (
+    state_task_service,
+    state_task_service_dynamodb,
+)
+from moto.stepfunctions.parser.asl.component.state.state import CommonStateField
+from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import (
+    WaitFunction,
+)
+from moto.stepfunctions.parser.models import stepfunctions_parser_backends
+
+from bench.resolved_template import template
+from inorder import PROJECT
+from inorder.aws.executions import (
+    Entry,
+    Execution,
+    LocalStateMachine,
+    entry_of,
+)
+from inorder.events import SEQUENCER, created, deleted
+from inorder.model import policies
+from inorder.model.policies import asl_file
+from tests.support import state_machines
+
+INPUT, OUTPUT, TABLE = "input", "output", "keys"
+FUNCTION, HASH_FUNCTION = (
+    f"arn:aws:lambda:us-east-1:123456789012:function:{name}"
+    for name in ("invert-image", "canonical-hash")
+)
+BUS, RETRY_BUS = "unique-events", "retry-events"
+KEY_TABLE = template()["Resources"]["KeyTable"]["Properties"]
+LONGEST_HISTORY = 800  # events; a waiter that gives up after 36 polls has about 600
+# moto logs every state that fails, and so hides what a test has found.
+logging.getLogger("moto").setLevel(logging.CRITICAL)
+ENVIRONMENT = {
+    "OUTPUT_BUCKET": OUTPUT,
+    "RECORD_RETENTION_DAYS": "7",
+    "HANDLES_DELETIONS": "true",
+    "MAXIMUM_BYTES": "100000",
+    "MAXIMUM_PIXELS": "100000",
+    "SLOW_MARK": "",
+    "SLOW_SECONDS": "0",
+    "POWERTOOLS_SERVICE_NAME": "test",
+    "POWERTOOLS_METRICS_NAMESPACE": "test",
+    "AWS_LAMBDA_FUNCTION_NAME": "invert-image",
+}
+
+
+class Context:
+    """What Powertools reads of a Lambda context."""
+
+    function_name = "invert-image"
+    memory_limit_in_mb = 1769
+    invoked_function_arn = FUNCTION
+    aws_request_id = "test"
+
+
+class InProcess:
+    """Everything the template deploys for a policy, in this process.
+
+    Attributes
+    ----------
+    policy : str
+        Its name.
+    like : str
+        The shipped policy from which it was made, or its name.
+    invoke, hash : callable
+        Answer the state machine's invocations: the functions' handlers, until a test replaces them.
+    invocations : list
+        The payloads of all invocations.
+    parked_queue, retry_queue : str
+        URLs of the queues of parked events and of events that are retried.
+    state_machine : MotoStateMachine
+        That of the policy.
+    at_wait : callable
+        Called whenever a Wait state begins to wait.
+    wait_scale : float
+        Factor for the seconds of waits and of delays between attempts.
+    """
+
+    # A call of a Task takes as long as this machine needs, which decides no test.
+    timeout_scale = 60
+
+    def __init__(self, policy: str, app: ModuleType, canonical_hash: ModuleType) -> None:
+        self.policy, self.app, self.canonical_hash = policy, app, canonical_hash
+        self.wait_scale = 1.0
+        self.at_wait: Callable[[], object] = lambda: None
+        self.s3 = boto3.client("s3")
+        self.invocations: list[Any] = []
+        self.invoke: Callable[[Any], Any] = self.handle
+        self.hash: Callable[[Any], Any] = self.handle_hash
+        self._sequencers = itertools.count(int(SEQUENCER, 16))
+        for bucket in (INPUT, OUTPUT):
+            self.s3.create_bucket(Bucket=bucket)
+        self.table = boto3.resource("dynamodb").create_table(
+            TableName=TABLE,
+            BillingMode="PAY_PER_REQUEST",
+            **{
+                name: KEY_TABLE[name]
+                for name in ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
+            },
+        )
+        self._sqs = boto3.client("sqs")
+        self.parked_queue, self.retry_queue = map(self._make_queue, ("parked", "retries"))
+        self._queues: dict[str, str] = {}  # by the bus whose events they get
+        self._making_buses = threading.Lock()
+        self.state_machine = self.machine(policy)
+        # moto runs functions in Docker only; so its calls to Lambda are answered here.
+        assert boto3.DEFAULT_SESSION
+        # botocore's types know no handler that answers.
+        boto3.DEFAULT_SESSION.events.register_first(
+            "before-send.lambda.Invoke",
+            self._serve,  # type: ignore[arg-type]
+        )
+        boto3.DEFAULT_SESSION.events.register(
+            "provide-client-params.stepfunctions.StartExecution",
+            _as_in_the_model,  # type: ignore[arg-type]
+        )
+        boto3.DEFAULT_SESSION.events.register(
+            "provide-client-params.events.PutEvents",
+            self._make_buses,
+        )
+
+    @property
+    def like(self) -> str:
+        return policies.policy(self.policy).like or self.policy
+
+    def change(self, policy: str) -> None:
+        """Let another policy have the next events. What runs goes on."""
+        self.policy, self.state_machine = policy, self.machine(policy)
+
+    def machine(self, policy: str) -> MotoStateMachine:
+        """Create the state machine of a policy."""
+        substitutions = {
+            "KeyTableName": TABLE,
+            "InvertImageFunctionArn": FUNCTION,
+            "CanonicalHashFunctionArn": HASH_FUNCTION,
+            "ParkedEventsQueueUrl": self.parked_queue,
+            "RetryEventsQueueUrl": self.retry_queue,
+            "RetryEventsBusName": RETRY_BUS,
+            "UniqueEventsBusName": BUS,
+        }
+        definition = state_machines.substitute(PROJECT / asl_file(policy), substitutions)
+        client = boto3.client("stepfunctions")
+        return MotoStateMachine(client, state_machines.create_local(client, definition).arn)
+
+    def _make_buses(self, **_: Any) -> None:
+        """Create the buses before the first event, because most tests send none."""
+        with self._making_buses:
+            for name in {BUS, RETRY_BUS} - self._queues.keys():
+                self._queues[name] = self._make_bus(name)
+
+    def _make_bus(self, name: str) -> str:
+        """Create a bus, and return the queue that all its events go to."""
+        queue = self._make_queue(f"of-{name}")
+        events = boto3.client("events")
+        events.create_event_bus(Name=name)
+        events.put_rule(Name="all", EventBusName=name, EventPattern='{"version": ["0"]}')
+        target = {"Id": "queue", "Arn": f"arn:aws:sqs:us-east-1:123456789012:of-{name}"}
+        events.put_targets(Rule="all", EventBusName=name, Targets=[target])
+        return queue
+
+    def _make_queue(self, name: str) -> str:
+        """Create a queue from which each message is received once, however long a test takes."""
+        created = self._sqs.create_queue(QueueName=name, Attributes={"VisibilityTimeout": "43200"})
+        return created["QueueUrl"]
+
+    def handle(self, payload: Any) -> Any:
+        """Call the handler of the function that inverts images."""
+        return self.app.handler(payload, Context())
+
+    def handle_hash(self, payload: Any) -> Any:
+        """Call the handler of the function that hashes events."""
+        return self.canonical_hash.handler(payload, Context())
+
+    def _serve(self, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
+        assert isinstance(request.body, bytes | str)
+        payload = json.loads(request.body)
+        self.invocations.append(payload)
+        headers = {"x-amzn-RequestId": "test", "Content-Type": "application/json"}
+        try:
+            called = self.hash if HASH_FUNCTION in unquote(request.url) else self.invoke
+            answer = called(payload)
+        except Throttled:
+            headers["x-amzn-ErrorType"] = "TooManyRequestsException"
+            return _response(request, 429, headers, {"message": "Rate Exceeded."})
+        except Exception as error:
+            headers["x-amz-function-error"] = "Unhandled"
+            answer = {"errorType": type(error).__name__, "errorMessage": str(error)}
+        return _response(request, 200, headers, answer)
+
+    def upload(self, key: str, content: bytes) -> dict[str, Any]:
+        """Put an object and give the event that S3 would send."""
+        answer = self.s3.put_object(Bucket=INPUT, Key=key, Body=content)
+        return created(key, etag=answer["ETag"].strip('"'), **self._event(answer))
+
+    def delete(self, key: str, **version: Any) -> dict[str, Any]:
+        """Delete an object, or one version of it, and give the event that S3 would send."""
+        answer = self.s3.delete_object(Bucket=INPUT, Key=key, **version)
+        return deleted(key, **self._event(answer))
+
+    def _event(self, answer: Any) -> dict[str, Any]:
+        return {
+            "bucket": INPUT,
+            "sequencer": f"{next(self._sequencers):018X}",
+            "version_id": answer.get("VersionId"),
+        }
+
+    def keep_versions(self, status: Literal["Enabled", "Suspended"] = "Enabled") -> None:
+        self.s3.put_bucket_versioning(Bucket=INPUT, VersioningConfiguration={"Status": status})
+
+    def output(self, key: str) -> bytes:
+        content: bytes = self.s3.get_object(Bucket=OUTPUT, Key=key)["Body"].read()
+        return content
+
+    def outputs(self) -> list[str]:
+        return [each["Key"] for each in self.s3.list_objects_v2(Bucket=OUTPUT).get("Contents", [])]
+
+    def start(self, event: Any) -> str:
+        return self.state_machine.start(event)
+
+    def wait(self, execution: str, seconds: float = 60) -> Execution:
+        return self.state_machine.wait(execution, seconds)
+
+    def run(self, event: Any) -> Execution:
+        return self.wait(self.start(event))
+
+    def record_id(self, object_key: str) -> str:
+        """Give the ID of the record that has the lock of a key."""
+        return f"first:{object_key}" if self.like == "first-wins" else object_key
+
+    def record(self, object_key: str) -> dict[str, Any]:
+        key = {"id": self.record_id(object_key)}
+        found: dict[str, Any] = self.table.get_item(Key=key).get("Item", {})
+        return found
+
+    def records(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.table.scan()["Items"]
+        return found
+
+    def put_record(self, item: dict[str, Any]) -> None:
+        state_machines.put_record(self.table, item)
+
+    def parked(self) -> list[dict[str, Any]]:
+        """Give the events that have been parked since the last time."""
+        return self._receive(self.parked_queue)
+
+    def retrying(self) -> list[dict[str, Any]]:
+        """Give the messages that have come to the retry queue since the last time."""
+        by_bus = [each["detail"] for each in self._of_bus(RETRY_BUS)]
+        return self._receive(self.retry_queue) + by_bus
+
+    def forwarded(self) -> list[dict[str, Any]]:
+        """Give the events that have been put on the bus since the last time."""
+        return self._of_bus(BUS)
+
+    def _of_bus(self, name: str) -> list[dict[str, Any]]:
+        return self._receive(self._queues[name]) if name in self._queues else []
+
+    def _receive(self, queue: str) -> list[dict[str, Any]]:
+        messages = self._sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10)
+        return [json.loads(message["Body"]) for message in messages.get("Messages", [])]
+
+
+class MotoStateMachine(LocalStateMachine):
+    """A state machine on moto whose executions are read in this process.
+
+    moto takes longer to write a history as a response than to run the execution.
+    """
+
+    poll_seconds = 0.005
+
+    def has_ended(self, arn: str) -> bool:
+        ended = self._execution(arn).exec_status != "RUNNING"
+        return ended and self.describe(arn).status != "RUNNING"
+
+    def entries(self, arn: str) -> list[Entry]:
+        try:
+            events = self._execution(arn).to_history_output()["events"]
+        except ExecutionDoesNotExist:
+            return super().entries(arn)  # raises what a client does
+        return [
+            entry_of({**event, "timestamp": datetime.fromisoformat(event["timestamp"])})
+            for event in events
+        ]
+
+    def running(self) -> list[Any]:
+        """List moto's executions that have not ended, of all state machines."""
+        executions = (each for machine in self._moto.state_machines for each in machine.executions)
+        return [each for each in executions if each.exec_status == "RUNNING"]
+
+    def stop_all(self) -> None:
+        """Stop what still runs: it would go on in the next test, with that test's resources."""
+        for execution in self.running():
+            execution.stop(datetime.now(UTC), error="Ended", cause="the test has ended")
+
+    def _execution(self, arn: str) -> Any:
+        return self._moto.describe_execution(arn)
+
+    @property
+    def _moto(self) -> Any:
+        _, _, _, region, account, *_ = self.arn.split(":")
+        return stepfunctions_parser_backends[account][region]
+
+
+class Faults:
+    """Lets the state machine's calls to other services fail."""
+
+    def refuse(self, operation: str, times: int, after: int = 0) -> list[str]:
+        """Answer that the service is too busy, so that nothing is done; give the refusals.
+
+        The first calls, `after` in number, are answered.
+        """
+        refused, calls = list[str](), itertools.count()
+
+        def busy(**_: Any) -> tuple[AWSResponse, dict[str, Any]] | None:
+            if next(calls) < after or len(refused) >= times:
+                return None
+            refused.append(operation)
+            error = {"Error": {"Code": "ThrottlingException", "Message": "made by a test"}}
+            metadata = {"ResponseMetadata": {"HTTPStatusCode": 400, "RequestId": "test"}}
+            return AWSResponse("", 400, {}, None), error | metadata  # type: ignore[arg-type]
+
+        self._events.register_first(f"before-call.{operation}", busy)
+        return refused
+
+    def refuse_entries(self, times: int) -> list[str]:
+        """Answer as EventBridge does when it takes the call but not the event in it."""
+        refused: list[str] = []
+
+        def failed(**_: Any) -> tuple[AWSResponse, dict[str, Any]] | None:
+            if len(refused) >= times:
+                return None
+            refused.append("events.PutEvents")
+            entries = {"FailedEntryCount": 1, "Entries": [{"ErrorCode": "ThrottlingException"}]}
+            metadata = {"ResponseMetadata": {"HTTPStatusCode": 200, "RequestId": "test"}}
+            return AWSResponse("", 200, {}, None), entries | metadata  # type: ignore[arg-type]
+
+        self._events.register_first("before-call.eventbridge.PutEvents", failed)
+        return refused
+
+    def lose_the_answer(self, operation: str, times: int, after: int = 0) -> list[str]:
+        """Let calls be done, and answer that they failed, but the first ones; give the losses."""
+        lost, calls = list[str](), itertools.count()
+
+        def broken(parsed: dict[str, Any], **_: Any) -> None:
+            if len(lost) < times and "Error" not in parsed and next(calls) >= after:
+                lost.append(operation)
+                error = {"Code": "InternalServerError", "Message": "made by a test"}
+                metadata = {"HTTPStatusCode": 500, "RequestId": "test"}
+                raise ClientError({"Error": error, "ResponseMetadata": metadata}, operation)  # type: ignore[typeddict-item]
+
+        self._events.register_first(f"after-call.{operation}", broken)
+        return lost
+
+    @property
+    def _events(self) -> Any:
+        assert boto3.DEFAULT_SESSION
+        return boto3.DEFAULT_SESSION.events
+
+
+class Throttled(Exception):
+    """Lambda refuses the invocation."""
+
+
+class _Body(io.BytesIO):
+    def stream(self, **_: Any) -> Iterator[bytes]:
+        yield self.read()
+
+
+def _response(
+    request: AWSPreparedRequest, status: int, headers: dict[str, str], answer: Any
+) -> AWSResponse:
+    body = _Body(json.dumps(answer).encode())
+    return AWSResponse(request.url, status, headers, body)  # type: ignore[arg-type]
+
+
+def _as_in_the_model(params: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """Name the parameters of states:startExecution as StartExecution does, which moto forgets."""
+    return {name[0].lower() + name[1:]: value for name, value in params.items()}
+
+
+def make_writes_atomic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check a condition and write in one step, as DynamoDB does, and moto does not."""
+    lock = threading.Lock()
+
+    def atomically(write: Callable[..., Any]) -> Callable[..., Any]:
+        def locked(*arguments: Any, **named: Any) -> Any:
+            with lock:
+                return write(*arguments, **named)
+
+        return locked
+
+    for name in ("put_item", "update_item"):
+        monkeypatch.setattr(DynamoDBBackend, name, atomically(getattr(DynamoDBBackend, name)))
+
+
+# Done anew for each definition that moto creates or starts, for each path that it evaluates, for
+# each call, for each session, which reads the models of all services, and for each client, these
+# take longer than all else.
+PARSE = "moto.stepfunctions.parser.asl.parse.asl_parser.AmazonStateLanguageParser.parse"
+ONCE = {
+    name: functools.cache(pkgutil.resolve_name(name))
+    for name in (
+        PARSE,
+        "moto.stepfunctions.parser.asl.utils.json_path.parse",
+        "moto.core.responses.method_names_from_class",
+        "botocore.session.create_loader",
+        "botocore.httpsession.create_urllib3_context",
+    )
+}
+
+
+def _keep_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make one client of a service for all Tasks, until a test changes what happens to calls."""
+    assert boto3.DEFAULT_SESSION
+    make: Any = boto3.client
+    events, clients = boto3.DEFAULT_SESSION.events, dict[str, Any]()
+
+    def client(service_name: str, **named: Any) -> Any:
+        kept = clients.get(service_name) or make(service_name, **named)
+        return clients.setdefault(service_name, kept)
+
+    def register(name: str, *arguments: Any, change: Callable[..., Any], **named: Any) -> None:
+        change(name, *arguments, **named)
+        clients.clear()  # a client has the handlers that there were when it was made
+
+    module = "moto.stepfunctions.parser.asl.utils.boto_client.boto3"
+    monkeypatch.setattr(module, SimpleNamespace(client=client))
+    for name in ("register", "register_first"):
+        change = functools.partial(register, change=getattr(events, name))
+        monkeypatch.setattr(events, name, change)
+
+
+def _scale_seconds(monkeypatch: pytest.MonkeyPatch, aws: InProcess) -> None:
+    def sleep(seconds: float) -> None:
+        time.sleep(seconds * aws.wait_scale)
+
+    def wait(_: object, env: object, wait_seconds: float) -> None:  # noqa: ARG001
+        aws.at_wait()
+        sleep(wait_seconds)
+
+    def timeout(seconds: TimeoutSeconds, env: object) -> int:  # noqa: ARG001
+        return seconds.timeout_seconds * aws.timeout_scale
+
+    monkeypatch.setattr(TimeoutSeconds, "_eval_seconds", timeout)
+    monkeypatch.setattr(WaitFunction, "_wait_interval", wait)
+    monkeypatch.setattr(retrier_decl, "time", SimpleNamespace(sleep=sleep))
+
+
+def _limit_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse a Task's parameters above 256 KiB, as AWS does, where moto looks at results only."""
+    service = state_task_service.StateTaskService
+    dynamodb = state_task_service_dynamodb.StateTaskServiceDynamoDB
+    evaluate, name_error = service._eval_parameters, dynamodb._from_error
+
+    def evaluate_and_measure(state: Any, env: Any) -> Any:
+        parameters = evaluate(state, env)
+        state._verify_size_quota(env, parameters)
+        return parameters
+
+    def keep_name(state: Any, env: Any, ex: Exception) -> Any:
+        if isinstance(ex, FailureEventException):
+            return ex.failure_event
+        return name_error(state, env=env, ex=ex)
+
+    monkeypatch.setattr(service, "_eval_parameters", evaluate_and_measure)
+    monkeypatch.setattr(dynamodb, "_from_error", keep_name)
+
+
+def _stop_endless_executions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop an execution that never ends, as a broken file may have, before a test waits for it."""
+    evaluate = CommonStateField._eval_body
+
+    def evaluate_or_stop(state: CommonStateField, env: Any) -> None:
+        evaluate(state, env)
+        if len(env.event_manager._history_event_list) > LONGEST_HISTORY:
+            cause = f"its history has more than {LONGEST_HISTORY} events"
+            env.set_stop(stop_date=datetime.now(UTC), error="Endless", cause=cause)
+
+    monkeypatch.setattr(CommonStateField, "_eval_body", evaluate_or_stop)
+
+
+def import_anew(name: str) -> ModuleType:
+    """Import a function's module, which reads its configuration when it is imported."""
+    sys.modules.pop(name, None)
+    return importlib.import_module(name)
+
+
+@pytest.fixture
+def aws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[InProcess]:
+    """Run the state machine of the policy that the test is marked with, or of latest-wins."""
+    mark = request.node.get_closest_marker("policy")
+    policy = mark.args[0] if mark else "latest-wins"
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    make_writes_atomic(monkeypatch)
+    _stop_endless_executions(monkeypatch)
+    _limit_parameters(monkeypatch)
+    for name, once in ONCE.items():
+        monkeypatch.setattr(name, once)
+    with mock_aws(
+        config={"stepfunctions": {"execute_state_machine": True}, "lambda": {"use_docker": False}}
+    ):
+        boto3.setup_default_session()
+        _keep_clients(monkeypatch)
+        running = InProcess(
+            policy, import_anew("invert_image.app"), import_anew("canonical_hash.app")
+        )
+        _scale_seconds(monkeypatch, running)
+        yield running
+        running.state_machine.stop_all()

@@ -1,0 +1,82 @@
+"""Runs checkov on the template of each policy and condition: `make checkov`.
+
+checkov pins versions that do not fit the project's lock, so the arguments are a command that runs
+it in an environment of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench.resolved_template import resources_with, template
+from inorder import PROJECT
+
+OUT = PROJECT / "out" / "audit"
+ACCEPTED = Path(__file__).with_name("accepted.toml")
+STREAM = "arn:aws:kinesis:us-east-1:123456789012:stream/s"
+# With the policies, these values make each condition true and false.
+FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:f"
+OWN = {"InputBucketName": "my-bucket", "WorkFunctionArn": FUNCTION}
+ADAPT = {"AdaptRecords": "true"}
+SOURCES = {"RecordsSourceArns": "arn:aws:s3:::my-bucket", "RecordsStreamArn": STREAM}
+MORE = {"InputBucketVersioning": "Enabled", "AlarmEmail": "me@example.com", "Tracing": "true"}
+OPTIONS: list[dict[str, str]] = [
+    {},
+    OWN | {"HandleDeletions": "false", "HealMinutes": "0"},
+    ADAPT | MORE,
+    ADAPT | SOURCES,
+]
+
+
+def findings(checkov: list[str]) -> set[tuple[str, str, str]]:
+    """List what checkov, a command, finds: check, its name, resource."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    policies = template()["Parameters"]["Policy"]["AllowedValues"]
+    for policy, (number, options) in itertools.product(policies, enumerate(OPTIONS)):
+        resources = resources_with({"Policy": policy, **options})
+        text = json.dumps({"AWSTemplateFormatVersion": "2010-09-09", "Resources": resources})
+        (OUT / f"{policy}-{number}.json").write_text(text, encoding="utf-8")
+    # checkov searches a file's path for secrets too, so the path must not depend on the checkout.
+    command = [*checkov, "--directory", ".", "--framework", "cloudformation"]
+    command += ["--compact", "--quiet", "--skip-download", "--output", "json", "--soft-fail"]
+    done = subprocess.run(  # noqa: S603 - the Makefile's command
+        command,
+        cwd=OUT,
+        env=os.environ | {"BC_ANALYTICS": "0"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: dict[str, Any] = json.loads(done.stdout[: done.stdout.rindex("}") + 1])
+    expected = len(policies) * len(OPTIONS)
+    if found["summary"]["parsing_errors"] or len(list(OUT.glob("*.json"))) != expected:
+        raise click.ClickException("checkov did not read every template.")
+    failed = found["results"]["failed_checks"]
+    return {(each["check_id"], each["check_name"], each["resource"]) for each in failed}
+
+
+def main(checkov: list[str]) -> int:
+    """Print the findings that are not accepted, and the accepted ones that are not found."""
+    accepted = tomllib.loads(ACCEPTED.read_text(encoding="utf-8"))
+    found = findings(checkov)
+    unknown = sorted(each for each in found if each[0] not in accepted)
+    unused = sorted(set(accepted) - {check for check, _, _ in found})
+    for check, name, resource in unknown:
+        click.echo(f"UNKNOWN FINDING: {check} {name}: {resource}", err=True)
+    for check in unused:
+        click.echo(f"ACCEPTED BUT NOT FOUND: {check}", err=True)
+    click.echo(f"{len(found)} findings, {len(unknown)} unknown, {len(accepted)} checks accepted")
+    return int(bool(unknown or unused))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
