@@ -35,7 +35,6 @@ class Stack:
     output_bucket: str
     key_table: str
     state_machine_arn: str
-    started_arn: str  # what starts an execution: the state machine, or its alias
     parked_events_queue_url: str
     function_name: str
     parameters: Mapping[str, str]
@@ -90,7 +89,6 @@ def describe(cloudformation: Any, name: str) -> Stack:
             output_bucket=outputs["OutputBucketName"],
             key_table=outputs["KeyTableName"],
             state_machine_arn=outputs["StateMachineArn"],
-            started_arn=outputs.get("StartedArn", outputs["StateMachineArn"]),
             parked_events_queue_url=outputs["ParkedEventsQueueUrl"],
             function_name=outputs["InvertImageFunctionName"],
             parameters={
