@@ -92,7 +92,7 @@ class StateMachine(ABC):
 
     def start(self, event: Any) -> str:
         """Start an execution with an event as its input and give its ARN."""
-        return start(self.client, self.arn, json.dumps(event))
+        return start(self.client, self.started_arn, json.dumps(event))
 
     def describe(self, arn: str) -> Execution:
         """Read one execution."""
