@@ -140,7 +140,7 @@ def _rules(deployment: Deployment) -> Findings:
         )
     else:
         yield Finding(RIGHT, "The rule is enabled.")
-    works = {stack.state_machine_arn, deployment.function["FunctionArn"]}
+    works = {stack.state_machine_arn, stack.started_arn, deployment.function["FunctionArn"]}
     for page in events.get_paginator("list_rules").paginate():
         for rule in page["Rules"]:
             pattern = rule.get("EventPattern")
