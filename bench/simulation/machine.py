@@ -99,7 +99,7 @@ class State:
         self._parameters = _template(state.get("Parameters", state.get("Result")))
         self._has_result = "Parameters" in state or "Result" in state
         self._select = _template(state["ResultSelector"]) if "ResultSelector" in state else None
-        self._choose = chooser(state) if self._kind == "Choice" else lambda _: ""
+        self._choose = chooser(state) if self._kind == "Choice" else _no_choice
         self._result_path = state.get("ResultPath", "$")
         assert state.get("OutputPath") is None
 
@@ -191,6 +191,10 @@ _INTRINSICS: dict[str, Callable[..., Any]] = {
     "States.StringToJson": lambda _, text: json.loads(text),
     "States.UUID": lambda context: str(UUID(int=context.clock.random.getrandbits(128))),
 }
+
+
+def _no_choice(_: Any) -> str:
+    return ""
 
 
 def _format(text: str, values: tuple[Any, ...]) -> str:
