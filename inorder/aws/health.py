@@ -77,7 +77,10 @@ class Deployment:
 def health(aws: Connection, policy: str | None = None) -> Findings:
     """Check a stack, also for a change of policy. What may not be read is unknown."""
     deployment = Deployment(aws)
-    for check in CHECKS if policy is None else (*CHECKS, partial(_change, policy=policy)):
+    checks = list(CHECKS)
+    if policy is not None:
+        checks.append(partial(_change, policy=policy))
+    for check in checks:
         try:
             yield from check(deployment)
         except (ClientError, BotoCoreError) as error:
