@@ -210,7 +210,7 @@ class Audit:
     def _process(self, event: dict[str, Any]) -> str:
         """Process an event, and give its outcome, or the error with which its execution ended."""
         ended = self._aws.synchronous.start_sync_execution(
-            stateMachineArn=self._aws.stack.state_machine_arn, input=json.dumps(event)
+            stateMachineArn=self._aws.stack.started_arn, input=json.dumps(event)
         )
         output = json.loads(ended.get("output") or "{}")
         return str(output.get("outcome") or ended.get("error") or ended["status"])

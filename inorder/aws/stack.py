@@ -40,6 +40,12 @@ class Stack:
     parameters: Mapping[str, str]
     retry_events_queue_url: str = ""
     retry_events_log_group: str = ""
+    started: str = ""
+
+    @property
+    def started_arn(self) -> str:
+        """What events start: the alias of the state machine if there is one."""
+        return self.started or self.state_machine_arn
 
 
 def deploy(local: LocalAws, name: str, parameters: Mapping[str, str | float]) -> Stack:
@@ -89,6 +95,7 @@ def describe(cloudformation: Any, name: str) -> Stack:
             output_bucket=outputs["OutputBucketName"],
             key_table=outputs["KeyTableName"],
             state_machine_arn=outputs["StateMachineArn"],
+            started=outputs.get("StartedArn", ""),
             parked_events_queue_url=outputs["ParkedEventsQueueUrl"],
             function_name=outputs["InvertImageFunctionName"],
             parameters={

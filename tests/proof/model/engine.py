@@ -323,7 +323,7 @@ class Engine:
     def _check(self, state: dict[str, Any], data: Any, event: Any) -> str | None:
         """Raise where AWS would; return what must follow a Choice."""
         if state["Type"] == "Choice":
-            return chooser(state)(data)
+            return chooser(state)(data, event)
         check_paths(state, data, event)
         return None
 
@@ -343,8 +343,9 @@ class Engine:
         """Give the ID of the record that a state reads or writes."""
         parameters = self.states[name]["Parameters"]
         path = (parameters.get("Key") or parameters["Item"])["id"]["S.$"]
-        key: str = find(path, read(data))
-        return key
+        key: str = find(path.rpartition(" ")[2].rstrip(")"), read(data))
+        # A recipe has a second record of each key.
+        return path.split("'")[1].replace("{}", key) if path.startswith("States.Format") else key
 
     def _set_item(self, key: str, item: str | None) -> None:
         if item:
