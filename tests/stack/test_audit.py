@@ -157,7 +157,7 @@ def test_a_backfill_that_is_stopped_goes_on_where_it_was(
     command = [sys.executable, "-m", "inorder.commands.main", "backfill", "--prefix", "before/"]
     command += ["--grace", "0", "--yes", "--stack-name", audited.stack.name]
     environment = os.environ | audited.local.environment
-    with subprocess.Popen(command, env=environment) as process:
+    with subprocess.Popen(command, env=environment) as process:  # noqa: S603 - our own command
         wait_until(lambda: count_outputs(audited, "before/") > BEFORE // 5, SECONDS, "some outputs")
         process.send_signal(signal.SIGINT)
     assert process.returncode == 1
