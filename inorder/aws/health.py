@@ -150,14 +150,18 @@ def _rules(deployment: Deployment) -> Findings:
         )
     else:
         yield Finding(RIGHT, "The rule is enabled.")
-    works = {stack.state_machine_arn, stack.started_arn, deployment.function["FunctionArn"]}
+    works = (stack.state_machine_arn, deployment.function["FunctionArn"])
     for page in events.get_paginator("list_rules").paginate():
         for rule in page["Rules"]:
             pattern = rule.get("EventPattern")
             if rule["Name"] == own or rule["State"] == "DISABLED" or not pattern:
                 continue
             targets = events.list_targets_by_rule(Rule=rule["Name"])["Targets"]
-            if works & {each["Arn"] for each in targets} and _matches(events, pattern, stack):
+            # A version or an alias has the ARN and a qualifier.
+            found = any(
+                f"{each['Arn']}:".startswith(f"{work}:") for each in targets for work in works
+            )
+            if found and _matches(events, pattern, stack):
                 yield Finding(
                     WRONG,
                     f"The rule {rule['Name']} also sends the bucket's events to the stack.",

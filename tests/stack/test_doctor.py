@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -88,13 +89,12 @@ def _disabled_rule(workflow: Workflow) -> Callable[[], Any]:
     return lambda: events.enable_rule(Name=name)
 
 
-def _second_rule(workflow: Workflow) -> Callable[[], Any]:
+def _second_rule(workflow: Workflow, qualifier: str = "") -> Callable[[], Any]:
     events = workflow.local.client("events")
     pattern = {"source": ["aws.s3"], "detail": {"bucket": {"name": [workflow.stack.input_bucket]}}}
     events.put_rule(Name="second", EventPattern=json.dumps(pattern))
-    events.put_targets(
-        Rule="second", Targets=[{"Id": "1", "Arn": workflow.stack.state_machine_arn}]
-    )
+    arn = f"{workflow.stack.state_machine_arn}{qualifier}"
+    events.put_targets(Rule="second", Targets=[{"Id": "1", "Arn": arn}])
 
     def remove() -> None:
         events.remove_targets(Rule="second", Ids=["1"])
@@ -188,6 +188,7 @@ def broken(workflow: Workflow, breaks: Break) -> Iterator[None]:
         (_bucket_that_invokes_the_function, "also invokes the function"),
         (_disabled_rule, "is disabled: no event starts an execution"),
         (_second_rule, "The rule second also sends"),
+        (partial(_second_rule, qualifier=":live"), "The rule second also sends"),
         (_slow_function, "may take 61 s, and the policy waits for 60 s"),
         (_role_without_permissions, "lacks s3:GetObject on"),
         (_no_concurrency, "reserved concurrency is 0"),

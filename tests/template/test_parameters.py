@@ -15,6 +15,7 @@ import pytest
 from botocore.loaders import Loader
 
 from bench.resolved_template import Json, of_type, resources_with, template
+from inorder import PROJECT
 from inorder.model.policies import definition
 
 OWN_FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:index-documents"
@@ -482,3 +483,19 @@ def test_the_input_bucket_sends_its_events_to_eventbridge_and_has_versions_if_th
         assert bucket["NotificationConfiguration"] == configuration
         status = bucket.get("VersioningConfiguration", {}).get("Status", "Disabled")
         assert status == versioning
+
+
+def test_the_documents_say_which_parameters_are_deployed_and_which_only_transformed() -> None:
+    text = (PROJECT / "docs" / "parameters.md").read_text(encoding="utf-8")
+    section = text.partition("\n## What is deployed in tests\n")[2]
+    deployed = set()
+    for file, cell in re.findall(r"^\| \[`.+`\]\(\.\./(.+)\) \| (.+) \|$", section, re.MULTILINE):
+        source = (PROJECT / file).read_text(encoding="utf-8")
+        assert re.search(r"\bdeploy\(|AWS::Serverless::Application", source)
+        names = re.findall(r"`(\w+)`", cell)
+        assert [each for each in names if not re.search(rf'\b{each}(": |:|=)', source)] == []
+        deployed |= set(names)
+    [only] = re.findall(r"^Only transformed: (.+)$", section, re.MULTILINE)
+    transformed = set(re.findall(r"`(\w+)`", only))
+    assert deployed | transformed == set(PAIRS)
+    assert not deployed & transformed
