@@ -145,20 +145,3 @@ def test_each_answer_is_the_error_until_reading_succeeds() -> None:
             answer(of)
     machine.error = None
     assert ids(answer(of)) == ["1"]
-
-
-def test_an_execution_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[str] = []
-
-    def row(each: Execution) -> dict[str, Any]:
-        written.append(each.id)
-        return {"id": each.id}
-
-    monkeypatch.setattr(live, "row", row)
-    machine = Machine(*(execution(number, "SUCCEEDED") for number in range(30)))
-    of = LiveList(machine)
-    revision = answer(of)["revision"]
-    machine.listed.append(execution(30))
-    assert ids(answer(of, revision=revision)) == ["30"]
-    assert len(ids(answer(of, Filter(prefix="k/2")))) == 1 + 10
-    assert sorted(map(int, written)) == list(range(31))
