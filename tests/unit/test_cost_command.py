@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -228,22 +227,3 @@ def test_the_bill_of_a_stack_says_what_it_could_not_know(monkeypatch: pytest.Mon
     assert result.exit_code == 1
     [line] = result.stderr.splitlines()
     assert line.startswith("Error: CloudWatch has no executions of stack measured within 7 days.")
-
-
-def test_answers_of_several_pages_are_added_up(
-    stack: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def pages(MetricDataQueries: list[dict[str, Any]], **_: Any) -> Iterator[dict[str, Any]]:  # noqa: N803
-        for values in ([1_000.0, 500.0], [], [300.0]):
-            results = [{"Id": each["Id"], "Values": values} for each in MetricDataQueries]
-            yield {"MetricDataResults": results}
-
-    stubbed = SimpleNamespace(get_paginator=lambda _: SimpleNamespace(paginate=pages))
-    client = stack.client
-    monkeypatch.setattr(
-        stack, "client", lambda service: stubbed if service == "cloudwatch" else client(service)
-    )
-    measured = measure(stack, 30, NOW)
-    assert measured.executions == 1_800
-    assert measured.used["express_gb_seconds"] == pytest.approx(1.8 * 1 / 1024)
-    assert measured.silent == []

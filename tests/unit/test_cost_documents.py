@@ -9,7 +9,7 @@ import tomllib
 import pytest
 from click.testing import CliRunner
 
-from bench import results, scale
+from bench import scale
 from inorder import PROJECT
 from inorder.commands.main import main
 from inorder.model.policies import policy
@@ -47,12 +47,6 @@ def test_each_quota_has_a_source_and_is_reached_at_some_rate() -> None:
         if isinstance(row, dict):
             assert row["source"].startswith("https://docs.aws.amazon.com/"), name
             assert needs[row["per_event"]] > 0
-
-
-def test_a_measured_time_replaces_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = {"invocations": 300, "function_seconds": 36.0}
-    monkeypatch.setattr(results, "read", lambda: {"uncontended": {"inorder": measured}})
-    assert scale.process_ms() == 120
 
 
 if __name__ == "__main__":
