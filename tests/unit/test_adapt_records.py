@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +16,7 @@ from adapt_records.notifications import adapt, s3_records
 from bench.resolved_template import template
 from inorder.events import changed, kinesis_batch, notification, record, shipped, sqs_batch, without
 from tests.support.in_process import Context
-from tests.unit.conftest import Lines, Load
+from tests.unit.conftest import Lines, Load, new_queue, taken_from
 
 KEY = "holiday/a b+c é.png"
 
@@ -52,11 +51,7 @@ class Adapter:
         return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
     def unadapted(self) -> list[str]:
-        """Take the messages that were sent to the queue of unadapted records."""
-        queue, found = self.function.UNADAPTED_QUEUE_URL, []
-        while messages := self.function.sqs.receive_message(QueueUrl=queue).get("Messages"):
-            found += [each["Body"] for each in messages]
-        return found
+        return taken_from(self.function.UNADAPTED_QUEUE_URL)
 
     def started(self) -> list[dict[str, Any]]:
         """Read the inputs of all executions, oldest first."""
@@ -72,21 +67,15 @@ class Adapter:
 
 @pytest.fixture
 def adapter(load: Load) -> Adapter:
-    queue = boto3.client("sqs").create_queue(QueueName="unadapted")["QueueUrl"]
     return Adapter(
         load(
             "adapt_records.app",
             DETAIL_TYPES="Object Created,Object Deleted",
             KEY_PREFIX="",
             KEY_SUFFIX="",
-            UNADAPTED_RECORDS_QUEUE_URL=queue,
+            UNADAPTED_RECORDS_QUEUE_URL=new_queue("unadapted"),
         )
     )
-
-
-@pytest.fixture
-def lines(adapter: Adapter, printed_by: Callable[[Any], Lines]) -> Lines:
-    return printed_by(adapter.function.logger)
 
 
 @pytest.mark.parametrize(

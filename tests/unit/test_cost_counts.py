@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from inorder.run import with_object
 from tests.conftest import picture
 from tests.policies.situations import GREEN, RED
 from tests.support.in_process import INPUT, InProcess
-from tests.unit.conftest import Lines
+from tests.unit.conftest import Lines, print_lines_of
 
 POLICIES = {policy.name: policy for policy in policies()}
 ASSUMED = tomllib.loads((PROJECT / CONTENDERS).read_text())
@@ -55,9 +55,9 @@ def test_an_event_calls_s3_as_often_as_the_bill_says(aws: InProcess, policy: str
 
 
 def test_an_invocation_logs_about_as_much_as_the_bill_says(
-    aws: InProcess, printed_by: Callable[[Any], Lines]
+    aws: InProcess, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines = printed_by(aws.app.logger)
+    print_lines_of(aws.app.logger, monkeypatch)
     event = with_object(
         shipped("object-created"), picture(RED), aws.s3, INPUT, aws.run, lambda _: None
     )

@@ -18,7 +18,7 @@ from heal_keys.stuck import DEAD_AFTER, INDEX
 from heal_keys.stuck import SINCE as ATTRIBUTE
 from inorder.events import created
 from tests.support.in_process import KEY_TABLE, Context
-from tests.unit.conftest import Lines, Load
+from tests.unit.conftest import Lines, Load, new_queue, taken_from
 
 TABLE = "keys"
 OLD = DEAD_AFTER + timedelta(seconds=1)
@@ -59,20 +59,12 @@ class Healer:
         """Let each page of the index have one entry."""
         self.at("provide-client-params.dynamodb.Scan", lambda params, **_: params | {"Limit": 1})
 
-    def messages(self, queue_url: str) -> list[Any]:
-        """Take all messages out of a queue."""
-        sqs, found = boto3.client("sqs"), list[Any]()
-        while received := sqs.receive_message(QueueUrl=queue_url).get("Messages"):
-            found += [json.loads(each["Body"]) for each in received]
-            sqs.delete_message(QueueUrl=queue_url, ReceiptHandle=received[0]["ReceiptHandle"])
-        return found
-
     def sweep(self, *, fails: bool = False) -> list[str]:
         """Sweep, and give the keys whose events were sent to the retry queue, in their order."""
         failure = pytest.raises(self.function.SweepFailed, match="see the log")
         with failure if fails else nullcontext():
             self.function.handler({}, self.context)
-        sent = self.messages(self.function.RETRY_QUEUE_URL)
+        sent = map(json.loads, taken_from(self.function.RETRY_QUEUE_URL))
         return [each["event"]["detail"]["object"]["key"] for each in sent]
 
     def indexed(self) -> list[str]:
@@ -85,10 +77,7 @@ def healer(load: Load) -> Healer:
     boto3.client("dynamodb").create_table(
         TableName=TABLE, **{name: KEY_TABLE[name] for name in names}
     )
-    retry, parked, other = (
-        boto3.client("sqs").create_queue(QueueName=name)["QueueUrl"]
-        for name in ("retry", "parked", "other")
-    )
+    retry, parked, other = map(new_queue, ("retry", "parked", "other"))
     function = load(
         "heal_keys.app",
         KEY_TABLE=TABLE,
@@ -97,11 +86,6 @@ def healer(load: Load) -> Healer:
         ALARMED_QUEUE_URLS=f"{parked} {other}",
     )
     return Healer(function)
-
-
-@pytest.fixture
-def lines(healer: Healer, printed_by: Callable[[Any], Lines]) -> Lines:
-    return printed_by(healer.function.logger)
 
 
 def test_the_index_has_what_is_read() -> None:
@@ -207,14 +191,14 @@ def test_a_record_whose_event_cannot_be_read_is_parked_as_it_is_and_stops_no_oth
     healer.put("strange", OLD * 2, event=event)
     healer.put("old", OLD)
     assert healer.sweep() == ["old"]
-    [parked] = healer.messages(healer.function.PARKED_QUEUE_URL)
+    [parked] = map(json.loads, taken_from(healer.function.PARKED_QUEUE_URL))
     reason = {"Error": "NoEvent", "Cause": "This record in progress has no event."}
     assert parked.pop("record")["id"] == {"S": "input/strange"}
     assert parked == {"outcome": "Parked", "object_key": "input/strange", "reason": reason}
     log, _, metrics = lines()
     assert (log["message"], log["record"]) == ("KeyParked", "input/strange")
     assert (metrics["KeysParked"], metrics["KeysHandedOver"]) == ([1.0], [1.0])
-    assert healer.sweep() == healer.messages(healer.function.PARKED_QUEUE_URL) == []
+    assert healer.sweep() == taken_from(healer.function.PARKED_QUEUE_URL) == []
 
 
 def test_a_record_whose_time_is_none_counts_as_old(healer: Healer) -> None:
