@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
-from moto import mock_aws
 
 from inorder import cost
 from inorder.aws.stack import Connection
@@ -22,7 +21,6 @@ from inorder.commands.main import main
 from inorder.cost import BreakEven, Comparison, Contender
 from inorder.model.policies import policy
 
-NOW = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
 MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:machine"
 OWN = "arn:aws:lambda:us-east-1:123456789012:function:own-work:live"
 COMPARED = [
@@ -110,22 +108,22 @@ RESOURCES = [
     ("AWS::CloudWatch::Alarm", "ParkedEventsAlarm", "alarm"),
 ]
 # What ten days of 6,000 executions would leave, hour by hour.
-METRICS: dict[tuple[str, str, str], dict[str, list[float]]] = {
-    ("AWS/States", "StateMachineArn", MACHINE): {
+METRICS: dict[tuple[str, ...], dict[str, list[float]]] = {
+    ("AWS/States", MACHINE): {
         "ExecutionsStarted": [4_000, 2_000],
         "ExpressExecutionBilledDuration": [2_400_000],
         "ExpressExecutionBilledMemory": [64, 64, 64],
     },
-    ("AWS/Lambda", "FunctionName", "own-work"): {"Invocations": [5_000], "Duration": [2.5e6]},
-    ("AWS/DynamoDB", "TableName", "keys"): {"ConsumedWriteCapacityUnits": [12_000]},
-    ("AWS/SQS", "QueueName", "retries"): {"NumberOfEmptyReceives": [200_000]},
-    ("AWS/Logs", "LogGroupName", "/executions"): {"IncomingBytes": [1e9]},
-    ("AWS/Logs", "LogGroupName", "/function"): {"IncomingBytes": [5e8]},
+    ("AWS/Lambda", "own-work"): {"Invocations": [5_000], "Duration": [2.5e6]},
+    ("AWS/DynamoDB", "keys"): {"ConsumedWriteCapacityUnits": [12_000]},
+    ("AWS/SQS", "retries"): {"NumberOfEmptyReceives": [200_000]},
+    ("AWS/Logs", "/executions"): {"IncomingBytes": [1e9]},
+    ("AWS/Logs", "/function"): {"IncomingBytes": [5e8]},
 }
 
 
 class Deployed:
-    """Answers for the services that moto does not have, or only with more than a test needs."""
+    """Answers for each service of AWS: a page for each resource, and for each value of a metric."""
 
     def describe_stacks(self, StackName: str) -> dict[str, Any]:  # noqa: N803
         if StackName != "measured":
@@ -136,13 +134,32 @@ class Deployed:
         ]
         return {"Stacks": [{"Outputs": outputs, "Parameters": parameters}]}
 
-    def get_paginator(self, name: str) -> Any:
-        assert name == "list_stack_resources"
+    def get_paginator(self, operation: str) -> Any:
+        return SimpleNamespace(paginate=getattr(self, f"_{operation}"))
+
+    def _list_stack_resources(self, **_: Any) -> Iterator[dict[str, Any]]:
         names = ("ResourceType", "LogicalResourceId", "PhysicalResourceId")
-        pages = [
-            {"StackResourceSummaries": [dict(zip(names, each, strict=True))]} for each in RESOURCES
-        ]
-        return Mock(**{"paginate.return_value": pages})
+        for each in RESOURCES:
+            yield {"StackResourceSummaries": [dict(zip(names, each, strict=True))]}
+
+    def _get_metric_data(
+        self,
+        MetricDataQueries: list[dict[str, Any]],  # noqa: N803
+        StartTime: datetime,  # noqa: N803
+        EndTime: datetime,  # noqa: N803
+    ) -> Iterator[dict[str, Any]]:
+        assert EndTime - StartTime in {timedelta(days=7), timedelta(days=10)}
+        for asked in MetricDataQueries:
+            stat = asked["MetricStat"]
+            named = stat["Metric"]
+            of = tuple(each["Value"] for each in named["Dimensions"])
+            for value in METRICS.get((named["Namespace"], *of), {}).get(named["MetricName"], []):
+                values = [value if stat["Stat"] == "Sum" else 1]
+                yield {"MetricDataResults": [{"Id": asked["Id"], "Values": values}]}
+
+    def describe_table(self, TableName: str) -> dict[str, Any]:  # noqa: N803
+        assert TableName == "keys"
+        return {"Table": {"GlobalSecondaryIndexes": [{"IndexName": "InProgress"}]}}
 
     def get_function_configuration(self, FunctionName: str) -> dict[str, int]:  # noqa: N803
         assert FunctionName == "own-work"
@@ -150,40 +167,14 @@ class Deployed:
 
 
 @pytest.fixture
-def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
-    client = Connection.client
-    with mock_aws():
-        key: Any = [{"AttributeName": "id", "KeyType": "HASH"}]
-        index: Any = {"IndexName": "InProgress", "Projection": {"ProjectionType": "KEYS_ONLY"}}
-        boto3.client("dynamodb").create_table(
-            TableName="keys",
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-            KeySchema=key,
-            GlobalSecondaryIndexes=[index | {"KeySchema": key}],
-        )
-        for (namespace, name, value), metrics in METRICS.items():
-            for metric, values in metrics.items():
-                data = {"MetricName": metric, "Dimensions": [{"Name": name, "Value": value}]}
-                for hours, each in enumerate(values, 2):
-                    at = {"Value": each, "Timestamp": NOW - timedelta(hours=hours)}
-                    boto3.client("cloudwatch").put_metric_data(
-                        Namespace=namespace, MetricData=[data | at]
-                    )
-        monkeypatch.setattr(
-            Connection,
-            "client",
-            lambda self, service: (
-                Deployed() if service in {"cloudformation", "lambda"} else client(self, service)
-            ),
-        )
-        yield Connection("measured")
+def stack(monkeypatch: pytest.MonkeyPatch) -> Connection:
+    monkeypatch.setattr(Connection, "client", lambda *_: Deployed())
+    monkeypatch.setattr("inorder.aws.usage.QUERIES", 3)  # in one call
+    return Connection("measured")
 
 
-def test_a_stacks_metrics_are_scaled_to_a_month(
-    stack: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    measured = measure(stack, 10, NOW)
+def test_a_stacks_metrics_are_scaled_to_a_month(stack: Connection) -> None:
+    measured = measure(stack, 10)
     assert measured.used == pytest.approx(
         {
             **{"express_requests": 18_000, "express_gb_seconds": 3 * 2_400 * 64 / 1024},
@@ -197,8 +188,6 @@ def test_a_stacks_metrics_are_scaled_to_a_month(
     assert "AWS/DynamoDB ConsumedReadCapacityUnits of keys" in silent
     assert "AWS/DynamoDB ConsumedWriteCapacityUnits of keys, InProgress" in silent
     assert "ExecutionsStarted" not in silent
-    monkeypatch.setattr("inorder.aws.usage.QUERIES", 3)  # in one call
-    assert measure(stack, 10, NOW) == measured
 
 
 @pytest.mark.usefixtures("stack")

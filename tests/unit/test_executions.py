@@ -19,9 +19,8 @@ from inorder.aws.executions import (
     execution_of,
 )
 from inorder.events import created
-from inorder.run import with_object
 from tests.conftest import picture
-from tests.support.in_process import INPUT, InProcess
+from tests.support.in_process import InProcess
 
 START = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC)
 STARTED = Entry("ExecutionStarted", {"input": '{"key": 1}'})
@@ -54,14 +53,6 @@ def test_an_execution_without_an_end_runs() -> None:
     step = Step("Processed", "Pass", {"key": 1}, None)
     assert execution == Execution("arn", "RUNNING", {"key": 1}, steps=(step,), waited=0)
     assert (execution.path, execution.outcome) == (["Processed"], None)
-
-
-def test_an_uncoordinated_creation_before_a_deletion_has_an_outcome(aws: InProcess) -> None:
-    said: list[str] = []
-    machine, deletion = aws.machine("uncoordinated"), aws.delete("x.png")
-    changed = with_object(deletion, picture((255, 0, 0)), aws.s3, INPUT, machine.run, said.append)
-    assert "The creation ended as Processed." in said
-    assert machine.run(changed).outcome == "Processed"
 
 
 def test_a_local_state_machine_lists_finds_and_describes_its_executions(aws: InProcess) -> None:

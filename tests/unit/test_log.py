@@ -367,17 +367,6 @@ def test_the_second_list_reads_only_what_is_new(logs: Logs) -> None:
     assert logs.asked[-1]["startTime"] == int((START - timedelta(days=1)).timestamp() * 1000)
 
 
-def test_waiting_says_what_the_log_lacks(logs: Logs) -> None:
-    logs.write(f"{MACHINE}:n:1", whole("demo/a"))
-    logs.write(f"{MACHINE}:n:2", [started("demo/b")])
-    logs.write(f"{MACHINE}:n:3", whole("demon"))
-    missing = r"2 of 3 executions have started, and 1 of these have not ended: demo/b "
-    with pytest.raises(TimeoutError, match=missing):
-        machine(logs).wait_for(3, 0, "demo/")
-    with pytest.raises(TimeoutError, match="the end of"):
-        machine(logs).wait(f"{MACHINE}:n:2", 0)
-
-
 def test_an_execution_is_found_by_its_arn_name_or_the_beginning_of_its_id(logs: Logs) -> None:
     logs.write(f"{MACHINE}:first-name:1a2b", whole("a"))
     logs.write(f"{MACHINE}:second:1a3c", whole("b"))
