@@ -179,14 +179,6 @@ def test_a_minimal_stack_has_one_state_machine_and_no_unused_queue_or_bus(policy
     assert statement["Resource"] == [target["Arn"]]
 
 
-def test_alarms_reach_a_topic_that_exists_with_or_without_a_mail() -> None:
-    arn = "arn:aws:sns:us-east-1:123456789012:alarms"
-    for mail, expected in (("", [arn]), ("me@example.com", ["AlarmTopic", arn])):
-        resources = resources_with({"AlarmTopicArn": arn, "AlarmEmail": mail})
-        for each in of_type(resources, "CloudWatch::Alarm").values():
-            assert each["AlarmActions"] == expected
-
-
 def test_the_stack_says_its_version() -> None:
     assert template()["Outputs"]["Version"]["Value"] == __version__
     assert f"## {__version__}" in (PROJECT / "CHANGELOG.md").read_text(encoding="utf-8")
