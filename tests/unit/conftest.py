@@ -17,7 +17,7 @@ Lines = Callable[[], list[dict[str, Any]]]
 Load = Callable[..., ModuleType]
 
 
-def new_queue(name: str, **attributes: str) -> str:
+def new_queue(name: str, **attributes: Any) -> str:
     """Create a queue, and give its address."""
     return boto3.client("sqs").create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
 

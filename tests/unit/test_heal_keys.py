@@ -34,6 +34,14 @@ class SweepContext(Context):
     def get_remaining_time_in_millis(self) -> int:
         return TIMEOUT * 1000 - round(self.seconds * 1000)
 
+    def pass_time(self, seconds: float) -> Callable[..., None]:
+        """Let each call of a hook take so long."""
+
+        def passes(**_: Any) -> None:
+            self.seconds += seconds
+
+        return passes
+
 
 class Healer:
     """The function, its table and its queues."""
@@ -133,23 +141,16 @@ def test_a_message_is_like_that_of_a_state_machine_whichever_policy_wrote_the_re
     if key:
         event |= created(key, sequencer="0055", version_id="3HL4" if "#" in id_ else None)
     healer.put("x", OLD, event=json.dumps(event), id=id_)
-    sent = list[str]()
-    healer.at(
-        "provide-client-params.sqs.SendMessage",
-        lambda params, **_: sent.append(params["MessageBody"]),
-    )
     healer.function.handler({}, healer.context)
-    cause = "The execution that had the event has died."
-    reason = {"Error": "ExecutionDied", "Cause": cause}
-    assert json.loads(sent[0]) == {
-        "outcome": "Retrying",
+    [sent] = taken_from(healer.function.RETRY_QUEUE_URL)
+    reason = {"Error": "ExecutionDied", "Cause": "The execution that had the event has died."}
+    assert json.loads(sent) == {
+        **{"outcome": "Retrying", "reason": reason, "event": event},
         **subject,
-        "reason": reason,
-        "event": event,
     }
-    assert sent[0].encode().decode().isprintable()
-    assert ("é" in sent[0]) is ("é" in key)  # no longer than what a state machine sends
-    assert '": ' not in sent[0]
+    assert sent.encode().decode().isprintable()
+    assert ("é" in sent) is ("é" in key)  # no longer than what a state machine sends
+    assert '": ' not in sent
 
 
 def test_a_record_that_the_index_has_although_it_is_finished_is_left_alone(healer: Healer) -> None:
@@ -213,18 +214,15 @@ def test_a_record_whose_time_is_none_counts_as_old(healer: Healer) -> None:
 def test_a_sweep_ends_before_its_time_is_up_however_slow_each_call_is(
     healer: Healer, lines: Lines, record: str
 ) -> None:
-    """Each call takes two attempts, and each of them almost as long as it may."""
+    """Each call takes two attempts, and each of them as long as it may."""
     for number in range(20):
         healer.put(f"{number}", OLD)
-
-    def pass_time(**_: Any) -> None:
-        healer.context.seconds += 10
 
     for service in ("dynamodb", "sqs"):
         config = getattr(healer.function, service).meta.config
         assert config.retries == {"mode": "standard", "total_max_attempts": 2}
         assert 2 * (config.connect_timeout + config.read_timeout) == 10
-        healer.at(f"before-call.{service}", pass_time)
+        healer.at(f"before-call.{service}", healer.context.pass_time(10))
     if record == "finished":
         healer.at(
             "before-parameter-build.dynamodb.GetItem",
@@ -240,10 +238,7 @@ def test_a_sweep_that_can_read_only_a_part_of_the_index_does_that_part(healer: H
     for number in range(9):
         healer.put(f"{number}", OLD)
 
-    def pass_time(**_: Any) -> None:
-        healer.context.seconds += 25
-
-    healer.at("before-call.dynamodb.Scan", pass_time)
+    healer.at("before-call.dynamodb.Scan", healer.context.pass_time(25))
     healer.read_one_by_one()
     for _ in range(2):
         healer.context.seconds = 0
