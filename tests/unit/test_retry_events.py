@@ -469,34 +469,6 @@ def test_messages_of_a_batch_do_not_depend_on_each_other(retries: Retries, lines
     assert (metrics["RetryWaiting"], metrics["RetryParked"]) == ([1.0], [1.0] * 2)
 
 
-@pytest.mark.parametrize(
-    ("client", "operation", "code"),
-    [
-        ("states", "StartExecution", "ThrottlingException"),
-        ("dynamodb", "GetItem", "ThrottlingException"),
-        ("dynamodb", "PutItem", ""),
-    ],
-)
-def test_an_outage_of_a_service_loses_and_parks_nothing(
-    retries: Retries, lines: Lines, client: str, operation: str, code: str
-) -> None:
-    retries.send(*(json.dumps(body(created(f"{number}.png"))) for number in range(4)))
-    retries.poll()
-    stop = retries.refuse(getattr(retries, client), operation, code)
-    assert len(retries.poll(6)) == 4
-    line = next(line for line in lines() if line.get("level") == "WARNING")
-    assert line["message"] == "RetryWaiting"
-    assert (code or "Read timeout") in line["refusal"]
-    for _ in range(20):
-        retries.poll(30)
-    assert (retries.kept(), retries.parked(), retries.started()) == (4, [], [])
-    stop()
-    for _ in range(60):
-        retries.poll(30)
-    assert len(retries.started()) == 4
-    assert (retries.kept(), retries.parked()) == (0, [])
-
-
 def test_an_event_that_cannot_be_started_for_longer_than_the_patience_is_parked(
     retries: Retries,
 ) -> None:
@@ -511,6 +483,69 @@ def test_an_event_that_cannot_be_started_for_longer_than_the_patience_is_parked(
     assert retries.kept() == 0
 
 
+# F: the event fails; L: for the last time; S: a message that no state machine has sent. -name: AWS
+# refuses this from now on, or with ? does not answer, until +. A number: a poll after so many
+# seconds. name=1: so many have been started, parked, or kept in the queue.
+REFUSED = {
+    "start": ("states", "StartExecution"),
+    "read": ("dynamodb", "GetItem"),
+    "take": ("dynamodb", "PutItem"),
+    "park": ("sqs", "SendMessage"),
+}
+STORIES = {
+    **{
+        f"an outage loses and parks nothing: {call}": (
+            f"F 0 -{call} 6 {'30 ' * 20} started=0 kept=1 + {'30 ' * 60} started=1 kept=0",
+            "RetryWaiting",
+        )
+        for call in ("start", "read", "take?")
+    },
+    "the last failure stays while it cannot be parked": (
+        *("L -park 0 kept=1 61 kept=1 + 900 parked=1 kept=0", "RetryWaiting"),
+    ),
+    "a strange message stays while it cannot be parked": (
+        *("S -park? 0 kept=1 61 kept=1 + 900 parked=1 kept=0", "RetryWaiting"),
+    ),
+    # If both came at once, the second is refused, and waits for longer. The execution that the
+    # first one has started died, or there was nothing left to do.
+    "a message goes on when the one before it is silent": (
+        f"F F 0 {'1 ' * 15} started=1 281 started=1 30 started=2 kept=0",
+        "RetryMerging",
+    ),
+    "what waits is finished when the event is parked, but not what fails afterwards": (
+        *("F 0 L 2 parked=1 4 started=0 kept=0 F 1 6 started=1", "RetryMerged"),
+    ),
+}
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_a_story_of_messages(retries: Retries, lines: Lines, story: str) -> None:
+    script, message = STORIES[story]
+    parked, stops = 0, list[Callable[[], None]]()
+    for word in script.split():
+        name, _, count = word.partition("=")
+        if count:
+            parked += len(retries.parked())
+            found = {"started": len(retries.started()), "parked": parked, "kept": retries.kept()}
+            assert found[name] == int(count), word
+        elif word.isdecimal():
+            retries.poll(int(word))
+        elif word == "+":
+            for stop in stops:
+                stop()
+        elif word.startswith("-"):
+            client, operation = REFUSED[word.strip("-?")]
+            code = "" if word.endswith("?") else "ThrottlingException"
+            stops.append(retries.refuse(getattr(retries, client), operation, code))
+        else:
+            retries.send({"F": FAULT, "L": LAST, "S": "strange"}[word])
+    assert parked == script.count("parked=1")
+    said = lines()
+    assert message in [line.get("message") for line in said]
+    for refusal in [line["refusal"] for line in said if "refusal" in line]:
+        assert ("Read timeout" if "?" in script else "ThrottlingException") in refusal
+
+
 @pytest.mark.parametrize("character", ["\ufffe", "\uffff"])
 def test_an_event_that_sqs_refuses_comes_from_the_bus_and_waits_in_the_queue(
     retries: Retries, character: str
@@ -522,23 +557,6 @@ def test_an_event_that_sqs_refuses_comes_from_the_bus_and_waits_in_the_queue(
     retries.poll(60)
     [started] = retries.started()
     assert started == event | {"retry": started["retry"]}
-
-
-@pytest.mark.parametrize("code", ["ThrottlingException", ""])
-@pytest.mark.parametrize("text", [LAST, "strange"])
-def test_a_message_that_cannot_be_parked_stays(
-    retries: Retries, lines: Lines, text: str, code: str
-) -> None:
-    retries.send(text)
-    stop = retries.refuse(retries.sqs, "SendMessage", code)
-    assert len(retries.poll()) == len(retries.poll(61)) == 1
-    assert "refusal" in lines()[0]
-    assert all(retries.errors)
-    stop()
-    assert retries.poll(900) == []
-    assert retries.errors[-1] is None
-    assert len(retries.parked()) == 1
-    assert retries.kept() == 0
 
 
 @pytest.mark.parametrize("code", ["ThrottlingException", ""])
@@ -588,21 +606,6 @@ def test_six_calls_that_do_not_answer_end_before_the_timeout(retries: Retries) -
 # --- Several messages of one event --------------------------------------------------------------
 
 
-def test_a_message_goes_on_when_the_one_before_it_is_silent(retries: Retries, lines: Lines) -> None:
-    """The execution that the first message has started died, or there was nothing left to do."""
-    retries.send(FAULT, FAULT)
-    retries.poll()
-    for _ in range(15):  # if both came at once, the second is refused, and waits for longer
-        retries.poll(1)
-    assert len(retries.started()) == 1
-    assert [line["message"] for line in lines() if "message" in line].count("RetryMerging") == 1
-    retries.poll(281)
-    assert len(retries.started()) == 1
-    retries.poll(30)
-    assert len(retries.started()) == 2
-    assert retries.kept() == 0
-
-
 @pytest.mark.parametrize(
     ("status", "id_", "attempt", "after", "seconds"),
     [
@@ -633,34 +636,6 @@ def test_a_message_goes_on_waits_or_is_finished_as_its_stream_says(
         item = taken("keys", fault, before, NOW, "RETRYING")["Item"]
         assert item["attempt"] == {"N": str(attempt + 1)}
         assert item["expires_at"] == {"N": str(int(NOW + 2 * DAY))}
-
-
-@pytest.mark.parametrize(("first", "status"), [(FAULT, "RETRYING"), (LAST, "PARKING")])
-def test_a_stream_says_what_its_message_does(retries: Retries, first: str, status: str) -> None:
-    retries.send(first)
-    retries.refuse(retries.sqs, "SendMessage")
-    retries.poll()
-    retries.poll(6)
-    [item] = retries.dynamodb.scan(TableName="keys")["Items"]
-    assert item["status"] == {"S": status}
-
-
-def test_what_waits_is_finished_when_the_event_is_parked_but_not_what_fails_afterwards(
-    retries: Retries, lines: Lines
-) -> None:
-    retries.send(FAULT)
-    retries.poll()
-    retries.now += 2
-    retries.send(LAST)
-    assert retries.poll() == []
-    assert len(retries.parked()) == 1
-    assert retries.poll(6) == []
-    assert "RetryMerged" in [line.get("message") for line in lines()]
-    assert (retries.kept(), retries.started()) == (0, [])
-    retries.send(FAULT)  # as it does if somebody starts the parked event again
-    retries.poll(1)
-    retries.poll(6)
-    assert len(retries.started()) == 1
 
 
 def test_a_message_that_loses_the_race_for_the_stream_waits(
