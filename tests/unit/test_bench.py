@@ -130,22 +130,6 @@ def test_the_default_memory_is_the_least_with_which_the_image_that_needs_most_is
     assert default == function.chosen(function.read()["images"])
 
 
-def test_the_time_of_an_import_is_divided_among_what_it_imports() -> None:
-    report = """import time: self [us] | cumulative | imported package
-import time:       100 |        100 |   sitecustomize
-import time:       100 |        200 | site
-import time:      1000 |       1000 |     botocore.session
-import time:      2000 |       3000 |   boto3
-import time:        10 |         10 |   aws_lambda_powertools
-import time:        20 |         20 |   aws_lambda_powertools.metrics
-import time:        40 |         40 |   random
-import time:      5000 |       8070 | invert_image.app
-"""
-    assert function.parts(report) == pytest.approx(
-        {function.OWN: 0.005, "boto3": 0.003, function.OTHERS: 0.00004, "Powertools": 0.00003}
-    )
-
-
 def test_the_headline_has_slow_runs_and_a_storm_has_duplicates_late_events_and_failures() -> None:
     uploads = workloads.workload("headline-gap0").uploads
     assert (len(uploads), sum(upload.seconds > 0 for upload in uploads)) == (200, 100)

@@ -111,21 +111,6 @@ def test_a_waiter_costs_its_polls_and_the_seconds_that_it_waits() -> None:
     )
 
 
-def test_a_lock_in_the_function_pays_for_its_sleep_and_a_durable_function_is_suspended() -> None:
-    work = Workload(1_000, overwrites=1, process_ms=700, memory=1024)
-    lock, durable = (
-        quantities(cost.bill_of_contender(each, work))
-        for name in ("lock-in-function", "durable-function")
-        for each in cost.contenders(LATEST)
-        if each.name == name
-    )
-    # two sleeps of 0.5 s, 2 writes and 1 + 2 reads of 10 ms, and the work
-    assert lock["Lambda: duration (arm64)"] == pytest.approx(1_000 * (1 + 0.05 + 0.7))
-    assert lock["DynamoDB: reads"] == 3_000
-    assert durable["Lambda: durable operations"] == 6_000
-    assert durable["Lambda: duration (arm64)"] < 1_000 * 0.8
-
-
 def test_aws_bills_in_steps_and_tiers() -> None:
     for milliseconds, steps in ((1, 1), (100, 1), (100.1, 2)):
         used = cost.express_gb_seconds(LATEST, milliseconds)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,16 +9,12 @@ import pytest
 from inorder.aws.executions import (
     Entry,
     Execution,
-    Filter,
-    LocalStateMachine,
     Step,
     execution_of,
 )
-from inorder.events import created
 from tests.conftest import picture
 from tests.support.in_process import InProcess
 
-START = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC)
 STARTED = Entry("ExecutionStarted", {"input": '{"key": 1}'})
 ENTERED = Entry("PassStateEntered", {"name": "Processed", "input": '{"key": 1}'})
 
@@ -83,63 +75,3 @@ def test_an_event_that_is_retried_has_ended_when_its_retry_has(aws: InProcess) -
     aws.invoke = aws.handle
     machine.run(event)
     assert {each.outcome for each in machine.wait_for(1)} == {"Retrying", "Processed"}
-
-
-class Engine:
-    """A local engine with many executions."""
-
-    def __init__(self, number: int) -> None:
-        self.status = dict.fromkeys(range(number), "SUCCEEDED")
-
-    def get_paginator(self, operation: str) -> Any:
-        pages = self._list if operation == "list_executions" else self._history
-        return SimpleNamespace(paginate=pages)
-
-    def describe_execution(self, executionArn: str) -> Any:  # noqa: N803
-        return {"input": json.dumps(created(f"{executionArn}.png"))}
-
-    def _list(
-        self,
-        statusFilter: str = "",  # noqa: N803
-        PaginationConfig: Any = None,  # noqa: N803
-        **_: Any,
-    ) -> Iterator[Any]:
-        size = (PaginationConfig or {"PageSize": 1000})["PageSize"]
-        wanted = [each for each in self.status if statusFilter in ("", self.status[each])]
-        wanted.sort(reverse=True)
-        for first in range(0, max(len(wanted), 1), size):
-            yield {
-                "executions": [
-                    {"executionArn": f"{number}", "status": self.status[number]}
-                    | {"startDate": START + timedelta(seconds=number)}
-                    for number in wanted[first : first + size]
-                ]
-            }
-
-    def _history(self, executionArn: str, **_: Any) -> Iterator[Any]:  # noqa: N803
-        at = {"timestamp": START + timedelta(seconds=int(executionArn))}
-        event = {"input": json.dumps(created(f"{executionArn}.png"))}
-        yield {
-            "events": [
-                at | {"type": "ExecutionStarted", "id": 1, "executionStartedEventDetails": event},
-                at | {"type": "ExecutionSucceeded", "id": 2, "executionSucceededEventDetails": {}},
-            ]
-        }
-
-
-def test_an_end_is_noticed_wherever_the_engine_lists_the_execution() -> None:
-    engine = Engine(400)
-    machine = LocalStateMachine(engine, "arn")
-    for status in ("RUNNING", "RUNNING", "SUCCEEDED"):
-        engine.status[5] = status
-        assert machine.select(Filter(key="5.png"))[0].status == status
-
-
-@pytest.mark.parametrize(
-    ("wanted", "count"),
-    [(Filter(limit=2), 2), (Filter(since=START + timedelta(seconds=2490)), 10)],
-)
-def test_a_list_of_the_newest_has_no_older_ones(wanted: Filter, count: int) -> None:
-    found = LocalStateMachine(Engine(2500), "arn").select(wanted)  # of three pages
-    newest = range(2499, 2499 - count, -1)
-    assert [each.key for each in found] == [f"{number}.png" for number in newest]
