@@ -1,15 +1,14 @@
-"""The fence against a real (in-process) S3: what the vectors leave to S3, refusals and faults.
+"""The fence against a real (in-process) S3: what its vectors leave to S3, refusals and faults.
 
-The vectors (test_vectors.py) name each call of a situation, and the model checker searches all
-orders of the calls of several writers.
+The vectors (test_vectors.py) name each call of a situation, the model checker searches all orders
+of the calls of several writers, and stories (tests/policies) happen on each engine.
 """
 
 from __future__ import annotations
 
 import itertools
-import re
 import weakref
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import replace
 from io import BytesIO
 from typing import Any
@@ -34,25 +33,21 @@ from inorder_fence.object_event import ObjectEvent
 from invert_image.inversion import InvertedImage
 
 INPUT, OUTPUT = "input", "output"
-KEY, OUTPUT_KEY = "a/x.jpg", "a/out-x.jpg"
+KEY = "a/x.jpg"
 LIMIT = 1000
+CONFLICT = (409, "ConditionalRequestConflict")
 
 
 class History:
-    """Lets things happen to an object, and delivers their events to a fence.
+    """Lets things happen to objects, and delivers their events to a fence.
 
-    A script is a list of words: ``A`` uploads this content; ``-`` deletes the object, or puts a
-    delete marker; ``x2`` deletes for good the version, or marker, of event 2; ``2`` delivers event
-    2, and ``2[...]`` lets a script happen while the function works.
-
-    Between versions, sequencers mean nothing. Here they fall, to mislead a fence that trusts them,
-    and those of the null version are the lowest.
+    Between versions, sequencers mean nothing. Here they fall, to mislead a fence that trusts them.
     """
 
     def __init__(self, clients: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
         self.s3, self._uploader = clients  # the function's, and that of whoever has the source
         self._monkeypatch = monkeypatch
-        self.events: list[ObjectEvent] = []
+        self._numbers = itertools.count()
         self.fence = "newest"
         self.worked = 0
         self.is_versioned = False
@@ -65,38 +60,21 @@ class History:
             self.s3.put_bucket_versioning(Bucket=INPUT, VersioningConfiguration=enabled)
             self.is_versioned = True
 
-    def play(self, script: str) -> str:
-        """Let a script happen; give the outcome of the last event that it delivers."""
-        outcome = ""
-        for number, meanwhile, word in re.findall(r"(\d+)(?:\[(.*?)\])?|(x\d+|\S)", script):
-            if number:
-                outcome = self.deliver(self.events[int(number) - 1], meanwhile)
-            elif word == "-":
-                self.delete()
-            elif word[:1] == "x":
-                self.delete(self.events[int(word[1:]) - 1].version_id)
-            else:
-                self.upload(word)
-        return outcome
-
-    def upload(self, content: str, key: str = KEY, **more: Any) -> ObjectEvent:
+    def upload(self, content: str, key: str = KEY) -> ObjectEvent:
         sequencer = self._sequencer()
-        event = events.upload(self._uploader, key, content.encode(), sequencer=sequencer, **more)
-        return self._happened(event)
+        event = events.upload(self._uploader, key, content.encode(), sequencer=sequencer)
+        return ObjectEvent.from_event(event)
 
     def delete(self, version: str | None = None, key: str = KEY) -> ObjectEvent:
         event = events.delete(self._uploader, key, version, sequencer=self._sequencer())
-        if self.is_versioned and "version-id" not in event["detail"]["object"]:
-            # S3 puts a delete marker where there is nothing, too; moto does not.
-            return ObjectEvent.from_event(event)
-        return self._happened(event)
+        return ObjectEvent.from_event(event)
 
-    def deliver(self, event: ObjectEvent, meanwhile: str = "") -> str:
-        """Run the function; give its outcome."""
+    def deliver(self, event: ObjectEvent, meanwhile: Callable[[], object] = lambda: None) -> str:
+        """Run the function, while something happens; give its outcome."""
 
         def work(content: bytes) -> InvertedImage:
             self.worked += 1
-            self.play(meanwhile)
+            meanwhile()
             return InvertedImage(b"inverse of " + content, "image/test")
 
         fence = Fence(self.s3, OUTPUT, LIMIT, work, handles_deletions=True)
@@ -106,12 +84,10 @@ class History:
         found = self.s3.list_objects_v2(Bucket=OUTPUT).get("Contents", [])
         return [each["Key"] for each in found]
 
-    def outputs(self) -> str:
-        """Give the uploads of which the outputs are the inverse, such as ``AB``."""
-        objects = (self.s3.get_object(Bucket=OUTPUT, Key=key) for key in self.output_keys())
-        found = [each["Body"].read() for each in objects]
-        uploads = [each.decode().partition("\n")[0].removeprefix("inverse of ") for each in found]
-        return "".join(sorted(uploads))
+    def shown(self) -> list[str]:
+        """Give the content of which each output is the inverse, with its stamp."""
+        found = [self.s3.get_object(Bucket=OUTPUT, Key=key) for key in self.output_keys()]
+        return [each["Body"].read().decode().removeprefix("inverse of ") for each in found]
 
     def fail(self, operation: str, status: int, code: str, numbers: Container[int] = (1,)) -> None:
         """Let calls of an operation fail: moto has no concurrent writes, and denies nobody."""
@@ -125,12 +101,8 @@ class History:
 
         self._monkeypatch.setattr(self.s3, operation, call)
 
-    def _happened(self, event: dict[str, Any]) -> ObjectEvent:
-        self.events.append(ObjectEvent.from_event(event))
-        return self.events[-1]
-
     def _sequencer(self) -> str:
-        number = len(self.events)
+        number = next(self._numbers)
         return f"{0xFF - number if self.is_versioned else 0x80 + number:02X}"
 
 
@@ -163,62 +135,30 @@ def either(history: History, request: pytest.FixtureRequest) -> History:
     return history
 
 
-CONFLICT = (409, "ConditionalRequestConflict")
+def test_holder_whose_content_comes_back_meanwhile_changes_nothing(history: History) -> None:
+    history.deliver(history.upload("A"))
+    stalled = history.upload("B")
+    assert history.deliver(stalled, lambda: history.deliver(history.upload("A"))) == "Superseded"
+    assert history.shown() == ["A\n82#"]
 
 
-# Each script, its last outcome, and the uploads that have an output in the end.
-SCRIPTS = {
-    # One output of a key: that of its newest event.
-    "newest": {
-        "a newer event replaces an older output": ("A 1 B 2", "Processed", "B"),
-        "an older event after a newer output changes nothing": ("A A 2 1", "Superseded", "A"),
-        "the source of an event is overwritten": ("A B 1", "Superseded", ""),
-        "a holder wakes up after a newer event": ("A 1[B 2]", "Superseded", "B"),
-        "the content that a holder has read comes back": ("A 1 B 2[A 3]", "Superseded", "A"),
-        "the same event is processed twice at once": ("A 1[1]", "Processed", "A"),
-        "a deletion deletes the output": ("A 1 - 2", "Processed", ""),
-        "a creation arrives after the deletion": ("A - 2 1", "Superseded", ""),
-        "a deletion arrives after a newer creation": ("A 1 - B 3 2", "Superseded", "B"),
-        "a creation stalls while another comes and goes": ("A 1[B 2 - 3]", "Superseded", ""),
-        "an update stalls during a deletion": ("A 1 B 2[- 3]", "Superseded", ""),
-    },
-    "newest of versions": {
-        "a later version with the lower sequencer": ("A 1 B 2", "Processed", "B"),
-        "an earlier version with the higher sequencer": ("A A 2 1", "Superseded", "A"),
-        "a version is overtaken while it is processed": ("A 1[B 2]", "Superseded", "B"),
-        "a marker that is deleted brings the output back": ("A 1 B 2 - 3 x3 4", "Processed", "B"),
-        "the only version is deleted for good": ("A 1 x1 2", "Processed", ""),
-        # The output was last written for the event of version 2, with another sequencer.
-        "a restored version is deleted for good": ("A B 2 x2 3 x1 4", "Processed", ""),
-        # The output is right for version 1, so the event of the deletion has changed nothing.
-        "a version is deleted while it is processed": ("A 1 B 2[x2 3]", "Superseded", "A"),
-    },
-    # An output of its own for each event.
-    "each": {
-        "each event has its own": ("A 1 B 2", "Processed", "AB"),
-        "a repeated event of an overwritten source": ("A 1 B 1", "Processed", "A"),
-        "the source of an event is deleted": ("A - 1", "Superseded", ""),
-        "a creation stalls during the deletion": ("A 1[- 2]", "Superseded", ""),
-    },
-    "each of versions": {
-        "a version that is no longer current": ("A B 2 1", "Processed", "AB"),
-        "a version under a delete marker": ("A - 2 1", "Processed", "A"),
-        "the deletion of a version": ("A B 1 2 x1 3", "Processed", "B"),
-        "a version that is deleted while it is processed": ("A B 1[x1 3]", "Superseded", ""),
-    },
-    # What the fence prevents.
-    "none": {"an older event overwrites a newer output": ("A 1[B 2]", "Processed", "A")},
-    "none of versions": {"whatever is current is read": ("A B 1", "Processed", "B")},
-}
+def test_output_follows_the_versions_whatever_their_sequencers_are(history: History) -> None:
+    history.use("newest of versions")
+    one, two = history.upload("A"), history.upload("B")
+    assert [history.deliver(each) for each in (two, one)] == ["Processed", "Superseded"]
+    assert history.shown() == [f"B\nFE#{two.version_id}"]
+    restoring = history.delete(two.version_id)
+    assert history.deliver(restoring) == "Processed"
+    assert history.shown() == [f"A\nFD#{one.version_id}"]
+    assert history.deliver(history.delete(one.version_id)) == "Processed"
+    assert history.shown() == []
 
 
-@pytest.mark.parametrize(
-    ("fence", "case"), [(fence, case) for fence, cases in SCRIPTS.items() for case in cases]
-)
-def test_outcome_and_outputs(history: History, fence: str, case: str) -> None:
-    script, outcome, outputs = SCRIPTS[fence][case]
-    history.use(fence)
-    assert (history.play(script), history.outputs()) == (outcome, outputs)
+def test_without_the_fence_an_older_event_overwrites_a_newer_output(history: History) -> None:
+    history.use("none")
+    older = history.upload("A")
+    assert history.deliver(older, lambda: history.deliver(history.upload("B"))) == "Processed"
+    assert history.shown() == ["A\n80#"]
 
 
 def test_results_of_two_contents_are_never_kept_at_once(history: History) -> None:
@@ -241,15 +181,19 @@ def test_results_of_two_contents_are_never_kept_at_once(history: History) -> Non
 
 def test_reason_why_a_check_is_refused_is_that_of_the_same_version(history: History) -> None:
     history.use("each of versions")
-    history.play("A 1 B x1")
+    event = history.upload("A")
+    history.deliver(event)
+    history.upload("B")
+    history.delete(event.version_id)
     history.fail("head_object", 400, "400", numbers=(2,))
     with pytest.raises(ClientError, match="NoSuchVersion"):
-        history.play("1")
+        history.deliver(event)
 
 
 def test_deletion_after_the_check_is_tried_again(either: History) -> None:
     either.fail("delete_object", *CONFLICT)
-    assert (either.play("A 1[-]"), either.outputs()) == ("Superseded", "")
+    assert either.deliver(either.upload("A"), either.delete) == "Superseded"
+    assert either.output_keys() == []
 
 
 def test_deletion_deletes_older_outputs_of_its_key_only(history: History) -> None:
@@ -322,7 +266,7 @@ def test_deletion_whose_own_name_would_be_too_long_deletes_shorter_names(history
     history.use("each")
     history.deliver(history.upload("A", "x" * 1017))
     deletion = replace(history.delete(key="x" * 1017), sequencer="8100")
-    assert (history.deliver(deletion), history.outputs()) == ("Processed", "")
+    assert (history.deliver(deletion), history.output_keys()) == ("Processed", [])
 
 
 # S3's own faults are raised, and never taken for an answer.
@@ -331,24 +275,22 @@ def test_deletion_whose_own_name_would_be_too_long_deletes_shorter_names(history
 def test_attempts_pause_for_random_times(history: History, pauses: list[float]) -> None:
     history.fail("put_object", *CONFLICT, numbers=range(99))
     with pytest.raises(OutputContended, match="out-x"):
-        history.play("A 1")
+        history.deliver(history.upload("A"))
     assert len(pauses) == ATTEMPTS
     assert all(0 <= pause <= number / 10 for number, pause in enumerate(pauses))
     assert any(pauses)
 
 
-@pytest.mark.parametrize(
-    ("earlier", "script", "operation", "number"),
-    [("A 1", "1", "head_object", 2), ("A 1 -", "2", "delete_object", 1)],
-)
-def test_denied_check_or_deletion_is_a_fault(
-    either: History, earlier: str, script: str, operation: str, number: int
-) -> None:
-    either.play(earlier)
-    either.fail(operation, 403, "AccessDenied", numbers=(number,))
+def test_denied_check_or_deletion_is_a_fault(either: History) -> None:
+    event = either.upload("A")
+    either.deliver(event)
+    either.fail("head_object", 403, "AccessDenied", numbers=(2,))
     with pytest.raises(ClientError, match="AccessDenied"):
-        either.play(script)
-    assert either.outputs() == "A"
+        either.deliver(event)
+    either.fail("delete_object", 403, "AccessDenied")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        either.deliver(either.delete())
+    assert len(either.output_keys()) == 1
 
 
 def test_content_that_breaks_off_is_a_fault(
@@ -366,7 +308,7 @@ def test_conflict_without_the_fence_is_a_fault(history: History) -> None:
     history.use("none")
     history.fail("put_object", *CONFLICT)
     with pytest.raises(ClientError, match="Conflict"):
-        history.play("A 1")
+        history.deliver(history.upload("A"))
 
 
 def test_output_stays_in_its_folder() -> None:
