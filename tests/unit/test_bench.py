@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import io
 import re
-import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import boto3
 import pytest
-from moto import mock_aws
 from PIL import Image, ImageChops, ImageStat
 
 from bench import function, page, results, workloads
-from bench.contenders import lock
-from bench.contenders.lock import Lock
 from bench.contenders.recorder import Run
 from bench.delivery import NAMES
-from bench.measures import Turn, Uploaded, delay, express_gb_seconds, intervals_of, measures, peak
+from bench.measures import Turn, Uploaded, delay, express_gb_seconds, intervals_of, peak
 from bench.resolved_template import template
 from inorder.cost import contenders
 from inorder.model.policies import policy
@@ -79,24 +73,6 @@ def test_the_delay_of_the_newest_event_and_what_of_it_could_not_be_avoided(
     assert delay(Turn(0, newest={"k": LATEST}, runs=runs), "k") == expected
 
 
-def test_measures_of_a_turn() -> None:
-    turn = Turn(
-        began=100,
-        events=3,
-        newest={"a": Uploaded(100, "1"), "b": Uploaded(101, "2")},
-        invocations=[(100, 102), (101, 104), (104, 105)],
-        runs=[Run("a", "1", 101, 102, "1", written=True)],
-        outputs={"a": "right", "b": "missing"},
-        executions=[0.101, 0.1],
-    )
-    turn.calls.update(read=2, write=1, log=5000)
-    found = measures(turn)
-    assert found["function_seconds"] == 6
-    assert (found["stale"], found["missing"], found["peak_concurrency"]) == (0, 1, 2)
-    assert (found["makespan"], found["delay_p50"], found["delay_least_p50"]) == (5, 2, 1)
-    assert (found["reads"], found["writes"], found["log_bytes"]) == (2, 1, 5000)
-
-
 def test_what_is_measured_of_invocations_and_executions() -> None:
     assert express_gb_seconds([0.1, 0.101, 0.3]) == pytest.approx(0.6 / 16)  # 100 ms, 64 MB
     assert express_gb_seconds([]) == 0
@@ -146,26 +122,6 @@ def test_no_contender_leaves_a_stale_output_but_those_that_promise_no_order() ->
         for name, found in by_contender.items():
             assert found["missing"] == 0, (workload, name)
             assert found["stale"] == 0 or name in unordered, (workload, name)
-
-
-def test_the_lock_of_a_dead_holder_expires(monkeypatch: pytest.MonkeyPatch) -> None:
-    with mock_aws():
-        table = boto3.resource("dynamodb").create_table(
-            TableName="locks",
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[{"AttributeName": "key", "AttributeType": "S"}],
-            KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}],
-        )
-        dead, newer = Lock(table, "k", "1", "dead"), Lock(table, "k", "2", "newer")
-        assert (dead.claim(), newer.claim()) == ("taken", "locked")
-        now = time.time()
-        clock = SimpleNamespace(time=lambda: now + lock.LEASE_SECONDS + 1)
-        monkeypatch.setattr(lock, "time", clock)
-        assert newer.claim() == "taken"
-        dead.unlock()  # in vain: it is not the holder any more
-        assert Lock(table, "k", "3", "third").claim() == "locked"
-        newer.unlock()
-        assert dead.claim() == "superseded"
 
 
 def test_the_bill_of_a_contender_has_the_writes_and_reads_that_were_measured() -> None:

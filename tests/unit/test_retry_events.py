@@ -469,20 +469,6 @@ def test_messages_of_a_batch_do_not_depend_on_each_other(retries: Retries, lines
     assert (metrics["RetryWaiting"], metrics["RetryParked"]) == ([1.0], [1.0] * 2)
 
 
-def test_an_event_that_cannot_be_started_for_longer_than_the_patience_is_parked(
-    retries: Retries,
-) -> None:
-    retries.function.STATE_MACHINE_ARN += "-gone"  # type: ignore[attr-defined]
-    retries.send(FAULT)
-    retries.poll()
-    retries.poll(DAY)
-    [text] = map(json.loads, retries.parked())
-    assert text["event"] == EVENT
-    assert text["reason"]["Error"] == THROTTLED["Error"]
-    assert "StateMachineDoesNotExist" in text["reason"]["reasons"][-1]
-    assert retries.kept() == 0
-
-
 # F: the event fails; L: for the last time; S: a message that no state machine has sent. -name: AWS
 # refuses this from now on, or with ? does not answer, until +. A number: a poll after so many
 # seconds. name=1: so many have been started, parked, or kept in the queue.
@@ -505,6 +491,9 @@ STORIES = {
     ),
     "a strange message stays while it cannot be parked": (
         *("S -park? 0 kept=1 61 kept=1 + 900 parked=1 kept=0", "RetryWaiting"),
+    ),
+    "an event that cannot be started for longer than the patience is parked": (
+        *("F 0 -start 90000 started=0 parked=1 kept=0", "RetryParked"),
     ),
     # If both came at once, the second is refused, and waits for longer. The execution that the
     # first one has started died, or there was nothing left to do.
