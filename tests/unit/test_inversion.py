@@ -132,6 +132,19 @@ def chunk(named: tuple[bytes, bytes]) -> bytes:
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
 
+def partial_gif() -> bytes:
+    """Give frames smaller than the canvas, of tables of their own, of all kinds of disposal."""
+    base = noise("P", size=(32, 32))
+    images = [base]
+    for step, seed in enumerate((1, 2, 3, 4)):
+        image = base.convert("RGBA")
+        image.paste(noise("RGB", seed, (8, 8)).quantize(16).convert("RGB"), (6 * step, 5 * step))
+        image.paste((0, 0, 0, 0), (20, 2, 26, 6))
+        images.append(image)
+    durations = [100, 20, 330, 40, 50]
+    return animated(images, "GIF", duration=durations, loop=7, disposal=[1, 2, 3, 0, 1])
+
+
 def gif_of_two_sizes(code_sizes: bytes = b"\x08\x08", between: bytes = b"") -> bytes:
     """Give a GIF of 8 x 8 pixels whose second frame has one row; a code size may be wrong."""
     ends = []
@@ -193,6 +206,7 @@ EXACT: dict[str, bytes] = {
         f"PNG {1 << bits} colours": encoded(noise().quantize(1 << bits), "PNG")
         for bits in (1, 2, 4)
     },
+    "GIF partial frames": partial_gif(),
     "GIF of two sizes": gif_of_two_sizes(),
     **{
         f"TIFF orientation {n}": encoded(noise(), "TIFF", tiffinfo={Tag.Orientation: n})
@@ -273,6 +287,12 @@ def test_colours_are_inverted_exactly_or_nearly_if_the_format_is_lossy(name: str
     assert after < 8 if name in NEARLY else after == 0
 
 
+def test_no_ink_of_a_cmyk_jpeg_gets_the_table_of_chroma() -> None:
+    after = opened(inverted(encoded(noise("CMYK"), "JPEG", qtables=[[2] * 64, [9] * 64])))
+    assert isinstance(after, JpegImageFile)
+    assert after.quantization == {0: [2] * 64}
+
+
 def test_large_progressive_jpeg_stays_progressive(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(ImageFile, "MAXBLOCK", 1_000_000)
@@ -321,6 +341,11 @@ def test_16_bit_grey_keeps_its_16_bits_but_with_alpha_is_reduced_to_8() -> None:
         assert after.tobytes() == before.point(lambda value: value * -1 + 65535).tobytes()
     after = opened(inverted(png(16, 4, b"\x10\x20\x30\x40")))
     assert (after.mode, after.getpixel((0, 0))) == ("RGBA", (0xEF, 0xEF, 0xEF, 0x30))
+
+
+def test_colours_of_transparent_pixels_of_a_webp_are_kept() -> None:
+    before, after = opened(SAMPLES["WebP RGBA"]), opened(inverted(SAMPLES["WebP RGBA"]))
+    assert after.tobytes() == inverse([before])[0].tobytes()
 
 
 def test_metadata_of_a_tiff_page_stays_with_that_page() -> None:
