@@ -30,20 +30,23 @@ def with_key(key: Any) -> dict[str, Any]:
 
 
 class Adapter:
-    """The function, and the state machine that it starts."""
+    """The function, and what it has started."""
 
     def __init__(self, function: ModuleType) -> None:
-        self.function, self._arn = function, function.STATE_MACHINE_ARN
+        self.function = function
         self.refused_keys: set[str] = set()
+        self.started: list[dict[str, Any]] = []  # the inputs of all executions, oldest first
         function.states.meta.events.register(
-            "provide-client-params.stepfunctions.StartExecution", self._name
+            "provide-client-params.stepfunctions.StartExecution", self._start
         )
 
-    def _name(self, params: dict[str, Any], **_: Any) -> dict[str, Any]:
+    def _start(self, params: dict[str, Any], **_: Any) -> dict[str, Any]:
         assert "name" not in params
-        if json.loads(params["input"])["detail"]["object"]["key"] in self.refused_keys:
+        event = json.loads(params["input"])
+        if event["detail"]["object"]["key"] in self.refused_keys:
             raise ClientError({"Error": {"Code": "ThrottlingException"}}, "StartExecution")
-        return params | {"name": f"e{len(self.started())}"}  # moto does not choose one
+        self.started.append(event)
+        return params | {"name": f"e{len(self.started)}"}  # moto does not choose one
 
     def handle(self, batch: dict[str, Any]) -> list[str]:
         """Call the handler, and give the messages that must be delivered again."""
@@ -53,16 +56,8 @@ class Adapter:
     def unadapted(self) -> list[str]:
         return taken_from(self.function.UNADAPTED_QUEUE_URL)
 
-    def started(self) -> list[dict[str, Any]]:
-        """Read the inputs of all executions, oldest first."""
-        states = self.function.states
-        executions = states.list_executions(stateMachineArn=self._arn)["executions"]
-        arns = [each["executionArn"] for each in executions]
-        arns.sort(key=lambda arn: int(arn.rpartition(":e")[2]))
-        return [json.loads(states.describe_execution(executionArn=arn)["input"]) for arn in arns]
-
     def started_keys(self) -> list[str]:
-        return [event["detail"]["object"]["key"] for event in self.started()]
+        return [event["detail"]["object"]["key"] for event in self.started]
 
 
 @pytest.fixture
@@ -94,7 +89,7 @@ def test_each_event_starts_an_execution(adapter: Adapter, name: str, keys: list[
 
 def test_execution_gets_the_event_that_eventbridge_would_deliver(adapter: Adapter) -> None:
     adapter.handle(sqs_batch(notification(CREATED)))
-    [event] = adapter.started()
+    [event] = adapter.started
     expected = without(shipped("object-created"), "account")
     for path, value in {
         "detail.object.key": KEY,
@@ -161,7 +156,7 @@ def test_message_with_one_failure_is_delivered_again(adapter: Adapter, lines: Li
     assert adapter.handle(batch) == []
     assert adapter.started_keys() == ["1", "3", "1", "2", "3"]
     assert adapter.unadapted() == [notification(*keys), notification()]
-    first, *_, again, _, _ = adapter.started()
+    first, *_, again, _, _ = adapter.started
     assert first == again  # so the state machine recognises the duplicate
 
 

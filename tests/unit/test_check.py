@@ -118,11 +118,8 @@ TABLE = r"""
 Read Key Record/Next | "Nowhere" | next: goes on to Nowhere, and there is no such state
 Read Key Record/Comment | - | comment: has no Comment that says why it is there
 Read Key Record/Comment | "One. Two?) Three!" | @three
-Key State?/Choices/0/Comment | "One. Two. Three." | @three
 Read Key Record/TimeoutSeconds | - | @task TimeoutSeconds
-Read Key Record/TimeoutSeconds | [] | @task TimeoutSeconds
 @retry | - | @task Retry
-@retry | [] | @task Retry
 Read Key Record/Catch | - | @task Catch
 Read Key Record/Catch | [] | @task Catch
 Read Key Record/Catch/-1/ErrorEquals | ["States.TaskFailed"] | timeout-retry-catch: its Catch does
@@ -185,7 +182,6 @@ Start Newest Event/Next | "Claim Key" | @unknown an execution may come to
 @limits/lease_polls | - | @unknown no Pass prepares $.limits.lease_polls
 @limits/maximum_polls | - | @unknown no Pass prepares $.limits.maximum_polls
 @limits | - | @unknown no Pass prepares $.limits.poll_seconds; no Pass prepares $.limits.lease_polls
-@limits/lease_polls | 0 | @unknown $.limits.lease_polls is 0 instead of a
 @limits/lease_polls | 28.5 | @unknown $.limits.lease_polls is 28.5 instead of a
 @limits/lease_polls | "28" | @unknown $.limits.lease_polls is '28' instead of a
 @limits/lease_polls | true | @unknown $.limits.lease_polls is True instead of a

@@ -89,28 +89,6 @@ def test_traces_cost_what_the_default_rule_records(events: float, traces: float)
     assert dollars(traced)[SAMPLED] == pytest.approx(5 * traces / 1e6)
 
 
-def test_a_waiter_costs_its_polls_and_the_seconds_that_it_waits() -> None:
-    waiting = LATEST.cost.waiter
-    assert waiting
-    count, seconds = cost.polls(LATEST, 7_020)
-    work = Workload(1_000, overwrites=1, process_ms=7_000)
-    used = cost.usage_of(LATEST, work)
-    assert (count, seconds) == (2, 12)
-    assert used["writes"] == 1_000 * waiting.writes * 2  # of 1,040 bytes
-    assert used["reads"] == 1_000 * (waiting.reads + count - 1)
-    assert used["index_writes"] == 1_000 * LATEST.index["waiter"]
-    # One execution waits, and one is started. It does what an uncontended one does.
-    assert used["express_requests"] == 2_000
-    calls = waiting.writes + waiting.reads + count - 1 - LATEST.cost.uncontended.writes
-    waits = cost.express_gb_seconds(LATEST, 10 * calls + 10 + seconds * 1_000)
-    works = cost.express_gb_seconds(LATEST, 10 * 2 + 30 + 7_000)
-    assert used["express_gb_seconds"] == pytest.approx(1_000 * (waits + works))
-    assert LATEST.log.poll
-    assert used["execution_log"] == pytest.approx(
-        (2 * LATEST.log.uncontended + (count + 1) * LATEST.log.poll) / 1e3
-    )
-
-
 def test_aws_bills_in_steps_and_tiers() -> None:
     for milliseconds, steps in ((1, 1), (100, 1), (100.1, 2)):
         used = cost.express_gb_seconds(LATEST, milliseconds)

@@ -627,6 +627,16 @@ def test_a_message_goes_on_waits_or_is_finished_as_its_stream_says(
         assert item["expires_at"] == {"N": str(int(NOW + 2 * DAY))}
 
 
+@pytest.mark.parametrize(("first", "status"), [(FAULT, "RETRYING"), (LAST, "PARKING")])
+def test_a_stream_says_what_its_message_does(retries: Retries, first: str, status: str) -> None:
+    retries.send(first)
+    retries.refuse(retries.sqs, "SendMessage")
+    retries.poll()
+    retries.poll(6)
+    [item] = retries.dynamodb.scan(TableName="keys")["Items"]
+    assert item["status"] == {"S": status}
+
+
 def test_a_message_that_loses_the_race_for_the_stream_waits(
     retries: Retries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
