@@ -471,7 +471,7 @@ def test_messages_of_a_batch_do_not_depend_on_each_other(retries: Retries, lines
 
 # F: the event fails; L: for the last time; S: a message that no state machine has sent. -name: AWS
 # refuses this from now on, or with ? does not answer, until +. A number: a poll after so many
-# seconds. name=1: so many have been started, parked, or kept in the queue.
+# seconds. name=1: so many have been started, parked, or kept in the queue, or so many polls failed.
 REFUSED = {
     "start": ("states", "StartExecution"),
     "read": ("dynamodb", "GetItem"),
@@ -487,10 +487,10 @@ STORIES = {
         for call in ("start", "read", "take?")
     },
     "the last failure stays while it cannot be parked": (
-        *("L -park 0 kept=1 61 kept=1 + 900 parked=1 kept=0", "RetryWaiting"),
+        *("L -park 0 kept=1 61 kept=1 failed=2 + 900 parked=1 kept=0", "RetryWaiting"),
     ),
     "a strange message stays while it cannot be parked": (
-        *("S -park? 0 kept=1 61 kept=1 + 900 parked=1 kept=0", "RetryWaiting"),
+        *("S -park? 0 kept=1 61 kept=1 failed=2 + 900 parked=1 kept=0", "RetryWaiting"),
     ),
     "an event that cannot be started for longer than the patience is parked": (
         *("F 0 -start 90000 started=0 parked=1 kept=0", "RetryParked"),
@@ -516,6 +516,7 @@ def test_a_story_of_messages(retries: Retries, lines: Lines, story: str) -> None
         if count:
             parked += len(retries.parked())
             found = {"started": len(retries.started()), "parked": parked, "kept": retries.kept()}
+            found["failed"] = len([error for error in retries.errors if error])
             assert found[name] == int(count), word
         elif word.isdecimal():
             retries.poll(int(word))
@@ -531,8 +532,11 @@ def test_a_story_of_messages(retries: Retries, lines: Lines, story: str) -> None
     assert parked == script.count("parked=1")
     said = lines()
     assert message in [line.get("message") for line in said]
-    for refusal in [line["refusal"] for line in said if "refusal" in line]:
-        assert ("Read timeout" if "?" in script else "ThrottlingException") in refusal
+    refusals = [line for line in said if "refusal" in line]
+    assert bool(refusals) == bool(stops)
+    for line in refusals:
+        assert line["level"] == "WARNING"
+        assert ("Read timeout" if "?" in script else "ThrottlingException") in line["refusal"]
 
 
 @pytest.mark.parametrize("character", ["\ufffe", "\uffff"])
