@@ -12,7 +12,7 @@ import pytest
 
 from inorder import PROJECT, asl
 from inorder.asl import check_file
-from inorder.asl.lease import lease_numbers, limits, longest
+from inorder.asl.lease import longest
 from inorder.asl.size import largest_event
 from inorder.model import policies
 from inorder.model.policies import asl_file
@@ -302,7 +302,6 @@ def test_nothing_is_found_where_nothing_is_wrong(tmp_path: Path, place: str, val
 @pytest.mark.parametrize(
     ("old", "new", "finding"),
     [
-        ("KeyTableName: !Ref", "KeyTableName: !Ref", None),
         ("KeyTableName: !Ref", "TableName: !Ref", "substitutions: template.yaml gives nothing for"),
         (
             "KeyTableName: !Ref",
@@ -319,7 +318,7 @@ def test_nothing_is_found_where_nothing_is_wrong(tmp_path: Path, place: str, val
     ],
 )
 def test_a_template_that_does_not_fit_is_found(
-    tmp_path: Path, old: str, new: str, finding: str | None
+    tmp_path: Path, old: str, new: str, finding: str
 ) -> None:
     (tmp_path / "statemachine").mkdir()
     file = shutil.copy(PROJECT / asl_file("latest-wins"), tmp_path / "statemachine")
@@ -327,7 +326,7 @@ def test_a_template_that_does_not_fit_is_found(
     assert old in template
     (tmp_path / "template.yaml").write_text(template.replace(old, new, 1))
     found = check_file(Path(file))
-    assert found[0].startswith(finding) if finding else found == []
+    assert found[0].startswith(finding)
     assert all("\n" not in each for each in found)
 
 
@@ -349,13 +348,6 @@ def test_a_file_that_is_no_state_machine_is_found(tmp_path: Path, text: str, fin
     assert found.startswith(finding)
     assert "\n" not in found
     assert check_file(tmp_path) == ["json: cannot be read: Is a directory"]
-
-
-def test_the_limits_are_those_that_the_file_prepares() -> None:
-    expected = {"poll_seconds": 3, "lease_polls": 24, "turn_polls": 5, "maximum_polls": 31}
-    assert limits(policies.definition("every-version")) == expected
-    without = policies.definition("optimistic")
-    assert (lease_numbers(without), limits(without)) == (None, {})
 
 
 def test_a_wait_takes_its_seconds_or_those_of_a_limit() -> None:

@@ -7,7 +7,7 @@ import json
 import re
 from base64 import b64encode
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +22,6 @@ from inorder.aws.retrying import Backlog, RetryingEvent
 from inorder.console import answers as console_answers
 from inorder.console import saved
 from inorder.console.answers import Answers, Picture
-from inorder.console.live import FIELDS
 from inorder.console.server import LARGEST_BODY, application
 from tests.conftest import picture
 from tests.support.in_process import INPUT, OUTPUT, InProcess
@@ -205,24 +204,6 @@ def test_the_stack_is_described_with_what_the_log_lacks(
         "The log lacks this.",
         "Executions that started before 2026-11-22 00:00:00 UTC are not listed.",
     ]
-
-
-def test_an_event_is_run_listed_and_told_with_its_steps(aws: InProcess, client: TestClient) -> None:
-    event = aws.upload(STRANGE, RED)
-    assert posted(client, "run", {"event": event, "dry_run": True}) == {"arn": None}
-    assert aws.state_machine.arns() == []
-    arn = posted(client, "run", {"event": event, "dry_run": False})["arn"]
-    assert aws.wait(arn).outcome == "Processed"
-    [found] = got(client, "executions", outcome=["parked", "Processed"], prefix="<b")["executions"]
-    assert set(found) == set(FIELDS)
-    whole = got(client, "execution", arn=arn)
-    assert (whole["event"], whole["steps"][-1]["state"]) == (event, "Processed")
-    assert got(client, "story", key=STRANGE)["executions"] == [whole]
-    later = (datetime.now(UTC) + timedelta(minutes=1)).isoformat()
-    for other in ({"since": later}, {"key": "none"}, {"outcome": "parked"}):
-        assert got(client, "executions", **other)["executions"] == []
-    for none in ("x", "arn:aws:states:us-east-1:123456789012:execution:a:b"):
-        assert status(client, f"/api/execution?arn={none}") == 404
 
 
 def test_pictures_are_shown_whatever_the_object_says_it_is_and_nothing_else(
