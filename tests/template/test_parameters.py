@@ -365,9 +365,7 @@ def test_an_alarm_tells_that_a_function_fails_that_events_wait_for(
     assert found == dict.fromkeys(waited_for, ("AWS/Lambda", "Errors", 3 * 3600))
 
 
-def test_an_alarm_reaches_the_address_and_the_topic_and_no_other_account_can_use_it() -> (
-    None
-):
+def test_an_alarm_reaches_the_address_and_the_topic_and_no_other_account_can_use_it() -> None:
     """https://docs.aws.amazon.com/sns/latest/dg/sns-access-policy-use-cases.html."""
     topic = PAIRS["AlarmTopicArn"][1]
     for given, told in [

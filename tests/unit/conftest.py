@@ -17,9 +17,9 @@ Lines = Callable[[], list[dict[str, Any]]]
 Load = Callable[..., ModuleType]
 
 
-def new_queue(name: str, **attributes: Any) -> str:
+def new_queue(name: str) -> str:
     """Create a queue, and give its address."""
-    return boto3.client("sqs").create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
+    return boto3.client("sqs").create_queue(QueueName=name)["QueueUrl"]
 
 
 def taken_from(queue_url: str) -> list[str]:

@@ -6,7 +6,6 @@ import re
 import shlex
 import tomllib
 
-import pytest
 from click.testing import CliRunner
 
 from bench import scale
@@ -34,11 +33,6 @@ def test_the_examples_are_what_the_command_prints() -> None:
 def test_the_tables_of_scale_are_those_that_are_computed() -> None:
     text = (PROJECT / scale.DOCUMENT).read_text()
     assert scale.written(text) == text
-
-
-def test_a_page_without_a_place_for_a_table_is_refused() -> None:
-    with pytest.raises(ValueError, match="0 places for quotas"):
-        scale.written("nothing")
 
 
 def test_each_quota_has_a_source_and_is_reached_at_some_rate() -> None:
