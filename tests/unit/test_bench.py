@@ -106,16 +106,6 @@ def test_the_default_memory_is_the_least_with_which_the_image_that_needs_most_is
     assert default == function.chosen(function.read()["images"])
 
 
-def test_the_headline_has_slow_runs_and_a_storm_has_duplicates_late_events_and_failures() -> None:
-    uploads = workloads.workload("headline-gap0").uploads
-    assert (len(uploads), sum(upload.seconds > 0 for upload in uploads)) == (200, 100)
-    uploads = workloads.workload("storm").uploads
-    assert len(uploads) == 1000
-    assert 80 < sum(upload.again is not None for upload in uploads) < 120
-    assert 160 < sum(upload.late > 0 for upload in uploads) < 240
-    assert 10 < sum(upload.fails for upload in uploads) < 30
-
-
 def test_no_contender_leaves_a_stale_output_but_those_that_promise_no_order() -> None:
     unordered = {"idempotent-function", "uncoordinated"}
     for workload, by_contender in results.read().items():

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
 
 from inorder import cost
-from inorder.aws.stack import Connection
+from inorder.aws.stack import Stack
 from inorder.aws.usage import measure
 from inorder.commands import cost as cost_command
 from inorder.commands.main import main
@@ -92,15 +92,13 @@ def test_impossible_numbers_are_refused() -> None:
     assert "exceed 1" in run("--overwrites", "0.6", "--older", "0.6").stderr
 
 
-PARAMETERS = {
-    **{"Policy": "latest-wins", "ExecutionLogLevel": "ERROR", "HealMinutes": "30"},
-    **{"Alarms": "none", "Dashboard": "false", "Tracing": "true"},
-}
-OUTPUTS = {
-    **{"InputBucketName": "in", "OutputBucketName": "out", "KeyTableName": "keys"},
-    **{"StateMachineArn": MACHINE, "ParkedEventsQueueUrl": "https://parked"},
-    "InvertImageFunctionName": OWN,
-}
+STACK = Stack(
+    *("measured", "in", "out", "keys", MACHINE, "https://parked", OWN),
+    {
+        **{"Policy": "latest-wins", "ExecutionLogLevel": "ERROR", "HealMinutes": "30"},
+        **{"Alarms": "none", "Dashboard": "false", "Tracing": "true"},
+    },
+)
 RESOURCES = [
     ("AWS::SQS::Queue", "RetryEventsQueue", "https://sqs/1/retries"),
     ("AWS::Logs::LogGroup", "StateMachineLogGroup", "/executions"),
@@ -123,16 +121,12 @@ METRICS: dict[tuple[str, ...], dict[str, list[float]]] = {
 
 
 class Deployed:
-    """Answers for each service of AWS: a page for each resource, and for each value of a metric."""
+    """A stack, and AWS's services: a page for each resource, and for each value of a metric."""
 
-    def describe_stacks(self, StackName: str) -> dict[str, Any]:  # noqa: N803
-        if StackName != "measured":
-            raise ClientError({"Error": {"Code": "ValidationError", "Message": "none"}}, "Describe")
-        outputs = [{"OutputKey": name, "OutputValue": value} for name, value in OUTPUTS.items()]
-        parameters = [
-            {"ParameterKey": name, "ParameterValue": value} for name, value in PARAMETERS.items()
-        ]
-        return {"Stacks": [{"Outputs": outputs, "Parameters": parameters}]}
+    stack = STACK
+
+    def client(self, _: str) -> Deployed:
+        return self
 
     def get_paginator(self, operation: str) -> Any:
         return SimpleNamespace(paginate=getattr(self, f"_{operation}"))
@@ -167,14 +161,15 @@ class Deployed:
 
 
 @pytest.fixture
-def stack(monkeypatch: pytest.MonkeyPatch) -> Connection:
-    monkeypatch.setattr(Connection, "client", lambda *_: Deployed())
+def deployed(monkeypatch: pytest.MonkeyPatch) -> Any:
+    made = Deployed()
+    monkeypatch.setattr(cost_command, "Connection", lambda _: made)
     monkeypatch.setattr("inorder.aws.usage.QUERIES", 3)  # in one call
-    return Connection("measured")
+    return made
 
 
-def test_a_stacks_metrics_are_scaled_to_a_month(stack: Connection) -> None:
-    measured = measure(stack, 10)
+def test_a_stacks_metrics_are_scaled_to_a_month(deployed: Any) -> None:
+    measured = measure(deployed, 10)
     assert measured.used == pytest.approx(
         {
             **{"express_requests": 18_000, "express_gb_seconds": 3 * 2_400 * 64 / 1024},
@@ -190,8 +185,7 @@ def test_a_stacks_metrics_are_scaled_to_a_month(stack: Connection) -> None:
     assert "ExecutionsStarted" not in silent
 
 
-@pytest.mark.usefixtures("stack")
-def test_the_bill_of_a_stack_says_what_it_could_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bill_of_a_stack_says_what_it_could_not_know(deployed: Any) -> None:
     result = run("--stack-name", "measured", "--days", "10", "--json")
     document = json.loads(result.stdout)
     known = {"events": 18_000, "process_ms": 500, "log_level": "ERROR", "heal_minutes": 30}
@@ -204,14 +198,12 @@ def test_the_bill_of_a_stack_says_what_it_could_not_know(monkeypatch: pytest.Mon
     assert any("S3 has no metric" in each for each in document["unknown"])
     assert any("No value, so counted as 0: AWS/SQS" in each for each in document["unknown"])
     for tracing in ("true", "false"):
-        monkeypatch.setitem(PARAMETERS, "Tracing", tracing)
+        deployed.stack = replace(STACK, parameters={**STACK.parameters, "Tracing": tracing})
         printed = run("--stack-name", "measured", "--days", "10")
         assert "A month of measured" in printed.stdout
         assert ("X-Ray has no metric" in printed.stderr) == (tracing == "true")
         assert ("X-Ray" in printed.output) == (tracing == "true")
-    result = run("--stack-name", "nothing")
-    assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
-    monkeypatch.setitem(OUTPUTS, "StateMachineArn", f"{MACHINE}-new")
+    deployed.stack = replace(STACK, state_machine_arn=f"{MACHINE}-new")
     result = run("--stack-name", "measured")
     assert result.exit_code == 1
     [line] = result.stderr.splitlines()
