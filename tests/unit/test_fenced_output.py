@@ -154,11 +154,13 @@ def test_output_follows_the_versions_whatever_their_sequencers_are(history: Hist
     assert history.shown() == []
 
 
-def test_without_the_fence_an_older_event_overwrites_a_newer_output(history: History) -> None:
-    history.use("none")
+def test_without_the_fence_whatever_was_read_is_written(history: History) -> None:
+    history.use("none of versions")
     older = history.upload("A")
     assert history.deliver(older, lambda: history.deliver(history.upload("B"))) == "Processed"
-    assert history.shown() == ["A\n80#"]
+    assert history.shown() == [f"A\nFF#{older.version_id}"]
+    assert history.deliver(older) == "Processed"
+    assert history.shown() == [f"B\nFF#{older.version_id}"]
 
 
 def test_results_of_two_contents_are_never_kept_at_once(history: History) -> None:
