@@ -391,7 +391,7 @@ def described(execution: Execution) -> dict[str, Any]:
 
 
 def _data(details: Mapping[str, Any], name: Literal["input", "output"]) -> Any:
-    """Parse an input or an output; None if there is none, or if the log has cut it off.
+    """Parse an input or an output; None if the entry has none, or only a part of it.
 
     A log entry has at most 248 KB of it:
     https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html

@@ -47,7 +47,7 @@ DOCUMENTED = {
     ("AWS/Lambda", "FunctionName"): {"Duration", "Errors", "Invocations", "Throttles"},
     ("AWS/SQS", "QueueName"): {
         *("ApproximateAgeOfOldestMessage", "ApproximateNumberOfMessagesVisible"),
-        "ApproximateNumberOfMessagesNotVisible",
+        *("ApproximateNumberOfMessagesNotVisible", "NumberOfMessagesSent"),
     },
 }
 STATISTICS = {"Maximum", "Sum", "p50", "p99"}

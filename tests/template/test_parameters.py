@@ -38,6 +38,7 @@ PAIRS = {
     "RecordRetentionDays": ("7", "30", "InvertImageFunction"),
     "RetryHours": ("24", "0", "RetryEventsFunction"),
     "HealMinutes": ("15", "0", "HealKeysFunction"),
+    "DeploymentType": ("ALL_AT_ONCE", "CANARY", "EventsRule"),
     "ExecutionLogLevel": ("ALL", "OFF", "LatestWinsStateMachine"),
     "LogRetentionDays": ("14", "30", "StateMachineLogGroup"),
     "Tracing": ("false", "true", "LatestWinsStateMachine"),

@@ -86,7 +86,6 @@ def needed(resources: Json, machine: str) -> set[Grant]:
     file = PROJECT / PARSED[machine]["Properties"]["DefinitionUri"]
     for state in json.loads(file.read_text())["States"].values():
         if state.get("Resource") == START:
-            assert state["Parameters"]["StateMachineArn.$"] == "$$.StateMachine.Id"
             found.add(("states:StartExecution", machine))
         elif state["Type"] == "Task":
             action, field = INTEGRATIONS[state["Resource"].removeprefix("arn:aws:states:::")]
@@ -111,7 +110,7 @@ def test_the_rule_starts_the_policys_state_machine_and_may_start_that_of_the_pol
 ):
     """EventBridge may try for a day to deliver an event."""
     [target] = transformed()["Resources"]["EventsRule"]["Properties"]["Targets"]
-    assert target["Arn"] == TEMPLATE["Outputs"]["StateMachineArn"]["Value"]
+    assert target["Arn"] == TEMPLATE["Outputs"]["StartedArn"]["Value"]
     role = target["RoleArn"]["Fn::GetAtt"][0]
     expected = {("states:StartExecution", machine) for machine in MACHINES}
     assert grants(resources_with({}), role) == expected
