@@ -50,20 +50,6 @@ def paint(path: Path) -> None:
     Image.new("RGB", (80, 60), "gold").save(path)
 
 
-def test_own_pictures_are_distinct_and_look_warm_if_old_and_cool_if_new_once_inverted() -> None:
-    pairs = own_pairs(8)
-    assert (pairs[:4], own_pairs(0)) == (own_pairs(4), [])
-    assert len({pair.old for pair in pairs} | {pair.new for pair in pairs}) == 16
-    assert {pair.key.rpartition(".")[2] for pair in pairs} == {"jpg", "png", "gif", "webp"}
-    for pair in pairs:
-        expected = FORMATS[pair.key.rpartition(".")[2]]
-        assert decoded(pair.old).format == decoded(pair.new).format == expected
-        old_red, _, old_blue = ImageStat.Stat(inverse(pair.old)).mean
-        new_red, _, new_blue = ImageStat.Stat(inverse(pair.new)).mean
-        assert old_red > old_blue + 40
-        assert new_blue > new_red + 40
-
-
 @pytest.mark.parametrize(
     ("name", "mode"),
     [

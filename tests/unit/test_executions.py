@@ -47,21 +47,6 @@ def test_an_execution_without_an_end_runs() -> None:
     assert (execution.path, execution.outcome) == (["Processed"], None)
 
 
-def test_a_local_state_machine_lists_finds_and_describes_its_executions(aws: InProcess) -> None:
-    machine = aws.machine("latest-wins")
-    event = aws.upload("x.png", picture((255, 0, 0)))
-    execution = machine.run(event)
-    assert execution.event == event
-    assert (execution.path[0], execution.path[-1]) == ("S3 Object Event?", "Processed")
-    assert machine.wait_for(1) == machine.all() == machine.all("x.") == [execution.summary]
-    assert machine.describe(execution.arn) == machine.find(execution.id[:20]) == execution
-    assert (machine.arns("RUNNING"), machine.all("y.")) == ([], [])
-    assert machine.arrived() == {"x.png": [event]}
-    missing = r"Waited 0 s: 1 of 2 executions have started, and 0 of these have not ended\."
-    with pytest.raises(TimeoutError, match=missing):
-        machine.wait_for(2, 0)
-
-
 def test_an_event_that_is_retried_has_ended_when_its_retry_has(aws: InProcess) -> None:
     def broken(_: Any) -> Any:
         raise RuntimeError("no connection")
