@@ -5,14 +5,13 @@ The local CloudFormation has no alias of a state machine, so what SAM makes of t
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from bench.resolved_template import Json, broken_references, of_type, resources_with, template
 from inorder.asl.definition import EXPRESS_SECONDS, START
 from inorder.model.policies import definition
 from tests.template.test_monitoring import STACK, is_emitted
+from tests.template.test_roles import grants
 
 POLICIES: list[str] = template()["Parameters"]["Policy"]["AllowedValues"]
 STREAM = "arn:aws:kinesis:us-east-1:123456789012:stream/s"
@@ -21,21 +20,15 @@ LINEAR = {**FULL, "DeploymentType": "LINEAR"}
 MACHINE, ALIAS = "StepFunctions::StateMachine", "StepFunctions::StateMachineAlias"
 
 
-def granted(resources: Json, action: str) -> dict[str, set[str]]:
-    """List what each policy of a role lets it do something with."""
-    found: dict[str, set[str]] = {}
-    attached = {each["PolicyName"]: [each] for each in of_type(resources, "IAM::Policy").values()}
-    inline = {name: each["Policies"] for name, each in of_type(resources, "IAM::Role").items()}
-    for name, policies in (inline | attached).items():
-        for policy in policies:
-            for statement in policy["PolicyDocument"]["Statement"]:
-                if action in _listed(statement["Action"]):
-                    found.setdefault(name, set()).update(_listed(statement["Resource"]))
-    return found
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+def starting(resources: Json) -> dict[str, set[str]]:
+    """List what each role may start."""
+    found = {
+        role: {
+            what for action, what in grants(resources, role) if action == "states:StartExecution"
+        }
+        for role in of_type(resources, "IAM::Role")
+    }
+    return {role: named for role, named in found.items() if named}
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -57,8 +50,8 @@ def test_all_that_starts_executions_starts_the_alias_if_there_is_one(
     named = [each["STATE_MACHINE_ARN"] for each in variables if "STATE_MACHINE_ARN" in each]
     assert [target["Arn"], *named] == [started] * 3
     # Nothing else may: a role that is new here needs a line above.
-    assert granted(resources, "states:StartExecution").keys() == {
-        *("EventsRole", "RetryEventsRole", "AdaptRecordsRole", "StartsItself")
+    assert starting(resources).keys() == {
+        *("EventsRole", "RetryEventsRole", "AdaptRecordsRole", "LatestWinsRole")
     }
 
 
@@ -88,11 +81,11 @@ def test_a_role_may_start_the_state_machine_which_step_functions_asks_of_who_sta
     """https://docs.aws.amazon.com/step-functions/latest/dg/auth-version-alias.html."""
     resources = resources_with(LINEAR)
     machines = set(of_type(resources, MACHINE))
-    assert granted(resources, "states:StartExecution") == {
+    assert starting(resources) == {
         "EventsRole": machines,
         "RetryEventsRole": {"LatestWinsStateMachine"},
         "AdaptRecordsRole": {"LatestWinsStateMachine"},
-        "StartsItself": {"LatestWinsStateMachine"},
+        "LatestWinsRole": {"LatestWinsStateMachine"},
     }
 
 

@@ -13,7 +13,7 @@ from PIL import Image, ImageChops, ImageStat
 from bench import function, page, results, workloads
 from bench.contenders.recorder import Run
 from bench.delivery import NAMES
-from bench.measures import Turn, Uploaded, delay, express_gb_seconds, intervals_of, peak
+from bench.measures import Turn, Uploaded, delay
 from bench.resolved_template import template
 from inorder.cost import contenders
 from inorder.model.policies import policy
@@ -71,17 +71,6 @@ def test_the_delay_of_the_newest_event_and_what_of_it_could_not_be_avoided(
     runs: list[Run], expected: Any
 ) -> None:
     assert delay(Turn(0, newest={"k": LATEST}, runs=runs), "k") == expected
-
-
-def test_what_is_measured_of_invocations_and_executions() -> None:
-    assert express_gb_seconds([0.1, 0.101, 0.3]) == pytest.approx(0.6 / 16)  # 100 ms, 64 MB
-    assert express_gb_seconds([]) == 0
-    assert peak([(0, 1), (1, 2), (1.5, 3)]) == 2  # those that meet do not overlap
-    assert peak([]) == 0
-    lines = [("begin", 1, 10), ("begin", 2, 11), ("end", 1, 12), ("begin", 1, 13), ("end", 2, 14)]
-    lines += [("end", 1, 15)]
-    records = [{"what": what, "process": process, "at": at} for what, process, at in lines]
-    assert sorted(intervals_of(records)) == [(10, 12), (11, 14), (13, 15)]
 
 
 def test_a_ratio_is_that_of_one_run_and_there_is_none_to_a_median_of_zero() -> None:
