@@ -297,13 +297,7 @@ def test_a_list_reads_no_entries_of_states_but_waits_and_the_newest_is_first(log
     assert [each.key for each in found] == ["2.png", "1.png", "0.png"]
     assert [each.steps for each in found] == [()] * 3
     assert [each.waited for each in found] == pytest.approx([0.1] * 3)
-    # https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntax.html
-    assert logs.asked[0]["filterPattern"] == (
-        '{ (($.type = "ExecutionStarted") || ($.type = "ExecutionSucceeded")'
-        ' || ($.type = "ExecutionFailed") || ($.type = "ExecutionAborted")'
-        ' || ($.type = "ExecutionTimedOut") || ($.type = "WaitStateEntered")'
-        ' || ($.type = "WaitStateExited")) }'
-    )
+    assert logs.asked[0]["filterPattern"].count("$.type") == len(OF_EXECUTIONS) + 2
     assert [each.key for each in machine(logs).select(Filter(limit=1))] == ["2.png"]
     # Clocks may differ by a minute, but not by an hour.
     since = START + timedelta(minutes=1)
