@@ -55,6 +55,14 @@ def next_sequencer(known: str, milliseconds: int, etag: str) -> str:
     return f"{base}{max(milliseconds, last + 1):0{TIME_DIGITS}X}{hashed}"
 
 
+def repaired_at(sequencer: str | None) -> datetime | None:
+    """Tell when a repair was made; None if the sequencer is not that of a repair."""
+    if len(sequencer or "") != DIGITS + TIME_DIGITS + HASH_DIGITS:
+        return None
+    milliseconds = int(str(sequencer)[DIGITS:-HASH_DIGITS], 16)
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
 def repair_event(bucket: str, reading: Reading, now: datetime) -> dict[str, Any]:
     """Make the event of a repair, which the state machine takes as one of S3's.
 
