@@ -155,8 +155,8 @@ def test_keys_whose_events_do_not_arrive_are_named(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(demo, "PATIENCE_SECONDS", 0)
     monkeypatch.setattr(demo, "GAP_SECONDS", 0)
     stack = Stack("name", "in", "out", "table", "arn", "url", "function", {})
-    aws = Mock(poll_seconds=0, **{"arrived.return_value": {}})
-    run = demo.Run(aws, stack, policy("latest-wins"), aws, [PNG, GIF], executions_at_once=9)
+    aws = Mock(poll_seconds=0, stack=stack, **{"arrived.return_value": {}})
+    run = demo.Run(aws, policy("latest-wins"), aws, [PNG, GIF], executions_at_once=9)
     names = "gallery/picture-002.png, gallery/picture-003.gif"
     with pytest.raises(TimeoutError, match=f"^Waited 0 s for the two events of 2 keys: {names}.$"):
         run._deliver(lambda: None)
@@ -165,10 +165,20 @@ def test_keys_whose_events_do_not_arrive_are_named(monkeypatch: pytest.MonkeyPat
 HOSTILE_KEY = """gallery/<script>alert('1')</script>"quoted" & </code>.jpg"""
 OFF = Counts(
     **{"keys": 100, "slow": 20, "stale": 17, "missing": 1, "events": 203, "processed": 202},
-    **{"repeated": 21, "superseded": 11, "duplicates": 12, "parked": 13, "lost": 2, "retried": 0},
+    **{
+        "repeated": 21,
+        "superseded": 11,
+        "duplicates": 12,
+        "parked": 13,
+        "lost": 2,
+        "retried": 0,
+        "wrong": 18,
+    },
     seconds=41.27,
 )
-ON = replace(OFF, stale=0, missing=0, lost=0, events=204, processed=183, duplicates=3, seconds=55.5)
+ON = replace(
+    OFF, stale=0, missing=0, lost=0, wrong=0, events=204, processed=183, duplicates=3, seconds=55.5
+)
 PICTURE = picture((0, 128, 128))
 FRESH, STALE = Output("fresh.png", PICTURE, "new"), Output("stale.png", PICTURE, "old")
 MISSING, OTHER = Output("missing.png", None, "missing"), Output("other.png", PICTURE, "other")
