@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from audit_keys.comparing import REPAIRABLE, WRONG, Reading, Subject, Verdict, judge
 from audit_keys.reading import Reader, Scope
 from audit_keys.repairing import repair_event
@@ -101,11 +103,6 @@ class Audit:
                 report.findings.append(finding)
         return report
 
-    def again(self, findings: Iterable[Finding]) -> Iterator[Finding]:
-        """Judge subjects as they are now."""
-        for each in findings:
-            yield self._judged(each.subject)
-
     def _suspects(
         self, pool: ThreadPoolExecutor, report: Report, progress: Progress, only_missing: bool
     ) -> Iterator[Subject]:
@@ -183,6 +180,22 @@ class Audit:
             else:
                 yield each
 
+    def at_most(self, concurrency: int) -> int:
+        """Give how many repairs may run at once: half of the function's concurrency is for events.
+
+        Without the right to read that, it is as many as wanted.
+        """
+        functions = self._aws.client("lambda")
+        try:
+            reserved = functions.get_function_concurrency(
+                FunctionName=self._aws.stack.function_name
+            ).get("ReservedConcurrentExecutions")
+            limit = functions.get_account_settings()["AccountLimit"]["ConcurrentExecutions"]
+        except (BotoCoreError, ClientError):
+            return concurrency
+        available: int = limit if reserved is None else reserved
+        return max(1, min(concurrency, available // 2))
+
     def repair(
         self, findings: Iterable[Finding], concurrency: int
     ) -> Iterator[tuple[Finding, str]]:
@@ -200,12 +213,15 @@ class Audit:
                 raise
 
     def _repair(self, finding: Finding) -> tuple[Finding, str]:
-        now = self._judged(finding.subject)
-        if now.reading is None or now.verdict not in {finding.verdict, *REPAIRABLE}:
-            return now, "Not Started"
-        event = repair_event(self.scope.bucket, now.reading, datetime.now(UTC))
-        outcome = self._process(event)
-        return self._judged(finding.subject), outcome
+        now, outcome = self._judged(finding.subject), "Not Started"
+        for _ in range(ROUNDS):
+            if now.reading is None or now.verdict not in {finding.verdict, *REPAIRABLE}:
+                break
+            outcome = self._process(repair_event(self.scope.bucket, now.reading, datetime.now(UTC)))
+            now = self._judged(finding.subject)
+            if outcome != "Superseded":  # then an event that nobody knew of was recorded before
+                break
+        return now, outcome
 
     def _process(self, event: dict[str, Any]) -> str:
         """Process an event, and give its outcome, or the error with which its execution ended."""

@@ -118,7 +118,7 @@ def _repair(audit: Audit, findings: Sequence[Finding], concurrency: int) -> list
     left = []
     with _progress() as progress:
         task = progress.add_task("Repairing", total=len(findings))
-        for finding, outcome in audit.repair(findings, concurrency):
+        for finding, outcome in audit.repair(findings, audit.at_most(concurrency)):
             progress.advance(task)
             if finding.verdict is not Verdict.RIGHT:
                 left.append(finding)
