@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -18,6 +19,7 @@ from audit_keys.comparing import REPAIRABLE, WRONG, Reading, Subject, Verdict, j
 from audit_keys.reading import Reader, Scope
 from audit_keys.repairing import repair_event
 from inorder.aws import parked, retrying
+from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import CONNECTIONS, Connection
 from inorder.errors import Failure
 from inorder.model import policies
@@ -67,10 +69,19 @@ class Report:
 
 
 class Audit:
-    """An audit of the keys that begin with a prefix."""
+    """An audit of the keys that begin with a prefix.
 
-    def __init__(self, aws: Connection, prefix: str = "") -> None:
+    Parked events are received only if something is wrong.
+    """
+
+    def __init__(
+        self,
+        aws: Connection,
+        prefix: str = "",
+        receive_parked: Callable[[], Iterable[ParkedEvent]] | None = None,
+    ) -> None:
         self._aws, self._prefix = aws, prefix
+        self._receive_parked = receive_parked or partial(_parked_events, aws)
         self.scope = _scope(aws)
         self._reader = Reader(aws.client("s3"), aws.client("dynamodb"), self.scope)
 
@@ -156,11 +167,10 @@ class Audit:
 
     def _queued(self, findings: list[Finding]) -> Iterator[Finding]:
         """Tell which findings are those of events in a queue."""
-        events = dict[tuple[str, str | None], tuple[Verdict, str]]()
+        events = dict[tuple[str, str | None], str]()
         if any(each.verdict in REPAIRABLE for each in findings):
-            with closing(parked.parked_events(self._aws)) as received:
-                for message in received:
-                    events[_event_id(message.body.get("event"))] = Verdict.PARKED, message.reason
+            for message in self._receive_parked():
+                events[_event_id(message.body.get("event"))] = message.reason
             waiting = (
                 retrying.retrying_events(self._aws)
                 if self._aws.stack.retry_events_log_group
@@ -175,8 +185,8 @@ class Audit:
             version = source.object_id[0] if source else each.subject.version_id
             if reasons := retried.get((each.subject.key, version)):
                 yield replace(each, verdict=Verdict.WAITING, reason=f"It is tried again. {reasons}")
-            elif found := events.get((each.subject.key, source.etag if source else None)):
-                yield replace(each, verdict=found[0], reason=found[1])
+            elif reason := events.get((each.subject.key, source.etag if source else None)):
+                yield replace(each, verdict=Verdict.PARKED, reason=reason)
             else:
                 yield each
 
@@ -230,6 +240,11 @@ class Audit:
         )
         output = json.loads(ended.get("output") or "{}")
         return str(output.get("outcome") or ended.get("error") or ended["status"])
+
+
+def _parked_events(aws: Connection) -> list[ParkedEvent]:
+    with closing(parked.parked_events(aws)) as received:
+        return list(received)
 
 
 def _scope(aws: Connection) -> Scope:

@@ -258,6 +258,23 @@ def test_parked_events_are_redriven_after_a_dry_run(console: Console, page: Page
         assert len(console.workflow.of_key(key, 3)) == 3
 
 
+def test_an_audit_compares_all_outputs_or_those_of_a_prefix(
+    console: Console, opening: Opening
+) -> None:
+    page = opening(console.view("audit"))
+    page.get_by_role("searchbox").fill("no/such/")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_text("Every output is right.")).to_be_visible()
+    page.route("**/api/audit?prefix=no*", lambda route: route.fulfill(json=AUDITED))
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_role("status")).to_have_text("1 right, 3 stale")
+    row = page.get_by_role("row").filter(has_text="stale")
+    expect(row).to_contain_text("made of another content")
+    link = row.get_by_role("link")
+    expect(link).to_have_attribute("href", "#/key/gallery%2Flate.jpg?version=3HL4%23")
+    expect(page.get_by_text("And 2 more.")).to_be_visible()
+
+
 def test_without_the_token_nothing_is_shown_but_how_to_get_it(
     console: Console, opening: Opening
 ) -> None:
@@ -380,6 +397,14 @@ WAITING = {
 }
 
 
+AUDITED = {
+    "counts": {"right": 1, "stale": 3},
+    "findings": [
+        {"key": "gallery/late.jpg", "version_id": "3HL4#", "verdict": "stale"}
+        | {"reason": "The output was made of another content."}
+    ],
+    "more": 2,
+}
 SCREENS: tuple[tuple[int, int, Literal["light", "dark"]], ...] = (
     (320, 640, "light"),
     (1440, 800, "dark"),
@@ -399,6 +424,7 @@ def views(console: Console) -> dict[str, str]:
         "keys": console.view("key"),
         "parked": console.view("parked"),
         "retrying": console.view("retrying"),
+        "audit": console.view("audit"),
         "dialog": console.view("execution", of_story(console, "Superseded").arn),
         "locked": console.view("executions"),
     }
