@@ -1,7 +1,7 @@
 """What the table of a policy has, ``tests/policies/<policy>/cases.py``.
 
 `test_states` runs it through TestState. `paths` makes ways through the state machine of it, which
-`test_paths` takes on moto and ministack, and `mock_config` writes for Step Functions Local.
+`test_paths` takes on ministack, and `mock_config` writes for Step Functions Local.
 """
 
 from __future__ import annotations
