@@ -127,31 +127,6 @@ def test_a_fault_that_sqs_refuses_reaches_the_retry_queue_by_eventbridge(
     retrying.assert_quiet()
 
 
-def test_a_key_that_no_message_of_sqs_can_have_comes_back_by_the_function(
-    retrying: Retrying,
-) -> None:
-    """The EventBridge of ministack writes escapes, so its rule for the queue is disabled."""
-    key, events = "a\uffff.png", retrying.local.client("events")
-    newer = retrying.newer_event(key)
-    bus = retrying.resource("RetryEventsBus")
-    rule = retrying.resource("RetryEventsRule").rpartition("/")[2].rpartition("|")[2]
-    events.disable_rule(Name=rule, EventBusName=bus)
-    try:
-        detail = {
-            "outcome": "Retrying",
-            "object_key": retrying.record_id(key),
-            "sequencer": s3_object(newer)["sequencer"],
-            "reason": {"Error": "States.Timeout"},
-            "event": newer,
-        }
-        sent = {"EventBusName": bus, "Source": "inorder", "DetailType": "Retrying Event"}
-        events.put_events(Entries=[sent | {"Detail": json.dumps(detail)}])
-        assert s3_object(retrying.retried(key).event) == s3_object(newer)
-    finally:
-        events.enable_rule(Name=rule, EventBusName=bus)
-    retrying.wait_for_retries()
-
-
 def test_what_cannot_be_parked_is_parked_once_the_queue_is_there_again(retrying: Retrying) -> None:
     no_event = {"no": "event"}
     with without_queue_of_parked_events(retrying):
