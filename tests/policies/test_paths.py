@@ -49,7 +49,6 @@ def wrongly_ended(
 
 @pytest.fixture(scope="module")
 def mocking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
-    """Run a ministack that reads the file of mocks."""
     file = tmp_path_factory.mktemp("mocks") / "MockConfigFile.json"
     file.write_text(json.dumps(mock_config(of_attempts=False)))
     folder, settings = tmp_path_factory.mktemp("mocking"), {"SFN_MOCK_CONFIG": str(file)}

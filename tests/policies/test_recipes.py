@@ -67,7 +67,6 @@ def applies(diff: str, folder: Path, *options: str) -> bool:
 
 
 def asl_of(diff: str) -> str:
-    """Give the ASL file that a recipe changes."""
     [file] = re.findall(r"^\+\+\+ b/(statemachine/.+)$", diff, re.MULTILINE)
     return str(file)
 

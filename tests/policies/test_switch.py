@@ -57,7 +57,6 @@ class Switch:
     newer: str = ""
 
     def run(self) -> Cloud:
-        """Let it happen."""
         hashes = shipped(self.before) == "content-hash"
         outages = [Outage("events", 0, 6, "silence")] if hashes else []
         settings = Settings(self.before, seconds=3, outages=outages, dies=self._enters)

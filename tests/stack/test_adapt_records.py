@@ -43,7 +43,6 @@ class Adapting(Workflow):
         return attributes
 
     def unadapted(self) -> str:
-        """Wait for the next dead letter, and take it from the queue."""
         messages: list[Any] = []
 
         def came() -> bool:

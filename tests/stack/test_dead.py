@@ -23,7 +23,6 @@ class Mortal(Workflow):
     proxy: FaultProxy
 
     def write_of(self, key: str) -> str:
-        """Name the call that writes a key's output."""
         return f"PUT /{self.stack.output_bucket}/out-{key}"
 
     def end_workers(self) -> None:

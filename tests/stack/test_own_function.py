@@ -32,7 +32,6 @@ def outputs_of(local: LocalAws, name: str) -> dict[str, str]:
 
 
 def index(workflow: Workflow, key: str) -> dict[str, Any] | None:
-    """Read the index of a document."""
     content = workflow.output(key)
     return None if content is None else dict(json.loads(content))
 

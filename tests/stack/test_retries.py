@@ -33,7 +33,6 @@ class Retrying(Workflow):
         return execution
 
     def listed(self) -> list[dict[str, Any]]:
-        """Run `inorder retrying`, as a user does."""
         result = CliRunner(mix_stderr=False).invoke(main, ["retrying", "--json"])
         assert result.exit_code == 0, result.output
         return [json.loads(line) for line in result.stdout.splitlines()]

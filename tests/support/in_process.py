@@ -139,7 +139,6 @@ class InProcess:
         return policies.policy(self.policy).like or self.policy
 
     def machine(self, policy: str) -> MotoStateMachine:
-        """Create the state machine of a policy."""
         substitutions = {
             "KeyTableName": TABLE,
             "InvertImageFunctionArn": FUNCTION,
@@ -172,7 +171,6 @@ class InProcess:
         return created["QueueUrl"]
 
     def handle(self, payload: Any) -> Any:
-        """Call the handler of the function that inverts images."""
         return self.app.handler(payload, Context())
 
     def _serve(self, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
@@ -199,7 +197,6 @@ class InProcess:
         return created(key, etag=answer["ETag"].strip('"'), **self._event(answer))
 
     def delete(self, key: str, **version: Any) -> dict[str, Any]:
-        """Delete an object, or one version of it, and give the event that S3 would send."""
         answer = self.s3.delete_object(Bucket=INPUT, Key=key, **version)
         return deleted(key, **self._event(answer))
 
@@ -243,14 +240,12 @@ class InProcess:
         return found
 
     def put_record(self, item: dict[str, Any]) -> None:
-        state_machines.put_record(self.table, item)
+        self.table.put_item(Item=item)
 
     def parked(self) -> list[dict[str, Any]]:
-        """Give the events that have been parked since the last time."""
         return self._receive(self.parked_queue)
 
     def forwarded(self) -> list[dict[str, Any]]:
-        """Give the events that have been put on the bus since the last time."""
         return self._receive(self._bus_queue) if self._bus_queue else []
 
     def _receive(self, queue: str) -> list[dict[str, Any]]:

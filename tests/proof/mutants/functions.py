@@ -67,7 +67,6 @@ _BY_HAND = (
 
 
 def mutants(function: str) -> Iterator[Mutant]:
-    """Make all mutants of a function's files."""
     for path in sorted(Path(FUNCTIONS, function).glob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         seen: Counter[str] = Counter()
@@ -209,7 +208,6 @@ def _others(  # noqa: PLR0912
 
 
 def other_numbers(value: float) -> tuple[float, float]:
-    """Give a number that is larger, and one that is smaller."""
     return (value + 1, value - 1) if abs(value) < 10 else (value * 2, value // 2)
 
 

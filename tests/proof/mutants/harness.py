@@ -49,17 +49,7 @@ _asl_file = policies.asl_file
 
 @dataclass
 class Seen:
-    """What a test does with the shipped files.
-
-    Attributes
-    ----------
-    seconds : float
-        How long it takes.
-    stage : str
-        One of `STAGES`.
-    states : dict
-        The policies whose files it reads, with the states that it runs.
-    """
+    """What a test does: the policies whose files it reads, with the states that it runs."""
 
     seconds: float = 0
     stage: str = FILE_TESTS
@@ -85,26 +75,12 @@ Survey = dict[str, Seen]
 
 
 def mutants(policy: str) -> list[Mutant]:
-    """Make all mutants of a policy's file."""
     definition = (PROJECT / _asl_file(policy)).read_text(encoding="utf-8")
     return [*mutants_of(definition), *changes_of(definition)]
 
 
 def examine(chosen: Sequence[tuple[str, Mutant]], workers: int) -> list[Verdict]:
-    """Try mutants in new processes.
-
-    Parameters
-    ----------
-    chosen : sequence
-        Mutants, each with its policy.
-    workers : int
-        The number of processes.
-
-    Raises
-    ------
-    RuntimeError
-        A test fails without a mutant, perhaps only when it runs again.
-    """
+    """Try mutants, each with its policy, in new processes."""
     about = {policy for policy, _ in chosen}
     # Not a Pool: its processes may have no children, and the shipped work is done in one.
     with ProcessPoolExecutor(workers, get_context("spawn"), max_tasks_per_child=1) as pool:

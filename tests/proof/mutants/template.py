@@ -41,7 +41,6 @@ _WHOLE_LISTS = ("Statement", "Action", "Resource", "Fn::And", "Fn::Or", "Targets
 
 
 def mutants() -> Iterator[Mutant]:
-    """Make all mutants of the template."""
     whole = resolved_template.template()
     for section in ("Parameters", "Conditions", "Resources"):
         for name, part in whole[section].items():

@@ -35,38 +35,20 @@ _SERVER = Path(__file__).parent / "server"
 
 @dataclass
 class Hold:
-    """Calls that a test stops, until it is over: one, and its further attempts.
+    """Calls that a test stops, until it is over: one, and its further attempts."""
 
-    Attributes
-    ----------
-    name : str
-        A state, or a method and a path of S3.
-    kind : str
-        ``hang``, or ``hold the answer``: then the call has had its effect.
-    reached : Event
-        Set when the call has come so far.
-    released : Event
-        To be set when the test is over.
-    """
-
-    name: str
-    kind: str
+    name: str  # a state, or a method and a path of S3
+    kind: str  # "hang", or "hold the answer": then the call has had its effect
     reached: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)
 
 
 class FaultProxy(ThreadingHTTPServer):
-    """Forwards requests, with faults.
+    """Forwards requests to the local AWS, whose port is `target`, with faults.
 
-    Attributes
-    ----------
-    target : int
-        The port of the local AWS.
-    weights : dict
-        How likely each of `KINDS` is for the calls of a service. Calls of others pass. A call that
-        is late has its effect all the same, whatever became of its caller.
-    faults : Counter
-        The number of calls of each service and kind.
+    `weights` say how likely each of `KINDS` is for the calls of a service. Calls of others pass. A
+    call that is late has its effect all the same, whatever became of its caller. `faults` counts
+    the calls by service and kind.
     """
 
     daemon_threads = True
@@ -83,7 +65,6 @@ class FaultProxy(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Its host and port."""
         return "{}:{}".format(*self.server_address)
 
     def handle_error(self, request: object, client_address: object) -> None:

@@ -231,7 +231,6 @@ class Outages:
             self.had += 1
 
     def wait(self) -> None:
-        """Wait until there have been all."""
         wait_until(lambda: self.had > len(OUTAGES), SECONDS, "the outages")
 
 
@@ -428,7 +427,6 @@ def _key(event: Any) -> str:
 
 
 def errors(execution: Execution) -> list[str]:
-    """List the errors of an execution's Tasks."""
     return [str(each.error) for step in execution.steps for each in step.attempts if each.error]
 
 
