@@ -158,7 +158,7 @@ def _others(  # noqa: PLR0912
         case ast.Constant(value=bool(value)):
             yield ast.Constant(not value)
         case ast.Constant(value=int(value) | float(value)):
-            yield from map(ast.Constant, other_numbers(value))
+            yield from map(ast.Constant, _other_numbers(value))
         case ast.Compare(left, [operator], right):
             yield from (ast.Compare(left, [each()], right) for each in _OPPOSITE[type(operator)])
         case ast.BinOp(left, operator, right):
@@ -207,7 +207,7 @@ def _others(  # noqa: PLR0912
         yield ast.parse(f"[*({ast.unparse(node)})][:1]", mode="eval").body
 
 
-def other_numbers(value: float) -> tuple[float, float]:
+def _other_numbers(value: float) -> tuple[float, float]:
     return (value + 1, value - 1) if abs(value) < 10 else (value * 2, value // 2)
 
 
