@@ -26,12 +26,6 @@ def test_many_uploads_at_once_take_about_twice_the_time_that_the_function_needs(
     assert cloud.makespan <= times * 500 * 0.5 / 10
 
 
-def test_without_retries_most_events_of_such_a_burst_are_parked() -> None:
-    cloud = uploaded_at_once(Settings(concurrency=10, retry_hours=0), keys=400)
-    assert 200 < len(cloud.parked) < 350
-    assert {each["reason"]["Error"] for each in cloud.parked} == {"Lambda.TooManyRequestsException"}
-
-
 @pytest.mark.parametrize("policy", ["latest-wins", "every-version", "optimistic"])
 def test_twenty_keys_with_twenty_versions_each_end_right(policy: str) -> None:
     cloud = uploaded_at_once(Settings(policy, concurrency=5), keys=20, versions=20)
