@@ -278,7 +278,10 @@ def test_only_a_processed_event_is_announced_or_retried_until_it_is(aws: InProce
     assert announced["detail"]["object_key"] == "input/x.png"
     assert announced["detail"]["result"]["output_key"] == "out-x.png"
     assert boto3.DEFAULT_SESSION
-    boto3.DEFAULT_SESSION.events.register_first("before-call.eventbridge.PutEvents", refused)
+    boto3.DEFAULT_SESSION.events.register_first(
+        "before-call.eventbridge.PutEvents",
+        refused,  # type: ignore[arg-type]
+    )
     assert aws.run(aws.upload("x.png", picture(RED))).outcome == "Retrying"
     assert aws.record("input/x.png")["status"] == "FAILED"
 

@@ -165,31 +165,23 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def fault_proxy(seed: int) -> Iterator[FaultProxy]:
-    """Run a proxy, whose `target` must be set before the first request."""
-    proxy = FaultProxy(seed)
-    thread = threading.Thread(target=proxy.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield proxy
-    finally:
-        proxy.shutdown()
-        thread.join()
-        proxy.server_close()
-
-
-@contextmanager
 def behind_a_proxy(
     folder: Path, wait_scale: float, seed: int = 1
 ) -> Iterator[tuple[LocalAws, FaultProxy]]:
     """Run a local AWS whose functions and state machines make their calls through a proxy."""
-    with fault_proxy(seed) as proxy:
+    with FaultProxy(seed) as proxy:
+        thread = threading.Thread(target=proxy.serve_forever, daemon=True)
+        thread.start()
         url = f"http://{proxy.address}"
         settings = {
             **{f"AWS_ENDPOINT_URL_{each}": url for each in ("S3", "DYNAMODB", "SQS", "SFN")},
             "FAULT_PROXY": proxy.address,
             "PYTHONPATH": f"{_SERVER}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
         }
-        with local_aws.running(folder, wait_scale=wait_scale, settings=settings) as local:
-            proxy.target = local.port
-            yield local, proxy
+        try:
+            with local_aws.running(folder, wait_scale=wait_scale, settings=settings) as local:
+                proxy.target = local.port
+                yield local, proxy
+        finally:
+            proxy.shutdown()
+            thread.join()
