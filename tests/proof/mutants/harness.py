@@ -31,16 +31,17 @@ NOT_TESTED_BY = {
     "test_paths.py",  # mocks the services, on a server of its own for each policy
     "test_engines.py",  # tells the stories of test_every_policy.py elsewhere
     "test_recipes.py",  # edits copies of the project, in which there is no mutant
+    "test_switch.py",  # simulates; all mutants that it kills are killed sooner
+    "test_an_event_costs_what_the_facts_say",  # likewise
 }
 WAIT_SCALE = 0.2
 PATIENCE = 5  # a test fails if it takes so many times as long as without a mutant
-STAGES = CHECK, FILE_TESTS, STATES, SCHEMA, PATHS, SIMULATED = (
+STAGES = CHECK, FILE_TESTS, STATES, SCHEMA, PATHS = (
     "inorder check",
     "the file's tests",
     "states by TestState",
     "the schema",
     "paths in moto",
-    "simulation",
 )
 
 POLICIES = policies.names()
@@ -57,8 +58,7 @@ class Seen:
 
     def can_notice(self, policy: str, where: str) -> bool:
         """Tell whether the test may fail if a state is changed."""
-        is_of_all = self.stage in {FILE_TESTS, SIMULATED}
-        return policy in self.states and (is_of_all or where in self.states[policy])
+        return policy in self.states and (self.stage == FILE_TESTS or where in self.states[policy])
 
 
 @dataclass(frozen=True)
@@ -152,14 +152,6 @@ class _Run:
             self.seen.states.setdefault(policy, set()).add(name)
             return run_state(local, policy, name, *arguments, **named)
 
-        cloud = sys.modules["bench.simulation.cloud"].Cloud
-        begin_simulation = cloud.__init__
-
-        def init_cloud(simulated: Any, *arguments: Any) -> None:
-            self.seen.stage = SIMULATED
-            begin_simulation(simulated, *arguments)
-
-        cloud.__init__ = init_cloud
         in_process.InProcess.__init__ = init
         test_states.run_state = run_one  # type: ignore[attr-defined]
         self.problem = ""
