@@ -248,7 +248,7 @@ class Disorder:
     def __init__(self, workflow: Workflow) -> None:
         self._workflow = workflow
         self.stopped: list[str] = []
-        self.delivered_again = 0
+        self.delivered_again = self.killed = 0
 
     def deliver_all(self, chance: random.Random, meanwhile: list[Callable[[], None]]) -> None:
         """Deliver so many events, and let one thing after the other happen meanwhile."""
@@ -307,6 +307,7 @@ class Disorder:
             self._stop(chance.choice(sorted(running)))
         elif workers := [each for name in functions for each in self._workflow.workers(name)]:
             chance.choice(workers).kill()
+            self.killed += 1
 
     def _stop(self, arn: str) -> None:
         """Stop an execution.
@@ -382,7 +383,8 @@ def test_all_heals_by_itself_after_disorder_faults_outages_kills_a_flood_and_oth
     workflow.assert_quiet()
     ended = [machine.describe(each.arn) for each in machine.all()]
     outcomes = Counter(str(each.outcome or each.status) for each in ended)
-    print(f"{dict(outcomes)}; {len(disorder.stopped)} aborted, {disorder.delivered_again} again")  # noqa: T201
+    ended_by_force = f"{len(disorder.stopped)} aborted, {disorder.delivered_again} again"
+    print(f"{dict(outcomes)}; {ended_by_force}, {disorder.killed} killed")  # noqa: T201
     kinds = {
         kind: sum(n for (_, each), n in proxy.faults.items() if each == kind) for kind in KINDS
     }
@@ -393,6 +395,7 @@ def test_all_heals_by_itself_after_disorder_faults_outages_kills_a_flood_and_oth
     check(workflow, ended, parked)
     check_flood(ended, parked)
     assert disorder.stopped
+    assert disorder.killed
     assert throttled
     assert watch.reads > KEYS
     assert all(kinds.values())
