@@ -22,15 +22,6 @@ class Mortal(Workflow):
 
     proxy: FaultProxy
 
-    def write_of(self, key: str) -> str:
-        return f"PUT /{self.stack.output_bucket}/out-{key}"
-
-    def end_workers(self) -> None:
-        """End the idle processes of the function, so that the next one is the one at work."""
-        for worker in self.workers():
-            worker.kill()
-        wait_until(lambda: not self.workers(), SECONDS, "the function's processes to end")
-
     def die_holding(self, key: str) -> None:
         """Upload an object, and abort the execution that has locked its key."""
         with self.proxy.holding("Invert Image", "hang") as hold:
@@ -71,8 +62,11 @@ def test_a_function_that_wakes_up_after_its_execution_was_aborted_changes_nothin
     mortal: Mortal,
 ) -> None:
     key = "late.png"
-    mortal.end_workers()
-    with mortal.proxy.holding(mortal.write_of(key), "hang") as hold:
+    for idle in mortal.workers():  # so that the next one is the one at work
+        idle.kill()
+    wait_until(lambda: not mortal.workers(), SECONDS, "the function's processes to end")
+    write = f"PUT /{mortal.stack.output_bucket}/out-{key}"
+    with mortal.proxy.holding(write, "hang") as hold:
         mortal.upload(key, picture(RED))
         assert hold.reached.wait(SECONDS)
         [holder] = mortal.workers()
