@@ -73,7 +73,7 @@ test-aws: install ## Run the stories and TestState on AWS, in a test stack: make
 	@STACK="$(STACK)" python -m pytest tests/policies/test_engines.py tests/policies/test_states.py
 
 soak: install ## Faults, late writes, outages, kills, a flood and other policies for a thousand events: make soak [SEED=1]
-	@SOAK_EVENTS=1000 SOAK_KEYS=50 SOAK_SEED=$(or $(SEED),1) python -m pytest -s --timeout 3600 tests/proof/soak
+	@SOAK_EVENTS=1000 SOAK_KEYS=50 SOAK_SEED=$(or $(SEED),1) python -m pytest -s --timeout 3600 tests/proof/soak tests/stack/test_audit.py
 
 BENCH = python -m bench $(if $(WORKLOADS),--workloads "$(WORKLOADS)") $(if $(CONTENDERS),--contenders "$(CONTENDERS)") $(if $(RUNS),--runs "$(RUNS)")
 

@@ -80,7 +80,7 @@ class Bench:
             measured[contender] = measures(take_turn(made, contender, this, run))
             shown = [
                 f"{heading} {page.cell(measured[contender], name, form)}"
-                for heading, name, form in page.COLUMNS
+                for name, heading, form in page.SHOWN
             ]
             self.say(f"{this.name} {contender}: {', '.join(shown)}")
             if any(upload.dies for upload in this.uploads):

@@ -26,26 +26,14 @@ DOCUMENT = PROJECT / "docs" / "performance.md"
 PLOTS = PROJECT / "docs" / "performance"
 CONTENDERS = PROJECT / "bench" / "contenders"
 SCALES = "scale-"
-# Heading, measure, and how to print it.
-COLUMNS = [
+# Measure, name in the table, and how to print it. results.json has more.
+SHOWN = [
     ("stale", "stale", "{:.0f}"),
     ("missing", "missing", "{:.0f}"),
-    ("invocations", "invocations", "{:,.0f}"),
-    ("function s", "function_seconds", "{:,.1f}"),
-    ("peak", "peak_concurrency", "{:.0f}"),
-    ("reads", "reads", "{:,.0f}"),
-    ("writes", "writes", "{:,.0f}"),
-    ("Express GB-s", "express_gb_seconds", "{:,.2f}"),
-    ("log KB", "log_bytes", "{:,.0f}"),
-    ("makespan", "makespan", "{:,.1f}"),
-    ("delay p50", "delay_p50", "{:.2f}"),
-    ("p99", "delay_p99", "{:.2f}"),
-    ("least p50", "delay_least_p50", "{:.2f}"),
-    ("p99", "delay_least_p99", "{:.2f}"),
-    ("over least p50", "delay_over_least_p50", "{:.2f}"),
-    ("p99", "delay_over_least_p99", "{:.2f}"),
+    ("function_seconds", "function s", "{:,.1f}"),
+    ("delay_p50", "delay p50", "{:.2f}"),
+    ("delay_p99", "delay p99", "{:.2f}"),
 ]
-UNITS = {"log_bytes": 1000}
 COLOURS = dict(
     zip(
         NAMES,
@@ -110,18 +98,19 @@ def about(name: str, by_contender: dict[str, Measures]) -> str:
 
 
 def rows(name: str, by_contender: dict[str, Measures]) -> Iterator[str]:
-    """Write the rows of a workload."""
-    for contender, measures in by_contender.items():
-        cells = " | ".join(cell(measures, *column[1:]) for column in COLUMNS)
-        yield f"| `{name}` | `{contender}` | {cells} |"
+    """Write the rows of a workload: one for each measure that is not 0 for all contenders."""
+    for measure, heading, form in SHOWN:
+        if any(measures.get(measure) for measures in by_contender.values()):
+            cells = [cell(by_contender.get(each, {}), measure, form) for each in NAMES]
+            yield f"| `{name}` | {heading} | {' | '.join(cells)} |"
 
 
 def table(found: Results) -> str:
     """Write the table of the workloads that are shown."""
     return "\n".join(
         [
-            f"| workload | contender | {' | '.join(heading for heading, _, _ in COLUMNS)} |",
-            f"| --- | --- |{' ---: |' * len(COLUMNS)}",
+            f"| workload | measure | {' | '.join(f'`{name}`' for name in NAMES)} |",
+            f"| --- | --- |{' ---: |' * len(NAMES)}",
             *(row for name in shown(found) for row in rows(name, found[name])),
         ]
     )
@@ -131,7 +120,7 @@ def cell(measures: Measures, name: str, form: str) -> str:
     """Print a measure, and its ratio if there is one that says something."""
     if name not in measures:
         return "-"
-    text = form.format(measures[name] / UNITS.get(name, 1))
+    text = form.format(measures[name])
     ratio = f"{measures.get(f'{name}_ratio', 1):.2g}"
     return text if ratio == "1" else f"{text} ({ratio})"
 
@@ -205,12 +194,7 @@ def function_values(measured: function.Measured) -> dict[str, Any]:
             for name, each in cold["variants"].items()
         ),
         "saved": f"{1 - cold['variants'][function.COMPILED]['ratio']:.0%}",
-        "warm": "\n".join(
-            f"| {name} | {1000 * each['processor']:.1f} | {1000 * each['plain']:.1f}"
-            f" | {each['ratio']:.2f} | {each['peak_mb']:.0f} |"
-            for name, each in at_memory.items()
-        ),
-        "period": f"{function.PERIOD // 1000} ms",
+        "to_plain": [f"{each['ratio']:.2f}" for each in at_memory.values()],
         "one_processor": f"{function.ONE_PROCESSOR:,} MB",
         "images": list(images),
         "sizes": "\n".join(size_row(size, images) for size in function.SIZES),

@@ -22,7 +22,7 @@ TEMPLATE = "template.yaml"
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST_NAME = 40
 # The resources that are named after a policy. Only a state machine that starts itself has the last.
-_PARTS = ("StateMachine", "Role", "StartsItself")
+_PARTS = ("StateMachine", "Version", "Alias", "Role", "StartsItself")
 _HEADING = "  # --- "  # of the comments that divide the template
 _RULER = 98  # their columns
 
@@ -159,14 +159,15 @@ def _with_policy(template: str, name: str, source: str) -> str:
     resources, end, after = rest.partition(_HEADING)
     entries, lines = _entries(source), [line.strip() for line in template.splitlines()]
     missing = [each for each in entries if each not in lines]
-    own = [f"  {old}{part}:" for part in _PARTS[:2]]
+    own = [f"  {old}{part}:" for part in _PARTS[:-1]]
     missing += [each.strip() for each in own if not end or f"\n{each}\n" not in resources]
     if missing:
         raise Failure(f"{TEMPLATE} is not as expected: there is no {missing[0]!r}.")
     copy = _without_anchors(resources.partition("\n")[2])
     copy = copy.replace(asl_file(source), asl_file(name))
     copy = copy.replace(f"PolicyName: {old}\n", f"PolicyName: {new}\n")
-    copy = copy.replace(f"Condition: Has{old}\n", f"Condition: Has{new}\n")
+    for condition in ("Has", "Gradual"):
+        copy = copy.replace(f"Condition: {condition}{old}\n", f"Condition: {condition}{new}\n")
     for part in _PARTS:
         copy = copy.replace(f"{old}{part}", f"{new}{part}")
     ruler = f"{_HEADING}The policy {name}: {asl_file(name)} ".ljust(_RULER, "-")
@@ -190,13 +191,16 @@ def _entries(policy: str) -> list[str]:
         f"- {policy}",  # a value of the parameter Policy
         f"{own}: !Equals [!Ref Policy, {policy}]",
         f'- !If [{own}, !Ref {own}StateMachine, ""]',  # the rule's target
+        f'- !If [{own}, !Ref {own}Alias, ""]',
         f"Has{own}: !Or [!Equals [!Ref Policy, {policy}], !Condition KeepsAll]",
+        f"Gradual{own}: !And [!Condition Has{own}, !Condition IsGradual]",
         f"- !If [Has{own}, !Ref {own}StateMachine, !Ref AWS::NoValue]",  # what the rule may start
     ]
 
 
 def _without_anchors(resources: str) -> str:
     """Let resources refer to the anchors that they define."""
+    resources = re.sub(r"&([\w-]+) \{[^{}]*\}", r"*\1", resources)
     lines: list[str] = []
     depth: float = inf  # of the anchor whose value is left out
     for line in resources.splitlines(keepends=True):

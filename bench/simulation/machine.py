@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -98,7 +99,7 @@ class State:
         self._parameters = _template(state.get("Parameters", state.get("Result")))
         self._has_result = "Parameters" in state or "Result" in state
         self._select = _template(state["ResultSelector"]) if "ResultSelector" in state else None
-        self._choose = chooser(state) if self._kind == "Choice" else lambda _: ""
+        self._choose = chooser(state) if self._kind == "Choice" else _no_choice
         self._result_path = state.get("ResultPath", "$")
         assert state.get("OutputPath") is None
 
@@ -178,11 +179,11 @@ _TOKEN = re.compile(
 )
 _CONTEXT: dict[str, Callable[[Context], Any]] = {
     "$$.Execution.Id": lambda context: context.execution.id,
-    "$$.StateMachine.Id": lambda _: "",  # there is one
+    "$$.StateMachine.Name": lambda _: "",  # there is one
     "$$.State.EnteredTime": lambda context: context.clock.datetime().isoformat(),
 }
 _INTRINSICS: dict[str, Callable[..., Any]] = {
-    "States.Format": lambda _, text, *values: text.format(*values),
+    "States.Format": lambda _, text, *values: _format(text, values),
     "States.JsonToString": lambda _, value: json.dumps(
         value, ensure_ascii=False, separators=(",", ":")
     ),
@@ -190,6 +191,15 @@ _INTRINSICS: dict[str, Callable[..., Any]] = {
     "States.StringToJson": lambda _, text: json.loads(text),
     "States.UUID": lambda context: str(UUID(int=context.clock.random.getrandbits(128))),
 }
+
+
+def _no_choice(_: Any) -> str:
+    return ""
+
+
+def _format(text: str, values: tuple[Any, ...]) -> str:
+    parts = zip_longest(text.split("{}"), values, fillvalue="")  # not the {} of a ${Name}
+    return "".join(f"{part}{value}" for part, value in parts)
 
 
 def _template(template: Any) -> Evaluate:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
@@ -17,6 +18,10 @@ _INPUT = "$$.Execution.Input"
 
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "IsString": lambda value, operand: isinstance(value, str) == operand,
+    "IsNumeric": lambda value, operand: isinstance(value, int | float) == operand,
+    "StringMatches": lambda value, pattern: isinstance(value, str) and fnmatchcase(value, pattern),
+    "NumericGreaterThan": lambda value, operand: value > operand,
+    "NumericLessThan": lambda value, operand: value < operand,
     "StringEquals": lambda value, operand: isinstance(value, str) and value == operand,
     "NumericGreaterThanEquals": lambda value, operand: value >= operand,
     "NumericLessThanEquals": lambda value, operand: value <= operand,
@@ -35,14 +40,16 @@ def check_paths(state: dict[str, Any], data: Any, event: Any) -> None:
             find(path, data, event)
 
 
-def chooser(state: dict[str, Any]) -> Callable[[Any], str]:
-    """Compile a Choice: give what tells the state that follows.
+def chooser(state: dict[str, Any]) -> Callable[..., str]:
+    """Compile a Choice: give what tells, of its data and the execution's input, what follows.
 
     It raises if it compares an absent path.
     """
     rules = [(_condition(rule), rule["Next"]) for rule in state["Choices"]]
     default: str = state["Default"]
-    return lambda data: next((following for holds, following in rules if holds(data)), default)
+    return lambda data, event=None: next(
+        (following for holds, following in rules if holds(data, event)), default
+    )
 
 
 def paths(expression: str) -> Iterator[str]:
@@ -82,29 +89,29 @@ def _check_payload(template: dict[str, Any], data: Any, event: Any) -> None:
                 raise UncaughtError(f"{value} is not a string")
 
 
-def _condition(rule: dict[str, Any]) -> Callable[[Any], bool]:
+def _condition(rule: dict[str, Any]) -> Callable[[Any, Any], bool]:
     if "And" in rule:
         parts = [_condition(each) for each in rule["And"]]
-        return lambda data: all(part(data) for part in parts)
+        return lambda data, event: all(part(data, event) for part in parts)
     if "Or" in rule:
         parts = [_condition(each) for each in rule["Or"]]
-        return lambda data: any(part(data) for part in parts)
+        return lambda data, event: any(part(data, event) for part in parts)
     if "Not" in rule:
         negated = _condition(rule["Not"])
-        return lambda data: not negated(data)
+        return lambda data, event: not negated(data, event)
     variable: str = rule["Variable"]
     [(operator, operand)] = [each for each in rule.items() if each[0] not in {"Variable", "Next"}]
     if operator == "IsPresent":
-        return lambda data: _is_present(variable, data) == operand
+        return lambda data, event: _is_present(variable, data, event) == operand
     compare = _OPERATORS[operator.removesuffix("Path")]
     if operator.endswith("Path"):
-        return lambda data: compare(find(variable, data), find(operand, data))
-    return lambda data: compare(find(variable, data), operand)
+        return lambda data, event: compare(find(variable, data, event), find(operand, data, event))
+    return lambda data, event: compare(find(variable, data, event), operand)
 
 
-def _is_present(path: str, data: Any) -> bool:
+def _is_present(path: str, data: Any, event: Any) -> bool:
     try:
-        find(path, data)
+        find(path, data, event)
     except UncaughtError:
         return False
     return True

@@ -368,7 +368,7 @@ class Fence:
 
     def _apply_creation(self, event: ObjectEvent, key: str, results: dict[str, Result]) -> Attempt:
         """Make the output that of a creation, unless it is that of a newer event."""
-        output = self._read_output(key)  # step 1
+        output = self.read_output(key)  # step 1
         match output.order(event):
             case Order.NEWER:
                 return Attempt.SUPERSEDED
@@ -378,8 +378,8 @@ class Fence:
 
     def _follow_source(self, event: ObjectEvent, key: str, results: dict[str, Result]) -> Attempt:
         """Make the output that of the source as it is now; delete it if there is no source."""
-        output = self._read_output(key)  # step 1
-        source = self._find_source(event)  # step 2
+        output = self.read_output(key)  # step 1
+        source = self.find_source(event)  # step 2
         if source is None:
             return self._delete_orphan(output, event, key)
         if not source.version_id:
@@ -392,7 +392,7 @@ class Fence:
         """Write a creation's own output, unless what it created has been deleted."""
         # The null version is named, too: other versions may be over it.
         version = {"VersionId": event.version_id or NULL_VERSION}
-        output = self._read_output(key)  # step 1
+        output = self.read_output(key)  # step 1
         etag = output.etag
         if etag is None:
             try:  # step 2
@@ -405,7 +405,7 @@ class Fence:
             if written is Condition.FAILED:
                 return Attempt.AGAIN
             etag = written
-        if not self.handles_deletions or self._find_source(event, **version):  # step 4
+        if not self.handles_deletions or self.find_source(event, **version):  # step 4
             return Attempt.DONE
         if self._delete_output(key, etag) is Condition.FAILED:
             return Attempt.AGAIN
@@ -440,13 +440,13 @@ class Fence:
         if self._delete_output(key, output.etag) is Condition.FAILED:
             return Attempt.AGAIN
         # step 4
-        return Attempt.DONE if self._find_source(event) is None else Attempt.AGAIN
+        return Attempt.DONE if self.find_source(event) is None else Attempt.AGAIN
 
     def _check_source(self, source: ObjectEvent) -> Attempt:
         """Take step 4: find out whether the source is still there and is still this version."""
         if not self.handles_deletions:
             return Attempt.DONE
-        current = self._find_source(source)
+        current = self.find_source(source)
         if current is None or (current.version_id and current.object_id != source.object_id):
             return Attempt.STALE
         return Attempt.DONE
@@ -454,7 +454,7 @@ class Fence:
     def _delete_older(self, key: str, event: ObjectEvent) -> None:
         """Delete an output if it is of the deleted version or, without versions, older."""
         for _ in attempts():
-            output = self._read_output(key)
+            output = self.read_output(key)
             if output.etag is None or output.order(event) in {Order.UNKNOWN, Order.NEWER}:
                 return
             # What was written for a key in a folder of the output's name has another name: the
@@ -467,7 +467,7 @@ class Fence:
 
     # The single steps
 
-    def _read_output(self, key: str) -> OutputState:
+    def read_output(self, key: str) -> OutputState:
         """Read an output's ETag and metadata."""
         try:
             response = self.s3.head_object(Bucket=self.output_bucket, Key=key)
@@ -477,7 +477,7 @@ class Fence:
             raise
         return OutputState(response["ETag"], response["Metadata"])
 
-    def _find_source(self, event: ObjectEvent, **version: Any) -> ObjectEvent | None:
+    def find_source(self, event: ObjectEvent, **version: Any) -> ObjectEvent | None:
         """Find out what the source is now: its current version, unless another one is named.
 
         S3 names the null version ``null`` if the bucket has versions, and names none if it has not:

@@ -25,7 +25,7 @@ DataPath = tuple[str, ...]
 Known = frozenset[DataPath]
 INPUT: DataPath = ("$$", "Execution", "Input")
 
-# What a Task's result surely has. GetItem gives no Item if there is none.
+# What a Task's result surely has. GetItem answers without Item if the record does not exist.
 RESULTS = {INVOKE: "Payload", SEND: "MessageId"}
 
 # attribute = :value, or attribute = if_not_exists(attribute, :value): then the type is the same.

@@ -6,19 +6,26 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from inorder.aws.stack import Connection
+from inorder.model import policies
 
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/enable-event-notifications-eventbridge.html
 SWITCHING_ON = timedelta(minutes=5)
 COLD_START = 2  # seconds that the state waits for longer than the function may take
 FEW_INVOCATIONS = 100  # at a time; new accounts have 10
+FEW_STARTS = 100  # a second
 RIGHT, WRONG, UNKNOWN = "right", "WRONG", "unknown"
+# Each event takes one of each, by the names that Service Quotas has for them.
+RATES = {
+    "states": "StartExecution throttle token refill rate per second",
+    "events": "Invocations throttle limit in transactions per second",
+}
 
 
 @dataclass(frozen=True)
@@ -67,14 +74,17 @@ class Deployment:
         return described
 
 
-def health(aws: Connection) -> Findings:
-    """Check a stack. What may not be read is unknown, and stops no other check."""
+def health(aws: Connection, policy: str | None = None) -> Findings:
+    """Check a stack, also for a change of policy. What may not be read is unknown."""
     deployment = Deployment(aws)
-    for check in CHECKS:
+    checks = list(CHECKS)
+    if policy is not None:
+        checks.append(partial(_change, policy=policy))
+    for check in checks:
         try:
             yield from check(deployment)
         except (ClientError, BotoCoreError) as error:
-            name = check.__name__.strip("_").replace("_", " ")
+            name = getattr(check, "__name__", "change of policy").strip("_").replace("_", " ")
             yield Finding(UNKNOWN, f"{name.capitalize()}: {' '.join(str(error).split())}")
 
 
@@ -140,14 +150,18 @@ def _rules(deployment: Deployment) -> Findings:
         )
     else:
         yield Finding(RIGHT, "The rule is enabled.")
-    works = {stack.state_machine_arn, deployment.function["FunctionArn"]}
+    works = (stack.state_machine_arn, deployment.function["FunctionArn"])
     for page in events.get_paginator("list_rules").paginate():
         for rule in page["Rules"]:
             pattern = rule.get("EventPattern")
             if rule["Name"] == own or rule["State"] == "DISABLED" or not pattern:
                 continue
             targets = events.list_targets_by_rule(Rule=rule["Name"])["Targets"]
-            if works & {each["Arn"] for each in targets} and _matches(events, pattern, stack):
+            # A version or an alias has the ARN and a qualifier.
+            found = any(
+                f"{each['Arn']}:".startswith(f"{work}:") for each in targets for work in works
+            )
+            if found and _matches(events, pattern, stack):
                 yield Finding(
                     WRONG,
                     f"The rule {rule['Name']} also sends the bucket's events to the stack.",
@@ -166,13 +180,7 @@ def _matches(events: Any, pattern: str, stack: Any) -> bool:
 
 
 def _function(deployment: Deployment) -> Findings:
-    states = json.loads(deployment.machine["definition"])["States"].values()
-    limits = [
-        each["TimeoutSeconds"] - COLD_START
-        for each in states
-        if each.get("Resource", "").endswith(":lambda:invoke")
-        and "event.$" in json.dumps(each["Parameters"])
-    ]
+    limits = _limits(json.loads(deployment.machine["definition"]))
     timeout = deployment.function["Timeout"]
     if limits and timeout > min(limits):
         yield Finding(
@@ -182,6 +190,16 @@ def _function(deployment: Deployment) -> Findings:
         )
     else:
         yield Finding(RIGHT, f"The function's timeout of {timeout} s fits the policy.")
+
+
+def _limits(definition: Any) -> list[int]:
+    """List the seconds that the states which invoke the function give it."""
+    return [
+        each["TimeoutSeconds"] - COLD_START
+        for each in definition["States"].values()
+        if each.get("Resource", "").endswith(":lambda:invoke")
+        and "event.$" in json.dumps(each["Parameters"])
+    ]
 
 
 def _permissions(deployment: Deployment) -> Findings:
@@ -229,6 +247,33 @@ def _concurrency(deployment: Deployment) -> Findings:
         )
     else:
         yield Finding(RIGHT, f"The region allows {limit:,} invocations at a time.")
+
+
+def _quotas(deployment: Deployment) -> Findings:
+    quotas = deployment.aws.client("service-quotas")
+    operations = ("list_service_quotas", "list_aws_default_service_quotas")  # applied, else default
+    rates = {
+        name: [
+            each["Value"]
+            for operation in operations
+            for page in quotas.get_paginator(operation).paginate(ServiceCode=service)
+            for each in page["Quotas"]
+            if each["QuotaName"] == name
+        ]
+        for service, name in RATES.items()
+    }
+    low = {name: rate[0] for name, rate in rates.items() if rate and rate[0] < FEW_STARTS}
+    for name, rate in low.items():
+        yield Finding(
+            WRONG,
+            f"A burst starts late: {name} is {rate:.0f}.",
+            f"Ask AWS for a higher quota: {name}.",
+        )
+    if missing := [name for name, rate in rates.items() if not rate]:
+        yield Finding(UNKNOWN, f"Service Quotas does not have: {', '.join(missing)}.")
+    elif not low:
+        least = min(rate[0] for rate in rates.values())
+        yield Finding(RIGHT, f"The region may start {least:,.0f} executions a second.")
 
 
 def _queues(deployment: Deployment) -> Findings:
@@ -324,7 +369,53 @@ def _table(deployment: Deployment) -> Findings:
         )
 
 
+def _change(deployment: Deployment, policy: str) -> Findings:
+    """Check what must be done before a change of policy: docs/policies.md, 'Switch policies'."""
+    parameters, new = deployment.stack.parameters, policies.policy(policy)
+    wrong: list[Finding] = []
+
+    def first(text: str, remedy: str) -> None:
+        wrong.append(Finding(WRONG, f"Before Policy={policy}: {text}", remedy))
+
+    if parameters.get("Minimal") == "true" and policy != parameters.get("Policy"):
+        first(
+            "the stack is minimal, so the change would end what runs.",
+            "Deploy Minimal=false first, and Minimal=true again a day after the change.",
+        )
+    if parameters.get("HealMinutes") == "0":
+        first(
+            "no sweep hands the new policy the events of executions that have died.",
+            "Run inorder stuck --redrive.",
+        )
+    names = [f"ApproximateNumberOfMessages{each}" for each in ("", "NotVisible", "Delayed")]
+    attributes = deployment.aws.client("sqs").get_queue_attributes(
+        QueueUrl=deployment.stack.retry_events_queue_url, AttributeNames=names
+    )["Attributes"]
+    waiting = sum(int(attributes.get(each, 0)) for each in names)
+    if waiting and not new.deletions and parameters.get("HandleDeletions") != "false":
+        first(
+            f"{waiting} event(s) wait to be retried, and it parks the deletions among them.",
+            "Wait until inorder retrying lists none.",
+        )
+    if new.fence == "each":
+        versioning = deployment.aws.client("s3").get_bucket_versioning(
+            Bucket=deployment.stack.input_bucket
+        )
+        if versioning.get("Status") != "Enabled":
+            first(
+                "the input bucket has no versions: it cannot process what is overwritten at once.",
+                "Enable versioning: InputBucketVersioning=Enabled, if the bucket is the stack's.",
+            )
+    timeout, limits = deployment.function["Timeout"], _limits(policies.definition(policy))
+    if limits and timeout > min(limits):
+        first(
+            f"the function may take {timeout} s, and it waits for {min(limits)} s.",
+            f"Give the function a timeout of at most {min(limits)} s.",
+        )
+    yield from wrong or [Finding(RIGHT, f"Nothing must be done before Policy={policy}.")]
+
+
 CHECKS: tuple[Callable[[Deployment], Findings], ...] = (
     *(_region, _bucket, _rules, _function, _permissions, _concurrency),
-    *(_queues, _alarms, _log, _table),
+    *(_quotas, _queues, _alarms, _log, _table),
 )

@@ -204,7 +204,7 @@ def _milliseconds(at: datetime) -> int:
 
 
 def log_group(described: Mapping[str, Any]) -> str:
-    """Give the name of the log group that DescribeStateMachine has; empty if there is none."""
+    """Give the name of the log group in DescribeStateMachine's answer; "" if it has no log."""
     destinations = described.get("loggingConfiguration", {}).get("destinations") or [{}]
     arn = destinations[0].get("cloudWatchLogsLogGroup", {}).get("logGroupArn", "")
     return arn.split(":")[6] if arn else ""

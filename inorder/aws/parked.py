@@ -147,7 +147,7 @@ def redrive(aws: Connection, ids: set[str]) -> Generator[ParkedEvent]:
             if event.id in remaining:
                 text = json.dumps(_without_history(event.body["event"]))
                 with suppress(states.exceptions.ExecutionAlreadyExists):
-                    start(states, aws.stack.state_machine_arn, text, name=f"redrive-{event.id}")
+                    start(states, aws.stack.started_arn, text, name=f"redrive-{event.id}")
                 sqs.delete_message(
                     QueueUrl=aws.stack.parked_events_queue_url, ReceiptHandle=event.receipt
                 )

@@ -16,8 +16,11 @@ import boto3
 from botocore.config import Config
 
 from inorder import PROJECT
+from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.errors import Failure
 from inorder.local_aws import LocalAws
+
+CONNECTIONS = 32  # of a client, at a time
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,12 @@ class Stack:
     parameters: Mapping[str, str]
     retry_events_queue_url: str = ""
     retry_events_log_group: str = ""
+    started: str = ""
+
+    @property
+    def started_arn(self) -> str:
+        """What events start: the alias of the state machine if there is one."""
+        return self.started or self.state_machine_arn
 
 
 def deploy(local: LocalAws, name: str, parameters: Mapping[str, str | float]) -> Stack:
@@ -86,6 +95,7 @@ def describe(cloudformation: Any, name: str) -> Stack:
             output_bucket=outputs["OutputBucketName"],
             key_table=outputs["KeyTableName"],
             state_machine_arn=outputs["StateMachineArn"],
+            started=outputs.get("StartedArn", ""),
             parked_events_queue_url=outputs["ParkedEventsQueueUrl"],
             function_name=outputs["InvertImageFunctionName"],
             parameters={
@@ -123,14 +133,31 @@ class Connection:
 
     def client(self, service: str) -> Any:
         """Give a boto3 client, the same one each time; a Failure if the endpoint is not a URL."""
-        config = Config(connect_timeout=10, retries={"mode": "standard", "total_max_attempts": 3})
+        return self._client(service, service, Config())
+
+    @property
+    def synchronous(self) -> Any:
+        """A client of Step Functions that waits until the execution that it starts has ended."""
+        waits = Config(
+            read_timeout=EXPRESS_SECONDS + 10,
+            retries={"total_max_attempts": 1},
+            inject_host_prefix=not self.is_local,  # there is no sync-127.0.0.1
+        )
+        return self._client("stepfunctions that wait", "stepfunctions", waits)
+
+    def _client(self, name: str, service: str, config: Config) -> Any:
+        default = Config(
+            connect_timeout=10,
+            max_pool_connections=CONNECTIONS,
+            retries={"mode": "standard", "total_max_attempts": 3},
+        )
         with self._making:
             try:
-                if service not in self._clients:
+                if name not in self._clients:
                     # boto3's overloads know literal service names only.
-                    self._clients[service] = self._session.client(  # type: ignore[call-overload]
-                        service, endpoint_url=self._endpoint_url, config=config
+                    self._clients[name] = self._session.client(  # type: ignore[call-overload]
+                        service, endpoint_url=self._endpoint_url, config=default.merge(config)
                     )
             except ValueError as error:
                 raise Failure(str(error)) from None
-            return self._clients[service]
+            return self._clients[name]

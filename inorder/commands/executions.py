@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from audit_keys.repairing import repaired_at
 from inorder.aws.executions import StateMachine
 from inorder.aws.inspection import gather, machine_of
 from inorder.aws.stack import Connection
@@ -190,11 +191,12 @@ def changes(
 
 def row(execution: Execution, name: str | None = None) -> list[str]:
     """Give the cells of an execution; what is not known is a question mark."""
+    at = repaired_at(execution.sequencer)
     return [
         f"{execution.started.astimezone(UTC):%Y-%m-%d %H:%M:%S}" if execution.started else "?",
         name or execution.id,
         execution.key or execution.record_id or "?",
-        execution.sequencer or "?",
+        f"repair {at:%Y-%m-%dT%H:%M:%SZ}" if at else execution.sequencer or "?",
         execution.ended_as,
         seconds(execution.waited),
         seconds(execution.seconds),

@@ -9,18 +9,20 @@ import click
 from inorder.aws.health import WRONG, health
 from inorder.aws.stack import Connection
 from inorder.commands.terminal import aws_errors_in_one_line, deployed, printable
+from inorder.model.policies import names
 
 
 @click.command()
 @deployed
-def doctor(stack_name: str) -> None:
+@click.option("--policy", type=click.Choice(names()), help="Also say what must precede this one.")
+def doctor(stack_name: str, policy: str | None) -> None:
     """Check a deployed stack, line by line, and say what mends it.
 
     It changes nothing. Fails if something is wrong. What the credentials may not read is unknown.
     """
     wrong = 0
     with aws_errors_in_one_line():
-        for finding in health(Connection(stack_name)):
+        for finding in health(Connection(stack_name), policy):
             click.echo(f"{finding.state:<8} {printable(finding.text)}")
             if finding.remedy:
                 click.echo(f"{'':<8} -> {printable(finding.remedy)}")

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from inorder.commands.audit import audit, backfill
 from inorder.commands.console import console
 from inorder.commands.cost import cost_command
 from inorder.commands.demo import show_demonstration
@@ -46,7 +47,7 @@ def _exit(signum: int, _frame: FrameType | None) -> None:
 
 for command in (
     *(show_demonstration, up, down, run, check, policy_group),
-    *(list_parked, list_retrying, redrive, list_stuck, doctor),
+    *(list_parked, list_retrying, redrive, list_stuck, doctor, audit, backfill),
     *(executions, execution, why, console, cost_command),
 ):
     main.add_command(command)

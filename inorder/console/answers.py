@@ -217,7 +217,7 @@ class Answers:
             raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
         if dry_run:
             return {"arn": None}
-        return {"arn": start(self._aws.client("stepfunctions"), self._machine.arn, text)}
+        return {"arn": start(self._aws.client("stepfunctions"), self._stack.started_arn, text)}
 
 
 def _parked(event: ParkedEvent) -> dict[str, Any]:

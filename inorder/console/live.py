@@ -11,8 +11,8 @@ from inorder.aws.executions import StateMachine
 from inorder.model.execution import BEGINNING, Execution, Filter, to_json
 
 FIELDS = (
-    *("arn", "id", "key", "sequencer", "version_id", "record_id", "ended_as", "status", "error"),
-    *("cause", "attempt", "seconds", "waited", "started", "stopped"),
+    *("arn", "id", "key", "sequencer", "version_id", "record_id", "is_repair"),
+    *("ended_as", "status", "error", "cause", "attempt", "seconds", "waited", "started", "stopped"),
 )
 FIRST, MORE = 100, 4  # the executions that are read first; each later read has MORE times as many
 PATIENCE_SECONDS = 0.5  # for which an answer waits for what is new

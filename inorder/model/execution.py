@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
+from audit_keys.repairing import repaired_at
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.model.outcomes import started_name
 
@@ -139,6 +140,11 @@ class Execution:
         """The sequencer of its event."""
         found = s3_object(self.event).get("sequencer") or self._reported("sequencer")
         return str(found) if found else None
+
+    @property
+    def is_repair(self) -> bool:
+        """Whether an audit has made its event, and not S3."""
+        return repaired_at(self.sequencer) is not None
 
     @property
     def is_deletion(self) -> bool:
@@ -377,7 +383,10 @@ def to_json(value: Any, indent: int | None = None) -> str:
 
 def described(execution: Execution) -> dict[str, Any]:
     """Give an execution with all that can be said about it, for `to_json`."""
-    facts = ("id", "key", "sequencer", "version_id", "record_id", "ended_as", "attempt", "seconds")
+    facts = (
+        *("id", "key", "sequencer", "version_id", "record_id", "is_repair"),
+        *("ended_as", "attempt", "seconds"),
+    )
     whole = asdict(execution)
     steps = [
         each | {"seconds": step.seconds}
@@ -391,7 +400,7 @@ def described(execution: Execution) -> dict[str, Any]:
 
 
 def _data(details: Mapping[str, Any], name: Literal["input", "output"]) -> Any:
-    """Parse an input or an output; None if there is none, or if the log has cut it off.
+    """Parse an input or an output; None if the entry has none, or only a part of it.
 
     A log entry has at most 248 KB of it:
     https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html

@@ -111,7 +111,7 @@ def like(*shipped: str) -> list[str]:
 
 
 def policy(name: str, project: Path = PROJECT) -> Policy:
-    """Read the facts about one policy; a KeyError if there is none of that name."""
+    """Read the facts about one policy; KeyError if no policy has that name."""
     return {each.name: each for each in policies(project)}[name]
 
 

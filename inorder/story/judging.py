@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from audit_keys.comparing import Verdict as Compared
+from audit_keys.comparing import compare
 from inorder.model.outcomes import done, finished, retrying
 from inorder.story.parts import (
     Event,
@@ -14,9 +16,10 @@ from inorder.story.parts import (
     Verdict,
     clock,
     is_newer,
+    named,
     span,
 )
-from inorder_fence import named_version
+from inorder_fence import ObjectEvent, named_version
 
 ON_ITS_WAY = timedelta(minutes=1)  # an event of S3 may need so long to start an execution
 
@@ -46,13 +49,13 @@ class _Judging:
             return self._by_events()
         if source is None:
             return self._without_source()
-        if output and output.source_etag == source.etag and _is_of(output.version_id, source):
+        if output and self._compared(source, output) is Compared.RIGHT:
             return self._of_this_content(output)
         made = self._event_of(source)
         if made is None:
             return self._without_event(source)
         if self._facts.keeps == "last":
-            return Verdict("wrong", f"{self._shows} The object is that of event {made.sequencer}.")
+            return Verdict("wrong", f"{self._shows} The object is that of {named(made.sequencer)}.")
         return self._because(made, self._shows)
 
     def first(self) -> Verdict:
@@ -66,7 +69,7 @@ class _Judging:
         if any(each.sequencer == self._output.sequencer for each in done):
             return Verdict("right", f"{self._shows} That is right: it was processed first.")
         if done and self._facts.has("executions"):
-            text = f"But event {done[0].sequencer} is the one that was processed."
+            text = f"But {named(done[0].sequencer)} is the one that was processed."
             return Verdict("wrong", f"{self._shows} {text}")
         return Verdict("unknown", f"{self._shows} Which event was processed first is not known.")
 
@@ -101,6 +104,12 @@ class _Judging:
             return Verdict("unknown", f"{said} Whether there are other events is not known.")
         return Verdict("right", f"{said} The content of each event known was forwarded.")
 
+    def _compared(self, source: Source | None, output: Output) -> Compared:
+        """Compare them as an audit does."""
+        made_of = ObjectEvent("", "", "", source.etag, source.version_id) if source else None
+        keeps = self._facts.keeps or "newest"
+        return compare(made_of, output.state, keeps, self._facts.handles_deletions)
+
     def _of_this_content(self, output: Output) -> Verdict:
         said = f"{self._shows} That is right: it was made from the object as it is now."
         newest = self._last
@@ -110,14 +119,14 @@ class _Judging:
             and not newest.is_deletion
             and is_newer(newest.sequencer, output.sequencer)
         ):
-            said += f" The newer event {newest.sequencer} ({newest.outcome}) has the same content."
+            said += f" The newer {named(newest.sequencer)} ({newest.outcome}) has the same content."
         return Verdict("right", said)
 
     def _without_source(self) -> Verdict:
         if self._output is None:
             return Verdict("right", "There is no output. That is right: there is no object.")
         shows = f"{self._shows} The object was deleted."
-        if not self._facts.handles_deletions:
+        if self._compared(None, self._output) is Compared.RIGHT:
             text = "The stack does not handle deletions, so the output stays."
             return Verdict("right", f"{shows} {text}")
         if self._last and self._last.is_deletion and self._facts.keeps != "last":
@@ -159,7 +168,7 @@ class _Judging:
 
     def _because(self, event: Event, shows: str, what: str = "decide it") -> Verdict:
         """Judge by the event that should have made the output, and has not."""
-        name = f"event {event.sequencer}, which should {what},"
+        name = f"{named(event.sequencer)}, which should {what},"
         queued = {each.queue for each in self._facts.queued if each.sequencer == event.sequencer}
         gone = self._facts.has("parked") and "parked" not in queued
         parked = "was parked, and is no longer in the queue" if gone else "is parked"
@@ -232,4 +241,4 @@ def _shown(output: Output | None) -> str:
     if output.sequencer is None:
         return f"The output {output.key} does not say of which event it is."
     version = f" of version {output.version_id}" if output.version_id else ""
-    return f"The output {output.key} is that of event {output.sequencer}{version}."
+    return f"The output {output.key} is that of {named(output.sequencer)}{version}."

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from functools import cmp_to_key
 from typing import Any, Literal
 
+from audit_keys.repairing import repaired_at
 from inorder.model.execution import Execution
-from inorder_fence.fenced_output import compare_sequencers
+from inorder_fence.fenced_output import OutputState, compare_sequencers
 
 Part = Literal["executions", "records", "outputs", "source", "parked", "retrying", "undelivered"]
 
@@ -38,6 +39,16 @@ class Output:
     source_etag: str | None = None
     version_id: str | None = None
     modified: datetime | None = None
+
+    @property
+    def state(self) -> OutputState:
+        """The same as the fence reads it; the ETag is not known."""
+        made_of = {
+            "sequencer": self.sequencer,
+            "source-etag": self.source_etag,
+            "source-version-id": self.version_id,
+        }
+        return OutputState("-", {name: value for name, value in made_of.items() if value})
 
 
 @dataclass(frozen=True)
@@ -68,7 +79,7 @@ class Facts:
     unread: Mapping[Part, str] | None = None
     since: datetime | None = None  # executions that started before were not read
     handles_deletions: bool = True  # whether deletions start executions
-    heal_minutes: int = 15  # how often the schedule looks for stuck keys; 0 if there is none
+    heal_minutes: int = 15  # between two sweeps; 0 without sweeps
     has_table: bool = True  # whether the policy writes records
     from_log: bool = False  # whether the executions come from a log, which may lack the end of one
     version_id: str | None = None  # the only version that was asked for
@@ -76,6 +87,11 @@ class Facts:
     def has(self, part: Part) -> bool:
         """Tell whether a part was read completely."""
         return part not in (self.unread or {})
+
+
+def named(sequencer: str | None) -> str:
+    """Name an event, or a repair, by its sequencer."""
+    return f"{'repair' if repaired_at(sequencer) else 'event'} {sequencer or '(unknown)'}"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from inorder.model.execution import Execution
-from inorder.story.parts import Cause, Facts, Queued, clock, span
+from inorder.story.parts import Cause, Facts, Queued, clock, named, span
 from inorder.story.reading import was_worked_on
 
 
@@ -16,7 +16,7 @@ def told(facts: Facts, execution: Execution, outcome: str, cause: Cause | None) 
     attempt = f" (attempt {execution.attempt})" if execution.attempt > 1 else ""
     if execution.is_started_by_holder:
         attempt += " (started as the lock was released)"
-    event = f"event {execution.sequencer or '(unknown)'}{version} ({what})"
+    event = f"{named(execution.sequencer)}{version} ({what})"
     waited = f" It waited {span(execution.waited)}." if execution.waited else ""
     said = _said(facts, execution, outcome, cause)
     return (
@@ -66,7 +66,7 @@ def _said_superseded(execution: Execution, cause: Cause) -> str:
         found = "its object had been replaced or deleted, or a newer output was there"
         return f"The function found that {found}; no newer event is known."
     version = f" of version {cause.version_id}" if cause.version_id else ""
-    name = f"event {cause.sequencer}{version}"
+    name = f"{named(cause.sequencer)}{version}"
     by = f" by execution {short_id(cause.execution)}" if cause.execution else ""
     when = f", recorded at {clock(cause.at)}{by}" if cause.at else ""
     if cause.is_certain:
@@ -78,13 +78,13 @@ def _said_superseded(execution: Execution, cause: Cause) -> str:
 
 def _said_duplicate(execution: Execution, cause: Cause) -> str:
     if cause.execution:
-        other = "" if cause.sequencer == execution.sequencer else f" event {cause.sequencer}"
+        other = "" if cause.sequencer == execution.sequencer else f" {named(cause.sequencer)}"
         return (
             f"Execution {short_id(cause.execution)} had processed{other or ' this event'}"
             f" at {clock(cause.at)}."
         )
     if cause.is_certain and cause.sequencer != execution.sequencer:
-        return f"The record says that event {cause.sequencer} was processed before."
+        return f"The record says that {named(cause.sequencer)} was processed before."
     if cause.is_certain:
         return "The record says that this event was processed before."
     return "It was processed before, by an execution that was not read."

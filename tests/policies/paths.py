@@ -71,7 +71,9 @@ class Path:
 
 def mocked_definition(policy: str, substitutions: Mapping[str, str] | None = None) -> str:
     """Read a policy's ASL file for mocked services, which cannot know a random lock token."""
-    names: Mapping[str, str] = substitutions or defaultdict(lambda: "mocked")
+    names: Mapping[str, str] = substitutions or defaultdict(
+        lambda: "mocked", StateMachineArnPattern="mocked-{}"
+    )
     text = substitute(PROJECT / asl_file(policy), names)
     for limit, fewer in FEWER.items():
         text = re.sub(rf'"{limit}": \d+', f'"{limit}": {fewer}', text)

@@ -37,6 +37,7 @@ SUBSTITUTIONS = {
     "RetryEventsQueueUrl": "https://sqs.us-east-1.amazonaws.com/123456789012/retries",
     "RetryEventsBusName": "retry-events",
     "UniqueEventsBusName": "name",
+    "StateMachineArnPattern": "arn:aws:states:us-east-1:123456789012:stateMachine:{}",
 }
 
 
@@ -91,6 +92,8 @@ class InStack(Place):
             if (logical := name.removesuffix("Name").removesuffix("Arn").removesuffix("Url"))
             in resources
         }
+        machines = stack.state_machine_arn.rpartition(":")[0]
+        self.substitutions["StateMachineArnPattern"] = f"{machines}:{{}}"
         self.machine = cache(self.create)
 
     def create(self, policy: str) -> StateMachine:

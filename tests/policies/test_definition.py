@@ -12,6 +12,7 @@ from samcli.yamlhelper import yaml_parse
 from inorder import PROJECT
 from inorder.asl.definition import CONDITION_FAILED, EXPRESS_SECONDS, GET, INVOKE
 from inorder.asl.lease import NOT_WRITTEN, lease_numbers, longest_execution
+from inorder.aws.executions import only_one
 from inorder.model import policies
 from inorder.model.execution import Execution
 
@@ -50,12 +51,14 @@ def test_holder_lease_and_waiter_have_the_seconds_that_the_comment_states(policy
     assert numbers.longest_execution < EXPRESS_SECONDS
 
 
+@pytest.mark.parametrize("machine", ["machine", "machine:live"])  # AWS does not say which
 @pytest.mark.parametrize("policy", policies.like("latest-wins"))
-def test_an_execution_that_a_holder_starts_is_known_by_its_name(policy: str) -> None:
+def test_an_execution_that_a_holder_starts_is_known_by_its_name(policy: str, machine: str) -> None:
     name = policies.definition(policy)["States"]["Start Newest Event"]["Parameters"]["Name.$"]
     prefix, _, _ = name.removeprefix("States.Format('").partition("{}', States.UUID())")
-    arn = f"arn:aws:states:us-east-1:123456789012:express:machine:{prefix}1:2"
+    arn = f"arn:aws:states:us-east-1:123456789012:express:{machine}:{prefix}1:2"
     assert Execution(arn, "RUNNING", None).is_started_by_holder
+    assert only_one([arn], prefix) == only_one([arn], "2") == arn
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def run_state(
             "Input": TABLES[policy].event if event is None else event,
         },
         "State": {"EnteredTime": "2026-11-20T09:30:00Z"},
-        "StateMachine": {"Id": "arn:aws:states:us-east-1:123456789012:stateMachine:test"},
+        "StateMachine": {"Name": "test"},
     }
     client: Any = aws.states if aws else local.client("stepfunctions")
     tested: Data = client.test_state(

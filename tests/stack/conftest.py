@@ -209,6 +209,18 @@ class Workflow:
             if rule["Name"].startswith(f"{self.stack.name}-"):
                 events.disable_rule(Name=rule["Name"])
 
+    @contextmanager
+    def without_events(self) -> Iterator[None]:
+        """Lose the events of S3 meanwhile."""
+        self.disable_rules()
+        try:
+            yield
+        finally:
+            events = self.local.client("events")
+            for rule in events.list_rules()["Rules"]:
+                if rule["Name"].startswith(f"{self.stack.name}-"):
+                    events.enable_rule(Name=rule["Name"])
+
     def unfinished(self) -> list[dict[str, Any]]:
         """List the records that are locked, or that the schedule would find."""
         names = {"lock_token", "in_progress_since"}

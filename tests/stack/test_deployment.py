@@ -18,11 +18,25 @@ from tests.stack.conftest import GREEN, Workflow
 
 NAME = "s" * 128
 LONGEST_RULE_NAME = 64
-OPTIONS = {"AdaptRecords": "true", "Alarms": "all", "Dashboard": "true"}
+OPTIONS: dict[str, str | float] = {
+    **{"AdaptRecords": "true", "Alarms": "all", "Dashboard": "true", "Tracing": "true"},
+    **{
+        "KeyPrefix": "in/",
+        "KeySuffix": ".png",
+        "HandleDeletions": "false",
+        "RecordsSourceArns": "arn:aws:s3:::other",
+    },
+    **{"RecordRetentionDays": 30, "RetryHours": 1, "HealMinutes": 30, "LogRetentionDays": 30},
+    **{
+        "FunctionMemorySize": 3000,
+        "PermissionsBoundaryArn": "arn:aws:iam::aws:policy/PowerUserAccess",
+    },
+}
 
 
 def deployed(local: LocalAws, address: str, pixels: int) -> Workflow:
-    parameters: dict[str, str | float] = {**OPTIONS, "AlarmEmail": address, "MaximumPixels": pixels}
+    key = local.client("kms").create_key()["KeyMetadata"]["Arn"]
+    parameters = OPTIONS | {"AlarmEmail": address, "MaximumPixels": pixels, "KmsKeyArn": key}
     return Workflow(local, deploy(local, NAME, parameters))
 
 
@@ -30,8 +44,8 @@ def deployed(local: LocalAws, address: str, pixels: int) -> Workflow:
 def workflow(local: LocalAws) -> Workflow:
     """Deploy the stack twice, with other parameters."""
     workflow = deployed(local, "one@example.com", 1)
-    workflow.upload("too-large.png", picture(GREEN))
-    [ended] = workflow.of_key("too-large.png", 1)
+    workflow.upload("in/too-large.png", picture(GREEN))
+    [ended] = workflow.of_key("in/too-large.png", 1)
     assert ended.outcome == "Parked"
     return deployed(local, "another@example.com", 1000)
 
@@ -74,8 +88,8 @@ def test_the_rule_of_the_longest_name_may_send_to_its_dead_letter_queue(workflow
 def test_a_changed_parameter_reaches_the_function_and_a_deleted_stack_leaves_its_data(
     workflow: Workflow,
 ) -> None:
-    workflow.upload("x.png", picture(GREEN))
-    [ended] = workflow.of_key("x.png", 1)
+    workflow.upload("in/x.png", picture(GREEN))
+    [ended] = workflow.of_key("in/x.png", 1)
     assert ended.outcome == "Processed"
     command = [sys.executable, "-m", "samcli", "delete", "--stack-name", NAME]
     command += ["--no-prompts", "--region", "us-east-1"]
@@ -88,9 +102,9 @@ def test_a_changed_parameter_reaches_the_function_and_a_deleted_stack_leaves_its
     )
     machines = workflow.local.client("stepfunctions").list_state_machines()["stateMachines"]
     assert workflow.stack.state_machine_arn not in {each["stateMachineArn"] for each in machines}
-    source = {"Bucket": workflow.stack.input_bucket, "Key": "x.png"}
+    source = {"Bucket": workflow.stack.input_bucket, "Key": "in/x.png"}
     assert workflow.s3.get_object(**source)["Body"].read() == picture(GREEN)
-    assert workflow.output("x.png") is not None
-    assert workflow.record("x.png")["status"] == "DONE"
+    assert workflow.output("in/x.png") is not None
+    assert workflow.record("in/x.png")["status"] == "DONE"
     [parked] = workflow.parked()
     assert parked["object_key"].endswith("/too-large.png")

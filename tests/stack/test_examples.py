@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -12,7 +13,9 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.stub import Stubber
 from playwright._impl._driver import compute_driver_executable
+from samcli.vendor.serverlessrepo import publish_application
 from samcli.yamlhelper import yaml_parse
 from samtranslator.parser.parser import Parser  # type: ignore[import-untyped]
 from samtranslator.translator.translator import Translator  # type: ignore[import-untyped]
@@ -21,6 +24,7 @@ from bench.resolved_template import template
 from inorder import PROJECT
 from inorder.aws.executions import LocalStateMachine, wait_until
 from inorder.local_aws import LocalAws
+from inorder_fence import __version__
 from tests.stack.conftest import SECONDS
 
 EXAMPLES = PROJECT / "examples"
@@ -80,6 +84,37 @@ def test_nested_application_invokes_the_function_for_the_keys_of_its_suffix(
     assert written() == ["a/out-one.jsonl"]
     machine = LocalStateMachine(local.client("stepfunctions"), outputs["StateMachineArn"])
     assert set(machine.arrived("")) == {"a/one.jsonl"}  # the later upload, so the other is refused
+
+
+def test_sam_publish_takes_the_packaged_template(local: LocalAws, tmp_path: Path) -> None:
+    """The rules for the values are in the text of the service's model only."""
+    packaged, s3 = tmp_path / "packaged.yaml", local.client("s3")
+    package(local, PROJECT / "template.yaml", "published-artifacts", packaged)
+    session = boto3.Session("test", "test", region_name="us-east-1")
+    repository = session.client("serverlessrepo")
+    given: dict[str, Any] = {}
+    called = "provide-client-params.serverlessrepo.CreateApplication"
+    repository.meta.events.register(called, lambda params, **_: given.update(params))
+    stubber = Stubber(repository)
+    stubber.add_response("create_application", {"ApplicationId": "arn"})
+    with stubber:  # which checks what is given
+        publish_application(packaged.read_text(encoding="utf-8"), repository)
+    assert (given["SemanticVersion"], given["SpdxLicenseId"]) == (__version__, "MIT-0")
+    for field, file in (("LicenseUrl", "LICENSE"), ("ReadmeUrl", "README.md")):
+        bucket, key = given[field].removeprefix("s3://").split("/", 1)
+        uploaded = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+        assert uploaded == (PROJECT / file).read_bytes()
+    members = repository.meta.service_model.shape_for("CreateApplicationRequest").members
+    for field in ("Name", "Author", "Description", "Labels"):
+        rules = html.unescape(members[field].documentation)
+        patterns = re.findall(r'Pattern:? "(.+?)";', rules)
+        [longest] = re.findall(r"Maximum length=(\d+)", rules)
+        values = given[field] if isinstance(given[field], list) else [given[field]]
+        assert bool(patterns) == (field != "Description")
+        assert len(values) <= 10
+        for value in values:
+            assert len(value) <= int(longest)
+            assert all(re.fullmatch(each.replace("\\\\", "\\"), value) for each in patterns)
 
 
 def synthesized(tmp_path: Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from botocore.client import BaseClient
 from botocore.exceptions import EndpointConnectionError
 
+from inorder.aws import executions, parked, stack
 from inorder.aws.executions import wait_until
 from tests.conftest import picture
 from tests.stack.conftest import RED, SECONDS, Inorder, Workflow, inorder_on
@@ -91,6 +93,36 @@ def test_a_redriven_event_is_superseded_if_its_object_was_replaced(
     [line] = gone.stderr.splitlines()
     assert line.startswith(f"Error: No parked event has the ID {found['id']}.")
     assert inorder("parked").stderr == inorder("redrive", "--all").stderr == "Nothing is parked.\n"
+
+
+def test_an_event_is_redriven_through_the_alias_if_there_is_one(
+    inorder: Inorder, workflow: Workflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The local CloudFormation has no alias of a state machine; the local Step Functions has."""
+    states, machine = workflow.local.client("stepfunctions"), workflow.stack.state_machine_arn
+    version = states.publish_state_machine_version(stateMachineArn=machine)
+    routes = [{"stateMachineVersionArn": version["stateMachineVersionArn"], "weight": 100}]
+    alias = states.create_state_machine_alias(name="live", routingConfiguration=routes)
+    arn = alias["stateMachineAliasArn"]
+    describe = stack.describe
+    monkeypatch.setattr(stack, "describe", lambda *given: replace(describe(*given), started=arn))
+    started: list[str] = []
+    start = executions.start
+
+    def record(client: Any, state_machine: str, *given: Any, **named: Any) -> str:
+        started.append(state_machine)
+        return start(client, state_machine, *given, **named)
+
+    monkeypatch.setattr(parked, "start", record)
+    event = park_bad_image(workflow, "by-alias.png")
+    [found] = listed(inorder)
+    assert inorder("redrive", found["id"]).exit_code == 0
+    # The execution is found by the state machine's ARN, as it is without an alias.
+    [first, again] = workflow.of_key("by-alias.png", 2)
+    assert first.event == again.event == event
+    assert started == [arn]
+    told = inorder("executions", "--key", "by-alias.png")
+    assert told.stdout.count("Parked") == 2, told.output
 
 
 def test_redrive_all_leaves_out_invalid_events(inorder: Inorder, workflow: Workflow) -> None:

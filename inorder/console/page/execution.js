@@ -63,7 +63,8 @@ export function Execution({ id: arn, parameters }) {
         ${took === null ? (isRunning ? "running" : "not known") : span(took)}
         ${execution.waited > 0 && html`, <span class="waited">waited ${span(execution.waited)}
         </span>`}<//>
-      <${Fact} name="Sequencer"><${Mono}>${execution.sequencer ?? "none"}<//><//>
+      <${Fact} name="Sequencer"><${Mono}>${execution.sequencer ?? "none"}<//>
+        ${execution.is_repair && " (of a repair)"}<//>
       <${Fact} name="Attempt">${execution.attempt}<//>
       <${Fact} name="States passed">${execution.steps.length}<//>
       <${Fact} name="Execution"><${Mono}>${execution.id}<//><//>

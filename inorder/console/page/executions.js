@@ -281,8 +281,8 @@ function Row({ row, index, top, longest }) {
       <${Icon} name="again" />${row.attempt}</span>`
         : row.attempt
     }</span>
-    <span role="cell" class="cell-sequencer">${row.sequencer && html`<${Mono} cut=${12}>
-    ${row.sequencer}<//>`}</span>
+    <span role="cell" class="cell-sequencer">${row.is_repair ? "repair" : row.sequencer &&
+    html`<${Mono} cut=${12}>${row.sequencer}<//>`}</span>
   </div>`;
 }
 

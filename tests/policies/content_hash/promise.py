@@ -40,7 +40,7 @@ class ContentHash(Locking):
         """Give the ID of a content's record."""
         return f"content:aws.s3/Object Created/hash of etag-{self.scenario.content(event)}"
 
-    def ids(self, event: int) -> dict[str, str]:  # noqa: ARG002
+    def ids(self, run: Run) -> dict[str, str]:  # noqa: ARG002
         """Give what is known before the content is hashed."""
         return {"content": "aws.s3/Object Created"}
 

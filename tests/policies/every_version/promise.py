@@ -38,13 +38,17 @@ class EveryVersion(Locking):
         name = self.scenario.version(event)
         return f"out-k/{name if self.scenario.is_named(event) else self.scenario.sequencer(event)}"
 
-    def ids(self, event: int) -> dict[str, str]:
+    def ids(self, run: Run) -> dict[str, str]:
         """Give the IDs of the key's record and of the event's record."""
-        return {"object_key": self.key(event), "event_id": self.record_key(event)}
+        return {"object_key": self.run_key(run), "event_id": self.event_id(run)}
+
+    def event_id(self, run: Run) -> str:
+        """Give the ID of the record of a run's event."""
+        return f"event:{self.run_key(run)}@{self.sequencer(run)}"
 
     def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
         """Check I3, the order, and that a free key can be claimed."""
-        sequencer = self.scenario.sequencer(run.event)
+        sequencer = self.sequencer(run)
         if run.state == "Claim Key" and step.following == "First Poll?":
             oldest = attribute(item, "oldest_waiting") or sequencer
             if attribute(item, "lock_token") is None and oldest >= sequencer:
@@ -54,8 +58,8 @@ class EveryVersion(Locking):
                 other.execution
                 for other in state.runs
                 if other.in_line
-                and self.scenario.key(other.event) == self.scenario.key(run.event)
-                and self.scenario.sequencer(other.event) < sequencer
+                and self.run_key(other) == self.run_key(run)
+                and self.sequencer(other) < sequencer
             ]
             if overtaken and not self.is_disturbed(state):
                 return f"order: {run.execution} overtakes {overtaken[0]}, which waits for its turn"
@@ -85,9 +89,7 @@ class EveryVersion(Locking):
             run.state == "Clear Dead Waiter" and not attribute(step.item, "oldest_waiting")
         ):
             runs = (
-                each._replace(in_line=False)
-                if self.scenario.key(each.event) == self.scenario.key(run.event)
-                else each
+                each._replace(in_line=False) if self.run_key(each) == self.run_key(run) else each
                 for each in state.runs
             )
             return state._replace(runs=tuple(runs)), run._replace(in_line=False)
@@ -95,25 +97,25 @@ class EveryVersion(Locking):
 
     def passes(self, state: State, run: Run, following: str) -> str | None:
         """Check that an event that is done is not processed again."""
-        if following == "Invert Image" and run.event in state.done:
+        if following == "Invert Image" and run.event in state.done and not run.is_repair:
             return f"I3: {run.event} is done and processed again"
         return super().passes(state, run, following)
 
     def awaits(self, state: State, run: Run, patience: int) -> tuple[int, str]:
         """Wait for a lease of the watched lock, or for the watched waiter to take its turn."""
-        item = dict(state.items).get(self.scenario.key(run.event))
+        item = dict(state.items).get(self.run_key(run))
         if attribute(item, "lock_token"):
             return super().awaits(state, run, patience)
         watched = read(run.data)["watched_waiter"]
         oldest = attribute(item, "oldest_waiting")
         if oldest is None or oldest != watched["sequencer"]:
             return 0, ""
-        lives = oldest in {self.scenario.sequencer(each.event) for each in state.runs}
+        lives = oldest in {self.sequencer(each) for each in state.runs}
         return min(watched["clear_at_poll"], patience), "waiter" if lives else ""
 
     def writes(self, state: State, key: str, before: Output | None, after: Output) -> str | None:  # noqa: ARG002
         """Check that each event's output is written once, under its own key."""
-        event = self.scenario.number(dict(after.metadata)["sequencer"])
+        event = self.written(after)
         if key != self.output_key(event):
             return f"I3: {event} is written to {key}"
         return f"I3: the output of {event} is written again" if before else None
@@ -126,7 +128,13 @@ class EveryVersion(Locking):
         """Tell whether the object had been deleted when its output was written."""
         if after is None:
             return False
-        return self.is_deleted(state, self.scenario.number(dict(after.metadata)["sequencer"]))
+        return self.is_deleted(state, self.written(after))
+
+    def written(self, output: Output) -> int:
+        """Give the upload of an output."""
+        made_of = dict(output.metadata)
+        version = made_of.get("source-version-id")
+        return int(version) if version else self.scenario.number(made_of["sequencer"])
 
     def removed(self, deletion: int) -> list[int]:
         """List the creations whose outputs a deletion removes."""
@@ -148,20 +156,26 @@ class EveryVersion(Locking):
             )
         }
 
+    def subjects(self, state: State) -> list[str | None]:
+        """List the versions that there are, or of which there is an output."""
+        there = set(map(str, self.scenario.versions(state.happened)))
+        there -= {each for each in there if self.scenario.is_deletion(int(each))}
+        return [*sorted(there | {key.rpartition("/")[2] for key, _ in state.outputs})]
+
     def outcomes(self, state: State, run: Run) -> dict[str, bool]:
         """Tell which outcomes are true of a run's valid event."""
         is_creation = not self.scenario.is_deletion(run.event)
         return {
             "Processed": run.event in state.effective,
             "Superseded": is_creation and self.is_deleted(state, run.event),
-            "Duplicate": run.event in state.done,
+            "Duplicate": run.event in state.done or bool(state.issued),
         }
 
     def ends(self, state: State, run: Run) -> str | None:
         """Check I4: an execution's outcome is true, and its event's record agrees."""
         if wrong := super().ends(state, run):
             return wrong
-        record = dict(state.items).get(self.record_key(run.event))
+        record = dict(state.items).get(self.event_id(run))
         alone = run.event not in {other.event for other in state.runs}
         failed = attribute(record, "status") == "FAILED" or self.is_disturbed(state)
         if run.state == "Parked" and alone and not failed:
@@ -183,10 +197,11 @@ class EveryVersion(Locking):
     def rests(self, state: State) -> str | None:
         """Check that no event is lost, and that each event has the output that it should have."""
         outputs = dict(state.outputs)
-        for event in set(self.scenario.events):
+        covered = {self.scenario.last} if state.covered else set[int]()
+        for event in covered | {*self.scenario.events}:
             if event in state.parked | state.logged:
                 continue
-            if event not in state.done:
+            if event not in state.done and event not in covered:
                 if state.expiries < self.scenario.expiries:
                     continue
                 return f"I4: all is quiet and {event} is neither done nor parked"

@@ -32,9 +32,14 @@ class FirstWins(Locking, Newest):
         """Give the ID of the key's record, which no other policy shares."""
         return f"first:{self.scenario.key(event)}"
 
-    def ids(self, event: int) -> dict[str, str]:
+    def audited(self, version: str | None) -> str:
+        """Give the ID of the record that an audit reads."""
+        return f"first:{super().audited(version)}"
+
+    def ids(self, run: Run) -> dict[str, str]:
         """Give the key and the ID of its record."""
-        return {"object_key": self.scenario.key(event), "record_id": self.key(event)}
+        record_id = self.run_key(run)
+        return {"object_key": record_id.removeprefix("first:"), "record_id": record_id}
 
     def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
         """Check I3, that one event is processed, and that a free key can be claimed."""
@@ -57,6 +62,10 @@ class FirstWins(Locking, Newest):
         key = self.scenario.key(event)
         return {each for each in state.done if self.scenario.key(each) == key}
 
+    def is_done(self, run: Run) -> bool:
+        """Tell whether the run's Task marks the key as done, which a repair does, too."""
+        return run.state == self.done
+
     def outcomes(self, state: State, run: Run) -> dict[str, bool]:
         """Tell which outcomes are true; only an event of a key that is done is a duplicate."""
         return super().outcomes(state, run) | {"Duplicate": bool(self._done(state, run.event))}
@@ -72,7 +81,8 @@ class FirstWins(Locking, Newest):
     def rests(self, state: State) -> str | None:
         """Check that one event of the key was processed, and that the output is that event's."""
         newest = self.scenario.last
-        if state.expiries < self.scenario.expiries:
+        is_lost = self.scenario.lost and not state.covered
+        if state.expiries < self.scenario.expiries or is_lost:
             return self.free(state)
         if not self._done(state, newest):
             # A holder whose lock was broken may have processed its event all the same.

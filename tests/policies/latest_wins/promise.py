@@ -22,24 +22,25 @@ class LatestWins(Locking, Newest):
         """Check that a free key can be claimed, and that only newer events are started."""
         if step.started:
             sequencer = read(step.started)["detail"]["object"]["sequencer"]
-            if self.scenario.number(sequencer) <= run.event:
+            if sequencer <= self.sequencer(run):
                 return f"I5: {run.execution} starts an event that is not newer"
         if run.state == "Claim Key" and not run.owns(attribute(step.item, "lock_token")):
-            free = run.event not in state.done and attribute(item, "lock_token") is None
-            if free and (attribute(item, "sequencer") or "") <= self.scenario.sequencer(run.event):
+            known, own = attribute(item, "sequencer") or "", self.sequencer(run)
+            is_next = known < own or (known == own and run.event not in state.done)
+            if is_next and attribute(item, "lock_token") is None and not run.is_repair:
                 return f"I5: {run.execution} cannot claim a free key"
         return super().steps(state, run, item, step)
 
     def passes(self, state: State, run: Run, following: str) -> str | None:
         """Check I3, and that no run gives up an event that is superseded or done."""
         if following == "Invert Image":
-            record = dict(state.items).get(self.key(run.event))
-            if run.event in state.done:
+            record = dict(state.items).get(self.run_key(run))
+            if run.event in state.done and not run.is_repair:
                 return f"I3: {run.event} is done and processed again"
             if not run.owns(attribute(record, "lock_token")):
                 return f"I3: {run.execution} works without the lock"
         if following == "Give Up Waiting":
-            item, sequencer = known_record(run), self.scenario.sequencer(run.event)
+            item, sequencer = known_record(run), self.sequencer(run)
             newest, status = attribute(item, "sequencer"), attribute(item, "status")
             if newest not in {None, sequencer} or status == "DONE":
                 return f"I4: {run.execution} gives up an event that is superseded or done"
@@ -48,7 +49,8 @@ class LatestWins(Locking, Newest):
     def is_done(self, run: Run) -> bool:
         """Tell whether the run's Task ends the work; of a newer event's record it only unlocks."""
         has_failed = "sent" in read(run.data)
-        return run.state == "Release Lock" or (run.state == "Release Lock Only" and not has_failed)
+        unlocks = run.state == "Release Lock Only" and not has_failed
+        return super().is_done(run) or (unlocks and not run.is_repair)
 
     def rests(self, state: State) -> str | None:
         """Check I1, and that only the dead have locks."""

@@ -11,6 +11,7 @@ import functools
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from http import HTTPStatus
 from io import BytesIO
 from types import ModuleType
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 from botocore.exceptions import ClientError
 from ministack.services import dynamodb, eventbridge, sqs, stepfunctions
 
+from audit_keys.comparing import Reading
 from bench.simulation.runtime_errors import UncaughtError, check_paths, chooser, find
 from inorder.asl.definition import START
 from inorder.asl.lease import longest
@@ -27,12 +29,13 @@ from invert_image.inversion import InvalidImage, InvertedImage
 from tests.proof.model.healing import CLAIMED_AT, Items, Swept, sweep
 from tests.proof.model.mutation import redirected
 from tests.proof.model.scenario import INVALID
-from tests.proof.model.source import FUNCTION, SWEEP, Code
+from tests.proof.model.source import FUNCTION, REPAIR, SWEEP, Code
 
 TABLE = "model-keys"
 PREFIXES = {dynamodb: "DynamoDB_20120810", eventbridge: "AWSEvents", sqs: "AmazonSQS"}
 BUS, UNIQUE_BUS = "model-retries", "model-unique"
 OUTPUT_BUCKET = "output"
+NOW = datetime.fromtimestamp(0, UTC)
 OTHER = " (2)"  # ends the name of each state of a second file
 # As the handler's `FENCES`, which cannot be imported without the function's environment.
 FENCES = {"newest": "write_newest", "each": "write_each", "none": "write_unfenced"}
@@ -197,9 +200,15 @@ class Engine:
         assert status == HTTPStatus.OK, answer
         return json.loads(answer or "{}")
 
-    def load(self, *definitions: str, function: Code = FUNCTION, sweep: Code = SWEEP) -> None:
+    def load(
+        self,
+        *definitions: str,
+        function: Code = FUNCTION,
+        sweep: Code = SWEEP,
+        repair: Code = REPAIR,
+    ) -> None:
         """Take the steps of these from now on: the shipped ones, or a mutant of one of them."""
-        self._function, self._sweep = function, sweep
+        self._function, self._sweep, self._repair = function, sweep, repair
         if definitions == self._definitions:
             return
         self._definitions = definitions
@@ -314,7 +323,7 @@ class Engine:
     def _check(self, state: dict[str, Any], data: Any, event: Any) -> str | None:
         """Raise where AWS would; return what must follow a Choice."""
         if state["Type"] == "Choice":
-            return chooser(state)(data)
+            return chooser(state)(data, event)
         check_paths(state, data, event)
         return None
 
@@ -334,8 +343,9 @@ class Engine:
         """Give the ID of the record that a state reads or writes."""
         parameters = self.states[name]["Parameters"]
         path = (parameters.get("Key") or parameters["Item"])["id"]["S.$"]
-        key: str = find(path, read(data))
-        return key
+        key: str = find(path.rpartition(" ")[2].rstrip(")"), read(data))
+        # A recipe has a second record of each key.
+        return path.split("'")[1].replace("{}", key) if path.startswith("States.Format") else key
 
     def _set_item(self, key: str, item: str | None) -> None:
         if item:
@@ -356,6 +366,11 @@ class Engine:
         if key not in self._sweeps:
             self._sweeps[key] = sweep(self._sweep, items)
         return self._sweeps[key]
+
+    def repair(self, reading: Reading) -> dict[str, Any]:
+        """Make the event of a repair; time stands still, as it may between two audits."""
+        made: dict[str, Any] = self._repair.run()["repair_event"]("b", reading, NOW)
+        return made
 
     def call(self, event: str, answers: tuple[Answer, ...]) -> Call | dict[str, str] | Exception:
         """Give the function's next S3 call, or its handler's result, or its exception."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 from inorder.asl.definition import OWN_LOCK
+from tests.proof.model.audits import Audits
 from tests.proof.model.engine import Call, Message, is_sender, is_start, read
 from tests.proof.model.scenario import BUDGETS
 from tests.proof.model.state import (
@@ -18,6 +19,7 @@ from tests.proof.model.state import (
     Run,
     State,
     attribute,
+    is_repair,
 )
 from tests.proof.model.steps import ENDLESS
 from tests.proof.model.symmetry import free_name
@@ -28,13 +30,13 @@ OWN_LOCKS = (OWN_LOCK, "lock_token = :lock_token")
 NEVER = {"N": "253402300799"}  # the year 9999
 
 
-class Explorer(Tasks):
+class Explorer(Tasks, Audits):
     """Makes the moves of a scenario, and checks the states in which all is quiet."""
 
     def first(self) -> State:
         """Give the first state."""
         scenario = self._scenario
-        key = self._promise.key(scenario.events[0])
+        key = self._promise.key(min(scenario.events, default=1))
         left = read(scenario.item or "{}")
         return State(
             waiting=tuple(map(Delivery, sorted(scenario.events))),
@@ -79,6 +81,7 @@ class Explorer(Tasks):
             yield self._land(state, pending)
         yield from self._expire(state)
         yield from self._sweep(state)
+        yield from self._audit(state)
 
     def judge(self, state: State) -> str | None:
         """Check a state in which all is quiet, and for good."""
@@ -166,9 +169,10 @@ class Explorer(Tasks):
 
     def _is_recorded(self, state: State, run: Run) -> bool:
         """Tell whether the record of a run's key has its event, from an earlier execution."""
-        event = attribute(state.item(self._promise.key(run.event)), "event")
+        event = attribute(state.item(self._promise.run_key(run)), "event")
         found = self._delivery(read(event)) if event else None
-        return found is not None and found.event == run.event
+        is_same = found is not None and is_repair(found.more) == run.is_repair
+        return is_same and found is not None and found.event == run.event
 
     def _expire(self, state: State) -> Iterator[Move]:
         """Delete a record, which by days outlives all executions that began before it was done."""

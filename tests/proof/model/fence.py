@@ -10,7 +10,7 @@ from tests.proof.model.source import call, change, code, element, keyword, opera
 def _read_output_again(write: ast.Call) -> ast.Call:
     """Make the write conditional on the output as it is just before."""
     [condition] = [each for each in write.keywords if each.arg is None]
-    condition.value = parsed(f"self._read_output({ast.unparse(write.args[0])}).unchanged()")
+    condition.value = parsed(f"self.read_output({ast.unparse(write.args[0])}).unchanged()")
     return write
 
 
@@ -33,7 +33,7 @@ NEWEST = (
     change("1: a version is created once", "order", code(ast.If, "SAME")),
     change("2: If-Match", "_replace_output", keyword("_read_source", "IfMatch")),
     change("2: the event's version", "_read_source", code(ast.If, "named_version")),
-    change("2: a source that is there again", "_follow_source", call("_find_source"), "None"),
+    change("2: a source that is there again", "_follow_source", call("find_source"), "None"),
     change("2: a right output is not written again", "_follow_source", code(ast.If, "shows")),
     change("2: a right output is not checked", "_follow_source", code(ast.If, "shows"), _check),
     change("2: a later upload has its own event", "_follow_source", code(ast.If, "version_id")),
@@ -61,7 +61,7 @@ NEWEST = (
         )
     ),
     change("4: the check of a retry", "_apply_creation", call("_check_source"), "Attempt.DONE"),
-    change("4: the check after a deletion", "_delete_orphan", call("_find_source"), "None"),
+    change("4: the check after a deletion", "_delete_orphan", call("find_source"), "None"),
     change(
         "4: the version of the source", "_check_source", code(ast.Compare, "object_id"), "False"
     ),
@@ -82,8 +82,8 @@ EACH = (
     change("2: the event's version", "_give_own_output", keyword("_read_source", None)),
     change("2: a deletion supersedes", "_give_own_output", code(ast.Name, "SourceGone"), "()"),
     change("3: If-None-Match", "_give_own_output", keyword("_write_output", None)),
-    change("4: the check", "_give_own_output", call("_find_source"), "True"),
-    change("4: the event's version", "_give_own_output", keyword("_find_source", None)),
+    change("4: the check", "_give_own_output", call("find_source"), "True"),
+    change("4: the event's version", "_give_own_output", keyword("find_source", None)),
     change(
         "deletion: this version's output only",
         "write_each",

@@ -90,7 +90,7 @@ class Functions(Steps):
             if isinstance(self._promise.call(answered.event, answered.answers), Call):
                 following = tuple(sorted({*following, answered}, key=repr))
             sequencer = read(orphan.event)["detail"]["object"]["sequencer"]
-            who = f"orphan of {self._scenario.number(sequencer)}"
+            who = f"orphan of {sequencer.lstrip('0')[:2]}"
             yield f"{who}: {label}", after._replace(orphans=following), problem
 
     def _answers(self, state: State, call: Call) -> Iterator[Answered]:

@@ -36,9 +36,9 @@ class Locking(Promise):
                 other
                 for other in state.runs
                 if other.state in self.holding
-                and other.event not in state.done
+                and (other.is_repair or other.event not in state.done)
                 and not any(map(other.owns, state.broken))
-                and self.key(other.event) == self.key(run.event)
+                and self.run_key(other) == self.run_key(run)
             ]
             if others and not self.is_restarted(state):
                 return f"I3: {run.execution} works while {others[0].execution} does"
@@ -69,7 +69,7 @@ class Locking(Promise):
     def awaits(self, state: State, run: Run, patience: int) -> tuple[int, str]:
         """Wait for a lease of the watched lock."""
         watched = read(run.data).get("watched_lock", {})
-        token = attribute(dict(state.items).get(self.key(run.event)), "lock_token")
+        token = attribute(dict(state.items).get(self.run_key(run)), "lock_token")
         lives = token == watched.get("lock_token") and any(each.owns(token) for each in state.runs)
         breaks = (token or "") if lives else ""
         return min(watched.get("break_at_poll", patience), patience), breaks
@@ -100,8 +100,8 @@ class Locking(Promise):
         return state, run._replace(held=0) if is_new else run
 
     def is_done(self, run: Run) -> bool:
-        """Tell whether the run's Task marks its event as done."""
-        return run.state == self.done
+        """Tell whether the run's Task marks its event as done; a repair marks its own record."""
+        return run.state == self.done and not run.is_repair
 
     def is_fault(self, state: State, run: Run, reason: str | None) -> bool:
         """Tell whether an event is retried for a true reason."""
@@ -112,7 +112,7 @@ class Locking(Promise):
 
     def _could_be_locked(self, state: State) -> bool:
         """Tell whether there was another run that an execution may have waited for in vain."""
-        several = len(self.scenario.events) > 1 or self.scenario.is_closed
+        several = len(self.scenario.events) + self.scenario.repairs > 1 or self.scenario.is_closed
         failed = self.is_faulty(state) or self.is_restarted(state)
         return several or failed or state.crashes < self.scenario.crashes
 

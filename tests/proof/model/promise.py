@@ -42,13 +42,34 @@ class Promise:
         """Give the ID of the key's record under which an event is worked on."""
         return self.scenario.key(event)
 
+    def audited(self, version: str | None) -> str:
+        """Give the ID of the record that an audit reads."""
+        return "b/k" + (f"#{version}" if version else "")
+
+    def subjects(self, state: State) -> list[str | None]:  # noqa: ARG002
+        """List the versions that have outputs of their own, if each has; else there is one."""
+        return [None]
+
+    def sequencer(self, run: Run) -> str:
+        """Give the sequencer of a run's event."""
+        if run.is_repair:
+            found: str = read(run.more)["detail"]["object"]["sequencer"]
+            return found
+        return self.scenario.sequencer(run.event)
+
+    def run_key(self, run: Run) -> str:
+        """Give the ID of the key's record under which a run works."""
+        if run.is_repair:
+            return self.audited(read(run.more)["detail"]["object"].get("version-id"))
+        return self.key(run.event)
+
     def record_key(self, event: int) -> str:
         """Give the ID of the record that says whether an event is done."""
         return self.key(event)
 
-    def ids(self, event: int) -> dict[str, str]:
-        """Give the IDs of all records of an event."""
-        return {"object_key": self.key(event)}
+    def ids(self, run: Run) -> dict[str, str]:
+        """Give the IDs of all records of a run's event."""
+        return {"object_key": self.run_key(run)}
 
     def entries(self, event: int) -> list[str]:  # noqa: ARG002
         """Name the states in which an execution of an event may start."""
@@ -60,7 +81,7 @@ class Promise:
             return None
         if not self.scenario.valid:
             return f"I4: {run.execution} works on an invalid event"
-        if not self.ids(run.event).items() <= read(run.data).items():
+        if not self.ids(run).items() <= read(run.data).items():
             return f"I3: {run.execution} works under another event's IDs"
         return None
 

@@ -20,6 +20,7 @@ BUDGETS = {
     "expiries": "expiry",
     "starts": "start",
     "lates": "late write",
+    "repairs": "repair",
 }
 
 
@@ -44,6 +45,8 @@ class Scenario:
     expiries: int = 0  # a record expires
     starts: int = 0  # an execution starts another one; later attempts to start one fail
     lates: int = 0  # a write to the table takes effect at any time after its timeout
+    repairs: int = 0  # an audit starts the event of a repair
+    lost: int = 0  # what happens after the last event, and whose events never come
     contents: str = ""  # uploads of different contents if empty
     versioned: bool = False  # whether the bucket is
     switched: int = 0  # before this happens, versioning is enabled or, if `versioned`, suspended
@@ -56,6 +59,7 @@ class Scenario:
     def __str__(self) -> str:
         counts = ((getattr(self, name), one) for name, one in BUDGETS.items())
         budgets = [f"{count} {one}" for count, one in counts if count]
+        budgets += [f"{self.lost} lost"] if self.lost else []
         budgets += [f"contents {self.contents}"] if self.contents else []
         budgets += ["versioned"] if self.versioned else []
         switch = "suspended" if self.versioned else "versioned"
@@ -80,7 +84,7 @@ class Scenario:
     @property
     def last(self) -> int:
         """The last thing that happens."""
-        return max(self.events)
+        return max(self.events, default=0) + self.lost
 
     def letter(self, event: int) -> str:
         return (self.contents or "ABCDEFGH")[event - 1]

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from audit_keys import repairing
 from heal_keys import stuck
 from inorder_fence import fenced_output
 
@@ -67,7 +68,7 @@ def _copy(tree: ast.Module) -> ast.Module:
     return copied
 
 
-FUNCTION, SWEEP = Code.of(fenced_output), Code.of(stuck)
+FUNCTION, SWEEP, REPAIR = map(Code.of, (fenced_output, stuck, repairing))
 
 # Finds in a method what a mutant changes.
 Find = Callable[[ast.AST], Iterator[ast.AST]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from audit_keys.repairing import SOURCE
 from tests.proof.model.engine import Answer, Metadata, read
 
 # What an execution has done to tables and queues: nothing; something; it has recorded its event in
@@ -14,8 +15,9 @@ NOTHING, ACTED, RECORDED, SENT = range(4)
 class Delivery(NamedTuple):
     """An execution that will start."""
 
+    # Its number. A repair has that of what it repairs: of the upload, or the deletion.
     event: int
-    more: str = "{}"  # the fields, as JSON, that `retry_events` has added to the event
+    more: str = "{}"  # the fields, as JSON, that `retry_events` or a repair has in the event
 
     @property
     def label(self) -> str:
@@ -44,6 +46,11 @@ class Run(NamedTuple):
     def token(self) -> str:
         return f"token of {self.execution}, run {self.number}"
 
+    @property
+    def is_repair(self) -> bool:
+        """Whether its event is that of a repair."""
+        return is_repair(self.more)
+
     def owns(self, token: str | None) -> bool:
         """Tell whether a lock is this run's; a renewed token begins with the first one."""
         return token is not None and token.startswith(self.token)
@@ -64,6 +71,17 @@ class Orphan(NamedTuple):
     @property
     def owes(self) -> bool:
         return not self.may_stop and any(answer.owes for answer in self.answers)
+
+
+class Audited(NamedTuple):
+    """What an audit has read of a subject before it reads the source."""
+
+    subject: str | None  # the version that has an output of its own, if each has
+    version: str | None  # of the source
+    record: str | None
+    output: Output | None
+    alone: str | None  # the newest sequencer of a repair, if nothing else was going on
+    happened: int = 0  # the age of the source, if that is read first, which is wrong
 
 
 class Output(NamedTuple):
@@ -91,6 +109,7 @@ class State(NamedTuple):
     expiries: int
     starts: int
     lates: int
+    repairs: int
     transient: tuple[str, ...]
     happened: int = 0  # how much of the object's history has happened
     outputs: tuple[tuple[str, Output], ...] = ()
@@ -100,6 +119,9 @@ class State(NamedTuple):
     late: tuple[Run, ...] = ()  # writes that will take effect, as the run that made each was before
     # What may be restarted: name, delivery, number of runs.
     known: tuple[tuple[str, Delivery, int], ...] = ()
+    audits: tuple[Audited, ...] = ()
+    issued: str = ""  # the newest sequencer of a repair
+    covered: bool = False  # a repair of what happens last was processed, or has to be
     # What the promise refers to:
     # - what was removed although its execution lived and worked: a lock's token, or "waiter"
     broken: frozenset[str] = frozenset()
@@ -129,6 +151,11 @@ class State(NamedTuple):
 
     def with_delivery(self, delivery: Delivery) -> State:
         return self._replace(waiting=tuple(sorted((*self.waiting, delivery))))
+
+
+def is_repair(more: str) -> bool:
+    """Tell whether these fields are of the event of a repair."""
+    return bool(read(more).get("source") == SOURCE)
 
 
 Move = tuple[str, State, str | None]  # what happens, the next state, what is wrong with it

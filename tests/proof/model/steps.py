@@ -10,6 +10,7 @@ import functools
 import json
 from typing import Any
 
+from audit_keys.repairing import SOURCE
 from tests.proof.model.engine import Message, Step, Taken, read
 from tests.proof.model.healing import retried
 from tests.proof.model.promise import Promise
@@ -44,7 +45,10 @@ class Steps:
 
     def _event(self, run: Run) -> str:
         """Give what a run's function is given: the event, and the name of its fence."""
-        return self._text(run.event, self._engine.fences[run.state])
+        fence = self._engine.fences[run.state]
+        if run.is_repair:  # its sequencer is not that of the upload
+            fence = json.dumps(read(fence) | {"detail": read(run.more)["detail"]})
+        return self._text(run.event, fence)
 
     def _input(self, run: Run) -> str:
         return self._text(run.event, run.more)
@@ -88,6 +92,8 @@ class Steps:
                     return state, path, f"I4: ended by {step.error} in {run.state}"
                 if run.state == "Not Parked" and run.done < RECORDED:
                     state = state._replace(logged=state.logged | {run.event})
+                if run.state == "Processed" and read(run.more).get("covers"):
+                    state = state._replace(covered=True)
                 return state, path, self._promise.ends(state, run)
             path += f" → {step.following}"
             if wrong := self._promise.passes(state, run, step.following):
@@ -133,6 +139,10 @@ class Steps:
 
     def _delivery(self, event: Any) -> Delivery | None:
         """Make the delivery of an event, to which fields may have been added."""
+        if event.get("source") == SOURCE:
+            fields = ("retry", "source", "detail", "id", "covers")
+            same = {name: event[name] for name in fields if name in event}
+            return Delivery(int(event["id"]), json.dumps(same, sort_keys=True))
         more = {name: event[name] for name in ("retry",) if name in event}
         same = {name: value for name, value in event.items() if name not in more}
         known = [each for each in self._scenario.events if self._scenario.event(each) == same]

@@ -109,7 +109,8 @@ def quicker_template(folder: Path) -> Path:
     """Copy the template, with all that it deploys, and let nothing of it last long."""
     for name in ("functions", "statemachine"):
         shutil.copytree(PROJECT / name, folder / name)
-    shutil.copy(PROJECT / "template.yaml", folder)
+    for name in ("template.yaml", "README.md", "LICENSE"):
+        shutil.copy(PROJECT / name, folder)
     for name, changes in SHORTER.items():
         text = (folder / name).read_text()
         for shipped, instead in changes.items():

@@ -33,7 +33,7 @@ OPTIONS: list[dict[str, str]] = [
     {},
     OWN | {"HandleDeletions": "false", "HealMinutes": "0"},
     ADAPT | MORE,
-    ADAPT | SOURCES,
+    ADAPT | SOURCES | {"DeploymentType": "LINEAR"},
 ]
 
 

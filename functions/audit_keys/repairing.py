@@ -1,0 +1,90 @@
+"""The event that repairs an output: newer than all that is known, older than all that comes.
+
+A listing has no sequencer, and a repair needs one. It takes the highest one that is known for the
+object, from the record and the output, and makes it longer::
+
+    006A0F5FCE2D7F28B1                                    the newest event that is known
+    006A0F5FCE2D7F28B1000000000000001960AA3B2F4C79B2CF535  its repair
+
+The repair has the known one, padded to 32 digits, then the time, then a hash of the source's ETag.
+A shorter sequencer counts as if zeros followed, so the repair is newer than the event. Every later
+event of S3 differs from the known one within its digits, so it is newer than the repair. The time
+makes a later repair newer; if a clock is wrong, a repair is still newer than those that it knows
+of. The hash keeps apart what two audits repair in the same millisecond. Without a known event, the
+first 32 digits are zeros.
+
+The source is read after the record and the output. Thus it is at least as new as every event that
+the repair supersedes. If it changes later, the fence refuses the repair, because its ETag no longer
+fits, and the event of that change is newer. tests/proof/model searches this.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+from audit_keys.comparing import Reading
+from inorder_fence.fenced_output import compare_sequencers
+
+SOURCE = "inorder.repair"  # of the event; S3's events have aws.s3
+# S3 documents no length. Its sequencers have 16 or 18 digits.
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
+DIGITS, TIME_DIGITS, HASH_DIGITS = 32, 12, 8
+
+
+def known_sequencer(reading: Reading) -> str:
+    """Give the highest sequencer that is known of a subject, or "" if none is.
+
+    That of a version's output does not count: the event of another version may have written it, and
+    sequencers of two versions do not compare. The fence does not compare them either.
+    """
+    known = reading.record.get("sequencer", "")
+    if _version(reading) or "source-version-id" in reading.output.metadata:
+        return known
+    of_output = reading.output.metadata.get("sequencer", "")
+    return of_output if compare_sequencers(of_output, known) > 0 else known
+
+
+def next_sequencer(known: str, milliseconds: int, etag: str) -> str:
+    """Make the sequencer of a repair: of the highest known one, the time since 1970, the ETag."""
+    base, last = known.ljust(DIGITS, "0"), 0
+    if len(known) == DIGITS + TIME_DIGITS + HASH_DIGITS:  # that of a repair
+        base, last = known[:DIGITS], int(known[DIGITS:-HASH_DIGITS], 16)
+    hashed = sha256(etag.encode()).hexdigest()[:HASH_DIGITS].upper()
+    return f"{base}{max(milliseconds, last + 1):0{TIME_DIGITS}X}{hashed}"
+
+
+def repaired_at(sequencer: str | None) -> datetime | None:
+    """Tell when a repair was made; None if the sequencer is not that of a repair."""
+    if len(sequencer or "") != DIGITS + TIME_DIGITS + HASH_DIGITS:
+        return None
+    milliseconds = int(str(sequencer)[DIGITS:-HASH_DIGITS], 16)
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def repair_event(bucket: str, reading: Reading, now: datetime) -> dict[str, Any]:
+    """Make the event of a repair, which the state machine takes as one of S3's.
+
+    Without a source it is a deletion, after which the fence makes the output what the source says.
+    """
+    source, subject = reading.source, reading.subject
+    milliseconds, etag = int(now.timestamp() * 1000), source.etag if source else ""
+    sequencer = next_sequencer(known_sequencer(reading), milliseconds, etag)
+    described = {"key": subject.key, "sequencer": sequencer}
+    version = _version(reading)
+    if source:
+        described["etag"] = etag
+    if version:
+        described["version-id"] = version
+    return {
+        "source": SOURCE,
+        "detail-type": "Object Created" if source else "Object Deleted",
+        "time": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "detail": {"bucket": {"name": bucket}, "object": described},
+    }
+
+
+def _version(reading: Reading) -> str | None:
+    """Give the version that a repair is about."""
+    return reading.source.object_id[0] if reading.source else reading.subject.version_id

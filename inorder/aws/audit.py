@@ -1,0 +1,263 @@
+"""Audits a stack: compares all outputs with their sources, and repairs what is wrong."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from audit_keys.comparing import REPAIRABLE, WRONG, Reading, Subject, Verdict, judge
+from audit_keys.reading import Reader, Scope
+from audit_keys.repairing import repair_event
+from inorder.aws import parked, retrying
+from inorder.aws.stack import CONNECTIONS, Connection
+from inorder.errors import Failure
+from inorder.model import policies
+
+# A change of an object needs a while until its event starts an execution; see `audit`.
+GRACE_SECONDS = 60
+ROUNDS = 3  # of readings of a key that changes
+
+Progress = Callable[[int], Any]  # is told how many more subjects have been compared
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What an audit has found of a subject that is not right."""
+
+    subject: Subject
+    verdict: Verdict
+    reading: Reading | None  # None if it changes too often to be read
+    reason: str = ""
+
+    def described(self) -> dict[str, Any]:
+        """Give it as a JSON object."""
+        reading = self.reading
+        source, output = (reading.source, reading.output) if reading else (None, None)
+        return {
+            "key": self.subject.key,
+            "version_id": self.subject.version_id,
+            "verdict": str(self.verdict),
+            "reason": self.reason,
+            "source_etag": source.etag if source else None,
+            "source_version_id": source.object_id[0] if source else None,
+            "output": dict(output.metadata) if output and output.etag else None,
+        }
+
+
+@dataclass
+class Report:
+    """The result of an audit."""
+
+    counts: Counter[Verdict] = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)  # all that is not right
+
+    @property
+    def is_right(self) -> bool:
+        """Whether nothing is wrong; what waits is not wrong."""
+        return not any(each.verdict in WRONG for each in self.findings)
+
+
+class Audit:
+    """An audit of the keys that begin with a prefix."""
+
+    def __init__(self, aws: Connection, prefix: str = "") -> None:
+        self._aws, self._prefix = aws, prefix
+        self.scope = _scope(aws)
+        self._reader = Reader(aws.client("s3"), aws.client("dynamodb"), self.scope)
+
+    def run(
+        self,
+        progress: Progress = lambda _: None,
+        grace: float = GRACE_SECONDS,
+        only_missing: bool = False,
+    ) -> Report:
+        """Compare all subjects.
+
+        What looks wrong may be so for a moment only: an upload is there before its event has been
+        processed. So it is read again after `grace` seconds, and is wrong only if nothing has
+        changed meanwhile, and no execution is at it.
+
+        Parameters
+        ----------
+        grace : float
+            Seconds between the two readings.
+        only_missing : bool
+            Whether to look for sources without an output only, and not for outputs without source.
+        """
+        report = Report()
+        with ThreadPoolExecutor(CONNECTIONS) as pool:
+            suspects = [*self._suspects(pool, report, progress, only_missing)]
+            findings = [*self._settled(pool, suspects, grace)]
+        for finding in self._queued(findings):
+            report.counts[finding.verdict] += 1
+            if finding.verdict is not Verdict.RIGHT:
+                report.findings.append(finding)
+        return report
+
+    def again(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        """Judge subjects as they are now."""
+        for each in findings:
+            yield self._judged(each.subject)
+
+    def _suspects(
+        self, pool: ThreadPoolExecutor, report: Report, progress: Progress, only_missing: bool
+    ) -> Iterator[Subject]:
+        """List what is not right at first sight, and count the rest."""
+        listed: set[Subject] = set()
+        for page in self._reader.sources(self._prefix):
+            subjects = [Subject(each.key, each.version_id) for each in page]
+            right = [*pool.map(self._reader.is_right, page)]
+            listed.update(subjects)
+            report.counts[Verdict.RIGHT] += sum(right)
+            progress(len(page))
+            yield from (
+                each for each, is_right in zip(subjects, right, strict=True) if not is_right
+            )
+        if only_missing:
+            return
+        for found in self._reader.outputs(self._prefix):
+            yield from (each for each in found if each not in listed)
+
+    def _settled(
+        self, pool: ThreadPoolExecutor, suspects: list[Subject], grace: float
+    ) -> Iterator[Finding]:
+        """Read suspects again until what each of them shows stays for the time of grace."""
+        before: dict[Subject, Reading | None] = {}
+        for left in range(ROUNDS, -1, -1):
+            started = time.monotonic()
+            now = dict(zip(suspects, pool.map(self._reader.read, suspects), strict=True))
+            unsettled = []
+            for subject, reading in now.items():
+                finding = self._finding(subject, reading)
+                is_same = reading is not None and before.get(subject, ...) == reading
+                if finding.verdict not in REPAIRABLE or is_same:
+                    yield finding
+                elif not left:
+                    yield replace(finding, verdict=Verdict.WAITING, reason="It changes.")
+                else:
+                    unsettled.append(subject)
+            suspects, before = unsettled, now
+            if not suspects:
+                return
+            time.sleep(max(0, grace - (time.monotonic() - started)))
+
+    def _judged(self, subject: Subject) -> Finding:
+        return self._finding(subject, self._reader.read(subject))
+
+    def _finding(self, subject: Subject, reading: Reading | None) -> Finding:
+        if reading is None:
+            return Finding(subject, Verdict.WAITING, None, "It changes while it is read.")
+        verdict = judge(reading, self.scope.keeps, self.scope.handles_deletions)
+        return Finding(subject, verdict, reading, _reason(verdict, reading))
+
+    def _queued(self, findings: list[Finding]) -> Iterator[Finding]:
+        """Tell which findings are those of events in a queue."""
+        events = dict[tuple[str, str | None], tuple[Verdict, str]]()
+        if any(each.verdict in REPAIRABLE for each in findings):
+            with closing(parked.parked_events(self._aws)) as received:
+                for message in received:
+                    events[_event_id(message.body.get("event"))] = Verdict.PARKED, message.reason
+            waiting = (
+                retrying.retrying_events(self._aws)
+                if self._aws.stack.retry_events_log_group
+                else []
+            )
+            retried = {(each.key, each.version_id): each.reasons for each in waiting}
+        for each in findings:
+            if each.verdict not in REPAIRABLE or each.reading is None:
+                yield each
+                continue
+            source = each.reading.source
+            version = source.object_id[0] if source else each.subject.version_id
+            if reasons := retried.get((each.subject.key, version)):
+                yield replace(each, verdict=Verdict.WAITING, reason=f"It is tried again. {reasons}")
+            elif found := events.get((each.subject.key, source.etag if source else None)):
+                yield replace(each, verdict=found[0], reason=found[1])
+            else:
+                yield each
+
+    def repair(
+        self, findings: Iterable[Finding], concurrency: int
+    ) -> Iterator[tuple[Finding, str]]:
+        """Start an event for each finding, and wait for its end.
+
+        Gives each finding as it is afterwards, and how the event ended: an outcome, or why none
+        was started. At most `concurrency` executions run at once. If this is interrupted, nothing
+        is lost: what has been started goes on, and another audit finds the rest.
+        """
+        with ThreadPoolExecutor(concurrency) as pool:
+            try:
+                yield from pool.map(self._repair, findings)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _repair(self, finding: Finding) -> tuple[Finding, str]:
+        now = self._judged(finding.subject)
+        if now.reading is None or now.verdict not in {finding.verdict, *REPAIRABLE}:
+            return now, "Not Started"
+        event = repair_event(self.scope.bucket, now.reading, datetime.now(UTC))
+        outcome = self._process(event)
+        return self._judged(finding.subject), outcome
+
+    def _process(self, event: dict[str, Any]) -> str:
+        """Process an event, and give its outcome, or the error with which its execution ended."""
+        ended = self._aws.synchronous.start_sync_execution(
+            stateMachineArn=self._aws.stack.started_arn, input=json.dumps(event)
+        )
+        output = json.loads(ended.get("output") or "{}")
+        return str(output.get("outcome") or ended.get("error") or ended["status"])
+
+
+def _scope(aws: Connection) -> Scope:
+    """Tell what a stack keeps; a Failure if that cannot be compared with anything."""
+    parameters = aws.stack.parameters
+    policy = policies.known(parameters.get("Policy", ""))
+    if policy is None:
+        name = parameters.get("Policy", "of no name")
+        raise Failure(
+            f"Stack {aws.stack.name} has the policy {name}, which this version does not know."
+        )
+    if policy.keeps is None:
+        raise Failure(f"The policy {policy.name} writes no outputs, so there is nothing to audit.")
+    return Scope(
+        bucket=aws.stack.input_bucket,
+        output_bucket=aws.stack.output_bucket,
+        table=aws.stack.key_table if policy.cost.uncontended.writes else "",
+        keeps=policy.keeps,
+        handles_deletions=policy.deletions and parameters.get("HandleDeletions") != "false",
+        key_prefix=parameters.get("KeyPrefix", ""),
+        key_suffix=parameters.get("KeySuffix", ""),
+    )
+
+
+def _event_id(event: Any) -> tuple[str, str | None]:
+    """Name an event by its key and its ETag, which a deletion has not."""
+    try:
+        described = event["detail"]["object"]
+        is_deletion = event["detail-type"] == "Object Deleted"
+        return described["key"], None if is_deletion else described["etag"]
+    except (KeyError, TypeError):
+        return "", None
+
+
+def _reason(verdict: Verdict, reading: Reading) -> str:
+    made_of = reading.output.metadata.get("source-etag", "")
+    texts = {
+        Verdict.MISSING: "There is no output.",
+        Verdict.ORPHANED: "The object was deleted, and its output is still there.",
+        Verdict.FOREIGN: "The output names no event. The fence has not written it.",
+        Verdict.WAITING: "An execution is at it, or has died and will be healed.",
+        Verdict.NOT_COMPARABLE: "The object has no version, so its outputs are named by sequencers,"
+        " which S3 does not list.",
+    }
+    if verdict is Verdict.STALE and reading.source:
+        return f"The output was made of {made_of}, and the object is {reading.source.etag}."
+    return texts.get(verdict, "")

@@ -1,0 +1,160 @@
+"""The commands that tell whether all outputs are right, and repair those that are not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from itertools import groupby
+
+import click
+from rich.console import Console
+from rich.progress import (
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from audit_keys.comparing import REPAIRABLE, Verdict
+from inorder.aws.audit import GRACE_SECONDS, Audit, Finding, Report
+from inorder.aws.stack import Connection
+from inorder.commands.terminal import aws_errors_in_one_line, deployed, printable, say
+from inorder.errors import Failure
+from inorder.model.execution import to_json
+
+EXAMPLES = 5  # of each verdict
+prefixed = click.option("--prefix", default="", help="Only S3 keys that begin with this.")
+at_once = click.option(
+    "--concurrency",
+    type=click.IntRange(1, 500),
+    default=5,
+    show_default=True,
+    help="Repairs at a time. Fewer than the function's concurrency, which events need, too.",
+)
+graced = click.option(
+    "--grace",
+    type=click.FloatRange(0, 3600),
+    default=GRACE_SECONDS,
+    show_default=True,
+    help="Seconds after which what looks wrong is read again.",
+)
+sure = click.option("--yes", is_flag=True, help="Do not ask before the repair.")
+
+
+@click.command()
+@deployed
+@prefixed
+@click.option("--json", "as_json", is_flag=True, help="One line for each key that is not right.")
+@click.option("--repair", is_flag=True, help="Start an event for each missing, stale or orphaned.")
+@click.option("--foreign", is_flag=True, help="With --repair, replace foreign outputs as well.")
+@sure
+@at_once
+@graced
+def audit(
+    stack_name: str,
+    prefix: str,
+    as_json: bool,
+    repair: bool,
+    foreign: bool,
+    yes: bool,
+    concurrency: int,
+    grace: float,
+) -> None:
+    """Tell whether the output of every key is right.
+
+    It compares each object with its output and its record, and changes nothing without --repair.
+    Fails if something is wrong. What waits for an event is not wrong.
+    """
+    with aws_errors_in_one_line():
+        found = Audit(Connection(stack_name), prefix)
+        report = _run(found, grace, only_missing=False)
+        if not as_json:
+            _show(report)
+        wanted = REPAIRABLE | ({Verdict.FOREIGN} if foreign else set())
+        chosen = [each for each in report.findings if each.verdict in wanted]
+        left = [each for each in report.findings if each.verdict not in wanted]
+        if repair and chosen and (yes or _agreed(len(chosen))):
+            report.findings = left + _repair(found, chosen, concurrency)
+        if as_json:
+            for finding in report.findings:
+                click.echo(to_json(finding.described()))
+    sys.exit(int(not report.is_right))
+
+
+@click.command()
+@deployed
+@prefixed
+@sure
+@at_once
+@graced
+def backfill(stack_name: str, prefix: str, yes: bool, concurrency: int, grace: float) -> None:
+    """Start an event for each object that has no output yet.
+
+    It may be stopped at any time. When it is started again, it goes on with the rest.
+    """
+    with aws_errors_in_one_line():
+        found = Audit(Connection(stack_name), prefix)
+        report = _run(found, grace, only_missing=True)
+        _show(report)
+        chosen = [each for each in report.findings if each.verdict is Verdict.MISSING]
+        left = [each for each in report.findings if each.verdict is not Verdict.MISSING]
+        if chosen and (yes or _agreed(len(chosen))):
+            report.findings = left + _repair(found, chosen, concurrency)
+    sys.exit(int(not report.is_right))
+
+
+def _run(audit: Audit, grace: float, only_missing: bool) -> Report:
+    with _progress() as progress:
+        task = progress.add_task("Comparing", total=None)
+        report = audit.run(lambda more: progress.advance(task, more), grace, only_missing)
+    if not report.counts.total():
+        raise Failure("There is no such key, and no such output: nothing was compared.")
+    return report
+
+
+def _repair(audit: Audit, findings: Sequence[Finding], concurrency: int) -> list[Finding]:
+    """Repair, and give what is not right after all."""
+    left = []
+    with _progress() as progress:
+        task = progress.add_task("Repairing", total=len(findings))
+        for finding, outcome in audit.repair(findings, concurrency):
+            progress.advance(task)
+            if finding.verdict is not Verdict.RIGHT:
+                left.append(finding)
+                say(f"{finding.verdict}: {finding.subject.key}: the repair ended as {outcome}.")
+    say(f"{len(findings) - len(left)} of {len(findings)} are right now.")
+    return left
+
+
+def _show(report: Report) -> None:
+    counts = (f"{report.counts[each]:,} {each}" for each in Verdict if report.counts[each])
+    click.echo(f"{report.counts.total():,} outputs: {', '.join(counts)}")
+    found = sorted(report.findings, key=lambda each: [*Verdict].index(each.verdict))
+    for verdict, group in groupby(found, key=lambda each: each.verdict):
+        findings = [*group]
+        for each in findings[:EXAMPLES]:
+            version = f"#{each.subject.version_id}" if each.subject.version_id else ""
+            line = f"{verdict:<15} {each.subject.key}{version}  {each.reason}"
+            click.echo(printable(line.rstrip()))
+        if (more := len(findings) - EXAMPLES) > 0:
+            click.echo(f"{verdict:<15} and {more:,} more: --json lists them")
+
+
+def _agreed(number: int) -> bool:
+    return click.confirm(f"Start {number:,} events?", err=True)
+
+
+class _Rate(ProgressColumn):
+    """How many were done in a second."""
+
+    def render(self, task: object) -> str:
+        """Render it."""
+        speed = getattr(task, "speed", None)
+        return f"{speed:,.0f}/s" if speed else ""
+
+
+def _progress() -> Progress:
+    """Make a progress bar beside the results, which shows only on a terminal."""
+    columns = (TextColumn("{task.description}"), MofNCompleteColumn(), _Rate(), TimeElapsedColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)
