@@ -32,7 +32,6 @@ from tests.stack.conftest import RED, SECONDS
 
 
 def rows(page: Page) -> Any:
-    """Give the rows of the list that are in the document."""
     return page.locator(".all-rows [role=row]")
 
 
@@ -96,7 +95,6 @@ def test_the_list_and_the_graph_are_used_by_keyboard(page: Page) -> None:
 
 
 def of_story(console: Console, outcome: str, waited: bool = False) -> Any:
-    """Give an execution of the story."""
     return next(
         each
         for each in console.workflow.of_key(STORY, 6)
@@ -412,7 +410,6 @@ SCREENS: tuple[tuple[int, int, Literal["light", "dark"]], ...] = (
 
 
 def views(console: Console) -> dict[str, str]:
-    """Give the addresses of all views."""
     waiter = of_story(console, "Duplicate", waited=True).arn
     [failed] = [each.arn for each in console.workflow.of_key(PARKED[0], 1) if each.error]
     return {
@@ -452,12 +449,8 @@ def test_each_view_is_accessible_and_fits(console: Console, opening: Opening) ->
             screenshot(page, f"{view}-{width}-{scheme}")
             assert page.evaluate("document.documentElement.scrollWidth") <= width, view
             found = Axe().run(page).response["violations"]
-            wrong = [(e["id"], e["nodes"][0]["html"]) for e in found if is_serious(e)]
-            assert wrong == [], view
-
-
-def is_serious(violation: dict[str, Any]) -> bool:
-    return violation["impact"] in {"serious", "critical"}
+            serious = [each for each in found if each["impact"] in {"serious", "critical"}]
+            assert [(each["id"], each["nodes"][0]["html"]) for each in serious] == [], view
 
 
 # The saved page

@@ -51,7 +51,7 @@ def steps(policy: str) -> list[Step]:
         ),
         Step(
             "paths",
-            "paths with mocked services, on moto and ministack; they take every branch",
+            "paths with mocked services, on ministack; they take every branch",
             f"Mend {file}, or FLOW and `events` of {folder}/cases.py, of which the paths are made.",
             (*PYTEST, *only, PATHS),
         ),
