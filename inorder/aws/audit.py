@@ -108,6 +108,8 @@ class Audit:
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             suspects = [*self._suspects(pool, report, progress, only_missing)]
             findings = [*self._settled(pool, suspects, grace)]
+        if not report.counts.total() + len(findings):
+            raise Failure("There is no such key, and no such output: nothing was compared.")
         for finding in self._queued(findings):
             report.counts[finding.verdict] += 1
             if finding.verdict is not Verdict.RIGHT:

@@ -20,7 +20,6 @@ from audit_keys.comparing import REPAIRABLE, Verdict
 from inorder.aws.audit import GRACE_SECONDS, Audit, Finding, Report
 from inorder.aws.stack import Connection
 from inorder.commands.terminal import aws_errors_in_one_line, deployed, printable, say
-from inorder.errors import Failure
 from inorder.model.execution import to_json
 
 EXAMPLES = 5  # of each verdict
@@ -107,10 +106,7 @@ def backfill(stack_name: str, prefix: str, yes: bool, concurrency: int, grace: f
 def _run(audit: Audit, grace: float, only_missing: bool) -> Report:
     with _progress() as progress:
         task = progress.add_task("Comparing", total=None)
-        report = audit.run(lambda more: progress.advance(task, more), grace, only_missing)
-    if not report.counts.total():
-        raise Failure("There is no such key, and no such output: nothing was compared.")
-    return report
+        return audit.run(lambda more: progress.advance(task, more), grace, only_missing)
 
 
 def _repair(audit: Audit, findings: Sequence[Finding], concurrency: int) -> list[Finding]:
