@@ -119,6 +119,23 @@ _CODE: dict[str, dict[str, str]] = {
         "inversion.py _encoder_options: 50 -> 100": _CHOSEN,
         "inversion.py _encoder_options: 50 -> 25": _CHOSEN,
         "inversion.py _tiff_compression: no 'tiff_adobe_deflate'": _SAME,
+        **dict.fromkeys(
+            (
+                f"inversion.py _tiff_compression: no {mode!r}"
+                for mode in ("P", "PA", "I;16", "I;16B")
+            ),
+            _ALWAYS,
+        ),
+        **dict.fromkeys(
+            (
+                f"inversion.py _encoder_buffer: {change}"
+                for change in (
+                    *("8 -> 7", "8 -> 9", "image.encoderinfo.get('progressive') -> True"),
+                    "max(default, 8 * image.width * image.... -> 8 * image.width * image.height",
+                )
+            ),
+            "a buffer that suffices may have another size",
+        ),
         "inversion.py _tiff_compression: page.mode not in {'P', 'PA', 'I;16', ... -> True": _ALWAYS,
     },
     "inorder_fence": {
