@@ -58,9 +58,9 @@ def steps(policy: str) -> list[Step]:
         Step(
             "behaviour",
             "what it does with the real functions, conditional writes and crashes",
-            f"Mend {file}, or template.yaml if the test is of tests/template. If it promises something"
-            f" else by now, change the tests in {folder} and the facts in {policies.FACTS}: with"
-            " `like` there, the tests of the shipped policy run with it.",
+            f"Mend {file}, or template.yaml if the test is of tests/template. If it promises"
+            f" something else by now, change the tests in {folder} and the facts in"
+            f" {policies.FACTS}: with `like` there, the tests of the shipped policy run with it.",
             (*PYTEST, *only, *others, "tests/policies", "tests/template", "tests/unit"),
         ),
         Step(
