@@ -90,6 +90,7 @@ lint: install check ## Check code, types, ASL and template
 	ruff check
 	ruff format --check
 	mypy
+	oxlint --deny correctness --allow no-control-regex --ignore-pattern inorder/console/page/vendor inorder/console/page examples/typescript
 	AWS_DEFAULT_REGION=us-east-1 sam validate --lint
 
 # checkov wants other versions of boto3 and networkx than the project, so it has an environment of its own, of what there was at that date.
