@@ -146,13 +146,16 @@ def _first_sight(reader: Reader, item: dict[str, str]) -> tuple[int, list[Findin
         suspects = [
             Subject(each.key, each.version_id) for each in sources if not reader.is_right(each)
         ]
-        right = len(sources) - len(suspects)
-    else:  # if there is a source, it is in the other listing
-        subject = subject_of(item["key"], reader.scope.keeps)
-        is_of_stack = subject is not None and reader.scope.covers(subject.key)
-        suspects = [subject] if subject and is_of_stack and not reader.has_source(subject) else []
-        right = 0
-    return right, [reader.finding(each, reader.read(each)) for each in suspects]
+        found = [reader.finding(each, reader.read(each)) for each in suspects]
+        return len(sources) - len(suspects), found
+    # If an output has a source, that is in the other listing.
+    keeps, subject = reader.scope.keeps, subject_of(item["key"], reader.scope.keeps)
+    if subject is None or not reader.scope.covers(subject.key):
+        return 0, []
+    if keeps != "each" and reader.has_source(subject):
+        return 0, []
+    finding = reader.finding(subject, reader.read(subject))
+    return 0, [] if finding.reading and finding.reading.source else [finding]
 
 
 def _sources(reader: Reader, item: dict[str, str]) -> Iterator[ObjectEvent]:

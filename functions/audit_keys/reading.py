@@ -91,9 +91,8 @@ class Reader:
         return self._compare(source, output) is Verdict.RIGHT
 
     def has_source(self, subject: Subject) -> bool:
-        """Tell whether the source of an output is there, with one request."""
-        named = {"VersionId": subject.version_id} if subject.version_id else {}
-        return self._fence.find_source(self.scope.of(subject), **named) is not None
+        """Tell whether an object is there, with one request."""
+        return self._fence.find_source(self.scope.of(subject)) is not None
 
     def read(self, subject: Subject) -> Reading | None:
         """Read a subject: its record, its output, its source; None if that does not stay."""
