@@ -10,6 +10,7 @@ from typing import Any
 import boto3
 import pytest
 
+from inorder.cost import of_audit
 from inorder.model import policies
 from retry_events.retries import Fault, Message, Start
 from tests.support.in_process import KEY_TABLE, Context
@@ -30,7 +31,8 @@ class Auditor:
     def __init__(
         self, load: Load, repairs: str, printed_by: Callable[[Any], Lines], **given: str
     ) -> None:
-        self.s3, self.sqs = boto3.client("s3"), boto3.client("sqs")
+        self.s3: Any = boto3.client("s3")
+        self.sqs = boto3.client("sqs")
         for bucket in (INPUT, OUTPUT):
             self.s3.create_bucket(Bucket=bucket)
         names = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode")
@@ -39,7 +41,7 @@ class Auditor:
         )
         self.table = boto3.resource("dynamodb").Table(TABLE)
         self.queue = self.sqs.create_queue(QueueName="retry")["QueueUrl"]
-        self.function: Any = load("audit_keys.app", STACK_NAME="s", REPAIRS=repairs)
+        function: Any = load("audit_keys.app", STACK_NAME="s", REPAIRS=repairs)
         defaults = {"Policy": "latest-wins", "HandleDeletions": "true", "RetryHours": "24"}
         parameters = defaults | {"KeyPrefix": "", "KeySuffix": ""} | given
         outputs = {"InputBucketName": INPUT, "OutputBucketName": OUTPUT, "KeyTableName": TABLE}
@@ -50,6 +52,7 @@ class Auditor:
             ],
             "Outputs": [{"OutputKey": key, "OutputValue": value} for key, value in outputs.items()],
         }
+        self.function = function
         self.function.cloudformation = SimpleNamespace(
             describe_stacks=lambda **_: {"Stacks": [described]}
         )
@@ -126,6 +129,17 @@ def test_a_batch_counts_what_is_right_and_suspects_the_rest(
     assert audited.findings == {"missingk": "missing", "stalek": "stale", "gonek": "orphaned"}
     assert audited.wrong == 3
     assert audited.repairs() == []
+
+
+def test_what_is_right_takes_the_requests_that_the_bill_counts(
+    auditor: Callable[..., Auditor],
+) -> None:
+    audited, calls = auditor(), list[str]()
+    pairs = [*audited.pair("a"), *audited.pair("b")]
+    for client in (audited.function.s3, audited.function.dynamodb):
+        client.meta.events.register("before-call", lambda model, **_: calls.append(model.name))
+    assert audited.compare(*pairs) == []
+    assert calls == ["HeadObject"] * round(2 * of_audit()["s3_gets"])
 
 
 def test_what_changes_or_is_in_progress_is_waiting(auditor: Callable[..., Auditor]) -> None:
