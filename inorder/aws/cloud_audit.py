@@ -62,7 +62,10 @@ def _deployed(aws: Connection) -> tuple[str, str]:
             " docs/cost.md says how to deploy it."
         ) from None
     outputs = {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
-    return outputs["AuditStateMachineArn"], outputs["AuditLogGroupName"]
+    try:
+        return outputs["AuditStateMachineArn"], outputs["AuditLogGroupName"]
+    except KeyError as error:  # it is not deployed yet, or another one
+        raise Failure(f"Stack {name} has no output {error.args[0]}.") from None
 
 
 def _item_counts(states: Any, arn: str) -> list[dict[str, int]]:

@@ -101,7 +101,9 @@ class Auditor:
 
     def repairs(self) -> list[Any]:
         found = self.sqs.receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10)
-        return [json.loads(each["Body"]) for each in found.get("Messages", [])]
+        bodies = [each["Body"] for each in found.get("Messages", [])]
+        assert all(body.isascii() for body in bodies)  # SQS refuses some characters
+        return [*map(json.loads, bodies)]
 
 
 @pytest.fixture
@@ -129,6 +131,14 @@ def test_a_batch_counts_what_is_right_and_suspects_the_rest(
     assert audited.findings == {"missingk": "missing", "stalek": "stale", "gonek": "orphaned"}
     assert audited.wrong == 3
     assert audited.repairs() == []
+
+
+def test_where_deletions_are_not_handled_no_output_is_orphaned(
+    auditor: Callable[..., Auditor],
+) -> None:
+    audited = auditor(HandleDeletions="false")
+    assert audited.compare(audited.output("out-gone", sequencer="01")) == []
+    assert audited.counts == {"right": 1}
 
 
 def test_what_is_right_takes_the_requests_that_the_bill_counts(
