@@ -42,7 +42,9 @@ def run(audit: Audit, aws: Connection, prefix: str, progress: Progress) -> Repor
         progress(sum(each["succeeded"] for each in counts), sum(each["total"] for each in counts))
         time.sleep(0.5 if aws.is_local else 5)
     if ended["status"] != "SUCCEEDED":
-        raise Failure(f"The audit ended as {ended['status']}: {_cause(ended)}")
+        raise Failure(
+            f"The audit ended as {ended['status']}: {_cause(ended)} Its log is {log_group}."
+        )
     counts = _item_counts(states, arn)
     if any(each["total"] >= ITEMS_AT_MOST for each in counts):
         raise Failure(f"A bucket has more than {ITEMS_AT_MOST:,} objects: audit it by prefixes.")
