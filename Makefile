@@ -90,6 +90,7 @@ lint: install check ## Check code, types, ASL and template
 	ruff check
 	ruff format --check
 	mypy
+	oxlint --deny correctness --allow no-control-regex --ignore-pattern inorder/console/page/vendor inorder/console/page examples/typescript
 	AWS_DEFAULT_REGION=us-east-1 sam validate --lint
 	AWS_DEFAULT_REGION=us-east-1 sam validate --lint --template-file audit/template.yaml
 

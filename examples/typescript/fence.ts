@@ -31,6 +31,7 @@ type Written = { Body: Uint8Array; ContentType: string; Metadata: Metadata };
 type Found = {
   Body?: { transformToByteArray(): Promise<Uint8Array>; destroy?: () => unknown };
   ContentLength?: number;
+  ETag?: string;
   VersionId?: string;
 };
 
@@ -178,8 +179,9 @@ export class Fence {
   /** Write the output of the source as it is now, whatever output is there. */
   async #writeUnfenced(event: SourceEvent): Promise<Output> {
     const key = ofAllowedLength(outputKey(event.key));
-    const result = await this.#options.work(await this.#readSource(event));
-    await this.#writeOutput(key, result, event);
+    const read = await this.#readSource(event);
+    const etag = read.etag; // the output names the content that was read
+    await this.#writeOutput(key, await this.#options.work(read.content), { ...event, etag });
     return { outcome: "Processed", key };
   }
 
@@ -234,7 +236,7 @@ export class Fence {
       let content: Uint8Array;
       try {
         // step 2
-        content = await this.#readSource(event, { IfMatch: quoted(event.etag), VersionId });
+        ({ content } = await this.#readSource(event, { IfMatch: quoted(event.etag), VersionId }));
       } catch (error) {
         if (error instanceof SourceGone) return "superseded";
         throw error;
@@ -257,7 +259,7 @@ export class Fence {
   ): Promise<Attempt> {
     let content: Uint8Array;
     try {
-      content = await this.#readSource(source, { IfMatch: quoted(source.etag) }); // step 2
+      ({ content } = await this.#readSource(source, { IfMatch: quoted(source.etag) })); // step 2
     } catch (error) {
       if (error instanceof SourceChanged) return "superseded";
       throw error;
@@ -332,11 +334,11 @@ export class Fence {
     }
   }
 
-  /** Read the source's content: its current version, unless the condition names another one. */
+  /** Read the source's content and ETag: of its current version, unless another one is named. */
   async #readSource(
     source: SourceEvent,
     condition?: Condition & { VersionId?: string },
-  ): Promise<Uint8Array> {
+  ): Promise<{ content: Uint8Array; etag: string }> {
     let found: Found;
     try {
       found = await this.#openSource({ Bucket: source.bucket, Key: source.key, ...condition });
@@ -355,7 +357,8 @@ export class Fence {
       found.Body.destroy?.();
       throw new InvalidSource(`The object is larger than ${maximumBytes} bytes.`);
     }
-    return found.Body.transformToByteArray();
+    const content = await found.Body.transformToByteArray();
+    return { content, etag: (found.ETag ?? "").replaceAll('"', "") };
   }
 
   /** Ask for the source's content, and tell S3's lasting refusals from those that may pass. */

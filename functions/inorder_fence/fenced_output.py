@@ -339,11 +339,12 @@ class Fence:
     def write_unfenced(self, event: ObjectEvent) -> Output:
         """Write the output of the source as it is now, whatever output is there.
 
-        Most functions do this. It is here for the demonstration.
+        Most functions do this. It is here for the demonstration. The output names the content that
+        was read, so that an audit knows it.
         """
         key = _of_allowed_length(output_key(event.key))
-        result = self.work(self._read_source(event))
-        self._write_output(key, result, event)
+        content, etag = self._read_source(event)
+        self._write_output(key, self.work(content), replace(event, etag=etag))
         return Output("Processed", key)
 
     def _settle(
@@ -396,7 +397,7 @@ class Fence:
         etag = output.etag
         if etag is None:
             try:  # step 2
-                content = self._read_source(event, IfMatch=_quoted(event.etag), **version)
+                content, _ = self._read_source(event, IfMatch=_quoted(event.etag), **version)
             except SourceGone:
                 return Attempt.SUPERSEDED
             result = self._work_once(event, content, results)
@@ -420,7 +421,7 @@ class Fence:
     ) -> Attempt:
         """Take steps 2 to 4 for a source that exists."""
         try:  # step 2
-            content = self._read_source(source, IfMatch=_quoted(source.etag))
+            content, _ = self._read_source(source, IfMatch=_quoted(source.etag))
         except SourceChanged:
             return Attempt.SUPERSEDED
         result = self._work_once(source, content, results)
@@ -503,8 +504,8 @@ class Fence:
             is_deletion=False,
         )
 
-    def _read_source(self, source: ObjectEvent, **condition: Any) -> bytes:
-        """Read the source's content: its current version, unless the condition names another one.
+    def _read_source(self, source: ObjectEvent, **condition: Any) -> tuple[bytes, str]:
+        """Read the source's content and ETag: of its current version, unless another one is named.
 
         Raises
         ------
@@ -528,7 +529,7 @@ class Fence:
                 raise SourceChanged("Another version of the object is current.")
             if response["ContentLength"] > self.maximum_bytes:
                 raise InvalidSource(f"The object is larger than {self.maximum_bytes} bytes.")
-            return body.read()
+            return body.read(), response.get("ETag", "").strip('"')
 
     def _open_source(self, source: ObjectEvent, **condition: Any) -> GetObjectOutputTypeDef:
         """Ask for the source's content, and tell S3's lasting refusals from those that may pass."""

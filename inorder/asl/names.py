@@ -69,6 +69,7 @@ def _roles(state: Json) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def _line(template: str, block: re.Match[str], form: str) -> int:
     """Give the last line of a resource that names a state, or its first line."""
-    named = re.escape(form).replace(r"\{\}", '[^"]+')
+    # A query has other texts in quotes, too: the name of a state is in a list of such names.
+    named = re.escape(form).replace(r"\{\}", r"[A-Z][\w ?]*")
     *_, last = [0, *(each.start() for each in re.finditer(named, block.group()))]
     return template.count("\n", 0, block.start() + last) + 1

@@ -10,18 +10,23 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
 
 from audit_keys.comparing import REPAIRABLE, WRONG, Finding, Reading, Subject, Verdict
 from audit_keys.reading import Reader, Scope
 from audit_keys.repairing import repair_event
 from inorder.aws import parked, retrying
+from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import CONNECTIONS, Connection
 from inorder.errors import Failure
 from inorder.model import policies
 
 # A change of an object needs a while until its event starts an execution; see `audit`.
 GRACE_SECONDS = 60
+NOTHING = "There is no such key, and no such output: nothing was compared."
 ROUNDS = 3  # of readings of a key that changes
 
 Progress = Callable[[int], Any]  # is told how many more subjects have been compared
@@ -41,10 +46,19 @@ class Report:
 
 
 class Audit:
-    """An audit of the keys that begin with a prefix."""
+    """An audit of the keys that begin with a prefix.
 
-    def __init__(self, aws: Connection, prefix: str = "") -> None:
+    Parked events are received only if something is wrong.
+    """
+
+    def __init__(
+        self,
+        aws: Connection,
+        prefix: str = "",
+        receive_parked: Callable[[], Iterable[ParkedEvent]] | None = None,
+    ) -> None:
         self._aws, self._prefix = aws, prefix
+        self._receive_parked = receive_parked or partial(_parked_events, aws)
         self.scope = _scope(aws)
         self._reader = Reader(aws.client("s3"), aws.client("dynamodb"), self.scope)
 
@@ -71,16 +85,13 @@ class Audit:
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             suspects = [*self._suspects(pool, report, progress, only_missing)]
             findings = [*self._settled(pool, suspects, grace)]
+        if not report.counts.total() + len(findings):
+            raise Failure(NOTHING)
         for finding in self.queued(findings):
             report.counts[finding.verdict] += 1
             if finding.verdict is not Verdict.RIGHT:
                 report.findings.append(finding)
         return report
-
-    def again(self, findings: Iterable[Finding]) -> Iterator[Finding]:
-        """Judge subjects as they are now."""
-        for each in findings:
-            yield self._judged(each.subject)
 
     def _suspects(
         self, pool: ThreadPoolExecutor, report: Report, progress: Progress, only_missing: bool
@@ -129,11 +140,10 @@ class Audit:
 
     def queued(self, findings: list[Finding]) -> Iterator[Finding]:
         """Tell which findings are those of events in a queue."""
-        events = dict[tuple[str, str | None], tuple[Verdict, str]]()
+        events = dict[tuple[str, str | None], str]()
         if any(each.verdict in REPAIRABLE for each in findings):
-            with closing(parked.parked_events(self._aws)) as received:
-                for message in received:
-                    events[_event_id(message.body.get("event"))] = Verdict.PARKED, message.reason
+            for message in self._receive_parked():
+                events[_event_id(message.body.get("event"))] = message.reason
             waiting = (
                 retrying.retrying_events(self._aws)
                 if self._aws.stack.retry_events_log_group
@@ -148,10 +158,26 @@ class Audit:
             version = source.object_id[0] if source else each.subject.version_id
             if reasons := retried.get((each.subject.key, version)):
                 yield replace(each, verdict=Verdict.WAITING, reason=f"It is tried again. {reasons}")
-            elif found := events.get((each.subject.key, source.etag if source else None)):
-                yield replace(each, verdict=found[0], reason=found[1])
+            elif reason := events.get((each.subject.key, source.etag if source else None)):
+                yield replace(each, verdict=Verdict.PARKED, reason=reason)
             else:
                 yield each
+
+    def at_most(self, concurrency: int) -> int:
+        """Give how many repairs may run at once: half of the function's concurrency is for events.
+
+        Without the right to read that, it is as many as wanted.
+        """
+        functions = self._aws.client("lambda")
+        try:
+            reserved = functions.get_function_concurrency(
+                FunctionName=self._aws.stack.function_name
+            ).get("ReservedConcurrentExecutions")
+            limit = functions.get_account_settings()["AccountLimit"]["ConcurrentExecutions"]
+        except (BotoCoreError, ClientError):
+            return concurrency
+        available: int = limit if reserved is None else reserved
+        return max(1, min(concurrency, available // 2))
 
     def repair(
         self, findings: Iterable[Finding], concurrency: int
@@ -170,12 +196,15 @@ class Audit:
                 raise
 
     def _repair(self, finding: Finding) -> tuple[Finding, str]:
-        now = self._judged(finding.subject)
-        if now.reading is None or now.verdict not in {finding.verdict, *REPAIRABLE}:
-            return now, "Not Started"
-        event = repair_event(self.scope.bucket, now.reading, datetime.now(UTC))
-        outcome = self._process(event)
-        return self._judged(finding.subject), outcome
+        now, outcome = self._judged(finding.subject), "Not Started"
+        for _ in range(ROUNDS):
+            if now.reading is None or now.verdict not in {finding.verdict, *REPAIRABLE}:
+                break
+            outcome = self._process(repair_event(self.scope.bucket, now.reading, datetime.now(UTC)))
+            now = self._judged(finding.subject)
+            if outcome != "Superseded":  # then an event that nobody knew of was recorded before
+                break
+        return now, outcome
 
     def _process(self, event: dict[str, Any]) -> str:
         """Process an event, and give its outcome, or the error with which its execution ended."""
@@ -184,6 +213,11 @@ class Audit:
         )
         output = json.loads(ended.get("output") or "{}")
         return str(output.get("outcome") or ended.get("error") or ended["status"])
+
+
+def _parked_events(aws: Connection) -> list[ParkedEvent]:
+    with closing(parked.parked_events(aws)) as received:
+        return list(received)
 
 
 def _scope(aws: Connection) -> Scope:

@@ -12,7 +12,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from audit_keys.comparing import REPAIRED, Finding, Reading, Subject, Verdict
-from inorder.aws.audit import Audit, Report
+from inorder.aws.audit import NOTHING, Audit, Report
 from inorder.aws.stack import Connection
 from inorder.errors import Failure
 from inorder_fence import ObjectEvent
@@ -111,6 +111,8 @@ def _report(
     for finding in [*repaired, *audit.queued(others)]:
         report.counts[finding.verdict] += 1
         report.findings.append(finding)
+    if not report.counts.total():
+        raise Failure(NOTHING)
     return report
 
 

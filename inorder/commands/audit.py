@@ -21,7 +21,6 @@ from inorder.aws import cloud_audit
 from inorder.aws.audit import GRACE_SECONDS, Audit, Report
 from inorder.aws.stack import Connection
 from inorder.commands.terminal import aws_errors_in_one_line, deployed, printable, say
-from inorder.errors import Failure
 from inorder.model.execution import to_json
 
 EXAMPLES = 5  # of each verdict
@@ -115,8 +114,7 @@ def backfill(stack_name: str, prefix: str, yes: bool, concurrency: int, grace: f
 def _run(audit: Audit, grace: float, only_missing: bool) -> Report:
     with _progress() as progress:
         task = progress.add_task("Comparing", total=None)
-        report = audit.run(lambda more: progress.advance(task, more), grace, only_missing)
-    return _of_any(report)
+        return audit.run(lambda more: progress.advance(task, more), grace, only_missing)
 
 
 def _run_in_cloud(audit: Audit, aws: Connection, prefix: str) -> Report:
@@ -126,13 +124,7 @@ def _run_in_cloud(audit: Audit, aws: Connection, prefix: str) -> Report:
         def show(compared: int, listed: int) -> None:
             progress.update(task, completed=compared, total=listed)
 
-        return _of_any(cloud_audit.run(audit, aws, prefix, show))
-
-
-def _of_any(report: Report) -> Report:
-    if not report.counts.total():
-        raise Failure("There is no such key, and no such output: nothing was compared.")
-    return report
+        return cloud_audit.run(audit, aws, prefix, show)
 
 
 def _repair(audit: Audit, findings: Sequence[Finding], concurrency: int) -> list[Finding]:
@@ -140,7 +132,7 @@ def _repair(audit: Audit, findings: Sequence[Finding], concurrency: int) -> list
     left = []
     with _progress() as progress:
         task = progress.add_task("Repairing", total=len(findings))
-        for finding, outcome in audit.repair(findings, concurrency):
+        for finding, outcome in audit.repair(findings, audit.at_most(concurrency)):
             progress.advance(task)
             if finding.verdict is not Verdict.RIGHT:
                 left.append(finding)

@@ -123,8 +123,7 @@ class Demonstration:
         self._first = (f"{self.prefix}first-event/{pairs[0].key.rpartition('/')[2]}", pairs[0].new)
         prefix = f"{self.prefix}keys/"
         self._run = Run(
-            self._s3,
-            self.stack,
+            aws,
             self.policy,
             self._machine,
             [replace(pair, key=f"{prefix}{pair.key}") for pair in pairs],

@@ -53,8 +53,7 @@ def run_demonstration(
                 states = local.client("stepfunctions")
                 machines[mode] = machine = LocalStateMachine(states, stack.state_machine_arn)
                 at_once = EXECUTIONS_AT_ONCE[mode]
-                s3 = local.client("s3")
-                run = Run(s3, stack, deployed[mode], machine, pairs, at_once)
+                run = Run(Connection(stack.name, local), deployed[mode], machine, pairs, at_once)
                 return run.show(partial(progress.advance, tasks[mode]))
 
             # The events of one stack come while SAM deploys the other. Those that wait take longer.

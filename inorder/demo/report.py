@@ -33,9 +33,10 @@ MEASURES = {
     "lost": "Without an outcome",
     "stale": "Stale outputs",
     "missing": "Missing outputs",
+    "wrong": "Wrong, says the audit",
     "seconds": "Seconds",
 }
-FAULTS = ("stale", "missing", "lost")  # the measures that must be zero
+FAULTS = ("stale", "missing", "lost", "wrong")  # the measures that must be zero
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Counts:
     `slow` is how many old pictures the function was slow with, `repeated` how often an event was
     processed that had been processed before, `retried` how many executions ended because of a
     fault, each followed by another one, and `lost` how many ended otherwise than in one of the
-    outcomes.
+    outcomes. `wrong` is what `inorder audit` found, which does not look at the pictures.
     """
 
     keys: int
@@ -60,6 +61,7 @@ class Counts:
     retried: int
     parked: int
     lost: int
+    wrong: int
     seconds: float
 
     @property

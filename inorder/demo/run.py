@@ -9,20 +9,21 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from io import BytesIO
-from typing import Any
 
 from botocore.exceptions import ClientError
 from PIL import Image, ImageChops, ImageStat
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from audit_keys.comparing import REPAIRABLE
 from inorder.asl.definition import EXPRESS_SECONDS
+from inorder.aws.audit import Audit
 from inorder.aws.executions import (
     LocalStateMachine,
     StateMachine,
     some_of,
     wait_until,
 )
-from inorder.aws.stack import Stack
+from inorder.aws.stack import Connection
 from inorder.demo.pictures import SLOW_EVERY, PicturePair
 from inorder.demo.report import Counts, Output
 from inorder.errors import Failure
@@ -74,18 +75,18 @@ class Run:
 
     def __init__(
         self,
-        s3: Any,
-        stack: Stack,
+        aws: Connection,
         policy: Policy,
         machine: StateMachine,
         pairs: Sequence[PicturePair],
         executions_at_once: int,
         prefix: str = "",
     ) -> None:
-        self._s3, self._stack, self._policy, self._machine = s3, stack, policy, machine
+        self._aws, self._policy, self._machine = aws, policy, machine
+        self._s3, self._stack = aws.client("s3"), aws.stack
         self._pairs, self._executions_at_once, self._prefix = pairs, executions_at_once, prefix
         self.expected = 0
-        mark = stack.parameters.get("SlowMark", "").encode()
+        mark = aws.stack.parameters.get("SlowMark", "").encode()
         slow = pairs[SLOW_EVERY - 1 :: SLOW_EVERY] if mark else []
         self._marks = {pair.key: mark for pair in slow}  # to put behind the old pictures
         self._counting, self._queue = threading.Lock(), threading.Lock()
@@ -105,6 +106,7 @@ class Run:
         foreseen = outcomes.finished() | outcomes.parked() | {outcomes.retrying()}
         processed = {each.subject for each in ended if each.outcome == "Processed"}
         states = Counter(output.state for output in outputs)
+        audited = Audit(self._aws, self._prefix).run(grace=0)  # nothing runs any more
         return Counts(
             keys=len(self._pairs),
             slow=len(self._marks),
@@ -118,6 +120,7 @@ class Run:
             retried=counted[outcomes.retrying()],
             parked=sum(counted[each] for each in outcomes.parked()),
             lost=sum(count for each, count in counted.items() if each not in foreseen),
+            wrong=sum(audited.counts[each] for each in REPAIRABLE),
             seconds=round(time.monotonic() - started, 1),
         ), outputs
 

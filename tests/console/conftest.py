@@ -49,16 +49,13 @@ class Console:
 
     @property
     def origin(self) -> str:
-        """The address without the token."""
         return self.address.partition("#")[0]
 
     @property
     def token(self) -> str:
-        """The token of the address."""
         return self.address.partition("#token=")[2]
 
     def view(self, name: str, of: str | None = None, **parameters: str) -> str:
-        """Give the address of a view."""
         path = f"#/{name}" if of is None else f"#/{name}/{quote(of, safe='')}"
         asked = "&".join(f"{key}={quote(value, safe='')}" for key, value in parameters.items())
         return f"{self.origin}{path}{'?' if asked else ''}{asked}"
@@ -196,7 +193,6 @@ def settled(page: Page) -> Page:
 
 
 def screenshot(page: Page, name: str) -> Path:
-    """Keep a picture of the whole page under out/."""
     file = OUT / f"{name}.png"
     page.screenshot(path=file, full_page=True)
     return file

@@ -32,7 +32,6 @@ from tests.stack.conftest import RED, SECONDS
 
 
 def rows(page: Page) -> Any:
-    """Give the rows of the list that are in the document."""
     return page.locator(".all-rows [role=row]")
 
 
@@ -96,7 +95,6 @@ def test_the_list_and_the_graph_are_used_by_keyboard(page: Page) -> None:
 
 
 def of_story(console: Console, outcome: str, waited: bool = False) -> Any:
-    """Give an execution of the story."""
     return next(
         each
         for each in console.workflow.of_key(STORY, 6)
@@ -258,6 +256,26 @@ def test_parked_events_are_redriven_after_a_dry_run(console: Console, page: Page
         assert len(console.workflow.of_key(key, 3)) == 3
 
 
+def test_an_audit_compares_all_outputs_or_those_of_a_prefix(
+    console: Console, opening: Opening
+) -> None:
+    page = opening(console.view("audit"))
+    page.get_by_role("searchbox").fill("no/such/")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_role("alert")).to_contain_text("There is no such key")
+    page.get_by_role("searchbox").fill(STORY)
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_text("Every output is right.")).to_be_visible()
+    page.route("**/api/audit?*", lambda route: route.fulfill(json=AUDITED))
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator(".title").get_by_role("status")).to_have_text("1 right, 3 stale")
+    row = page.get_by_role("row").filter(has_text="stale")
+    expect(row).to_contain_text("made of another content")
+    link = row.get_by_role("link")
+    expect(link).to_have_attribute("href", "#/key/gallery%2Flate.jpg?version=3HL4%23")
+    expect(page.get_by_text("And 2 more.")).to_be_visible()
+
+
 def test_without_the_token_nothing_is_shown_but_how_to_get_it(
     console: Console, opening: Opening
 ) -> None:
@@ -380,6 +398,14 @@ WAITING = {
 }
 
 
+AUDITED = {
+    "counts": {"right": 1, "stale": 3},
+    "findings": [
+        {"key": "gallery/late.jpg", "version_id": "3HL4#", "verdict": "stale"}
+        | {"reason": "The output was made of another content."}
+    ],
+    "more": 2,
+}
 SCREENS: tuple[tuple[int, int, Literal["light", "dark"]], ...] = (
     (320, 640, "light"),
     (1440, 800, "dark"),
@@ -387,7 +413,6 @@ SCREENS: tuple[tuple[int, int, Literal["light", "dark"]], ...] = (
 
 
 def views(console: Console) -> dict[str, str]:
-    """Give the addresses of all views."""
     waiter = of_story(console, "Duplicate", waited=True).arn
     [failed] = [each.arn for each in console.workflow.of_key(PARKED[0], 1) if each.error]
     return {
@@ -399,6 +424,7 @@ def views(console: Console) -> dict[str, str]:
         "keys": console.view("key"),
         "parked": console.view("parked"),
         "retrying": console.view("retrying"),
+        "audit": console.view("audit"),
         "dialog": console.view("execution", of_story(console, "Superseded").arn),
         "locked": console.view("executions"),
     }
@@ -426,12 +452,8 @@ def test_each_view_is_accessible_and_fits(console: Console, opening: Opening) ->
             screenshot(page, f"{view}-{width}-{scheme}")
             assert page.evaluate("document.documentElement.scrollWidth") <= width, view
             found = Axe().run(page).response["violations"]
-            wrong = [(e["id"], e["nodes"][0]["html"]) for e in found if is_serious(e)]
-            assert wrong == [], view
-
-
-def is_serious(violation: dict[str, Any]) -> bool:
-    return violation["impact"] in {"serious", "critical"}
+            serious = [each for each in found if each["impact"] in {"serious", "critical"}]
+            assert [(each["id"], each["nodes"][0]["html"]) for each in serious] == [], view
 
 
 # The saved page

@@ -113,7 +113,6 @@ def hands_over(parked: str, retried: str = "") -> Flow:
 
 
 def ends(*more: str) -> Flow:
-    """End the execution."""
     return dict.fromkeys(["Processed", "Duplicate", "Parked", "Retrying", *more])
 
 
@@ -121,7 +120,6 @@ def ends(*more: str) -> Flow:
 
 
 def s3_events(*, deletions: bool = True, versions: bool = True) -> list[Row]:
-    """Give the rows that tell an S3 event from anything else, and one with a version."""
     accepted: list[Any] = [CREATED, created(version_id=5), *([DELETED] if deletions else [])]
     refused: list[Any] = [
         {},
@@ -206,8 +204,6 @@ def first_poll(data: Data, wait: str, state: str = "First Poll?") -> list[Row]:
 
 
 def attempts(data: Data) -> list[Row]:
-    """Let there be one more attempt, if the execution has not waited for too long."""
-
     def at(poll: int) -> Data:
         return data | {"polls": poll}
 
@@ -219,7 +215,6 @@ def attempts(data: Data) -> list[Row]:
 
 
 def answers(*, processed: str, superseded: str, expires: bool = True) -> list[Row]:
-    """Give the rows of what the function may answer."""
     accepted = {"Processed": processed, "Superseded": superseded}
     rejected = {"outcome": "Rejected", "error": "InvalidImage", "cause": "cut", "expires_at": "1"}
     decided: list[tuple[Any, str]] = [
@@ -247,7 +242,6 @@ def answers(*, processed: str, superseded: str, expires: bool = True) -> list[Ro
 
 
 def sent() -> list[Row]:
-    """Give the rows that tell a parked event from one that is retried."""
     return [
         Row("Retried Later?", {"sent": {"outcome": outcome}}, outcome)
         for outcome in ("Retrying", "Parked")
@@ -285,7 +279,6 @@ def prepared(start: Data, **ids: str) -> list[Output]:
 
 
 def outcomes(data: Data, *names: str) -> list[Output]:
-    """Give the outputs of executions that succeed."""
     told = {"object_key": data["object_key"], "sequencer": data["sequencer"]}
     results = {
         "Processed": {"result": data["inversion"]["Payload"]},

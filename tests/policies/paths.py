@@ -42,7 +42,6 @@ class Step(NamedTuple):
 
     @property
     def shows(self) -> set[Any]:
-        """What a walk with this step need not be made for again."""
         return {(self.state, self.responses), (self.state, self.following)}
 
 
@@ -55,7 +54,6 @@ class Path:
 
     @property
     def shows(self) -> set[Any]:
-        """What its steps show."""
         return set[Any]().union(*(step.shows for step in self.steps))
 
     @property
@@ -163,7 +161,6 @@ class _Walker:
             name = following
 
     def call(self, resource: str, parameters: Data, seconds: float) -> Steps:  # noqa: ARG002
-        """Answer a Task."""
         [(kind, content)] = RESPONSES[self._left.pop(0)].items()
         if kind == "Throw":
             raise ServiceError(content["Error"], content["Cause"])
@@ -171,7 +168,6 @@ class _Walker:
         return content
 
     def dies(self, execution: Execution, state: str) -> bool:  # noqa: ARG002
-        """No execution dies."""
         return False
 
 

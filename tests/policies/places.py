@@ -62,7 +62,6 @@ class Place:
         return created(key, etag=etag, **described)
 
     def outputs(self, key: str) -> list[bytes]:
-        """Give the outputs of a key, in the order of their names."""
         named = {"Bucket": self.output_bucket}
         found = self.s3.list_objects_v2(Prefix=f"out-{key}", **named).get("Contents", [])
         return [self.s3.get_object(Key=each["Key"], **named)["Body"].read() for each in found]
@@ -98,11 +97,9 @@ class InStack(Place):
         self.machine = cache(self.create)
 
     def create(self, policy: str) -> StateMachine:
-        """Create the state machine of a policy."""
         raise NotImplementedError
 
     def definition(self, policy: str) -> str:
-        """Read the ASL file of a policy for the resources here."""
         return substitute(PROJECT / asl_file(policy), self.substitutions)
 
 
@@ -117,7 +114,6 @@ class Ministack(InStack):
         self.states = local.client("stepfunctions")
 
     def create(self, policy: str) -> StateMachine:
-        """Create the state machine of a policy."""
         return create_local(self.states, self.definition(policy))
 
 
@@ -139,7 +135,6 @@ class StepFunctionsLocal(Ministack):
         self.states = running_at(endpoint).client("stepfunctions")
 
     def create(self, policy: str) -> StateMachine:
-        """Create the state machine of a policy; only one with its policy's name has mocks."""
         only_mocked, case, _ = NOT_ALL_MOCKED
         if policy != only_mocked:
             return self.named(f"{policy}-real", self.definition(policy))
@@ -195,7 +190,6 @@ class Aws(InStack):
         self.made: list[AwsStateMachine] = []
 
     def create(self, policy: str) -> StateMachine:
-        """Create the state machine of a policy."""
         logging = self._aws.machine["loggingConfiguration"]  # whose level may be any
         created = self._aws.states.create_state_machine(
             name=f"inorder-{uuid4()}",
@@ -209,7 +203,6 @@ class Aws(InStack):
         return self.made[-1]
 
     def clean(self) -> None:
-        """Delete the state machines, and let the stack's own have the events again."""
         for machine in self.made:
             machine.delete()
         self._events.enable_rule(Name=self._rule)

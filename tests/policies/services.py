@@ -23,7 +23,6 @@ def item(**attributes: str) -> Data:
 
 
 def answer(payload: Any) -> Data:
-    """Build what lambda:invoke returns."""
     return {"Payload": payload}
 
 
@@ -32,7 +31,6 @@ def _record(**attributes: str) -> Data:
 
 
 def _attributes(**attributes: str) -> Data:
-    """Build what UpdateItem returns."""
     return {"Attributes": item(**attributes)["Item"]}
 
 

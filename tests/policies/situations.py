@@ -14,7 +14,6 @@ CYAN, MAGENTA, YELLOW = (0, 255, 255), (255, 0, 255), (255, 255, 0)  # their inv
 
 
 def of(*names: str) -> pytest.MarkDecorator:
-    """Run a test with the state machine of each policy."""
     marked = [pytest.param(name, marks=pytest.mark.policy(name)) for name in names]
     return pytest.mark.parametrize("aws", marked, indirect=True)
 

@@ -11,7 +11,6 @@ from inorder.events import created, without
 from inorder.model.policies import like
 from tests.conftest import colour_of, picture
 from tests.policies.places import Place
-from tests.support.state_machines import put_record
 
 # "A1": a red picture is uploaded, which makes event 1; B and C are others, and a is no image. "-2":
 # the object is deleted, which makes event 2. "1=Processed": event 1 arrives, and ends so. A name in
@@ -106,7 +105,8 @@ def tell(place: Place, story: str, policy: str) -> None:
             assert outcome == expected, f"{outcome} is not {step} in: {story}"
         elif name in RECORDS:
             prefix = "first:" if policy in like("first-wins") else ""
-            put_record(place.table, {"id": f"{prefix}{place.input_bucket}/{key}", **RECORDS[name]})
+            record = {"id": f"{prefix}{place.input_bucket}/{key}", **RECORDS[name]}
+            place.table.put_item(Item=record)
         elif name == "expired":
             for record in place.table.scan()["Items"]:
                 if key in record["id"]:

@@ -1,7 +1,7 @@
 """What the table of a policy has, ``tests/policies/<policy>/cases.py``.
 
 `test_states` runs it through TestState. `paths` makes ways through the state machine of it, which
-`test_paths` takes on moto and ministack, and `mock_config` writes for Step Functions Local.
+`test_paths` takes on ministack, and `mock_config` writes for Step Functions Local.
 """
 
 from __future__ import annotations
@@ -71,12 +71,10 @@ class Cases:
 
     @property
     def event(self) -> Any:
-        """The input of an execution."""
         return self.events[0]
 
     @property
     def ways(self) -> Iterator[Way]:
-        """Take the flow apart."""
         for state, follows in self.flow.items():
             by_answers = follows if isinstance(follows, Mapping) else {"": follows}
             for answers, following in by_answers.items():
@@ -86,6 +84,5 @@ class Cases:
 
     @property
     def rows(self) -> list[Row]:
-        """What follows each state."""
         others = (Row(way.state, self.data, way.following, way.response) for way in self.ways)
         return [*self.choices, *others]

@@ -54,17 +54,14 @@ class CountingTable(Table):
     used: Counter[str]
 
     def put(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Do PutItem."""
         with self._counting(request["Item"]["id"]["S"]):
             return super().put(request)
 
     def update(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Do UpdateItem."""
         with self._counting(request["Key"]["id"]["S"]):
             return super().update(request)
 
     def get(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Do GetItem."""
         self.used["reads"] += 1
         return super().get(request)
 
@@ -89,7 +86,6 @@ class CountingTable(Table):
 
 @pytest.fixture
 def used(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Count what is used in a simulation."""
     counted = Counter[str]()
     monkeypatch.setattr(CountingTable, "used", counted, raising=False)
     monkeypatch.setattr(cloud, "Table", CountingTable)
@@ -158,10 +154,6 @@ def entries(execution: str) -> list[tuple[str, int]]:
     return written
 
 
-def kilobytes(written: list[tuple[str, int]]) -> float:
-    return sum(size for _, size in written) / 1000
-
-
 @of(*POLICIES)
 def test_an_event_and_a_poll_write_as_much_to_the_log_as_the_facts_say(aws: InProcess) -> None:
     assert boto3.DEFAULT_SESSION
@@ -173,7 +165,8 @@ def test_an_event_and_a_poll_write_as_much_to_the_log_as_the_facts_say(aws: InPr
     event = with_object(
         shipped("object-created"), picture(RED), aws.s3, INPUT, aws.run, lambda _: None
     )
-    assert kilobytes(entries(aws.run(event).arn)) == pytest.approx(facts.uncontended, abs=1)
+    kilobytes = sum(size for _, size in entries(aws.run(event).arn)) / 1000
+    assert kilobytes == pytest.approx(facts.uncontended, abs=1)
     if not facts.poll:
         return
     record = next(each for each in aws.records() if not each["id"].startswith("event:"))
@@ -184,7 +177,8 @@ def test_an_event_and_a_poll_write_as_much_to_the_log_as_the_facts_say(aws: InPr
     written = entries(aws.run(event).arn)
     waits = [at for at, (name, _) in enumerate(written) if name.startswith("Wait ")]
     for start, end in pairwise(waits[1:5]):
-        assert kilobytes(written[start:end]) == pytest.approx(facts.poll, abs=1)
+        kilobytes = sum(size for _, size in written[start:end]) / 1000
+        assert kilobytes == pytest.approx(facts.poll, abs=1)
 
 
 @of(*POLICIES)
@@ -197,9 +191,3 @@ def test_an_event_file_ends_as_the_table_says(aws: InProcess) -> None:
         if event["detail-type"] in {"Object Created", "Object Deleted"}:
             event = with_object(event, picture(RED), aws.s3, INPUT, aws.run, lambda _: None)
         assert aws.run(event).outcome == outcome, file
-
-
-def test_each_event_file_is_used_by_a_test_or_a_page() -> None:
-    files = [PROJECT / "docs" / "policies.md", PROJECT / "README.md"]
-    texts = "".join(file.read_text() for file in [*files, *PROJECT.glob("tests/**/*.py")])
-    assert [file for file in PROJECT.glob("events/*.json") if file.stem not in texts] == []

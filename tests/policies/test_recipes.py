@@ -11,6 +11,7 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.awsrequest import AWSResponse
 from samcli.yamlhelper import yaml_parse
 
 from inorder import PROJECT, new_policy
@@ -20,7 +21,7 @@ from inorder.aws.executions import wait_until
 from tests.conftest import picture
 from tests.policies.situations import GREEN, RED, HeldBack, sequencer_of
 from tests.support import in_process
-from tests.support.in_process import Faults, InProcess
+from tests.support.in_process import InProcess
 from tests.support.linting import findings
 
 FOLDER = PROJECT / "docs" / "recipes"
@@ -66,7 +67,6 @@ def applies(diff: str, folder: Path, *options: str) -> bool:
 
 
 def asl_of(diff: str) -> str:
-    """Give the ASL file that a recipe changes."""
     [file] = re.findall(r"^\+\+\+ b/(statemachine/.+)$", diff, re.MULTILINE)
     return str(file)
 
@@ -105,6 +105,14 @@ def invoked_functions() -> list[str]:
         lambda params, **_: names.append(params["FunctionName"].split(":")[6]),
     )
     return names
+
+
+def refused(**_: Any) -> tuple[AWSResponse, dict[str, Any]]:
+    """Answer a call as a service that is too busy."""
+    error = {"Code": "ThrottlingException", "Message": "made by a test"}
+    metadata = {"HTTPStatusCode": 400, "RequestId": "test"}
+    answer = {"Error": error, "ResponseMetadata": metadata}
+    return AWSResponse("", 400, {}, None), answer  # type: ignore[arg-type]
 
 
 def test_each_recipe_is_described_and_has_a_test_of_what_it_does() -> None:
@@ -269,7 +277,11 @@ def test_only_a_processed_event_is_announced_or_retried_until_it_is(aws: InProce
     assert (announced["source"], announced["detail-type"]) == ("inorder", "Output Written")
     assert announced["detail"]["object_key"] == "input/x.png"
     assert announced["detail"]["result"]["output_key"] == "out-x.png"
-    Faults().refuse("eventbridge.PutEvents", 100)
+    assert boto3.DEFAULT_SESSION
+    boto3.DEFAULT_SESSION.events.register_first(
+        "before-call.eventbridge.PutEvents",
+        refused,  # type: ignore[arg-type]
+    )
     assert aws.run(aws.upload("x.png", picture(RED))).outcome == "Retrying"
     assert aws.record("input/x.png")["status"] == "FAILED"
 

@@ -1,7 +1,8 @@
-"""A change of the policy loses nothing: each policy after each other one.
+"""A change of the policy loses nothing, and the schedule heals what a dead execution leaves behind.
 
 The template leaves what runs under the policy before alone. So it goes on beside the events of the
-next one, or dies at that very moment, which is tried in each of its states.
+next one, or dies at that very moment, which is tried in each of its states. The model searches
+deaths without a change behind other executions, and with faults.
 """
 
 from __future__ import annotations
@@ -19,55 +20,48 @@ from bench.simulation.cloud import Cloud, Settings, sequencer_of
 from bench.simulation.machine import Execution, Machine
 from inorder import PROJECT
 from inorder.model.outcomes import finished
-from inorder.model.policies import asl_file
-from tests.policies.test_healing import FIRST_WRITE
+from inorder.model.policies import asl_file, like, policy
 from tests.proof.simulation.conftest import DAY
 
 SHARING = {"latest-wins", "every-version"}  # the record of a key, and so its lock
+# The state whose write has the event recorded: only the log knows of an event whose execution dies
+# before.
+FIRST_WRITE = {
+    "latest-wins": "Claim Key",
+    "every-version": "Record Event",
+    "first-wins": "Claim Key",
+    "content-hash": "Claim Content",
+}
 COORDINATING = ["latest-wins", "every-version", "first-wins", "content-hash", "optimistic"]
 PAIRS = list(permutations(COORDINATING, 2))
+DEATHS = [pair for pair in PAIRS if pair[0] in FIRST_WRITE]
+SAME = [(each, each) for each in like(*FIRST_WRITE)]
 OF_EACH = {"every-version", "content-hash"}  # promise something of each event
 KEY = "x.png"
 
 
 @dataclass
 class Switch:
-    """Another policy for a key's events, when the last execution so far enters a state.
-
-    Attributes
-    ----------
-    before, after : str
-        The policies.
-    events : int
-        How many executions there are under the policy before: the second one has to wait.
-    place : str
-        The state.
-    dies : bool
-        Whether these executions die then.
-    later : float
-        How many seconds later there is a newer event.
-    lease : int
-        The polls of a lease after the change, if not those of the file.
-    """
+    """Another policy for a key's events, when the last execution so far enters a state."""
 
     before: str
     after: str
-    events: int = 1
-    place: str = ""
-    dies: bool = False
-    later: float = 0
-    lease: int = 0
+    events: int = 1  # under the policy before: the second one has to wait
+    place: str = ""  # the state
+    dies: bool = False  # these executions die then
+    later: float = 0  # seconds until there is a newer event
+    lease: int = 0  # the polls of a lease after the change, if not those of the file
     entered: list[str] = field(default_factory=list)
     old: list[str] = field(default_factory=list)
     recorded: set[str] = field(default_factory=set)
     newer: str = ""
 
     def run(self) -> Cloud:
-        """Let it happen."""
-        outages = [Outage("events", 0, 6, "silence")] if self.before == "content-hash" else []
+        hashes = shipped(self.before) == "content-hash"
+        outages = [Outage("events", 0, 6, "silence")] if hashes else []
         settings = Settings(self.before, seconds=3, outages=outages, dies=self._enters)
         self.cloud, self._ids = Cloud(settings), set[str]()
-        if self.before == "content-hash":  # only the same event waits
+        if hashes:  # only the same event waits
             self.old = [self._upload(0, deliveries=self.events)]
         else:
             self.old = [self._upload(number) for number in range(self.events)]
@@ -76,12 +70,8 @@ class Switch:
 
     def _upload(self, after: float, deliveries: int = 1) -> str:
         # Without versions, every-version can only read what has not changed.
-        content = "same" if "every-version" in self._policies else None
+        content = "same" if "every-version" in map(shipped, (self.before, self.after)) else None
         return self.cloud.upload(KEY, after, content, deliveries=deliveries)
-
-    @property
-    def _policies(self) -> set[str]:
-        return {self.before, self.after}
 
     def _enters(self, execution: Execution, state: str) -> bool:
         if execution.id == f"execution-{self.events - 1}" and not self.newer:
@@ -116,16 +106,21 @@ class Switch:
         )
         assert cloud.parked == []
         assert_each(cloud, self.after, [self.newer])
-        if self.after not in OF_EACH:
+        if (after := shipped(self.after)) not in OF_EACH:
             events = [*self.old, self.newer]
-            assert written[f"out-{KEY}"] in (events if self.after == "first-wins" else [self.newer])
+            assert written[f"out-{KEY}"] in (events if after == "first-wins" else [self.newer])
 
 
-def assert_each(cloud: Cloud, policy: str, events: Iterable[str]) -> None:
+def shipped(name: str) -> str:
+    """Give the shipped policy from which a policy was made, or its name."""
+    return policy(name).like or name
+
+
+def assert_each(cloud: Cloud, name: str, events: Iterable[str]) -> None:
     """Check what a policy promises of each event."""
-    if policy == "every-version":
+    if shipped(name) == "every-version":
         assert {f"out-{KEY}/{each}" for each in events} <= set(cloud.objects.outputs)
-    if policy == "content-hash":
+    if shipped(name) == "content-hash":
         assert set(events) <= set(cloud.forwarded)
 
 
@@ -148,21 +143,23 @@ def test_what_runs_under_the_policy_before_goes_on(before: str, after: str) -> N
             assert cloud.table.having("lock_token") == []
 
 
-@pytest.mark.parametrize("later", [0, 3600])
-@pytest.mark.parametrize(("before", "after"), [pair for pair in PAIRS if pair[0] in FIRST_WRITE])
-def test_what_dies_with_the_policy_before_is_handed_to_the_next(
+@pytest.mark.parametrize(
+    ("before", "after", "later"),
+    [(*pair, later) for later in (0, 3600) for pair in (*DEATHS, *SAME * bool(later))],
+)
+def test_what_dies_is_handed_to_the_policy_that_is_next_or_goes_on(
     before: str, after: str, later: float
 ) -> None:
     for events in (1, 2):
         entered = places(before, after, events)
-        for place in entered[entered.index(FIRST_WRITE[before]) + 1 :]:
+        for place in entered[entered.index(FIRST_WRITE[shipped(before)]) + 1 :]:
             switch = Switch(before, after, events, place, dies=True, later=later)
             cloud = switch.run()
             switch.assert_right()
             assert_each(cloud, after, switch.recorded)
             # Under latest-wins, a newer event takes the place of one that is not finished.
             assert switch.recorded <= switch.resumed() or (after == "latest-wins" and not later)
-            if {before, after} <= SHARING:  # the others do not read the lock
+            if {before, after} <= SHARING or before == after:  # the others do not read the lock
                 assert cloud.table.having("lock_token") == []
 
 

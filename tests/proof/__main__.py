@@ -51,17 +51,17 @@ def steps(policy: str) -> list[Step]:
         ),
         Step(
             "paths",
-            "paths with mocked services, on moto and ministack; they take every branch",
+            "paths with mocked services, on ministack; they take every branch",
             f"Mend {file}, or FLOW and `events` of {folder}/cases.py, of which the paths are made.",
             (*PYTEST, *only, PATHS),
         ),
         Step(
             "behaviour",
             "what it does with the real functions, conditional writes and crashes",
-            f"Mend {file}, or template.yaml if the test is of tests/unit. If it promises something"
-            f" else by now, change the tests in {folder} and the facts in {policies.FACTS}: with"
-            " `like` there, the tests of the shipped policy run with it.",
-            (*PYTEST, *only, *others, "tests/policies", "tests/unit"),
+            f"Mend {file}, or template.yaml if the test is of tests/template. If it promises"
+            f" something else by now, change the tests in {folder} and the facts in"
+            f" {policies.FACTS}: with `like` there, the tests of the shipped policy run with it.",
+            (*PYTEST, *only, *others, "tests/policies", "tests/template", "tests/unit"),
         ),
         Step(
             "engines",

@@ -55,11 +55,9 @@ class Workflow:
         return found
 
     def deliver(self, event: Any) -> str:
-        """Start an execution, as the rule does, and give its ARN."""
         return self.executions.start(event)
 
     def run(self, event: Any) -> Execution:
-        """Deliver an event and wait for the end of its execution."""
         return self.executions.run(event, SECONDS)
 
     def of_key(self, key: str, count: int) -> list[Execution]:
@@ -99,12 +97,10 @@ class Workflow:
         return content
 
     def colour(self, key: str) -> Colour | None:
-        """Give the colour of the output of a key."""
         content = self.output(key)
         return None if content is None else colour_of(content)
 
     def outputs(self) -> dict[str, Colour]:
-        """Give the colours of all outputs by the keys of the outputs."""
         bucket = self.stack.output_bucket
         keys = [each["Key"] for each in self.s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
         found = {key: self.s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
@@ -114,7 +110,6 @@ class Workflow:
         return f"{self.stack.input_bucket}/{key}"
 
     def record(self, key: str) -> dict[str, Any]:
-        """Read the record of a key, or an empty one."""
         record: dict[str, Any] = self.table.get_item(
             Key={"id": self.record_id(key)}, ConsistentRead=True
         ).get("Item", {})
@@ -131,7 +126,6 @@ class Workflow:
         return token
 
     def resource(self, logical_id: str) -> str:
-        """Give the physical ID of a resource of the stack."""
         described = self.local.client("cloudformation").describe_stack_resource(
             StackName=self.stack.name, LogicalResourceId=logical_id
         )

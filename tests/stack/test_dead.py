@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 
 import psutil
@@ -23,28 +22,12 @@ class Mortal(Workflow):
 
     proxy: FaultProxy
 
-    def write_of(self, key: str) -> str:
-        """Name the call that writes a key's output."""
-        return f"PUT /{self.stack.output_bucket}/out-{key}"
-
-    def end_workers(self) -> None:
-        """End the idle processes of the function, so that the next one is the one at work."""
-        for worker in self.workers():
-            worker.kill()
-        wait_until(lambda: not self.workers(), SECONDS, "the function's processes to end")
-
     def die_holding(self, key: str) -> None:
         """Upload an object, and abort the execution that has locked its key."""
         with self.proxy.holding("Invert Image", "hang") as hold:
             self.upload(key, picture(RED))
             assert hold.reached.wait(SECONDS)
             self.executions.stop(self.record(key)["execution"])
-
-    def upload_behind(self, key: str) -> None:
-        """Upload an object to a key that is locked, and wait until its event is recorded."""
-        older = self.record(key)["sequencer"]
-        self.upload(key, picture(GREEN))
-        wait_until(lambda: self.record(key)["sequencer"] != older, SECONDS, "the event's record")
 
     def logged(self, key: str, count: int) -> list[str]:
         """Wait for outcomes that the function logs for a key, and list them in order of time."""
@@ -75,53 +58,15 @@ def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mortal]:
         yield mortal
 
 
-def test_a_newer_event_waits_for_an_older_one_which_starts_it(mortal: Mortal) -> None:
-    key = "during.png"
-    with mortal.proxy.holding("Invert Image", "hold the answer") as hold:
-        mortal.upload(key, picture(RED))
-        assert hold.reached.wait(SECONDS)
-        mortal.upload_behind(key)
-    older, *newer = mortal.of_key(key, 3)
-    assert older.outcome == "Processed"
-    assert older.path[-3] == "Start Newest Event"
-    [started] = [each for each in newer if each.is_started_by_holder]
-    [waiter] = [each for each in newer if not each.is_started_by_holder]
-    assert "Wait For Lock" in waiter.path
-    # Its poll may come first.
-    assert {started.outcome, waiter.outcome} == {"Processed", "Duplicate"}
-    assert mortal.colour(key) == MAGENTA
-    mortal.assert_quiet()
-
-
-def test_an_event_whose_function_process_is_killed_each_time_comes_back_by_itself(
-    mortal: Mortal,
-) -> None:
-    def kill_worker() -> None:
-        [worker] = mortal.workers()
-        worker.kill()
-
-    key = "killed-twice.png"
-    mortal.end_workers()
-    with mortal.proxy.holding(mortal.write_of(key), "hang") as first:
-        mortal.upload(key, picture(RED))
-        assert first.reached.wait(SECONDS)
-        with mortal.proxy.holding(mortal.write_of(key), "hang") as second:
-            kill_worker()
-            assert second.reached.wait(SECONDS)
-            kill_worker()
-    outcomes = Counter(each.outcome for each in mortal.of_key(key, 2))
-    assert outcomes == {"Retrying": 1, "Processed": 1}
-    assert mortal.colour(key) == CYAN
-    assert mortal.parked() == []
-    mortal.assert_quiet()
-
-
 def test_a_function_that_wakes_up_after_its_execution_was_aborted_changes_nothing(
     mortal: Mortal,
 ) -> None:
     key = "late.png"
-    mortal.end_workers()
-    with mortal.proxy.holding(mortal.write_of(key), "hang") as hold:
+    for idle in mortal.workers():  # so that the next one is the one at work
+        idle.kill()
+    wait_until(lambda: not mortal.workers(), SECONDS, "the function's processes to end")
+    write = f"PUT /{mortal.stack.output_bucket}/out-{key}"
+    with mortal.proxy.holding(write, "hang") as hold:
         mortal.upload(key, picture(RED))
         assert hold.reached.wait(SECONDS)
         [holder] = mortal.workers()
@@ -146,39 +91,27 @@ def test_a_function_that_wakes_up_after_its_execution_was_aborted_changes_nothin
     mortal.assert_quiet()
 
 
-def test_stuck_keys_are_listed_and_processed(
+def test_a_stuck_key_is_listed_and_its_event_started_again(
     mortal: Mortal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    inorder = inorder_on(mortal, monkeypatch)
-    keys = {"holder[/].png": CYAN, "waiter.png": MAGENTA}
-    for key in keys:
-        mortal.die_holding(key)
-    mortal.upload_behind("waiter.png")
-    [waiter] = mortal.executions.arns("RUNNING")
-    mortal.executions.stop(waiter)
-    assert inorder("stuck").stderr == "No key is stuck.\n"  # they could still live
-    for key in keys:
-        mortal.age(mortal.record_id(key))
-    stuck = {key: mortal.record(key) for key in keys}
+    inorder, key = inorder_on(mortal, monkeypatch), "holder[/].png"
+    mortal.die_holding(key)
+    assert inorder("stuck").stderr == "No key is stuck.\n"  # its execution could still live
+    mortal.age(mortal.record_id(key))
+    record = mortal.record(key)
     result = inorder("stuck")
     assert result.exit_code == 0, result.output
-    for key, record in stuck.items():
-        [row] = [line for line in result.stdout.splitlines() if f"/{key} " in line]
-        assert record["sequencer"] in row
-        assert " 0:11:" in row
-        assert mortal.record(key) == record
+    [row] = [line for line in result.stdout.splitlines() if f"/{key} " in line]
+    assert record["sequencer"] in row
+    assert " 0:11:" in row
+    assert mortal.record(key) == record
 
-    before = {key: len(mortal.of_key(key, 1)) for key in keys}
     result = inorder("stuck", "--redrive", "--seconds", "600")
     assert result.exit_code == 0, result.output
-    assert sorted(line for line in result.stdout.splitlines() if "Sent" in line) == sorted(
-        f"Sent to the retry queue: {mortal.record_id(key)}" for key in keys
-    )
-    for key, record in stuck.items():
-        [again] = [each for each in mortal.of_key(key, before[key] + 1) if "retry" in each.event]
-        assert again.outcome == "Processed"
-        assert json.loads(record["event"]).items() <= again.event.items()
-        assert mortal.colour(key) == keys[key]
+    assert f"Sent to the retry queue: {mortal.record_id(key)}" in result.stdout.splitlines()
+    _, again = sorted(mortal.of_key(key, 2), key=lambda each: "retry" in each.event)
+    assert again.outcome == "Processed"
+    assert json.loads(record["event"]).items() <= again.event.items()
     mortal.assert_quiet()
     assert inorder("stuck", "--redrive").stderr == "No key is stuck.\n"
 

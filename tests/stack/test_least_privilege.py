@@ -1,4 +1,4 @@
-"""The functions' roles suffice on a local AWS that enforces them, and a missing action is refused.
+"""The functions' roles suffice on a local AWS that enforces them, and what is denied is refused.
 
 ministack enforces the roles of functions and the policies of buckets and queues, but no state
 machine's role. `test_roles` has all actions of every role. Three differences from AWS matter here:
@@ -30,62 +30,20 @@ from tests.stack.conftest import GREEN, MAGENTA, RED, SECONDS, Colour, Workflow
 ONLY_WATCHED = ("UndeliveredEventsQueue", "UnadaptedRecordsQueue")
 
 
-class Role:
-    """The deployed role of a function, which is named as its one policy is."""
-
-    def __init__(self, workflow: Workflow, name: str) -> None:
-        self._iam = workflow.local.client("iam")
-        self.function = workflow.resource(f"{name}Function")
-        function = workflow.local.client("lambda").get_function_configuration(
-            FunctionName=self.function
-        )
-        self.arn: str = function["Role"]
-        self._policy = {"RoleName": self.arn.rpartition("/")[2], "PolicyName": name}
-
-    @contextmanager
-    def without(self, action: str, resource: str) -> Iterator[None]:
-        """Remove one action on one resource from the role, and restore it."""
-        document = self._iam.get_role_policy(**self._policy)["PolicyDocument"]
-        self._put(reduced(document, action, resource))
-        try:
-            yield
-        finally:
-            self._put(document)
-
-    @contextmanager
-    def without_in_managed(self, arn: str, action: str, resource: str) -> Iterator[None]:
-        """Do so where a managed policy has the action."""
-        version = self._iam.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]
-        found = self._iam.get_policy_version(PolicyArn=arn, VersionId=version)["PolicyVersion"]
-        role, less = self._policy["RoleName"], reduced(found["Document"], action, resource)
-        named = {"RoleName": role, "PolicyName": "less"}
-        self._iam.put_role_policy(**named, PolicyDocument=json.dumps(less))
-        self._iam.detach_role_policy(RoleName=role, PolicyArn=arn)
-        try:
-            yield
-        finally:
-            self._iam.attach_role_policy(RoleName=role, PolicyArn=arn)
-            self._iam.delete_role_policy(**named)
-
-    def _put(self, document: dict[str, Any]) -> None:
-        self._iam.put_role_policy(**self._policy, PolicyDocument=json.dumps(document))
-
-
-def reduced(document: dict[str, Any], action: str, resource: str) -> dict[str, Any]:
-    """Copy a policy without one action on one resource."""
-    grants = [
-        (each_action, each_resource)
-        for statement in document["Statement"]
-        for each_action in listed(statement["Action"])
-        for each_resource in listed(statement["Resource"])
-    ]
-    grants.remove((action, resource))
-    less = [{"Effect": "Allow", "Action": one, "Resource": other} for one, other in grants]
-    return document | {"Statement": less}
-
-
-def listed(one_or_more: Any) -> list[str]:
-    return one_or_more if isinstance(one_or_more, list) else [one_or_more]
+@contextmanager
+def denied(workflow: Workflow, function: str, action: str, resource: str) -> Iterator[None]:
+    """Take one action on one resource from the role of a function."""
+    iam, name = workflow.local.client("iam"), workflow.resource(f"{function}Function")
+    functions = workflow.local.client("lambda")
+    arn: str = functions.get_function_configuration(FunctionName=name)["Role"]
+    policy = {"RoleName": arn.rpartition("/")[2], "PolicyName": "less"}
+    statement = {"Effect": "Deny", "Action": action, "Resource": resource}
+    document = {"Version": "2012-10-17", "Statement": [statement]}
+    iam.put_role_policy(**policy, PolicyDocument=json.dumps(document))
+    try:
+        yield
+    finally:
+        iam.delete_role_policy(**policy)
 
 
 def as_if_over_tls(request: Any, **_: Any) -> None:
@@ -127,21 +85,6 @@ def workflow(refused_over_plain_http: tuple[Workflow, Execution]) -> Workflow:
     return workflow
 
 
-@pytest.fixture(scope="module")
-def role(workflow: Workflow) -> Role:
-    return Role(workflow, "InvertImage")
-
-
-@pytest.fixture(scope="module")
-def healer(workflow: Workflow) -> Role:
-    return Role(workflow, "HealKeys")
-
-
-@pytest.fixture(scope="module")
-def retry_role(workflow: Workflow) -> Role:
-    return Role(workflow, "RetryEvents")
-
-
 def uploaded(workflow: Workflow, key: str, colour: Colour = RED) -> Execution:
     """Upload a picture and give its execution, once it has ended."""
     earlier = len(workflow.events(key, 0))
@@ -176,15 +119,13 @@ def test_the_role_suffices_to_write_replace_and_remove_an_output_and_to_find_one
     assert workflow.parked() == []
 
 
-def test_without_an_action_the_event_waits_until_the_role_has_it(
-    workflow: Workflow, role: Role
-) -> None:
-    policy, objects = workflow.resource("WorkFunctionPolicy"), workflow.stack.output_bucket
-    with role.without_in_managed(policy, "s3:PutObject", f"arn:aws:s3:::{objects}/*"):
+def test_without_an_action_the_event_waits_until_the_role_has_it(workflow: Workflow) -> None:
+    objects = f"arn:aws:s3:::{workflow.stack.output_bucket}/*"
+    with denied(workflow, "InvertImage", "s3:PutObject", objects):
         failed = uploaded(workflow, "put.png")
         assert failed.outcome == "Retrying"
-        denied = "(AccessDenied) when calling the PutObject operation"
-        assert denied in failed.output["reason"]["Cause"]
+        refused = "(AccessDenied) when calling the PutObject operation"
+        assert refused in failed.output["reason"]["Cause"]
         assert workflow.output("put.png") is None
     workflow.wait_for_retries()
     ended = [each for each in workflow.of_key("put.png", 2) if "retry" in each.event]
@@ -220,7 +161,7 @@ def outcome(workflow: Workflow, text: str) -> dict[str, Any]:
 
 
 def test_the_role_suffices_to_wait_start_and_park_and_keeps_what_it_may_not_park(
-    workflow: Workflow, retry_role: Role
+    workflow: Workflow,
 ) -> None:
     event = workflow.newer_event("retried.png")
     fault = {"outcome": "Retrying", "reason": {"Error": "States.Timeout"}, "event": event}
@@ -232,14 +173,14 @@ def test_the_role_suffices_to_wait_start_and_park_and_keeps_what_it_may_not_park
     assert message["Body"] == STRANGE
     sqs.purge_queue(QueueUrl=queue)
     arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]
-    with retry_role.without("sqs:SendMessage", arn["QueueArn"]):
+    with denied(workflow, "RetryEvents", "sqs:SendMessage", arn["QueueArn"]):
         line = outcome(workflow, STRANGE)
     assert line["message"] in {"RetryWaiting", "RetryFailed"}
     assert "not authorized to perform: sqs:SendMessage" in str(line)
 
 
 def test_the_healer_hands_an_event_over_and_keeps_what_it_may_not_clear(
-    workflow: Workflow, healer: Role
+    workflow: Workflow,
 ) -> None:
     event = uploaded(workflow, "stuck.png").event
     workflow.table.update_item(  # as if its execution had died
@@ -249,7 +190,7 @@ def test_the_healer_hands_an_event_over_and_keeps_what_it_may_not_clear(
         ExpressionAttributeValues={":status": "IN_PROGRESS", ":since": "x"},
     )
     workflow.age(workflow.record_id("stuck.png"))
-    with healer.without("dynamodb:UpdateItem", workflow.table.table_arn):
+    with denied(workflow, "HealKeys", "dynamodb:UpdateItem", workflow.table.table_arn):
         assert "1 keys, 0 queues" in workflow.sweep()
         assert "in_progress_since" in workflow.record("stuck.png")
     assert workflow.sweep() == ""

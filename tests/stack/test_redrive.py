@@ -37,7 +37,6 @@ def listed(inorder: Inorder) -> list[dict[str, Any]]:
 
 
 def park(workflow: Workflow, body: str) -> None:
-    """Send a message to the queue of parked events, as a state machine does."""
     workflow.local.client("sqs").send_message(
         QueueUrl=workflow.stack.parked_events_queue_url, MessageBody=body
     )

@@ -1,167 +1,91 @@
-"""Failed events are tried again on a deployed stack, and parked when the patience is over."""
+"""Failed events are tried again on a deployed stack, by the queue and by EventBridge."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from inorder.aws.executions import Execution, s3_object, wait_until
-from inorder.commands.main import main
 from tests.conftest import picture
-from tests.stack.conftest import CYAN, RED, SECONDS, Workflow, inorder_on
-
-
-class Retrying(Workflow):
-    """A stack whose failed events are waited for."""
-
-    def retried(self, key: str) -> Execution:
-        """Wait for the execution of a key that a retry has started and that has succeeded."""
-        found: list[Execution] = []
-
-        def ended() -> bool:
-            ended = [each for each in self.of_key(key, 0) if ":retry-" in each.arn]
-            found[:] = [each for each in ended if each.outcome == "Processed"]
-            return bool(found)
-
-        wait_until(ended, SECONDS, f"a retry of {key}")
-        [execution] = found
-        return execution
-
-    def listed(self) -> list[dict[str, Any]]:
-        """Run `inorder retrying`, as a user does."""
-        result = CliRunner(mix_stderr=False).invoke(main, ["retrying", "--json"])
-        assert result.exit_code == 0, result.output
-        return [json.loads(line) for line in result.stdout.splitlines()]
-
-    def waiting(self) -> dict[str, Any]:
-        """Wait until one event waits, and give what is listed of it."""
-        found: list[dict[str, Any]] = []
-
-        def waits() -> bool:  # soon it may be started again
-            found[:] = self.listed()
-            return len(found) == 1
-
-        wait_until(waits, SECONDS, "the event to wait")
-        return found[0]
+from tests.stack.conftest import CYAN, RED, SECONDS, Inorder, Workflow, inorder_on
 
 
 @pytest.fixture
-def retrying(workflow: Workflow) -> Retrying:
+def inorder(workflow: Workflow, monkeypatch: pytest.MonkeyPatch) -> Inorder:
     workflow.parked()  # by other tests of the stack
-    return Retrying(workflow.local, workflow.stack)
+    return inorder_on(workflow, monkeypatch)
 
 
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch, retrying: Retrying) -> None:
-    inorder_on(retrying, monkeypatch)
+def listed(inorder: Inorder) -> list[dict[str, Any]]:
+    result = inorder("retrying", "--json")
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def waiting(inorder: Inorder) -> dict[str, Any]:
+    """Wait until one event waits, and give what is listed of it; soon it may be started again."""
+    found: list[dict[str, Any]] = []
+
+    def waits() -> bool:
+        found[:] = listed(inorder)
+        return len(found) == 1
+
+    wait_until(waits, SECONDS, "the event to wait")
+    return found[0]
+
+
+def retried(workflow: Workflow, key: str) -> Execution:
+    """Wait for the execution of a key that a retry has started and that has succeeded."""
+    workflow.wait_for_retries()
+    [succeeded] = [
+        each
+        for each in workflow.of_key(key, 2)
+        if ":retry-" in each.arn and each.outcome == "Processed"
+    ]
+    return succeeded
 
 
 def test_a_throttled_event_is_listed_while_it_waits_and_comes_back_until_there_is_capacity(
-    retrying: Retrying,
+    workflow: Workflow, inorder: Inorder
 ) -> None:
     key = "throttled.png"
-    with retrying.limited(0):
-        retrying.upload(key, picture(RED))
-        waiting = retrying.waiting()
-        assert retrying.unfinished() == []  # its key is free meanwhile
-        assert waiting["object_key"] == retrying.record_id(key)
-        assert "TooManyRequests" in waiting["reasons"][0]
-        assert waiting["since"] < waiting["next"]
-    [event] = retrying.events(key, 1)
-    retried = retrying.retried(key)
-    assert s3_object(retried.event) == s3_object(event)
-    assert retried.event["retry"]["attempt"] >= waiting["attempts"]
-    assert retrying.colour(key) == CYAN
-    retrying.wait_for_retries()
-    assert retrying.listed() == retrying.parked() == []
-
-
-# --- Without SQS ---------------------------------------------------------------------------------
-
-
-@contextmanager
-def refusing(workflow: Workflow) -> Iterator[None]:
-    """Let the retry queue refuse what a state machine sends, as it is longer than a kilobyte.
-
-    ministack's EventBridge does not ask for the size. It would not try again either, so a queue
-    that does not exist would not do here.
-    """
-    sqs, queue = workflow.local.client("sqs"), workflow.stack.retry_events_queue_url
-    limit = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["MaximumMessageSize"])
-    sqs.set_queue_attributes(QueueUrl=queue, Attributes={"MaximumMessageSize": "1024"})
-    try:
-        yield
-    finally:
-        sqs.set_queue_attributes(QueueUrl=queue, Attributes=limit["Attributes"])
-
-
-@contextmanager
-def without_queue_of_parked_events(workflow: Workflow) -> Iterator[None]:
-    sqs, queue = workflow.local.client("sqs"), workflow.stack.parked_events_queue_url
-    sqs.delete_queue(QueueUrl=queue)
-    try:
-        yield
-    finally:
-        sqs.create_queue(QueueName=queue.rpartition("/")[2])
+    with workflow.limited(0):
+        workflow.upload(key, picture(RED))
+        shown = waiting(inorder)
+        assert workflow.unfinished() == []  # its key is free meanwhile
+        assert shown["object_key"] == workflow.record_id(key)
+        assert "TooManyRequests" in shown["reasons"][0]
+        assert shown["since"] < shown["next"]
+    [event] = workflow.events(key, 1)
+    again = retried(workflow, key)
+    assert s3_object(again.event) == s3_object(event)
+    assert again.event["retry"]["attempt"] >= shown["attempts"]
+    assert workflow.colour(key) == CYAN
+    assert listed(inorder) == workflow.parked() == []
 
 
 def test_a_fault_that_sqs_refuses_reaches_the_retry_queue_by_eventbridge(
-    retrying: Retrying,
+    workflow: Workflow, inorder: Inorder
 ) -> None:
+    """The queue refuses more than a kilobyte of a state machine; ministack's bus does not ask.
+
+    That bus would not try again either, so a queue that does not exist would not do here.
+    """
     key = "long" * 200 + ".png"
-    with refusing(retrying), retrying.limited(0):
-        retrying.upload(key, picture(RED))
-        [failed] = retrying.of_key(key, 1)
-        assert failed.outcome == "Retrying"
-        assert "Send By EventBridge" in failed.path
-        retrying.waiting()
-    retried = retrying.retried(key)
-    assert retried.event["retry"]["attempt"] >= 1
-    retrying.wait_for_retries()
-    assert retrying.parked() == []
-    retrying.assert_quiet()
-
-
-def test_a_key_that_no_message_of_sqs_can_have_comes_back_by_the_function(
-    retrying: Retrying,
-) -> None:
-    """The EventBridge of ministack writes escapes, so its rule for the queue is disabled."""
-    key, events = "a\uffff.png", retrying.local.client("events")
-    newer = retrying.newer_event(key)
-    bus = retrying.resource("RetryEventsBus")
-    rule = retrying.resource("RetryEventsRule").rpartition("/")[2].rpartition("|")[2]
-    events.disable_rule(Name=rule, EventBusName=bus)
+    sqs, queue = workflow.local.client("sqs"), {"QueueUrl": workflow.stack.retry_events_queue_url}
+    limit = sqs.get_queue_attributes(**queue, AttributeNames=["MaximumMessageSize"])["Attributes"]
+    sqs.set_queue_attributes(**queue, Attributes={"MaximumMessageSize": "1024"})
     try:
-        detail = {
-            "outcome": "Retrying",
-            "object_key": retrying.record_id(key),
-            "sequencer": s3_object(newer)["sequencer"],
-            "reason": {"Error": "States.Timeout"},
-            "event": newer,
-        }
-        sent = {"EventBusName": bus, "Source": "inorder", "DetailType": "Retrying Event"}
-        events.put_events(Entries=[sent | {"Detail": json.dumps(detail)}])
-        assert s3_object(retrying.retried(key).event) == s3_object(newer)
+        with workflow.limited(0):
+            workflow.upload(key, picture(RED))
+            [failed] = workflow.of_key(key, 1)
+            assert failed.outcome == "Retrying"
+            assert "Send By EventBridge" in failed.path
+            waiting(inorder)
     finally:
-        events.enable_rule(Name=rule, EventBusName=bus)
-    retrying.wait_for_retries()
-
-
-def test_what_cannot_be_parked_is_parked_once_the_queue_is_there_again(retrying: Retrying) -> None:
-    no_event = {"no": "event"}
-    with without_queue_of_parked_events(retrying):
-        retrying.upload("no-image.png", b"no image")
-        retrying.deliver(no_event)
-        [rejected] = retrying.of_key("no-image.png", 1)
-        assert rejected.outcome == "Retrying"
-        wait_until(lambda: retrying.failed_events() == 2, SECONDS, "both to wait")
-    retrying.wait_for_retries()
-    found = {message["reason"]["Error"]: message["event"] for message in retrying.parked()}
-    assert found["InvalidEvent"].pop("retry")["attempt"] >= 1
-    assert found == {"InvalidImage": rejected.event, "InvalidEvent": no_event}
-    retrying.assert_quiet()
+        sqs.set_queue_attributes(**queue, Attributes=limit)
+    assert retried(workflow, key).event["retry"]["attempt"] >= 1
+    assert workflow.parked() == []
+    workflow.assert_quiet()

@@ -12,16 +12,7 @@ from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy, describe, sam_deploy
 from inorder.local_aws import LocalAws
 from tests.conftest import picture
-from tests.stack.conftest import (
-    BLUE,
-    CYAN,
-    GREEN,
-    MAGENTA,
-    RED,
-    SECONDS,
-    YELLOW,
-    Workflow,
-)
+from tests.stack.conftest import BLUE, CYAN, GREEN, MAGENTA, RED, SECONDS, YELLOW, Workflow
 
 PREVIOUS = Path(__file__).with_name("release-0.1.0.zip")
 

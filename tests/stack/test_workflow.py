@@ -1,12 +1,11 @@
 """The policy latest-wins from an upload to its output, by S3's own events and EventBridge.
 
-tests/policies shows the promise in every other case.
+tests/policies and the soak show the promise in every other case.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
 
 from tests.conftest import picture
 from tests.stack.conftest import CYAN, RED, Workflow
@@ -21,20 +20,6 @@ def test_an_uploaded_image_is_inverted_and_the_key_is_released(workflow: Workflo
     assert record["status"] == "DONE"
     assert float(record["expires_at"]) > time.time() + 6 * 86_400
     assert not {"lock_token", "execution"} & set(record)
-
-
-def test_thirty_quick_overwrites_of_one_key_end_with_the_newest(workflow: Workflow) -> None:
-    for number in range(30):
-        workflow.upload("hot.png", picture((number, 0, 0)))
-    ended = workflow.of_key("hot.png", 30)
-    counted = Counter(each.outcome for each in ended)
-    assert set(counted) <= {"Processed", "Superseded", "Duplicate"}
-    # A holder starts one event; the execution that waited with it is then a duplicate.
-    assert counted["Duplicate"] <= sum(each.is_started_by_holder for each in ended)
-    of_newest = [each.outcome for each in ended if each.sequencer == ended[-1].sequencer]
-    assert of_newest.count("Processed") == 1
-    assert workflow.colour("hot.png") == (255 - 29, 255, 255)
-    workflow.assert_quiet()
 
 
 KEYS = [

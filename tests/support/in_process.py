@@ -15,13 +15,12 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from types import ModuleType, SimpleNamespace
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import unquote
 
 import boto3
 import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
-from botocore.exceptions import ClientError
 from moto import mock_aws
 from moto.dynamodb.models import DynamoDBBackend
 from moto.stepfunctions.exceptions import ExecutionDoesNotExist
@@ -89,24 +88,8 @@ class Context:
 class InProcess:
     """Everything the template deploys for a policy, in this process.
 
-    Attributes
-    ----------
-    policy : str
-        Its name.
-    like : str
-        The shipped policy from which it was made, or its name.
-    invoke, hash : callable
-        Answer the state machine's invocations: the functions' handlers, until a test replaces them.
-    invocations : list
-        The payloads of all invocations.
-    parked_queue, retry_queue : str
-        URLs of the queues of parked events and of events that are retried.
-    state_machine : MotoStateMachine
-        That of the policy.
-    at_wait : callable
-        Called whenever a Wait state begins to wait.
-    wait_scale : float
-        Factor for the seconds of waits and of delays between attempts.
+    `invoke` answers what the state machine invokes: the function's handler, until a test replaces
+    it. `invocations` are the payloads, also those of the function that hashes.
     """
 
     # A call of a Task takes as long as this machine needs, which decides no test.
@@ -114,12 +97,10 @@ class InProcess:
 
     def __init__(self, policy: str, app: ModuleType, canonical_hash: ModuleType) -> None:
         self.policy, self.app, self.canonical_hash = policy, app, canonical_hash
-        self.wait_scale = 1.0
-        self.at_wait: Callable[[], object] = lambda: None
+        self.wait_scale = 1.0  # of waits and of delays between attempts
         self.s3 = boto3.client("s3")
         self.invocations: list[Any] = []
         self.invoke: Callable[[Any], Any] = self.handle
-        self.hash: Callable[[Any], Any] = self.handle_hash
         self._sequencers = itertools.count(int(SEQUENCER, 16))
         for bucket in (INPUT, OUTPUT):
             self.s3.create_bucket(Bucket=bucket)
@@ -133,7 +114,7 @@ class InProcess:
         )
         self._sqs = boto3.client("sqs")
         self.parked_queue, self.retry_queue = map(self._make_queue, ("parked", "retries"))
-        self._queues: dict[str, str] = {}  # by the bus whose events they get
+        self._bus_queue = ""
         self._making_buses = threading.Lock()
         self.state_machine = self.machine(policy)
         # moto runs functions in Docker only; so its calls to Lambda are answered here.
@@ -154,14 +135,10 @@ class InProcess:
 
     @property
     def like(self) -> str:
+        """The shipped policy from which the policy was made, or its name."""
         return policies.policy(self.policy).like or self.policy
 
-    def change(self, policy: str) -> None:
-        """Let another policy have the next events. What runs goes on."""
-        self.policy, self.state_machine = policy, self.machine(policy)
-
     def machine(self, policy: str) -> MotoStateMachine:
-        """Create the state machine of a policy."""
         substitutions = {
             "KeyTableName": TABLE,
             "InvertImageFunctionArn": FUNCTION,
@@ -179,18 +156,15 @@ class InProcess:
     def _make_buses(self, **_: Any) -> None:
         """Create the buses before the first event, because most tests send none."""
         with self._making_buses:
-            for name in {BUS, RETRY_BUS} - self._queues.keys():
-                self._queues[name] = self._make_bus(name)
-
-    def _make_bus(self, name: str) -> str:
-        """Create a bus, and return the queue that all its events go to."""
-        queue = self._make_queue(f"of-{name}")
-        events = boto3.client("events")
-        events.create_event_bus(Name=name)
-        events.put_rule(Name="all", EventBusName=name, EventPattern='{"version": ["0"]}')
-        target = {"Id": "queue", "Arn": f"arn:aws:sqs:us-east-1:123456789012:of-{name}"}
-        events.put_targets(Rule="all", EventBusName=name, Targets=[target])
-        return queue
+            if self._bus_queue:
+                return
+            events = boto3.client("events")
+            for name in (BUS, RETRY_BUS):
+                events.create_event_bus(Name=name)
+            events.put_rule(Name="all", EventBusName=BUS, EventPattern='{"version": ["0"]}')
+            target = {"Id": "queue", "Arn": "arn:aws:sqs:us-east-1:123456789012:forwarded"}
+            events.put_targets(Rule="all", EventBusName=BUS, Targets=[target])
+            self._bus_queue = self._make_queue("forwarded")
 
     def _make_queue(self, name: str) -> str:
         """Create a queue from which each message is received once, however long a test takes."""
@@ -198,12 +172,7 @@ class InProcess:
         return created["QueueUrl"]
 
     def handle(self, payload: Any) -> Any:
-        """Call the handler of the function that inverts images."""
         return self.app.handler(payload, Context())
-
-    def handle_hash(self, payload: Any) -> Any:
-        """Call the handler of the function that hashes events."""
-        return self.canonical_hash.handler(payload, Context())
 
     def _serve(self, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
         assert isinstance(request.body, bytes | str)
@@ -211,8 +180,10 @@ class InProcess:
         self.invocations.append(payload)
         headers = {"x-amzn-RequestId": "test", "Content-Type": "application/json"}
         try:
-            called = self.hash if HASH_FUNCTION in unquote(request.url) else self.invoke
-            answer = called(payload)
+            if HASH_FUNCTION in unquote(request.url):
+                answer = self.canonical_hash.handler(payload, Context())
+            else:
+                answer = self.invoke(payload)
         except Throttled:
             headers["x-amzn-ErrorType"] = "TooManyRequestsException"
             return _response(request, 429, headers, {"message": "Rate Exceeded."})
@@ -227,7 +198,6 @@ class InProcess:
         return created(key, etag=answer["ETag"].strip('"'), **self._event(answer))
 
     def delete(self, key: str, **version: Any) -> dict[str, Any]:
-        """Delete an object, or one version of it, and give the event that S3 would send."""
         answer = self.s3.delete_object(Bucket=INPUT, Key=key, **version)
         return deleted(key, **self._event(answer))
 
@@ -238,8 +208,8 @@ class InProcess:
             "version_id": answer.get("VersionId"),
         }
 
-    def keep_versions(self, status: Literal["Enabled", "Suspended"] = "Enabled") -> None:
-        self.s3.put_bucket_versioning(Bucket=INPUT, VersioningConfiguration={"Status": status})
+    def keep_versions(self) -> None:
+        self.s3.put_bucket_versioning(Bucket=INPUT, VersioningConfiguration={"Status": "Enabled"})
 
     def output(self, key: str) -> bytes:
         content: bytes = self.s3.get_object(Bucket=OUTPUT, Key=key)["Body"].read()
@@ -271,23 +241,13 @@ class InProcess:
         return found
 
     def put_record(self, item: dict[str, Any]) -> None:
-        state_machines.put_record(self.table, item)
+        self.table.put_item(Item=item)
 
     def parked(self) -> list[dict[str, Any]]:
-        """Give the events that have been parked since the last time."""
         return self._receive(self.parked_queue)
 
-    def retrying(self) -> list[dict[str, Any]]:
-        """Give the messages that have come to the retry queue since the last time."""
-        by_bus = [each["detail"] for each in self._of_bus(RETRY_BUS)]
-        return self._receive(self.retry_queue) + by_bus
-
     def forwarded(self) -> list[dict[str, Any]]:
-        """Give the events that have been put on the bus since the last time."""
-        return self._of_bus(BUS)
-
-    def _of_bus(self, name: str) -> list[dict[str, Any]]:
-        return self._receive(self._queues[name]) if name in self._queues else []
+        return self._receive(self._bus_queue) if self._bus_queue else []
 
     def _receive(self, queue: str) -> list[dict[str, Any]]:
         messages = self._sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10)
@@ -333,62 +293,6 @@ class MotoStateMachine(LocalStateMachine):
     def _moto(self) -> Any:
         _, _, _, region, account, *_ = self.arn.split(":")
         return stepfunctions_parser_backends[account][region]
-
-
-class Faults:
-    """Lets the state machine's calls to other services fail."""
-
-    def refuse(self, operation: str, times: int, after: int = 0) -> list[str]:
-        """Answer that the service is too busy, so that nothing is done; give the refusals.
-
-        The first calls, `after` in number, are answered.
-        """
-        refused, calls = list[str](), itertools.count()
-
-        def busy(**_: Any) -> tuple[AWSResponse, dict[str, Any]] | None:
-            if next(calls) < after or len(refused) >= times:
-                return None
-            refused.append(operation)
-            error = {"Error": {"Code": "ThrottlingException", "Message": "made by a test"}}
-            metadata = {"ResponseMetadata": {"HTTPStatusCode": 400, "RequestId": "test"}}
-            return AWSResponse("", 400, {}, None), error | metadata  # type: ignore[arg-type]
-
-        self._events.register_first(f"before-call.{operation}", busy)
-        return refused
-
-    def refuse_entries(self, times: int) -> list[str]:
-        """Answer as EventBridge does when it takes the call but not the event in it."""
-        refused: list[str] = []
-
-        def failed(**_: Any) -> tuple[AWSResponse, dict[str, Any]] | None:
-            if len(refused) >= times:
-                return None
-            refused.append("events.PutEvents")
-            entries = {"FailedEntryCount": 1, "Entries": [{"ErrorCode": "ThrottlingException"}]}
-            metadata = {"ResponseMetadata": {"HTTPStatusCode": 200, "RequestId": "test"}}
-            return AWSResponse("", 200, {}, None), entries | metadata  # type: ignore[arg-type]
-
-        self._events.register_first("before-call.eventbridge.PutEvents", failed)
-        return refused
-
-    def lose_the_answer(self, operation: str, times: int, after: int = 0) -> list[str]:
-        """Let calls be done, and answer that they failed, but the first ones; give the losses."""
-        lost, calls = list[str](), itertools.count()
-
-        def broken(parsed: dict[str, Any], **_: Any) -> None:
-            if len(lost) < times and "Error" not in parsed and next(calls) >= after:
-                lost.append(operation)
-                error = {"Code": "InternalServerError", "Message": "made by a test"}
-                metadata = {"HTTPStatusCode": 500, "RequestId": "test"}
-                raise ClientError({"Error": error, "ResponseMetadata": metadata}, operation)  # type: ignore[typeddict-item]
-
-        self._events.register_first(f"after-call.{operation}", broken)
-        return lost
-
-    @property
-    def _events(self) -> Any:
-        assert boto3.DEFAULT_SESSION
-        return boto3.DEFAULT_SESSION.events
 
 
 class Throttled(Exception):
@@ -469,7 +373,6 @@ def _scale_seconds(monkeypatch: pytest.MonkeyPatch, aws: InProcess) -> None:
         time.sleep(seconds * aws.wait_scale)
 
     def wait(_: object, env: object, wait_seconds: float) -> None:  # noqa: ARG001
-        aws.at_wait()
         sleep(wait_seconds)
 
     def timeout(seconds: TimeoutSeconds, env: object) -> int:  # noqa: ARG001

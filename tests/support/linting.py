@@ -23,7 +23,6 @@ def _satisfiable(formula: Any, **options: Any) -> Any:
 
 
 def findings(template: str) -> list[Any]:
-    """List what cfn-lint finds in a template."""
     with (
         patch.object(conditions, "satisfiable", _satisfiable),
         patch.object(_conditions, "satisfiable", _satisfiable),

@@ -2,60 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from inorder import PROJECT
 from inorder.aws.executions import LocalStateMachine
-from inorder.model.policies import asl_file
-from inorder.model.policies import names as names_of_policies
 
 
 def substitute(file: Path, substitutions: Mapping[str, str]) -> str:
-    """Read an ASL file, with its ``${Names}`` replaced as SAM does it.
-
-    Raises
-    ------
-    KeyError
-        The file asks for a name that is not given.
-    """
+    """Read an ASL file, with its ``${Names}`` replaced as SAM does it."""
     text = file.read_text(encoding="utf-8")
     return re.sub(r"\$\{(\w+)\}", lambda found: substitutions[found[1]], text)
-
-
-@cache
-def written() -> frozenset[str]:
-    """Name the attributes that a record may have: those that some policy writes."""
-    names: set[str] = set()
-
-    def learn(part: dict[str, Any]) -> dict[str, Any]:
-        aliases = part.get("ExpressionAttributeNames", {})
-        changed = re.findall(r"(#?\w+) = ", part.get("UpdateExpression", ""))
-        names.update(part.get("Item", {}), (aliases.get(each, each) for each in changed))
-        return part
-
-    for policy in names_of_policies():
-        json.loads((PROJECT / asl_file(policy)).read_text(encoding="utf-8"), object_hook=learn)
-    return frozenset(names)
-
-
-def put_record(table: Any, record: Mapping[str, Any]) -> None:
-    """Write a record such as a policy writes.
-
-    Raises
-    ------
-    ValueError
-        No policy writes one of its attributes, so no policy reads it.
-    """
-    unknown = record.keys() - written()
-    if unknown:
-        raise ValueError(f"No policy writes {', '.join(sorted(unknown))}.")
-    table.put_item(Item=record)
 
 
 def create_local(
@@ -63,16 +22,7 @@ def create_local(
 ) -> LocalStateMachine:
     """Create a state machine on a local engine.
 
-    Parameters
-    ----------
-    client : SFNClient
-        Of the engine.
-    definition : str
-        As `substitute` gives it.
-    machine_type : str
-        ``STANDARD`` on Step Functions Local, which keeps the history of those only.
-    name : str, optional
-        A new one if none is given. Step Functions Local finds its mocks by it.
+    Step Functions Local keeps the history of ``STANDARD`` ones only, and finds mocks by the name.
     """
     created = client.create_state_machine(
         name=name or f"inorder-{uuid4()}",

@@ -12,6 +12,7 @@ from samcli.yamlhelper import yaml_parse
 from bench.resolved_template import Json, of_type, resources_with, template
 from inorder import PROJECT
 from inorder_fence import __version__
+from tests.template.test_roles import grants, listed, statements
 
 KEY = "arn:aws:kms:us-east-1:123456789012:key/k"
 FULL = {
@@ -49,33 +50,17 @@ def test_what_holds_data_is_encrypted_with_the_named_key(kind: str) -> None:
         assert not any("SqsManagedSseEnabled" in each for each in found.values())
 
 
-def statements(policy: Json) -> list[Json]:
-    document: list[Json] = policy["PolicyDocument"]["Statement"]
-    return document
-
-
 def test_each_role_that_reads_or_writes_encrypted_data_may_use_the_key_and_no_other() -> None:
     resources = resources_with({**FULL, "KmsKeyArn": KEY})
-    policies = {
-        name: [each for policy in role["Policies"] for each in statements(policy)]
-        for name, role in of_type(resources, "IAM::Role").items()
-    }
-    policies |= {
-        name: statements(each) for name, each in of_type(resources, "IAM::ManagedPolicy").items()
-    }
-    for name, granted in policies.items():
-        actions = {action for each in granted for action in _listed(each["Action"])}
-        services = {action.partition(":")[0] for action in actions}
+    for name in of_type(resources, "IAM::Role"):
+        granted = statements(resources, name)
+        services = {action.partition(":")[0] for action, _ in grants(resources, name)}
         uses = [each for each in granted if "kms:Decrypt" in each["Action"]]
         assert bool(uses) == bool(services & {"s3", "sqs", "dynamodb"}), name
         for each in uses:
             assert each["Resource"] == KEY
             via = each["Condition"]["StringEquals"]["kms:ViaService"]
             assert {service.partition(".")[0] for service in via} == {"s3", "sqs", "dynamodb"}
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def test_the_example_of_a_key_admits_each_service_that_writes_to_what_it_encrypts() -> None:
@@ -85,7 +70,7 @@ def test_the_example_of_a_key_admits_each_service_that_writes_to_what_it_encrypt
         statement["Principal"]["Service"]
         for kind in ("SQS::QueuePolicy", "SNS::TopicPolicy")
         for policy in of_type(resources, kind).values()
-        for statement in statements(policy)
+        for statement in policy["PolicyDocument"]["Statement"]
         if statement["Effect"] == "Allow"
     }
     example = yaml_parse((PROJECT / "examples" / "kms_key.yaml").read_text(encoding="utf-8"))
@@ -93,7 +78,7 @@ def test_the_example_of_a_key_admits_each_service_that_writes_to_what_it_encrypt
     admitted = {
         service: statement
         for statement in policy
-        for service in _listed(statement["Principal"].get("Service", []))
+        for service in listed(statement["Principal"].get("Service", []))
         if isinstance(service, str)
     }
     assert set(admitted) == senders
@@ -147,7 +132,7 @@ def test_outputs_that_would_be_inputs_are_refused() -> None:
 
 def test_an_own_output_bucket_gets_the_outputs_and_the_stack_creates_none() -> None:
     resources = resources_with({"InputBucketName": "in", "OutputBucketName": "out"})
-    assert of_type(resources, "S3::Bucket") == {}
+    assert of_type(resources, "S3::Bucket") == of_type(resources, "S3::BucketPolicy") == {}
     function = resources["InvertImageFunction"]["Properties"]
     assert function["Environment"]["Variables"]["OUTPUT_BUCKET"] == "out"
     granted = json.dumps(resources["WorkFunctionPolicy"])
@@ -177,14 +162,6 @@ def test_a_minimal_stack_has_one_state_machine_and_no_unused_queue_or_bus(policy
     [target] = minimal["EventsRule"]["Properties"]["Targets"]
     [statement] = minimal["EventsRole"]["Properties"]["Policies"][0]["PolicyDocument"]["Statement"]
     assert statement["Resource"] == [target["Arn"]]
-
-
-def test_alarms_reach_a_topic_that_exists_with_or_without_a_mail() -> None:
-    arn = "arn:aws:sns:us-east-1:123456789012:alarms"
-    for mail, expected in (("", [arn]), ("me@example.com", ["AlarmTopic", arn])):
-        resources = resources_with({"AlarmTopicArn": arn, "AlarmEmail": mail})
-        for each in of_type(resources, "CloudWatch::Alarm").values():
-            assert each["AlarmActions"] == expected
 
 
 def test_the_stack_says_its_version() -> None:

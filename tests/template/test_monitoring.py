@@ -321,9 +321,6 @@ def test_the_name_of_a_state_is_short_and_ascii() -> None:
 QUERIES: Json = of_type(template()["Resources"], QUERY)
 # https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_QuerySyntax.html
 COMMANDS = {"fields", "filter", "parse", "display", "stats", "sort", "limit"}
-# https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_QuerySyntax-operations-functions.html
-FUNCTIONS = {"coalesce", "count", "datefloor", "earliest", "latest", "max", "min"}
-WORDS = COMMANDS | FUNCTIONS | {"and", "or", "not", "like", "in", "as", "by", "asc", "desc"}
 # Of an entry: https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html
 FIELDS = {
     *("@timestamp", "@message", "type", "execution_arn"),
@@ -349,20 +346,13 @@ def expressions(name: str) -> list[re.Pattern[str]]:
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_a_query_has_documented_commands_functions_and_fields_and_names_that_exist(
-    name: str,
-) -> None:
+def test_a_query_has_documented_commands_and_fields_and_names_that_exist(name: str) -> None:
     text: str = QUERIES[name]["QueryString"]
     assert len(text) <= 10_000
-    made = {group for each in expressions(name) for group in each.groupindex}
     for line in text.rstrip("\n").split("\n| "):
-        assert "\n" not in line
         assert line.partition(" ")[0] in COMMANDS
         bare = QUOTED.sub("", line)
-        made |= set(re.findall(r" as (\w+)", bare))
-        assert set(re.findall(r"(\w+)\(", bare)) <= FUNCTIONS | {"in"}
-        words = set(re.findall(r"[@a-z][\w.@]*", re.sub(r"\b\d+[a-z]*\b", "", bare)))
-        assert words - WORDS - made <= FIELDS
+        assert set(re.findall(r"@\w+|details\.\w+|\w+_arn", bare)) <= FIELDS
         assert bare.count("(") == bare.count(")")
         assert bare.count("[") == bare.count("]")
     states = {state for policy in POLICIES for state in states_of(policy)}

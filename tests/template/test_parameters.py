@@ -144,9 +144,7 @@ def test_a_state_machine_is_logged_and_traced_as_the_parameters_say(
 
     https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-stepfunctions-statemachine-loggingconfiguration.html
 
-    The property for traces is there with either value, so an update switches tracing off, too. No
-    document says that an update without the property does that:
-    https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-stepfunctions-statemachine-tracingconfiguration.html
+    No document says that an update without the property for traces switches them off.
     """
     assert level in template()["Parameters"]["ExecutionLogLevel"]["AllowedValues"]
     group = {"LogGroupArn": "StateMachineLogGroup.Arn"}
@@ -369,13 +367,18 @@ def test_an_alarm_tells_that_a_function_fails_that_events_wait_for(
     assert found == dict.fromkeys(waited_for, ("AWS/Lambda", "Errors", 3 * 3600))
 
 
-def test_an_alarm_sends_a_mail_if_there_is_an_address_and_no_other_account_can() -> None:
+def test_an_alarm_reaches_the_address_and_the_topic_and_no_other_account_can_use_it() -> None:
     """https://docs.aws.amazon.com/sns/latest/dg/sns-access-policy-use-cases.html."""
-    assert "AlarmTopic" not in resources_with(ADAPT)
-    assert not any("AlarmActions" in each for each in alarms(ADAPT).values())
-    mailing = {**ADAPT, **MAIL}
-    assert {str(each["AlarmActions"]) for each in alarms(mailing).values()} == {"['AlarmTopic']"}
-    resources = resources_with(mailing)
+    topic = PAIRS["AlarmTopicArn"][1]
+    for given, told in [
+        ({}, None),
+        (MAIL, ["AlarmTopic"]),
+        ({"AlarmTopicArn": topic}, [topic]),
+        ({**MAIL, "AlarmTopicArn": topic}, ["AlarmTopic", topic]),
+    ]:
+        assert ("AlarmTopic" in resources_with({**ADAPT, **given})) == ("AlarmEmail" in given)
+        assert all(each.get("AlarmActions") == told for each in alarms({**ADAPT, **given}).values())
+    resources = resources_with({**ADAPT, **MAIL})
     subscription = {"TopicArn": "AlarmTopic", "Protocol": "email", "Endpoint": "me@example.com"}
     assert properties(resources, "AlarmSubscription") == subscription
     policy = properties(resources, "AlarmTopicPolicy")
@@ -451,27 +454,13 @@ def test_a_region_of_another_partition_is_refused() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("parameters", "names", "are_there"),
-    [
-        ({}, {"InputBucket", "InputBucketPolicy"}, True),
-        ({"InputBucketName": "my-bucket"}, {"InputBucket", "InputBucketPolicy"}, False),
-        *(
-            (
-                {"AdaptRecords": adapt, "RecordsStreamArn": stream},
-                {"AdaptRecordsStreamMapping", "UnadaptedRecordsBucket"},
-                adapt == "true" and bool(stream),
-            )
-            for adapt in ("true", "false")
-            for stream in (STREAM, "")
-        ),
-    ],
-)
-def test_a_resource_is_there_if_the_parameters_ask_for_it(
-    parameters: dict[str, str], names: set[str], are_there: bool
-) -> None:
-    resources = resources_with(parameters)
-    assert names & set(resources) == (names if are_there else set())
+def test_a_stream_needs_the_function_that_adapts_records() -> None:
+    of_stream = {"AdaptRecordsStreamMapping", "UnadaptedRecordsBucket"}
+    for adapt in ("true", "false"):
+        for stream in (STREAM, ""):
+            given = {"AdaptRecords": adapt, "RecordsStreamArn": stream}
+            expected = of_stream if adapt == "true" and stream else set()
+            assert of_stream & resources_with(given).keys() == expected
 
 
 def test_the_input_bucket_sends_its_events_to_eventbridge_and_has_versions_if_they_are_chosen() -> (

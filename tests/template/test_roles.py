@@ -7,7 +7,6 @@ may be there. No local engine enforces these roles.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from bench.resolved_template import Json, of_type, resources_with, template, tra
 from inorder import PROJECT
 from inorder.asl.definition import START
 
-Grant = tuple[str, str]  # action, resource as JSON
+Grant = tuple[str, str]  # action, resource
 
 # https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html
 LOGGING = {
@@ -43,81 +42,32 @@ INTEGRATIONS = {
 
 TEMPLATE = template()
 PARSED = TEMPLATE["Resources"]
-RESOURCES = transformed()["Resources"]
 MACHINES = list(of_type(PARSED, "Serverless::StateMachine"))
-
-
-def with_attached_policies() -> dict[str, Json]:
-    """Give all roles, each with the policies that are resources of their own."""
-    roles = of_type(RESOURCES, "IAM::Role")
-    shipped = of_type(RESOURCES, "IAM::ManagedPolicy")["WorkFunctionPolicy"]
-    condition, of_shipped, _ = shipped["Roles"]["Fn::If"]
-    assert condition == "ShippedFunction"
-    for attached in (*of_type(RESOURCES, "IAM::Policy").values(), shipped | {"Roles": of_shipped}):
-        [role] = attached["Roles"]
-        name = role["Ref"]
-        roles[name] = roles[name] | {"Policies": [*roles[name]["Policies"], attached]}
-    return roles
-
-
-ROLES = with_attached_policies()
-OF_THE_KEY = "HasKmsKey"  # test_company.py says who may use it
+STREAM = "arn:aws:kinesis:us-east-1:123456789012:stream/s"
+KEY = "arn:aws:kms:us-east-1:123456789012:key/k"
+# Under every-version, a function reads versions, too.
+EVERYTHING = {"AdaptRecords": "true", "RecordsStreamArn": STREAM, "Policy": "every-version"}
 
 
 def listed(one_or_more: Any) -> list[Any]:
     return one_or_more if isinstance(one_or_more, list) else [one_or_more]
 
 
-def conditional(value: Json) -> tuple[str, Json]:
-    """Split a value into its condition, or an empty string, and what the condition includes."""
-    if "Fn::If" not in value:
-        return "", value
-    condition, then, otherwise = value["Fn::If"]
-    assert otherwise == {"Ref": "AWS::NoValue"}
-    return condition, then
+def statements(resources: Json, role: str) -> list[Json]:
+    """List the statements of a role, also those of policies that are resources of their own."""
+    attached = of_type(resources, "IAM::Policy") | of_type(resources, "IAM::ManagedPolicy")
+    policies = [*resources[role]["Properties"]["Policies"]]
+    policies += [each for each in attached.values() if role in each.get("Roles", [])]
+    return [each for policy in policies for each in policy["PolicyDocument"]["Statement"]]
 
 
-def statements(role: Json) -> Iterator[tuple[str, Json]]:
-    """List the statements of a role, each with its condition or an empty string."""
-    for outer, policy in map(conditional, role["Policies"]):
-        for inner, statement in map(conditional, policy["PolicyDocument"]["Statement"]):
-            yield outer or inner, statement
-
-
-def grants(role: Json, condition: str = "") -> list[Grant]:
-    return sorted(
-        (action, json.dumps(resource))
-        for required, statement in statements(role)
-        if required == condition
+def grants(resources: Json, role: str) -> set[Grant]:
+    return {
+        (action, resource)
+        for statement in statements(resources, role)
         for action in listed(statement["Action"])
         for resource in listed(statement["Resource"])
-    )
-
-
-def expected(resources: list[tuple[str, Json]]) -> list[Grant]:
-    return sorted(
-        (action, json.dumps(resource))
-        for actions, resource in resources
-        for action in actions.split()
-    )
-
-
-def arn(name: str) -> Json:
-    return {"Fn::GetAtt": [name, "Arn"]}
-
-
-def sub(text: str) -> Json:
-    return {"Fn::Sub": text}
-
-
-def present(condition: str, value: Json) -> Json:
-    return {"Fn::If": [condition, value, {"Ref": "AWS::NoValue"}]}
-
-
-def bucket_arn(name: str, rest: str) -> Json:
-    """Name a bucket that the template makes, or the user's own."""
-    bucket = {"Fn::If": [f"Makes{name}", {"Ref": name}, {"Ref": f"{name}Name"}]}
-    return {"Fn::Sub": [f"arn:${{AWS::Partition}}:s3:::${{Bucket}}{rest}", {"Bucket": bucket}]}
+    }
 
 
 def policy(machine: str) -> str:
@@ -130,57 +80,40 @@ def condition(machine: str) -> str:
     return machine.removesuffix("StateMachine")
 
 
-def needed(machine: str) -> set[Grant]:
+def needed(resources: Json, machine: str) -> set[Grant]:
     """Derive from the ASL and its substitutions what a state machine needs."""
-    properties = PARSED[machine]["Properties"]
-    found = {(action, json.dumps("*")) for action in LOGGING}
-    definition = json.loads((PROJECT / properties["DefinitionUri"]).read_text())
-    for state in definition["States"].values():
+    found = {(action, "*") for action in LOGGING}
+    file = PROJECT / PARSED[machine]["Properties"]["DefinitionUri"]
+    for state in json.loads(file.read_text())["States"].values():
         if state.get("Resource") == START:
-            found.add(("states:StartExecution", json.dumps({"Ref": machine})))
+            found.add(("states:StartExecution", machine))
         elif state["Type"] == "Task":
             action, field = INTEGRATIONS[state["Resource"].removeprefix("arn:aws:states:::")]
             [parameters] = state["Parameters"].get("Entries", [state["Parameters"]])
             substitution = parameters[field].removeprefix("${").removesuffix("}")
-            given = properties["DefinitionSubstitutions"][substitution]
-            found.add((action, json.dumps(resource_of(given))))
+            given = resources[machine]["Properties"]["DefinitionSubstitutions"][substitution]
+            found.add((action, f"{given.removesuffix('.Arn')}.Arn"))
     return found
-
-
-def resource_of(given: Json) -> Json:
-    """Name what a substitution names as IAM does: a resource of the template by its ARN."""
-    if "Fn::If" in given:
-        condition, shipped, own = given["Fn::If"]
-        assert own == {"Ref": "WorkFunctionArn"}  # which is an ARN
-        return {"Fn::If": [condition, resource_of(shipped), own]}
-    [named] = given.values()
-    return arn(named if isinstance(named, str) else named[0])
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_state_machine_may_do_only_what_its_definition_does(machine: str) -> None:
-    role = PARSED[machine]["Properties"]["Role"]
-    name = role["Fn::GetAtt"][0]
-    assert grants(ROLES[name]) == sorted(needed(machine))
-    conditions = {condition for condition, _ in statements(ROLES[name])}
-    assert conditions - {OF_THE_KEY} == {"", "TracesExecutions"}
-    assert grants(ROLES[name], "TracesExecutions") == [
-        (action, json.dumps("*")) for action in sorted(TRACING)
-    ]
-    assert RESOURCES[machine]["Properties"]["RoleArn"] == role
+    for tracing, more in (("false", set[str]()), ("true", TRACING)):
+        resources = resources_with({"Tracing": tracing})
+        role = resources[machine]["Properties"]["RoleArn"].removesuffix(".Arn")
+        expected = needed(resources, machine) | {(action, "*") for action in more}
+        assert grants(resources, role) == expected
 
 
 def test_the_rule_starts_the_policys_state_machine_and_may_start_that_of_the_policy_before() -> (
     None
 ):
     """EventBridge may try for a day to deliver an event."""
-    [target] = RESOURCES["EventsRule"]["Properties"]["Targets"]
+    [target] = transformed()["Resources"]["EventsRule"]["Properties"]["Targets"]
     assert target["Arn"] == TEMPLATE["Outputs"]["StartedArn"]["Value"]
-    role = ROLES[target["RoleArn"]["Fn::GetAtt"][0]]
-    started = [present(f"Has{condition(machine)}", {"Ref": machine}) for machine in MACHINES]
-    assert grants(role) == sorted(
-        ("states:StartExecution", json.dumps(machine)) for machine in started
-    )
+    role = target["RoleArn"]["Fn::GetAtt"][0]
+    expected = {("states:StartExecution", machine) for machine in MACHINES}
+    assert grants(resources_with({}), role) == expected
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -201,107 +134,104 @@ def test_the_rule_matches_what_the_policy_handles(machine: str) -> None:
     }
 
 
-def test_each_policy_has_a_state_machine() -> None:
+def test_each_policy_has_a_state_machine_which_stays_with_another_policy() -> None:
     policies = sorted(map(policy, MACHINES))
     assert policies == sorted(TEMPLATE["Parameters"]["Policy"]["AllowedValues"])
-    output = TEMPLATE["Outputs"]["StateMachineArn"]["Value"]["Fn::Join"][1]
-    assert len(output) == len(MACHINES)
     for machine in MACHINES:
-        assert {"Fn::If": [condition(machine), {"Ref": machine}, ""]} in output
         selected = {"Fn::Equals": [{"Ref": "Policy"}, policy(machine)]}
-        assert TEMPLATE["Conditions"][condition(machine)] == selected
         kept = {"Fn::Or": [selected, {"Condition": "KeepsAll"}]}
         assert TEMPLATE["Conditions"][f"Has{condition(machine)}"] == kept
 
 
-LOGS = "logs:CreateLogStream logs:PutLogEvents"
-MACHINE_OF_THE_POLICY = TEMPLATE["Outputs"]["StateMachineArn"]["Value"]
-INPUTS, OUTPUTS = bucket_arn("InputBucket", "/*"), bucket_arn("OutputBucket", "/*")
-STREAM, RETRIES = {"Ref": "RecordsStreamArn"}, arn("RetryEventsQueue")
-# What each function may do, without a condition of the template and with it.
-FUNCTIONS: dict[str, dict[str, list[tuple[str, Json]]]] = {
-    "InvertImage": {
-        "": [
-            ("s3:GetObject", INPUTS),
-            ("s3:GetObject s3:PutObject", OUTPUTS),  # a condition and HEAD need to read
-            # Without it S3 answers 403, not 404, for a missing object. No engine at hand does.
-            ("s3:ListBucket", bucket_arn("InputBucket", "")),
-            ("s3:ListBucket", bucket_arn("OutputBucket", "")),
-        ],
-        # Beside s3:ListBucket, what AWS names for versions; no engine at hand needs it, either.
+INPUTS, OUTPUTS = "arn:aws:s3:::InputBucket", "arn:aws:s3:::OutputBucket"
+# What each function may do to which resource, beside its log.
+FUNCTIONS: dict[str, list[tuple[str, str]]] = {
+    "InvertImage": [
+        # Without s3:ListBucket, S3 answers 403, not 404, for a missing object. Beside it, AWS names
+        # another right for versions. No engine at hand needs them.
         # https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectVersions.html
-        "ReadsVersions": [
-            ("s3:GetObjectVersion", INPUTS),
-            ("s3:ListBucketVersions", bucket_arn("InputBucket", "")),
-        ],
-        "RemovesOutputs": [("s3:DeleteObject", OUTPUTS)],
-    },
-    "HealKeys": {
-        "": [
-            ("dynamodb:Scan", sub("${KeyTable.Arn}/index/InProgress")),
-            ("dynamodb:GetItem dynamodb:UpdateItem", arn("KeyTable")),
-            ("sqs:SendMessage", RETRIES),
-            ("sqs:SendMessage", arn("ParkedEventsQueue")),
-            # No function receives their messages, which SQS deletes after 14 days.
-            ("sqs:GetQueueAttributes", arn("ParkedEventsQueue")),
-            ("sqs:GetQueueAttributes", arn("UndeliveredEventsQueue")),
-            ("sqs:GetQueueAttributes", present("HasRecordsQueue", arn("UnadaptedRecordsQueue"))),
-        ]
-    },
-    "AdaptRecords": {
-        "": [
-            ("states:StartExecution", MACHINE_OF_THE_POLICY),
-            ("sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes", arn("RecordsQueue")),
-            ("sqs:SendMessage", arn("UnadaptedRecordsQueue")),
-        ],
+        (INPUTS, "s3:ListBucket s3:ListBucketVersions"),
+        (f"{INPUTS}/*", "s3:GetObject s3:GetObjectVersion"),
+        (OUTPUTS, "s3:ListBucket"),
+        (f"{OUTPUTS}/*", "s3:GetObject s3:PutObject s3:DeleteObject"),  # a condition must read
+    ],
+    "HealKeys": [
+        ("KeyTable.Arn/index/InProgress", "dynamodb:Scan"),
+        ("KeyTable.Arn", "dynamodb:GetItem dynamodb:UpdateItem"),
+        ("RetryEventsQueue.Arn", "sqs:SendMessage"),
+        # No function receives the messages of these queues, which SQS deletes after 14 days.
+        ("ParkedEventsQueue.Arn", "sqs:SendMessage sqs:GetQueueAttributes"),
+        ("UndeliveredEventsQueue.Arn", "sqs:GetQueueAttributes"),
+        ("UnadaptedRecordsQueue.Arn", "sqs:GetQueueAttributes"),
+    ],
+    "AdaptRecords": [
+        ("EveryVersionStateMachine", "states:StartExecution"),
+        ("RecordsQueue.Arn", "sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes"),
+        ("UnadaptedRecordsQueue.Arn", "sqs:SendMessage"),
         # https://docs.aws.amazon.com/lambda/latest/dg/services-kinesis-create.html
-        "AdaptStream": [
-            ("kinesis:DescribeStream kinesis:DescribeStreamSummary kinesis:ListShards", STREAM),
-            ("kinesis:GetRecords kinesis:GetShardIterator", STREAM),
-            ("s3:PutObject", sub("${UnadaptedRecordsBucket.Arn}/*")),
-            ("s3:ListBucket", arn("UnadaptedRecordsBucket")),
-        ],
-    },
-    "RetryEvents": {
-        "": [
-            ("states:StartExecution", MACHINE_OF_THE_POLICY),
-            ("dynamodb:GetItem dynamodb:PutItem", arn("KeyTable")),
-            ("sqs:ReceiveMessage sqs:DeleteMessage sqs:ChangeMessageVisibility", RETRIES),
-            ("sqs:GetQueueAttributes sqs:SendMessage", RETRIES),
-            ("sqs:SendMessage", arn("ParkedEventsQueue")),
-        ]
-    },
-    "CanonicalHash": {"": []},
+        (STREAM, "kinesis:DescribeStream kinesis:DescribeStreamSummary kinesis:ListShards"),
+        (STREAM, "kinesis:GetRecords kinesis:GetShardIterator"),
+        ("UnadaptedRecordsBucket.Arn/*", "s3:PutObject"),
+        ("UnadaptedRecordsBucket.Arn", "s3:ListBucket"),
+    ],
+    "RetryEvents": [
+        ("EveryVersionStateMachine", "states:StartExecution"),
+        ("KeyTable.Arn", "dynamodb:GetItem dynamodb:PutItem"),
+        ("RetryEventsQueue.Arn", "sqs:ReceiveMessage sqs:DeleteMessage sqs:SendMessage"),
+        ("RetryEventsQueue.Arn", "sqs:ChangeMessageVisibility sqs:GetQueueAttributes"),
+        ("ParkedEventsQueue.Arn", "sqs:SendMessage"),
+    ],
+    "CanonicalHash": [],
 }
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_may_do_only_what_is_listed_and_log(name: str) -> None:
-    role, group = ROLES[f"{name}Role"], f"{name}LogGroup"
-    conditions = {each for each, _ in statements(role)} - {OF_THE_KEY}
-    assert {each: grants(role, each) for each in sorted(conditions)} == {
-        each: expected([*given, *([] if each else [(LOGS, arn(group))])])
-        for each, given in sorted(FUNCTIONS[name].items())
-    }
-    function = RESOURCES[f"{name}Function"]["Properties"]
-    assert function["Role"] == arn(f"{name}Role")
-    assert function["LoggingConfig"]["LogGroup"] == {"Ref": group}
+    resources = resources_with(EVERYTHING)
+    listed = [*FUNCTIONS[name], (f"{name}LogGroup.Arn", "logs:CreateLogStream logs:PutLogEvents")]
+    expected = {(action, resource) for resource, actions in listed for action in actions.split()}
+    assert grants(resources, f"{name}Role") == expected
+    function = resources[f"{name}Function"]["Properties"]
+    assert function["Role"] == f"{name}Role.Arn"
+    assert function["LoggingConfig"]["LogGroup"] == f"{name}LogGroup"
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "gone"),
+    [
+        ("InvertImage", {"Policy": "latest-wins"}, "s3:GetObjectVersion s3:ListBucketVersions"),
+        ("InvertImage", {"HandleDeletions": "false"}, "s3:DeleteObject"),
+        (
+            *("AdaptRecords", {"RecordsStreamArn": ""}),
+            "kinesis:DescribeStream kinesis:DescribeStreamSummary kinesis:ListShards"
+            " kinesis:GetRecords kinesis:GetShardIterator s3:PutObject s3:ListBucket",
+        ),
+    ],
+)
+def test_a_function_may_do_less_where_less_is_asked_for(
+    name: str, parameters: dict[str, str], gone: str
+) -> None:
+    before = grants(resources_with(EVERYTHING), f"{name}Role")
+    after = grants(resources_with(EVERYTHING | parameters), f"{name}Role")
+    assert {action for action, _ in before - after} == set(gone.split())
+    assert after < before
 
 
 def test_every_role_is_known() -> None:
+    resources = resources_with(EVERYTHING)
     roles = {machine.replace("StateMachine", "Role") for machine in MACHINES} | {"EventsRole"}
-    assert set(ROLES) == roles | {f"{function}Role" for function in FUNCTIONS}
-    variables = RESOURCES["HealKeysFunction"]["Properties"]["Environment"]["Variables"]
-    urls = [{"Ref": f"{queue}Queue"} for queue in ("ParkedEvents", "UndeliveredEvents")]
-    urls.append(present("HasRecordsQueue", {"Ref": "UnadaptedRecordsQueue"}))
-    assert variables["ALARMED_QUEUE_URLS"] == {"Fn::Join": [" ", urls]}
-    assert {"Condition": "EveryVersion"} in TEMPLATE["Conditions"]["ReadsVersions"]["Fn::Or"]
+    known = roles | {f"{function}Role" for function in FUNCTIONS}
+    assert of_type(resources, "IAM::Role").keys() == known
+    queues = [f"{name}Queue" for name in ("ParkedEvents", "UndeliveredEvents", "UnadaptedRecords")]
+    variables = resources["HealKeysFunction"]["Properties"]["Environment"]["Variables"]
+    assert variables["ALARMED_QUEUE_URLS"].split() == queues
 
 
 def test_a_role_has_only_statements_that_name_actions_and_resources() -> None:
-    for name, role in ROLES.items():
+    resources = resources_with({**EVERYTHING, "Tracing": "true", "KmsKeyArn": KEY})
+    for name, role in of_type(resources, "IAM::Role").items():
         assert "ManagedPolicyArns" not in role, name
-        for _, statement in statements(role):
+        for statement in statements(resources, name):
             if not any(action.startswith("kms:") for action in listed(statement["Action"])):
                 own_records = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["retry:*"]}}
                 assert statement.get("Condition", own_records) == own_records
@@ -323,32 +253,33 @@ def test_a_role_has_only_statements_that_name_actions_and_resources() -> None:
 def test_a_bucket_or_queue_is_encrypted_private_and_tls_only(
     kind: str, service: str, named: str
 ) -> None:
-    policies = of_type(RESOURCES, f"{kind}Policy").values()
-    for name, properties in of_type(RESOURCES, kind).items():
-        covered = [arn(name)]
+    resources = resources_with(EVERYTHING)
+    policies = of_type(resources, f"{kind}Policy").values()
+    for name, properties in of_type(resources, kind).items():
+        covered = {f"{name}.Arn"}
         if service == "s3":
             assert properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
             assert [*properties["PublicAccessBlockConfiguration"].values()] == [True] * 4
-            covered.append(sub(f"${{{name}.Arn}}/*"))
+            covered.add(f"{name}.Arn/*")
         else:
-            unless_key = [OF_THE_KEY, {"Ref": "AWS::NoValue"}, True]
-            assert properties["SqsManagedSseEnabled"] == {"Fn::If": unless_key}
+            assert properties["SqsManagedSseEnabled"] is True
         denying = [
-            statement
+            set(listed(statement["Resource"]))
             for policy in policies
-            if {"Ref": name} in listed(policy[named])
-            for _, statement in map(conditional, policy["PolicyDocument"]["Statement"])
+            if name in listed(policy[named])
+            for statement in policy["PolicyDocument"]["Statement"]
             if (statement["Effect"], statement["Principal"]) == ("Deny", "*")
             and statement["Action"] == f"{service}:*"
             and statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
         ]
-        assert any(all(each in listed(d["Resource"]) for each in covered) for d in denying), name
+        assert any(covered <= denied for denied in denying), name
 
 
 def test_a_log_expires_and_the_table_has_recovery_expiry_and_pay_per_request() -> None:
-    for group in of_type(RESOURCES, "Logs::LogGroup").values():
-        assert group["RetentionInDays"] == {"Ref": "LogRetentionDays"}
-    [table] = of_type(RESOURCES, "DynamoDB::Table").values()
+    resources = resources_with({**EVERYTHING, "LogRetentionDays": "30"})
+    for group in of_type(resources, "Logs::LogGroup").values():
+        assert group["RetentionInDays"] == "30"
+    [table] = of_type(resources, "DynamoDB::Table").values()
     assert table["BillingMode"] == "PAY_PER_REQUEST"
     recovery = table["PointInTimeRecoverySpecification"]
     assert recovery == {"PointInTimeRecoveryEnabled": True}

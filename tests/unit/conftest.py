@@ -17,6 +17,21 @@ Lines = Callable[[], list[dict[str, Any]]]
 Load = Callable[..., ModuleType]
 
 
+def new_queue(name: str) -> str:
+    """Create a queue, and give its address."""
+    return boto3.client("sqs").create_queue(QueueName=name)["QueueUrl"]
+
+
+def taken_from(queue_url: str) -> list[str]:
+    """Take all messages out of a queue, and give their texts."""
+    sqs, found = boto3.client("sqs"), list[str]()
+    while received := sqs.receive_message(QueueUrl=queue_url).get("Messages"):
+        for message in received:
+            found.append(message["Body"])
+            sqs.delete_message(QueueUrl=queue_url, ReceiptHandle=message["ReceiptHandle"])
+    return found
+
+
 @pytest.fixture
 def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
     """Import a function's module in moto: give its name and its settings.
@@ -39,24 +54,25 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
             **settings,
         }.items():
             monkeypatch.setenv(setting, value)
-        return import_anew(name)
+        function = import_anew(name)
+        print_lines_of(function.logger, monkeypatch)
+        return function
 
     with mock_aws():
         yield load_function
 
 
+def print_lines_of(logger: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a logger of Powertools print its lines.
+
+    It outlives a test: it would write to the output of the first one, and keep what each has told.
+    """
+    logger.clear_state()
+    handler = logger.handlers[0]
+    monkeypatch.setattr(handler, "emit", lambda entry: print(handler.format(entry)))  # noqa: T201
+
+
 @pytest.fixture
-def printed_by(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[[Any], Lines]:
-    """Read the lines that a handler has printed, each of which is JSON: give it the logger."""
-
-    def start(logger: Any) -> Lines:
-        # Powertools' logger outlives a test: it would write to the output of the first one, and
-        # keep what each has told.
-        logger.clear_state()
-        handler = logger.handlers[0]
-        monkeypatch.setattr(handler, "emit", lambda entry: print(handler.format(entry)))  # noqa: T201
-        return lambda: [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-
-    return start
+def lines(capsys: pytest.CaptureFixture[str]) -> Lines:
+    """Read the lines that a handler has printed since the last time, each of which is JSON."""
+    return lambda: [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +16,7 @@ from adapt_records.notifications import adapt, s3_records
 from bench.resolved_template import template
 from inorder.events import changed, kinesis_batch, notification, record, shipped, sqs_batch, without
 from tests.support.in_process import Context
-from tests.unit.conftest import Lines, Load
+from tests.unit.conftest import Lines, Load, new_queue, taken_from
 
 KEY = "holiday/a b+c é.png"
 
@@ -31,20 +30,23 @@ def with_key(key: Any) -> dict[str, Any]:
 
 
 class Adapter:
-    """The function, and the state machine that it starts."""
+    """The function, and what it has started."""
 
     def __init__(self, function: ModuleType) -> None:
-        self.function, self._arn = function, function.STATE_MACHINE_ARN
+        self.function = function
         self.refused_keys: set[str] = set()
+        self.started: list[dict[str, Any]] = []  # the inputs of all executions, oldest first
         function.states.meta.events.register(
-            "provide-client-params.stepfunctions.StartExecution", self._name
+            "provide-client-params.stepfunctions.StartExecution", self._start
         )
 
-    def _name(self, params: dict[str, Any], **_: Any) -> dict[str, Any]:
+    def _start(self, params: dict[str, Any], **_: Any) -> dict[str, Any]:
         assert "name" not in params
-        if json.loads(params["input"])["detail"]["object"]["key"] in self.refused_keys:
+        event = json.loads(params["input"])
+        if event["detail"]["object"]["key"] in self.refused_keys:
             raise ClientError({"Error": {"Code": "ThrottlingException"}}, "StartExecution")
-        return params | {"name": f"e{len(self.started())}"}  # moto does not choose one
+        self.started.append(event)
+        return params | {"name": f"e{len(self.started)}"}  # moto does not choose one
 
     def handle(self, batch: dict[str, Any]) -> list[str]:
         """Call the handler, and give the messages that must be delivered again."""
@@ -52,41 +54,23 @@ class Adapter:
         return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
     def unadapted(self) -> list[str]:
-        """Take the messages that were sent to the queue of unadapted records."""
-        queue, found = self.function.UNADAPTED_QUEUE_URL, []
-        while messages := self.function.sqs.receive_message(QueueUrl=queue).get("Messages"):
-            found += [each["Body"] for each in messages]
-        return found
-
-    def started(self) -> list[dict[str, Any]]:
-        """Read the inputs of all executions, oldest first."""
-        states = self.function.states
-        executions = states.list_executions(stateMachineArn=self._arn)["executions"]
-        arns = [each["executionArn"] for each in executions]
-        arns.sort(key=lambda arn: int(arn.rpartition(":e")[2]))
-        return [json.loads(states.describe_execution(executionArn=arn)["input"]) for arn in arns]
+        return taken_from(self.function.UNADAPTED_QUEUE_URL)
 
     def started_keys(self) -> list[str]:
-        return [event["detail"]["object"]["key"] for event in self.started()]
+        return [event["detail"]["object"]["key"] for event in self.started]
 
 
 @pytest.fixture
 def adapter(load: Load) -> Adapter:
-    queue = boto3.client("sqs").create_queue(QueueName="unadapted")["QueueUrl"]
     return Adapter(
         load(
             "adapt_records.app",
             DETAIL_TYPES="Object Created,Object Deleted",
             KEY_PREFIX="",
             KEY_SUFFIX="",
-            UNADAPTED_RECORDS_QUEUE_URL=queue,
+            UNADAPTED_RECORDS_QUEUE_URL=new_queue("unadapted"),
         )
     )
-
-
-@pytest.fixture
-def lines(adapter: Adapter, printed_by: Callable[[Any], Lines]) -> Lines:
-    return printed_by(adapter.function.logger)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +89,7 @@ def test_each_event_starts_an_execution(adapter: Adapter, name: str, keys: list[
 
 def test_execution_gets_the_event_that_eventbridge_would_deliver(adapter: Adapter) -> None:
     adapter.handle(sqs_batch(notification(CREATED)))
-    [event] = adapter.started()
+    [event] = adapter.started
     expected = without(shipped("object-created"), "account")
     for path, value in {
         "detail.object.key": KEY,
@@ -172,7 +156,7 @@ def test_message_with_one_failure_is_delivered_again(adapter: Adapter, lines: Li
     assert adapter.handle(batch) == []
     assert adapter.started_keys() == ["1", "3", "1", "2", "3"]
     assert adapter.unadapted() == [notification(*keys), notification()]
-    first, *_, again, _, _ = adapter.started()
+    first, *_, again, _, _ = adapter.started
     assert first == again  # so the state machine recognises the duplicate
 
 

@@ -13,15 +13,15 @@ from inorder_fence.fenced_output import ATTEMPTS
 from invert_image.configuration import Configuration
 from tests.conftest import picture
 from tests.support.in_process import ENVIRONMENT, InProcess
-from tests.unit.conftest import Lines
+from tests.unit.conftest import Lines, print_lines_of
 from tests.unit.test_bounded_work import bomb
 
 RED = picture((255, 0, 0))
 
 
-@pytest.fixture
-def lines(aws: InProcess, printed_by: Callable[[Any], Lines]) -> Lines:
-    return printed_by(aws.app.logger)
+@pytest.fixture(autouse=True)
+def printing(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    print_lines_of(aws.app.logger, monkeypatch)
 
 
 @pytest.fixture

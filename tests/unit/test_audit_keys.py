@@ -1,245 +1,238 @@
-"""The handler of an audit in the cloud: what a batch finds, and what becomes of suspects."""
+"""What an audit compares, and the event of a repair."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from types import SimpleNamespace
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import boto3
 import pytest
+from moto import mock_aws
 
-from inorder.cost import of_audit
-from inorder.model import policies
-from retry_events.retries import Fault, Message, Start
-from tests.support.in_process import KEY_TABLE, Context
-from tests.unit.conftest import Lines, Load
+from audit_keys.comparing import Keeps, Reading, Subject, Verdict, compare, judge
+from audit_keys.reading import Reader, Scope, subject_of
+from audit_keys.repairing import known_sequencer, next_sequencer, repair_event, repaired_at
+from inorder.events import SEQUENCER
+from inorder_fence import ObjectEvent
+from inorder_fence.fenced_output import OutputState, compare_sequencers
 
-INPUT, OUTPUT, TABLE = "input", "output", "keys"
-
-
-class AuditContext(Context):
-    """A Lambda context."""
-
-    function_name = "audit-keys"
+NOTHING = OutputState()
+SOURCE = ObjectEvent("input", "x.png", "", "e")
+VERSION = ObjectEvent("input", "x.png", "", "e", "v1")
 
 
-class Auditor:
-    """The function, and a stack that it audits."""
+def made(sequencer: str = SEQUENCER, etag: str = "e", version: str = "") -> OutputState:
+    """Give an output as the fence has written it."""
+    named = {"source-version-id": version} if version else {}
+    return OutputState('"o"', {"sequencer": sequencer, "source-etag": etag, **named})
 
-    def __init__(
-        self, load: Load, repairs: str, printed_by: Callable[[Any], Lines], **given: str
-    ) -> None:
-        self.s3: Any = boto3.client("s3")
-        self.sqs = boto3.client("sqs")
-        for bucket in (INPUT, OUTPUT):
-            self.s3.create_bucket(Bucket=bucket)
-        names = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode")
-        boto3.client("dynamodb").create_table(
-            TableName=TABLE, **{name: KEY_TABLE[name] for name in names}
-        )
-        self.table = boto3.resource("dynamodb").Table(TABLE)
-        self.queue = self.sqs.create_queue(QueueName="retry")["QueueUrl"]
-        function: Any = load("audit_keys.app", STACK_NAME="s", REPAIRS=repairs)
-        defaults = {"Policy": "latest-wins", "HandleDeletions": "true", "RetryHours": "24"}
-        parameters = defaults | {"KeyPrefix": "", "KeySuffix": ""} | given
-        outputs = {"InputBucketName": INPUT, "OutputBucketName": OUTPUT, "KeyTableName": TABLE}
-        outputs |= {"RetryEventsQueueUrl": self.queue}
-        described = {
-            "Parameters": [
-                {"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()
-            ],
-            "Outputs": [{"OutputKey": key, "OutputValue": value} for key, value in outputs.items()],
-        }
-        self.function = function
-        self.function.cloudformation = SimpleNamespace(
-            describe_stacks=lambda **_: {"Stacks": [described]}
-        )
-        self._read = printed_by(self.function.logger)
-        self.findings: dict[str, str] = {}
-        self.counts: dict[str, int] = {}
-        self.wrong = 0
 
-    def put(self, key: str, body: bytes = b"x") -> dict[str, Any]:
-        """Put a source, and give it as the listing does."""
-        put = self.s3.put_object(Bucket=INPUT, Key=key, Body=body)
-        return {"audit": "a", "bucket": INPUT, "key": key, "etag": put["ETag"]}
+@pytest.mark.parametrize(
+    ("source", "output", "keeps", "expected"),
+    [
+        (SOURCE, made(), "newest", "right"),
+        (SOURCE, made(etag="other"), "newest", "stale"),
+        (SOURCE, made(etag="other"), "first", "right"),
+        (SOURCE, NOTHING, "newest", "missing"),
+        (None, made(), "newest", "orphaned"),
+        (None, NOTHING, "newest", "right"),
+        (SOURCE, OutputState('"o"', {}), "newest", "foreign"),
+        (None, OutputState('"o"', {}), "newest", "foreign"),
+        (VERSION, made(), "newest", "stale"),
+        (VERSION, made(version="v1"), "each", "right"),
+        (VERSION, made(version="v2"), "newest", "stale"),
+        (SOURCE, made(version="null"), "newest", "right"),
+    ],
+)
+def test_an_output_is_compared_with_its_source(
+    source: ObjectEvent | None, output: OutputState, keeps: Keeps, expected: str
+) -> None:
+    assert compare(source, output, keeps, handles_deletions=True) == expected
 
-    def output(self, key: str, **metadata: str) -> dict[str, Any]:
-        """Put an output, and give it as the listing does."""
-        self.s3.put_object(Bucket=OUTPUT, Key=key, Body=b"o", Metadata=metadata)
-        return {"audit": "a", "bucket": OUTPUT, "key": key, "etag": "o"}
 
-    def pair(self, key: str) -> list[dict[str, Any]]:
-        """Put a source and its right output."""
-        source = self.put(key)
-        made_of = {"sequencer": "01", "source-etag": source["etag"].strip('"')}
-        return [source, self.output(f"out-{key}", **made_of)]
+def test_an_output_without_a_source_is_right_if_deletions_are_not_handled() -> None:
+    assert compare(None, made(), "newest", handles_deletions=False) is Verdict.RIGHT
 
-    def run(self, event: dict[str, Any]) -> Any:
-        answer = self.function.handler(event, AuditContext())
-        self.findings, self.counts, self.wrong = {}, {}, 0
-        for line in self._read():
-            if line.get("message") == "OutputNotRight":
-                self.findings[line["finding"]["key"]] = line["finding"]["verdict"]
-            elif line.get("message") == "OutputsCompared":
-                self.counts = line["counts"]
-            elif "WrongOutputs" in line:
-                self.wrong = round(sum(line["WrongOutputs"]))
-        return answer
 
-    def compare(self, *items: dict[str, Any]) -> list[dict[str, Any]]:
-        """Compare a batch, and give the suspects."""
-        answer = self.run({"batch": {"Items": [*items]}})
-        assert (answer["audit"], answer["count"]) == ("a", len(answer["suspects"]))
-        suspects: list[dict[str, Any]] = answer["suspects"]
-        return suspects
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        ({"status": "IN_PROGRESS"}, "waiting"),
+        ({"lock_token": "t", "status": "FAILED"}, "waiting"),
+        ({"oldest_waiting": SEQUENCER}, "waiting"),
+        ({"status": "DONE", "sequencer": SEQUENCER}, "missing"),
+        ({}, "missing"),
+    ],
+)
+def test_what_an_execution_is_at_is_not_wrong(record: dict[str, str], expected: str) -> None:
+    reading = Reading(Subject("x.png"), record, NOTHING, SOURCE)
+    assert judge(reading, "newest", handles_deletions=True) == expected
 
-    def judge(self, suspects: list[dict[str, Any]]) -> None:
-        assert self.run({"audit": "a", "suspects": suspects}) == {}
 
-    def repairs(self) -> list[Any]:
-        found = self.sqs.receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10)
-        bodies = [each["Body"] for each in found.get("Messages", [])]
-        assert all(body.isascii() for body in bodies)  # SQS refuses some characters
-        return [*map(json.loads, bodies)]
+REPAIR = next_sequencer("0B", 5, "e")
+
+
+@pytest.mark.parametrize("known", ["", "0A", SEQUENCER, SEQUENCER * 2, REPAIR])
+def test_a_repair_is_newer_than_what_is_known_and_older_than_what_comes(known: str) -> None:
+    repairs = [next_sequencer(known, time, etag) for time, etag in ((1, "e"), (1, "f"), (2, ""))]
+    later = known[:-1] + chr(ord(known[-1]) + 1) if known else "00"
+    for repair in repairs:
+        assert compare_sequencers(repair, known) == 1
+        assert repair > known  # DynamoDB compares without padding
+    if len(known) < len(repairs[0]):
+        assert all(compare_sequencers(later + "1", repair) == 1 for repair in repairs)
+    assert len(set(repairs)) == 3
+    again = next_sequencer(repairs[-1], 1, "e")  # by a clock that is behind
+    assert compare_sequencers(again, repairs[-1]) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "record", "output", "expected"),
+    [
+        (SOURCE, "0A", made("0B"), "0B"),
+        (SOURCE, "0C", made("0B"), "0C"),
+        (SOURCE, "", NOTHING, ""),
+        (None, "0A", made("0B"), "0B"),
+        (VERSION, "0A", made("0B", version="v1"), "0A"),
+        (SOURCE, "0A", made("0B", version="null"), "0A"),
+    ],
+)
+def test_the_highest_sequencer_that_compares_is_the_known_one(
+    source: ObjectEvent | None, record: str, output: OutputState, expected: str
+) -> None:
+    reading = Reading(Subject("x.png"), {"sequencer": record}, output, source)
+    assert known_sequencer(reading) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "subject", "kind", "described"),
+    [
+        (SOURCE, Subject("x.png"), "Object Created", {"etag": "e"}),
+        (VERSION, Subject("x.png"), "Object Created", {"etag": "e", "version-id": "v1"}),
+        (None, Subject("x.png"), "Object Deleted", {}),
+        (None, Subject("x.png", "v1"), "Object Deleted", {"version-id": "v1"}),
+    ],
+)
+def test_the_event_of_a_repair_says_what_is_there_and_when_it_was_made(
+    source: ObjectEvent | None, subject: Subject, kind: str, described: dict[str, str]
+) -> None:
+    now = datetime(2026, 11, 25, 1, 2, 3, 4000, UTC)
+    event = repair_event("input", Reading(subject, {}, NOTHING, source), now)
+    found = event["detail"]["object"]
+    sequencer = found["sequencer"]
+    assert ObjectEvent.from_event(event).sequencer == sequencer
+    assert (event["source"], event["detail-type"]) == ("inorder.repair", kind)
+    assert found == {"key": "x.png", "sequencer": sequencer} | described
+    assert repaired_at(sequencer) == now
+    assert repaired_at(SEQUENCER) is None
 
 
 @pytest.fixture
-def auditor(load: Load, printed_by: Callable[[Any], Lines]) -> Callable[..., Auditor]:
-    def make(repairs: str = "false", **given: str) -> Auditor:
-        return Auditor(load, repairs, printed_by, **given)
-
-    return make
-
-
-def test_a_batch_counts_what_is_right_and_suspects_the_rest(
-    auditor: Callable[..., Auditor],
-) -> None:
-    audited = auditor(KeySuffix="k")
-    missing, stale, other = map(audited.put, ("missingk", "stalek", "other"))
-    audited.output("out-stalek", sequencer="01", **{"source-etag": "old"})
-    items = [*audited.pair("rightk"), missing, stale, other]
-    items += [audited.put("foreignk"), audited.output("out-foreignk"), audited.output("report")]
-    items += [audited.output("out-gonek", sequencer="01"), audited.output("out-gone")]
-    suspects = audited.compare(*items)
-    assert {each["key"] for each in suspects} == {"missingk", "stalek", "gonek"}
-    assert audited.counts == {"right": 1, "foreign": 1}
-    assert (audited.findings, audited.wrong) == ({"foreignk": "foreign"}, 1)
-    audited.judge(suspects)
-    assert audited.findings == {"missingk": "missing", "stalek": "stale", "gonek": "orphaned"}
-    assert audited.wrong == 3
-    assert audited.repairs() == []
+def s3() -> Iterator[Any]:
+    with mock_aws():
+        client = boto3.client("s3")
+        for bucket in ("input", "output"):
+            client.create_bucket(Bucket=bucket)
+        yield client
 
 
-def test_where_deletions_are_not_handled_no_output_is_orphaned(
-    auditor: Callable[..., Auditor],
-) -> None:
-    audited = auditor(HandleDeletions="false")
-    assert audited.compare(audited.output("out-gone", sequencer="01")) == []
-    assert audited.counts == {"right": 1}
+def reader(s3: Any, keeps: Keeps, **more: Any) -> Reader:
+    return Reader(s3, None, Scope("input", "output", "", keeps, handles_deletions=True, **more))
 
 
-def test_what_is_right_takes_the_requests_that_the_bill_counts(
-    auditor: Callable[..., Auditor],
-) -> None:
-    audited, calls = auditor(), list[str]()
-    pairs = [*audited.pair("a"), *audited.pair("b")]
-    for client in (audited.function.s3, audited.function.dynamodb):
-        client.meta.events.register("before-call", lambda model, **_: calls.append(model.name))
-    assert audited.compare(*pairs) == []
-    assert calls == ["HeadObject"] * round(2 * of_audit()["s3_gets"])
+def write(s3: Any, key: str, etag: str, version: str = "") -> None:
+    metadata = dict(made("0A", etag, version).metadata)
+    s3.put_object(Bucket="output", Key=key, Body=b"o", Metadata=metadata)
 
 
-def test_what_changes_or_is_in_progress_is_waiting(auditor: Callable[..., Auditor]) -> None:
-    audited = auditor("true")
-    audited.table.put_item(Item={"id": "input/held", "lock_token": "t"})
-    suspects = audited.compare(*map(audited.put, ("done", "held", "changes")))
-    assert audited.findings == {"held": "waiting"}
-    audited.pair("done")
-    audited.put("changes", b"y")
-    audited.judge(suspects)
-    assert audited.counts == {"right": 1, "waiting": 1}
-    assert (audited.wrong, audited.repairs()) == (0, [])
+def found_by(reader: Reader, prefix: str = "") -> dict[Subject, Verdict]:
+    """Judge all subjects, and check that those that look right are right."""
+    sources = [source for page in reader.sources(prefix) for source in page]
+    subjects = {Subject(each.key, each.version_id) for each in sources}
+    subjects |= {each for page in reader.outputs(prefix) for each in page}
+    found = {}
+    for subject in subjects:
+        reading = reader.read(subject)
+        assert reading
+        found[subject] = judge(reading, reader.scope.keeps, handles_deletions=True)
+    for each in sources:
+        right = found[Subject(each.key, each.version_id)] is Verdict.RIGHT
+        assert reader.is_right(each) == right
+    return found
 
 
-def test_a_repair_goes_to_the_retry_queue_which_starts_it(
-    auditor: Callable[..., Auditor],
-) -> None:
-    audited = auditor("true")
-    audited.table.put_item(Item={"id": "input/failed", "status": "FAILED", "sequencer": "01"})
-    suspects = audited.compare(*map(audited.put, ("failed", "\ufffe")))
-    audited.judge(suspects)
-    assert audited.findings == {"failed": "missing", "\ufffe": "missing"}
-    assert audited.wrong == 1  # other alarms tell of events that failed
-    [message] = audited.repairs()
-    fault = Fault.read(Message("m", json.dumps(message), 1.0))
-    assert fault
-    started = fault.decide(10, patience=3600)
-    assert isinstance(started, Start)
-    event = json.loads(started.input)
-    assert (event["source"], event["detail"]["object"]["key"]) == ("inorder.repair", "\ufffe")
-    assert fault.reasons == ("Repair: An audit found it missing.",)
+def test_only_keys_that_the_stack_processes_and_the_prefix_names_are_read(s3: Any) -> None:
+    for key in ("a/1.png", "a/2.txt", "a/b/3.png", "b/4.png", "a/bc.png"):
+        s3.put_object(Bucket="input", Key=key, Body=key)
+        write(s3, "{}/out-gone-{}".format(*key.rsplit("/", 1)), "e")
+    s3.put_object(Bucket="output", Key="a/no-output.png", Body=b"x")
+    found = found_by(reader(s3, "newest", key_prefix="a/", key_suffix=".png"), "a/b")
+    missing, orphaned = Verdict.MISSING, Verdict.ORPHANED
+    assert found == {
+        **dict.fromkeys(map(Subject, ("a/b/3.png", "a/bc.png")), missing),
+        Subject("a/b/gone-3.png"): orphaned,
+    }
 
 
-def test_each_version_of_a_listed_key_is_compared_and_no_longer_key(
-    auditor: Callable[..., Auditor],
-) -> None:
-    audited = auditor(Policy="every-version")
-    versioning = {"Status": "Enabled"}
-    audited.s3.put_bucket_versioning(Bucket=INPUT, VersioningConfiguration=versioning)
-    versions = [
-        audited.s3.put_object(Bucket=INPUT, Key="key", Body=bytes([number])) for number in range(3)
-    ]
-    audited.put("key-longer")
-    first, second, third = (each["VersionId"] for each in versions)
-    made_of = {"sequencer": "01", "source-version-id": first}
-    made_of |= {"source-etag": versions[0]["ETag"].strip('"')}
-    of_first = audited.output(f"out-key/{first}", **made_of)
-    by_sequencer = audited.output("out-key/0A", sequencer="0A", **{"source-etag": "e"})
-    suspects = audited.compare(
-        {"audit": "a", "bucket": INPUT, "key": "key", "etag": "any"}, of_first, by_sequencer
-    )
-    assert {each["version_id"] for each in suspects} == {second, third}
-    assert audited.counts == {"right": 1, "not comparable": 1}
+def test_in_a_versioned_bucket_the_output_is_of_the_current_version(s3: Any) -> None:
+    s3.put_bucket_versioning(Bucket="input", VersioningConfiguration={"Status": "Enabled"})
+    etag, versions = "", list[str]()
+    for _ in range(2):
+        answer = s3.put_object(Bucket="input", Key="x.png", Body=b"same")
+        etag, versions = answer["ETag"].strip('"'), [*versions, answer["VersionId"]]
+    for version, expected in zip(versions, (Verdict.STALE, Verdict.RIGHT), strict=True):
+        write(s3, "out-x.png", etag, version)
+        assert found_by(reader(s3, "newest")) == {Subject("x.png"): expected}
+    s3.delete_object(Bucket="input", Key="x.png")
+    assert found_by(reader(s3, "newest")) == {Subject("x.png"): Verdict.ORPHANED}
+
+
+def test_each_version_has_an_output_and_what_has_no_version_does_not_compare(s3: Any) -> None:
+    s3.put_object(Bucket="input", Key="x.png", Body=b"before versions")
+    write(s3, f"out-x.png/{SEQUENCER}", "e")
+    s3.put_bucket_versioning(Bucket="input", VersioningConfiguration={"Status": "Enabled"})
+    answers = [s3.put_object(Bucket="input", Key="x.png", Body=b"v") for _ in range(4)]
+    right, missing, orphaned, foreign = (each["VersionId"] for each in answers)
+    etag = answers[0]["ETag"].strip('"')
+    for version in (right, orphaned):
+        write(s3, f"out-x.png/{version}", etag, version)
+    s3.delete_object(Bucket="input", Key="x.png", VersionId=orphaned)
+    s3.put_object(Bucket="output", Key=f"out-x.png/{foreign}", Body=b"by hand")
+    assert found_by(reader(s3, "each")) == {
+        Subject("x.png", right): Verdict.RIGHT,
+        Subject("x.png", missing): Verdict.MISSING,
+        Subject("x.png", orphaned): Verdict.ORPHANED,
+        Subject("x.png", foreign): Verdict.FOREIGN,
+        **dict.fromkeys((Subject("x.png"), Subject("x.png", SEQUENCER)), Verdict.NOT_COMPARABLE),
+    }
+
+
+def test_a_key_whose_source_changes_each_time_is_not_judged(s3: Any) -> None:
+    changing = reader(s3, "newest")
+    head = s3.head_object
+    s3.put_object(Bucket="input", Key="x.png", Body=b"0")
+
+    def head_object(**named: Any) -> Any:
+        answer = head(**named)
+        if named["Bucket"] == "input":
+            s3.put_object(Bucket="input", Key="x.png", Body=answer["ETag"])
+        return answer
+
+    s3.head_object = head_object
+    assert changing.read(Subject("x.png")) is None
 
 
 @pytest.mark.parametrize(
-    ("key_prefix", "asked", "listed"),
+    ("key", "keeps", "expected"),
     [
-        ("", "", ""),
-        ("", "a/", "a/"),
-        ("a/b", "", "a/"),
-        ("a/b", "a/b/", "a/b/"),
-        ("a/", "c/", "c/"),
+        ("a/out-x.png", "newest", Subject("a/x.png")),
+        ("out-out-x", "newest", Subject("out-x")),
+        ("a/x.png", "newest", None),
+        ("a/out-x.png/v1", "newest", None),
+        ("a/out-x.png/v1", "each", Subject("a/x.png", "v1")),
+        ("a/out-x.png", "each", None),
     ],
 )
-def test_what_is_listed_is_as_narrow_as_the_stacks_prefix_and_the_audits(
-    auditor: Callable[..., Auditor], key_prefix: str, asked: str, listed: str
-) -> None:
-    answer = auditor(KeyPrefix=key_prefix).run({"audit": "a", "prefix": asked})
-    assert answer == {"prefix": listed, "sources": INPUT, "outputs": OUTPUT}
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [({"Policy": "content-hash"}, "nothing to audit"), ({"RetryHours": "0"}, "needs the retry")],
-)
-def test_a_stack_that_cannot_be_audited_or_repaired_says_so(
-    auditor: Callable[..., Auditor], given: dict[str, str], said: str
-) -> None:
-    audited = auditor("true", **given)
-    with pytest.raises(audited.function.NotAuditable, match=said):
-        audited.run({"audit": "a", "prefix": ""})
-
-
-def test_the_facts_of_the_policies_are_those_of_their_file(
-    auditor: Callable[..., Auditor],
-) -> None:
-    function = auditor().function
-    found = policies.policies()
-    assert {
-        each.name: (each.keeps, bool(each.cost.uncontended.writes)) for each in found if each.keeps
-    } == function.KEEPS
-    assert {each.name for each in found if each.deletions} == function.HANDLE_DELETIONS
+def test_an_outputs_key_names_its_subject(key: str, keeps: Keeps, expected: Subject | None) -> None:
+    assert subject_of(key, keeps) == expected

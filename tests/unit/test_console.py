@@ -7,7 +7,7 @@ import json
 import re
 from base64 import b64encode
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +22,6 @@ from inorder.aws.retrying import Backlog, RetryingEvent
 from inorder.console import answers as console_answers
 from inorder.console import saved
 from inorder.console.answers import Answers, Picture
-from inorder.console.live import FIELDS
 from inorder.console.server import LARGEST_BODY, application
 from tests.conftest import picture
 from tests.support.in_process import INPUT, OUTPUT, InProcess
@@ -197,37 +196,14 @@ def test_the_stack_is_described_with_what_the_log_lacks(
     aws: InProcess, here: LocalConnection, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stack = got(client, "stack")
-    assert stack == {
-        **{"stack": "test", "policy": "latest-wins", "keeps": "newest", "region": "us-east-1"},
-        **{"input_bucket": INPUT, "output_bucket": OUTPUT, "has_pictures": True},
-        **{"notes": [], "is_local": False},
-    }
+    described = {"stack": "test", "policy": "latest-wins", "notes": [], "is_local": False}
+    assert described.items() <= stack.items()
     monkeypatch.setattr(type(aws.state_machine), "unknown", ("The log lacks this.",))
     since = datetime(2026, 11, 22, tzinfo=UTC)
     assert Answers(here, aws.state_machine, since).stack()["notes"] == [
         "The log lacks this.",
         "Executions that started before 2026-11-22 00:00:00 UTC are not listed.",
     ]
-
-
-def test_an_execution_is_listed_with_its_fields_and_found_with_its_steps(
-    aws: InProcess, client: TestClient
-) -> None:
-    event = aws.upload(STRANGE, RED)
-    aws.run(event)
-    listed = got(client, "executions", outcome=["parked", "Processed"], prefix="<b", limit=5)
-    assert (listed["is_whole"], listed["is_loading"]) == (True, False)
-    [found] = listed["executions"]
-    assert set(found) == set(FIELDS)
-    assert datetime.fromisoformat(found["started"]).utcoffset() == timedelta(0)
-    whole = got(client, "execution", arn=found["arn"])
-    assert (whole["event"], whole["steps"][-1]["state"]) == (event, "Processed")
-    assert got(client, "story", key=STRANGE)["executions"] == [whole]
-    later = (datetime.now(UTC) + timedelta(minutes=1)).isoformat()
-    assert got(client, "executions", since=later)["executions"] == []
-    assert got(client, "story", key="none")["executions"] == []
-    for arn in ("x", "arn:aws:states:us-east-1:123456789012:execution:a:b"):
-        assert status(client, f"/api/execution?arn={arn}") == 404
 
 
 def test_pictures_are_shown_whatever_the_object_says_it_is_and_nothing_else(
@@ -282,19 +258,16 @@ def test_what_is_retried_is_listed(
     aws: InProcess, here: LocalConnection, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert got(client, "retrying") == {"events": [], "backlog": {"waiting": 0, "unread": 0}}
-    body = {"object_key": "input/a/x#3HL", "key": "a/x", "version_id": "3HL", "sequencer": "0A"}
-    body |= {"since": "2026-11-22T10:00:00+00:00", "next": "2026-11-22T10:01:00+00:00"}
+    at = "2026-11-22T10:00:00+00:00"
+    body = {"object_key": "input/x", "key": "x", "sequencer": "0A", "since": at, "next": at}
     event = RetryingEvent(body | {"attempts": 2, "reasons": ["E: c"]})
     here.stack = replace(here.stack, retry_events_log_group="group")
     monkeypatch.setattr(retrying, "retrying_events", lambda _: [event])
     monkeypatch.setattr(retrying, "backlog", lambda _: Backlog(7, 3))
     found = got(serving(Answers(here, aws.state_machine)), "retrying")
-    assert found["backlog"] == {"waiting": 7, "unread": 3}
     [listed] = found["events"]
-    assert listed["body"] == event.body
-    assert (listed["key"], listed["version_id"]) == ("a/x", "3HL")
-    assert (listed["attempts"], listed["reasons"]) == (2, "E: c")
-    assert listed["next"] == "2026-11-22T10:01:00.000+00:00"
+    assert found["backlog"] == {"waiting": 7, "unread": 3}
+    assert (listed["body"], listed["attempts"], listed["reasons"]) == (event.body, 2, "E: c")
 
 
 # What is changed
@@ -311,34 +284,19 @@ def test_a_dry_run_names_what_a_redrive_starts_and_a_redrive_starts_that(
     only = {"ids": [invalid["id"]], "dry_run": True}  # even an invalid event, if it is the only one
     assert posted(client, "redrive", only) == {"started": [invalid["id"]], "left_out": []}
     event = aws.upload(STRANGE, b"no image")
-    for each in (event, aws.upload("b", b"no image")):
-        aws.run(each)
+    aws.run(event)
     first = parked_events()[STRANGE]
-    assert (first["bucket"], first["body"]["event"]) == (INPUT, event)
-    assert first["reason"].startswith("InvalidImage: not a readable image")
-    assert (first["is_startable"], invalid["is_startable"]) == (True, False)
-    assert (invalid["bucket"], invalid["key"], invalid["sequencer"]) == (None, None, None)
-    before = len(aws.state_machine.arns())
+    assert (first["body"]["event"], first["is_startable"]) == (event, True)
+    assert (invalid["key"], invalid["is_startable"]) == (None, False)
     body = {"ids": [first["id"], invalid["id"], "gone", first["id"]], "dry_run": True}
     planned = posted(client, "redrive", body)
     assert planned["started"] == [first["id"]]
     assert [each["id"] for each in planned["left_out"]] == [invalid["id"], "gone"]
     assert "would fail again" in planned["left_out"][0]["reason"]
-    assert (len(aws.state_machine.arns()), len(parked_events())) == (before, 3)
+    assert (len(aws.state_machine.arns()), len(parked_events())) == (2, 2)
     assert posted(client, "redrive", body | {"dry_run": False}) == planned
-    assert len(aws.state_machine.arns()) == before + 1
-    aws.state_machine.wait_for(before + 1)
-    after = parked_events()
-    assert len(after) == 3
-    assert after[STRANGE]["id"] != first["id"]  # it has been parked anew
-
-
-def test_an_event_is_run_again(aws: InProcess, client: TestClient) -> None:
-    event = aws.upload("x.png", RED)
-    assert posted(client, "run", {"event": event, "dry_run": True}) == {"arn": None}
-    assert aws.state_machine.arns() == []
-    arn = posted(client, "run", {"event": event, "dry_run": False})["arn"]
-    assert aws.wait(arn).outcome == "Processed"
+    aws.state_machine.wait_for(3)
+    assert parked_events()[STRANGE]["id"] != first["id"]  # it has been parked anew
 
 
 def test_a_bad_change_is_named_and_changes_nothing(aws: InProcess, client: TestClient) -> None:

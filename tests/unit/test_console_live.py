@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from inorder.aws.executions import Entry, StateMachine, wait_until
+from inorder.aws.executions import Entry, StateMachine
 from inorder.console import live
 from inorder.console.live import LiveList
 from inorder.model.execution import ANY, Execution, Filter
@@ -116,26 +116,6 @@ def test_the_newest_are_there_before_all_have_been_read(monkeypatch: pytest.Monk
     assert [each.limit for each in machine.asked[:2]] == [1, 4]
 
 
-def test_only_one_thread_reads_and_not_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = Machine(execution(1))
-    machine.poll_seconds = 60
-    of = LiveList(machine)
-    answer(of)
-    machine.asked.clear()
-    assert (ids(answer(of)), machine.asked) == (["1"], [])
-    machine.poll_seconds = 0
-    of = LiveList(machine)
-    answer(of)
-    machine.asked.clear()
-    monkeypatch.setattr(live, "PATIENCE_SECONDS", 0.01)
-    machine.may_answer.clear()
-    for _ in range(5):
-        assert ids(answer(of)) == ["1"]  # from before
-    wait_until(lambda: bool(machine.asked), 30, "the thread")
-    assert len(machine.asked) == 1
-    machine.may_answer.set()
-
-
 def test_each_answer_is_the_error_until_reading_succeeds() -> None:
     machine = Machine(execution(1))
     machine.error = ClientError({"Error": {"Code": "Throttling"}}, "ListExecutions")
@@ -145,20 +125,3 @@ def test_each_answer_is_the_error_until_reading_succeeds() -> None:
             answer(of)
     machine.error = None
     assert ids(answer(of)) == ["1"]
-
-
-def test_an_execution_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[str] = []
-
-    def row(each: Execution) -> dict[str, Any]:
-        written.append(each.id)
-        return {"id": each.id}
-
-    monkeypatch.setattr(live, "row", row)
-    machine = Machine(*(execution(number, "SUCCEEDED") for number in range(30)))
-    of = LiveList(machine)
-    revision = answer(of)["revision"]
-    machine.listed.append(execution(30))
-    assert ids(answer(of, revision=revision)) == ["30"]
-    assert len(ids(answer(of, Filter(prefix="k/2")))) == 1 + 10
-    assert sorted(map(int, written)) == list(range(31))

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
-import boto3
 import pytest
-from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
-from moto import mock_aws
 
 from inorder import cost
-from inorder.aws.stack import Connection
+from inorder.aws.stack import Stack
 from inorder.aws.usage import measure
 from inorder.commands import cost as cost_command
 from inorder.commands.main import main
 from inorder.cost import BreakEven, Comparison, Contender
 from inorder.model.policies import policy
 
-NOW = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
 MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:machine"
 OWN = "arn:aws:lambda:us-east-1:123456789012:function:own-work:live"
 COMPARED = [
@@ -95,15 +92,13 @@ def test_impossible_numbers_are_refused() -> None:
     assert "exceed 1" in run("--overwrites", "0.6", "--older", "0.6").stderr
 
 
-PARAMETERS = {
-    **{"Policy": "latest-wins", "ExecutionLogLevel": "ERROR", "HealMinutes": "30"},
-    **{"Alarms": "none", "Dashboard": "false", "Tracing": "true"},
-}
-OUTPUTS = {
-    **{"InputBucketName": "in", "OutputBucketName": "out", "KeyTableName": "keys"},
-    **{"StateMachineArn": MACHINE, "ParkedEventsQueueUrl": "https://parked"},
-    "InvertImageFunctionName": OWN,
-}
+STACK = Stack(
+    *("measured", "in", "out", "keys", MACHINE, "https://parked", OWN),
+    {
+        **{"Policy": "latest-wins", "ExecutionLogLevel": "ERROR", "HealMinutes": "30"},
+        **{"Alarms": "none", "Dashboard": "false", "Tracing": "true"},
+    },
+)
 RESOURCES = [
     ("AWS::SQS::Queue", "RetryEventsQueue", "https://sqs/1/retries"),
     ("AWS::Logs::LogGroup", "StateMachineLogGroup", "/executions"),
@@ -111,39 +106,54 @@ RESOURCES = [
     ("AWS::CloudWatch::Alarm", "ParkedEventsAlarm", "alarm"),
 ]
 # What ten days of 6,000 executions would leave, hour by hour.
-METRICS: dict[tuple[str, str, str], dict[str, list[float]]] = {
-    ("AWS/States", "StateMachineArn", MACHINE): {
+METRICS: dict[tuple[str, ...], dict[str, list[float]]] = {
+    ("AWS/States", MACHINE): {
         "ExecutionsStarted": [4_000, 2_000],
         "ExpressExecutionBilledDuration": [2_400_000],
         "ExpressExecutionBilledMemory": [64, 64, 64],
     },
-    ("AWS/Lambda", "FunctionName", "own-work"): {"Invocations": [5_000], "Duration": [2.5e6]},
-    ("AWS/DynamoDB", "TableName", "keys"): {"ConsumedWriteCapacityUnits": [12_000]},
-    ("AWS/SQS", "QueueName", "retries"): {"NumberOfEmptyReceives": [200_000]},
-    ("AWS/Logs", "LogGroupName", "/executions"): {"IncomingBytes": [1e9]},
-    ("AWS/Logs", "LogGroupName", "/function"): {"IncomingBytes": [5e8]},
+    ("AWS/Lambda", "own-work"): {"Invocations": [5_000], "Duration": [2.5e6]},
+    ("AWS/DynamoDB", "keys"): {"ConsumedWriteCapacityUnits": [12_000]},
+    ("AWS/SQS", "retries"): {"NumberOfEmptyReceives": [200_000]},
+    ("AWS/Logs", "/executions"): {"IncomingBytes": [1e9]},
+    ("AWS/Logs", "/function"): {"IncomingBytes": [5e8]},
 }
 
 
 class Deployed:
-    """Answers for the services that moto does not have, or only with more than a test needs."""
+    """A stack, and AWS's services: a page for each resource, and for each value of a metric."""
 
-    def describe_stacks(self, StackName: str) -> dict[str, Any]:  # noqa: N803
-        if StackName != "measured":
-            raise ClientError({"Error": {"Code": "ValidationError", "Message": "none"}}, "Describe")
-        outputs = [{"OutputKey": name, "OutputValue": value} for name, value in OUTPUTS.items()]
-        parameters = [
-            {"ParameterKey": name, "ParameterValue": value} for name, value in PARAMETERS.items()
-        ]
-        return {"Stacks": [{"Outputs": outputs, "Parameters": parameters}]}
+    stack = STACK
 
-    def get_paginator(self, name: str) -> Any:
-        assert name == "list_stack_resources"
+    def client(self, _: str) -> Deployed:
+        return self
+
+    def get_paginator(self, operation: str) -> Any:
+        return SimpleNamespace(paginate=getattr(self, f"_{operation}"))
+
+    def _list_stack_resources(self, **_: Any) -> Iterator[dict[str, Any]]:
         names = ("ResourceType", "LogicalResourceId", "PhysicalResourceId")
-        pages = [
-            {"StackResourceSummaries": [dict(zip(names, each, strict=True))]} for each in RESOURCES
-        ]
-        return Mock(**{"paginate.return_value": pages})
+        for each in RESOURCES:
+            yield {"StackResourceSummaries": [dict(zip(names, each, strict=True))]}
+
+    def _get_metric_data(
+        self,
+        MetricDataQueries: list[dict[str, Any]],  # noqa: N803
+        StartTime: datetime,  # noqa: N803
+        EndTime: datetime,  # noqa: N803
+    ) -> Iterator[dict[str, Any]]:
+        assert EndTime - StartTime in {timedelta(days=7), timedelta(days=10)}
+        for asked in MetricDataQueries:
+            stat = asked["MetricStat"]
+            named = stat["Metric"]
+            of = tuple(each["Value"] for each in named["Dimensions"])
+            for value in METRICS.get((named["Namespace"], *of), {}).get(named["MetricName"], []):
+                values = [value if stat["Stat"] == "Sum" else 1]
+                yield {"MetricDataResults": [{"Id": asked["Id"], "Values": values}]}
+
+    def describe_table(self, TableName: str) -> dict[str, Any]:  # noqa: N803
+        assert TableName == "keys"
+        return {"Table": {"GlobalSecondaryIndexes": [{"IndexName": "InProgress"}]}}
 
     def get_function_configuration(self, FunctionName: str) -> dict[str, int]:  # noqa: N803
         assert FunctionName == "own-work"
@@ -151,40 +161,15 @@ class Deployed:
 
 
 @pytest.fixture
-def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
-    client = Connection.client
-    with mock_aws():
-        key: Any = [{"AttributeName": "id", "KeyType": "HASH"}]
-        index: Any = {"IndexName": "InProgress", "Projection": {"ProjectionType": "KEYS_ONLY"}}
-        boto3.client("dynamodb").create_table(
-            TableName="keys",
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-            KeySchema=key,
-            GlobalSecondaryIndexes=[index | {"KeySchema": key}],
-        )
-        for (namespace, name, value), metrics in METRICS.items():
-            for metric, values in metrics.items():
-                data = {"MetricName": metric, "Dimensions": [{"Name": name, "Value": value}]}
-                for hours, each in enumerate(values, 2):
-                    at = {"Value": each, "Timestamp": NOW - timedelta(hours=hours)}
-                    boto3.client("cloudwatch").put_metric_data(
-                        Namespace=namespace, MetricData=[data | at]
-                    )
-        monkeypatch.setattr(
-            Connection,
-            "client",
-            lambda self, service: (
-                Deployed() if service in {"cloudformation", "lambda"} else client(self, service)
-            ),
-        )
-        yield Connection("measured")
+def deployed(monkeypatch: pytest.MonkeyPatch) -> Any:
+    made = Deployed()
+    monkeypatch.setattr(cost_command, "Connection", lambda _: made)
+    monkeypatch.setattr("inorder.aws.usage.QUERIES", 3)  # in one call
+    return made
 
 
-def test_a_stacks_metrics_are_scaled_to_a_month(
-    stack: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    measured = measure(stack, 10, NOW)
+def test_a_stacks_metrics_are_scaled_to_a_month(deployed: Any) -> None:
+    measured = measure(deployed, 10)
     assert measured.used == pytest.approx(
         {
             **{"express_requests": 18_000, "express_gb_seconds": 3 * 2_400 * 64 / 1024},
@@ -198,12 +183,9 @@ def test_a_stacks_metrics_are_scaled_to_a_month(
     assert "AWS/DynamoDB ConsumedReadCapacityUnits of keys" in silent
     assert "AWS/DynamoDB ConsumedWriteCapacityUnits of keys, InProgress" in silent
     assert "ExecutionsStarted" not in silent
-    monkeypatch.setattr("inorder.aws.usage.QUERIES", 3)  # in one call
-    assert measure(stack, 10, NOW) == measured
 
 
-@pytest.mark.usefixtures("stack")
-def test_the_bill_of_a_stack_says_what_it_could_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bill_of_a_stack_says_what_it_could_not_know(deployed: Any) -> None:
     result = run("--stack-name", "measured", "--days", "10", "--json")
     document = json.loads(result.stdout)
     known = {"events": 18_000, "process_ms": 500, "log_level": "ERROR", "heal_minutes": 30}
@@ -216,34 +198,13 @@ def test_the_bill_of_a_stack_says_what_it_could_not_know(monkeypatch: pytest.Mon
     assert any("S3 has no metric" in each for each in document["unknown"])
     assert any("No value, so counted as 0: AWS/SQS" in each for each in document["unknown"])
     for tracing in ("true", "false"):
-        monkeypatch.setitem(PARAMETERS, "Tracing", tracing)
+        deployed.stack = replace(STACK, parameters={**STACK.parameters, "Tracing": tracing})
         printed = run("--stack-name", "measured", "--days", "10")
         assert "A month of measured" in printed.stdout
         assert ("X-Ray has no metric" in printed.stderr) == (tracing == "true")
         assert ("X-Ray" in printed.output) == (tracing == "true")
-    result = run("--stack-name", "nothing")
-    assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
-    monkeypatch.setitem(OUTPUTS, "StateMachineArn", f"{MACHINE}-new")
+    deployed.stack = replace(STACK, state_machine_arn=f"{MACHINE}-new")
     result = run("--stack-name", "measured")
     assert result.exit_code == 1
     [line] = result.stderr.splitlines()
     assert line.startswith("Error: CloudWatch has no executions of stack measured within 7 days.")
-
-
-def test_answers_of_several_pages_are_added_up(
-    stack: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def pages(MetricDataQueries: list[dict[str, Any]], **_: Any) -> Iterator[dict[str, Any]]:  # noqa: N803
-        for values in ([1_000.0, 500.0], [], [300.0]):
-            results = [{"Id": each["Id"], "Values": values} for each in MetricDataQueries]
-            yield {"MetricDataResults": results}
-
-    stubbed = SimpleNamespace(get_paginator=lambda _: SimpleNamespace(paginate=pages))
-    client = stack.client
-    monkeypatch.setattr(
-        stack, "client", lambda service: stubbed if service == "cloudwatch" else client(service)
-    )
-    measured = measure(stack, 30, NOW)
-    assert measured.executions == 1_800
-    assert measured.used["express_gb_seconds"] == pytest.approx(1.8 * 1 / 1024)
-    assert measured.silent == []

@@ -6,10 +6,9 @@ import re
 import shlex
 import tomllib
 
-import pytest
 from click.testing import CliRunner
 
-from bench import results, scale
+from bench import scale
 from inorder import PROJECT
 from inorder.commands.main import main
 from inorder.model.policies import policy
@@ -36,23 +35,12 @@ def test_the_tables_of_scale_are_those_that_are_computed() -> None:
     assert scale.written(text) == text
 
 
-def test_a_page_without_a_place_for_a_table_is_refused() -> None:
-    with pytest.raises(ValueError, match="0 places for quotas"):
-        scale.written("nothing")
-
-
 def test_each_quota_has_a_source_and_is_reached_at_some_rate() -> None:
     needs = scale.needs(policy("latest-wins"), scale.workload())
     for name, row in tomllib.loads((PROJECT / "bench" / "quotas.toml").read_text()).items():
         if isinstance(row, dict):
             assert row["source"].startswith("https://docs.aws.amazon.com/"), name
             assert needs[row["per_event"]] > 0
-
-
-def test_a_measured_time_replaces_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = {"invocations": 300, "function_seconds": 36.0}
-    monkeypatch.setattr(results, "read", lambda: {"uncontended": {"inorder": measured}})
-    assert scale.process_ms() == 120
 
 
 if __name__ == "__main__":

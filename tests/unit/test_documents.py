@@ -45,8 +45,6 @@ BANNED = (
     "(tell|tells|told) of",
     "a look|(each|next|last) look|looks later|count of looks",
     "look(s|ed)? (once more|twice)",
-    "Count Look|Record Sequencer|Ask For Turn|Pass Over|Read Versioned Event|Done Meanwhile",
-    "event_key|break_at_look|pass_at_look",
 )
 
 

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,17 +9,12 @@ import pytest
 from inorder.aws.executions import (
     Entry,
     Execution,
-    Filter,
-    LocalStateMachine,
     Step,
     execution_of,
 )
-from inorder.events import created
-from inorder.run import with_object
 from tests.conftest import picture
-from tests.support.in_process import INPUT, InProcess
+from tests.support.in_process import InProcess
 
-START = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC)
 STARTED = Entry("ExecutionStarted", {"input": '{"key": 1}'})
 ENTERED = Entry("PassStateEntered", {"name": "Processed", "input": '{"key": 1}'})
 
@@ -57,29 +47,6 @@ def test_an_execution_without_an_end_runs() -> None:
     assert (execution.path, execution.outcome) == (["Processed"], None)
 
 
-def test_an_uncoordinated_creation_before_a_deletion_has_an_outcome(aws: InProcess) -> None:
-    said: list[str] = []
-    machine, deletion = aws.machine("uncoordinated"), aws.delete("x.png")
-    changed = with_object(deletion, picture((255, 0, 0)), aws.s3, INPUT, machine.run, said.append)
-    assert "The creation ended as Processed." in said
-    assert machine.run(changed).outcome == "Processed"
-
-
-def test_a_local_state_machine_lists_finds_and_describes_its_executions(aws: InProcess) -> None:
-    machine = aws.machine("latest-wins")
-    event = aws.upload("x.png", picture((255, 0, 0)))
-    execution = machine.run(event)
-    assert execution.event == event
-    assert (execution.path[0], execution.path[-1]) == ("S3 Object Event?", "Processed")
-    assert machine.wait_for(1) == machine.all() == machine.all("x.") == [execution.summary]
-    assert machine.describe(execution.arn) == machine.find(execution.id[:20]) == execution
-    assert (machine.arns("RUNNING"), machine.all("y.")) == ([], [])
-    assert machine.arrived() == {"x.png": [event]}
-    missing = r"Waited 0 s: 1 of 2 executions have started, and 0 of these have not ended\."
-    with pytest.raises(TimeoutError, match=missing):
-        machine.wait_for(2, 0)
-
-
 def test_an_event_that_is_retried_has_ended_when_its_retry_has(aws: InProcess) -> None:
     def broken(_: Any) -> Any:
         raise RuntimeError("no connection")
@@ -93,90 +60,3 @@ def test_an_event_that_is_retried_has_ended_when_its_retry_has(aws: InProcess) -
     aws.invoke = aws.handle
     machine.run(event)
     assert {each.outcome for each in machine.wait_for(1)} == {"Retrying", "Processed"}
-
-
-class Engine:
-    """A local engine with many executions, which counts what it is asked for."""
-
-    def __init__(self, number: int) -> None:
-        self.status = dict.fromkeys(range(number), "SUCCEEDED")
-        self._asked: Counter[str] = Counter()
-
-    def asked(self) -> Counter[str]:
-        """Give what it was asked for since the last time."""
-        asked, self._asked = self._asked, Counter()
-        return asked
-
-    def get_paginator(self, operation: str) -> Any:
-        pages = self._list if operation == "list_executions" else self._history
-        return SimpleNamespace(paginate=pages)
-
-    def describe_execution(self, executionArn: str) -> Any:  # noqa: N803
-        return {"input": json.dumps(created(f"{executionArn}.png"))}
-
-    def _list(
-        self,
-        stateMachineArn: str,  # noqa: ARG002, N803
-        statusFilter: str = "",  # noqa: N803
-        PaginationConfig: Any = None,  # noqa: N803
-    ) -> Iterator[Any]:
-        size = (PaginationConfig or {"PageSize": 1000})["PageSize"]
-        wanted = [each for each in self.status if statusFilter in ("", self.status[each])]
-        wanted.sort(reverse=True)
-        for first in range(0, max(len(wanted), 1), size):
-            self._asked["list"] += 1
-            yield {
-                "executions": [
-                    {"executionArn": f"{number}", "status": self.status[number]}
-                    | {"startDate": START + timedelta(seconds=number)}
-                    for number in wanted[first : first + size]
-                ]
-            }
-
-    def _history(self, executionArn: str, **_: Any) -> Iterator[Any]:  # noqa: N803
-        self._asked["history"] += 1
-        at = {"timestamp": START + timedelta(seconds=int(executionArn))}
-        event = {"input": json.dumps(created(f"{executionArn}.png"))}
-        yield {
-            "events": [
-                at | {"type": "ExecutionStarted", "id": 1, "executionStartedEventDetails": event},
-                at | {"type": "ExecutionSucceeded", "id": 2, "executionSucceededEventDetails": {}},
-            ]
-        }
-
-
-def test_a_list_asks_only_for_what_is_new() -> None:
-    engine = Engine(1500)
-    machine = LocalStateMachine(engine, "arn")
-    assert len(machine.select()) == 1500
-    assert engine.asked() == {"list": 2, "history": 1500}
-    assert len(machine.select()) == 1500
-    assert engine.asked() == {"list": 1}
-    engine.status[1500] = "RUNNING"
-    assert machine.select()[0].ended_as == "Running"
-    assert engine.asked() == {"list": 2}  # the second page has nothing new
-    engine.status[1500] = "SUCCEEDED"
-    assert machine.select()[0].ended_as == "Succeeded"
-    assert engine.asked() == {"list": 2, "history": 1}
-
-
-def test_an_end_is_noticed_wherever_the_engine_lists_the_execution() -> None:
-    engine = Engine(400)
-    machine = LocalStateMachine(engine, "arn")
-    for status in ("RUNNING", "RUNNING", "SUCCEEDED"):
-        engine.status[5] = status
-        assert machine.select(Filter(key="5.png"))[0].status == status
-
-
-@pytest.mark.parametrize(
-    ("wanted", "lists", "histories"),
-    [(Filter(limit=2), 1, 2), (Filter(since=START + timedelta(seconds=2490)), 2, 10)],
-)
-def test_a_list_of_the_newest_reads_no_older_ones(
-    wanted: Filter, lists: int, histories: int
-) -> None:
-    engine = Engine(2500)  # three pages
-    found = LocalStateMachine(engine, "arn").select(wanted)
-    newest = range(2499, 2499 - histories, -1)
-    assert [each.key for each in found] == [f"{number}.png" for number in newest]
-    assert engine.asked() == {"list": lists, "history": histories}

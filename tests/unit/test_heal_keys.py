@@ -18,7 +18,7 @@ from heal_keys.stuck import DEAD_AFTER, INDEX
 from heal_keys.stuck import SINCE as ATTRIBUTE
 from inorder.events import created
 from tests.support.in_process import KEY_TABLE, Context
-from tests.unit.conftest import Lines, Load
+from tests.unit.conftest import Lines, Load, new_queue, taken_from
 
 TABLE = "keys"
 OLD = DEAD_AFTER + timedelta(seconds=1)
@@ -33,6 +33,14 @@ class SweepContext(Context):
 
     def get_remaining_time_in_millis(self) -> int:
         return TIMEOUT * 1000 - round(self.seconds * 1000)
+
+    def pass_time(self, seconds: float) -> Callable[..., None]:
+        """Let each call of a hook take so long."""
+
+        def passes(**_: Any) -> None:
+            self.seconds += seconds
+
+        return passes
 
 
 class Healer:
@@ -59,20 +67,12 @@ class Healer:
         """Let each page of the index have one entry."""
         self.at("provide-client-params.dynamodb.Scan", lambda params, **_: params | {"Limit": 1})
 
-    def messages(self, queue_url: str) -> list[Any]:
-        """Take all messages out of a queue."""
-        sqs, found = boto3.client("sqs"), list[Any]()
-        while received := sqs.receive_message(QueueUrl=queue_url).get("Messages"):
-            found += [json.loads(each["Body"]) for each in received]
-            sqs.delete_message(QueueUrl=queue_url, ReceiptHandle=received[0]["ReceiptHandle"])
-        return found
-
     def sweep(self, *, fails: bool = False) -> list[str]:
         """Sweep, and give the keys whose events were sent to the retry queue, in their order."""
         failure = pytest.raises(self.function.SweepFailed, match="see the log")
         with failure if fails else nullcontext():
             self.function.handler({}, self.context)
-        sent = self.messages(self.function.RETRY_QUEUE_URL)
+        sent = map(json.loads, taken_from(self.function.RETRY_QUEUE_URL))
         return [each["event"]["detail"]["object"]["key"] for each in sent]
 
     def indexed(self) -> list[str]:
@@ -85,10 +85,7 @@ def healer(load: Load) -> Healer:
     boto3.client("dynamodb").create_table(
         TableName=TABLE, **{name: KEY_TABLE[name] for name in names}
     )
-    retry, parked, other = (
-        boto3.client("sqs").create_queue(QueueName=name)["QueueUrl"]
-        for name in ("retry", "parked", "other")
-    )
+    retry, parked, other = map(new_queue, ("retry", "parked", "other"))
     function = load(
         "heal_keys.app",
         KEY_TABLE=TABLE,
@@ -97,11 +94,6 @@ def healer(load: Load) -> Healer:
         ALARMED_QUEUE_URLS=f"{parked} {other}",
     )
     return Healer(function)
-
-
-@pytest.fixture
-def lines(healer: Healer, printed_by: Callable[[Any], Lines]) -> Lines:
-    return printed_by(healer.function.logger)
 
 
 def test_the_index_has_what_is_read() -> None:
@@ -125,22 +117,19 @@ def test_only_what_has_been_in_progress_for_longer_than_an_execution_lives_is_ha
     assert healer.sweep() == []
 
 
+SEQUENCER = {"sequencer": "0055"}
+
+
 @pytest.mark.parametrize(
     ("id_", "key", "subject"),
     [
-        ("input/a/é.png", "a/é.png", {"object_key": "input/a/é.png", "sequencer": "0055"}),
-        (
-            *("event:input/x.png#3HL4@0055", "x.png"),
-            {"object_key": "input/x.png#3HL4", "sequencer": "0055"},
-        ),
-        ("content:9b2c", "x.png", {"content": "content:9b2c"}),
-        ("other", "", {"object_key": "other"}),
-        (
-            *("input/x", "\uffff\ud800"),  # DynamoDB refuses them in an id
-            {"object_key": "input/\uffff\ud800", "sequencer": "0055"},
-        ),
+        ("input/a/é.png", "a/é.png", {"object_key": "input/a/é.png", **SEQUENCER}),
+        ("event:input/x#3HL4@0055", "x", {"object_key": "input/x#3HL4", **SEQUENCER}),
+        ("content:9b2c", "x", {"content": "content:9b2c"}),
+        ("other", "", {"object_key": "other"}),  # an event that is not of S3
+        # DynamoDB refuses these characters in an id, and SQS in a message.
+        ("input/x", "\uffff\ud800", {"object_key": "input/\uffff\ud800", **SEQUENCER}),
     ],
-    ids=["key", "version", "content", "not of S3", "characters that SQS refuses"],
 )
 def test_a_message_is_like_that_of_a_state_machine_whichever_policy_wrote_the_record(
     healer: Healer, id_: str, key: str, subject: dict[str, str]
@@ -149,23 +138,16 @@ def test_a_message_is_like_that_of_a_state_machine_whichever_policy_wrote_the_re
     if key:
         event |= created(key, sequencer="0055", version_id="3HL4" if "#" in id_ else None)
     healer.put("x", OLD, event=json.dumps(event), id=id_)
-    sent = list[str]()
-    healer.at(
-        "provide-client-params.sqs.SendMessage",
-        lambda params, **_: sent.append(params["MessageBody"]),
-    )
     healer.function.handler({}, healer.context)
-    cause = "The execution that had the event has died."
-    reason = {"Error": "ExecutionDied", "Cause": cause}
-    assert json.loads(sent[0]) == {
-        "outcome": "Retrying",
+    [sent] = taken_from(healer.function.RETRY_QUEUE_URL)
+    reason = {"Error": "ExecutionDied", "Cause": "The execution that had the event has died."}
+    assert json.loads(sent) == {
+        **{"outcome": "Retrying", "reason": reason, "event": event},
         **subject,
-        "reason": reason,
-        "event": event,
     }
-    assert sent[0].encode().decode().isprintable()
-    assert ("é" in sent[0]) is ("é" in key)  # no longer than what a state machine sends
-    assert '": ' not in sent[0]
+    assert sent.encode().decode().isprintable()
+    assert ("é" in sent) is ("é" in key)  # no longer than what a state machine sends
+    assert '": ' not in sent
 
 
 def test_a_record_that_the_index_has_although_it_is_finished_is_left_alone(healer: Healer) -> None:
@@ -207,14 +189,14 @@ def test_a_record_whose_event_cannot_be_read_is_parked_as_it_is_and_stops_no_oth
     healer.put("strange", OLD * 2, event=event)
     healer.put("old", OLD)
     assert healer.sweep() == ["old"]
-    [parked] = healer.messages(healer.function.PARKED_QUEUE_URL)
+    [parked] = map(json.loads, taken_from(healer.function.PARKED_QUEUE_URL))
     reason = {"Error": "NoEvent", "Cause": "This record in progress has no event."}
     assert parked.pop("record")["id"] == {"S": "input/strange"}
     assert parked == {"outcome": "Parked", "object_key": "input/strange", "reason": reason}
     log, _, metrics = lines()
     assert (log["message"], log["record"]) == ("KeyParked", "input/strange")
     assert (metrics["KeysParked"], metrics["KeysHandedOver"]) == ([1.0], [1.0])
-    assert healer.sweep() == healer.messages(healer.function.PARKED_QUEUE_URL) == []
+    assert healer.sweep() == taken_from(healer.function.PARKED_QUEUE_URL) == []
 
 
 def test_a_record_whose_time_is_none_counts_as_old(healer: Healer) -> None:
@@ -229,18 +211,15 @@ def test_a_record_whose_time_is_none_counts_as_old(healer: Healer) -> None:
 def test_a_sweep_ends_before_its_time_is_up_however_slow_each_call_is(
     healer: Healer, lines: Lines, record: str
 ) -> None:
-    """Each call takes two attempts, and each of them almost as long as it may."""
+    """Each call takes two attempts, and each of them as long as it may."""
     for number in range(20):
         healer.put(f"{number}", OLD)
-
-    def pass_time(**_: Any) -> None:
-        healer.context.seconds += 10
 
     for service in ("dynamodb", "sqs"):
         config = getattr(healer.function, service).meta.config
         assert config.retries == {"mode": "standard", "total_max_attempts": 2}
         assert 2 * (config.connect_timeout + config.read_timeout) == 10
-        healer.at(f"before-call.{service}", pass_time)
+        healer.at(f"before-call.{service}", healer.context.pass_time(10))
     if record == "finished":
         healer.at(
             "before-parameter-build.dynamodb.GetItem",
@@ -256,10 +235,7 @@ def test_a_sweep_that_can_read_only_a_part_of_the_index_does_that_part(healer: H
     for number in range(9):
         healer.put(f"{number}", OLD)
 
-    def pass_time(**_: Any) -> None:
-        healer.context.seconds += 25
-
-    healer.at("before-call.dynamodb.Scan", pass_time)
+    healer.at("before-call.dynamodb.Scan", healer.context.pass_time(25))
     healer.read_one_by_one()
     for _ in range(2):
         healer.context.seconds = 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 from botocore.exceptions import ClientError
 
 from inorder.aws import parked, retrying
-from inorder.aws.executions import wait_until
 from inorder.aws.inspection import gather
 from inorder.aws.retrying import RetryingEvent
 from inorder.aws.stack import Connection, Stack
@@ -64,14 +62,6 @@ def story(aws: InProcess, key: str = "x.png", **parameters: str) -> Story:
 
 def outcomes(told: Story) -> list[str]:
     return [each.outcome for each in told.deliveries]
-
-
-def locked(event: Any, **more: Any) -> dict[str, Any]:
-    """Give the record of a key whose lock is never released."""
-    now = datetime.now(UTC).isoformat()
-    sequencer = event["detail"]["object"]["sequencer"]
-    lock = {"lock_token": "t", "execution": "arn:of:nobody", "in_progress_since": now}
-    return {"id": f"{INPUT}/x.png", "sequencer": sequencer, "status": "IN_PROGRESS", **lock, **more}
 
 
 @pytest.mark.parametrize(
@@ -147,27 +137,6 @@ def test_a_rejected_object_is_parked_and_what_cannot_be_read_is_named(aws: InPro
     assert (told.verdict.state, told.unknown) == ("right", ())
 
 
-def test_a_waiter_and_the_lock_that_it_waits_for_are_told(aws: InProcess) -> None:
-    older, newer = aws.upload("x.png", RED), aws.upload("x.png", GREEN)
-    aws.wait_scale = 0.1
-    record = locked(older)
-    aws.put_record(record)
-    waiter = aws.start(newer)
-
-    def waits() -> bool:
-        return "Wait For Lock" in aws.state_machine.describe(waiter).path
-
-    wait_until(waits, 30, "a wait")
-    told = story(aws)
-    [delivery] = told.deliveries
-    assert delivery.outcome == "Waiting"
-    [lock] = told.locks
-    assert (lock.execution, lock.waiting) == ("arn:of:nobody", (waiter,))
-    assert [each.kind for each in told.pending] == ["waiting"]
-    assert told.verdict.state == "pending"
-    aws.state_machine.stop(waiter)
-
-
 @pytest.mark.policy("every-version")
 def test_every_version_has_an_output_for_each_event(aws: InProcess) -> None:
     aws.keep_versions()
@@ -206,7 +175,6 @@ def test_the_current_version_of_a_versioned_bucket_is_right(aws: InProcess) -> N
 def test_an_object_without_an_event_is_told(aws: InProcess) -> None:
     aws.upload("x.png", RED)
     told = story(aws)
-    assert told.sentences()[0] == "No execution of an event of this object was found."
     assert told.verdict.state == "pending"  # it has just been uploaded
     told = story(aws, WorkFunctionArn="arn:of:mine")  # whose outputs may be elsewhere
     assert "a function of your own (WorkFunctionArn) writes it" in told.unknown[0]

@@ -165,15 +165,6 @@ def apng(mode: str, *, default_image: bool) -> bytes:
     return animated(images, "PNG", duration=durations, loop=3, default_image=default_image)
 
 
-def apng_of_one_colour() -> bytes:
-    """Give a palette of two equal colours, one of which is transparent."""
-    images = [Image.new("P", SIZE, index) for index in (0, 1)]
-    for image in images:
-        image.putpalette([9, 9, 9, 9, 9, 9])
-        image.info["transparency"] = 0
-    return animated(images, "PNG", duration=100)
-
-
 def tiff_of_many_pages() -> bytes:
     """Give a page of each compression that Pillow can write, the first with metadata."""
     compressions = ("raw", "packbits", "group4", "tiff_lzw", "tiff_adobe_deflate", "lzma", "zstd")
@@ -208,7 +199,6 @@ EXACT: dict[str, bytes] = {
     "APNG disposal": animated(
         [noise("RGBA", seed) for seed in range(4)], "PNG", disposal=[0, 1, 2, 0], blend=[0, 1, 1, 0]
     ),
-    "APNG of one colour": apng_of_one_colour(),
     "PNG metadata": encoded(noise(), "PNG", icc_profile=ICC_PROFILE, dpi=(300, 150), exif=ROTATED),
     "PNG transparent index": encoded(noise("P"), "PNG", transparency=3),
     "PNG transparency": encoded(noise("P"), "PNG", transparency=bytes(range(0, 250, 5))),
@@ -351,13 +341,6 @@ def test_16_bit_grey_keeps_its_16_bits_but_with_alpha_is_reduced_to_8() -> None:
         assert after.tobytes() == before.point(lambda value: value * -1 + 65535).tobytes()
     after = opened(inverted(png(16, 4, b"\x10\x20\x30\x40")))
     assert (after.mode, after.getpixel((0, 0))) == ("RGBA", (0xEF, 0xEF, 0xEF, 0x30))
-
-
-def test_gif_differs_in_its_colour_tables_alone() -> None:
-    content = encoded(noise("P"), "GIF", comment=b"a comment", transparency=5)
-    after, end = inverted(content), 13 + 3 * 256
-    assert after[:13] + after[end:] == content[:13] + content[end:]
-    assert bytes(255 - value for value in after[13:end]) == content[13:end]
 
 
 def test_colours_of_transparent_pixels_of_a_webp_are_kept() -> None:

@@ -11,31 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from json_lines import InvalidDocument, index, with_event
 
-from inorder.model.policies import policies
-from tests.support.in_process import OUTPUT, InProcess, import_anew
-
-NEWEST = [policy.name for policy in policies() if policy.fence == "newest" and policy.deletions]
-
 
 def indexed(content: bytes) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(index(content).content)
     return found
-
-
-def test_fields_are_counted_and_have_the_types_of_their_values() -> None:
-    rows: list[dict[str, Any]] = [
-        {"id": 1, "name": "a", "tags": []},
-        {"id": 1.5, "name": None},
-        {"id": True, "by": {}},
-    ]
-    found = indexed("\n".join(map(json.dumps, rows)).encode())
-    assert found["rows"] == 3
-    assert found["fields"] == {
-        "by": {"rows": 1, "types": ["object"]},
-        "id": {"rows": 3, "types": ["boolean", "number"]},
-        "name": {"rows": 2, "types": ["null", "string"]},
-        "tags": {"rows": 1, "types": ["array"]},
-    }
 
 
 @given(
@@ -83,42 +62,13 @@ def test_a_line_that_is_no_json_object_rejects_the_document_and_so_do_too_many(
 
 
 def test_the_index_of_each_event_differs_and_is_json() -> None:
-    content = index(b'{"a": 1}').content
+    made = index(b'{"a": 1}')
+    content = made.content
+    assert made.content_type == "application/json"
     one, other = (with_event(content, stamp) for stamp in (b"0A#", b"0B#"))
     assert json.loads(one) == {**json.loads(content), "event": "0A#"}
     assert one != other
+    types = indexed(b'{"a": null, "b": []}\n{"a": true, "b": {}}\n')["fields"]
+    assert types["a"] == {"rows": 2, "types": ["boolean", "null"]}
+    assert types["b"] == {"rows": 2, "types": ["array", "object"]}
     assert indexed(b"") == {"rows": 0, "bytes": 0, "step": 1000, "offsets": [], "fields": {}}
-
-
-@pytest.mark.parametrize(
-    "policy", [pytest.param(name, marks=pytest.mark.policy(name)) for name in NEWEST]
-)
-def test_the_state_machine_understands_each_answer(
-    aws: InProcess, monkeypatch: pytest.MonkeyPatch, policy: str
-) -> None:
-    for name, value in {
-        "OUTPUT_BUCKET": OUTPUT,
-        "RECORD_RETENTION_DAYS": "7",
-        "MAXIMUM_BYTES": "1000",
-        "HANDLES_DELETIONS": "true",
-    }.items():
-        monkeypatch.setenv(name, value)
-    loaded = import_anew("app")  # with this test's S3
-    monkeypatch.setattr(aws, "invoke", lambda payload: loaded.handler(payload, None))
-    assert aws.policy == policy
-    older = aws.upload("a/x.jsonl", b'{"a": 1}')
-    newer = aws.upload("a/x.jsonl", b'{"b": 1}')
-    assert aws.run(newer).outcome == "Processed"
-    assert aws.run(older).outcome == "Superseded"
-    written = aws.s3.get_object(Bucket=OUTPUT, Key="a/out-x.jsonl")
-    assert written["ContentType"] == "application/json"
-    assert set(json.load(written["Body"])["fields"]) == {"b"}
-    assert aws.run(aws.upload("y.jsonl", b"{}\n[]\n")).outcome == "Parked"
-    [parked] = aws.parked()
-    assert parked["reason"] == {
-        "Error": "InvalidDocument",
-        "Cause": "Line 2 is JSON, but not an object.",
-        "rejected": True,
-    }
-    assert aws.run(aws.delete("a/x.jsonl")).outcome == "Processed"
-    assert aws.outputs() == []

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from bench import browser
 from bench.resolved_template import template
 from inorder import PROJECT
 from tests.proof import __main__ as prove
@@ -64,42 +63,6 @@ def test_a_missing_or_old_python_is_reported_in_one_line(
     first, *rest = made.stderr.splitlines()
     assert first.startswith(complaint)
     assert all(re.match(r"make(\[\d+\])?: \*\*\*", line) for line in rest)
-
-
-@pytest.mark.parametrize(
-    ("is_root", "works", "ran", "why"),
-    [
-        (True, None, [], ""),
-        (True, "apt-get", ["apt-get", "apt-get"], ""),
-        (True, "--with-deps", ["apt-get", "--with-deps"], ""),
-        (True, "-", ["apt-get", "--with-deps"], "apt-get failed (no route), and "),
-        (False, "--only-shell", ["--only-shell"], ""),
-        (False, "-", ["--only-shell"], "this user may not install one with apt-get, and "),
-    ],
-)
-def test_a_browser_is_installed_or_downloaded_or_it_is_said_why_not(
-    is_root: bool, works: str | None, ran: list[str], why: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commands: list[str] = []
-
-    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        words = ("apt-get", "--with-deps", "--only-shell")
-        commands.append(next(word for word in words if word in command))
-        error = f"{'E' if command[0] == 'apt-get' else 'Error'}: no route\n    at index.js"
-        return subprocess.CompletedProcess(command, commands[-1] != works, "", error)
-
-    monkeypatch.setattr(browser, "starts", lambda: works in [None, *commands])
-    monkeypatch.setattr(subprocess, "run", run)
-    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(os, "geteuid", lambda: 0 if is_root else 1000)
-    if not why:
-        browser.get()
-    else:
-        with pytest.raises(browser.NoBrowserError) as failed:
-            browser.get()
-        reasons = f"there is no browser, {why}playwright install failed (no route)"
-        assert str(failed.value) == reasons
-    assert commands == ran
 
 
 @pytest.mark.parametrize(

@@ -37,17 +37,15 @@ def execution(
 ) -> Execution:
     """Build an execution that ended with an outcome, or that runs if it has no end."""
     failed = outcome in {"Parked", "InvalidEvent", "NotParked", "States.Runtime"}
-    described = {"Error": reason[0], "Cause": reason[1]} if reason else {}
-    output: dict[str, Any] = {"outcome": outcome, "object_key": record_of(event)}
-    if reason and not failed:
-        output["reason"] = described
+    why = dict(zip(("Error", "Cause"), reason, strict=True)) if reason else {}
+    output = {"outcome": outcome, "object_key": record_of(event), "reason": why}
     return Execution(
         f"arn:aws:states:r:1:execution:machine:{name}",
         status or ("RUNNING" if end is None else "FAILED" if failed else "SUCCEEDED"),
         event,
         output if outcome and not failed else None,
         outcome if failed else None,
-        json.dumps(described) if failed and reason else "",
+        json.dumps(why) if failed and reason else "",
         steps,
         at(start),
         None if end is None else at(end),
@@ -82,11 +80,10 @@ def made_of(sequencer: str, etag: str = "e", version: str | None = None) -> Outp
 def facts(*executions: Execution, **changes: Any) -> Facts:
     """Build the facts of a key of latest-wins, whose object has the ETag ``e``."""
     known: dict[str, Any] = {
-        "executions": executions,
-        "source": Source("e", None, at(0)),
-        "keeps": "newest",
+        **{"bucket": "input", "key": "x.png", "policy": "latest-wins", "keeps": "newest"},
+        **{"now": NOW, "executions": executions, "source": Source("e", None, at(0))},
     }
-    return Facts("input", "x.png", "latest-wins", now=NOW, **(known | changes))
+    return Facts(**known | changes)
 
 
 def event(sequencer: str, etag: str = "e", **changes: Any) -> dict[str, Any]:
@@ -116,11 +113,13 @@ def test_executions_are_told_in_the_order_in_which_they_started() -> None:
     assert [each.sequencer for each in story.events] == [A, B]
     assert tell(facts()).sentences()[0] == "No execution of an event of this object was found."
     one, two = event(A, version_id="v1"), event(B, version_id="v2")
-    asked = replace(facts(execution("one", one), execution("two", two)), version_id="v2")
+    asked = facts(execution("one", one), execution("two", two), version_id="v2")
     assert [each.id for each in tell(asked).deliveries] == ["two"]
 
 
 WHY = ("Fault", "why")
+FIRST_WINS = {"keeps": "first", "policy": "first-wins"}
+CONTENT_HASH = {"keeps": None, "policy": "content-hash"}
 LOG_OFF = {"executions": "The log has the level OFF: it has no executions."}
 WAITER = execution("it", event(A), "Superseded", 1, 4, steps=(read(sequencer=B),))
 LATE = execution("it", event(A), "Superseded", 5, 6, steps=(WORKED,))
@@ -195,11 +194,11 @@ TOLD: dict[str, tuple[Any, ...]] = {
         {"is_certain": False},
     ),
     "a duplicate of another event": (
-        replace(facts(OTHER_FIRST, AGAIN), keeps="first", policy="first-wins"),
+        facts(OTHER_FIRST, AGAIN, **FIRST_WINS),
         "Execution first had processed event 0B",
     ),
     "a duplicate of another event with the content": (
-        replace(facts(FORWARDED, records=(CONTENT,)), keeps=None, policy="content-hash"),
+        facts(FORWARDED, records=(CONTENT,), **CONTENT_HASH),
         "The record says that event 99 was processed before.",
     ),
     "parked": (facts(execution("it", event(A), "Parked", reason=WHY)), "Parked. Fault: why."),
@@ -234,7 +233,7 @@ TOLD: dict[str, tuple[Any, ...]] = {
         "event 0B (deleted), execution it: Processed. The output was removed",
     ),
     "the log has no end": (
-        replace(facts(OLD), from_log=True),
+        facts(OLD, from_log=True),
         "Unknown. The log has no end of it; the last state there is Claim Key.",
     ),
     "an event without a sequencer": (
@@ -268,7 +267,7 @@ def test_an_event_has_one_outcome_whatever_became_of_its_other_executions() -> N
     assert outcomes(RETRYING, execution("again", event(A) | RETRY)) == {A: "Processed"}
     assert outcomes(execution("bad", INVALID, "InvalidEvent", reason=WHY)) == {}
     assert outcomes(records=(record(A),)) == {A: "Processed"}
-    story = tell(replace(facts(OLD, records=(record(A),)), from_log=True))
+    story = tell(facts(OLD, records=(record(A),), from_log=True))
     assert story.events[0].outcome == "Processed"  # the record knows
 
 
@@ -331,7 +330,7 @@ def test_a_newer_event_in_the_record_waits_until_it_is_stuck() -> None:
     assert [each.kind for each in story.pending] == ["stuck"]
     assert "The schedule, which runs every 15 minutes" in story.pending[0].text
     assert story.verdict.state == "pending"
-    unscheduled = tell(replace(facts(records=(stuck,)), heal_minutes=0))
+    unscheduled = tell(facts(records=(stuck,), heal_minutes=0))
     assert "inorder stuck --redrive starts it again" in unscheduled.pending[0].text
     assert unscheduled.verdict.state == "wrong"
 
@@ -378,7 +377,6 @@ DELETED = execution("it", deletion(B), "Retrying", reason=WHY)
 DIED = execution("died", event(A), None, status="TIMED_OUT")
 RUNNING = execution("a", event(A), None, 0, None)
 EACH = {"keeps": "each", "policy": "every-version"}
-FIRST_WINS = {"keeps": "first", "policy": "first-wins"}
 MARKED = (
     execution("one", event(A, version_id="v1")),
     execution("marker", deletion(B, version_id="m")),
@@ -388,78 +386,71 @@ B_RETRYING = execution("it", event(B), "Retrying", reason=WHY)
 B_DONE = execution("b", event(B))
 
 
-def known(*executions: Execution, **changes: Any) -> Facts:
-    """Build facts of any policy."""
-    of_facts = {"outputs", "records", "source", "unread"} & changes.keys()
-    others = {name: value for name, value in changes.items() if name not in of_facts}
-    return replace(facts(*executions, **{name: changes[name] for name in of_facts}), **others)
-
-
 VERDICTS: list[tuple[Facts, str, str]] = [
     # latest-wins: the output is that of the object as it is now
-    (known(FIRST, **OUTPUT), "right", "The output out-x.png is that of event 0A."),
-    (known(**OUTPUT, unread=LOG_OFF), "right", ""),
-    (known(FIRST, B_RETRYING, **OUTPUT), "right", "event 0B (Retrying) has the same content."),
-    (known(B_DONE, **OLD_OUTPUT), "wrong", ""),
-    (known(execution("b", event(B), None, 0, None), **OLD_OUTPUT), "pending", ""),
-    (known(execution("b", event(B), "Superseded"), **OLD_OUTPUT), "unknown", ""),
-    (known(DIED), "pending", ""),  # there is a schedule
-    (known(DIED, heal_minutes=0), "wrong", ""),
-    (known(DIED, heal_minutes=0, has_table=False), "wrong", "Nothing starts it again"),
-    (known(), "wrong", "UndeliveredEventsQueue"),
+    (facts(FIRST, **OUTPUT), "right", "The output out-x.png is that of event 0A."),
+    (facts(**OUTPUT, unread=LOG_OFF), "right", ""),
+    (facts(FIRST, B_RETRYING, **OUTPUT), "right", "event 0B (Retrying) has the same content."),
+    (facts(B_DONE, **OLD_OUTPUT), "wrong", ""),
+    (facts(execution("b", event(B), None, 0, None), **OLD_OUTPUT), "pending", ""),
+    (facts(execution("b", event(B), "Superseded"), **OLD_OUTPUT), "unknown", ""),
+    (facts(DIED), "pending", ""),  # there is a schedule
+    (facts(DIED, heal_minutes=0), "wrong", ""),
+    (facts(DIED, heal_minutes=0, has_table=False), "wrong", "Nothing starts it again"),
+    (facts(), "wrong", "UndeliveredEventsQueue"),
     (
-        known(source=Source("e", None, NOW - timedelta(seconds=5))),
+        facts(source=Source("e", None, NOW - timedelta(seconds=5))),
         *("pending", "changed 5.0 s ago; its event may be on its way"),
     ),
-    (known(unread=LOG_OFF), "unknown", ""),
-    (known(unread={"outputs": "The output could not be read: AccessDenied"}), "unknown", ""),
-    (known(records=(held_by(HOLDER, 200),), unread=LOG_OFF), "pending", ""),
-    (known(OLD, from_log=True), "unknown", ""),
-    (known(PARKED), "parked", "was parked, and is no longer in the queue"),
-    (known(PARKED, unread={"parked": "Not read."}), "parked", "is parked"),
+    (facts(unread=LOG_OFF), "unknown", ""),
+    (facts(unread={"outputs": "The output could not be read: AccessDenied"}), "unknown", ""),
+    (facts(records=(held_by(HOLDER, 200),), unread=LOG_OFF), "pending", ""),
+    (facts(OLD, from_log=True), "unknown", ""),
+    (facts(PARKED), "parked", "was parked, and is no longer in the queue"),
+    (facts(PARKED, unread={"parked": "Not read."}), "parked", "is parked"),
     # It is deleted.
-    (known(execution("it", deletion(B)), source=None), "right", ""),
-    (known(DELETED, source=None, **OUTPUT), "pending", ""),
-    (known(source=None, **OUTPUT), "wrong", ""),
-    (known(source=None, handles_deletions=False, **OUTPUT), "right", ""),
+    (facts(execution("it", deletion(B)), source=None), "right", ""),
+    (facts(DELETED, source=None, **OUTPUT), "pending", ""),
+    (facts(source=None, **OUTPUT), "wrong", ""),
+    (facts(source=None, handles_deletions=False, **OUTPUT), "right", ""),
     # It was not read, so its newest event decides.
-    (known(FIRST, unread=UNREAD, **OUTPUT), "right", ""),
-    (known(FIRST, execution("b", event(B), None, 2, None), unread=UNREAD, **OUTPUT), "pending", ""),
-    (known(unread=UNREAD | LOG_OFF, **OUTPUT), "unknown", ""),
+    (facts(FIRST, unread=UNREAD, **OUTPUT), "right", ""),
+    (facts(FIRST, execution("b", event(B), None, 2, None), unread=UNREAD, **OUTPUT), "pending", ""),
+    (facts(unread=UNREAD | LOG_OFF, **OUTPUT), "unknown", ""),
     # The current version decides.
-    (known(*VERSIONS, source=CURRENT, outputs=(made_of("1", "e2", "v2"),)), "right", ""),
+    (facts(*VERSIONS, source=CURRENT, outputs=(made_of("1", "e2", "v2"),)), "right", ""),
     (
-        known(*VERSIONS, source=CURRENT, outputs=(made_of("F", "e", "v1"),)),
+        facts(*VERSIONS, source=CURRENT, outputs=(made_of("F", "e", "v1"),)),
         *("wrong", "event 1, which should decide it"),
     ),
     # every-version: each event has its own, unless it was deleted or superseded
-    (known(FIRST, B_DONE, outputs=(made_of(A), made_of(B)), **EACH), "right", ""),
-    (known(FIRST, B_DONE, **OUTPUT, **EACH), "wrong", "1 of the events lacks one."),
+    (facts(FIRST, B_DONE, outputs=(made_of(A), made_of(B)), **EACH), "right", ""),
+    (facts(FIRST, B_DONE, **OUTPUT, **EACH), "wrong", "1 of the events lacks one."),
     (
-        known(FIRST, B_DONE, **OUTPUT, **EACH),
+        facts(FIRST, B_DONE, **OUTPUT, **EACH),
         *("wrong", "event 0B, which should have one, ended as Processed"),
     ),
-    (known(*THREE, outputs=(made_of(C),), **EACH), "right", ""),
-    (known(*MARKED, outputs=(made_of(A, "e", "v1"),), **EACH), "right", ""),
-    (known(*MARKED, outputs=(), **EACH), "wrong", ""),
-    (known(LATE, B_DONE, outputs=(made_of(B),), **EACH), "right", ""),
+    (facts(*THREE, outputs=(made_of(C),), **EACH), "right", ""),
+    (facts(*MARKED, outputs=(made_of(A, "e", "v1"),), **EACH), "right", ""),
+    (facts(*MARKED, outputs=(), **EACH), "wrong", ""),
+    (facts(LATE, B_DONE, outputs=(made_of(B),), **EACH), "right", ""),
     # first-wins: the first event's
-    (known(OTHER_FIRST, AGAIN, outputs=(made_of(B),), **FIRST_WINS), "right", ""),
-    (known(FIRST, outputs=(made_of(B),), **FIRST_WINS), "wrong", ""),
-    (known(outputs=(made_of(B),), **FIRST_WINS), "unknown", ""),
-    (known(**FIRST_WINS), "unknown", ""),
-    (known(RUNNING, **FIRST_WINS), "pending", ""),
+    (facts(OTHER_FIRST, AGAIN, outputs=(made_of(B),), **FIRST_WINS), "right", ""),
+    (facts(FIRST, outputs=(made_of(B),), **FIRST_WINS), "wrong", ""),
+    (facts(outputs=(made_of(B),), **FIRST_WINS), "unknown", ""),
+    (facts(**FIRST_WINS), "unknown", ""),
+    (facts(RUNNING, **FIRST_WINS), "pending", ""),
     # uncoordinated promises nothing, and its stale output is named.
     (
-        known(execution("a", event(A, "old")), B_DONE, **OLD_OUTPUT, keeps="last", has_table=False),
+        facts(execution("a", event(A, "old")), B_DONE, **OLD_OUTPUT, keeps="last", has_table=False),
         *("wrong", ""),
     ),
     # content-hash has no outputs.
     (
-        known(RETRYING, keeps=None, policy="content-hash"),
+        facts(RETRYING, **CONTENT_HASH),
         *("pending", "This policy writes no outputs."),
     ),
-    (known(FORWARDED, records=(CONTENT,), keeps=None, policy="content-hash"), "right", ""),
+    (facts(FORWARDED, records=(CONTENT,), **CONTENT_HASH), "right", ""),
 ]
 
 
@@ -475,7 +466,7 @@ def test_what_is_not_known_is_named() -> None:
     assert story.unknown == tuple(LOG_OFF.values())
     assert "Not known: The log has the level OFF" in story.sentences()[-1]
     lost = replace(execution("lost", event(A)), missing=2, truncated=True)
-    said = " ".join(tell(replace(facts(lost), since=at(-1))).unknown)
+    said = " ".join(tell(facts(lost, since=at(-1))).unknown)
     assert "The log lacks entries of 1 executions (lost)" in said
     assert "248 KB" in said
     assert "started before 2026-11-22 11:55:59 UTC were not read" in said

@@ -3,7 +3,6 @@ import { html, useEffect, useMemo, useState } from "inorder/html";
 import { picture, saved, savedAt } from "inorder/api";
 import { change, href } from "inorder/route";
 import {
-  Badge,
   Empty,
   ErrorBox,
   Icon,

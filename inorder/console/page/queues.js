@@ -6,7 +6,6 @@ import {
   Empty,
   ErrorBox,
   Icon,
-  Json,
   Key,
   Loading,
   Mono,

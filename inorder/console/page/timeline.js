@@ -13,7 +13,7 @@ const time = (text) => (text ? new Date(text).getTime() : null);
 function effects(state) {
   const { Item = {}, UpdateExpression = "", ...given } = state?.Parameters ?? {};
   const locks = "lock_token" in Item || /\block_token = /.test(UpdateExpression);
-  const isHolder = /^begins_with\(lock_token/.test(given.ConditionExpression);
+  const isHolder = given.ConditionExpression?.startsWith("begins_with(lock_token");
   return {
     records: "event" in Item || ":event" in (given.ExpressionAttributeValues ?? {}),
     claims: locks && !isHolder,
@@ -250,7 +250,7 @@ export function Timeline({ story, definition, keeps, numbers, readAt, zoom, sele
           lane,
         ) => html`<${Lane} key=${lane.execution.arn} lane=${lane} x=${x} y=${y(lane)}
           height=${height} width=${all}
-        isNarrow=${isNarrow} numbers=${numbers} gutter=${gutter}
+        isNarrow=${isNarrow} numbers=${numbers}
           isSelected=${selected === lane.execution.arn} />`,
       )}
       ${lanes.map((lane) => html`<${CauseLine} lane=${lane} byArn=${byArn} x=${x} y=${y} />`)}
@@ -295,7 +295,7 @@ function writes(lanes) {
     }));
 }
 
-function Lane({ lane, x, y, height, width, isNarrow, numbers, gutter, isSelected }) {
+function Lane({ lane, x, y, height, width, isNarrow, numbers, isSelected }) {
   const { delivery, execution, number } = lane;
   const { tone, icon, text } = outcome(delivery.outcome);
   const cause = delivery.cause;

@@ -30,7 +30,6 @@ WAITER_WATCHED = {"watched_waiter": OLDER_WATCHED}
 
 
 def judged(following: str, seen: dict[str, str], *more: Data, poll: int = 1) -> Row:
-    """Give a row of *Key State?*."""
     data = NOTHING_SEEN | {"record": item(**seen), "polls": poll}
     for each in more:
         data |= each

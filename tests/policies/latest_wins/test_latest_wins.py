@@ -9,12 +9,7 @@ import pytest
 
 from inorder.aws.executions import wait_until
 from tests.conftest import colour_of, picture
-from tests.policies.situations import (
-    GREEN,
-    MAGENTA,
-    RED,
-    HeldBack,
-)
+from tests.policies.situations import GREEN, MAGENTA, RED, HeldBack
 from tests.support.in_process import InProcess
 
 pytestmark = pytest.mark.policy("latest-wins")

@@ -31,14 +31,10 @@ FUNCTIONS, TESTS = f"{PROJECT}/functions/", f"{PROJECT}/tests/unit/"
 
 
 class Mutant(NamedTuple):
-    """One change.
-
-    `where` is the file and the function that is changed, as in ``stuck.py:oldest``. `install` makes
-    the change, in a process in which nothing has been imported that may be changed.
-    """
+    """One change, made in a process in which nothing has been imported that may be changed."""
 
     name: str
-    where: str
+    where: str  # the file and the function, as in stuck.py:oldest
     install: Callable[[], None]
 
 
@@ -52,13 +48,7 @@ class Tests:
         self._kills: Counter[tuple[str, str]] = Counter()
 
     def survivors(self, chosen: Iterable[Mutant], workers: int) -> Iterator[tuple[Mutant, bool]]:
-        """Try mutants, and tell of each whether it survives.
-
-        Raises
-        ------
-        RuntimeError
-            A test fails without a mutant, or is not there.
-        """
+        """Try mutants, and tell of each whether it survives."""
         _forget()
         surveying = _Surveying(self._seconds, self._calls)
         if _run(self._paths, surveying):

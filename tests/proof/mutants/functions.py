@@ -67,7 +67,6 @@ _BY_HAND = (
 
 
 def mutants(function: str) -> Iterator[Mutant]:
-    """Make all mutants of a function's files."""
     for path in sorted(Path(FUNCTIONS, function).glob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         seen: Counter[str] = Counter()
@@ -159,7 +158,7 @@ def _others(  # noqa: PLR0912
         case ast.Constant(value=bool(value)):
             yield ast.Constant(not value)
         case ast.Constant(value=int(value) | float(value)):
-            yield from map(ast.Constant, other_numbers(value))
+            yield from map(ast.Constant, _other_numbers(value))
         case ast.Compare(left, [operator], right):
             yield from (ast.Compare(left, [each()], right) for each in _OPPOSITE[type(operator)])
         case ast.BinOp(left, operator, right):
@@ -208,8 +207,7 @@ def _others(  # noqa: PLR0912
         yield ast.parse(f"[*({ast.unparse(node)})][:1]", mode="eval").body
 
 
-def other_numbers(value: float) -> tuple[float, float]:
-    """Give a number that is larger, and one that is smaller."""
+def _other_numbers(value: float) -> tuple[float, float]:
     return (value + 1, value - 1) if abs(value) < 10 else (value * 2, value // 2)
 
 

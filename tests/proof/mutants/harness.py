@@ -31,16 +31,17 @@ NOT_TESTED_BY = {
     "test_paths.py",  # mocks the services, on a server of its own for each policy
     "test_engines.py",  # tells the stories of test_every_policy.py elsewhere
     "test_recipes.py",  # edits copies of the project, in which there is no mutant
+    "test_switch.py",  # simulates; all mutants that it kills are killed sooner
+    "test_an_event_costs_what_the_facts_say",  # likewise
 }
 WAIT_SCALE = 0.2
 PATIENCE = 5  # a test fails if it takes so many times as long as without a mutant
-STAGES = CHECK, FILE_TESTS, STATES, SCHEMA, PATHS, SIMULATED = (
+STAGES = CHECK, FILE_TESTS, STATES, SCHEMA, PATHS = (
     "inorder check",
     "the file's tests",
     "states by TestState",
     "the schema",
     "paths in moto",
-    "simulation",
 )
 
 POLICIES = policies.names()
@@ -49,17 +50,7 @@ _asl_file = policies.asl_file
 
 @dataclass
 class Seen:
-    """What a test does with the shipped files.
-
-    Attributes
-    ----------
-    seconds : float
-        How long it takes.
-    stage : str
-        One of `STAGES`.
-    states : dict
-        The policies whose files it reads, with the states that it runs.
-    """
+    """What a test does: the policies whose files it reads, with the states that it runs."""
 
     seconds: float = 0
     stage: str = FILE_TESTS
@@ -67,8 +58,7 @@ class Seen:
 
     def can_notice(self, policy: str, where: str) -> bool:
         """Tell whether the test may fail if a state is changed."""
-        is_of_all = self.stage in {FILE_TESTS, SIMULATED}
-        return policy in self.states and (is_of_all or where in self.states[policy])
+        return policy in self.states and (self.stage == FILE_TESTS or where in self.states[policy])
 
 
 @dataclass(frozen=True)
@@ -85,26 +75,12 @@ Survey = dict[str, Seen]
 
 
 def mutants(policy: str) -> list[Mutant]:
-    """Make all mutants of a policy's file."""
     definition = (PROJECT / _asl_file(policy)).read_text(encoding="utf-8")
     return [*mutants_of(definition), *changes_of(definition)]
 
 
 def examine(chosen: Sequence[tuple[str, Mutant]], workers: int) -> list[Verdict]:
-    """Try mutants in new processes.
-
-    Parameters
-    ----------
-    chosen : sequence
-        Mutants, each with its policy.
-    workers : int
-        The number of processes.
-
-    Raises
-    ------
-    RuntimeError
-        A test fails without a mutant, perhaps only when it runs again.
-    """
+    """Try mutants, each with its policy, in new processes."""
     about = {policy for policy, _ in chosen}
     # Not a Pool: its processes may have no children, and the shipped work is done in one.
     with ProcessPoolExecutor(workers, get_context("spawn"), max_tasks_per_child=1) as pool:
@@ -176,14 +152,6 @@ class _Run:
             self.seen.states.setdefault(policy, set()).add(name)
             return run_state(local, policy, name, *arguments, **named)
 
-        cloud = sys.modules["bench.simulation.cloud"].Cloud
-        begin_simulation = cloud.__init__
-
-        def init_cloud(simulated: Any, *arguments: Any) -> None:
-            self.seen.stage = SIMULATED
-            begin_simulation(simulated, *arguments)
-
-        cloud.__init__ = init_cloud
         in_process.InProcess.__init__ = init
         test_states.run_state = run_one  # type: ignore[attr-defined]
         self.problem = ""

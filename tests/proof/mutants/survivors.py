@@ -36,7 +36,6 @@ _SHIPPED: dict[str, str] = {
     "content-hash: Claim Content with Catch 1 and 2 swapped": "no error is both of them",
     "content-hash: Claim Content with ConditionExpression: comparison 3, <, as <=": _SECOND,
 }
-# A policy that was made from another has its survivors, as far as it has the mutants.
 EXPECTED: dict[str, str] = {
     f"{policy.name}: {mutant}": reason
     for policy in policies()
@@ -59,7 +58,7 @@ _ALWAYS = "no image that Pillow reads is otherwise"
 _NAMED = "where an event has a version, S3 names that of each object"
 _UNREAD = "nothing reads it of what was found"
 _COLLECTED = "garbage collection does it, too"
-# Of the code of the functions, and of the template.
+# Of the code of the functions.
 _CODE: dict[str, dict[str, str]] = {
     "heal_keys": {
         "app.py : 1000 -> 500": _CHOSEN,
@@ -95,17 +94,6 @@ _CODE: dict[str, dict[str, str]] = {
         "notifications.py _json: no raise MalformedNotification(f'The mes...": "None is no notification either",
         "app.py handler: 0 -> -1": "all records of a batch are of one source",
     },
-    "template": {
-        "Resources.HealKeysFunction: Properties.Timeout 60": _CHOSEN,
-        "Resources.HealKeysFunction: Properties.EventInvokeConfig.MaximumEventAgeInSeconds 120": _CHOSEN,
-        "Resources.HealKeysFunction: Properties.EventInvokeConfig.MaximumEventAgeInSeconds 30": _CHOSEN,
-        "Resources.HealKeysFunction: Properties.Events.Sweep.Properties.RetryPolicy.MaximumEventAgeInSeconds 120": _CHOSEN,
-        "Resources.HealKeysFunction: Properties.Events.Sweep.Properties.RetryPolicy.MaximumEventAgeInSeconds 30": _CHOSEN,
-        "Resources.RecordsQueue: Properties.VisibilityTimeout 420": _CHOSEN,
-        "Resources.RecordsQueue: Properties.RedrivePolicy.maxReceiveCount 500": _CHOSEN,
-        "Resources.AdaptRecordsFunction: Properties.Timeout 60": _CHOSEN,
-        "Resources.RecordsQueue: Properties.VisibilityTimeout 105": _CHOSEN,
-    },
     "invert_image": {
         "app.py : 9 -> 8": _CHOSEN,
         "inversion.py : no Image.MAX_IMAGE_PIXELS = None": "the run without a mutant has set it",
@@ -131,6 +119,23 @@ _CODE: dict[str, dict[str, str]] = {
         "inversion.py _encoder_options: 50 -> 100": _CHOSEN,
         "inversion.py _encoder_options: 50 -> 25": _CHOSEN,
         "inversion.py _tiff_compression: no 'tiff_adobe_deflate'": _SAME,
+        **dict.fromkeys(
+            (
+                f"inversion.py _tiff_compression: no {mode!r}"
+                for mode in ("P", "PA", "I;16", "I;16B")
+            ),
+            _ALWAYS,
+        ),
+        **dict.fromkeys(
+            (
+                f"inversion.py _encoder_buffer: {change}"
+                for change in (
+                    *("8 -> 7", "8 -> 9", "image.encoderinfo.get('progressive') -> True"),
+                    "max(default, 8 * image.width * image.... -> 8 * image.width * image.height",
+                )
+            ),
+            "a buffer that suffices may have another size",
+        ),
         "inversion.py _tiff_compression: page.mode not in {'P', 'PA', 'I;16', ... -> True": _ALWAYS,
     },
     "inorder_fence": {

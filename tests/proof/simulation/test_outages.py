@@ -1,4 +1,7 @@
-"""Outages: a service is out for five minutes while events arrive, and nobody types a command."""
+"""Outages: a service is out while events arrive, and nobody types a command.
+
+And patience: for how long an event is tried again, and that nobody has to wait for it.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,16 @@ from itertools import combinations, cycle, product
 import pytest
 
 from bench.simulation.clock import KINDS, Kind, Outage
-from bench.simulation.cloud import Settings
+from bench.simulation.cloud import Cloud, Settings
 from bench.simulation.machine import Execution
-from tests.proof.simulation.conftest import POLICIES, assert_promise, uploaded_meanwhile
+from tests.proof.simulation.conftest import (
+    DAY,
+    POLICIES,
+    assert_promise,
+    upload,
+    uploaded_at_once,
+    uploaded_meanwhile,
+)
 
 BEGIN, END = 60.0, 360.0
 SERVICES = ["s3", "dynamodb", "lambda", "sqs"]
@@ -70,3 +80,45 @@ def test_while_step_functions_is_out_the_events_wait() -> None:
     cloud = uploaded_meanwhile(Settings(concurrency=10, outages=both), until=END)
     assert_promise(cloud)
     assert cloud.clock.total("states, failing") > 10
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_without_retry_hours_the_first_fault_parks_an_event(policy: str) -> None:
+    settings = Settings(policy, retry_hours=0, outages=[Outage("lambda", 0, BEGIN)])
+    cloud = uploaded_at_once(settings, keys=10)
+    assert len(cloud.parked) == len(cloud.executions) == 10
+
+
+@pytest.mark.parametrize(
+    ("policy", "outcome"),
+    [
+        ("latest-wins", "Superseded"),
+        ("optimistic", "Superseded"),
+        ("first-wins", "Duplicate"),
+        ("every-version", "Processed"),
+    ],
+)
+def test_an_event_that_waits_for_its_retry_delays_no_newer_event_of_its_key(
+    policy: str, outcome: str
+) -> None:
+    cloud = Cloud(Settings(policy, outages=[Outage("lambda", 0, BEGIN)]))
+    older, newer = (upload(cloud, "0.png", after) for after in (0, BEGIN + 1))
+    cloud.run_until_quiet(DAY)
+    assert cloud.finished[newer] < BEGIN + 2 < cloud.finished[older]
+    assert cloud.executions[-1].input["detail"]["object"]["sequencer"] == older
+    assert cloud.executions[-1].outcome == outcome
+    assert cloud.parked == []
+
+
+@pytest.mark.parametrize("hours", [0.5, 24])
+def test_an_outage_that_outlasts_the_patience_parks_the_events_with_their_reasons(
+    hours: float,
+) -> None:
+    cloud = Cloud(Settings(retry_hours=hours, outages=[Outage("s3", 0, 3 * DAY)]))
+    for number in range(10):
+        upload(cloud, f"{number}.png")
+    cloud.run_until_quiet(3 * DAY)
+    assert len(cloud.parked) == 10
+    for parked in cloud.parked:
+        assert parked["reason"]["reasons"][0].startswith("ClientError: ")
+    assert hours * 3600 < cloud.clock.now < hours * 3600 + 20 * 60

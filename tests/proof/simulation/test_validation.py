@@ -112,7 +112,6 @@ def test_a_burst_on_moto_ends_as_the_simulation_says(
 
 
 def simulated(seed: int) -> Cloud:
-    """Simulate the uploads."""
     cloud = Cloud(Settings(concurrency=CONCURRENCY, seconds=SECONDS, seed=seed))
     for number in range(UPLOADS):
         cloud.upload(f"{number}.png")

@@ -35,38 +35,20 @@ _SERVER = Path(__file__).parent / "server"
 
 @dataclass
 class Hold:
-    """Calls that a test stops, until it is over: one, and its further attempts.
+    """Calls that a test stops, until it is over: one, and its further attempts."""
 
-    Attributes
-    ----------
-    name : str
-        A state, or a method and a path of S3.
-    kind : str
-        ``hang``, or ``hold the answer``: then the call has had its effect.
-    reached : Event
-        Set when the call has come so far.
-    released : Event
-        To be set when the test is over.
-    """
-
-    name: str
-    kind: str
+    name: str  # a state, or a method and a path of S3
+    kind: str  # "hang", or "hold the answer": then the call has had its effect
     reached: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)
 
 
 class FaultProxy(ThreadingHTTPServer):
-    """Forwards requests, with faults.
+    """Forwards requests to the local AWS, whose port is `target`, with faults.
 
-    Attributes
-    ----------
-    target : int
-        The port of the local AWS.
-    weights : dict
-        How likely each of `KINDS` is for the calls of a service. Calls of others pass. A call that
-        is late has its effect all the same, whatever became of its caller.
-    faults : Counter
-        The number of calls of each service and kind.
+    `weights` say how likely each of `KINDS` is for the calls of a service. Calls of others pass. A
+    call that is late has its effect all the same, whatever became of its caller. `faults` counts
+    the calls by service and kind.
     """
 
     daemon_threads = True
@@ -83,7 +65,6 @@ class FaultProxy(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Its host and port."""
         return "{}:{}".format(*self.server_address)
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -184,31 +165,23 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def fault_proxy(seed: int) -> Iterator[FaultProxy]:
-    """Run a proxy, whose `target` must be set before the first request."""
-    proxy = FaultProxy(seed)
-    thread = threading.Thread(target=proxy.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield proxy
-    finally:
-        proxy.shutdown()
-        thread.join()
-        proxy.server_close()
-
-
-@contextmanager
 def behind_a_proxy(
     folder: Path, wait_scale: float, seed: int = 1
 ) -> Iterator[tuple[LocalAws, FaultProxy]]:
     """Run a local AWS whose functions and state machines make their calls through a proxy."""
-    with fault_proxy(seed) as proxy:
+    with FaultProxy(seed) as proxy:
+        thread = threading.Thread(target=proxy.serve_forever, daemon=True)
+        thread.start()
         url = f"http://{proxy.address}"
         settings = {
             **{f"AWS_ENDPOINT_URL_{each}": url for each in ("S3", "DYNAMODB", "SQS", "SFN")},
             "FAULT_PROXY": proxy.address,
             "PYTHONPATH": f"{_SERVER}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
         }
-        with local_aws.running(folder, wait_scale=wait_scale, settings=settings) as local:
-            proxy.target = local.port
-            yield local, proxy
+        try:
+            with local_aws.running(folder, wait_scale=wait_scale, settings=settings) as local:
+                proxy.target = local.port
+                yield local, proxy
+        finally:
+            proxy.shutdown()
+            thread.join()

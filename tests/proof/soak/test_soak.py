@@ -32,7 +32,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from inorder import PROJECT
-from inorder.aws.executions import Execution, Listed, LocalStateMachine, wait_until
+from inorder.aws.executions import Execution, Listed, LocalStateMachine, s3_object, wait_until
 from inorder.aws.stack import Stack, describe, sam_deploy
 from inorder.local_aws import LocalAws
 from tests.conftest import WAIT_SCALE, colour_of, picture
@@ -214,26 +214,13 @@ class Watch:
             self.reads += 1
 
 
-class Outages:
-    """Lets one or two services fail at a time, one after the other, and then none."""
-
-    def __init__(self, proxy: FaultProxy, chance: random.Random) -> None:
-        self._proxy = proxy
-        self._left = [*chance.sample(OUTAGES, len(OUTAGES)), FIRST_OUTAGE]
-        self.had = 0
+def have_outages(proxy: FaultProxy, chance: random.Random) -> None:
+    """Let one or two services fail at a time, one after the other, and then none."""
+    for services in (FIRST_OUTAGE, *chance.sample(OUTAGES, len(OUTAGES))):
+        time.sleep(PAUSE_SECONDS)
+        proxy.weights = USUAL | dict.fromkeys(services, DOWN)
+        time.sleep(OUTAGE_SECONDS)
         proxy.weights = dict(USUAL)
-
-    def next(self) -> None:
-        """Have the next outage, if any is left."""
-        if self._left:
-            self._proxy.weights = USUAL | dict.fromkeys(self._left.pop(), DOWN)
-            time.sleep(OUTAGE_SECONDS)
-            self._proxy.weights = dict(USUAL)
-            self.had += 1
-
-    def wait(self) -> None:
-        """Wait until there have been all."""
-        wait_until(lambda: self.had > len(OUTAGES), SECONDS, "the outages")
 
 
 class Schedule:
@@ -262,7 +249,7 @@ class Disorder:
     def __init__(self, workflow: Workflow) -> None:
         self._workflow = workflow
         self.stopped: list[str] = []
-        self.delivered_again = 0
+        self.delivered_again = self.killed = 0
 
     def deliver_all(self, chance: random.Random, meanwhile: list[Callable[[], None]]) -> None:
         """Deliver so many events, and let one thing after the other happen meanwhile."""
@@ -321,6 +308,7 @@ class Disorder:
             self._stop(chance.choice(sorted(running)))
         elif workers := [each for name in functions for each in self._workflow.workers(name)]:
             chance.choice(workers).kill()
+            self.killed += 1
 
     def _stop(self, arn: str) -> None:
         """Stop an execution.
@@ -341,12 +329,6 @@ class Disorder:
             self.delivered_again += 1
 
 
-def upload_again(workflow: Workflow, key: str) -> None:
-    """Give a key another event."""
-    source = workflow.s3.get_object(Bucket=workflow.stack.input_bucket, Key=key)
-    workflow.upload(key, source["Body"].read())
-
-
 def wait_until_healed(workflow: Workflow, schedule: Schedule) -> None:
     """Wait until nothing runs, waits to be retried, or is in progress without an execution.
 
@@ -362,7 +344,9 @@ def wait_until_healed(workflow: Workflow, schedule: Schedule) -> None:
                 return
             for record in left:
                 if "in_progress_since" not in record:
-                    upload_again(workflow, record["id"].partition("/")[2])
+                    key = record["id"].partition("/")[2]
+                    source = workflow.s3.get_object(Bucket=workflow.stack.input_bucket, Key=key)
+                    workflow.upload(key, source["Body"].read())  # its next event
             schedule.sweep(skip_time=True)  # nothing else would happen until the next one
         assert time.monotonic() < deadline, workflow.unfinished()
 
@@ -376,7 +360,7 @@ def test_all_heals_by_itself_after_disorder_faults_outages_kills_a_flood_and_oth
     began, chance = time.time(), random.Random(SEED)  # noqa: S311
     functions = [workflow.stack.function_name, workflow.resource("RetryEventsFunction")]
     disorder, watch, schedule = Disorder(workflow), Watch(workflow), Schedule(workflow)
-    outages = Outages(proxy, random.Random(SEED))  # noqa: S311
+    proxy.weights = dict(USUAL)
     what_happens = [
         lambda: None,
         lambda: changes.change(workflow, OTHER_POLICY),
@@ -389,12 +373,10 @@ def test_all_heals_by_itself_after_disorder_faults_outages_kills_a_flood_and_oth
         meanwhile(watch.read, 0.5),
         meanwhile(schedule.sweep, Schedule.PERIOD),
     ):
-        with (
-            meanwhile(lambda: disorder.kill(chance, functions), 2),
-            meanwhile(outages.next, PAUSE_SECONDS),
-        ):
+        with meanwhile(lambda: disorder.kill(chance, functions), 2), ThreadPoolExecutor(1) as pool:
+            outages = pool.submit(have_outages, proxy, random.Random(SEED))  # noqa: S311
             disorder.deliver_all(random.Random(SEED), what_happens)  # noqa: S311
-            outages.wait()
+            outages.result()
         delivered = time.time()
         wait_until_healed(workflow, schedule)
     healed = time.time()
@@ -402,7 +384,8 @@ def test_all_heals_by_itself_after_disorder_faults_outages_kills_a_flood_and_oth
     workflow.assert_quiet()
     ended = [machine.describe(each.arn) for each in machine.all()]
     outcomes = Counter(str(each.outcome or each.status) for each in ended)
-    print(f"{dict(outcomes)}; {len(disorder.stopped)} aborted, {disorder.delivered_again} again")  # noqa: T201
+    ended_by_force = f"{len(disorder.stopped)} aborted, {disorder.delivered_again} again"
+    print(f"{dict(outcomes)}; {ended_by_force}, {disorder.killed} killed")  # noqa: T201
     kinds = {
         kind: sum(n for (_, each), n in proxy.faults.items() if each == kind) for kind in KINDS
     }
@@ -413,23 +396,19 @@ def test_all_heals_by_itself_after_disorder_faults_outages_kills_a_flood_and_oth
     check(workflow, ended, parked)
     check_flood(ended, parked)
     assert disorder.stopped
+    assert disorder.killed
     assert throttled
     assert watch.reads > KEYS
     assert all(kinds.values())
 
 
-def _sequencer(event: Any) -> str:
-    sequencer: str = event["detail"]["object"]["sequencer"]
-    return sequencer
-
-
-def _key(event: Any) -> str:
-    key: str = event["detail"]["object"]["key"]
-    return key
+def event_of(event: Any) -> tuple[str, str]:
+    """Give the key and the sequencer of an event."""
+    described = s3_object(event)
+    return described["key"], described["sequencer"]
 
 
 def errors(execution: Execution) -> list[str]:
-    """List the errors of an execution's Tasks."""
     return [str(each.error) for step in execution.steps for each in step.attempts if each.error]
 
 
@@ -449,21 +428,18 @@ def check(workflow: Workflow, ended: list[Execution], parked: list[Any]) -> None
     assert [each for each in begun if each.outcome not in ENDS] == []
     runs = defaultdict(list)
     for each in ended:
-        runs[_key(each.event), _sequencer(each.event)].append(each)
-    processed = Counter(
-        (_key(each.event), _sequencer(each.event), _is_by_the_other_policy(each))
-        for each in ended
-        if each.outcome == "Processed"
-    )
+        runs[event_of(each.event)].append(each)
+    written = [each for each in ended if each.outcome == "Processed"]
+    processed = Counter((*event_of(each.event), _is_by_the_other_policy(each)) for each in written)
     again: Counter[str] = Counter()
     for (key, _, _), count in processed.items():
         again[key] += count - 1
     # The lease is a tenth here, and the time of a function that hangs is not. So the lock of a live
     # holder may be broken, and then both end as Processed. Otherwise an event is processed once.
-    states = [(_key(each.event), state) for each in ended for state in each.path]
+    states = [(key, state) for (key, _), own in runs.items() for each in own for state in each.path]
     assert again <= Counter(key for key, state in states if state == "Break Lock")
     assert {message["reason"]["Error"] for message in parked} <= REJECTIONS
-    rejected = {_sequencer(message["event"]) for message in parked}
+    rejected = {event_of(message["event"])[1] for message in parked}
     for (key, sequencer), own in runs.items():
         # An event that was rejected while SQS was out is parked without another execution.
         if FINISHED.isdisjoint(str(each.outcome) for each in own) and sequencer not in rejected:
@@ -486,22 +462,21 @@ def check(workflow: Workflow, ended: list[Execution], parked: list[Any]) -> None
     }
     assert open_events == {}
     outputs = workflow.outputs()
-    written = [each for each in ended if each.outcome == "Processed"]
     assert {_output_key(each) for each in written} <= set(outputs)
     for number in range(KEYS):
         key = f"{number}.png"
-        own = [each for each in ended if _key(each.event) == key]
-        newest = max(_sequencer(each.event) for each in own)
-        what_happened = sorted((_sequencer(each.event), str(each.outcome)) for each in own)
+        newest = last_of[key]
+        what_happened = sorted(
+            (sequencer, str(each.outcome))
+            for (of, sequencer), own in runs.items()
+            for each in own
+            if of == key
+        )
         source = workflow.s3.get_object(Bucket=workflow.stack.input_bucket, Key=key)["Body"].read()
         if source.startswith(NO_IMAGE):
             assert newest in rejected, f"{key}: {what_happened}"
             continue
-        made = {
-            _output_key(each)
-            for each in written
-            if each in own and _sequencer(each.event) == newest
-        }
+        made = {_output_key(each) for each in written if event_of(each.event) == (key, newest)}
         inverse = tuple(255 - band for band in colour_of(source))
         assert {outputs[each] for each in made} == {inverse}, f"{key}: {what_happened}"
 
@@ -510,9 +485,9 @@ def check_flood(ended: list[Execution], parked: list[Any]) -> None:
     """Check that each object of the flood is parked, and how often the function was invoked."""
     runs = defaultdict(list)
     for each in ended:
-        if _key(each.event).startswith("bomb"):
-            runs[_key(each.event), _sequencer(each.event)].append(each)
-    reasons = {_key(each["event"]): each["reason"]["Error"] for each in parked}
+        if s3_object(each.event)["key"].startswith("bomb"):
+            runs[event_of(each.event)].append(each)
+    reasons = {event_of(each["event"])[0]: each["reason"]["Error"] for each in parked}
     assert {reasons[key] for key, _ in runs} == {"InvalidImage", "TooSlow"}
     assert len({key for key, _ in runs}) == FLOOD
     invocations = {event: sum(map(invocations_of, own)) for event, own in runs.items()}
@@ -531,6 +506,5 @@ def check_flood(ended: list[Execution], parked: list[Any]) -> None:
 
 def _output_key(execution: Execution) -> str:
     """Name the output of a processed event, of which `every-version` makes one each."""
-    name = f"out-{_key(execution.event)}"
-    is_one_of_many = _is_by_the_other_policy(execution)
-    return f"{name}/{_sequencer(execution.event)}" if is_one_of_many else name
+    key, sequencer = event_of(execution.event)
+    return f"out-{key}/{sequencer}" if _is_by_the_other_policy(execution) else f"out-{key}"
