@@ -20,6 +20,7 @@ from inorder import PROJECT
 
 Json = dict[str, Any]
 ABSENT = object()
+FILE = "template.yaml"
 PSEUDO_PARAMETERS = {
     "AWS::AccountId": "123456789012",
     "AWS::NoValue": ABSENT,
@@ -30,14 +31,14 @@ PSEUDO_PARAMETERS = {
 }
 
 
-def template() -> Json:
-    """Read template.yaml."""
-    return copy.deepcopy(_parsed())
+def template(file: str = FILE) -> Json:
+    """Read a template."""
+    return copy.deepcopy(_parsed(file))
 
 
 @cache
-def _parsed() -> Json:
-    parsed: Json = yaml_parse((PROJECT / "template.yaml").read_text(encoding="utf-8"))
+def _parsed(file: str) -> Json:
+    parsed: Json = yaml_parse((PROJECT / file).read_text(encoding="utf-8"))
     return parsed
 
 
@@ -47,9 +48,9 @@ def _session() -> boto3.Session:
 
 
 @cache
-def transformed(given: tuple[tuple[str, str], ...] = ()) -> Json:
-    """Transform the template with SAM, which resolves the parameters that are given."""
-    parsed = template()
+def transformed(given: tuple[tuple[str, str], ...] = (), file: str = FILE) -> Json:
+    """Transform a template with SAM, which resolves the parameters that are given."""
+    parsed = template(file)
     for resource in parsed["Resources"].values():
         for field in ("CodeUri", "DefinitionUri"):
             if field in resource.get("Properties", {}):  # SAM wants them uploaded
@@ -60,9 +61,9 @@ def transformed(given: tuple[tuple[str, str], ...] = ()) -> Json:
     return translated
 
 
-def resources_with(parameters: dict[str, str]) -> Json:
+def resources_with(parameters: dict[str, str], file: str = FILE) -> Json:
     """List the resources of a deployment, by logical ID, without intrinsic functions."""
-    resources: Json = _resolved(parameters)[0]["Resources"]
+    resources: Json = _resolved(parameters, file)[0]["Resources"]
     return resources
 
 
@@ -78,12 +79,12 @@ def of_type(resources: Json, kind: str) -> dict[str, Json]:
 def broken_references(parameters: dict[str, str]) -> set[str]:
     """List the resources that a deployment refers to and does not have."""
     sections, referred = _resolved(parameters)
-    return (referred & set(_parsed()["Resources"])) - set(sections["Resources"])
+    return (referred & set(_parsed(FILE)["Resources"])) - set(sections["Resources"])
 
 
-def _resolved(parameters: dict[str, str]) -> tuple[Json, set[str]]:
-    values = _values(_parsed(), parameters)
-    return resolve(transformed(tuple(sorted(values.items()))), parameters)
+def _resolved(parameters: dict[str, str], file: str = FILE) -> tuple[Json, set[str]]:
+    values = _values(_parsed(file), parameters)
+    return resolve(transformed(tuple(sorted(values.items())), file), parameters)
 
 
 def resolve(parsed: Json, parameters: dict[str, str]) -> tuple[Json, set[str]]:
@@ -161,6 +162,9 @@ class _Resolver:
 
     def _or(self, argument: list[Any]) -> bool:
         return any(self.resolve(argument))
+
+    def _importvalue(self, argument: Any) -> str:
+        return f"export {self.resolve(argument)}"
 
     def _split(self, argument: list[Any]) -> list[str]:
         separator, text = argument

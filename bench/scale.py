@@ -18,7 +18,11 @@ from inorder.cost import (
     LOG_LEVELS,
     Bill,
     Workload,
+    audit_map,
+    audit_milliseconds,
+    bill,
     bill_of,
+    of_audit,
     record_bytes,
     units_of_write,
     usage_of,
@@ -28,6 +32,7 @@ from inorder.model.policies import Policy, policy
 DOCUMENT = "docs/cost.md"
 RATES = (10, 1_000, 100_000)  # events a second
 MONTH = 30 * DAY  # seconds
+AUDITED = (1_000_000, 1_000_000_000)  # objects
 PARTITION_WRITES = 1000  # units a second, of one partition of a table; no request raises that
 
 
@@ -103,6 +108,21 @@ def hot_key_table(work: Workload) -> str:
     )
 
 
+def audit_table() -> str:
+    """Render what an audit of so many objects takes: hours, and dollars."""
+    quotas = tomllib.loads((PROJECT / "bench" / "quotas.toml").read_text())
+    parallel = audit_map()["MaxConcurrency"]
+    milliseconds = audit_milliseconds()
+    rate = min(parallel * 1000 / milliseconds, quotas["reads-of-prefix"]["quota"])
+    rows = []
+    for objects in AUDITED:
+        paid = bill("audit", {name: objects * used for name, used in of_audit().items()})
+        hours = 2 * objects / rate / 3600
+        rows.append([f"{objects:,}", f"{hours:,.1f}", f"{paid.dollars:,.2f}", _largest(paid)])
+    text = f"At {parallel} batches at a time, each of which reads an object in {milliseconds} ms.\n"
+    return _table(["objects", "hours", "dollars", "largest line"], rows) + text
+
+
 def written(text: str) -> str:
     """Put the tables between their markers in the text of docs/cost.md."""
     of, work = policy("latest-wins"), workload()
@@ -110,6 +130,7 @@ def written(text: str) -> str:
         "quotas": quota_table(of, work),
         "dollars": dollar_table(of, work),
         "hot key": hot_key_table(work),
+        "audit": audit_table(),
         "workload": f"The function takes {work.process_ms:,.0f} ms for an event, and"
         f" {work.overwrites:.0%} of the events find their key locked.\n",
     }

@@ -18,6 +18,8 @@ from inorder import PROJECT
 from inorder.asl.lease import limits
 from inorder.model.policies import Cost, Policy, policies, starts_newest
 
+AUDIT = "audit/audit.asl.json"
+LISTED = 1000  # objects, by one request
 PRICES, CONTENDERS = "inorder/prices.toml", "inorder/contenders.toml"
 SITUATIONS = ("uncontended", "waiter", "duplicate", "older")
 LOG_LEVELS = ("ALL", "ERROR", "OFF")
@@ -55,6 +57,7 @@ class Price:
 LINES = {
     "events": ("EventBridge: events of the bucket", "eventbridge_events", False),
     "forwarded": ("EventBridge: events put on a bus", "eventbridge_events", False),
+    "transitions": ("Step Functions: transitions", "transitions", False),
     "express_requests": ("Step Functions: Express requests", "express_requests", False),
     "express_gb_seconds": ("Step Functions: Express duration", "express_gb_seconds", False),
     "writes": ("DynamoDB: writes", "dynamodb_writes", False),
@@ -67,6 +70,7 @@ LINES = {
     "durable_operations": ("Lambda: durable operations", "durable_operations", False),
     "durable_data": ("Lambda: durable data", "durable_data", False),
     "s3_gets": ("S3: GET and HEAD", "s3_gets", False),
+    "s3_lists": ("S3: LIST", "s3_puts", False),
     "s3_puts": ("S3: PUT", "s3_puts", False),
     "s3_storage": ("S3: the outputs of the month", "s3_storage", False),
     "sqs_requests": ("SQS: requests", "sqs_requests", False),
@@ -133,6 +137,7 @@ class Workload:
     alarms: str = "loss"
     dashboard: bool = False
     tracing: bool = False
+    audited: float = 0  # objects that audits in the cloud compare, of which all are right
 
     def __post_init__(self) -> None:
         if self.overwrites + self.duplicates + self.older > 1:
@@ -230,6 +235,7 @@ def usage_of(policy: Policy, work: Workload) -> dict[str, float]:
         _add(used, _of_policy(policy, "uncontended", work), work.events * work.retried)
         _add(used, _of_retry(), work.events * work.retried)
     _add(used, _of_tracing(used["express_requests"]), int(work.tracing))
+    _add(used, of_audit(), work.audited)
     _add(used, _of_logs(used, work))
     _add(used, _fixed(policy, work))
     return used
@@ -466,6 +472,37 @@ def _of_logs(used: Usage, work: Workload) -> dict[str, float]:
     written = used.get("execution_log", 0) + used.get("function_log", 0)
     months = work.log_days / assumed["month_days"]
     return {"log_storage": written * assumed["log_compression"] * months}
+
+
+def audit_map() -> dict[str, Any]:
+    """Read the Distributed Map of an audit."""
+    found: dict[str, Any] = json.loads((PROJECT / AUDIT).read_text(encoding="utf-8"))
+    return found["States"]["Compare Bucket"]  # type: ignore[no-any-return]
+
+
+def audit_milliseconds() -> int:
+    """Tell what is assumed of the time for one object in a batch."""
+    found: int = _assumed()["audit_ms"]
+    return found
+
+
+def of_audit() -> dict[str, float]:
+    """Count what it takes to compare one object, as one of many.
+
+    Its source and its output are listed, and HEAD reads each of them once. A batch of either is an
+    Express execution, whose start is a transition of the audit.
+    """
+    assumed, batches = _assumed(), 2 / audit_map()["ItemBatcher"]["MaxItemsPerBatch"]
+    seconds = 2 * assumed["audit_ms"] / 1000
+    return {
+        "s3_lists": 2 / LISTED,
+        "s3_gets": 2,
+        "transitions": batches,
+        "express_requests": batches,
+        "express_gb_seconds": seconds * 64 / 1024,
+        "lambda_requests": batches,
+        "lambda_gb_seconds": seconds * assumed["audit_mb"] / 1024,
+    }
 
 
 def _fixed(policy: Policy, work: Workload) -> dict[str, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from inorder_fence import ObjectEvent
 from inorder_fence.fenced_output import OutputState
@@ -28,6 +28,7 @@ class Verdict(StrEnum):
 
 # What a repair mends, and what it mends if it is told to replace what others have written.
 REPAIRABLE = frozenset({Verdict.MISSING, Verdict.STALE, Verdict.ORPHANED})
+REPAIRED = "Its repair was started."  # ends the reason of what an audit in the cloud repairs
 WRONG = REPAIRABLE | {Verdict.PARKED, Verdict.FOREIGN, Verdict.NOT_COMPARABLE}
 
 
@@ -72,6 +73,30 @@ class Reading:
         return bool(held) or self.record.get("status") == "IN_PROGRESS"
 
 
+@dataclass(frozen=True)
+class Finding:
+    """What an audit has found of a subject that is not right."""
+
+    subject: Subject
+    verdict: Verdict
+    reading: Reading | None  # None if it changes too often to be read
+    reason: str = ""
+
+    def described(self) -> dict[str, Any]:
+        """Give it as a JSON object."""
+        reading = self.reading
+        source, output = (reading.source, reading.output) if reading else (None, None)
+        return {
+            "key": self.subject.key,
+            "version_id": self.subject.version_id,
+            "verdict": str(self.verdict),
+            "reason": self.reason,
+            "source_etag": source.etag if source else None,
+            "source_version_id": source.object_id[0] if source else None,
+            "output": dict(output.metadata) if output and output.etag else None,
+        }
+
+
 def compare(
     source: ObjectEvent | None, output: OutputState, keeps: Keeps, handles_deletions: bool
 ) -> Verdict:
@@ -92,3 +117,19 @@ def judge(reading: Reading, keeps: Keeps, handles_deletions: bool) -> Verdict:
         return Verdict.NOT_COMPARABLE
     found = compare(reading.source, reading.output, keeps, handles_deletions)
     return Verdict.WAITING if found in REPAIRABLE and reading.is_in_progress else found
+
+
+def reason_of(verdict: Verdict, reading: Reading) -> str:
+    """Say why a subject has its verdict."""
+    made_of = reading.output.metadata.get("source-etag", "")
+    texts = {
+        Verdict.MISSING: "There is no output.",
+        Verdict.ORPHANED: "The object was deleted, and its output is still there.",
+        Verdict.FOREIGN: "The output names no event. The fence has not written it.",
+        Verdict.WAITING: "An execution is at it, or has died and will be healed.",
+        Verdict.NOT_COMPARABLE: "The object has no version, so its outputs are named by sequencers,"
+        " which S3 does not list.",
+    }
+    if verdict is Verdict.STALE and reading.source:
+        return f"The output was made of {made_of}, and the object is {reading.source.etag}."
+    return texts.get(verdict, "")

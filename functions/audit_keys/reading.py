@@ -6,7 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from audit_keys.comparing import Keeps, Reading, Subject, Verdict, compare
+from audit_keys.comparing import (
+    Finding,
+    Keeps,
+    Reading,
+    Subject,
+    Verdict,
+    compare,
+    judge,
+    reason_of,
+)
 from inorder_fence import Fence, ObjectEvent, named_version
 from inorder_fence.fenced_output import MAXIMUM_KEY_BYTES, OutputState, output_key
 
@@ -81,6 +90,10 @@ class Reader:
             return bool(current) and self._compare(current, output) is Verdict.RIGHT
         return self._compare(source, output) is Verdict.RIGHT
 
+    def has_source(self, subject: Subject) -> bool:
+        """Tell whether an object is there, with one request."""
+        return self._fence.find_source(self.scope.of(subject)) is not None
+
     def read(self, subject: Subject) -> Reading | None:
         """Read a subject: its record, its output, its source; None if that does not stay."""
         if self.scope.keeps == "each":
@@ -99,6 +112,13 @@ class Reader:
             if source == before:
                 return Reading(subject, record, output, source)
         return None
+
+    def finding(self, subject: Subject, reading: Reading | None) -> Finding:
+        """Judge what was read of a subject."""
+        if reading is None:
+            return Finding(subject, Verdict.WAITING, None, "It changes while it is read.")
+        verdict = judge(reading, self.scope.keeps, self.scope.handles_deletions)
+        return Finding(subject, verdict, reading, reason_of(verdict, reading))
 
     def _compare(self, source: ObjectEvent | None, output: OutputState) -> Verdict:
         return compare(source, output, self.scope.keeps, self.scope.handles_deletions)

@@ -15,7 +15,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from audit_keys.comparing import REPAIRABLE, WRONG, Reading, Subject, Verdict, judge
+from audit_keys.comparing import REPAIRABLE, WRONG, Finding, Reading, Subject, Verdict
 from audit_keys.reading import Reader, Scope
 from audit_keys.repairing import repair_event
 from inorder.aws import parked, retrying
@@ -26,33 +26,10 @@ from inorder.model import policies
 
 # A change of an object needs a while until its event starts an execution; see `audit`.
 GRACE_SECONDS = 60
+NOTHING = "There is no such key, and no such output: nothing was compared."
 ROUNDS = 3  # of readings of a key that changes
 
 Progress = Callable[[int], Any]  # is told how many more subjects have been compared
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What an audit has found of a subject that is not right."""
-
-    subject: Subject
-    verdict: Verdict
-    reading: Reading | None  # None if it changes too often to be read
-    reason: str = ""
-
-    def described(self) -> dict[str, Any]:
-        """Give it as a JSON object."""
-        reading = self.reading
-        source, output = (reading.source, reading.output) if reading else (None, None)
-        return {
-            "key": self.subject.key,
-            "version_id": self.subject.version_id,
-            "verdict": str(self.verdict),
-            "reason": self.reason,
-            "source_etag": source.etag if source else None,
-            "source_version_id": source.object_id[0] if source else None,
-            "output": dict(output.metadata) if output and output.etag else None,
-        }
 
 
 @dataclass
@@ -109,8 +86,8 @@ class Audit:
             suspects = [*self._suspects(pool, report, progress, only_missing)]
             findings = [*self._settled(pool, suspects, grace)]
         if not report.counts.total() + len(findings):
-            raise Failure("There is no such key, and no such output: nothing was compared.")
-        for finding in self._queued(findings):
+            raise Failure(NOTHING)
+        for finding in self.queued(findings):
             report.counts[finding.verdict] += 1
             if finding.verdict is not Verdict.RIGHT:
                 report.findings.append(finding)
@@ -145,7 +122,7 @@ class Audit:
             now = dict(zip(suspects, pool.map(self._reader.read, suspects), strict=True))
             unsettled = []
             for subject, reading in now.items():
-                finding = self._finding(subject, reading)
+                finding = self._reader.finding(subject, reading)
                 is_same = reading is not None and before.get(subject, ...) == reading
                 if finding.verdict not in REPAIRABLE or is_same:
                     yield finding
@@ -159,15 +136,9 @@ class Audit:
             time.sleep(max(0, grace - (time.monotonic() - started)))
 
     def _judged(self, subject: Subject) -> Finding:
-        return self._finding(subject, self._reader.read(subject))
+        return self._reader.finding(subject, self._reader.read(subject))
 
-    def _finding(self, subject: Subject, reading: Reading | None) -> Finding:
-        if reading is None:
-            return Finding(subject, Verdict.WAITING, None, "It changes while it is read.")
-        verdict = judge(reading, self.scope.keeps, self.scope.handles_deletions)
-        return Finding(subject, verdict, reading, _reason(verdict, reading))
-
-    def _queued(self, findings: list[Finding]) -> Iterator[Finding]:
+    def queued(self, findings: list[Finding]) -> Iterator[Finding]:
         """Tell which findings are those of events in a queue."""
         events = dict[tuple[str, str | None], str]()
         if any(each.verdict in REPAIRABLE for each in findings):
@@ -279,18 +250,3 @@ def _event_id(event: Any) -> tuple[str, str | None]:
         return described["key"], None if is_deletion else described["etag"]
     except (KeyError, TypeError):
         return "", None
-
-
-def _reason(verdict: Verdict, reading: Reading) -> str:
-    made_of = reading.output.metadata.get("source-etag", "")
-    texts = {
-        Verdict.MISSING: "There is no output.",
-        Verdict.ORPHANED: "The object was deleted, and its output is still there.",
-        Verdict.FOREIGN: "The output names no event. The fence has not written it.",
-        Verdict.WAITING: "An execution is at it, or has died and will be healed.",
-        Verdict.NOT_COMPARABLE: "The object has no version, so its outputs are named by sequencers,"
-        " which S3 does not list.",
-    }
-    if verdict is Verdict.STALE and reading.source:
-        return f"The output was made of {made_of}, and the object is {reading.source.etag}."
-    return texts.get(verdict, "")

@@ -79,6 +79,7 @@ UNMEASURED_TRACES = "X-Ray has no metric of traces: they are those of its defaul
 @click.option("--alarms", type=click.Choice(["none", "loss", "all"]), default=DEFAULT.alarms)
 @click.option("--dashboard", is_flag=True)
 @click.option("--tracing", is_flag=True)
+@click.option("--audited", type=Number(0, MOST_EVENTS), default=0, help="Objects, in the cloud.")
 @click.option("--stack-name", help="Take the numbers from the metrics of this stack.")
 @click.option(
     "--days", type=click.IntRange(1, 90), default=7, show_default=True, help="Of metrics."

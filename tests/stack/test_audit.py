@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
+from inorder import PROJECT
 from inorder.aws.executions import wait_until
-from inorder.aws.stack import deploy
+from inorder.aws.stack import deploy, sam_deploy
 from inorder.events import created
 from inorder.local_aws import LocalAws
 from inorder.model.execution import Filter
@@ -174,6 +175,36 @@ def test_a_backfill_that_is_stopped_goes_on_where_it_was(
     assert count_outputs(audited, "before/") == BEFORE
     ended = audited.executions.select(Filter(prefix="before/"))
     assert len(ended) <= BEFORE + CONCURRENCY  # what ran as it was stopped may run again
+
+
+def test_an_audit_in_the_cloud_names_and_repairs_the_same(
+    audited: Workflow, inorder: Inorder
+) -> None:
+    refused = inorder("audit", "--in-cloud")
+    assert "There is no stack audited-audit" in refused.stderr
+    parameters = {"StackName": "audited", "AuditRepairs": "true"}
+    sam_deploy(audited.local, "audited-audit", parameters, PROJECT / "audit" / "template.yaml")
+    keys = [f"cloud/{number}.png" for number in range(8)]
+    each_of(keys[2:], lambda key: audited.upload(key, picture(RED)))
+    wait_for_outputs(audited, "cloud/", 6)
+    with audited.without_events():
+        each_of(keys[:4], lambda key: audited.upload(key, picture(GREEN)))
+        audited.delete(keys[4])
+    audited.s3.put_object(Bucket=audited.stack.output_bucket, Key=output_of(keys[5]), Body=b"x")
+
+    audit = ("audit", "--in-cloud", "--prefix", "cloud/", "--json")
+    found = inorder(*audit)
+    assert verdicts(found) == (
+        dict.fromkeys(keys[:2], "missing")
+        | dict.fromkeys(keys[2:4], "stale")
+        | {keys[4]: "orphaned", keys[5]: "foreign"}
+    )
+    assert found.exit_code == 1
+    audited.wait_for_retries()
+    assert verdicts(inorder(*audit)) == {keys[5]: "foreign"}
+    assert [audited.colour(key) for key in keys[:4]] == [(255, 0, 255)] * 4
+    for prefix, said in {"cloud": "is a folder", "none/": "There is no such key"}.items():
+        assert said in inorder("audit", "--in-cloud", "--prefix", prefix).stderr
 
 
 @pytest.mark.parametrize(

@@ -197,6 +197,8 @@ def test_what_is_assumed_of_the_template_is_in_the_template() -> None:
         resources[name]["Properties"] for name in ("RetryEventsFunction", "HealKeysFunction")
     )
     assert (retry["MemorySize"], heal["MemorySize"]) == (assumed["retry_mb"], assumed["heal_mb"])
+    audit = template("audit/template.yaml")["Resources"]["AuditKeysFunction"]["Properties"]
+    assert audit["MemorySize"] == assumed["audit_mb"]
     scaling = retry["Events"]["Faults"]["Properties"]["ScalingConfig"]
     assert scaling["MaximumConcurrency"] == assumed["pollers"]
     for level, count in TABLE["alarms"].items():

@@ -115,13 +115,18 @@ def test_states_that_a_document_names_exist(document: Path) -> None:
     assert (title_case | nodes) - STATES == set()
 
 
-def test_the_page_of_parameters_lists_those_of_the_template() -> None:
+def test_the_page_of_parameters_lists_those_of_the_templates() -> None:
     rows = re.findall(
         r"^\| `(\w+)` \| (\S+) \|", (PROJECT / "docs" / "parameters.md").read_text(), re.MULTILINE
     )
+    parameters = template()["Parameters"] | {
+        name: parameter
+        for name, parameter in template("audit/template.yaml")["Parameters"].items()
+        if name not in template()["Parameters"]
+    }
     assert rows == [
         (name, f"`{parameter['Default']}`" if parameter["Default"] != "" else "(empty)")
-        for name, parameter in template()["Parameters"].items()
+        for name, parameter in parameters.items()
     ]
 
 
@@ -129,6 +134,7 @@ def test_the_texts_use_the_words_of_the_glossary() -> None:
     files = [
         *DOCUMENTS,
         *PROJECT.glob("statemachine/*"),
+        *PROJECT.glob("audit/*"),
         *PROJECT.glob("inorder/**/*.py"),
         *PROJECT.glob("functions/**/*.py"),
         *PROJECT.glob("examples/*/*.py"),
