@@ -1,4 +1,4 @@
-"""Runs checkov on the template of each policy and condition: `make checkov`.
+"""Runs checkov on the template of each policy and condition, and on the audit's: `make checkov`.
 
 checkov pins versions that do not fit the project's lock, so the arguments are a command that runs
 it in an environment of its own.
@@ -20,7 +20,8 @@ import click
 from bench.resolved_template import resources_with, template
 from inorder import PROJECT
 
-OUT = PROJECT / "out" / "audit"
+OUT = PROJECT / "out" / "checkov"
+AUDIT = "audit/template.yaml"
 ACCEPTED = Path(__file__).with_name("accepted.toml")
 STREAM = "arn:aws:kinesis:us-east-1:123456789012:stream/s"
 # With the policies, these values make each condition true and false.
@@ -41,10 +42,14 @@ def findings(checkov: list[str]) -> set[tuple[str, str, str]]:
     """List what checkov, a command, finds: check, its name, resource."""
     OUT.mkdir(parents=True, exist_ok=True)
     policies = template()["Parameters"]["Policy"]["AllowedValues"]
-    for policy, (number, options) in itertools.product(policies, enumerate(OPTIONS)):
-        resources = resources_with({"Policy": policy, **options})
+    stacks = {
+        f"{policy}-{number}": resources_with({"Policy": policy, **options})
+        for policy, (number, options) in itertools.product(policies, enumerate(OPTIONS))
+    }
+    stacks["audit"] = resources_with({"AuditHours": "24", "AuditRepairs": "true"}, AUDIT)
+    for name, resources in stacks.items():
         text = json.dumps({"AWSTemplateFormatVersion": "2010-09-09", "Resources": resources})
-        (OUT / f"{policy}-{number}.json").write_text(text, encoding="utf-8")
+        (OUT / f"{name}.json").write_text(text, encoding="utf-8")
     # checkov searches a file's path for secrets too, so the path must not depend on the checkout.
     command = [*checkov, "--directory", ".", "--framework", "cloudformation"]
     command += ["--compact", "--quiet", "--skip-download", "--output", "json", "--soft-fail"]
@@ -57,8 +62,7 @@ def findings(checkov: list[str]) -> set[tuple[str, str, str]]:
         check=True,
     )
     found: dict[str, Any] = json.loads(done.stdout[: done.stdout.rindex("}") + 1])
-    expected = len(policies) * len(OPTIONS)
-    if found["summary"]["parsing_errors"] or len(list(OUT.glob("*.json"))) != expected:
+    if found["summary"]["parsing_errors"] or len(list(OUT.glob("*.json"))) != len(stacks):
         raise click.ClickException("checkov did not read every template.")
     failed = found["results"]["failed_checks"]
     return {(each["check_id"], each["check_name"], each["resource"]) for each in failed}
