@@ -171,4 +171,5 @@ class _Rate(ProgressColumn):
 def _progress() -> Progress:
     """Make a progress bar beside the results, which shows only on a terminal."""
     columns = (TextColumn("{task.description}"), MofNCompleteColumn(), _Rate(), TimeElapsedColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
