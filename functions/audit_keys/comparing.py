@@ -50,11 +50,11 @@ class Reading:
     Attributes
     ----------
     record : Mapping[str, str]
-        Attributes of its record; empty if there is none.
+        The attributes of its record, or nothing if it has no record.
     output : OutputState
-        Its ETag is None if there is none.
+        Without an ETag if there is no output.
     source : ObjectEvent or None
-        As if an event without a sequencer had created it. None if there is none.
+        The object, as if an event without a sequencer had created it; None if there is no object.
     is_comparable : bool
         False for an object without a version under a policy that keeps each version: its outputs
         are named by sequencers, which S3 does not list.

@@ -95,7 +95,7 @@ class Reader:
         return self._fence.find_source(self.scope.of(subject)) is not None
 
     def read(self, subject: Subject) -> Reading | None:
-        """Read a subject: its record, its output, its source; None if that does not stay."""
+        """Read a subject: its record, output and source; None if the source keeps changing."""
         if self.scope.keeps == "each":
             output = self._output(subject)
             made_of = output.metadata.get("source-version-id")
@@ -142,7 +142,7 @@ class Reader:
             TableName=self.scope.table,
             Key={"id": {"S": record_id}},
             ConsistentRead=True,
-            ProjectionExpression="sequencer, #status, lock_token, oldest_waiting, expires_at",
+            ProjectionExpression="sequencer, #status, lock_token, oldest_waiting",
             ExpressionAttributeNames={"#status": "status"},
         )
         return {name: value.get("S", "") for name, value in found.get("Item", {}).items()}
