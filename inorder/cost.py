@@ -21,7 +21,6 @@ from inorder.model.policies import Cost, Policy, policies, starts_newest
 AUDIT = "audit/audit.asl.json"
 LISTED = 1000  # objects, by one request
 PRICES, CONTENDERS = "inorder/prices.toml", "inorder/contenders.toml"
-SITUATIONS = ("uncontended", "waiter", "duplicate", "older")
 LOG_LEVELS = ("ALL", "ERROR", "OFF")
 DAY = 86_400
 WITHOUT_RETRIES = "uncoordinated"

@@ -1,18 +1,22 @@
-"""The monthly bill: small months computed by hand, and what holds for every month."""
+"""The monthly bill: a month computed by hand, what holds for every month, and docs/cost.md."""
 
 from __future__ import annotations
 
 import re
+import shlex
 import tomllib
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench import scale
 from bench.resolved_template import of_type, resources_with, template
 from inorder import PROJECT, cost
+from inorder.commands.main import main
 from inorder.cost import Bill, Workload
 from inorder.model.policies import policies, policy
 
@@ -23,7 +27,6 @@ BILLS = [lambda work, each=each: cost.bill_of(each, work) for each in POLICIES] 
     for each in cost.contenders(LATEST)
     if not each.policy
 ]
-EACH_BILL = pytest.mark.parametrize("bill_of", BILLS, ids=lambda of: of(Workload()).name)
 TABLE = tomllib.loads((PROJECT / cost.CONTENDERS).read_text())
 TIERED = ("Express duration", "log of executions", "logs of functions")
 SAMPLED = "X-Ray: traces"  # the first in each second is recorded, and few of the others
@@ -112,19 +115,14 @@ def test_aws_bills_in_steps_and_tiers() -> None:
 def test_contenders_are_sorted_and_at_a_break_even_both_cost_the_same(work: Workload) -> None:
     compared = cost.compare(LATEST, work)
     assert [each.dollars for each in compared] == sorted(each.dollars for each in compared)
-    assert all(each.contender.lacks for each in compared)
-    found = {each.contender.name: each for each in compared}
-    assert set(found) == {
-        *("lock-in-function", "sqs-fifo", "durable-function", "idempotent-function"),
-        *("uncoordinated", "optimistic"),
-    }
+    names = {each.contender.name for each in compared}
+    assert names == {*TABLE["contenders"], *TABLE["policies"]}
     for each in compared:
         if each.overwrites:
             there = replace(work, overwrites=each.overwrites.at)
-            assert cost.bill_of(LATEST, there).dollars == pytest.approx(
-                cost.bill_of_contender(each.contender, there).dollars
-            )
-    lock = found["lock-in-function"]
+            both = cost.bill_of(LATEST, there), cost.bill_of_contender(each.contender, there)
+            assert both[0].dollars == pytest.approx(both[1].dollars)
+    [lock] = [each for each in compared if each.contender.name == "lock-in-function"]
     assert lock.overwrites
     assert lock.overwrites.is_cheaper_above
     if lock.process_ms:
@@ -134,9 +132,9 @@ def test_contenders_are_sorted_and_at_a_break_even_both_cost_the_same(work: Work
             assert (cost.bill_of(LATEST, then).dollars < other) == is_cheaper
 
 
-@EACH_BILL
 @given(work=WORKLOADS)
 @settings(max_examples=20, deadline=None)
+@pytest.mark.parametrize("bill_of", BILLS, ids=lambda of: of(Workload()).name)
 def test_a_bill_sums_up_and_twice_the_events_use_twice_of_what_is_not_fixed(
     bill_of: Any, work: Workload
 ) -> None:
@@ -183,12 +181,9 @@ def test_each_price_has_a_source_and_is_on_a_line() -> None:
     for price in cost.prices().values():
         assert re.fullmatch(r"https://aws\.amazon\.com/[a-z0-9/-]+/", price.source)
         assert price.read in {"AWS", "others"}
-    for name, row in TABLE["contenders"].items():
-        assert set(cost.SITUATIONS) <= set(row["cost"]), name
-        assert ("each_poll" in row["cost"]) == ("poll" in row) == ("waits" in row)
-        assert {*row.get("beside", {}), *row.get("beside_poll", {})} <= set(cost.LINES)
-    for counted in TABLE["s3"].values():
-        assert set(counted) == set(cost.SITUATIONS)
+    for name, row in tomllib.loads((PROJECT / "bench" / "quotas.toml").read_text()).items():
+        if isinstance(row, dict):
+            assert row["source"].startswith("https://docs.aws.amazon.com/"), name
 
 
 def test_what_is_assumed_of_the_template_is_in_the_template() -> None:
@@ -203,16 +198,30 @@ def test_what_is_assumed_of_the_template_is_in_the_template() -> None:
     assert scaling["MaximumConcurrency"] == assumed["pollers"]
     for level, count in TABLE["alarms"].items():
         assert len(of_type(resources_with({"Alarms": level}), "CloudWatch::Alarm")) == count
-    default = Workload()
-    for name, value in {
-        "RecordRetentionDays": default.retention_days,
-        "LogRetentionDays": default.log_days,
-        "HealMinutes": default.heal_minutes,
-        "ExecutionLogLevel": default.log_level,
-        "FunctionMemorySize": default.memory,
-        "Alarms": default.alarms,
-        "Dashboard": str(default.dashboard).lower(),
-        "Tracing": str(default.tracing).lower(),
-    }.items():
-        assert template()["Parameters"][name]["Default"] == value, name
-    assert "optimistic" not in {each.name for each in cost.contenders(policy("optimistic"))}
+    names = {"RecordRetentionDays": "retention_days", "LogRetentionDays": "log_days"}
+    names |= {"HealMinutes": "heal_minutes", "ExecutionLogLevel": "log_level", "Alarms": "alarms"}
+    for parameter, name in (names | {"FunctionMemorySize": "memory"}).items():
+        assert template()["Parameters"][parameter]["Default"] == getattr(Workload(), name)
+
+
+EXAMPLE = r"```sh\n\.venv/bin/inorder (cost .*)\n```\n\n```\n((?:.*\n)*?)```\n"
+
+
+def example(found: re.Match[str]) -> str:
+    """Give an example with the output that its command prints now."""
+    printed = CliRunner().invoke(main, shlex.split(found[1])).stdout
+    lines = "".join(f"{line.rstrip()}\n" for line in printed.splitlines())
+    return found[0].replace(found[2], lines)
+
+
+def test_the_page_has_what_the_command_prints_and_the_tables_that_are_computed() -> None:
+    """Run `python -m tests.unit.test_cost` and `python -m bench.scale` to write them."""
+    text = (PROJECT / scale.DOCUMENT).read_text()
+    assert len(re.findall(EXAMPLE, text)) == 1
+    assert re.sub(EXAMPLE, example, text) == text
+    assert scale.written(text) == text
+
+
+if __name__ == "__main__":
+    page = PROJECT / scale.DOCUMENT
+    page.write_text(re.sub(EXAMPLE, example, page.read_text()))

@@ -1,4 +1,4 @@
-"""The command `inorder cost`: from options, and from the metrics of a stack."""
+"""`inorder cost --stack-name`: a bill from the metrics of a stack; test_cost.py has the others."""
 
 from __future__ import annotations
 
@@ -8,69 +8,21 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner, Result
 
-from inorder import cost
 from inorder.aws.stack import Stack
 from inorder.aws.usage import measure
 from inorder.commands import cost as cost_command
 from inorder.commands.main import main
-from inorder.cost import BreakEven, Comparison, Contender
-from inorder.model.policies import policy
 
 MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:machine"
 OWN = "arn:aws:lambda:us-east-1:123456789012:function:own-work:live"
-COMPARED = [
-    Comparison(Contender("cheap", "lacks order"), 1, BreakEven(0.2, True), BreakEven(500, False)),
-    Comparison(Contender("dear", "lacks retries"), 1e6, None, None),
-]
-
-
-@pytest.fixture(autouse=True)
-def compare(monkeypatch: pytest.MonkeyPatch) -> Mock:
-    """Compare in no time; test_cost.py has the comparison."""
-    compare = Mock(return_value=COMPARED)
-    monkeypatch.setattr(cost, "compare", compare)
-    return compare
 
 
 def run(*arguments: str) -> Result:
     return CliRunner(mix_stderr=False).invoke(main, ["cost", *arguments])
-
-
-def test_the_bill_is_printed_with_its_sum_and_the_alternatives(compare: Mock) -> None:
-    latest, work = policy("latest-wins"), cost.Workload(5e6, 0.1)
-    expected = cost.bill_of(latest, work)
-    result = run("--events", "5e6", "--overwrites", "0.1", "--process-ms", "300")
-    assert (result.exit_code, result.stderr) == (0, "")
-    compare.assert_called_once_with(latest, work)
-    [total] = [line for line in result.stdout.splitlines() if "A month of latest-wins" in line]
-    assert total.split()[-3:] == ["5,000,000", "events", f"{expected.dollars:,.2f}"]
-    for line in expected.lines:
-        assert (line.name in result.stdout) == (line.dollars >= cost_command.SHOWN)
-    rows = {" ".join(line.split()) for line in result.stdout.splitlines()}
-    assert {"cheap 1.00 above 20% below 500", "dear 1,000,000.00 always always"} <= rows
-    assert f"cheap costs {expected.dollars - 1:,.2f} less: lacks order." in rows
-    assert not any("cheapest" in row or "dear costs" in row for row in rows)
-    compare.return_value = COMPARED[1:]
-    assert run().stdout.splitlines()[-1] == "latest-wins is the cheapest of these."
-
-
-def test_json_has_all_of_it() -> None:
-    given = ("--policy", "every-version", "--heal-minutes", "0", "--dashboard", "--tracing")
-    document = json.loads(run("--json", *given).stdout)
-    chosen = {"heal_minutes": 0, "dashboard": True, "tracing": True}
-    assert chosen.items() <= document["workload"].items()
-    assert document["bill"]["name"] == "every-version"
-    total = sum(line["dollars"] for line in document["bill"]["lines"])
-    assert document["bill"]["dollars"] == pytest.approx(total)
-    cheap, dear = document["contenders"]
-    assert (cheap["name"], cheap["lacks"], dear["dollars"]) == ("cheap", "lacks order", 1e6)
-    assert cheap["break_even_overwrites"] == {"at": 0.2, "is_cheaper_above": True}
-    assert (dear["break_even_process_ms"], document["unknown"]) == (None, [])
 
 
 NUMBERS = [
