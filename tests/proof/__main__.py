@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import click
 
@@ -19,66 +19,57 @@ STATES, PATHS, ENGINES = (
 EMPTY = 5  # what pytest exits with if no test is about the policy
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """A part of the proof."""
 
     name: str
-    what: str  # it does
     advice: str  # if it fails
     command: tuple[str, ...]
 
 
 def steps(policy: str) -> list[Step]:
-    """List the parts of the proof of a policy, the quick ones first."""
+    """List the parts of the proof of a policy, the quick ones first: docs/policies.md has them."""
     file, stem = policies.asl_file(policy), policies.stem(policy)
     folder = f"tests/policies/{stem}"
-    only = ("--policy", policy)
+    of_policy = (*PYTEST, "--policy", policy)
     apart = (STATES, PATHS, ENGINES, "tests/unit/test_new_policy.py")
     others = [f"--ignore={each}" for each in apart]
     return [
         Step(
             "check",
-            "what the file and the template alone tell",
             f"Each line names a state of {file}, a rule, and what to change.",
             (sys.executable, "-m", "inorder.commands.main", "check", file),
         ),
         Step(
             "states",
-            "each state alone, by TestState",
             f"Either {file} is wrong, or {folder}/cases.py must say what the state now does.",
-            (*PYTEST, *only, STATES),
+            (*of_policy, STATES),
         ),
         Step(
             "paths",
-            "paths with mocked services, on ministack; they take every branch",
             f"Mend {file}, or FLOW and `events` of {folder}/cases.py, of which the paths are made.",
-            (*PYTEST, *only, PATHS),
+            (*of_policy, PATHS),
         ),
         Step(
             "behaviour",
-            "what it does with the real functions, conditional writes and crashes",
             f"Mend {file}, or template.yaml if the test is of tests/template. If it promises"
             f" something else by now, change the tests in {folder} and the facts in"
             f" {policies.FACTS}: with `like` there, the tests of the shipped policy run with it.",
-            (*PYTEST, *only, *others, "tests/policies", "tests/template", "tests/unit"),
+            (*of_policy, *others, "tests/policies", "tests/template", "tests/unit"),
         ),
         Step(
             "engines",
-            "stories that end on ministack as on moto",
             f"An engine understands {file} otherwise: write that state in another way.",
-            (*PYTEST, *only, ENGINES),
+            (*of_policy, ENGINES),
         ),
         Step(
             "model",
-            "every interleaving of a few events, and mutants that must break a promise",
             f"The trace shows how {folder}/promise.py is broken. If a mutant or a state is not"
             " known, change the names there.",
-            (*PYTEST, *only, "tests/proof/model"),
+            (*of_policy, "tests/proof/model"),
         ),
         Step(
             "mutants",
-            f"{file} broken in every small way: a test must fail each time",
             f"No test notices what SURVIVES names: add a case to {folder}/cases.py, or give the"
             " reason in tests/proof/mutants/survivors.py.",
             (sys.executable, "-m", "tests.proof.mutants", policy),
@@ -91,7 +82,7 @@ def prove(policy: str) -> int:
     begun, left = time.monotonic(), steps(policy)
     while left:
         step = left.pop(0)
-        click.secho(f"{step.name}: {step.what} ...", bold=True)
+        click.secho(f"{step.name} ...", bold=True)
         since = time.monotonic()
         code = subprocess.run(step.command, cwd=PROJECT, check=False).returncode  # noqa: S603
         took = f"{time.monotonic() - since:.0f} s"

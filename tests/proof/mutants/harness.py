@@ -36,13 +36,8 @@ NOT_TESTED_BY = {
 }
 WAIT_SCALE = 0.2
 PATIENCE = 5  # a test fails if it takes so many times as long as without a mutant
-STAGES = CHECK, FILE_TESTS, STATES, SCHEMA, PATHS = (
-    "inorder check",
-    "the file's tests",
-    "states by TestState",
-    "the schema",
-    "paths in moto",
-)
+CHECK, SCHEMA = "inorder check", "the schema"
+SECONDS = {CHECK: 0.0, SCHEMA: 0.5}  # that they take: the quickest test of all comes first
 
 POLICIES = policies.names()
 _asl_file = policies.asl_file
@@ -53,25 +48,18 @@ class Seen:
     """What a test does: the policies whose files it reads, with the states that it runs."""
 
     seconds: float = 0
-    stage: str = FILE_TESTS
+    shares_a_server: bool = False
     states: dict[str, set[str]] = field(default_factory=dict)
 
     def can_notice(self, policy: str, where: str) -> bool:
-        """Tell whether the test may fail if a state is changed."""
-        return policy in self.states and (self.stage == FILE_TESTS or where in self.states[policy])
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The stage and the test that killed a mutant, or neither."""
-
-    policy: str
-    mutant: str
-    stage: str | None
-    killer: str
+        """Tell whether the test may fail if a state is changed; if it runs none, it reads all."""
+        states = self.states.get(policy)
+        return states is not None and (where in states or not any(self.states.values()))
 
 
 Survey = dict[str, Seen]
+# The policy, the mutant, and what killed it, or "".
+Verdict = tuple[str, str, str]
 
 
 def mutants(policy: str) -> list[Mutant]:
@@ -148,7 +136,7 @@ class _Run:
             aws.wait_scale = WAIT_SCALE
 
         def run_one(local: Any, policy: str, name: str, *arguments: Any, **named: Any) -> Any:
-            self.seen.stage = STATES
+            self.seen.shares_a_server = True
             self.seen.states.setdefault(policy, set()).add(name)
             return run_state(local, policy, name, *arguments, **named)
 
@@ -191,8 +179,6 @@ class _Run:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
         """Note the states that ran, and stop executions, before moto's state is dropped."""
-        if self._executions:
-            self.seen.stage = PATHS
         for states, arn in self._executions:
             for kind, details, *_ in executions.history(states, arn):
                 if kind.endswith("StateEntered"):
@@ -214,7 +200,7 @@ class _Surveying(_Run):
         items = [item for item in session.items if self._concerns(item)]
         for item in items[self._number :: self._of]:
             failure = self.run_test(item, 60)
-            if self.seen.stage == STATES:  # again, because these tests share a server
+            if self.seen.shares_a_server:  # again, because the first one starts it
                 failure += self.run_test(item, 60)
             if failure:
                 self.problem = f"{item.nodeid} fails without a mutant:\n{failure}"
@@ -240,28 +226,25 @@ class _Trying(_Run):
             assert mutant.definition
             self.load(policy, mutant.definition)
             try:
-                stage, killer = self._killed(policy, mutant, items)
+                killer = self._killer(policy, mutant, items)
             finally:
                 self.load(policy, shipped)
-            self.verdicts.append(Verdict(policy, str(mutant), stage, killer))
+            self.verdicts.append((policy, str(mutant), killer))
 
-    def _killed(
-        self, policy: str, mutant: Mutant, items: dict[str, pytest.Item]
-    ) -> tuple[str | None, str]:
-        for stage in STAGES:
-            if stage in {CHECK, SCHEMA}:
-                if wrong := self._wrong(policy, with_schema=stage == SCHEMA):
-                    return stage, wrong
-                continue
-            able = [
-                name
-                for name, seen in self._survey.items()
-                if seen.stage == stage and seen.can_notice(policy, mutant.where)
-            ]
-            for name in sorted(able, key=lambda name: self._survey[name].seconds):
-                if self.run_test(items[name], PATIENCE * (1 + self._survey[name].seconds)):
-                    return stage, name
-        return None, ""
+    def _killer(self, policy: str, mutant: Mutant, items: dict[str, pytest.Item]) -> str:
+        able = {
+            name: seen.seconds
+            for name, seen in self._survey.items()
+            if seen.can_notice(policy, mutant.where)
+        }
+        for name, seconds in sorted((SECONDS | able).items(), key=lambda each: each[1]):
+            if name in SECONDS:
+                found = self._wrong(policy, with_schema=name == SCHEMA)
+            else:
+                found = self.run_test(items[name], PATIENCE * (1 + seconds))
+            if found:
+                return name
+        return ""
 
     def _wrong(self, policy: str, *, with_schema: bool) -> str:
         """Check a file, without cfn-lint's schema if possible, which takes half a second."""

@@ -36,15 +36,6 @@ _SHIPPED: dict[str, str] = {
     "content-hash: Claim Content with Catch 1 and 2 swapped": "no error is both of them",
     "content-hash: Claim Content with ConditionExpression: comparison 3, <, as <=": _SECOND,
 }
-EXPECTED: dict[str, str] = {
-    f"{policy.name}: {mutant}": reason
-    for policy in policies()
-    for shipped, mutant, reason in (
-        (*name.split(": ", 1), reason) for name, reason in _SHIPPED.items()
-    )
-    if shipped in {policy.name, policy.like}
-}
-
 _INSTANT = "it makes no difference on which side the one instant counts"
 _CHOSEN = "a number that was chosen: no promise depends on it"
 _SHORTER = "a shorter wait for an answer is one more fault, which is retried"
@@ -157,6 +148,15 @@ _CODE: dict[str, dict[str, str]] = {
         "fenced_output.py Fence._delete_older: output.etag is None or output.order(e... -> output.order(event) in {Order.UNKNOWN...": _SAME,
     },
 }
-EXPECTED_OF_CODE: dict[str, str] = {
-    f"{of}: {name}": reason for of, reasons in _CODE.items() for name, reason in reasons.items()
-}
+
+
+def reasons(name: str) -> dict[str, str]:
+    """Give the mutants of a policy or function that survive, and why."""
+    if name in _CODE:
+        return _CODE[name]
+    shipped = next(each.like for each in policies() if each.name == name) or name
+    return {
+        mutant.removeprefix(f"{shipped}: "): reason
+        for mutant, reason in _SHIPPED.items()
+        if mutant.startswith(f"{shipped}: ")
+    }
