@@ -14,15 +14,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from http import HTTPStatus
 from io import BytesIO
-from types import ModuleType
 from typing import Any, NamedTuple
 
 from botocore.exceptions import ClientError
-from ministack.services import dynamodb, eventbridge, sqs, stepfunctions
+from ministack.services import dynamodb, stepfunctions
 
 from audit_keys.comparing import Reading
 from bench.simulation.runtime_errors import UncaughtError, check_paths, chooser, find
-from inorder.asl.definition import START
 from inorder.asl.lease import longest
 from inorder_fence import ObjectEvent
 from invert_image.inversion import InvalidImage, InvertedImage
@@ -31,9 +29,13 @@ from tests.proof.model.mutation import redirected
 from tests.proof.model.scenario import INVALID
 from tests.proof.model.source import FUNCTION, REPAIR, SWEEP, Code
 
-TABLE = "model-keys"
-PREFIXES = {dynamodb: "DynamoDB_20120810", eventbridge: "AWSEvents", sqs: "AmazonSQS"}
-BUS, UNIQUE_BUS = "model-retries", "model-unique"
+TABLE, PARKED, BUS = "model-keys", "model-parked", "model-retries"
+# What the services answer to which something is sent. The parameters tell what it is.
+ANSWERS = {
+    "sqs": {"MessageId": "1"},
+    "events": {"FailedEntryCount": 0},
+    "states": {"ExecutionArn": "started"},
+}
 OUTPUT_BUCKET = "output"
 NOW = datetime.fromtimestamp(0, UTC)
 OTHER = " (2)"  # ends the name of each state of a second file
@@ -163,39 +165,22 @@ class Engine:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._call(
-            dynamodb,
             "CreateTable",
             TableName=TABLE,
             BillingMode="PAY_PER_REQUEST",
             AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
             KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
         )
-        self._parked, self._retries = (
-            self._call(sqs, "CreateQueue", QueueName=f"model-{name}")["QueueUrl"]
-            for name in ("parked", "retries")
-        )
-        # A bus gives what is sent to it to the retry queue, as in template.yaml.
-        for bus in (BUS, UNIQUE_BUS):
-            self._call(eventbridge, "CreateEventBus", Name=bus)
-        arn = ["QueueArn"]
-        found = self._call(sqs, "GetQueueAttributes", QueueUrl=self._retries, AttributeNames=arn)[
-            "Attributes"
-        ]
-        pattern = json.dumps({"source": ["inorder"]})
-        self._call(eventbridge, "PutRule", Name="retries", EventBusName=BUS, EventPattern=pattern)
-        target = {"Id": "queue", "Arn": found["QueueArn"], "InputPath": "$.detail"}
-        targets = {"Rule": "retries", "EventBusName": BUS, "Targets": [target]}
-        self._call(eventbridge, "PutTargets", **targets)
         self._definitions: tuple[str, ...] = ()
         self._tested: dict[tuple[str, Taken], Step] = {}
         self._sweeps: dict[Any, Swept] = {}
         self._calls: dict[Any, Call | dict[str, str] | Exception] = {}
 
-    def _call(self, service: ModuleType, action: str, **parameters: Any) -> Any:
-        """Call ministack in this process, because by HTTP it takes thirty times as long."""
-        headers = {"x-amz-target": f"{PREFIXES[service]}.{action}", "host": "localhost"}
+    def _call(self, action: str, **parameters: Any) -> Any:
+        """Call DynamoDB in this process, because by HTTP it takes thirty times as long."""
+        headers = {"x-amz-target": f"DynamoDB_20120810.{action}", "host": "localhost"}
         body = json.dumps(parameters).encode()
-        made = service.handle_request("POST", "/", headers, body, {})
+        made = dynamodb.handle_request("POST", "/", headers, body, {})
         status, _, answer = self._loop.run_until_complete(made)
         assert status == HTTPStatus.OK, answer
         return json.loads(answer or "{}")
@@ -219,10 +204,10 @@ class Engine:
         for number, definition in enumerate(definitions):
             for name, value in {
                 "KeyTableName": TABLE,
-                "ParkedEventsQueueUrl": self._parked,
-                "RetryEventsQueueUrl": self._retries,
+                "ParkedEventsQueueUrl": PARKED,
+                "RetryEventsQueueUrl": "model-retries",
                 "RetryEventsBusName": BUS,
-                "UniqueEventsBusName": UNIQUE_BUS,
+                "UniqueEventsBusName": "model-unique",
             }.items():
                 definition = definition.replace(f"${{{name}}}", value)  # noqa: PLW2901
             self._add(_of_version(json.loads(definition), number))
@@ -274,17 +259,15 @@ class Engine:
             expected = self._check(state, json.loads(data), given)
         except UncaughtError as uncaught:
             return Step(None, data, item, error=f"States.Runtime, as {uncaught},")
-        service = state.get("Resource", "")
-        parameters: dict[str, Any] = {}
-        started = None
-        if is_start(state) and not mock:
-            path = re.search(r"\$[\w.]+", state["Parameters"]["Input.$"])
-            started = find(path[0], json.loads(data)) if path else None
-            mock = json.dumps({"ExecutionArn": "started"})
+        service = service_of(state)
+        sends = service in ANSWERS and not mock
+        parameters: dict[str, Any] = {"inspectionLevel": "DEBUG"} if sends else {}
+        if sends:
+            mock = json.dumps(ANSWERS[service])
         if mock:
             failure = {"errorOutput": {"error": mock[1:], "cause": ""}}
             parameters["mock"] = failure if mock.startswith("!") else {"result": mock}
-        elif "dynamodb" in service:
+        elif service == "dynamodb":
             self._set_item(self.item_key(name, data), item)
         running = {"Id": execution, "Name": execution, "Input": given}
         parameters |= {"definition": self._alone[name], "stateName": name, "input": data}
@@ -293,10 +276,7 @@ class Engine:
         status, _, answer = stepfunctions._test_state(parameters)
         assert status == HTTPStatus.OK, answer
         tested = json.loads(answer)
-        message = None
-        if is_sender(state) and not mock:
-            is_retry = state["Parameters"].get("QueueUrl") != self._parked
-            message = Message(is_retry, self._receive(self._retries if is_retry else self._parked))
+        sent = json.loads(tested["inspectionData"]["afterParameters"]) if sends else {}
         if is_write(state) and not mock:
             item = self._get_item(self.item_key(name, data))
         output = json.loads(tested.get("output", "{}"))
@@ -312,13 +292,8 @@ class Engine:
         assert expected in {None, following} or "null" in data, (name, data, expected, following)
         following = expected or following
         dumped = json.dumps(output, sort_keys=True)
-        return Step(following, dumped, item, message, started, tested.get("error"))
-
-    def _receive(self, queue: str) -> str:
-        [received] = self._call(sqs, "ReceiveMessage", QueueUrl=queue)["Messages"]
-        self._call(sqs, "DeleteMessage", QueueUrl=queue, ReceiptHandle=received["ReceiptHandle"])
-        body: str = received["Body"]
-        return body
+        error, started = tested.get("error"), json.dumps(sent["Input"]) if "Input" in sent else None
+        return Step(following, dumped, item, _message(sent), started, error)
 
     def _check(self, state: dict[str, Any], data: Any, event: Any) -> str | None:
         """Raise where AWS would; return what must follow a Choice."""
@@ -349,12 +324,12 @@ class Engine:
 
     def _set_item(self, key: str, item: str | None) -> None:
         if item:
-            self._call(dynamodb, "PutItem", TableName=TABLE, Item=json.loads(item))
+            self._call("PutItem", TableName=TABLE, Item=json.loads(item))
         else:
-            self._call(dynamodb, "DeleteItem", TableName=TABLE, Key={"id": {"S": key}})
+            self._call("DeleteItem", TableName=TABLE, Key={"id": {"S": key}})
 
     def _get_item(self, key: str) -> str | None:
-        found = self._call(dynamodb, "GetItem", TableName=TABLE, Key={"id": {"S": key}})
+        found = self._call("GetItem", TableName=TABLE, Key={"id": {"S": key}})
         item = found.get("Item")
         for name in {"claimed_at", "in_progress_since"} & set(item or ()):
             item[name] = {"S": CLAIMED_AT}
@@ -402,22 +377,28 @@ def read(text: str) -> Any:
     return json.loads(text)
 
 
-def is_start(state: dict[str, Any]) -> bool:
-    """Tell whether a state starts an execution."""
-    return state.get("Resource") == START
+def service_of(state: dict[str, Any]) -> str:
+    """Name the service that a Task calls, as in ``arn:aws:states:::sqs:sendMessage``."""
+    return next(iter(state.get("Resource", "").split(":")[5:]), "")
 
 
 def is_write(state: dict[str, Any]) -> bool:
     """Tell whether a state writes to the table."""
-    service = state.get("Resource", "")
-    return "dynamodb" in service and not service.endswith(":getItem")
+    return service_of(state) == "dynamodb" and not state["Resource"].endswith(":getItem")
 
 
 def is_sender(state: dict[str, Any]) -> bool:
     """Tell whether a state sends an event to a queue or to the bus."""
-    service: str = state.get("Resource", "").removeprefix("arn:aws:states:::")
     buses = [each["EventBusName"] for each in state.get("Parameters", {}).get("Entries", [])]
-    return service.startswith("sqs:") or buses == [BUS]
+    return service_of(state) == "sqs" or buses == [BUS]
+
+
+def _message(sent: dict[str, Any]) -> Message | None:
+    """Give the message that comes to a queue; template.yaml's bus hands the detail on."""
+    if "MessageBody" in sent:
+        return Message(sent["QueueUrl"] != PARKED, json.dumps(sent["MessageBody"]))
+    details = [each["Detail"] for each in sent.get("Entries", []) if each["EventBusName"] == BUS]
+    return Message(is_retry=True, body=json.dumps(details[0])) if details else None
 
 
 def _of_version(whole: Any, number: int) -> Any:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from inorder.asl.definition import OWN_LOCK
 from tests.proof.model.audits import Audits
-from tests.proof.model.engine import Call, Message, is_sender, is_start, read
-from tests.proof.model.scenario import BUDGETS
+from tests.proof.model.engine import Call, Message, is_sender, read, service_of
 from tests.proof.model.state import (
     ACTED,
     NOTHING,
@@ -41,8 +40,7 @@ class Explorer(Tasks, Audits):
         return State(
             waiting=tuple(map(Delivery, sorted(scenario.events))),
             items=((key, json.dumps(left | {"id": {"S": key}})),) if left else (),
-            transient=scenario.transient,
-            **{name: getattr(scenario, name) for name in BUDGETS},
+            **{name: getattr(scenario, name) for name in State._fields if hasattr(scenario, name)},
         )
 
     def moves(self, state: State) -> Iterator[Move]:
@@ -102,14 +100,14 @@ class Explorer(Tasks, Audits):
         dies = state.crashes or state.faults or state.refusals or state.transient or state.lates
         for run in state.runs:
             task = self._engine.states[run.state]
-            if "lambda" in task.get("Resource", ""):
+            if service_of(task) == "lambda":
                 commutes = self._commutes(state, self._event(run), run)
             elif task.get("Parameters", {}).get("ConditionExpression", "").startswith(OWN_LOCKS):
                 may_own = any(pending.execution == run.execution for pending in state.late)
                 owns = run.owns(attribute(self._item(state, run), "lock_token"))
                 commutes = not owns and not may_own
             else:
-                commutes = (is_sender(task) or is_start(task)) and not dies
+                commutes = (is_sender(task) or service_of(task) == "states") and not dies
             if commutes:
                 yield from self._steps(state.without(run), run)
                 return
@@ -160,7 +158,7 @@ class Explorer(Tasks, Audits):
         label = f"{run.execution} dies before {run.state}"
         if not self._promise.has_records and run.done < SENT:
             state = state._replace(logged=state.logged | {run.event})
-        if "lambda" in self._resource(run):
+        if self._service(run) == "lambda":
             state = self._orphaned(state, run)
         if is_again:
             state = state.with_delivery(Delivery(run.event, run.more))

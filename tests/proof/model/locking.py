@@ -104,7 +104,6 @@ class Locking(Promise):
         return run.state == self.done and not run.is_repair
 
     def is_fault(self, state: State, run: Run, reason: str | None) -> bool:
-        """Tell whether an event is retried for a true reason."""
         if reason in {"KeyLocked", "ContentLocked"}:
             return self._could_be_locked(state)
         # An execution that has waited for a lease has no time for a second attempt.

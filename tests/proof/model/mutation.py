@@ -21,16 +21,16 @@ LEFT_OUT = object()
 
 @dataclass(frozen=True)
 class Mutant:
-    """A state machine, a function or the schedule that lacks something; None is a shipped one."""
+    """A state machine, a function or the schedule with a change; None is a shipped one."""
 
     where: str  # the state, or the function's file
-    missing: str
+    change: str
     definition: str | None = None
     function: Code | None = None
     sweep: Code | None = None
 
     def __str__(self) -> str:
-        return f"{self.where} without {self.missing}"
+        return f"{self.where} {self.change}"
 
 
 def mutants_of(definition: str) -> Iterator[Mutant]:
@@ -38,7 +38,7 @@ def mutants_of(definition: str) -> Iterator[Mutant]:
     whole = json.loads(definition)
     for where, state in whole["States"].items():
         for missing, less in (*_without_rule(state), *_without_handler(state)):
-            yield Mutant(where, missing, _with(whole, where, less))
+            yield Mutant(where, f"without {missing}", _with(whole, where, less))
 
 
 def _with(whole: Json, where: str, state: Json) -> str:
@@ -105,33 +105,25 @@ def _describe(condition: Json) -> str:
     return f"{condition['Variable']} {operator}{value}"
 
 
-@dataclass(frozen=True)
-class Change(Mutant):
-    """A state machine in which something is changed; `missing` says what."""
-
-    def __str__(self) -> str:
-        return f"{self.where} with {self.missing}"
-
-
-def changes_of(definition: str) -> Iterator[Change]:
+def changes_of(definition: str) -> Iterator[Mutant]:
     """Make all mutants of an ASL file in which a state is bypassed, or a part of one changed."""
     whole = json.loads(definition)
     for where, state in whole["States"].items():
         for to in _substitutes(whole["States"], where):
-            yield Change(where, f"{to} in its place", json.dumps(_bypassed(whole, where, to)))
+            yield Mutant(where, f"with {to} in its place", json.dumps(_bypassed(whole, where, to)))
         for changed, other in _changed(state, _operands(whole)):
-            yield Change(where, changed, _with(whole, where, other))
+            yield Mutant(where, f"with {changed}", _with(whole, where, other))
 
 
-def expression_changes_of(definition: str) -> Iterator[Change]:
+def expression_changes_of(definition: str) -> Iterator[Mutant]:
     """Make those of `changes_of` that change what DynamoDB writes, or under which condition."""
     whole = json.loads(definition)
     for where, state in whole["States"].items():
         for changed, other in _changed_expressions(state, _operands(whole)):
-            yield Change(where, changed, _with(whole, where, other))
+            yield Mutant(where, f"with {changed}", _with(whole, where, other))
 
 
-def sending_changes_of(definition: str) -> Iterator[Change]:
+def sending_changes_of(definition: str) -> Iterator[Mutant]:
     """Make all mutants of an ASL file in which an event is not sent, or sent too late."""
     whole = json.loads(definition)
     for where, state in whole["States"].items():
@@ -140,16 +132,16 @@ def sending_changes_of(definition: str) -> Iterator[Change]:
         # It only says so.
         said = {"Result": state.get("ResultSelector", {}), "ResultPath": state["ResultPath"]}
         skipped = {"Type": "Pass", **said, "Next": state["Next"]}
-        yield Change(where, f"{state['Next']} in its place", _with(whole, where, skipped))
+        yield Mutant(where, f"with {state['Next']} in its place", _with(whole, where, skipped))
         for at, handler in enumerate(state["Catch"]):
             if handler["Next"] != "Not Parked":
                 less = _edited(state, ("Catch", at, "Next"), "Not Parked")
-                yield Change(where, "Not Parked after a failure", _with(whole, where, less))
+                yield Mutant(where, "with Not Parked after a failure", _with(whole, where, less))
         if updates := _updates(whole["States"], _answered(whole["States"], state["Next"])):
-            yield Change(where, f"{updates[0]} before it", _released(whole, where, updates))
+            yield Mutant(where, f"with {updates[0]} before it", _released(whole, where, updates))
 
 
-def time_changes_of(definition: str) -> Iterator[Change]:
+def time_changes_of(definition: str) -> Iterator[Mutant]:
     """Make all mutants of an ASL file whose lease is too short, or is not waited for."""
     whole = json.loads(definition)
     states = whole["States"]
@@ -159,17 +151,19 @@ def time_changes_of(definition: str) -> Iterator[Change]:
             fewer = {"poll_seconds": count // 2, "lease_polls": count * 9 // 10}.get(name)
             if fewer:
                 less = _edited(state, ("Parameters", "limits", name), fewer)
-                yield Change(where, f"{fewer} as its {name}", _with(whole, where, less))
+                yield Mutant(where, f"with {fewer} as its {name}", _with(whole, where, less))
         if is_renewal(state):
-            yield Change(where, "no renewal", json.dumps(_bypassed(whole, where, state["Next"])))
+            yield Mutant(
+                where, "with no renewal", json.dumps(_bypassed(whole, where, state["Next"]))
+            )
         if has_lock and state.get("Resource") == INVOKE:
             longer = {**state, "TimeoutSeconds": state["TimeoutSeconds"] * 11 // 10}
-            yield Change(where, f"{longer['TimeoutSeconds']} s", _with(whole, where, longer))
+            yield Mutant(where, f"with {longer['TimeoutSeconds']} s", _with(whole, where, longer))
             again = _edited(state, ("Retry", -1, "MaxAttempts"), 1)
-            yield Change(where, "a second attempt in its Retry", _with(whole, where, again))
+            yield Mutant(where, "with a second attempt in its Retry", _with(whole, where, again))
     if unwaited := _unwaited(states):
         made = json.dumps(whole | {"States": unwaited})
-        yield Change("Count Poll", "no wait if a read fails", made)
+        yield Mutant("Count Poll", "with no wait if a read fails", made)
 
 
 def _unwaited(states: Json) -> Json | None:
@@ -189,7 +183,7 @@ def _unwaited(states: Json) -> Json | None:
     return made if made != states else None
 
 
-def late_changes_of(definition: str) -> Iterator[Change]:
+def late_changes_of(definition: str) -> Iterator[Mutant]:
     """Make all mutants of an ASL file that take a write without an answer for one that failed."""
     whole = json.loads(definition)
     states = whole["States"]
@@ -197,13 +191,13 @@ def late_changes_of(definition: str) -> Iterator[Change]:
     for where in sorted(sent):
         if (answered := _answered(states, where)) != where:
             less = {**states[where], "Default": answered}
-            yield Change(where, f"Default to {answered}", _with(whole, where, less))
+            yield Mutant(where, f"with Default to {answered}", _with(whole, where, less))
     for where, state in states.items():
         for at, retrier in enumerate(state.get("Retry", [])):
             if "DynamoDB.ThrottlingException" in retrier["ErrorEquals"]:
                 errors = ["States.TaskFailed", "States.Timeout"]
                 again = _edited(state, ("Retry", at, "ErrorEquals"), errors)
-                yield Change(where, "Retry of States.Timeout", _with(whole, where, again))
+                yield Mutant(where, "with Retry of States.Timeout", _with(whole, where, again))
 
 
 def _is_sender(state: Json) -> bool:

@@ -92,7 +92,6 @@ class Newest(Promise):
         return [event for event in happened if self.scenario.is_deletion(event)]
 
     def outcomes(self, state: State, run: Run) -> dict[str, bool]:
-        """Tell which outcomes are true of a run's valid event."""
         newer = state.happened > run.event or bool(state.issued)
         shown = run.event in state.effective
         # Where repairs may have made outputs, an output is known by its content.
@@ -105,7 +104,6 @@ class Newest(Promise):
         return {"Processed": shown, "Superseded": newer or unchanged, "Duplicate": newer or shown}
 
     def is_rejection(self, state: State, run: Run, reason: str | None) -> bool:
-        """Tell whether an event was rejected for a true reason."""
         if reason == "InvalidImage":
             versions = range(1, state.happened + 1)
             read = versions if self.scenario.is_deletion(run.event) else [run.event]

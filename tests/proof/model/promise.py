@@ -35,7 +35,6 @@ class Promise:
         self.scenario = scenario
 
     def call(self, event: str, answers: tuple[Answer, ...]) -> Call | dict[str, str] | Exception:
-        """Give the function's next S3 call, or its handler's result, or its exception."""
         return self.engine.call(event, answers)
 
     def key(self, event: int) -> str:

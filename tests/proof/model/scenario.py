@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from inorder.events import created, deleted
 
 INVALID = "invalid"
-# What the adversary may do so many times, and what it is called if it does it once.
-BUDGETS = {
-    "crashes": "crash",
-    "breaks": "break",
-    "restarts": "restart",
-    "faults": "fault",
-    "refusals": "refusal",
-    "repeats": "repeat",
-    "expiries": "expiry",
-    "starts": "start",
-    "lates": "late write",
-    "repairs": "repair",
-}
 
 
 @dataclass(frozen=True)
@@ -57,19 +44,9 @@ class Scenario:
     item: str = ""  # the key's record that others left, as JSON without its ID
 
     def __str__(self) -> str:
-        counts = ((getattr(self, name), one) for name, one in BUDGETS.items())
-        budgets = [f"{count} {one}" for count, one in counts if count]
-        budgets += [f"{self.lost} lost"] if self.lost else []
-        budgets += [f"contents {self.contents}"] if self.contents else []
-        budgets += ["versioned"] if self.versioned else []
-        switch = "suspended" if self.versioned else "versioned"
-        budgets += [f"{switch} before {self.switched}"] if self.switched else []
-        budgets += [f"transient {error}" for error in self.transient]
-        budgets += ["blind"] if self.blind else []
-        budgets += ["odd answers"] if self.odd else []
-        budgets += [f"damaged {self.damaged}"] if self.damaged else []
-        budgets += [f"item {self.item}"] if self.item else []
-        return f"{list(self.events)}; {', '.join(budgets) or 'none'}"
+        values = ((each, getattr(self, each.name)) for each in fields(self)[1:])
+        told = [f"{each.name} {value}" for each, value in values if value != each.default]
+        return f"{list(self.events)}; {', '.join(told) or 'none'}"
 
     @property
     def valid(self) -> bool:

@@ -11,7 +11,7 @@ import json
 from typing import Any
 
 from audit_keys.repairing import SOURCE
-from tests.proof.model.engine import Message, Step, Taken, read
+from tests.proof.model.engine import Message, Step, Taken, read, service_of
 from tests.proof.model.healing import retried
 from tests.proof.model.promise import Promise
 from tests.proof.model.state import ACTED, RECORDED, SENT, Delivery, Move, Run, State, attribute
@@ -32,14 +32,13 @@ class Steps:
         most: int = read(run.data).get("limits", {}).get("maximum_polls", 0)
         return most
 
-    def _resource(self, run: Run) -> str:
+    def _service(self, run: Run) -> str:
         """Name the service of a run's state, if it is a Task."""
-        resource: str = self._engine.states[run.state].get("Resource", "")
-        return resource
+        return service_of(self._engine.states[run.state])
 
     def _item(self, state: State, run: Run) -> str | None:
         """Give the record that a run's Task reads or writes, if it is a Task of DynamoDB."""
-        if "dynamodb" not in self._resource(run):
+        if self._service(run) != "dynamodb":
             return None
         return state.item(self._engine.item_key(run.state, run.data))
 
@@ -68,7 +67,7 @@ class Steps:
         if step.following is None:
             return label, state, problem or f"I4: ended by {step.error} in {run.state}"
         label += f" → {step.following}"
-        if step.following == "Not Parked" and "sqs" in self._resource(run):
+        if step.following == "Not Parked" and self._service(run) == "sqs":
             problem = problem or f"I4: {run.execution} does not try to send by EventBridge"
         moved = run._replace(state=step.following, data=step.data, answers=(), tried=())
         following, path, wrong = self._settle(state, moved)

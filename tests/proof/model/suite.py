@@ -62,9 +62,9 @@ class Suite:
     def mutants(self) -> Iterator[Mutant]:
         """Make all mutants."""
         for fence in self.fences:
-            yield Mutant(fence.file, fence.name, function=fence)
+            yield Mutant(fence.file, f"without {fence.name}", function=fence)
         for sweep in sweeps_of(self.policy.definition):
-            yield Mutant(sweep.file, sweep.name, sweep=sweep)
+            yield Mutant(sweep.file, f"without {sweep.name}", sweep=sweep)
         for changes in self.changes:
             yield from changes(self.policy.definition)
 

@@ -21,7 +21,7 @@ class Tasks(Functions):
         """List the moves of a run; `state` is without it."""
         if self._engine.states[run.state]["Type"] == "Wait":
             yield from self._poll(state, run)
-        elif "lambda" in self._resource(run):
+        elif self._service(run) == "lambda":
             yield from self._call_function(state, run)
         else:
             yield from self._serve(state, run, "")
@@ -169,7 +169,7 @@ class Tasks(Functions):
                 return None
             if self._engine.states[polled.state]["Type"] == "Wait":
                 return polled
-            if "dynamodb" not in self._resource(polled):
+            if self._service(polled) != "dynamodb":
                 return None
             item = self._item(state, polled)
             step = self._step(state, polled, item)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -64,19 +63,11 @@ def test_promise_holds_in_every_state(
     ],
 )
 def test_each_mutant_but_the_survivors_breaks_a_promise(
-    engine: Engine,
-    suite: Suite,
-    mutant: Mutant,
-    record_property: Callable[[str, object], None],
+    engine: Engine, suite: Suite, mutant: Mutant
 ) -> None:
     found = suite.find(engine, mutant)
-    if str(mutant) in suite.survivors:
-        assert found is None
-        return
-    assert found, "no scenario shows that anything is wrong"
-    scenario, result = found
-    assert result.trace
-    record_property(f"{suite}: {mutant}", [str(scenario), result.problem, *result.trace])
+    print(found and "\n".join(map(str, found)))  # noqa: T201 - with `-rP`, pytest shows it
+    assert (found is None) == (str(mutant) in suite.survivors)
 
 
 @pytest.mark.parametrize("suite", [of_policy(*each) for each in SUITES.items()])
