@@ -347,27 +347,6 @@ ONCE = {
 }
 
 
-def _keep_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make one client of a service for all Tasks, until a test changes what happens to calls."""
-    assert boto3.DEFAULT_SESSION
-    make: Any = boto3.client
-    events, clients = boto3.DEFAULT_SESSION.events, dict[str, Any]()
-
-    def client(service_name: str, **named: Any) -> Any:
-        kept = clients.get(service_name) or make(service_name, **named)
-        return clients.setdefault(service_name, kept)
-
-    def register(name: str, *arguments: Any, change: Callable[..., Any], **named: Any) -> None:
-        change(name, *arguments, **named)
-        clients.clear()  # a client has the handlers that there were when it was made
-
-    module = "moto.stepfunctions.parser.asl.utils.boto_client.boto3"
-    monkeypatch.setattr(module, SimpleNamespace(client=client))
-    for name in ("register", "register_first"):
-        change = functools.partial(register, change=getattr(events, name))
-        monkeypatch.setattr(events, name, change)
-
-
 def _scale_seconds(monkeypatch: pytest.MonkeyPatch, aws: InProcess) -> None:
     def sleep(seconds: float) -> None:
         time.sleep(seconds * aws.wait_scale)
@@ -438,7 +417,6 @@ def aws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
         config={"stepfunctions": {"execute_state_machine": True}, "lambda": {"use_docker": False}}
     ):
         boto3.setup_default_session()
-        _keep_clients(monkeypatch)
         running = InProcess(
             policy, import_anew("invert_image.app"), import_anew("canonical_hash.app")
         )
