@@ -49,7 +49,7 @@ CAPACITY = 4 if EVENTS >= 1000 else 2  # invocations at a time; Lambda refuses f
 SECONDS = 180 + EVENTS
 FINISHED = {"Processed", "Duplicate", "Superseded", "Parked"}
 ENDS = FINISHED | {"Retrying", "NotParked"}
-THROTTLED = "Lambda.TooManyRequestsException"
+THROTTLED, BREAK = "Lambda.TooManyRequestsException", "Break Lock"
 
 # Of each service's calls, so many of a hundred pass, are slow, are refused, lose their answer,
 # hang, or have their effect after others.
@@ -426,47 +426,31 @@ def check(workflow: Workflow, ended: list[Execution], parked: list[Any]) -> None
     """Check that nothing is lost, parked or processed twice, and that all outputs are right."""
     begun = [each for each in ended if each.path and each.status != "ABORTED"]
     assert [each for each in begun if each.outcome not in ENDS] == []
-    runs = defaultdict(list)
-    for each in ended:
-        runs[event_of(each.event)].append(each)
-    written = [each for each in ended if each.outcome == "Processed"]
-    processed = Counter((*event_of(each.event), _is_by_the_other_policy(each)) for each in written)
-    again: Counter[str] = Counter()
-    for (key, _, _), count in processed.items():
-        again[key] += count - 1
-    # The lease is a tenth here, and the time of a function that hangs is not. So the lock of a live
-    # holder may be broken, and then both end as Processed. Otherwise an event is processed once.
-    states = [(key, state) for (key, _), own in runs.items() for each in own for state in each.path]
-    assert again <= Counter(key for key, state in states if state == "Break Lock")
     assert {message["reason"]["Error"] for message in parked} <= REJECTIONS
-    rejected = {event_of(message["event"])[1] for message in parked}
+    assert any(map(_is_by_the_other_policy, ended))
+    rejected = {event_of(message["event"]) for message in parked}
+    runs, newest = by_event(ended), dict(sorted(event_of(each.event) for each in ended))
+    written = [each for each in ended if each.outcome == "Processed"]
+    check_once(ended, written)
     for (key, sequencer), own in runs.items():
         # An event that was rejected while SQS was out is parked without another execution.
-        if FINISHED.isdisjoint(str(each.outcome) for each in own) and sequencer not in rejected:
-            last = max(own, key=lambda each: each.stopped or datetime.now(UTC))
-            happened = [(each.id, each.outcome, each.started, each.stopped) for each in own]
-            assert last.outcome != "Retrying", f"{key}: {sequencer} is lost: {happened}"
-            # Its execution has died, and a newer event of its key decides the output.
-            assert any(other == key and newer > sequencer for other, newer, _ in processed)
-    # Each event that the other policy has had is finished, whichever policy has finished it. Under
-    # this one, a newer event may take the place of one whose execution has died.
-    last_of = {key: max(each for other, each in runs if other == key) for key, _ in runs}
-    had = {of: each for of, each in runs.items() if any(map(_is_by_the_other_policy, each))}
-    assert had
-    open_events = {
-        (key, sequencer): each
-        for (key, sequencer), each in had.items()
-        if FINISHED.isdisjoint(str(run.outcome) for run in each)
-        and sequencer not in rejected
-        and (all(map(_is_by_the_other_policy, each)) or sequencer == last_of[key])
-    }
-    assert open_events == {}
+        is_open = FINISHED.isdisjoint(str(each.outcome) for each in own)
+        if not is_open or (key, sequencer) in rejected:
+            continue
+        last = max(own, key=lambda each: each.stopped or datetime.now(UTC))
+        happened = [(each.id, each.outcome, each.started, each.stopped) for each in own]
+        assert last.outcome != "Retrying", f"{key}: {sequencer} is lost: {happened}"
+        # Its execution has died, and a newer event of its key decides the output. But an event that
+        # only the other policy has had is finished, and so is the newest one that it has had.
+        newer = (event_of(each.event) for each in written)
+        assert any(other == key and each > sequencer for other, each in newer)
+        by_other = [*map(_is_by_the_other_policy, own)]
+        assert not all(by_other)
+        assert not any(by_other) or sequencer != newest[key]
     outputs = workflow.outputs()
     assert {_output_key(each) for each in written} <= set(outputs)
-    for number in range(KEYS):
-        key = f"{number}.png"
-        newest = last_of[key]
-        what_happened = sorted(
+    for key in (f"{number}.png" for number in range(KEYS)):
+        happened_to = sorted(
             (sequencer, str(each.outcome))
             for (of, sequencer), own in runs.items()
             for each in own
@@ -474,19 +458,38 @@ def check(workflow: Workflow, ended: list[Execution], parked: list[Any]) -> None
         )
         source = workflow.s3.get_object(Bucket=workflow.stack.input_bucket, Key=key)["Body"].read()
         if source.startswith(NO_IMAGE):
-            assert newest in rejected, f"{key}: {what_happened}"
+            assert (key, newest[key]) in rejected, f"{key}: {happened_to}"
             continue
-        made = {_output_key(each) for each in written if event_of(each.event) == (key, newest)}
+        of_newest = [each for each in written if event_of(each.event) == (key, newest[key])]
+        made = {outputs[_output_key(each)] for each in of_newest}
         inverse = tuple(255 - band for band in colour_of(source))
-        assert {outputs[each] for each in made} == {inverse}, f"{key}: {what_happened}"
+        assert made == {inverse}, f"{key}: {happened_to}"
+
+
+def by_event(ended: list[Execution]) -> dict[tuple[str, str], list[Execution]]:
+    runs = defaultdict(list)
+    for each in ended:
+        runs[event_of(each.event)].append(each)
+    return runs
+
+
+def check_once(ended: list[Execution], written: list[Execution]) -> None:
+    """Check that an event is processed once by each policy that has had it.
+
+    The lease is a tenth here, and the time of a function that hangs is not. So the lock of a live
+    holder may be broken, and then both end as Processed.
+    """
+    processed = Counter((*event_of(each.event), _is_by_the_other_policy(each)) for each in written)
+    again: Counter[str] = Counter()
+    for (key, _, _), count in processed.items():
+        again[key] += count - 1
+    broken = [event_of(each.event)[0] for each in ended for state in each.path if state == BREAK]
+    assert again <= Counter(broken)
 
 
 def check_flood(ended: list[Execution], parked: list[Any]) -> None:
     """Check that each object of the flood is parked, and how often the function was invoked."""
-    runs = defaultdict(list)
-    for each in ended:
-        if s3_object(each.event)["key"].startswith("bomb"):
-            runs[event_of(each.event)].append(each)
+    runs = by_event([each for each in ended if s3_object(each.event)["key"].startswith("bomb")])
     reasons = {event_of(each["event"])[0]: each["reason"]["Error"] for each in parked}
     assert {reasons[key] for key, _ in runs} == {"InvalidImage", "TooSlow"}
     assert len({key for key, _ in runs}) == FLOOD
@@ -497,7 +500,7 @@ def check_flood(ended: list[Execution], parked: list[Any]) -> None:
         faults += sum(each.status == "ABORTED" for each in own)
         # As in check(): the lock of a living holder may be broken here, and each policy has records
         # of its own.
-        breaks = sum(each.path.count("Break Lock") for each in own)
+        breaks = sum(each.path.count(BREAK) for each in own)
         once_each = len({_is_by_the_other_policy(each) for each in own})
         at_most = min(once_each + faults + breaks, INVOCATIONS_AT_MOST)
         happened = [(each.outcome, each.path, errors(each)) for each in own]
