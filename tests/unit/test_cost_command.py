@@ -53,10 +53,6 @@ def test_the_bill_is_printed_with_its_sum_and_the_alternatives(compare: Mock) ->
         assert (line.name in result.stdout) == (line.dollars >= cost_command.SHOWN)
     rows = {" ".join(line.split()) for line in result.stdout.splitlines()}
     assert {"cheap 1.00 above 20% below 500", "dear 1,000,000.00 always always"} <= rows
-    assert f"cheap costs {expected.dollars - 1:,.2f} less: lacks order." in rows
-    assert not any("cheapest" in row or "dear costs" in row for row in rows)
-    compare.return_value = COMPARED[1:]
-    assert run().stdout.splitlines()[-1] == "latest-wins is the cheapest of these."
 
 
 def test_json_has_all_of_it() -> None:
@@ -64,32 +60,24 @@ def test_json_has_all_of_it() -> None:
     document = json.loads(run("--json", *given).stdout)
     chosen = {"heal_minutes": 0, "dashboard": True, "tracing": True}
     assert chosen.items() <= document["workload"].items()
-    assert document["bill"]["name"] == "every-version"
     total = sum(line["dollars"] for line in document["bill"]["lines"])
     assert document["bill"]["dollars"] == pytest.approx(total)
     cheap, dear = document["contenders"]
-    assert (cheap["name"], cheap["lacks"], dear["dollars"]) == ("cheap", "lacks order", 1e6)
+    assert (cheap["lacks"], dear["dollars"]) == ("lacks order", 1e6)
     assert cheap["break_even_overwrites"] == {"at": 0.2, "is_cheaper_above": True}
-    assert (dear["break_even_process_ms"], document["unknown"]) == (None, [])
 
 
-NUMBERS = [
-    *("--events", "--overwrites", "--duplicates", "--older", "--retried"),
-    *("--process-ms", "--memory", "--object-kb", "--key-bytes"),
-]
-
-
-def test_impossible_numbers_are_refused() -> None:
-    for arguments in [
-        ("--overwrites", "0.7", "--older", "0.7"),
-        *(("--overwrites", "2"), ("--events", "0"), ("--process-ms", "1e11")),
-        *((option, number) for option in NUMBERS for number in ("nan", "inf")),
-        *(("--log-level", "LOUD"), ("--policy", "none")),
-    ]:
-        result = run(*arguments)
-        assert (result.exit_code, result.stdout) == (2, ""), arguments
-        assert "Error: " in result.stderr
-    assert "exceed 1" in run("--overwrites", "0.6", "--older", "0.6").stderr
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *("--overwrites 2", "--overwrites 0.7 --older 0.7", "--events 0", "--process-ms 1e11"),
+        *("--events nan", "--events inf", "--memory nan", "--log-level LOUD", "--policy none"),
+    ],
+)
+def test_impossible_numbers_are_refused(arguments: str) -> None:
+    result = run(*arguments.split())
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Error: " in result.stderr
 
 
 STACK = Stack(
@@ -179,10 +167,8 @@ def test_a_stacks_metrics_are_scaled_to_a_month(deployed: Any) -> None:
         }
     )
     assert (measured.executions, measured.process_ms, measured.memory) == (18_000, 500, 1024)
-    silent = "\n".join(measured.silent)
-    assert "AWS/DynamoDB ConsumedReadCapacityUnits of keys" in silent
-    assert "AWS/DynamoDB ConsumedWriteCapacityUnits of keys, InProgress" in silent
-    assert "ExecutionsStarted" not in silent
+    assert "AWS/DynamoDB ConsumedReadCapacityUnits of keys" in measured.silent
+    assert "ExecutionsStarted" not in "".join(measured.silent)
 
 
 def test_the_bill_of_a_stack_says_what_it_could_not_know(deployed: Any) -> None:
@@ -194,17 +180,11 @@ def test_the_bill_of_a_stack_says_what_it_could_not_know(deployed: Any) -> None:
     assert lines["CloudWatch: log of executions"]["dollars"] == pytest.approx(1.5)
     for name in ("EventBridge: events of the bucket", "S3: PUT", "X-Ray: traces"):
         assert lines[name]["quantity"] == 18_000
-    assert "Step Functions: Express requests" in lines
-    assert any("S3 has no metric" in each for each in document["unknown"])
-    assert any("No value, so counted as 0: AWS/SQS" in each for each in document["unknown"])
-    for tracing in ("true", "false"):
-        deployed.stack = replace(STACK, parameters={**STACK.parameters, "Tracing": tracing})
-        printed = run("--stack-name", "measured", "--days", "10")
-        assert "A month of measured" in printed.stdout
-        assert ("X-Ray has no metric" in printed.stderr) == (tracing == "true")
-        assert ("X-Ray" in printed.output) == (tracing == "true")
+    for said in ("S3 has no metric", "X-Ray has no metric", "so counted as 0: AWS/SQS"):
+        assert any(said in each for each in document["unknown"])
+    printed = run("--stack-name", "measured", "--days", "10")
+    assert "A month of measured" in printed.stdout
     deployed.stack = replace(STACK, state_machine_arn=f"{MACHINE}-new")
     result = run("--stack-name", "measured")
     assert result.exit_code == 1
-    [line] = result.stderr.splitlines()
-    assert line.startswith("Error: CloudWatch has no executions of stack measured within 7 days.")
+    assert result.stderr.startswith("Error: CloudWatch has no executions of stack measured")
