@@ -10,19 +10,12 @@ from typing import Any
 import boto3
 import pytest
 
-from inorder.cost import of_audit
 from inorder.model import policies
 from retry_events.retries import Fault, Message, Start
 from tests.support.in_process import KEY_TABLE, Context
 from tests.unit.conftest import Lines, Load, new_queue, taken_from
 
 INPUT, OUTPUT, TABLE = "input", "output", "keys"
-
-
-class AuditContext(Context):
-    """A Lambda context."""
-
-    function_name = "audit-keys"
 
 
 class Auditor:
@@ -38,7 +31,6 @@ class Auditor:
         )
         self.table = boto3.resource("dynamodb").Table(TABLE)
         self.queue = new_queue("retry")
-        function: Any = load("audit_keys.app", STACK_NAME="s", REPAIRS=repairs)
         defaults = {"Policy": "latest-wins", "HandleDeletions": "true", "RetryHours": "24"}
         parameters = defaults | {"KeyPrefix": "", "KeySuffix": ""} | given
         outputs = {"InputBucketName": INPUT, "OutputBucketName": OUTPUT, "KeyTableName": TABLE}
@@ -49,7 +41,7 @@ class Auditor:
             ],
             "Outputs": [{"OutputKey": key, "OutputValue": value} for key, value in outputs.items()],
         }
-        self.function = function
+        self.function: Any = load("audit_keys.app", STACK_NAME="s", REPAIRS=repairs)
         self.function.cloudformation = SimpleNamespace(
             describe_stacks=lambda **_: {"Stacks": [described]}
         )
@@ -75,7 +67,7 @@ class Auditor:
         return [source, self.output(f"out-{key}", **made_of)]
 
     def run(self, event: dict[str, Any]) -> Any:
-        answer = self.function.handler(event, AuditContext())
+        answer = self.function.handler(event, Context())
         self.findings, self.counts, self.wrong = {}, {}, 0
         for line in self._read():
             if line.get("message") == "OutputNotRight":
@@ -102,17 +94,18 @@ class Auditor:
         return [*map(json.loads, bodies)]
 
 
+Make = Callable[..., Auditor]
+
+
 @pytest.fixture
-def auditor(load: Load, lines: Lines) -> Callable[..., Auditor]:
+def auditor(load: Load, lines: Lines) -> Make:
     def make(repairs: str = "false", **given: str) -> Auditor:
         return Auditor(load, lines, repairs, **given)
 
     return make
 
 
-def test_a_batch_counts_what_is_right_and_suspects_the_rest(
-    auditor: Callable[..., Auditor],
-) -> None:
+def test_a_batch_counts_what_is_right_and_suspects_the_rest(auditor: Make) -> None:
     audited = auditor(KeySuffix="k")
     missing, stale, other = map(audited.put, ("missingk", "stalek", "other"))
     audited.output("out-stalek", sequencer="01", **{"source-etag": "old"})
@@ -129,26 +122,13 @@ def test_a_batch_counts_what_is_right_and_suspects_the_rest(
     assert audited.repairs() == []
 
 
-def test_where_deletions_are_not_handled_no_output_is_orphaned(
-    auditor: Callable[..., Auditor],
-) -> None:
+def test_where_deletions_are_not_handled_no_output_is_orphaned(auditor: Make) -> None:
     audited = auditor(HandleDeletions="false")
     assert audited.compare(audited.output("out-gone", sequencer="01")) == []
     assert audited.counts == {"right": 1}
 
 
-def test_what_is_right_takes_the_requests_that_the_bill_counts(
-    auditor: Callable[..., Auditor],
-) -> None:
-    audited, calls = auditor(), list[str]()
-    pairs = [*audited.pair("a"), *audited.pair("b")]
-    for client in (audited.function.s3, audited.function.dynamodb):
-        client.meta.events.register("before-call", lambda model, **_: calls.append(model.name))
-    assert audited.compare(*pairs) == []
-    assert calls == ["HeadObject"] * round(2 * of_audit()["s3_gets"])
-
-
-def test_what_changes_or_is_in_progress_is_waiting(auditor: Callable[..., Auditor]) -> None:
+def test_what_changes_or_is_in_progress_is_waiting(auditor: Make) -> None:
     audited = auditor("true")
     audited.table.put_item(Item={"id": "input/held", "lock_token": "t"})
     suspects = audited.compare(*map(audited.put, ("done", "held", "changes")))
@@ -160,9 +140,7 @@ def test_what_changes_or_is_in_progress_is_waiting(auditor: Callable[..., Audito
     assert (audited.wrong, audited.repairs()) == (0, [])
 
 
-def test_a_repair_goes_to_the_retry_queue_which_starts_it(
-    auditor: Callable[..., Auditor],
-) -> None:
+def test_a_repair_goes_to_the_retry_queue_which_starts_it(auditor: Make) -> None:
     audited = auditor("true")
     audited.table.put_item(Item={"id": "input/failed", "status": "FAILED", "sequencer": "01"})
     suspects = audited.compare(*map(audited.put, ("failed", "\ufffe")))
@@ -179,9 +157,7 @@ def test_a_repair_goes_to_the_retry_queue_which_starts_it(
     assert fault.reasons == ("Repair: An audit found it missing.",)
 
 
-def test_each_version_of_a_listed_key_is_compared_and_no_longer_key(
-    auditor: Callable[..., Auditor],
-) -> None:
+def test_each_version_of_a_listed_key_is_compared_and_no_longer_key(auditor: Make) -> None:
     audited = auditor(Policy="every-version")
     versioning = {"Status": "Enabled"}
     audited.s3.put_bucket_versioning(Bucket=INPUT, VersioningConfiguration=versioning)
@@ -212,7 +188,7 @@ def test_each_version_of_a_listed_key_is_compared_and_no_longer_key(
     ],
 )
 def test_what_is_listed_is_as_narrow_as_the_stacks_prefix_and_the_audits(
-    auditor: Callable[..., Auditor], key_prefix: str, asked: str, listed: str
+    auditor: Make, key_prefix: str, asked: str, listed: str
 ) -> None:
     answer = auditor(KeyPrefix=key_prefix).run({"audit": "a", "prefix": asked})
     assert answer == {"prefix": listed, "sources": INPUT, "outputs": OUTPUT}
@@ -223,16 +199,14 @@ def test_what_is_listed_is_as_narrow_as_the_stacks_prefix_and_the_audits(
     [({"Policy": "content-hash"}, "nothing to audit"), ({"RetryHours": "0"}, "needs the retry")],
 )
 def test_a_stack_that_cannot_be_audited_or_repaired_says_so(
-    auditor: Callable[..., Auditor], given: dict[str, str], said: str
+    auditor: Make, given: dict[str, str], said: str
 ) -> None:
     audited = auditor("true", **given)
     with pytest.raises(audited.function.NotAuditable, match=said):
         audited.run({"audit": "a", "prefix": ""})
 
 
-def test_the_facts_of_the_policies_are_those_of_their_file(
-    auditor: Callable[..., Auditor],
-) -> None:
+def test_the_facts_of_the_policies_are_those_of_their_file(auditor: Make) -> None:
     function = auditor().function
     found = policies.policies()
     assert {

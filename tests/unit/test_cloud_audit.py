@@ -16,6 +16,7 @@ OUTPUTS = [
     {"OutputKey": "AuditLogGroupName", "OutputValue": "log"},
 ]
 FAILED = {"status": "FAILED", "error": "E", "cause": json.dumps({"errorMessage": "no buckets."})}
+SUCCEEDED = {"status": "SUCCEEDED"}
 LINES = [
     "no JSON",
     json.dumps({"audit": "other", "message": "OutputsCompared", "items": 9, "counts": {}}),
@@ -47,17 +48,13 @@ def run(ended: dict[str, Any], items: int, outputs: list[dict[str, str]]) -> Any
     ("ended", "items", "outputs", "said"),
     [
         (FAILED, 2, OUTPUTS, "ended as FAILED: E no buckets. Its log is log."),
-        ({"status": "SUCCEEDED"}, 100_000_000, OUTPUTS, "audit it by prefixes"),
-        ({"status": "SUCCEEDED"}, 3, OUTPUTS, "lacks 1 of 3 objects"),
-        ({"status": "SUCCEEDED"}, 2, [], "no output AuditStateMachineArn"),
+        (SUCCEEDED, 100_000_000, OUTPUTS, "audit it by prefixes"),
+        (SUCCEEDED, 3, OUTPUTS, "lacks 1 of 3 objects"),
+        (SUCCEEDED, 2, [], "no output AuditStateMachineArn"),
     ],
 )
 def test_an_audit_that_is_not_complete_says_why(
-    ended: dict[str, Any],
-    items: int,
-    outputs: list[dict[str, str]],
-    said: str,
-    monkeypatch: pytest.MonkeyPatch,
+    ended: Any, items: int, outputs: Any, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cloud_audit, "LOG_SECONDS", -1)
     with pytest.raises(Failure, match=said):
@@ -65,4 +62,4 @@ def test_an_audit_that_is_not_complete_says_why(
 
 
 def test_only_the_lines_of_the_audit_count() -> None:
-    assert run({"status": "SUCCEEDED"}, 2, OUTPUTS).counts == {"right": 2}
+    assert run(SUCCEEDED, 2, OUTPUTS).counts == {"right": 2}
