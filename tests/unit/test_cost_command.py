@@ -8,18 +8,15 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner, Result
 
 from inorder import cost
 from inorder.aws.stack import Stack
-from inorder.aws.usage import measure
 from inorder.commands import cost as cost_command
 from inorder.commands.main import main
 from inorder.cost import BreakEven, Comparison, Contender
-from inorder.model.policies import policy
 
 MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:machine"
 OWN = "arn:aws:lambda:us-east-1:123456789012:function:own-work:live"
@@ -30,29 +27,13 @@ COMPARED = [
 
 
 @pytest.fixture(autouse=True)
-def compare(monkeypatch: pytest.MonkeyPatch) -> Mock:
-    """Compare in no time; test_cost.py has the comparison."""
-    compare = Mock(return_value=COMPARED)
-    monkeypatch.setattr(cost, "compare", compare)
-    return compare
+def compare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare in no time; test_cost.py has the comparison, and what is printed."""
+    monkeypatch.setattr(cost, "compare", lambda *_: COMPARED)
 
 
 def run(*arguments: str) -> Result:
     return CliRunner(mix_stderr=False).invoke(main, ["cost", *arguments])
-
-
-def test_the_bill_is_printed_with_its_sum_and_the_alternatives(compare: Mock) -> None:
-    latest, work = policy("latest-wins"), cost.Workload(5e6, 0.1)
-    expected = cost.bill_of(latest, work)
-    result = run("--events", "5e6", "--overwrites", "0.1", "--process-ms", "300")
-    assert (result.exit_code, result.stderr) == (0, "")
-    compare.assert_called_once_with(latest, work)
-    [total] = [line for line in result.stdout.splitlines() if "A month of latest-wins" in line]
-    assert total.split()[-3:] == ["5,000,000", "events", f"{expected.dollars:,.2f}"]
-    for line in expected.lines:
-        assert (line.name in result.stdout) == (line.dollars >= cost_command.SHOWN)
-    rows = {" ".join(line.split()) for line in result.stdout.splitlines()}
-    assert {"cheap 1.00 above 20% below 500", "dear 1,000,000.00 always always"} <= rows
 
 
 def test_json_has_all_of_it() -> None:
@@ -149,41 +130,41 @@ class Deployed:
 
 
 @pytest.fixture
-def deployed(monkeypatch: pytest.MonkeyPatch) -> Any:
+def deployed(monkeypatch: pytest.MonkeyPatch) -> Deployed:
     made = Deployed()
     monkeypatch.setattr(cost_command, "Connection", lambda _: made)
     monkeypatch.setattr("inorder.aws.usage.QUERIES", 3)  # in one call
     return made
 
 
-def test_a_stacks_metrics_are_scaled_to_a_month(deployed: Any) -> None:
-    measured = measure(deployed, 10)
-    assert measured.used == pytest.approx(
+def test_the_bill_of_a_stack_is_its_metrics_scaled_to_a_month(deployed: Deployed) -> None:
+    document = json.loads(run("--stack-name", "measured", "--days", "10", "--json").stdout)
+    known = {"events": 18_000, "process_ms": 500, "memory": 1024, "log_level": "ERROR"}
+    assert known.items() <= document["workload"].items()
+    quantities = {line["name"]: line["quantity"] for line in document["bill"]["lines"]}
+    assert quantities == pytest.approx(
         {
-            **{"express_requests": 18_000, "express_gb_seconds": 3 * 2_400 * 64 / 1024},
-            **{"lambda_requests": 15_000, "lambda_gb_seconds": 3 * 2_500, "writes": 36_000},
-            **{"sqs_requests": 600_000, "execution_log": 3, "function_log": 1.5},
-            **{"storage": 0, "recovery": 0, "alarms": 1, "dashboards": 0},
+            "Step Functions: Express requests": 18_000,
+            "Step Functions: Express duration": 3 * 2_400 * 64 / 1024,
+            "DynamoDB: writes": 36_000,
+            "Lambda: requests": 15_000,
+            "Lambda: duration (arm64)": 3 * 2_500,
+            "SQS: requests": 600_000,
+            "CloudWatch: log of executions": 3,
+            "CloudWatch: logs of functions": 1.5,
+            "CloudWatch: alarms": 1,
+            # What no metric has is estimated.
+            "EventBridge: events of the bucket": 18_000,
+            "S3: GET and HEAD": 3 * 18_000,
+            "S3: PUT": 18_000,
+            "X-Ray: traces": 18_000,
+            "CloudWatch: metrics": 2,
         }
     )
-    assert (measured.executions, measured.process_ms, measured.memory) == (18_000, 500, 1024)
-    assert "AWS/DynamoDB ConsumedReadCapacityUnits of keys" in measured.silent
-    assert "ExecutionsStarted" not in "".join(measured.silent)
-
-
-def test_the_bill_of_a_stack_says_what_it_could_not_know(deployed: Any) -> None:
-    result = run("--stack-name", "measured", "--days", "10", "--json")
-    document = json.loads(result.stdout)
-    known = {"events": 18_000, "process_ms": 500, "log_level": "ERROR", "heal_minutes": 30}
-    assert known.items() <= document["workload"].items()
-    lines = {line["name"]: line for line in document["bill"]["lines"]}
-    assert lines["CloudWatch: log of executions"]["dollars"] == pytest.approx(1.5)
-    for name in ("EventBridge: events of the bucket", "S3: PUT", "X-Ray: traces"):
-        assert lines[name]["quantity"] == 18_000
-    for said in ("S3 has no metric", "X-Ray has no metric", "so counted as 0: AWS/SQS"):
-        assert any(said in each for each in document["unknown"])
-    printed = run("--stack-name", "measured", "--days", "10")
-    assert "A month of measured" in printed.stdout
+    silent = "No value, so counted as 0: AWS/DynamoDB"
+    assert f"{silent} ConsumedReadCapacityUnits of keys" in document["unknown"]
+    assert f"{silent} ConsumedWriteCapacityUnits of keys, InProgress" in document["unknown"]
+    assert "ExecutionsStarted" not in "".join(document["unknown"])
     deployed.stack = replace(STACK, state_machine_arn=f"{MACHINE}-new")
     result = run("--stack-name", "measured")
     assert result.exit_code == 1
