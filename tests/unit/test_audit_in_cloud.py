@@ -1,4 +1,4 @@
-"""The handler of an audit in the cloud: what a batch finds, and what becomes of suspects."""
+"""An audit in the cloud: what a batch finds, what becomes of suspects, what the command says."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 import boto3
 import pytest
 
+from inorder.aws import cloud_audit
+from inorder.errors import Failure
 from inorder.model import policies
 from retry_events.retries import Fault, Message, Start
 from tests.support.in_process import KEY_TABLE, Context
@@ -41,10 +43,11 @@ class Auditor:
             ],
             "Outputs": [{"OutputKey": key, "OutputValue": value} for key, value in outputs.items()],
         }
-        self.function: Any = load("audit_keys.app", STACK_NAME="s", REPAIRS=repairs)
-        self.function.cloudformation = SimpleNamespace(
+        function: Any = load("audit_keys.app", STACK_NAME="s", REPAIRS=repairs)
+        function.cloudformation = SimpleNamespace(
             describe_stacks=lambda **_: {"Stacks": [described]}
         )
+        self.function = function
         self._read = lines
         self.findings: dict[str, str] = {}
         self.counts: dict[str, int] = {}
@@ -213,3 +216,59 @@ def test_the_facts_of_the_policies_are_those_of_their_file(auditor: Make) -> Non
         each.name: (each.keeps, bool(each.cost.uncontended.writes)) for each in found if each.keeps
     } == function.KEEPS
     assert {each.name for each in found if each.deletions} == function.HANDLE_DELETIONS
+
+
+# The command, which waits for the audit
+
+OUTPUTS = [
+    {"OutputKey": "AuditStateMachineArn", "OutputValue": "machine"},
+    {"OutputKey": "AuditLogGroupName", "OutputValue": "log"},
+]
+FAILED = {"status": "FAILED", "error": "E", "cause": json.dumps({"errorMessage": "no buckets."})}
+SUCCEEDED = {"status": "SUCCEEDED"}
+LINES = [
+    "no JSON",
+    json.dumps({"audit": "other", "message": "OutputsCompared", "items": 9, "counts": {}}),
+    json.dumps({"audit": "a", "message": "OutputsCompared", "items": 2, "counts": {"right": 2}}),
+]
+
+
+def followed(ended: dict[str, Any], items: int, outputs: list[dict[str, str]]) -> Any:
+    """Follow an audit of this end, which has compared so many objects."""
+    log = SimpleNamespace(paginate=lambda **_: [{"events": [{"message": line} for line in LINES]}])
+    stub = SimpleNamespace(
+        describe_stacks=lambda **_: {"Stacks": [{"Outputs": outputs}]},
+        start_execution=lambda **_: {"executionArn": "arn:a"},
+        describe_execution=lambda **_: ended,
+        list_map_runs=lambda **_: {"mapRuns": [{"mapRunArn": "run"}]},
+        describe_map_run=lambda **_: {"itemCounts": {"total": items, "succeeded": items}},
+        get_paginator=lambda _: log,
+    )
+    aws: Any = SimpleNamespace(
+        stack=SimpleNamespace(name="s"), client=lambda _: stub, is_local=True
+    )
+    audit: Any = SimpleNamespace(
+        scope=SimpleNamespace(bucket="input"), queued=lambda findings: findings
+    )
+    return cloud_audit.run(audit, aws, "", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("ended", "items", "outputs", "said"),
+    [
+        (FAILED, 2, OUTPUTS, "ended as FAILED: E no buckets. Its log is log."),
+        (SUCCEEDED, 100_000_000, OUTPUTS, "audit it by prefixes"),
+        (SUCCEEDED, 3, OUTPUTS, "lacks 1 of 3 objects"),
+        (SUCCEEDED, 2, [], "no output AuditStateMachineArn"),
+    ],
+)
+def test_an_audit_that_is_not_complete_says_why(
+    ended: Any, items: int, outputs: Any, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cloud_audit, "LOG_SECONDS", -1)
+    with pytest.raises(Failure, match=said):
+        followed(ended, items, outputs)
+
+
+def test_only_the_lines_of_the_audit_count() -> None:
+    assert followed(SUCCEEDED, 2, OUTPUTS).counts == {"right": 2}

@@ -65,16 +65,6 @@ def test_the_delay_of_the_newest_event_and_what_of_it_could_not_be_avoided(
     assert delay(Turn(0, newest={"k": LATEST}, runs=runs), "k") == expected
 
 
-def test_a_ratio_is_that_of_one_run_and_there_is_none_to_a_median_of_zero() -> None:
-    runs = [
-        {"inorder": {"writes": 1.0, "reads": 0.0}, "other": {"writes": 3.0, "reads": 1.0}},
-        {"inorder": {"writes": 10.0, "reads": 1.0}, "other": {"writes": 10.0, "reads": 1.0}},
-        {"inorder": {"writes": 20.0, "reads": 0.0}, "other": {"writes": 10.0, "reads": 5.0}},
-    ]
-    found = results.summary(runs)["other"]
-    assert found == {"runs": 3, "writes": 10, "reads": 1, "writes_ratio": 1}
-
-
 def test_the_default_memory_is_the_least_with_which_the_image_that_needs_most_is_fast() -> None:
     default = template()["Parameters"]["FunctionMemorySize"]["Default"]
     assert default == function.chosen(function.read()["images"])

@@ -14,7 +14,6 @@ from click.testing import CliRunner
 
 from inorder import PROJECT, asl
 from inorder.asl import check_file
-from inorder.asl.lease import longest
 from inorder.asl.size import largest_event
 from inorder.asl.versions import differences
 from inorder.commands.main import main
@@ -329,16 +328,6 @@ def test_a_file_that_is_no_state_machine_is_found(tmp_path: Path, text: str, fin
     assert found.startswith(finding)
     assert "\n" not in found
     assert check_file(tmp_path) == ["json: cannot be read: Is a directory"]
-
-
-def test_a_wait_takes_its_seconds_or_those_of_a_limit() -> None:
-    for wait, seconds in [
-        ({"Seconds": 7}, 7),
-        ({"SecondsPath": "$.limits.poll_seconds"}, 3),
-        ({"SecondsPath": "$.event.seconds"}, 99_999_999),
-        ({"Timestamp": "2030-01-01T00:00:00Z"}, 99_999_999),
-    ]:
-        assert longest({"Type": "Wait", **wait}, {"poll_seconds": 3}) == seconds  # type: ignore[dict-item]
 
 
 PROJECTION = "Read Key Record/Parameters/ProjectionExpression"

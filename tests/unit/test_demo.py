@@ -18,7 +18,7 @@ from inorder.demo import deployed as deployed_demo
 from inorder.demo import run as demo
 from inorder.demo.deployed import estimate
 from inorder.demo.pictures import own_pairs, pairs_from_folder
-from inorder.demo.report import Counts, Output, contact_sheet, write_report
+from inorder.demo.report import Counts, Output, write_report
 from inorder.demo.run import _inverse, choices, shows
 from inorder.errors import Failure
 from inorder.model.policies import policy
@@ -152,13 +152,3 @@ def test_a_report_has_counts_and_sheets_replaces_another_and_loads_nothing_else(
     text = " ".join(re.sub("<[^>]*>", " ", page).split())
     assert "2 of 5 outputs show the old picture, 1 missing, 1 unexpected" in text
     assert "Stale outputs 17 0" in text
-
-
-def test_a_sheet_is_bounded_and_shows_each_state_differently() -> None:
-    for count in (0, 1, 250):
-        sheet = contact_sheet([MISSING] * count)
-        assert 0 < sheet.width <= 900
-        assert 0 < sheet.height <= 900
-    broken = Output("x.png", PICTURE[:60], "new")
-    sheets = [contact_sheet([each]).tobytes() for each in (FRESH, STALE, MISSING, OTHER, broken)]
-    assert len(set(sheets)) == 5

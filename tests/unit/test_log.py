@@ -153,34 +153,20 @@ def test_no_type_that_aws_documents_is_an_error_wherever_it_comes() -> None:
             assert execution_of("arn", entries).status in ENDS.values()
 
 
-@pytest.mark.parametrize(
-    ("end", "details", "error", "cause"),
-    [
-        ("TaskFailed", REFUSED, REFUSED["error"], "refused"),
-        ("TaskTimedOut", {}, "States.Timeout", ""),
-        ("TaskStartFailed", {"error": "Lambda.Unknown", "cause": "c"}, "Lambda.Unknown", "c"),
-        ("TaskSubmitFailed", {"error": "SQS.SdkClientException"}, "SQS.SdkClientException", ""),
-    ],
-)
-def test_each_way_to_fail_is_an_attempt_with_its_error(
-    logs: Logs, end: str, details: dict[str, Any], error: str, cause: str
-) -> None:
-    found = read(logs, [started(), *task("Claim Key", *call(end, **details)), succeeded()])
-    [step] = found.steps
-    assert (step.error, step.cause) == (error, cause)
-    assert step.attempts == (Attempt(at(200), at(400), error, cause),)
-
-
 def at(milliseconds: int) -> datetime:
     return START + timedelta(milliseconds=milliseconds)
 
 
 def test_attempts_are_told_apart_and_the_last_one_decides(logs: Logs) -> None:
-    calls = [*call("TaskFailed", error="A"), *call("TaskTimedOut", error="States.Timeout"), *call()]
+    failed = call("TaskFailed", **REFUSED)
+    calls = [*failed, *call("TaskTimedOut"), *call("TaskStartFailed", error="A", cause="c")]
     [step] = read(logs, [started(), *task("Claim Key", *calls), succeeded()]).steps
-    assert [each.error for each in step.attempts] == ["A", "States.Timeout", None]
-    assert (step.error, step.entered, step.exited) == (None, at(100), at(1100))
+    assert step.attempts[0] == Attempt(at(200), at(400), REFUSED["error"], "refused")
+    assert [each.error for each in step.attempts[1:]] == ["States.Timeout", "A"]
+    assert (step.error, step.cause, step.entered, step.exited) == ("A", "c", at(100), at(1100))
     assert step.seconds == 1
+    [step] = read(logs, [started(), *task("Claim Key", *failed, *call()), succeeded()]).steps
+    assert (step.error, step.cause) == (None, "")
     # The beginning of the second one is lost.
     calls = [*call("TaskFailed", error="A"), *call("TaskFailed", error="B")]
     [step] = read(logs, [started(), *task("Claim Key", *calls)], lost=[6, 7]).steps

@@ -86,8 +86,8 @@ def test_a_new_policy_has_the_facts_of_its_source_but_texts_of_its_own(made: Mad
     new = policies.policy("made-by-test", made.project)
     copied = policies.policy(made.source, made.project)
     assert new.promise == f"As `{made.source}`, from which it was made."
-    texts = {"name": new.name, "promise": new.promise, "use": new.use}
-    assert new == replace(copied, **texts, like=copied.like or made.source)
+    own = replace(copied, name=new.name, promise=new.promise, use=new.use, like=new.like)
+    assert (new, new.like) == (own, copied.like or made.source)
     others = [each for each in policies.policies(made.project) if each != new]
     assert others == policies.policies()
 

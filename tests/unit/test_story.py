@@ -188,38 +188,16 @@ def test_an_execution_is_told_with_its_cause(case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "said"),
-    [
-        (facts(execution("it", event(A), "Own")), "an outcome of the policy's own"),
-        (
-            facts(execution("it", event(A), "States.Runtime", reason=WHY)),
-            "No state of the policy has foreseen this: Fault: why.",
-        ),
-        (
-            facts(execution("it", event(A), None, status="TIMED_OUT", steps=(claimed(1),))),
-            "TimedOut. It ended in Claim Key, unfinished.",
-        ),
-        (facts(OLD, from_log=True), "Unknown. The log has no end of it"),
-        (facts(execution("it", INVALID, "InvalidEvent", reason=WHY)), "event (unknown) (created)"),
-        (facts(execution("it", deletion(B))), "event 0B (deleted), execution it: Processed."),
-        (
-            facts(replace(RETRYING, arn="first"), replace(RETRYING, event=event(A) | RETRY)),
-            "execution it (attempt 2): Retrying",
-        ),
-    ],
-)
-def test_each_way_to_end_is_said(known: Facts, said: str) -> None:
-    assert said in told(tell(known), "it").text
-
-
-@pytest.mark.parametrize(
     ("known", "outcomes"),
     [
         (facts(FIRST, AGAIN), {A: "Processed"}),
         (facts(FIRST, execution("again", event(A), None, 200, None)), {A: "Processed"}),
         (facts(OTHER_FIRST, AGAIN), {A: "Duplicate", B: "Processed"}),
         (facts(RETRYING, RETRIED), {A: "Processed"}),
-        (facts(execution("bad", INVALID, "InvalidEvent", reason=WHY)), {}),
+        (facts(execution("bad", INVALID, "InvalidEvent", reason=WHY)), {}),  # no sequencer
+        (facts(execution("it", event(A), None, 200, None)), {A: "Working"}),
+        (facts(execution("it", event(A), "Own")), {A: "Own"}),
+        (facts(execution("it", event(A), "States.Runtime", reason=WHY)), {A: "States.Runtime"}),
         (facts(records=(record(A),)), {A: "Processed"}),
         (facts(OLD, records=(record(A),), from_log=True), {A: "Processed"}),  # the record knows
     ],
