@@ -8,14 +8,12 @@ import re
 from dataclasses import asdict, replace
 from io import BytesIO
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 from PIL import Image, ImageOps
 
 from inorder.aws.stack import Stack
 from inorder.demo import deployed as deployed_demo
-from inorder.demo import run as demo
 from inorder.demo.deployed import estimate
 from inorder.demo.pictures import own_pairs, pairs_from_folder
 from inorder.demo.report import Counts, Output, write_report
@@ -107,17 +105,6 @@ def test_a_stack_without_known_pictures_is_refused() -> None:
         stack = Stack("name", "in", "out", "table", "arn", "url", "function", parameters)
         with pytest.raises(Failure, match=complaint):
             deployed_demo.policy_of(stack)
-
-
-def test_keys_whose_events_do_not_arrive_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "PATIENCE_SECONDS", 0)
-    monkeypatch.setattr(demo, "GAP_SECONDS", 0)
-    stack = Stack("name", "in", "out", "table", "arn", "url", "function", {})
-    aws = Mock(poll_seconds=0, stack=stack, **{"arrived.return_value": {}})
-    run = demo.Run(aws, policy("latest-wins"), aws, [PNG, GIF], executions_at_once=9)
-    names = "gallery/picture-002.png, gallery/picture-003.gif"
-    with pytest.raises(TimeoutError, match=f"^Waited 0 s for the two events of 2 keys: {names}.$"):
-        run._deliver(lambda: None)
 
 
 HOSTILE_KEY = """gallery/<script>alert('1')</script>"quoted" & </code>.jpg"""
