@@ -31,21 +31,18 @@ def execution(
     start: float = 0,
     end: float | None = 1,
     status: str | None = None,
-    *,
     steps: tuple[Step, ...] = (),
-    reason: tuple[str, str] | None = None,
 ) -> Execution:
     """Build an execution that ended with an outcome, or that runs if it has no end."""
     failed = outcome in {"Parked", "InvalidEvent", "NotParked", "States.Runtime"}
-    why = dict(zip(("Error", "Cause"), reason, strict=True)) if reason else {}
-    output = {"outcome": outcome, "reason": why}
+    why = {"Error": "Fault", "Cause": "why"}
     return Execution(
         f"arn:aws:states:r:1:execution:machine:{name}",
         status or ("RUNNING" if end is None else "FAILED" if failed else "SUCCEEDED"),
         event,
-        output if outcome and not failed else None,
+        {"outcome": outcome, "reason": why} if outcome and not failed else None,
         outcome if failed else None,
-        json.dumps(why) if failed and reason else "",
+        json.dumps(why) if failed else "",
         steps,
         at(start),
         None if end is None else at(end),
@@ -57,12 +54,7 @@ def claimed(end: float) -> Step:
     return Step("Claim Key", "Task", {}, {}, at(end - 0.1), at(end))
 
 
-def read(**record: str) -> Step:
-    """Build the last step of a waiter, which has read a record."""
-    item = {name: {"S": value} for name, value in record.items()}
-    return Step("Key State?", "Choice", {"record": {"Item": item}}, {})
-
-
+READ = Step("Key State?", "Choice", {"record": {"Item": {"sequencer": {"S": B}}}}, {})
 WORKED = Step("Outcome?", "Choice", {"inversion": {"Payload": {"outcome": "Superseded"}}}, {})
 WAITS = Step("Wait For Lock", "Wait", {}, None, at(1))
 
@@ -104,16 +96,15 @@ def test_executions_are_told_in_the_order_in_which_they_started() -> None:
     assert [each.id for each in tell(asked).deliveries] == ["two"]
 
 
-WHY = ("Fault", "why")
 FIRST_WINS = {"keeps": "first", "policy": "first-wins"}
 CONTENT_HASH = {"keeps": None, "policy": "content-hash"}
 LOG_OFF = {"executions": "The log has the level OFF: it has no executions."}
-WAITER = execution("it", event(A), "Superseded", 1, 4, steps=(read(sequencer=B),))
+WAITER = execution("it", event(A), "Superseded", 1, 4, steps=(READ,))
 LATE = execution("it", event(A), "Superseded", 5, 6, steps=(WORKED,))
 FIRST = execution("first", event(A), "Processed", 0, 1)
 AGAIN = execution("it", event(A), "Duplicate", 2, 3)
 OTHER_FIRST = execution("first", event(B), "Processed", 0, 1)
-RETRYING = execution("it", event(A), "Retrying", reason=WHY)
+RETRYING = execution("it", event(A), "Retrying")
 RETRY = {"retry": {"attempt": 1, "since": "0", "reasons": ["Fault: why"]}}
 RETRIED = execution("again", event(A) | RETRY, "Processed", 6, 7)
 QUEUED = Queued("retrying", "m", None, A, at(1), "Fault", at(300), 1)
@@ -169,7 +160,7 @@ CAUSES: dict[str, tuple[Facts, dict[str, Any]]] = {
     "retried later": (facts(RETRYING, queued=(QUEUED,)), {"at": at(300), "reason": "Fault: why"}),
     "a retry that was started": (facts(RETRYING, RETRIED), {"execution": RETRIED.arn, "at": at(6)}),
     "a retry that the function has not read": (facts(RETRYING), {"at": None, "is_certain": False}),
-    "parked": (facts(execution("it", event(A), "Parked", reason=WHY)), {"reason": "Fault: why"}),
+    "parked": (facts(execution("it", event(A), "Parked")), {"reason": "Fault: why"}),
 }
 
 
@@ -194,10 +185,10 @@ def test_an_execution_is_told_with_its_cause(case: str) -> None:
         (facts(FIRST, execution("again", event(A), None, 200, None)), {A: "Processed"}),
         (facts(OTHER_FIRST, AGAIN), {A: "Duplicate", B: "Processed"}),
         (facts(RETRYING, RETRIED), {A: "Processed"}),
-        (facts(execution("bad", INVALID, "InvalidEvent", reason=WHY)), {}),  # no sequencer
+        (facts(execution("bad", INVALID, "InvalidEvent")), {}),  # no sequencer
         (facts(execution("it", event(A), None, 200, None)), {A: "Working"}),
         (facts(execution("it", event(A), "Own")), {A: "Own"}),
-        (facts(execution("it", event(A), "States.Runtime", reason=WHY)), {A: "States.Runtime"}),
+        (facts(execution("it", event(A), "States.Runtime")), {A: "States.Runtime"}),
         (facts(records=(record(A),)), {A: "Processed"}),
         (facts(OLD, records=(record(A),), from_log=True), {A: "Processed"}),  # the record knows
     ],
@@ -271,7 +262,7 @@ UNDELIVERED = Queued("undelivered", "m", None, A, at(1), "NO_PERMISSIONS: why", 
     ("failed", "queued", "said", "state"),
     [
         (
-            (execution("it", event(A), "Parked", reason=WHY),),
+            (execution("it", event(A), "Parked"),),
             Queued("parked", "0123456789", None, A, at(1), "InvalidImage: no image"),
             *("`inorder redrive 01234567` starts it again.", "parked"),
         ),
@@ -295,10 +286,10 @@ ONE, TWO = event("F", "e", version_id="v1"), event("1", "e2", version_id="v2")
 VERSIONS = (execution("one", ONE, "Processed", 0, 1), execution("two", TWO, "Processed", 2, 3))
 CURRENT = Source("e2", "v2", at(2))
 OUTPUT, OLD_OUTPUT = {"outputs": (made_of(A),)}, {"outputs": (made_of(A, "old"),)}
-PARKED = execution("bad", event(A), "Parked", reason=WHY)
+PARKED = execution("bad", event(A), "Parked")
 UNREAD = {"source": "The object could not be read: AccessDenied"}
 NO_OUTPUTS = {"outputs": "The output could not be read: AccessDenied"}
-DELETED = execution("it", deletion(B), "Retrying", reason=WHY)
+DELETED = execution("it", deletion(B), "Retrying")
 DIED = execution("died", event(A), None, status="TIMED_OUT")
 RUNNING = execution("a", event(A), None, 0, None)
 EACH = {"keeps": "each", "policy": "every-version"}
@@ -307,7 +298,7 @@ MARKED = (
     execution("marker", deletion(B, version_id="m")),
 )
 THREE = execution("a", event(A)), execution("b", deletion(B)), execution("c", event(C))
-B_RETRYING = execution("it", event(B), "Retrying", reason=WHY)
+B_RETRYING = execution("it", event(B), "Retrying")
 B_DONE = execution("b", event(B))
 B_RUNS = execution("b", event(B), None, 2, None)
 JUST_CHANGED = Source("e", None, NOW - timedelta(seconds=5))  # its event may be on its way
