@@ -214,6 +214,7 @@ NO_OUTPUTS = {"outputs": "The output could not be read: AccessDenied"}
 B_DONE = execution("b", event(B))
 B_RUNS = execution("b", event(B), None, 2, None)
 DELETION = deleted("x.png", sequencer=B)
+MARKER = execution("m", deleted("x.png", sequencer="FF", version_id="m"))
 THREE = execution("a", event(A)), execution("b", DELETION), execution("c", event(C))
 
 
@@ -246,6 +247,7 @@ THREE = execution("a", event(A)), execution("b", DELETION), execution("c", event
         (facts(FIRST, B_DONE, outputs=(made_of(A), made_of(B)), **EACH), "right"),
         (facts(FIRST, B_DONE, **OUTPUT, **EACH), "wrong"),
         (facts(*THREE, outputs=(made_of(C),), **EACH), "right"),
+        (facts(VERSIONS[0], MARKER, **EACH), "wrong"),  # a delete marker removes no version
         # first-wins: the first event's
         (facts(OTHER_FIRST, AGAIN, outputs=(made_of(B),), **FIRST_WINS), "right"),
         (facts(FIRST, outputs=(made_of(B),), **FIRST_WINS), "wrong"),
