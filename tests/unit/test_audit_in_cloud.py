@@ -1,4 +1,4 @@
-"""The handler of an audit in the cloud: what a batch finds, and what becomes of suspects."""
+"""An audit in the cloud: what a batch finds, what becomes of suspects, what the command says."""
 
 from __future__ import annotations
 
@@ -10,19 +10,14 @@ from typing import Any
 import boto3
 import pytest
 
-from inorder.cost import of_audit
+from inorder.aws import cloud_audit
+from inorder.errors import Failure
 from inorder.model import policies
 from retry_events.retries import Fault, Message, Start
 from tests.support.in_process import KEY_TABLE, Context
 from tests.unit.conftest import Lines, Load, new_queue, taken_from
 
 INPUT, OUTPUT, TABLE = "input", "output", "keys"
-
-
-class AuditContext(Context):
-    """A Lambda context."""
-
-    function_name = "audit-keys"
 
 
 class Auditor:
@@ -38,7 +33,6 @@ class Auditor:
         )
         self.table = boto3.resource("dynamodb").Table(TABLE)
         self.queue = new_queue("retry")
-        function: Any = load("audit_keys.app", STACK_NAME="s", REPAIRS=repairs)
         defaults = {"Policy": "latest-wins", "HandleDeletions": "true", "RetryHours": "24"}
         parameters = defaults | {"KeyPrefix": "", "KeySuffix": ""} | given
         outputs = {"InputBucketName": INPUT, "OutputBucketName": OUTPUT, "KeyTableName": TABLE}
@@ -49,10 +43,11 @@ class Auditor:
             ],
             "Outputs": [{"OutputKey": key, "OutputValue": value} for key, value in outputs.items()],
         }
-        self.function = function
-        self.function.cloudformation = SimpleNamespace(
+        function: Any = load("audit_keys.app", STACK_NAME="s", REPAIRS=repairs)
+        function.cloudformation = SimpleNamespace(
             describe_stacks=lambda **_: {"Stacks": [described]}
         )
+        self.function = function
         self._read = lines
         self.findings: dict[str, str] = {}
         self.counts: dict[str, int] = {}
@@ -75,7 +70,7 @@ class Auditor:
         return [source, self.output(f"out-{key}", **made_of)]
 
     def run(self, event: dict[str, Any]) -> Any:
-        answer = self.function.handler(event, AuditContext())
+        answer = self.function.handler(event, Context())
         self.findings, self.counts, self.wrong = {}, {}, 0
         for line in self._read():
             if line.get("message") == "OutputNotRight":
@@ -102,17 +97,18 @@ class Auditor:
         return [*map(json.loads, bodies)]
 
 
+Make = Callable[..., Auditor]
+
+
 @pytest.fixture
-def auditor(load: Load, lines: Lines) -> Callable[..., Auditor]:
+def auditor(load: Load, lines: Lines) -> Make:
     def make(repairs: str = "false", **given: str) -> Auditor:
         return Auditor(load, lines, repairs, **given)
 
     return make
 
 
-def test_a_batch_counts_what_is_right_and_suspects_the_rest(
-    auditor: Callable[..., Auditor],
-) -> None:
+def test_a_batch_counts_what_is_right_and_suspects_the_rest(auditor: Make) -> None:
     audited = auditor(KeySuffix="k")
     missing, stale, other = map(audited.put, ("missingk", "stalek", "other"))
     audited.output("out-stalek", sequencer="01", **{"source-etag": "old"})
@@ -129,26 +125,13 @@ def test_a_batch_counts_what_is_right_and_suspects_the_rest(
     assert audited.repairs() == []
 
 
-def test_where_deletions_are_not_handled_no_output_is_orphaned(
-    auditor: Callable[..., Auditor],
-) -> None:
+def test_where_deletions_are_not_handled_no_output_is_orphaned(auditor: Make) -> None:
     audited = auditor(HandleDeletions="false")
     assert audited.compare(audited.output("out-gone", sequencer="01")) == []
     assert audited.counts == {"right": 1}
 
 
-def test_what_is_right_takes_the_requests_that_the_bill_counts(
-    auditor: Callable[..., Auditor],
-) -> None:
-    audited, calls = auditor(), list[str]()
-    pairs = [*audited.pair("a"), *audited.pair("b")]
-    for client in (audited.function.s3, audited.function.dynamodb):
-        client.meta.events.register("before-call", lambda model, **_: calls.append(model.name))
-    assert audited.compare(*pairs) == []
-    assert calls == ["HeadObject"] * round(2 * of_audit()["s3_gets"])
-
-
-def test_what_changes_or_is_in_progress_is_waiting(auditor: Callable[..., Auditor]) -> None:
+def test_what_changes_or_is_in_progress_is_waiting(auditor: Make) -> None:
     audited = auditor("true")
     audited.table.put_item(Item={"id": "input/held", "lock_token": "t"})
     suspects = audited.compare(*map(audited.put, ("done", "held", "changes")))
@@ -160,9 +143,7 @@ def test_what_changes_or_is_in_progress_is_waiting(auditor: Callable[..., Audito
     assert (audited.wrong, audited.repairs()) == (0, [])
 
 
-def test_a_repair_goes_to_the_retry_queue_which_starts_it(
-    auditor: Callable[..., Auditor],
-) -> None:
+def test_a_repair_goes_to_the_retry_queue_which_starts_it(auditor: Make) -> None:
     audited = auditor("true")
     audited.table.put_item(Item={"id": "input/failed", "status": "FAILED", "sequencer": "01"})
     suspects = audited.compare(*map(audited.put, ("failed", "\ufffe")))
@@ -179,9 +160,7 @@ def test_a_repair_goes_to_the_retry_queue_which_starts_it(
     assert fault.reasons == ("Repair: An audit found it missing.",)
 
 
-def test_each_version_of_a_listed_key_is_compared_and_no_longer_key(
-    auditor: Callable[..., Auditor],
-) -> None:
+def test_each_version_of_a_listed_key_is_compared_and_no_longer_key(auditor: Make) -> None:
     audited = auditor(Policy="every-version")
     versioning = {"Status": "Enabled"}
     audited.s3.put_bucket_versioning(Bucket=INPUT, VersioningConfiguration=versioning)
@@ -212,7 +191,7 @@ def test_each_version_of_a_listed_key_is_compared_and_no_longer_key(
     ],
 )
 def test_what_is_listed_is_as_narrow_as_the_stacks_prefix_and_the_audits(
-    auditor: Callable[..., Auditor], key_prefix: str, asked: str, listed: str
+    auditor: Make, key_prefix: str, asked: str, listed: str
 ) -> None:
     answer = auditor(KeyPrefix=key_prefix).run({"audit": "a", "prefix": asked})
     assert answer == {"prefix": listed, "sources": INPUT, "outputs": OUTPUT}
@@ -223,19 +202,73 @@ def test_what_is_listed_is_as_narrow_as_the_stacks_prefix_and_the_audits(
     [({"Policy": "content-hash"}, "nothing to audit"), ({"RetryHours": "0"}, "needs the retry")],
 )
 def test_a_stack_that_cannot_be_audited_or_repaired_says_so(
-    auditor: Callable[..., Auditor], given: dict[str, str], said: str
+    auditor: Make, given: dict[str, str], said: str
 ) -> None:
     audited = auditor("true", **given)
     with pytest.raises(audited.function.NotAuditable, match=said):
         audited.run({"audit": "a", "prefix": ""})
 
 
-def test_the_facts_of_the_policies_are_those_of_their_file(
-    auditor: Callable[..., Auditor],
-) -> None:
+def test_the_facts_of_the_policies_are_those_of_their_file(auditor: Make) -> None:
     function = auditor().function
     found = policies.policies()
     assert {
         each.name: (each.keeps, bool(each.cost.uncontended.writes)) for each in found if each.keeps
     } == function.KEEPS
     assert {each.name for each in found if each.deletions} == function.HANDLE_DELETIONS
+
+
+# The command, which waits for the audit
+
+OUTPUTS = [
+    {"OutputKey": "AuditStateMachineArn", "OutputValue": "machine"},
+    {"OutputKey": "AuditLogGroupName", "OutputValue": "log"},
+]
+FAILED = {"status": "FAILED", "error": "E", "cause": json.dumps({"errorMessage": "no buckets."})}
+SUCCEEDED = {"status": "SUCCEEDED"}
+LINES = [
+    "no JSON",
+    json.dumps({"audit": "other", "message": "OutputsCompared", "items": 9, "counts": {}}),
+    json.dumps({"audit": "a", "message": "OutputsCompared", "items": 2, "counts": {"right": 2}}),
+]
+
+
+def followed(ended: dict[str, Any], items: int, outputs: list[dict[str, str]]) -> Any:
+    """Follow an audit of this end, which has compared so many objects."""
+    log = SimpleNamespace(paginate=lambda **_: [{"events": [{"message": line} for line in LINES]}])
+    stub = SimpleNamespace(
+        describe_stacks=lambda **_: {"Stacks": [{"Outputs": outputs}]},
+        start_execution=lambda **_: {"executionArn": "arn:a"},
+        describe_execution=lambda **_: ended,
+        list_map_runs=lambda **_: {"mapRuns": [{"mapRunArn": "run"}]},
+        describe_map_run=lambda **_: {"itemCounts": {"total": items, "succeeded": items}},
+        get_paginator=lambda _: log,
+    )
+    aws: Any = SimpleNamespace(
+        stack=SimpleNamespace(name="s"), client=lambda _: stub, is_local=True
+    )
+    audit: Any = SimpleNamespace(
+        scope=SimpleNamespace(bucket="input"), queued=lambda findings: findings
+    )
+    return cloud_audit.run(audit, aws, "", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("ended", "items", "outputs", "said"),
+    [
+        (FAILED, 2, OUTPUTS, "ended as FAILED: E no buckets. Its log is log."),
+        (SUCCEEDED, 100_000_000, OUTPUTS, "audit it by prefixes"),
+        (SUCCEEDED, 3, OUTPUTS, "lacks 1 of 3 objects"),
+        (SUCCEEDED, 2, [], "no output AuditStateMachineArn"),
+    ],
+)
+def test_an_audit_that_is_not_complete_says_why(
+    ended: Any, items: int, outputs: Any, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cloud_audit, "LOG_SECONDS", -1)
+    with pytest.raises(Failure, match=said):
+        followed(ended, items, outputs)
+
+
+def test_only_the_lines_of_the_audit_count() -> None:
+    assert followed(SUCCEEDED, 2, OUTPUTS).counts == {"right": 2}

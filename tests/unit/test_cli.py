@@ -34,17 +34,17 @@ def error_of(*arguments: str) -> str:
     return line
 
 
-@pytest.mark.parametrize("command", [["demo", "--keys", "1"], ["up"], ["console"]])
-def test_a_port_that_is_taken_is_named(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("command", ["demo --keys 1", "up", "console"])
+def test_a_port_that_is_taken_is_named(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("Connection", "machine_of", "Answers"):  # of the stack that it shows
         monkeypatch.setattr(console, name, Mock())
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        result = run(*command, "--port", str(port))
+        result = run(*command.split(), "--port", str(port))
     assert result.exit_code == 1
-    assert result.stderr.splitlines()[-1].startswith(f"Error: Port {port} cannot be used: ")
+    assert f"Error: Port {port} cannot be used: " in result.stderr
 
 
 def test_down_without_up_is_no_error() -> None:
@@ -56,9 +56,7 @@ def test_down_without_up_is_no_error() -> None:
     ("command", "complaint"),
     [
         ("run nowhere.json", "Error: Cannot read nowhere.json: No such file or directory."),
-        ("run .", "Error: Cannot read .: Is a directory."),
         ("run bad.json", "Error: bad.json is not valid JSON: "),
-        ("run binary.json", "Error: binary.json is not valid JSON: "),
         ("run deep.json", "Error: deep.json is not valid JSON: "),
         ("run good.json --policy nothing", "Error: There is no policy 'nothing': latest-wins, "),
         ("run good.json --image nowhere.png", "Error: Cannot read nowhere.png: "),
@@ -72,7 +70,6 @@ def test_bad_input_is_named(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("bad.json").write_text("{'source': 'aws.s3'}")
-    Path("binary.json").write_bytes(b"\xff\xd8\xff\xe0")
     Path("deep.json").write_text("[" * 100_000)
     Path("good.json").write_text("{}")
     done = {"Type": "Fail", "Error": "Done"}
@@ -80,23 +77,12 @@ def test_bad_input_is_named(
     assert error_of(*command.split()).startswith(complaint)
 
 
-@pytest.mark.parametrize("command", [["executions"], ["execution", "x"], ["why", "x"], ["console"]])
-@pytest.mark.parametrize(
-    ("since", "complaint"),
-    [
-        ("999999d", "'999999d' is before 1971."),
-        ("90000d", "'90000d' is before 1971."),
-        ("0001-01-01", "'0001-01-01' is before 1971."),
-        ("1970-12-31T23:59:59", "'1970-12-31T23:59:59' is before 1971."),
-        ("soon", "'soon' is neither a time nor such as 90s, 30m, 3h or 7d."),
-    ],
-)
-def test_a_time_that_no_execution_has_is_refused(
-    command: list[str], since: str, complaint: str
-) -> None:
-    result = run(*command, "--stack-name", "any", "--since", since)
+@pytest.mark.parametrize("command", ["executions", "execution x", "why x", "console"])
+@pytest.mark.parametrize("since", ["999999d", "1970-12-31T23:59:59", "soon"])
+def test_a_time_that_no_execution_has_is_refused(command: str, since: str) -> None:
+    result = run(*command.split(), "--stack-name", "any", "--since", since)
     assert result.exit_code == 2
-    assert complaint in " ".join(result.stderr.split())
+    assert f"'{since}' is " in result.stderr
 
 
 @pytest.mark.parametrize("arguments", [[], [""], ["--all", "0"]])
@@ -107,27 +93,25 @@ def test_redrive_needs_to_know_which_events(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("environment", "named"),
+    ("setting", "value", "named"),
     [
-        ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "credentials"),
-        ({"AWS_DEFAULT_REGION": ""}, "region"),
-        ({"AWS_PROFILE": "nobody"}, "nobody"),
-        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "http://127.0.0.1:1"),
-        ({"AWS_ENDPOINT_URL": "nonsense"}, "nonsense"),
+        ("AWS_SECRET_ACCESS_KEY", "", "credentials"),
+        ("AWS_DEFAULT_REGION", "", "region"),
+        ("AWS_PROFILE", "nobody", "nobody"),
+        ("AWS_ENDPOINT_URL", "http://127.0.0.1:1", "http://127.0.0.1:1"),
+        ("AWS_ENDPOINT_URL", "nonsense", "nonsense"),
     ],
-    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
 def test_a_wrong_setting_of_aws_is_named(
-    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], named: str
+    monkeypatch: pytest.MonkeyPatch, setting: str, value: str, named: str
 ) -> None:
-    nothing = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
-    for name, value in (nothing | {"AWS_EC2_METADATA_DISABLED": "true"} | environment).items():
-        monkeypatch.setenv(name, value)
-        if not value:
-            monkeypatch.delenv(name)
-    line = error_of("parked", "--stack-name", "any")
-    assert line.startswith("Error: ")
-    assert named in line
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, os.devnull)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv(setting, value)
+    if not value:
+        monkeypatch.delenv(setting)
+    assert named in error_of("parked", "--stack-name", "any")
 
 
 def test_the_console_without_its_extra_says_what_to_install(

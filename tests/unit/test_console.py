@@ -7,21 +7,17 @@ import json
 import re
 from base64 import b64encode
 from dataclasses import replace
-from datetime import UTC, datetime
-from io import BytesIO
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from PIL import Image
 from starlette.testclient import TestClient
 
 from inorder.aws import parked, retrying
 from inorder.aws.retrying import Backlog, RetryingEvent
 from inorder.console import answers as console_answers
 from inorder.console import saved
-from inorder.console.answers import Answers, Picture
+from inorder.console.answers import PICTURE_TYPES, Answers
 from inorder.console.server import LARGEST_BODY, application
 from tests.conftest import picture
 from tests.support.in_process import INPUT, OUTPUT, InProcess
@@ -68,7 +64,6 @@ def posted(client: TestClient, path: str, body: Any) -> Any:
 
 READ = ["stack", "definition", "executions", "execution?arn=x", "story?key=x", "parked", "retrying"]
 READ += ["picture?which=source&key=x", "none", "../api/stack"]
-OTHER_TOKENS: list[Any] = [None, "", "the-tokem", "the-tök".encode()]
 
 
 def status(client: TestClient, path: str, method: str = "GET", **headers: Any) -> int:
@@ -83,30 +78,27 @@ def status(client: TestClient, path: str, method: str = "GET", **headers: Any) -
     return answer.status_code
 
 
-@pytest.mark.parametrize(
-    ("port", "hosts"),
-    [
+def test_only_the_loopback_address_is_served(aws: InProcess, here: LocalConnection) -> None:
+    answers = Answers(here, aws.state_machine)
+    for port, hosts in (
         (PORT, (HOST, f"localhost:{PORT}", f"[::1]:{PORT}")),
-        (80, ("127.0.0.1", "localhost", "[::1]", "localhost:80")),  # as browsers send it
-    ],
-)
-def test_only_the_loopback_address_is_served(
-    aws: InProcess, here: LocalConnection, port: int, hosts: tuple[str, ...]
-) -> None:
-    client = serving(Answers(here, aws.state_machine), port)
-    for host in hosts:
-        assert status(client, "/api/definition", Host=host) == 200
-        assert status(client, "/api/run", "POST", Host=host, Origin=f"http://{host}") == 200
-    others = (f"127.0.0.1:{PORT + 1}", *(["127.0.0.1", "localhost:80"] if port == PORT else []))
-    for host in ("evil.example", f"evil.example:{port}", "", *others):
-        for path in ("/", "/api/stack", "/page/modules.json", "/page/none"):
-            assert status(client, path, Host=host) == 403
+        (80, ("127.0.0.1", "[::1]", "localhost:80")),  # as browsers send it
+    ):
+        client = serving(answers, port)
+        for host in hosts:
+            assert status(client, "/api/definition", Host=host) == 200
+            assert status(client, "/api/run", "POST", Host=host, Origin=f"http://{host}") == 200
+        for host in ("evil.example", f"evil.example:{port}", "", f"127.0.0.1:{PORT + 1}"):
+            for path in ("/", "/api/stack", "/page/modules.json", "/page/none"):
+                assert status(client, path, Host=host) == 403
+    assert status(serving(answers), "/", Host="127.0.0.1") == 403
 
 
 def test_nothing_is_read_or_changed_without_the_token_but_the_page_which_has_no_data(
     aws: InProcess, client: TestClient
 ) -> None:
-    for token in OTHER_TOKENS:
+    other_tokens: list[Any] = [None, "", "the-tokem", "the-tök".encode()]
+    for token in other_tokens:
         for path in (*READ, "redrive", "run"):
             assert status(client, f"/api/{path}", X_Inorder_Token=token) == 401
         for path in ("redrive", "run"):
@@ -114,22 +106,20 @@ def test_nothing_is_read_or_changed_without_the_token_but_the_page_which_has_no_
         for file in ("modules.json", "style.css", "app.js"):
             assert status(client, f"/page/{file}", X_Inorder_Token=token) == 200
     del client.headers["X-Inorder-Token"]
-    said = client.get("/api/stack").json()["error"]
-    assert "open the address that the command has printed" in said
     page = client.get("/")
     assert (page.status_code, TOKEN in page.text, INPUT in page.text) == (200, False, False)
     assert aws.state_machine.arns() == []
 
 
-@pytest.mark.parametrize("site", ["cross-site", "same-site"])
 def test_another_site_may_link_to_the_page_but_neither_read_nor_frame_it(
-    client: TestClient, site: str
+    client: TestClient,
 ) -> None:
-    linked = {"Sec_Fetch_Site": site, "Sec_Fetch_Mode": "navigate"}
-    for path in ("/api/story?key=x", "/api/picture?which=source&key=x", "/page/"):
-        assert status(client, path, **linked) == 403
-    assert status(client, "/", **linked) == 200
-    assert status(client, "/", **linked | {"Sec_Fetch_Mode": "no-cors"}) == 403
+    for site in ("cross-site", "same-site"):
+        linked = {"Sec_Fetch_Site": site, "Sec_Fetch_Mode": "navigate"}
+        for path in ("/api/story?key=x", "/api/picture?which=source&key=x", "/page/"):
+            assert status(client, path, **linked) == 403
+        assert status(client, "/", **linked) == 200
+        assert status(client, "/", **linked | {"Sec_Fetch_Mode": "no-cors"}) == 403
 
 
 def test_only_the_page_itself_changes_anything(aws: InProcess, client: TestClient) -> None:
@@ -149,41 +139,19 @@ def test_only_the_page_itself_changes_anything(aws: InProcess, client: TestClien
     assert aws.state_machine.arns() == []
 
 
-def test_no_file_outside_the_page_is_served(client: TestClient) -> None:
-    for path in ("../answers.py", "%2e%2e/answers.py", "..%2fanswers.py", "a/../../answers.py"):
-        assert status(client, f"/page/{path}") == 404
-    assert status(client, "/page///etc") == 404
-
-
 def test_only_scripts_of_the_page_may_run(client: TestClient) -> None:
     page = client.get("/")
     [script] = re.findall(r'<script type="importmap">(.+?)</script>', page.text)
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = dict(
-        each.split(" ", 1) for each in page.headers["Content-Security-Policy"].split("; ")
-    )
-    assert policy == {
-        "default-src": "'none'",
-        "script-src": f"'sha256-{digest}' 'self'",
-        "style-src": "'self'",
-        "img-src": "blob: data:",
-        "connect-src": "'self'",
-        "base-uri": "'none'",
-        "form-action": "'none'",
-        "frame-ancestors": "'none'",
-    }
+    policy = page.headers["Content-Security-Policy"].split("; ")
+    assert {"default-src 'none'", "frame-ancestors 'none'"} < {*policy}
+    assert f"script-src 'sha256-{digest}' 'self'" in policy
     assert re.findall(r"<script(?![^>]* src=)", page.text) == ["<script"]
     for address in json.loads(script)["imports"].values():
-        file = client.get(address)
-        kind = file.headers["Content-Type"].partition(";")[0]
-        assert (file.status_code, kind) == (200, "text/javascript")
-
-
-def test_every_answer_has_the_headers_that_protect_it(client: TestClient) -> None:
+        assert client.get(address).headers["Content-Type"].startswith("text/javascript")
     for path in ("/", "/page/modules.json", "/api/stack", "/api/none", "/none"):
         headers = client.get(path).headers
         assert headers["X-Content-Type-Options"] == "nosniff"
-        assert headers["Referrer-Policy"] == "no-referrer"
         assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
         assert headers["Content-Security-Policy"].startswith("default-src 'none'")
         assert (headers["Cache-Control"] == "no-store") == path.startswith("/api/")
@@ -192,26 +160,12 @@ def test_every_answer_has_the_headers_that_protect_it(client: TestClient) -> Non
 # What is answered
 
 
-def test_the_stack_is_described_with_what_the_log_lacks(
-    aws: InProcess, here: LocalConnection, client: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stack = got(client, "stack")
-    described = {"stack": "test", "policy": "latest-wins", "notes": [], "is_local": False}
-    assert described.items() <= stack.items()
-    monkeypatch.setattr(type(aws.state_machine), "unknown", ("The log lacks this.",))
-    since = datetime(2026, 11, 22, tzinfo=UTC)
-    assert Answers(here, aws.state_machine, since).stack()["notes"] == [
-        "The log lacks this.",
-        "Executions that started before 2026-11-22 00:00:00 UTC are not listed.",
-    ]
-
-
 def test_pictures_are_shown_whatever_the_object_says_it_is_and_nothing_else(
     aws: InProcess, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = {"which": "source", "key": STRANGE}
     aws.keep_versions()
-    for file_format in ("PNG", "JPEG", "WEBP", "GIF"):
+    for file_format in PICTURE_TYPES:
         content = picture((255, 0, 0), file_format)
         put = aws.s3.put_object(Bucket=INPUT, Key=STRANGE, Body=content, ContentType="text/html")
         answer = client.get("/api/picture", params=asked)
@@ -230,16 +184,13 @@ def test_pictures_are_shown_whatever_the_object_says_it_is_and_nothing_else(
     assert client.get("/api/picture", params=asked).status_code == 413
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
+def test_a_bad_question_is_named(client: TestClient) -> None:
+    for question in (
         *("execution", "story", "picture?which=source", "picture?which=table&key=x"),
         *("executions?since=yesterday", "executions?limit=-1"),
         *(f"executions?revision={each}" for each in ("\u00b2", "9" * 5000)),
-    ],
-)
-def test_a_bad_question_is_named(client: TestClient, question: str) -> None:
-    assert status(client, f"/api/{question}") == 400
+    ):
+        assert status(client, f"/api/{question}") == 400
 
 
 def test_an_error_of_aws_is_one_line(
@@ -255,19 +206,16 @@ def test_an_error_of_aws_is_one_line(
 
 
 def test_what_is_retried_is_listed(
-    aws: InProcess, here: LocalConnection, client: TestClient, monkeypatch: pytest.MonkeyPatch
+    aws: InProcess, here: LocalConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert got(client, "retrying") == {"events": [], "backlog": {"waiting": 0, "unread": 0}}
     at = "2026-11-22T10:00:00+00:00"
-    body = {"object_key": "input/x", "key": "x", "sequencer": "0A", "since": at, "next": at}
-    event = RetryingEvent(body | {"attempts": 2, "reasons": ["E: c"]})
+    body = {"object_key": "input/x", "since": at, "next": at, "attempts": 2, "reasons": ["E: c"]}
     here.stack = replace(here.stack, retry_events_log_group="group")
-    monkeypatch.setattr(retrying, "retrying_events", lambda _: [event])
+    monkeypatch.setattr(retrying, "retrying_events", lambda _: [RetryingEvent(body)])
     monkeypatch.setattr(retrying, "backlog", lambda _: Backlog(7, 3))
     found = got(serving(Answers(here, aws.state_machine)), "retrying")
-    [listed] = found["events"]
     assert found["backlog"] == {"waiting": 7, "unread": 3}
-    assert (listed["body"], listed["attempts"], listed["reasons"]) == (event.body, 2, "E: c")
+    assert [each["body"] for each in found["events"]] == [body]
 
 
 # What is changed
@@ -333,16 +281,4 @@ def test_no_text_in_the_data_ends_the_element_of_a_saved_page(
         f"source:{key}",
         "output:</out-script><!--<script>\u2028.png",
     }
-    policy = re.findall(r'content="(.*?)">', html)[0]
-    assert policy.startswith("default-src 'none'; ")
-    assert "connect-src 'none'" in policy
-
-
-def test_a_large_picture_is_saved_small_and_a_broken_one_is_left_out() -> None:
-    large = BytesIO()
-    Image.new("CMYK", (1000, 200)).save(large, "JPEG")
-    with Image.open(BytesIO(saved._thumbnail(large.getvalue()))) as small:
-        assert small.size == (480, 96)
-
-    broken: Any = SimpleNamespace(picture=lambda *_: Picture(large.getvalue()[:600], "image/jpeg"))
-    assert list(saved._pictures(broken, {"key": "x", "outputs": []})) == []
+    assert html.index("connect-src 'none'") < html.index(data)

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from inorder.aws.executions import Entry, StateMachine
 from inorder.console import live
@@ -27,7 +26,7 @@ def execution(number: int, status: str = "RUNNING", outcome: str = "Processed") 
 
 
 class Machine(StateMachine):
-    """Lists what it is told to list, after a while if asked to."""
+    """Lists what it is told to list, and all of it only when it may."""
 
     poll_seconds = 0
 
@@ -35,12 +34,10 @@ class Machine(StateMachine):
         super().__init__(None, "arn")
         self.listed = list(executions)
         self.error: Exception | None = None
-        self.asked: list[Filter] = []
         self.may_answer = threading.Event()
         self.may_answer.set()
 
     def select(self, wanted: Filter = ANY) -> list[Execution]:
-        self.asked.append(wanted)
         if wanted.limit != live.FIRST:
             assert self.may_answer.wait(30)
         if self.error:
@@ -71,12 +68,10 @@ def ids(found: Any) -> list[str]:
 def test_the_newest_execution_is_first_and_the_limit_counts_those_that_fit() -> None:
     machine = Machine(execution(1), execution(3, "SUCCEEDED"), execution(2, "SUCCEEDED"))
     of = LiveList(machine)
-    first = answer(of)
-    assert ids(first) == ["3", "2", "1"]
+    revision = answer(of)["revision"]
     assert ids(answer(of, Filter(limit=2))) == ["3", "2"]
     assert ids(answer(of, Filter(limit=1, outcomes=frozenset({"running"})))) == ["1"]
-    assert ids(answer(of, Filter(key="k/2"))) == ["2"]
-    for other in (0, 1, first["revision"] - 1000, first["revision"] + 1):  # of another server
+    for other in (0, 1, revision - 1000, revision + 1):  # of another server
         assert answer(of, revision=other)["is_whole"]
     machine.listed = [execution(4)]  # the engine no longer lists the others, which stay
     assert ids(answer(of)) == ["4", "3", "2", "1"]
@@ -104,8 +99,7 @@ def test_the_newest_are_there_before_all_have_been_read(monkeypatch: pytest.Monk
     monkeypatch.setattr(live, "PATIENCE_SECONDS", 0.05)
     machine = Machine(execution(2), execution(1))
     machine.may_answer.clear()
-    of = LiveList(machine)
-    deadline = time.monotonic() + 30
+    of, deadline = LiveList(machine), time.monotonic() + 30
     while not (found := answer(of))["executions"]:
         assert time.monotonic() < deadline
     assert (ids(found), found["is_loading"]) == (["2"], True)
@@ -113,15 +107,14 @@ def test_the_newest_are_there_before_all_have_been_read(monkeypatch: pytest.Monk
     while (found := answer(of))["is_loading"]:
         assert time.monotonic() < deadline
     assert ids(found) == ["2", "1"]
-    assert [each.limit for each in machine.asked[:2]] == [1, 4]
 
 
 def test_each_answer_is_the_error_until_reading_succeeds() -> None:
     machine = Machine(execution(1))
-    machine.error = ClientError({"Error": {"Code": "Throttling"}}, "ListExecutions")
+    machine.error = OSError("Throttling")
     of = LiveList(machine)
     for _ in range(2):
-        with pytest.raises(ClientError, match="Throttling"):
+        with pytest.raises(OSError, match="Throttling"):
             answer(of)
     machine.error = None
     assert ids(answer(of)) == ["1"]

@@ -1,24 +1,34 @@
-"""The monthly bill: a month computed by hand, what holds for every month, and docs/cost.md."""
+"""The monthly bill: small months computed by hand, what it counts, and what documents say of it."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import tomllib
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench import scale
 from bench.resolved_template import of_type, resources_with, template
 from inorder import PROJECT, cost
+from inorder.aws.stack import Stack
+from inorder.commands import cost as cost_command
 from inorder.commands.main import main
-from inorder.cost import Bill, Workload
+from inorder.cost import Bill, BreakEven, Comparison, Contender, Workload
 from inorder.model.policies import policies, policy
+from tests.conftest import picture
+from tests.policies.situations import GREEN, RED
+from tests.support.in_process import InProcess
 
 LATEST = policy("latest-wins")
 POLICIES = policies()
@@ -27,6 +37,7 @@ BILLS = [lambda work, each=each: cost.bill_of(each, work) for each in POLICIES] 
     for each in cost.contenders(LATEST)
     if not each.policy
 ]
+EACH_BILL = pytest.mark.parametrize("bill_of", BILLS, ids=lambda of: of(Workload()).name)
 TABLE = tomllib.loads((PROJECT / cost.CONTENDERS).read_text())
 TIERED = ("Express duration", "log of executions", "logs of functions")
 SAMPLED = "X-Ray: traces"  # the first in each second is recorded, and few of the others
@@ -82,16 +93,6 @@ def test_a_month_of_a_million_uncontended_events_is_the_one_computed_by_hand() -
     )
 
 
-@pytest.mark.parametrize(
-    ("events", "traces"),
-    [(1e6, 1e6), (5e6, 30 * 86_400 + 0.05 * (5e6 - 30 * 86_400))],  # one in each second, and 5 %
-)
-def test_traces_cost_what_the_default_rule_records(events: float, traces: float) -> None:
-    without, traced = (cost.bill_of(LATEST, Workload(events, tracing=on)) for on in (False, True))
-    assert quantities(traced) == quantities(without) | {SAMPLED: pytest.approx(traces)}
-    assert dollars(traced)[SAMPLED] == pytest.approx(5 * traces / 1e6)
-
-
 def test_aws_bills_in_steps_and_tiers() -> None:
     for milliseconds, steps in ((1, 1), (100, 1), (100.1, 2)):
         used = cost.express_gb_seconds(LATEST, milliseconds)
@@ -115,13 +116,12 @@ def test_aws_bills_in_steps_and_tiers() -> None:
 def test_contenders_are_sorted_and_at_a_break_even_both_cost_the_same(work: Workload) -> None:
     compared = cost.compare(LATEST, work)
     assert [each.dollars for each in compared] == sorted(each.dollars for each in compared)
-    names = {each.contender.name for each in compared}
-    assert names == {*TABLE["contenders"], *TABLE["policies"]}
     for each in compared:
         if each.overwrites:
             there = replace(work, overwrites=each.overwrites.at)
-            both = cost.bill_of(LATEST, there), cost.bill_of_contender(each.contender, there)
-            assert both[0].dollars == pytest.approx(both[1].dollars)
+            assert cost.bill_of(LATEST, there).dollars == pytest.approx(
+                cost.bill_of_contender(each.contender, there).dollars
+            )
     [lock] = [each for each in compared if each.contender.name == "lock-in-function"]
     assert lock.overwrites
     assert lock.overwrites.is_cheaper_above
@@ -132,9 +132,9 @@ def test_contenders_are_sorted_and_at_a_break_even_both_cost_the_same(work: Work
             assert (cost.bill_of(LATEST, then).dollars < other) == is_cheaper
 
 
+@EACH_BILL
 @given(work=WORKLOADS)
 @settings(max_examples=20, deadline=None)
-@pytest.mark.parametrize("bill_of", BILLS, ids=lambda of: of(Workload()).name)
 def test_a_bill_sums_up_and_twice_the_events_use_twice_of_what_is_not_fixed(
     bill_of: Any, work: Workload
 ) -> None:
@@ -154,17 +154,13 @@ def test_a_bill_sums_up_and_twice_the_events_use_twice_of_what_is_not_fixed(
 
 def test_what_is_switched_off_or_not_there_is_not_on_the_bill() -> None:
     off = Workload(log_level="OFF", heal_minutes=0, alarms="none")
-    switched = ("Schedule", "alarms", "log of executions", "dashboard", "X-Ray")
-    by_policy = [
-        *((each.name, off, switched) for each in POLICIES),
-        ("optimistic", Workload(overwrites=0.5), ("DynamoDB", "Schedule")),
-        ("content-hash", Workload(), ("S3",)),
-        ("uncoordinated", Workload(), ("SQS: long polls of an idle queue",)),
-    ]
-    for name, work, parts in by_policy:
-        lines = " ".join(dollars(cost.bill_of(policy(name), work)))
-        assert [part for part in parts if part in lines] == [], name
+    for each in POLICIES:
+        lines = " ".join(dollars(cost.bill_of(each, off)))
+        assert not re.search("Schedule|alarms|log of executions|dashboard|X-Ray", lines), each.name
+    lines = " ".join(dollars(cost.bill_of(policy("optimistic"), Workload(overwrites=0.5))))
+    assert not re.search("DynamoDB|Schedule", lines)
     content = quantities(cost.bill_of(policy("content-hash"), Workload(100, duplicates=0.25)))
+    assert "S3" not in " ".join(content)
     assert content["EventBridge: events put on a bus"] == 75
 
 
@@ -174,35 +170,220 @@ def test_a_retry_adds_an_execution_and_messages() -> None:
     assert retried["sqs_requests"] == 400
 
 
-def test_each_price_has_a_source_and_is_on_a_line() -> None:
-    of_lines = {price for _, price, _ in cost.LINES.values()}
+def test_each_price_is_on_a_line() -> None:
     not_used = {"snapstart_cache", "snapstart_restores"}  # docs/performance.md says why
-    assert of_lines | not_used == set(cost.prices())
-    for price in cost.prices().values():
-        assert re.fullmatch(r"https://aws\.amazon\.com/[a-z0-9/-]+/", price.source)
-        assert price.read in {"AWS", "others"}
-    for name, row in tomllib.loads((PROJECT / "bench" / "quotas.toml").read_text()).items():
-        if isinstance(row, dict):
-            assert row["source"].startswith("https://docs.aws.amazon.com/"), name
+    assert {price for _, price, _ in cost.LINES.values()} | not_used == set(cost.prices())
 
 
 def test_what_is_assumed_of_the_template_is_in_the_template() -> None:
     resources, assumed = template()["Resources"], TABLE["assumed"]
-    retry, heal = (
-        resources[name]["Properties"] for name in ("RetryEventsFunction", "HealKeysFunction")
-    )
-    assert (retry["MemorySize"], heal["MemorySize"]) == (assumed["retry_mb"], assumed["heal_mb"])
-    audit = template("audit/template.yaml")["Resources"]["AuditKeysFunction"]["Properties"]
-    assert audit["MemorySize"] == assumed["audit_mb"]
-    scaling = retry["Events"]["Faults"]["Properties"]["ScalingConfig"]
-    assert scaling["MaximumConcurrency"] == assumed["pollers"]
+    audit = template("audit/template.yaml")["Resources"]
+    for function, name in (
+        (resources["RetryEventsFunction"], "retry_mb"),
+        (resources["HealKeysFunction"], "heal_mb"),
+        (audit["AuditKeysFunction"], "audit_mb"),
+    ):
+        assert function["Properties"]["MemorySize"] == assumed[name]
+    faults = resources["RetryEventsFunction"]["Properties"]["Events"]["Faults"]["Properties"]
+    assert faults["ScalingConfig"]["MaximumConcurrency"] == assumed["pollers"]
     for level, count in TABLE["alarms"].items():
         assert len(of_type(resources_with({"Alarms": level}), "CloudWatch::Alarm")) == count
-    names = {"RecordRetentionDays": "retention_days", "LogRetentionDays": "log_days"}
-    names |= {"HealMinutes": "heal_minutes", "ExecutionLogLevel": "log_level", "Alarms": "alarms"}
-    for parameter, name in (names | {"FunctionMemorySize": "memory"}).items():
-        assert template()["Parameters"][parameter]["Default"] == getattr(Workload(), name)
+    default = Workload()
+    for name, value in {
+        "RecordRetentionDays": default.retention_days,
+        "LogRetentionDays": default.log_days,
+        "HealMinutes": default.heal_minutes,
+        "ExecutionLogLevel": default.log_level,
+        "FunctionMemorySize": default.memory,
+        "Alarms": default.alarms,
+        "Dashboard": str(default.dashboard).lower(),
+        "Tracing": str(default.tracing).lower(),
+    }.items():
+        assert template()["Parameters"][name]["Default"] == value, name
 
+
+# What is counted
+
+
+@pytest.mark.parametrize("fence", ["newest", "each", "none"])
+def test_an_event_calls_s3_as_often_as_the_bill_says(aws: InProcess, fence: str) -> None:
+    calls = Counter[bool]()
+    aws.app.s3.meta.events.register(
+        "before-call.s3", lambda model, **_: calls.update([model.name == "PutObject"])
+    )
+
+    def called(event: Any) -> list[int]:
+        calls.clear()
+        aws.handle({"event": event, "fence": fence})
+        return [calls[False], calls[True]]
+
+    first = aws.upload("x.png", picture(RED))
+    counted = {"uncontended": called(first)}
+    second = aws.upload("x.png", picture(GREEN))
+    counted |= {"waiter": called(second), "duplicate": called(second)}
+    # Each event has an output of its own under every-version, also an older one.
+    counted["older"] = counted["uncontended"] if fence == "each" else called(first)
+    assert counted == TABLE["s3"][fence]
+
+
+# The command
+
+MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:machine"
+OWN = "arn:aws:lambda:us-east-1:123456789012:function:own-work:live"
+COMPARED = [
+    Comparison(Contender("cheap", "lacks order"), 1, BreakEven(0.2, True), BreakEven(500, False)),
+    Comparison(Contender("dear", "lacks retries"), 1e6, None, None),
+]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare in no time."""
+    monkeypatch.setattr(cost, "compare", lambda *_: COMPARED)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner(mix_stderr=False).invoke(main, ["cost", *arguments])
+
+
+@pytest.mark.usefixtures("quick")
+def test_json_has_all_of_it() -> None:
+    given = ("--policy", "every-version", "--heal-minutes", "0", "--dashboard", "--tracing")
+    document = json.loads(run("--json", *given).stdout)
+    chosen = {"heal_minutes": 0, "dashboard": True, "tracing": True}
+    assert chosen.items() <= document["workload"].items()
+    total = sum(line["dollars"] for line in document["bill"]["lines"])
+    assert document["bill"]["dollars"] == pytest.approx(total)
+    cheap, dear = document["contenders"]
+    assert (cheap["lacks"], dear["dollars"]) == ("lacks order", 1e6)
+    assert cheap["break_even_overwrites"] == {"at": 0.2, "is_cheaper_above": True}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *("--overwrites 2", "--overwrites 0.7 --older 0.7", "--events 0", "--process-ms 1e11"),
+        *("--events nan", "--events inf", "--memory nan", "--log-level LOUD", "--policy none"),
+    ],
+)
+def test_impossible_numbers_are_refused(arguments: str) -> None:
+    result = run(*arguments.split())
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Error: " in result.stderr
+
+
+STACK = Stack(
+    *("measured", "in", "out", "keys", MACHINE, "https://parked", OWN),
+    {
+        **{"Policy": "latest-wins", "ExecutionLogLevel": "ERROR", "HealMinutes": "30"},
+        **{"Alarms": "none", "Dashboard": "false", "Tracing": "true"},
+    },
+)
+RESOURCES = [
+    ("AWS::SQS::Queue", "RetryEventsQueue", "https://sqs/1/retries"),
+    ("AWS::Logs::LogGroup", "StateMachineLogGroup", "/executions"),
+    ("AWS::Logs::LogGroup", "InvertImageLogGroup", "/function"),
+    ("AWS::CloudWatch::Alarm", "ParkedEventsAlarm", "alarm"),
+]
+# What ten days of 6,000 executions would leave, hour by hour.
+METRICS: dict[tuple[str, ...], dict[str, list[float]]] = {
+    ("AWS/States", MACHINE): {
+        "ExecutionsStarted": [4_000, 2_000],
+        "ExpressExecutionBilledDuration": [2_400_000],
+        "ExpressExecutionBilledMemory": [64, 64, 64],
+    },
+    ("AWS/Lambda", "own-work"): {"Invocations": [5_000], "Duration": [2.5e6]},
+    ("AWS/DynamoDB", "keys"): {"ConsumedWriteCapacityUnits": [12_000]},
+    ("AWS/SQS", "retries"): {"NumberOfEmptyReceives": [200_000]},
+    ("AWS/Logs", "/executions"): {"IncomingBytes": [1e9]},
+    ("AWS/Logs", "/function"): {"IncomingBytes": [5e8]},
+}
+
+
+class Deployed:
+    """A stack, and AWS's services: a page for each resource, and for each value of a metric."""
+
+    stack = STACK
+
+    def client(self, _: str) -> Deployed:
+        return self
+
+    def get_paginator(self, operation: str) -> Any:
+        return SimpleNamespace(paginate=getattr(self, f"_{operation}"))
+
+    def _list_stack_resources(self, **_: Any) -> Iterator[dict[str, Any]]:
+        names = ("ResourceType", "LogicalResourceId", "PhysicalResourceId")
+        for each in RESOURCES:
+            yield {"StackResourceSummaries": [dict(zip(names, each, strict=True))]}
+
+    def _get_metric_data(
+        self,
+        MetricDataQueries: list[dict[str, Any]],  # noqa: N803
+        StartTime: datetime,  # noqa: N803
+        EndTime: datetime,  # noqa: N803
+    ) -> Iterator[dict[str, Any]]:
+        assert EndTime - StartTime in {timedelta(days=7), timedelta(days=10)}
+        for asked in MetricDataQueries:
+            stat = asked["MetricStat"]
+            named = stat["Metric"]
+            of = tuple(each["Value"] for each in named["Dimensions"])
+            for value in METRICS.get((named["Namespace"], *of), {}).get(named["MetricName"], []):
+                values = [value if stat["Stat"] == "Sum" else 1]
+                yield {"MetricDataResults": [{"Id": asked["Id"], "Values": values}]}
+
+    def describe_table(self, TableName: str) -> dict[str, Any]:  # noqa: N803
+        assert TableName == "keys"
+        return {"Table": {"GlobalSecondaryIndexes": [{"IndexName": "InProgress"}]}}
+
+    def get_function_configuration(self, FunctionName: str) -> dict[str, int]:  # noqa: N803
+        assert FunctionName == "own-work"
+        return {"MemorySize": 1024}
+
+
+@pytest.fixture
+def deployed(monkeypatch: pytest.MonkeyPatch) -> Deployed:
+    made = Deployed()
+    monkeypatch.setattr(cost_command, "Connection", lambda _: made)
+    monkeypatch.setattr("inorder.aws.usage.QUERIES", 3)  # in one call
+    return made
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_bill_of_a_stack_is_its_metrics_scaled_to_a_month(deployed: Deployed) -> None:
+    document = json.loads(run("--stack-name", "measured", "--days", "10", "--json").stdout)
+    known = {"events": 18_000, "process_ms": 500, "memory": 1024, "log_level": "ERROR"}
+    assert known.items() <= document["workload"].items()
+    quantities = {line["name"]: line["quantity"] for line in document["bill"]["lines"]}
+    assert quantities == pytest.approx(
+        {
+            "Step Functions: Express requests": 18_000,
+            "Step Functions: Express duration": 3 * 2_400 * 64 / 1024,
+            "DynamoDB: writes": 36_000,
+            "Lambda: requests": 15_000,
+            "Lambda: duration (arm64)": 3 * 2_500,
+            "SQS: requests": 600_000,
+            "CloudWatch: log of executions": 3,
+            "CloudWatch: logs of functions": 1.5,
+            "CloudWatch: alarms": 1,
+            # What no metric has is estimated.
+            "EventBridge: events of the bucket": 18_000,
+            "S3: GET and HEAD": 3 * 18_000,
+            "S3: PUT": 18_000,
+            "X-Ray: traces": 18_000,
+            "CloudWatch: metrics": 2,
+        }
+    )
+    silent = "No value, so counted as 0: AWS/DynamoDB"
+    assert f"{silent} ConsumedReadCapacityUnits of keys" in document["unknown"]
+    assert f"{silent} ConsumedWriteCapacityUnits of keys, InProgress" in document["unknown"]
+    assert "ExecutionsStarted" not in "".join(document["unknown"])
+    deployed.stack = replace(STACK, state_machine_arn=f"{MACHINE}-new")
+    result = run("--stack-name", "measured")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: CloudWatch has no executions of stack measured")
+
+
+# What the documents say
 
 EXAMPLE = r"```sh\n\.venv/bin/inorder (cost .*)\n```\n\n```\n((?:.*\n)*?)```\n"
 
@@ -214,14 +395,18 @@ def example(found: re.Match[str]) -> str:
     return found[0].replace(found[2], lines)
 
 
-def test_the_page_has_what_the_command_prints_and_the_tables_that_are_computed() -> None:
-    """Run `python -m tests.unit.test_cost` and `python -m bench.scale` to write them."""
-    text = (PROJECT / scale.DOCUMENT).read_text()
+def test_the_examples_are_what_the_command_prints() -> None:
+    """Run `python -m tests.unit.test_cost` to write them."""
+    text = (PROJECT / "docs" / "cost.md").read_text()
     assert len(re.findall(EXAMPLE, text)) == 1
     assert re.sub(EXAMPLE, example, text) == text
+
+
+def test_the_tables_of_scale_are_those_that_are_computed() -> None:
+    text = (PROJECT / scale.DOCUMENT).read_text()
     assert scale.written(text) == text
 
 
 if __name__ == "__main__":
-    page = PROJECT / scale.DOCUMENT
+    page = PROJECT / "docs" / "cost.md"
     page.write_text(re.sub(EXAMPLE, example, page.read_text()))

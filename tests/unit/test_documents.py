@@ -16,8 +16,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from bench.resolved_template import template
+from inorder import PROJECT
 
-PROJECT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [
     PROJECT / "README.md",
     PROJECT / "CONTRIBUTING.md",
@@ -27,13 +27,14 @@ DOCUMENTS = [
     PROJECT / "tests" / "vectors" / "README.md",
 ]
 EACH_DOCUMENT = pytest.mark.parametrize(
-    "document", DOCUMENTS, ids=lambda document: document.relative_to(PROJECT).as_posix()
+    "document", DOCUMENTS, ids=lambda document: str(document.relative_to(PROJECT))
 )
 STATES = {
     state
     for file in PROJECT.glob("statemachine/*.asl.json")
     for state in json.loads(file.read_text())["States"]
 }
+CODE = ("inorder", "functions", "examples")
 # Words and names from before there was a glossary (docs/protocol.md), as regular expressions.
 BANNED = (
     "queue of retries",
@@ -116,29 +117,19 @@ def test_states_that_a_document_names_exist(document: Path) -> None:
 
 
 def test_the_page_of_parameters_lists_those_of_the_templates() -> None:
-    rows = re.findall(
-        r"^\| `(\w+)` \| (\S+) \|", (PROJECT / "docs" / "parameters.md").read_text(), re.MULTILINE
-    )
-    parameters = template()["Parameters"] | {
-        name: parameter
-        for name, parameter in template("audit/template.yaml")["Parameters"].items()
-        if name not in template()["Parameters"]
-    }
-    assert rows == [
-        (name, f"`{parameter['Default']}`" if parameter["Default"] != "" else "(empty)")
+    text = (PROJECT / "docs" / "parameters.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (\S+) \|", text, re.MULTILINE)
+    parameters = template("audit/template.yaml")["Parameters"] | template()["Parameters"]
+    assert len(rows) == len(parameters)
+    assert dict(rows) == {
+        name: f"`{parameter['Default']}`" if parameter["Default"] != "" else "(empty)"
         for name, parameter in parameters.items()
-    ]
+    }
 
 
 def test_the_texts_use_the_words_of_the_glossary() -> None:
-    files = [
-        *DOCUMENTS,
-        *PROJECT.glob("statemachine/*"),
-        *PROJECT.glob("audit/*"),
-        *PROJECT.glob("inorder/**/*.py"),
-        *PROJECT.glob("functions/**/*.py"),
-        *PROJECT.glob("examples/*/*.py"),
-    ]
+    patterns = ("statemachine/*", "audit/*", *(f"{each}/**/*.py" for each in CODE))
+    files = [*DOCUMENTS, *(file for pattern in patterns for file in PROJECT.glob(pattern))]
     banned = re.compile(rf"\b({'|'.join(BANNED)})\b", re.IGNORECASE)
     found = [
         f"{file.relative_to(PROJECT)}: {match.group()}"

@@ -20,7 +20,6 @@ from tests.conftest import picture
 from tests.support.in_process import INPUT, OUTPUT, TABLE, InProcess
 
 RED, GREEN = picture((255, 0, 0)), picture((0, 255, 0))
-NOW = "2026-11-22T10:00:00+00:00"
 REFUSAL = ClientError({"Error": {"Code": "AccessDenied", "Message": "not allowed"}}, "Any")
 
 
@@ -55,9 +54,8 @@ def connection(aws: InProcess, **parameters: str) -> LocalConnection:
     return LocalConnection(aws, {"Policy": aws.policy, "HealMinutes": "15", **parameters})
 
 
-def story(aws: InProcess, key: str = "x.png", **parameters: str) -> Story:
-    facts = gather(connection(aws, **parameters), aws.state_machine, key)
-    return tell(facts)
+def story(aws: InProcess, **parameters: str) -> Story:
+    return tell(gather(connection(aws, **parameters), aws.state_machine, "x.png"))
 
 
 def outcomes(told: Story) -> list[str]:
@@ -65,76 +63,52 @@ def outcomes(told: Story) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("order", "ended", "said"),
+    "ended",
     [
-        pytest.param(*row, marks=pytest.mark.policy(policy))
-        for policy, *row in [
-            ("latest-wins", "212", ["Processed", "Superseded", "Duplicate"], "The newer event"),
-            ("first-wins", "12", ["Processed", "Duplicate"], "had processed event"),
-            ("content-hash", "11", ["Processed", "Duplicate"], "had processed this event"),
-            ("optimistic", "21", ["Processed", "Superseded"], "probably event"),
-        ]
+        pytest.param(ended.split(), marks=pytest.mark.policy(policy), id=policy)
+        for policy, ended in {
+            "latest-wins": "Processed Superseded Duplicate",
+            "first-wins": "Processed Duplicate Duplicate",
+            "content-hash": "Processed Processed Duplicate",
+            "optimistic": "Processed Superseded Processed",
+        }.items()
     ],
 )
-def test_a_policys_executions_are_told_with_their_cause(
-    aws: InProcess, order: str, ended: list[str], said: str
-) -> None:
-    events: list[Any] = []
-    for delivery, number in enumerate(map(int, order)):
-        while len(events) < number:
-            events.append(aws.upload("x.png", (RED, GREEN)[len(events)]))
-        aws.run(events[number - 1] | {"id": str(delivery)})
+def test_a_policys_executions_are_told_with_their_cause(aws: InProcess, ended: list[str]) -> None:
+    older, newer = aws.upload("x.png", RED), aws.upload("x.png", GREEN)
+    for event in (newer, older, newer):
+        aws.run(event)
     told = story(aws)
+    first = told.deliveries[0].execution
     assert outcomes(told) == ended
-    assert told.deliveries[1].cause
-    assert told.deliveries[1].cause.execution == told.deliveries[0].execution
-    assert said in told.deliveries[1].text
+    for each in told.deliveries:
+        caused_by = each.cause.execution if each.cause else None
+        assert caused_by == (None if each.outcome == "Processed" else first)
     assert (told.verdict.state, told.unknown) == ("right", ())
-    assert ("forwarded" in told.deliveries[0].text) == (told.outputs == ()) == (order == "11")
 
 
-def test_a_deletion_and_its_missing_output_are_right_also_of_a_name_that_is_too_long(
-    aws: InProcess,
-) -> None:
-    keys = {"x.png": "Processed", "x" * 1022: "Parked"}
-    for key in keys:
-        aws.run(aws.upload(key, RED))
-        aws.run(aws.delete(key))
-
-    def refuse(params: dict[str, Any], **_: Any) -> None:
-        assert len(params["Key"]) <= 1024, "moto accepts it, but S3 refuses it"
-
-    assert boto3.DEFAULT_SESSION
-    boto3.DEFAULT_SESSION.events.register("provide-client-params.s3.HeadObject", refuse)
-    for key, ended in keys.items():
-        told = story(aws, key)
-        assert [each.is_deletion for each in told.deliveries] == [False, True]
-        assert outcomes(told) == [ended, "Processed"]
-        assert (told.unknown, told.verdict.state) == ((), "right")
-        assert "There is no output." in told.verdict.text
+def test_a_deletion_and_its_missing_output_are_right(aws: InProcess) -> None:
+    aws.run(aws.upload("x.png", RED))
+    aws.run(aws.delete("x.png"))
+    told = story(aws)
+    assert [each.is_deletion for each in told.deliveries] == [False, True]
+    assert outcomes(told) == ["Processed", "Processed"]
+    assert (told.unknown, told.verdict.state) == ((), "right")
 
 
 def test_a_rejected_object_is_parked_and_what_cannot_be_read_is_named(aws: InProcess) -> None:
     aws.run(aws.upload("x.png", b"no image"))
     told = story(aws)
-    assert outcomes(told) == ["Parked"]
+    assert (outcomes(told), told.verdict.state) == (["Parked"], "parked")
     [pending] = told.pending
     assert (pending.kind, pending.sequencer) == ("parked", told.deliveries[0].sequencer)
-    assert "InvalidImage" in pending.text
-    assert told.verdict.state == "parked"
     assert aws.parked()  # the message is there still
     here = connection(aws)
     here.refused = {"s3", "sqs"}
     told = tell(gather(here, aws.state_machine, "x.png"))
-    assert outcomes(told) == ["Parked"]
     parts = [each.partition(" could")[0] for each in told.unknown]
     assert parts == ["The object", "The output", "The parked events"]
-    assert all("not allowed" in each for each in told.unknown)
     assert told.verdict.state == "unknown"
-    aws.run(aws.upload("y.png", RED))
-    here.refused = {"sqs"}  # the queue is left alone if nothing can be there
-    told = tell(gather(here, aws.state_machine, "y.png"))
-    assert (told.verdict.state, told.unknown) == ("right", ())
 
 
 @pytest.mark.policy("every-version")
@@ -145,31 +119,10 @@ def test_every_version_has_an_output_for_each_event(aws: InProcess) -> None:
         aws.run(event)
     told = story(aws, InputBucketVersioning="Enabled")
     assert outcomes(told) == ["Processed", "Processed", "Duplicate"]
-    assert len(told.outputs) == 2
-    assert told.verdict.state == "right"
+    assert (len(told.outputs), told.verdict.state) == (2, "right")
     version = one["detail"]["object"]["version-id"]
-    only = tell(gather(connection(aws), aws.state_machine, "x.png", version))
-    assert outcomes(only) == ["Processed", "Duplicate"]
     aws.s3.delete_object(Bucket=OUTPUT, Key=f"out-x.png/{version}")
     assert story(aws).verdict.state == "wrong"
-
-
-def test_the_current_version_of_a_versioned_bucket_is_right(aws: InProcess) -> None:
-    aws.run(aws.upload("x.png", RED))
-    aws.keep_versions()
-    one, two = aws.upload("x.png", RED), aws.upload("x.png", GREEN)
-    aws.run(two)
-    aws.run(one)
-    told = story(aws)
-    assert outcomes(told) == ["Processed", "Processed", "Superseded"]
-    assert told.verdict.state == "right"
-    versions = [each["detail"]["object"]["version-id"] for each in (one, two)]
-    assert [each.version_id for each in told.outputs] == [versions[1]]
-    for version in versions:  # and then the null version, which is current again
-        aws.run(aws.delete("x.png", VersionId=version))
-    told = story(aws)
-    assert told.verdict.state == "right"
-    assert [each.version_id for each in told.outputs] == [None]
 
 
 def test_an_object_without_an_event_is_told(aws: InProcess) -> None:
@@ -181,25 +134,16 @@ def test_an_object_without_an_event_is_told(aws: InProcess) -> None:
     assert told.verdict.state == "unknown"
 
 
-def test_a_key_with_a_number_sign_is_no_version_of_another_key(
+def test_an_event_that_waits_for_a_retry_is_found(
     aws: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = connection(aws)
     here.stack = replace(here.stack, retry_events_log_group="group")
-    named: list[dict[str, str]] = [
-        {"key": "report#1", "sequencer": "0A"},
-        {"key": "report", "version_id": "1", "sequencer": "0B"},
-    ]
-    waits = {"attempts": 1, "since": NOW, "next": NOW, "reasons": []}
-    waits["object_key"] = "input/report#1"
-    found = [RetryingEvent(each | waits) for each in named]
-    monkeypatch.setattr(retrying, "retrying_events", lambda _: found)
-    for event in named:
-        [queued] = gather(here, aws.state_machine, event["key"]).queued
-        assert (queued.version_id, queued.sequencer) == (
-            event.get("version_id"),
-            event["sequencer"],
-        )
+    times = dict.fromkeys(("since", "next"), "2026-11-22T10:00:00+00:00")
+    waits = {"object_key": "input/x#1", "key": "x#1", "attempts": 1, "reasons": [], **times}
+    monkeypatch.setattr(retrying, "retrying_events", lambda _: [RetryingEvent(waits)])
+    [queued] = gather(here, aws.state_machine, "x#1").queued
+    assert (queued.queue, queued.version_id) == ("retrying", None)
 
 
 def test_an_undelivered_event_is_found(aws: InProcess) -> None:
@@ -213,5 +157,4 @@ def test_an_undelivered_event_is_found(aws: InProcess) -> None:
     [pending] = told.pending
     sequencer = event["detail"]["object"]["sequencer"]
     assert (pending.kind, pending.sequencer) == ("undelivered", sequencer)
-    assert pending.text.endswith(" NO_PERMISSIONS.")
     assert told.verdict.state == "wrong"

@@ -43,26 +43,23 @@ def make(folder: Path, *arguments: str, **environment: str) -> subprocess.Comple
     )
 
 
-@pytest.mark.parametrize(
-    ("python", "complaint"),
-    [
-        ("no-such-python", "There is no no-such-python: install Python 3.11 or newer"),
-        ("./old-python", "./old-python is too old: Python 3.11 or newer is needed"),
-    ],
-)
-def test_a_missing_or_old_python_is_reported_in_one_line(
-    tmp_path: Path, python: str, complaint: str
-) -> None:
+def copied(folder: Path, **programs: str) -> None:
+    """Copy what `make` reads, with programs of its environment that do something else."""
     for name in ("Makefile", "requirements.txt", "pyproject.toml"):
-        shutil.copy(PROJECT / name, tmp_path)
-    old = tmp_path / "old-python"
-    old.write_text("#!/bin/sh\nexit 1\n")  # as Python answers to the question for its version
-    old.chmod(0o755)
-    made = make(tmp_path, "demo", f"PYTHON={python}")
-    assert made.returncode != 0
-    first, *rest = made.stderr.splitlines()
-    assert first.startswith(complaint)
-    assert all(re.match(r"make(\[\d+\])?: \*\*\*", line) for line in rest)
+        shutil.copy(PROJECT / name, folder)
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    for name, does in programs.items():
+        program = folder / ".venv" / "bin" / name
+        program.write_text(f"#!/bin/sh\n{does}\n")
+        program.chmod(0o755)
+
+
+def test_a_missing_or_old_python_is_reported_first(tmp_path: Path) -> None:
+    copied(tmp_path, old="exit 1")  # as Python answers to the question for its version
+    for python, complaint in (("none", "There is no none"), (".venv/bin/old", "is too old")):
+        made = make(tmp_path, "demo", f"PYTHON={python}")
+        assert made.returncode != 0
+        assert complaint in made.stderr.splitlines()[0]
 
 
 @pytest.mark.parametrize(
@@ -72,17 +69,8 @@ def test_a_missing_or_old_python_is_reported_in_one_line(
 def test_without_a_browser_the_last_line_says_what_did_not_run_and_ci_fails(
     said: str, environment: dict[str, str], code: int, tmp_path: Path
 ) -> None:
-    shutil.copy(PROJECT / "Makefile", tmp_path)
-    programs = tmp_path / ".venv" / "bin"
-    programs.mkdir(parents=True)
-    for name, does in {
-        "python": f'[ "$2" = pytest ] && echo "$@" || echo "{said}"',
-        "inorder": "exit 0",
-    }.items():
-        (programs / name).write_text(f"#!/bin/sh\n{does}\n")
-        (programs / name).chmod(0o755)
-    for name in ("requirements.txt", "pyproject.toml", ".venv/installed"):
-        (tmp_path / name).touch()
+    copied(tmp_path, python=f'[ "$2" = pytest ] && echo "$@" || echo "{said}"', inorder="exit 0")
+    (tmp_path / ".venv" / "installed").touch()
     made = make(tmp_path, "test", **environment)
     assert made.returncode == code
     *_, tests, last = ["", *made.stdout.splitlines(), *([] if said else [""])]
@@ -98,27 +86,19 @@ def test_the_bytecode_is_that_of_the_functions_python() -> None:
     assert f"--python {runtime.removeprefix('python')} " in printed
 
 
-@pytest.mark.parametrize(
-    ("codes", "said"),
-    [
-        ([0, 0], "latest-wins has passed all"),
-        ([prove.EMPTY, 0], "step 0: latest-wins has none."),
-        ([0, 1, 0], r"step 1: failed after \d+ s. Mend 1.\nNot run: step 2."),
-    ],
-)
 def test_the_proof_stops_at_the_first_step_that_fails_and_says_what_to_do(
-    codes: list[int],
-    said: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for step in prove.steps("latest-wins"):
         files = [part for part in step.command if part.startswith(("tests/", "statemachine/"))]
         assert all((PROJECT / file).exists() for file in files)
     made = [
         prove.Step(f"step {number}", f"Mend {number}.", ("sh", "-c", f"exit {code}"))
-        for number, code in enumerate(codes)
+        for number, code in enumerate([0, prove.EMPTY, 1, 0])
     ]
-    monkeypatch.setattr(prove, "steps", lambda _: made)
-    assert prove.prove("latest-wins") == int(not set(codes) <= {0, prove.EMPTY})
-    assert re.search(said, capsys.readouterr().out)
+    monkeypatch.setattr(prove, "steps", lambda _: [*made])
+    assert prove.prove("latest-wins") == 1
+    said = r"step 1: latest-wins has none.*step 2: failed after \d+ s. Mend 2.\nNot run: step 3."
+    assert re.search(said, capsys.readouterr().out, re.DOTALL)
+    del made[2]
+    assert prove.prove("latest-wins") == 0
