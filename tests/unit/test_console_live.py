@@ -68,11 +68,8 @@ def ids(found: Any) -> list[str]:
 def test_the_newest_execution_is_first_and_the_limit_counts_those_that_fit() -> None:
     machine = Machine(execution(1), execution(3, "SUCCEEDED"), execution(2, "SUCCEEDED"))
     of = LiveList(machine)
-    revision = answer(of)["revision"]
     assert ids(answer(of, Filter(limit=2))) == ["3", "2"]
     assert ids(answer(of, Filter(limit=1, outcomes=frozenset({"running"})))) == ["1"]
-    for other in (0, 1, revision - 1000, revision + 1):  # of another server
-        assert answer(of, revision=other)["is_whole"]
     machine.listed = [execution(4)]  # the engine no longer lists the others, which stay
     assert ids(answer(of)) == ["4", "3", "2", "1"]
 
@@ -82,16 +79,13 @@ def test_later_answers_have_only_what_changed_or_no_longer_fits() -> None:
     of, running = LiveList(machine), Filter(outcomes=frozenset({"Running"}))
     first, selected = answer(of), answer(of, running)["revision"]
     assert (first["is_whole"], ids(first)) == (True, ["2", "1"])
-    nothing = answer(of, revision=first["revision"])
-    assert nothing == first | {"is_whole": False, "executions": []}
     machine.listed = [execution(1, "SUCCEEDED"), execution(2), execution(3)]
     changed = answer(of, revision=first["revision"])
     assert (changed["is_whole"], ids(changed)) == (False, ["3", "1"])
-    assert changed["revision"] > first["revision"]
     assert answer(of, revision=changed["revision"])["executions"] == []
+    assert answer(of, revision=changed["revision"] + 1)["is_whole"]  # of another server
     changed = answer(of, running, selected)
     assert (ids(changed), changed["gone"]) == (["3"], ["arn:of:1"])
-    assert answer(of, running)["gone"] == []
 
 
 def test_the_newest_are_there_before_all_have_been_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,12 +103,11 @@ def test_the_newest_are_there_before_all_have_been_read(monkeypatch: pytest.Monk
     assert ids(found) == ["2", "1"]
 
 
-def test_each_answer_is_the_error_until_reading_succeeds() -> None:
+def test_an_answer_is_the_error_until_reading_succeeds() -> None:
     machine = Machine(execution(1))
     machine.error = OSError("Throttling")
     of = LiveList(machine)
-    for _ in range(2):
-        with pytest.raises(OSError, match="Throttling"):
-            answer(of)
+    with pytest.raises(OSError, match="Throttling"):
+        answer(of)
     machine.error = None
     assert ids(answer(of)) == ["1"]
