@@ -96,11 +96,6 @@ def test_every_link_leads_to_a_file_and_every_anchor_to_a_heading(document: Path
     assert broken == []
 
 
-@pytest.mark.parametrize(("name", "lines"), [("README.md", 150), ("CONTRIBUTING.md", 90)])
-def test_pages_that_are_read_first_are_short(name: str, lines: int) -> None:
-    assert len((PROJECT / name).read_text().splitlines()) <= lines
-
-
 @EACH_DOCUMENT
 def test_states_that_a_document_names_exist(document: Path) -> None:
     emphasised = {
