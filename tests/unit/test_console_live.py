@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -26,7 +24,7 @@ def execution(number: int, status: str = "RUNNING", outcome: str = "Processed") 
 
 
 class Machine(StateMachine):
-    """Lists what it is told to list, and all of it only when it may."""
+    """Lists what it is told to list."""
 
     poll_seconds = 0
 
@@ -34,12 +32,8 @@ class Machine(StateMachine):
         super().__init__(None, "arn")
         self.listed = list(executions)
         self.error: Exception | None = None
-        self.may_answer = threading.Event()
-        self.may_answer.set()
 
     def select(self, wanted: Filter = ANY) -> list[Execution]:
-        if wanted.limit != live.FIRST:
-            assert self.may_answer.wait(30)
         if self.error:
             raise self.error
         return self.listed[: wanted.limit]
@@ -86,21 +80,6 @@ def test_later_answers_have_only_what_changed_or_no_longer_fits() -> None:
     assert answer(of, revision=changed["revision"] + 1)["is_whole"]  # of another server
     changed = answer(of, running, selected)
     assert (ids(changed), changed["gone"]) == (["3"], ["arn:of:1"])
-
-
-def test_the_newest_are_there_before_all_have_been_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "FIRST", 1)
-    monkeypatch.setattr(live, "PATIENCE_SECONDS", 0.05)
-    machine = Machine(execution(2), execution(1))
-    machine.may_answer.clear()
-    of, deadline = LiveList(machine), time.monotonic() + 30
-    while not (found := answer(of))["executions"]:
-        assert time.monotonic() < deadline
-    assert (ids(found), found["is_loading"]) == (["2"], True)
-    machine.may_answer.set()
-    while (found := answer(of))["is_loading"]:
-        assert time.monotonic() < deadline
-    assert ids(found) == ["2", "1"]
 
 
 def test_an_answer_is_the_error_until_reading_succeeds() -> None:

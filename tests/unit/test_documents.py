@@ -34,19 +34,6 @@ STATES = {
     for file in PROJECT.glob("statemachine/*.asl.json")
     for state in json.loads(file.read_text())["States"]
 }
-CODE = ("inorder", "functions", "examples")
-# Words and names from before there was a glossary (docs/protocol.md), as regular expressions.
-BANNED = (
-    "queue of retries",
-    "le(ave|aves|aving|ft) word",
-    "takes? away the word",
-    "has it that",
-    "nobody's matter",
-    "what is no",
-    "(tell|tells|told) of",
-    "a look|(each|next|last) look|looks later|count of looks",
-    "look(s|ed)? (once more|twice)",
-)
 
 
 @cache
@@ -120,15 +107,3 @@ def test_the_page_of_parameters_lists_those_of_the_templates() -> None:
         name: f"`{parameter['Default']}`" if parameter["Default"] != "" else "(empty)"
         for name, parameter in parameters.items()
     }
-
-
-def test_the_texts_use_the_words_of_the_glossary() -> None:
-    patterns = ("statemachine/*", "audit/*", *(f"{each}/**/*.py" for each in CODE))
-    files = [*DOCUMENTS, *(file for pattern in patterns for file in PROJECT.glob(pattern))]
-    banned = re.compile(rf"\b({'|'.join(BANNED)})\b", re.IGNORECASE)
-    found = [
-        f"{file.relative_to(PROJECT)}: {match.group()}"
-        for file in files
-        for match in banned.finditer(re.sub(r"[\s#]+", " ", file.read_text()))
-    ]
-    assert found == []
