@@ -67,6 +67,7 @@ Claim Key/Catch/-1/Next | "Invert Image" | claim: if it fails, Invert Image
 Renew Lock/Catch/-1/Next | "Invert Image" | claim: if it fails, Invert Image
 content-hash: First Poll?/Choices/0/Next | "Forward Event" | Claim Content: claim: ... Forward
 Claim Key/Catch/0/Next | "Count Poll" | Count Poll: poll: ... Key State?, Claim Key
+first-wins: First Poll?/Choices/0/Next | "Count Poll" | Count Poll: poll: ... First Poll?
 
 Invert Image/TimeoutSeconds | 64 | Claim Key: lease: not in order: ... 72 s, a lease's 72, ... 78
 Renew Lock/TimeoutSeconds | 3 | Claim Key: lease: not in order: ... 72 s, a lease's 72
@@ -86,7 +87,7 @@ Prepare Event/Parameters/x | [@texts] | size: its data is too large
 
 
 def rows() -> Iterator[tuple[str, str, str]]:
-    """Give the rows of the table."""
+    """Give the rows of the table; ``@texts`` stands for twenty copies of the event as a text."""
     texts = ", ".join(['{"x.$": "States.JsonToString($$.Execution.Input)"}'] * 20)
     for row in filter(None, TABLE.replace("@texts", texts).splitlines()):
         place, value, finding = row.split(" | ")
