@@ -343,6 +343,7 @@ TWICE = f"States.Format('{{}}{{}}', {TEXT}, {TEXT})"
         # A waiter reads the holder's event, which first-wins may have to park.
         (policies.definition("first-wins"), 61_696),
         (policies.definition("content-hash"), 258_812),
+        (policies.definition("uncoordinated"), 261_120),
         # A state has more of the event.
         (broken(PROJECTION, DELETED), 40_960),
         (broken(PROJECTION, "sequencer, event"), 40_960),
