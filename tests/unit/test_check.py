@@ -184,6 +184,7 @@ def test_a_file_that_is_no_state_machine_is_found(tmp_path: Path, text: str, fin
         # A waiter reads the holder's event, which first-wins may have to park.
         ("first-wins", 61_696),
         ("content-hash", 258_812),
+        ("uncoordinated", 261_120),
     ],
 )
 def test_the_largest_event_is_that_of_which_no_state_has_too_much(

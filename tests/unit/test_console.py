@@ -224,11 +224,14 @@ def test_no_text_in_the_data_ends_the_element_of_a_saved_page(
 ) -> None:
     key = "</script><!--<script>\u2028.png"
     aws.run(aws.upload(key, RED))
+    aws.run(aws.upload("broken.png", b"no image"))
     aws.run({"no": "event"})
     file = tmp_path / "folder" / "page.html"
     saved.write(file, saved.read(Answers(here, aws.state_machine)))
     html = file.read_text(encoding="utf-8")
     assert html.count("</script>") == 3
     [data] = re.findall(r'<script type="application/json" id="saved">(.*?)</script>', html)
-    assert list(json.loads(data)["/api/story"]) == [key]
+    answers = json.loads(data)
+    assert {"policy": "latest-wins", "is_local": False}.items() <= answers["/api/stack"].items()
+    assert set(answers["/api/story"]) == {key, "broken.png"}
     assert html.index("connect-src 'none'") < html.index(data)
