@@ -6,16 +6,13 @@ import hashlib
 import json
 import re
 from base64 import b64encode
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from inorder.aws import parked, retrying
-from inorder.aws.retrying import Backlog, RetryingEvent
-from inorder.console import answers as console_answers
+from inorder.aws import parked
 from inorder.console import saved
 from inorder.console.answers import PICTURE_TYPES, Answers
 from inorder.console.server import LARGEST_BODY, application
@@ -80,18 +77,15 @@ def status(client: TestClient, path: str, method: str = "GET", **headers: Any) -
 
 def test_only_the_loopback_address_is_served(aws: InProcess, here: LocalConnection) -> None:
     answers = Answers(here, aws.state_machine)
-    for port, hosts in (
-        (PORT, (HOST, f"localhost:{PORT}", f"[::1]:{PORT}")),
-        (80, ("127.0.0.1", "[::1]", "localhost:80")),  # as browsers send it
-    ):
-        client = serving(answers, port)
-        for host in hosts:
-            assert status(client, "/api/definition", Host=host) == 200
-            assert status(client, "/api/run", "POST", Host=host, Origin=f"http://{host}") == 200
-        for host in ("evil.example", f"evil.example:{port}", "", f"127.0.0.1:{PORT + 1}"):
-            for path in ("/", "/api/stack", "/page/modules.json", "/page/none"):
-                assert status(client, path, Host=host) == 403
-    assert status(serving(answers), "/", Host="127.0.0.1") == 403
+    client = serving(answers)
+    for host in (HOST, f"localhost:{PORT}", f"[::1]:{PORT}"):
+        assert status(client, "/api/definition", Host=host) == 200
+        assert status(client, "/api/run", "POST", Host=host, Origin=f"http://{host}") == 200
+    for host in ("evil.example", f"evil.example:{PORT}", "", "127.0.0.1", f"127.0.0.1:{PORT + 1}"):
+        for path in ("/", "/api/stack", "/page/modules.json", "/page/none"):
+            assert status(client, path, Host=host) == 403
+    # A browser leaves out the port if it is 80.
+    assert status(serving(answers, 80), "/api/definition", Host="127.0.0.1") == 200
 
 
 def test_nothing_is_read_or_changed_without_the_token_but_the_page_which_has_no_data(
@@ -103,8 +97,7 @@ def test_nothing_is_read_or_changed_without_the_token_but_the_page_which_has_no_
             assert status(client, f"/api/{path}", X_Inorder_Token=token) == 401
         for path in ("redrive", "run"):
             assert status(client, f"/api/{path}", "POST", X_Inorder_Token=token) == 401
-        for file in ("modules.json", "style.css", "app.js"):
-            assert status(client, f"/page/{file}", X_Inorder_Token=token) == 200
+    assert status(client, "/page/app.js", X_Inorder_Token=None) == 200
     del client.headers["X-Inorder-Token"]
     page = client.get("/")
     assert (page.status_code, TOKEN in page.text, INPUT in page.text) == (200, False, False)
@@ -114,12 +107,12 @@ def test_nothing_is_read_or_changed_without_the_token_but_the_page_which_has_no_
 def test_another_site_may_link_to_the_page_but_neither_read_nor_frame_it(
     client: TestClient,
 ) -> None:
-    for site in ("cross-site", "same-site"):
-        linked = {"Sec_Fetch_Site": site, "Sec_Fetch_Mode": "navigate"}
-        for path in ("/api/story?key=x", "/api/picture?which=source&key=x", "/page/"):
-            assert status(client, path, **linked) == 403
-        assert status(client, "/", **linked) == 200
-        assert status(client, "/", **linked | {"Sec_Fetch_Mode": "no-cors"}) == 403
+    linked = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}
+    for path in ("/api/story?key=x", "/api/picture?which=source&key=x", "/page/"):
+        assert status(client, path, **linked) == 403
+    assert status(client, "/", **linked) == 200
+    assert status(client, "/", **linked | {"Sec_Fetch_Mode": "no-cors"}) == 403
+    assert status(client, "/api/story?key=x", Sec_Fetch_Site="same-site") == 403
 
 
 def test_only_the_page_itself_changes_anything(aws: InProcess, client: TestClient) -> None:
@@ -132,9 +125,6 @@ def test_only_the_page_itself_changes_anything(aws: InProcess, client: TestClien
     for path in ("redrive", "run"):
         for change in changes:
             assert status(client, f"/api/{path}", "POST", **change) == 403, change
-    for method in ("PUT", "DELETE", "PATCH", "OPTIONS"):
-        assert status(client, "/api/run", method, Origin=None) == 403
-        assert status(client, "/api/run", method) == 405
     assert status(client, "/api/run?event={}") == 405
     assert aws.state_machine.arns() == []
 
@@ -147,8 +137,6 @@ def test_only_scripts_of_the_page_may_run(client: TestClient) -> None:
     assert {"default-src 'none'", "frame-ancestors 'none'"} < {*policy}
     assert f"script-src 'sha256-{digest}' 'self'" in policy
     assert re.findall(r"<script(?![^>]* src=)", page.text) == ["<script"]
-    for address in json.loads(script)["imports"].values():
-        assert client.get(address).headers["Content-Type"].startswith("text/javascript")
     for path in ("/", "/page/modules.json", "/api/stack", "/api/none", "/none"):
         headers = client.get(path).headers
         assert headers["X-Content-Type-Options"] == "nosniff"
@@ -161,61 +149,30 @@ def test_only_scripts_of_the_page_may_run(client: TestClient) -> None:
 
 
 def test_pictures_are_shown_whatever_the_object_says_it_is_and_nothing_else(
-    aws: InProcess, client: TestClient, monkeypatch: pytest.MonkeyPatch
+    aws: InProcess, client: TestClient
 ) -> None:
     asked = {"which": "source", "key": STRANGE}
-    aws.keep_versions()
     for file_format in PICTURE_TYPES:
         content = picture((255, 0, 0), file_format)
-        put = aws.s3.put_object(Bucket=INPUT, Key=STRANGE, Body=content, ContentType="text/html")
+        aws.s3.put_object(Bucket=INPUT, Key=STRANGE, Body=content, ContentType="text/html")
         answer = client.get("/api/picture", params=asked)
         assert (answer.status_code, answer.content) == (200, content)
         assert answer.headers["Content-Type"] == f"image/{file_format.lower()}"
         assert answer.headers["Content-Security-Policy"] == "default-src 'none'; sandbox"
-    aws.delete(STRANGE)
-    for version, code in ((put["VersionId"], 200), ("none", 404), ("", 404)):
-        answer = client.get("/api/picture", params=asked | {"version_id": version})
-        assert answer.status_code == code
     asked = {"which": "output", "key": "x"}
     for content in (b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"", picture((0, 0, 0), "BMP")):
         aws.s3.put_object(Bucket=OUTPUT, Key="x", Body=content, ContentType="image/png")
         assert client.get("/api/picture", params=asked).status_code == 415
-    monkeypatch.setattr(console_answers, "LARGEST_PICTURE", len(content) - 1)
-    assert client.get("/api/picture", params=asked).status_code == 413
 
 
-def test_a_bad_question_is_named(client: TestClient) -> None:
-    for question in (
-        *("execution", "story", "picture?which=source", "picture?which=table&key=x"),
-        *("executions?since=yesterday", "executions?limit=-1"),
-        *(f"executions?revision={each}" for each in ("\u00b2", "9" * 5000)),
-    ):
+def test_a_bad_question_is_named_and_so_is_an_error_of_aws(
+    here: LocalConnection, client: TestClient
+) -> None:
+    for question in ("execution", "picture?which=table&key=x", "executions?since=yesterday"):
         assert status(client, f"/api/{question}") == 400
-
-
-def test_an_error_of_aws_is_one_line(
-    aws: InProcess, here: LocalConnection, client: TestClient
-) -> None:
-    here.refused = {"sqs", "stepfunctions"}
-    aws.state_machine.client.meta.events.register(
-        "before-parameter-build.sfn.ListExecutions", lambda **_: here.client("sqs")
-    )
-    for path in ("parked", "definition", "executions"):
-        answer = client.get(f"/api/{path}")
-        assert (answer.status_code, "not allowed" in answer.json()["error"]) == (502, True)
-
-
-def test_what_is_retried_is_listed(
-    aws: InProcess, here: LocalConnection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    at = "2026-11-22T10:00:00+00:00"
-    body = {"object_key": "input/x", "since": at, "next": at, "attempts": 2, "reasons": ["E: c"]}
-    here.stack = replace(here.stack, retry_events_log_group="group")
-    monkeypatch.setattr(retrying, "retrying_events", lambda _: [RetryingEvent(body)])
-    monkeypatch.setattr(retrying, "backlog", lambda _: Backlog(7, 3))
-    found = got(serving(Answers(here, aws.state_machine)), "retrying")
-    assert found["backlog"] == {"waiting": 7, "unread": 3}
-    assert [each["body"] for each in found["events"]] == [body]
+    here.refused = {"sqs"}
+    answer = client.get("/api/parked")
+    assert (answer.status_code, "not allowed" in answer.json()["error"]) == (502, True)
 
 
 # What is changed
@@ -248,13 +205,11 @@ def test_a_dry_run_names_what_a_redrive_starts_and_a_redrive_starts_that(
 
 
 def test_a_bad_change_is_named_and_changes_nothing(aws: InProcess, client: TestClient) -> None:
-    large = b'{"dry_run": false, "event": {"a": "%s"}}' % (b"x" * 256 * 1024)
     for path, body, code in [
         *(("run", body, 400) for body in (b"{", b"[" * 100_000, b"[]", b'{"event": {}}')),
-        ("run", b'{"event": [], "dry_run": false}', 400),
         ("run", b'{"event": {}, "dry_run": 0}', 400),
-        *(("run", body, 413) for body in (large, b" " * (LARGEST_BODY + 1))),
-        *(("redrive", b'{"ids": %s, "dry_run": false}' % ids, 400) for ids in (b'"all"', b"[1]")),
+        ("run", b" " * (LARGEST_BODY + 1), 413),
+        ("redrive", b'{"ids": "all", "dry_run": false}', 400),
     ]:
         answer = client.post(f"/api/{path}", content=body, headers=CHANGING)
         assert (answer.status_code, set(answer.json())) == (code, {"error"}), body[:50]
@@ -269,6 +224,7 @@ def test_no_text_in_the_data_ends_the_element_of_a_saved_page(
 ) -> None:
     key = "</script><!--<script>\u2028.png"
     aws.run(aws.upload(key, RED))
+    aws.run(aws.upload("broken.png", b"no image"))
     aws.run({"no": "event"})
     file = tmp_path / "folder" / "page.html"
     saved.write(file, saved.read(Answers(here, aws.state_machine)))
@@ -276,9 +232,6 @@ def test_no_text_in_the_data_ends_the_element_of_a_saved_page(
     assert html.count("</script>") == 3
     [data] = re.findall(r'<script type="application/json" id="saved">(.*?)</script>', html)
     answers = json.loads(data)
-    assert list(answers["/api/story"]) == [key]
-    assert set(answers["/api/picture"]) == {
-        f"source:{key}",
-        "output:</out-script><!--<script>\u2028.png",
-    }
+    assert {"policy": "latest-wins", "is_local": False}.items() <= answers["/api/stack"].items()
+    assert set(answers["/api/story"]) == {key, "broken.png"}
     assert html.index("connect-src 'none'") < html.index(data)

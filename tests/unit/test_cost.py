@@ -15,8 +15,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from bench import scale
 from bench.resolved_template import of_type, resources_with, template
@@ -24,39 +22,14 @@ from inorder import PROJECT, cost
 from inorder.aws.stack import Stack
 from inorder.commands import cost as cost_command
 from inorder.commands.main import main
-from inorder.cost import Bill, BreakEven, Comparison, Contender, Workload
+from inorder.cost import Bill, Workload
 from inorder.model.policies import policies, policy
 from tests.conftest import picture
 from tests.policies.situations import GREEN, RED
 from tests.support.in_process import InProcess
 
 LATEST = policy("latest-wins")
-POLICIES = policies()
-BILLS = [lambda work, each=each: cost.bill_of(each, work) for each in POLICIES] + [
-    lambda work, each=each: cost.bill_of_contender(each, work)
-    for each in cost.contenders(LATEST)
-    if not each.policy
-]
-EACH_BILL = pytest.mark.parametrize("bill_of", BILLS, ids=lambda of: of(Workload()).name)
 TABLE = tomllib.loads((PROJECT / cost.CONTENDERS).read_text())
-TIERED = ("Express duration", "log of executions", "logs of functions")
-SAMPLED = "X-Ray: traces"  # the first in each second is recorded, and few of the others
-WORKLOADS = st.builds(
-    Workload,
-    events=st.floats(1, 1e9),
-    overwrites=st.floats(0, 0.3),
-    duplicates=st.floats(0, 0.3),
-    older=st.floats(0, 0.3),
-    retried=st.floats(0, 1),
-    process_ms=st.floats(1, 15_000),
-    memory=st.integers(128, 10_240),
-    log_level=st.sampled_from(cost.LOG_LEVELS),
-    tracing=st.booleans(),
-)
-
-
-def quantities(bill: Bill) -> dict[str, float]:
-    return {line.name: line.quantity for line in bill.lines}
 
 
 def dollars(bill: Bill) -> dict[str, float]:
@@ -106,14 +79,8 @@ def test_aws_bills_in_steps_and_tiers() -> None:
     assert row.dollars(1) == 0.50
 
 
-@pytest.mark.parametrize(
-    "work",
-    [
-        Workload(1_000_000, overwrites=0.5, process_ms=2_000, log_level="OFF"),
-        Workload(2e8, process_ms=3_000),  # the log of some shares has more than 10 TB
-    ],
-)
-def test_contenders_are_sorted_and_at_a_break_even_both_cost_the_same(work: Workload) -> None:
+def test_contenders_are_sorted_and_at_a_break_even_both_cost_the_same() -> None:
+    work = Workload(1_000_000, overwrites=0.5, process_ms=2_000, log_level="OFF")
     compared = cost.compare(LATEST, work)
     assert [each.dollars for each in compared] == sorted(each.dollars for each in compared)
     for each in compared:
@@ -125,54 +92,15 @@ def test_contenders_are_sorted_and_at_a_break_even_both_cost_the_same(work: Work
     [lock] = [each for each in compared if each.contender.name == "lock-in-function"]
     assert lock.overwrites
     assert lock.overwrites.is_cheaper_above
-    if lock.process_ms:
-        for milliseconds, is_cheaper in ((-100, False), (0, True)):
-            then = replace(work, process_ms=lock.process_ms.at + milliseconds)
-            other = cost.bill_of_contender(lock.contender, then).dollars
-            assert (cost.bill_of(LATEST, then).dollars < other) == is_cheaper
-
-
-@EACH_BILL
-@given(work=WORKLOADS)
-@settings(max_examples=20, deadline=None)
-def test_a_bill_sums_up_and_twice_the_events_use_twice_of_what_is_not_fixed(
-    bill_of: Any, work: Workload
-) -> None:
-    once, twice = bill_of(work), bill_of(replace(work, events=2 * work.events))
-    assert all(line.quantity > 0 <= line.dollars for line in once.lines)
-    assert once.dollars == pytest.approx(sum(dollars(once).values()))
-    for one, two in zip(once.lines, twice.lines, strict=True):
-        factor = 1 if one.is_fixed else 2
-        if one.name != SAMPLED:
-            assert two.quantity == pytest.approx(factor * one.quantity)
-            if not any(each in one.name for each in TIERED):
-                assert two.dollars == pytest.approx(factor * one.dollars)
-    assert twice.dollars > once.dollars
-    levels = [bill_of(replace(work, log_level=level)).dollars for level in cost.LOG_LEVELS]
-    assert levels == sorted(levels, reverse=True)
 
 
 def test_what_is_switched_off_or_not_there_is_not_on_the_bill() -> None:
     off = Workload(log_level="OFF", heal_minutes=0, alarms="none")
-    for each in POLICIES:
+    for each in policies():
         lines = " ".join(dollars(cost.bill_of(each, off)))
         assert not re.search("Schedule|alarms|log of executions|dashboard|X-Ray", lines), each.name
     lines = " ".join(dollars(cost.bill_of(policy("optimistic"), Workload(overwrites=0.5))))
     assert not re.search("DynamoDB|Schedule", lines)
-    content = quantities(cost.bill_of(policy("content-hash"), Workload(100, duplicates=0.25)))
-    assert "S3" not in " ".join(content)
-    assert content["EventBridge: events put on a bus"] == 75
-
-
-def test_a_retry_adds_an_execution_and_messages() -> None:
-    without, retried = (cost.usage_of(LATEST, Workload(1_000, retried=r)) for r in (0, 0.1))
-    assert retried["express_requests"] - without["express_requests"] == 100
-    assert retried["sqs_requests"] == 400
-
-
-def test_each_price_is_on_a_line() -> None:
-    not_used = {"snapstart_cache", "snapstart_restores"}  # docs/performance.md says why
-    assert {price for _, price, _ in cost.LINES.values()} | not_used == set(cost.prices())
 
 
 def test_what_is_assumed_of_the_template_is_in_the_template() -> None:
@@ -230,41 +158,14 @@ def test_an_event_calls_s3_as_often_as_the_bill_says(aws: InProcess, fence: str)
 
 MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:machine"
 OWN = "arn:aws:lambda:us-east-1:123456789012:function:own-work:live"
-COMPARED = [
-    Comparison(Contender("cheap", "lacks order"), 1, BreakEven(0.2, True), BreakEven(500, False)),
-    Comparison(Contender("dear", "lacks retries"), 1e6, None, None),
-]
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compare in no time."""
-    monkeypatch.setattr(cost, "compare", lambda *_: COMPARED)
 
 
 def run(*arguments: str) -> Result:
     return CliRunner(mix_stderr=False).invoke(main, ["cost", *arguments])
 
 
-@pytest.mark.usefixtures("quick")
-def test_json_has_all_of_it() -> None:
-    given = ("--policy", "every-version", "--heal-minutes", "0", "--dashboard", "--tracing")
-    document = json.loads(run("--json", *given).stdout)
-    chosen = {"heal_minutes": 0, "dashboard": True, "tracing": True}
-    assert chosen.items() <= document["workload"].items()
-    total = sum(line["dollars"] for line in document["bill"]["lines"])
-    assert document["bill"]["dollars"] == pytest.approx(total)
-    cheap, dear = document["contenders"]
-    assert (cheap["lacks"], dear["dollars"]) == ("lacks order", 1e6)
-    assert cheap["break_even_overwrites"] == {"at": 0.2, "is_cheaper_above": True}
-
-
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        *("--overwrites 2", "--overwrites 0.7 --older 0.7", "--events 0", "--process-ms 1e11"),
-        *("--events nan", "--events inf", "--memory nan", "--log-level LOUD", "--policy none"),
-    ],
+    "arguments", ["--overwrites 0.7 --older 0.7", "--events nan", "--process-ms 1e11"]
 )
 def test_impossible_numbers_are_refused(arguments: str) -> None:
     result = run(*arguments.split())
@@ -345,10 +246,10 @@ def deployed(monkeypatch: pytest.MonkeyPatch) -> Deployed:
     made = Deployed()
     monkeypatch.setattr(cost_command, "Connection", lambda _: made)
     monkeypatch.setattr("inorder.aws.usage.QUERIES", 3)  # in one call
+    monkeypatch.setattr(cost, "compare", lambda *_: [])  # takes long
     return made
 
 
-@pytest.mark.usefixtures("quick")
 def test_the_bill_of_a_stack_is_its_metrics_scaled_to_a_month(deployed: Deployed) -> None:
     document = json.loads(run("--stack-name", "measured", "--days", "10", "--json").stdout)
     known = {"events": 18_000, "process_ms": 500, "memory": 1024, "log_level": "ERROR"}
@@ -373,10 +274,8 @@ def test_the_bill_of_a_stack_is_its_metrics_scaled_to_a_month(deployed: Deployed
             "CloudWatch: metrics": 2,
         }
     )
-    silent = "No value, so counted as 0: AWS/DynamoDB"
-    assert f"{silent} ConsumedReadCapacityUnits of keys" in document["unknown"]
-    assert f"{silent} ConsumedWriteCapacityUnits of keys, InProgress" in document["unknown"]
-    assert "ExecutionsStarted" not in "".join(document["unknown"])
+    silent = "No value, so counted as 0: AWS/DynamoDB ConsumedReadCapacityUnits of keys"
+    assert silent in document["unknown"]
     deployed.stack = replace(STACK, state_machine_arn=f"{MACHINE}-new")
     result = run("--stack-name", "measured")
     assert result.exit_code == 1

@@ -14,33 +14,26 @@ from PIL import Image, ImageOps
 
 from inorder.aws.stack import Stack
 from inorder.demo import deployed as deployed_demo
-from inorder.demo.deployed import estimate
 from inorder.demo.pictures import own_pairs, pairs_from_folder
 from inorder.demo.report import Counts, Output, write_report
-from inorder.demo.run import _inverse, choices, shows
+from inorder.demo.run import _inverse, shows
 from inorder.errors import Failure
-from inorder.model.policies import policy
 from tests.conftest import picture
 
 
 @pytest.mark.parametrize(
     ("name", "file_format", "mode"),
-    [
-        *(("photo.jpg", "JPEG", "RGB"), ("photo.tif", "TIFF", "RGB"), ("photo.bmp", "BMP", "RGB")),
-        *(("picture.data", "PNG", mode) for mode in ("1", "LA", "P", "RGBA", "I;16")),
-    ],
+    [("photo.jpg", "JPEG", "RGB"), ("picture.data", "PNG", "P"), ("picture.data", "PNG", "I;16")],
 )
 def test_pictures_from_a_folder_keep_their_format_which_their_content_tells(
     tmp_path: Path, name: str, file_format: str, mode: str
 ) -> None:
-    file, rotated = tmp_path / name, Image.Exif()
-    rotated[0x0112] = 6  # Orientation: by 90 degrees
-    exif = {"exif": rotated} if file_format == "JPEG" else {}
-    Image.new(mode, (80, 60)).save(file, file_format, **exif)
+    file = tmp_path / name
+    Image.new(mode, (80, 60)).save(file, file_format)
     (pair,) = pairs_from_folder(tmp_path, 1, print)
     assert (pair.key, pair.new) == (f"gallery/001-{name}", file.read_bytes())
     old = Image.open(BytesIO(pair.old))
-    assert (old.format, old.size) == (file_format, (60, 80) if exif else (80, 60))
+    assert (old.format, old.size) == (file_format, (80, 60))
     inverse = ImageOps.invert(old.convert("RGB"))
     red, green, blue = inverse.getpixel((2, 2))  # type: ignore[misc]
     assert max(red, green, blue) - min(red, green, blue) < 5  # grey, as no new one is
@@ -56,17 +49,9 @@ def test_pictures_are_used_in_turn_and_others_are_ignored_or_skipped_with_a_warn
     keys = [pair.key for pair in pairs_from_folder(tmp_path, 3, print)]
     assert keys == ["gallery/001-a.png", "gallery/002-b.png", "gallery/003-a.png"]
     assert capsys.readouterr().out == ""
-    for length in (0, 60):
-        (tmp_path / "a.png").write_bytes(PICTURE[:length])
-        assert [pair.key for pair in pairs_from_folder(tmp_path, 1, print)] == ["gallery/001-b.png"]
-        assert "a.png" in capsys.readouterr().out
-
-
-def test_a_useless_folder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    for name, reason in (("no", "No such file or directory"), ("empty", "No picture")):
-        with pytest.raises(Failure, match=reason):
-            pairs_from_folder(tmp_path / name, 1, print)
+    (tmp_path / "a.png").write_bytes(PICTURE[:60])
+    assert [pair.key for pair in pairs_from_folder(tmp_path, 1, print)] == ["gallery/001-b.png"]
+    assert "a.png" in capsys.readouterr().out
 
 
 PICTURE = picture((0, 128, 128))
@@ -81,24 +66,14 @@ def test_an_output_is_known_by_its_colours_if_its_bytes_differ() -> None:
         assert shows(file.getvalue(), pair.new)
         assert not shows(file.getvalue(), pair.old)
     assert shows(_inverse(GIF.new) + b"stamp", GIF.new)
-    part = BytesIO()
-    with Image.open(BytesIO(_inverse(PNG.new))) as picture:
-        picture.crop((0, 0, 24, 18)).save(part, "PNG")
-    for output in (b"", b"no picture", part.getvalue(), _inverse(JPEG.new)):
+    for output in (b"", b"no picture", _inverse(JPEG.new)):
         assert not shows(output, PNG.new)
-
-
-def test_a_hundred_keys_cost_a_few_cents() -> None:
-    for name in (*choices(), "uncoordinated"):
-        requests = estimate(100, policy(name), 1769)
-        assert 0.01 < sum(number * price.dollars for number, price in requests) < 0.2, name
 
 
 def test_a_stack_without_known_pictures_is_refused() -> None:
     complaints: list[tuple[dict[str, str], str]] = [
         ({"Policy": "latest-wins", "WorkFunctionArn": "arn"}, "function of its own"),
         ({"Policy": "mine"}, "the policy 'mine', unknown here"),
-        ({}, "the policy '', unknown here"),
         ({"Policy": "content-hash"}, "makes no pictures"),
     ]
     for parameters, complaint in complaints:

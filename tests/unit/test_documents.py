@@ -34,19 +34,6 @@ STATES = {
     for file in PROJECT.glob("statemachine/*.asl.json")
     for state in json.loads(file.read_text())["States"]
 }
-CODE = ("inorder", "functions", "examples")
-# Words and names from before there was a glossary (docs/protocol.md), as regular expressions.
-BANNED = (
-    "queue of retries",
-    "le(ave|aves|aving|ft) word",
-    "takes? away the word",
-    "has it that",
-    "nobody's matter",
-    "what is no",
-    "(tell|tells|told) of",
-    "a look|(each|next|last) look|looks later|count of looks",
-    "look(s|ed)? (once more|twice)",
-)
 
 
 @cache
@@ -96,11 +83,6 @@ def test_every_link_leads_to_a_file_and_every_anchor_to_a_heading(document: Path
     assert broken == []
 
 
-@pytest.mark.parametrize(("name", "lines"), [("README.md", 150), ("CONTRIBUTING.md", 90)])
-def test_pages_that_are_read_first_are_short(name: str, lines: int) -> None:
-    assert len((PROJECT / name).read_text().splitlines()) <= lines
-
-
 @EACH_DOCUMENT
 def test_states_that_a_document_names_exist(document: Path) -> None:
     emphasised = {
@@ -125,15 +107,3 @@ def test_the_page_of_parameters_lists_those_of_the_templates() -> None:
         name: f"`{parameter['Default']}`" if parameter["Default"] != "" else "(empty)"
         for name, parameter in parameters.items()
     }
-
-
-def test_the_texts_use_the_words_of_the_glossary() -> None:
-    patterns = ("statemachine/*", "audit/*", *(f"{each}/**/*.py" for each in CODE))
-    files = [*DOCUMENTS, *(file for pattern in patterns for file in PROJECT.glob(pattern))]
-    banned = re.compile(rf"\b({'|'.join(BANNED)})\b", re.IGNORECASE)
-    found = [
-        f"{file.relative_to(PROJECT)}: {match.group()}"
-        for file in files
-        for match in banned.finditer(re.sub(r"[\s#]+", " ", file.read_text()))
-    ]
-    assert found == []

@@ -54,14 +54,6 @@ def copied(folder: Path, **programs: str) -> None:
         program.chmod(0o755)
 
 
-def test_a_missing_or_old_python_is_reported_first(tmp_path: Path) -> None:
-    copied(tmp_path, old="exit 1")  # as Python answers to the question for its version
-    for python, complaint in (("none", "There is no none"), (".venv/bin/old", "is too old")):
-        made = make(tmp_path, "demo", f"PYTHON={python}")
-        assert made.returncode != 0
-        assert complaint in made.stderr.splitlines()[0]
-
-
 @pytest.mark.parametrize(
     ("said", "environment", "code"),
     [("", {"CI": "true"}, 0), ("page.py did not run.", {}, 0), ("Not run.", {"CI": "true"}, 2)],
