@@ -68,13 +68,12 @@ RELEASE_FAILED = "Busy*3 TimedOut"
 
 def begins(claim: str, *, versions: bool = True) -> Flow:
     """Prepare an event, or refuse it, which is said in a queue or on the bus."""
-    prepared = ["Prepare Event", *(["Prepare Version"] if versions else [])]
     bus = "Send Invalid Event By EventBridge"
     return {
-        **dict.fromkeys(prepared, claim),
-        "Park Invalid Event": {"Sent": "Invalid Event", NOT_SENT: bus},
-        bus: {"Forwarded": "Invalid Event", NOT_FORWARDED: "Not Parked"},
-        **dict.fromkeys(["Invalid Event", "Not Parked"]),
+        **dict.fromkeys(["Prepare Event", *(["Prepare Version"] if versions else [])], claim),
+        "Park Invalid Event": f"Sent: Invalid Event; {NOT_SENT}: {bus}",
+        bus: f"Forwarded: Invalid Event; {NOT_FORWARDED}: Not Parked",
+        **dict.fromkeys(["Invalid Event", "Not Parked"], ""),
     }
 
 
@@ -84,20 +83,18 @@ def polls(
     """Read the lock again and again, and break it; `records` are what may be read."""
     return {
         "Count Poll": f"Read {of} Record",
-        f"Read {of} Record": {f"{records} Busy TimedOut": f"{of} State?"},
+        f"Read {of} Record": f"{records} Busy TimedOut: {of} State?",
         "Watch Lock": wait,
-        "Break Lock": {"Written": f"Claim {of}", f"ConditionFailed {attempts}": wait},
+        "Break Lock": f"Written: Claim {of}; ConditionFailed {attempts}: {wait}",
         "Give Up Waiting": "Retry Event",
     }
 
 
 def function(failed: str, attempts: str = "Throttled*3 FunctionFailed TimedOut") -> Flow:
     """Invoke the function, and park what cannot be processed."""
+    answers = "Processed Superseded Rejected Unknown"
     return {
-        "Invert Image": {
-            "Processed Superseded Rejected Unknown": "Outcome?",
-            attempts: failed,
-        },
+        "Invert Image": f"{answers}: Outcome?; {attempts}: {failed}",
         **dict.fromkeys(["Reject Object", "Reject Result"], "Park Event"),
     }
 
@@ -106,14 +103,14 @@ def hands_over(parked: str, retried: str = "") -> Flow:
     """Send the event to a queue or, if that fails, to the bus."""
     retried, bus = retried or parked, "Send By EventBridge"
     return {
-        "Park Event": {"Sent": parked, NOT_SENT: bus},
-        "Retry Event": {"Sent": retried, NOT_SENT: bus},
-        bus: {"Forwarded": retried, NOT_FORWARDED: "Not Parked"},
+        "Park Event": f"Sent: {parked}; {NOT_SENT}: {bus}",
+        "Retry Event": f"Sent: {retried}; {NOT_SENT}: {bus}",
+        bus: f"Forwarded: {retried}; {NOT_FORWARDED}: Not Parked",
     }
 
 
 def ends(*more: str) -> Flow:
-    return dict.fromkeys(["Processed", "Duplicate", "Parked", "Retrying", *more])
+    return dict.fromkeys(["Processed", "Duplicate", "Parked", "Retrying", *more], "")
 
 
 # --- Rows of states that several files have -------------------------------------------------------

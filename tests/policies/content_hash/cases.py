@@ -53,34 +53,19 @@ CHOICES = [
 
 FLOW = {
     **common.begins("Hash Detail", versions=False),
-    "Hash Detail": {
-        "Hashed Unknown": "Hashed?",
-        "TooLarge": "Park Event",
-        "Throttled*5 FunctionFailed*3 TimedOut": "Retry Event",
-    },
+    "Hash Detail": "Hashed Unknown: Hashed?; TooLarge: Park Event; "
+    "Throttled*5 FunctionFailed*3 TimedOut: Retry Event",
     "Name Content": "Claim Content",
-    "Claim Content": {
-        "Written": "Forward Event",
-        "ConditionFailed": "First Poll?",
-        "TooLarge": "Park Event",
-        common.CLAIM_FAILED: "Retry Event",
-    },
+    "Claim Content": "Written: Forward Event; ConditionFailed: First Poll?; TooLarge: Park Event; "
+    f"{common.CLAIM_FAILED}: Retry Event",
     "Wait For Lock": "Count Poll",
     **common.polls("Done Free Locked LockedAnew", of="Content"),
-    "Forward Event": {
-        "Forwarded": "Release Lock",
-        "TooLarge": "Park Event",
-        "ForwardFailed*3 TimedOut": "Retry Event",
-    },
-    "Release Lock": {
-        "Written ConditionFailed": "Processed",
-        common.RELEASE_FAILED: "Retry Event",
-    },
+    "Forward Event": "Forwarded: Release Lock; TooLarge: Park Event; "
+    "ForwardFailed*3 TimedOut: Retry Event",
+    "Release Lock": f"Written ConditionFailed: Processed; {common.RELEASE_FAILED}: Retry Event",
     "Reject Result": "Park Event",
     **common.hands_over("Release Failed Content"),
-    "Release Failed Content": {
-        f"Written ConditionFailed {common.RELEASE_FAILED}": "Retried Later?",
-    },
+    "Release Failed Content": f"Written ConditionFailed {common.RELEASE_FAILED}: Retried Later?",
     **common.ends(),
 }
 

@@ -24,7 +24,7 @@ FLOW = {
     **common.begins("Invert Image", versions=False),
     **common.function("Retry Event", "Throttled*7 FunctionFailed*6 TimedOut"),
     **common.hands_over("Parked", "Retrying"),
-    **dict.fromkeys(["Processed", "Superseded", "Parked", "Retrying"]),
+    **dict.fromkeys(["Processed", "Superseded", "Parked", "Retrying"], ""),
 }
 
 OUTPUTS = [
