@@ -46,7 +46,7 @@ CHOICES = [
     *(Row("Complete Event?", event, "Park Invalid Event") for event in INCOMPLETE),
     Row("Hashed?", {"hashing": answer(HASHED)}, "Name Content"),
     *(Row("Hashed?", {"hashing": answer(payload)}, "Reject Result") for payload in NO_HASH),
-    *common.sent(),
+    *common.SENT,
     *common.first_poll(DATA, "Wait For Lock"),
     *common.waiting(DATA, LOCKED, judge="Content State?", claim="Claim Content"),
 ]
@@ -81,7 +81,7 @@ NAMED = START | {
 }
 
 OUTPUTS = [
-    common.no_data("Complete Event?", ORDER),
+    Output("Complete Event?", ORDER, {}),
     Output("Prepare Event", {}, common.WAITER_START | {"content": NAME}),
     Output("Name Content", START | {"hashing": answer(HASHED)}, NAMED),
     *common.waiter_outputs(DATA, "sequencer", "hashing", locked="content"),

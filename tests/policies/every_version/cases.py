@@ -52,7 +52,7 @@ CHOICES = [
     *common.first_poll(DATA, "Record Oldest Waiter"),
     judged("Give Up Waiting", {}, poll=GIVE_UP),
     judged("Give Up Waiting", LOCKED, LOCK_WATCHED, poll=GIVE_UP),
-    Row("Key State?", common.unread(NOTHING_SEEN), "Record Oldest Waiter"),
+    Row("Key State?", common.without("record", NOTHING_SEEN), "Record Oldest Waiter"),
     Row("Key State?", NOTHING_SEEN | {"record": {}}, "Claim Key"),
     judged("Record Oldest Waiter", {}),
     judged("Record Oldest Waiter", {}, poll=GIVE_UP - 1),
@@ -72,7 +72,7 @@ CHOICES = [
     *common.attempts(DATA),
     Row("Event Recorded?", {"recorded": {}}, "Release Failed Key"),
     Row("Event Recorded?", {}, "Retried Later?"),
-    *common.sent(),
+    *common.SENT,
     *common.answers(processed="Mark Event Done", superseded="Mark Event Done"),
     *(
         Row("Which Outcome?", {"inversion": answer({"outcome": outcome})}, outcome)

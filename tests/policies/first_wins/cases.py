@@ -31,7 +31,7 @@ CHOICES = [
     Row("Key State?", WITHOUT_SEQUENCER | {"polls": LAST}, "Retry Lost Event"),
     Row("Key State?", WITH_OWN_EVENT | {"polls": LAST}, "Claim Key"),  # it takes the lock over
     Row("Key State?", WITH_EVENT | {"polls": LAST, "watched_lock": common.NO_LOCK}, "Watch Lock"),
-    *common.sent(),
+    *common.SENT,
     *common.answers(processed="Release Lock", superseded="Release Superseded Key"),
 ]
 

@@ -28,7 +28,7 @@ FLOW = {
 }
 
 OUTPUTS = [
-    common.no_data("S3 Object Event?", CREATED),
+    Output("S3 Object Event?", CREATED, {}),
     Output("Prepare Event", {}, {"object_key": ID, "sequencer": SEQUENCER}),
     *common.rejections(DATA),
     *common.outcomes(DATA, "Processed", "Superseded", "Retrying"),
