@@ -24,7 +24,6 @@ AWS = on_aws()  # `make test-aws STACK=name` runs these tests there
 CONDITION = "ConditionExpression"
 SENDER = re.compile("EventsQueueUrl|RetryEventsBusName")
 EVENT = ["an", "event"]
-WILDCARDS = {"States.ALL", "States.TaskFailed"}
 
 
 def run_state(
@@ -34,25 +33,20 @@ def run_state(
     data: Any,
     mock: Data | None = None,
     event: Any = None,
-    retries: int | None = None,
     **resources: str,
 ) -> Data:
     """Run one state, on AWS if `make test-aws` does and AWS can.
 
-    `mock` is what `mocked` gives, `event` the execution's input if it is not the table's, `retries`
-    how many retries of a mocked error there have been if not all, and `resources` are a table or
-    a queue on the local AWS, by the definition's ``${Name}``.
+    `mock` is what `mocked` gives, also to each retry, `event` the execution's input if it is not
+    the table's, and `resources` are a table or a queue on the local AWS, by the definition's
+    ``${Name}``.
     """
     states, configuration = STATES[policy], {}
     # AWS takes a context only with a mock, and a mock only for a Task.
     aws = AWS if not resources and (mock or "$$." not in json.dumps(states[name])) else None
     error = (mock or {}).get("errorOutput", {}).get("error")
-    if error and (found := handler_of(states[name].get("Retry", []), error)):
-        most = found[1]["MaxAttempts"]
-        retries = most if retries is None else retries
-        configuration = {"stateConfiguration": {"retrierRetryCount": retries}}
-        if retries < most and not aws:  # ministack catches an error before it retries
-            states = states | {name: {k: v for k, v in states[name].items() if k != "Catch"}}
+    if error and (found := retrier_of(states[name], error)):
+        configuration = {"stateConfiguration": {"retrierRetryCount": found["MaxAttempts"]}}
     definition = json.dumps({"StartAt": next(iter(states)), "States": states})
     for substitution, value in (SUBSTITUTIONS | resources).items():
         definition = definition.replace(f"${{{substitution}}}", value)
@@ -79,13 +73,14 @@ def run_state(
     return tested
 
 
-def handler_of(handlers: list[Data], error: str) -> tuple[int, Data] | None:
-    """Find the first Retry or Catch that is for an error, with its index."""
+def retrier_of(state: Data, error: str) -> Data | None:
+    """Find the first Retry that is for an error."""
     wanted = {error, "States.ALL"}
     if not error.startswith("States."):
         wanted.add("States.TaskFailed")
-    fitting = (each for each in enumerate(handlers) if wanted & set(each[1]["ErrorEquals"]))
-    return next(fitting, None)
+    return next(
+        (each for each in state.get("Retry", []) if wanted & set(each["ErrorEquals"])), None
+    )
 
 
 def mocked(policy: str, state: str, response: str) -> Data | None:
@@ -120,29 +115,6 @@ def test_each_state_is_followed_by_the_state_of_the_table(
         assert tested.get("nextState") == row.following, row
 
 
-@each_state(lambda policy, name: "Retry" in STATES[policy][name])
-def test_a_fault_is_retried_with_a_growing_delay_and_then_caught(
-    local: LocalAws, policy: str, state: str
-) -> None:
-    retriers, data = STATES[policy][state]["Retry"], TABLES[policy].data
-    names = {name for retrier in retriers for name in retrier["ErrorEquals"]} - WILDCARDS
-    for error in [FAULT["Error"], *names]:
-        if not (found := handler_of(retriers, error)):
-            continue
-        index, retrier = found
-        mock = {"errorOutput": {"error": error, "cause": "made by a test"}}
-        for retries in range(retrier["MaxAttempts"]):
-            tested = run_state(local, policy, state, data, mock, retries=retries)
-            assert tested["status"] == "RETRIABLE"
-            details = tested["inspectionData"]["errorDetails"]
-            seconds = retrier["IntervalSeconds"] * retrier["BackoffRate"] ** retries
-            # With full jitter it is any delay up to that, and ministack knows no longest delay.
-            assert details["retryBackoffIntervalSeconds"] <= seconds
-            assert not AWS or details["retryIndex"] == index
-        last = run_state(local, policy, state, data, mock, retries=retrier["MaxAttempts"])
-        assert last["status"] == "CAUGHT_ERROR"
-
-
 @pytest.mark.parametrize("policy", TABLES)
 def test_the_table_has_every_state_transition_attempt_output_and_condition(policy: str) -> None:
     table, states = TABLES[policy], STATES[policy]
@@ -153,8 +125,8 @@ def test_the_table_has_every_state_transition_attempt_output_and_condition(polic
     for way in table.ways:
         error = RESPONSES.get(way.response, {}).get("Throw", {}).get("Error")
         if error and way.response != TIMED_OUT:
-            found = handler_of(states[way.state].get("Retry", []), error)
-            assert way.attempts == 1 + (found[1]["MaxAttempts"] if found else 0), way
+            found = retrier_of(states[way.state], error)
+            assert way.attempts == 1 + (found["MaxAttempts"] if found else 0), way
     passes = {name for name, state in states.items() if state["Type"] == "Pass"}
     assert passes <= {output.state for output in table.outputs}
     conditional = {
