@@ -17,34 +17,29 @@ from typing import Any
 
 import click
 
-from bench.resolved_template import resources_with, template
+from bench.resolved_template import resources_with
 from inorder import PROJECT
+from tests.template.deployed import ADAPT, FUNCTION, MAIL, POLICIES, RECORDS
 
 OUT = PROJECT / "out" / "checkov"
 AUDIT = "audit/template.yaml"
 ACCEPTED = Path(__file__).with_name("accepted.toml")
-STREAM = "arn:aws:kinesis:us-east-1:123456789012:stream/s"
-# With the policies, these values make each condition true and false.
-FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:f"
 OWN = {"InputBucketName": "my-bucket", "WorkFunctionArn": FUNCTION}
-ADAPT = {"AdaptRecords": "true"}
-SOURCES = {"RecordsSourceArns": "arn:aws:s3:::my-bucket", "RecordsStreamArn": STREAM}
-MORE = {"InputBucketVersioning": "Enabled", "AlarmEmail": "me@example.com", "Tracing": "true"}
+# With the policies, these values make each condition true and false.
 OPTIONS: list[dict[str, str]] = [
     {},
-    OWN | {"HandleDeletions": "false", "HealMinutes": "0"},
-    ADAPT | MORE,
-    ADAPT | SOURCES | {"DeploymentType": "LINEAR"},
+    {**OWN, "HandleDeletions": "false", "HealMinutes": "0"},
+    {**ADAPT, **MAIL, "InputBucketVersioning": "Enabled", "Tracing": "true"},
+    {**RECORDS, "RecordsSourceArns": "arn:aws:s3:::my-bucket", "DeploymentType": "LINEAR"},
 ]
 
 
 def findings(checkov: list[str]) -> set[tuple[str, str, str]]:
     """List what checkov, a command, finds: check, its name, resource."""
     OUT.mkdir(parents=True, exist_ok=True)
-    policies = template()["Parameters"]["Policy"]["AllowedValues"]
     stacks = {
         f"{policy}-{number}": resources_with({"Policy": policy, **options})
-        for policy, (number, options) in itertools.product(policies, enumerate(OPTIONS))
+        for policy, (number, options) in itertools.product(POLICIES, enumerate(OPTIONS))
     }
     stacks["audit"] = resources_with({"AuditHours": "24", "AuditRepairs": "true"}, AUDIT)
     for name, resources in stacks.items():
