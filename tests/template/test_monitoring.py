@@ -19,7 +19,7 @@ from inorder import PROJECT, asl
 from inorder.asl import check_file
 from inorder.asl.definition import is_end
 from inorder.model.policies import asl_file, definition, like
-from tests.template.deployed import ADAPT, ALARM, FUNCTION, POLICIES, Deployed
+from tests.template.deployed import ADAPT, ALARM, FUNCTION, POLICIES, STREAM, Deployed
 
 FILTER = "Logs::MetricFilter"
 EVERYTHING = {**ADAPT, "Alarms": "all", "Dashboard": "true", "SavedQueries": "true"}
@@ -67,7 +67,12 @@ def is_emitted(metric: Metric, stack: Deployed) -> bool:
     "parameters",
     [
         *({"Policy": policy, **EVERYTHING} for policy in POLICIES),
-        *({}, {"Dashboard": "true"}, {"Alarms": "all", "DeploymentType": "LINEAR"}),
+        *(
+            {},
+            {"Dashboard": "true"},
+            {"RecordsStreamArn": STREAM},
+            {"Alarms": "all", "DeploymentType": "LINEAR"},
+        ),
         {**EVERYTHING, "ExecutionLogLevel": "ERROR", "HealMinutes": "0"},
         {**EVERYTHING, "Alarms": "none", "ExecutionLogLevel": "OFF"},
     ],
