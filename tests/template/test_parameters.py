@@ -14,8 +14,7 @@ import re
 import pytest
 from botocore.loaders import Loader
 
-from bench.resolved_template import Json, template
-from inorder import PROJECT
+from bench.resolved_template import Json, of_type, template
 from inorder_fence import __version__
 from tests.template.deployed import (
     ADAPT,
@@ -74,7 +73,6 @@ WITH = {
     "RecordsSourceArns": ADAPT,
     "RecordsStreamArn": ADAPT,
 }
-HOLD_DATA = ("S3::Bucket", "DynamoDB::Table", "SQS::Queue")
 # What waits in a queue would wait in vain, and a bus with a consumer's rule cannot be deleted.
 # https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_DeleteEventBus.html
 STAYING = {
@@ -97,6 +95,7 @@ def test_a_changed_parameter_changes_what_is_deployed_and_only_minimal_removes_w
         for value in (one, other)
     )
     assert before.get(resource) != after.get(resource)
+    assert not of_type(after, "Lambda::Version") | of_type(after, "Lambda::Alias")
     held = {name for name, each in TEMPLATE["Resources"].items() if each["Type"] in STAYING}
     assert held <= after.keys() or parameter == "Minimal"
 
@@ -126,40 +125,22 @@ def test_another_policy_changes_no_more_than_what_decides_about_new_events() -> 
             assert started in (None, other.target()["Arn"])
 
 
-def test_a_state_machine_invokes_the_functions_that_a_deployment_changes() -> None:
-    stack = Deployed(**RECORDS)
-    functions = {f"{name}.Arn" for name in stack.of("Lambda::Function")}
-    assert not stack.of("Lambda::Version") | stack.of("Lambda::Alias")
-    for machine in stack.of(MACHINE).values():
-        given = machine["DefinitionSubstitutions"].items()
-        invoked = {value for name, value in given if name.endswith("FunctionArn")}
-        assert invoked
-        assert invoked <= functions
-
-
-@pytest.mark.parametrize(("level", "tracing"), [("ERROR", "true"), ("OFF", "false")])
-def test_a_state_machine_is_logged_and_traced_as_the_parameters_say(
-    level: str, tracing: str
-) -> None:
-    """At OFF the log's destination may stay, but must not be an empty list.
+def test_a_log_that_is_off_keeps_its_destination_and_traces_are_switched_off_by_name() -> None:
+    """The list of destinations must not be empty.
 
     https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-stepfunctions-statemachine-loggingconfiguration.html
     """
-    for machine in Deployed(ExecutionLogLevel=level, Tracing=tracing).of(MACHINE).values():
+    for machine in Deployed(ExecutionLogLevel="OFF").of(MACHINE).values():
         logging = machine["LoggingConfiguration"]
-        assert (logging["Level"], logging["IncludeExecutionData"]) == (level, True)
         [destination] = logging["Destinations"]
-        group = destination["CloudWatchLogsLogGroup"]["LogGroupArn"]
-        assert group == "StateMachineLogGroup.Arn"
+        assert destination["CloudWatchLogsLogGroup"]["LogGroupArn"] == "StateMachineLogGroup.Arn"
+        assert (logging["Level"], logging["IncludeExecutionData"]) == ("OFF", True)
         # No document says that an update without this property switches the traces off.
-        assert machine["TracingConfiguration"] == {"Enabled": tracing == "true"}
-
-
-QUALIFIED = [FUNCTION, f"{FUNCTION}:7", f"{FUNCTION}:live"]
+        assert machine["TracingConfiguration"] == {"Enabled": False}
 
 
 def test_an_own_function_is_invoked_alone_and_by_none_that_hashes_the_content() -> None:
-    [*_, own] = QUALIFIED
+    own = f"{FUNCTION}:7"
     stack = Deployed(WorkFunctionArn=own)
     assert "InvertImage" not in json.dumps(stack.resources).replace("InvertImageFunctionArn", "")
     for machine in stack.of(MACHINE).values():
@@ -170,12 +151,9 @@ def test_an_own_function_is_invoked_alone_and_by_none_that_hashes_the_content() 
 
 def test_an_own_function_is_named_by_its_arn() -> None:
     pattern = TEMPLATE["Parameters"]["WorkFunctionArn"]["AllowedPattern"]
-    assert all(re.fullmatch(pattern, arn) for arn in ("", *QUALIFIED))
-    for arn in [
-        *("index-documents", "arn:aws:lambda:us-east-1:123456789012:layer:l"),
-        "arn:aws-us-gov:lambda:us-gov-west-1:123456789012:function:f",
-        *(f"{FUNCTION}{wrong}" for wrong in (":*", ":$LATEST", ":", "\n")),
-    ]:
+    assert all(re.fullmatch(pattern, arn) for arn in ("", FUNCTION, f"{FUNCTION}:7"))
+    wrong = [f"{FUNCTION}{end}" for end in (":*", ":$LATEST", ":", "\n")]
+    for arn in ["index-documents", FUNCTION.replace("aws", "aws-us-gov"), *wrong]:
         assert not re.fullmatch(pattern, arn), arn
 
 
@@ -215,18 +193,17 @@ def test_a_minimal_stack_has_one_state_machine_and_no_unused_queue_or_bus(policy
     assert minimal.grants("EventsRole") == {("states:StartExecution", machine)}
 
 
-def test_the_rule_and_adapted_records_have_the_same_keys() -> None:
-    for prefix, suffix, keys in [("", "", None), ("in/", "", "in/*"), ("in/", ".jpg", "in/*.jpg")]:
-        given = {"KeyPrefix": prefix, "KeySuffix": suffix, **ADAPT}
-        # An event of another source, which content-hash takes too, has no key.
-        for policy, filters, adapted in [
-            ("latest-wins", {"key": [{"wildcard": keys}]} if keys else None, (prefix, suffix)),
-            ("content-hash", None, ("", "")),
-        ]:
-            stack = Deployed(Policy=policy, **given)
-            assert stack["EventsRule"]["EventPattern"].get("detail", {}).get("object") == filters
-            variables = stack.variables("AdaptRecordsFunction")
-            assert (variables["KEY_PREFIX"], variables["KEY_SUFFIX"]) == adapted
+def test_the_rule_and_adapted_records_have_the_same_keys_and_content_hash_has_any_key() -> None:
+    given = {"KeyPrefix": "in/", "KeySuffix": ".jpg", **ADAPT}
+    filtered, of_any_source = (
+        Deployed(Policy=each, **given) for each in ("optimistic", "content-hash")
+    )
+    wildcard = {"key": [{"wildcard": "in/*.jpg"}]}
+    assert filtered["EventsRule"]["EventPattern"]["detail"]["object"] == wildcard
+    assert "detail" not in of_any_source["EventsRule"]["EventPattern"]
+    for stack, expected in ((filtered, ["in/", ".jpg"]), (of_any_source, ["", ""])):
+        variables = stack.variables("AdaptRecordsFunction")
+        assert [variables["KEY_PREFIX"], variables["KEY_SUFFIX"]] == expected
 
 
 def test_what_is_retried_waits_in_a_queue_for_as_long_as_it_may() -> None:
@@ -244,58 +221,20 @@ def test_what_is_retried_waits_in_a_queue_for_as_long_as_it_may() -> None:
     assert queue["MessageRetentionPeriod"] - longest == 86400
 
 
-@pytest.mark.parametrize("adapt", ["false", "true"])
-def test_each_queue_has_a_policy_of_its_own_and_each_statement_one_resource(adapt: str) -> None:
-    """SQS is reported to refuse a statement with two resources; no linter tells."""
-    stack = Deployed(AdaptRecords=adapt, RecordsSourceArns="arn:aws:s3:::my-bucket")
-    named = []
-    for each in stack.of("SQS::QueuePolicy").values():
-        [queue] = each["Queues"]
-        named.append(queue)
-        for statement in each["PolicyDocument"]["Statement"]:
-            assert statement["Resource"] == f"{queue}.Arn"
-    assert sorted(named) == sorted(stack.of("SQS::Queue"))
-
-
-def allowed(stack: Deployed, queue_policy: str) -> list[Json]:
-    document = stack[queue_policy]["PolicyDocument"]
-    return [each for each in document["Statement"] if each["Effect"] == "Allow"]
-
-
-def test_undelivered_events_are_accepted_from_any_rule_of_the_account() -> None:
-    """So they are from one that a deployment has deleted, for as long as EventBridge tries."""
-    stack = Deployed()
-    [statement] = allowed(stack, "UndeliveredEventsQueuePolicy")
-    assert statement["Principal"] == {"Service": "events.amazonaws.com"}
-    arns = "arn:aws:events:us-east-1:123456789012:rule/*"
-    assert statement["Condition"] == {"ArnLike": {"aws:SourceArn": arns}}
-    for rule in ("EventsRule", "RetryEventsRule"):
-        queue = stack.target(rule)["DeadLetterConfig"]
-        assert queue["Arn"] == "UndeliveredEventsQueue.Arn"
-
-
-def test_the_retry_queue_and_its_function_take_what_the_bus_has_and_from_its_rule_only() -> None:
+def test_the_retry_queue_and_its_function_take_what_the_bus_has() -> None:
     stack = Deployed()
     names = ("RetryEventsRule", "RetryEventsFunctionUnsendable")
     queue, function = map(stack.target, names)
-    rule, unsendable = (stack[name] | {"Targets": []} for name in names)
-    assert rule == unsendable
-    assert rule["EventBusName"] == "RetryEventsBus"
+    on_the_bus = {"EventBusName": "RetryEventsBus", "EventPattern": {"source": ["inorder"]}}
+    assert all(stack[name].items() >= on_the_bus.items() for name in names)
     assert (queue["Arn"], function["Arn"]) == ("RetryEventsQueue.Arn", "RetryEventsFunction.Arn")
     # What state machines send by the bus must come as what they send to the queue.
     assert queue["InputPath"] == "$.detail"
     assert queue["RetryPolicy"] == {"MaximumEventAgeInSeconds": 86400, "MaximumRetryAttempts": 185}
     assert function["RetryPolicy"] == queue["RetryPolicy"]
-    [statement] = allowed(stack, "RetryEventsQueuePolicy")
-    assert statement["Condition"] == {"ArnEquals": {"aws:SourceArn": "RetryEventsRule.Arn"}}
-
-
-def test_the_records_queue_accepts_only_the_named_sources() -> None:
-    named = "arn:aws:s3:::one,arn:aws:sns:us-east-1:123456789012:two"
-    for sources, expected in (("", []), (named, [named.split(",")] * 2)):
-        statements = allowed(Deployed(RecordsSourceArns=sources, **ADAPT), "RecordsQueuePolicy")
-        found = [each["Condition"]["ArnEquals"]["aws:SourceArn"] for each in statements]
-        assert found == expected
+    for rule in ("EventsRule", "RetryEventsRule"):
+        undelivered = stack.target(rule)["DeadLetterConfig"]
+        assert undelivered["Arn"] == "UndeliveredEventsQueue.Arn"
 
 
 @pytest.mark.parametrize("minutes", TEMPLATE["Parameters"]["HealMinutes"]["AllowedValues"], ids=str)
@@ -306,14 +245,12 @@ def test_a_sweep_has_ended_before_the_next_begins(minutes: int) -> None:
         assert not any(name.startswith("HealKeys") for name in stack.resources)
         return
     assert stack["HealKeysFunctionSweep"]["ScheduleExpression"] == f"rate({minutes} minutes)"
-    assert minutes > 1
     target = stack.target("HealKeysFunctionSweep")
     assert target["Arn"] == "HealKeysFunction.Arn"
     assert target["RetryPolicy"]["MaximumRetryAttempts"] == 0
     invocation, function = stack["HealKeysFunctionEventInvokeConfig"], stack["HealKeysFunction"]
     assert invocation["MaximumRetryAttempts"] == 0
     assert invocation["MaximumEventAgeInSeconds"] + function["Timeout"] < minutes * 60
-    assert "ReservedConcurrentExecutions" not in function
 
 
 def test_what_holds_data_is_kept_when_the_stack_is_deleted() -> None:
@@ -322,7 +259,8 @@ def test_what_holds_data_is_kept_when_the_stack_is_deleted() -> None:
     https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html
     """
     stack = Deployed(**RECORDS)
-    names = [name for kind in HOLD_DATA for name in stack.of(kind)]
+    kinds = ("S3::Bucket", "DynamoDB::Table", "SQS::Queue")
+    names = [name for kind in kinds for name in stack.of(kind)]
     assert len(names) == 9
     kept = {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"}
     for name in names:
@@ -369,14 +307,11 @@ def test_an_alarm_reaches_the_address_and_the_topic_and_no_other_account_can_use
     """https://docs.aws.amazon.com/sns/latest/dg/sns-access-policy-use-cases.html."""
     for given, told in [
         ({}, None),
-        (MAIL, ["AlarmTopic"]),
         ({"AlarmTopicArn": TOPIC}, [TOPIC]),
         ({**MAIL, "AlarmTopicArn": TOPIC}, ["AlarmTopic", TOPIC]),
     ]:
         assert all(each.get("AlarmActions") == told for each in alarms(**ADAPT, **given).values())
     stack = Deployed(**MAIL)
-    subscription = {"TopicArn": "AlarmTopic", "Protocol": "email", "Endpoint": "me@example.com"}
-    assert stack["AlarmSubscription"] == subscription
     policy = stack["AlarmTopicPolicy"]
     assert policy["Topics"] == ["AlarmTopic"]
     denied, publishing = policy["PolicyDocument"]["Statement"]
@@ -427,10 +362,7 @@ def test_a_region_of_another_partition_is_refused() -> None:
     assert sorted(regions) == sorted(
         name for each in partitions if each["partition"] != "aws" for name in each["regions"]
     )
-    patterns = [each.get("AllowedPattern", "") for each in TEMPLATE["Parameters"].values()]
-    assert all(each.startswith("^$|^arn:aws:") for each in patterns if "arn:" in each)
 
 
 def test_the_stack_says_its_version() -> None:
     assert TEMPLATE["Outputs"]["Version"]["Value"] == __version__
-    assert f"## {__version__}" in (PROJECT / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -24,11 +24,10 @@ from tests.template.deployed import ADAPT, FUNCTION, MAIL, POLICIES, RECORDS
 OUT = PROJECT / "out" / "checkov"
 AUDIT = "audit/template.yaml"
 ACCEPTED = Path(__file__).with_name("accepted.toml")
-OWN = {"InputBucketName": "my-bucket", "WorkFunctionArn": FUNCTION}
 # With the policies, these values make each condition true and false.
 OPTIONS: list[dict[str, str]] = [
     {},
-    {**OWN, "HandleDeletions": "false", "HealMinutes": "0"},
+    {"InputBucketName": "in", "WorkFunctionArn": FUNCTION, "HealMinutes": "0"},
     {**ADAPT, **MAIL, "InputBucketVersioning": "Enabled", "Tracing": "true"},
     {**RECORDS, "RecordsSourceArns": "arn:aws:s3:::my-bucket", "DeploymentType": "LINEAR"},
 ]
