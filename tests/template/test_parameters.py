@@ -212,6 +212,7 @@ def test_what_is_retried_waits_in_a_queue_for_as_long_as_it_may() -> None:
     mapping = stack["RetryEventsFunctionFaults"]
     assert mapping["EventSourceArn"] == "RetryEventsQueue.Arn"
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert mapping["ScalingConfig"] == {"MaximumConcurrency": 5}  # the rest is for other events
     queue = stack["RetryEventsQueue"]
     assert "RedrivePolicy" not in queue  # an event that waits long is received often
     assert queue["VisibilityTimeout"] == 6 * stack["RetryEventsFunction"]["Timeout"]
@@ -315,6 +316,7 @@ def test_an_alarm_reaches_the_address_and_the_topic_and_no_other_account_can_use
     policy = stack["AlarmTopicPolicy"]
     assert policy["Topics"] == ["AlarmTopic"]
     denied, publishing = policy["PolicyDocument"]["Statement"]
+    assert (denied["Effect"], denied["Action"]) == ("Deny", "sns:Publish")
     assert denied["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
     assert publishing["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
     assert (publishing["Action"], publishing["Resource"]) == ("sns:Publish", "AlarmTopic")
@@ -333,6 +335,8 @@ def test_an_outage_that_eventbridge_survives_gives_up_no_notification() -> None:
     assert receives <= 1000
     hours = receives * queue["VisibilityTimeout"] / 3600
     assert hours > stack.target()["RetryPolicy"]["MaximumEventAgeInSeconds"] / 3600 == 24
+    concurrency = stack["AdaptRecordsFunctionRecords"]["ScalingConfig"]
+    assert concurrency == {"MaximumConcurrency": 10}  # a backlog leaves the rest to other events
     stream = stack["AdaptRecordsStreamMapping"]
     assert "MaximumRetryAttempts" not in stream
     assert stream["MaximumRecordAgeInSeconds"] == 23 * 3600

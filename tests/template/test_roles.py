@@ -94,6 +94,8 @@ def test_the_rule_matches_what_the_policy_handles(machine: str) -> None:
     if "CanonicalHashFunctionArn" in stack[machine]["DefinitionSubstitutions"]:
         pattern = {"source": ["aws.s3"]}
     assert stack["EventsRule"]["EventPattern"] == pattern
+    sending = stack["InputBucket"]["NotificationConfiguration"]
+    assert sending == {"EventBridgeConfiguration": {"EventBridgeEnabled": True}}
 
 
 INPUTS, OUTPUTS = "arn:aws:s3:::InputBucket", "arn:aws:s3:::OutputBucket"
