@@ -6,7 +6,6 @@ it in an environment of its own.
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import subprocess
@@ -22,7 +21,6 @@ from inorder import PROJECT
 from tests.template.deployed import ADAPT, FUNCTION, MAIL, POLICIES, RECORDS
 
 OUT = PROJECT / "out" / "checkov"
-AUDIT = "audit/template.yaml"
 ACCEPTED = Path(__file__).with_name("accepted.toml")
 # With the policies, these values make each condition true and false.
 OPTIONS: list[dict[str, str]] = [
@@ -38,24 +36,20 @@ def findings(checkov: list[str]) -> set[tuple[str, str, str]]:
     OUT.mkdir(parents=True, exist_ok=True)
     stacks = {
         f"{policy}-{number}": resources_with({"Policy": policy, **options})
-        for policy, (number, options) in itertools.product(POLICIES, enumerate(OPTIONS))
+        for policy in POLICIES
+        for number, options in enumerate(OPTIONS)
     }
-    stacks["audit"] = resources_with({"AuditHours": "24", "AuditRepairs": "true"}, AUDIT)
+    audit = {"AuditHours": "24", "AuditRepairs": "true"}
+    stacks["audit"] = resources_with(audit, "audit/template.yaml")
     for name, resources in stacks.items():
         text = json.dumps({"AWSTemplateFormatVersion": "2010-09-09", "Resources": resources})
         (OUT / f"{name}.json").write_text(text, encoding="utf-8")
     # checkov searches a file's path for secrets too, so the path must not depend on the checkout.
     command = [*checkov, "--directory", ".", "--framework", "cloudformation"]
     command += ["--compact", "--quiet", "--skip-download", "--output", "json", "--soft-fail"]
-    done = subprocess.run(  # noqa: S603 - the Makefile's command
-        command,
-        cwd=OUT,
-        env=os.environ | {"BC_ANALYTICS": "0"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    found: dict[str, Any] = json.loads(done.stdout[: done.stdout.rindex("}") + 1])
+    environment = os.environ | {"BC_ANALYTICS": "0"}
+    said = subprocess.check_output(command, cwd=OUT, env=environment, text=True)  # noqa: S603
+    found: dict[str, Any] = json.loads(said[: said.rindex("}") + 1])
     if found["summary"]["parsing_errors"] or len(list(OUT.glob("*.json"))) != len(stacks):
         raise click.ClickException("checkov did not read every template.")
     failed = found["results"]["failed_checks"]
