@@ -33,8 +33,8 @@ SINCE = {"in_progress_since": "then"}  # has a record in the index
 
 def limits_of(module: str) -> dict[str, int]:
     """Read the limits in the ASL file of the policy whose folder has a module."""
-    states = definition(module.split(".")[-2])["States"]
-    limits: dict[str, int] = states["Count Poll"]["Parameters"]["limits"]
+    state = definition(module.split(".")[-2])["States"]["Count Poll"]
+    limits: dict[str, int] = state["Parameters"]["limits"]
     return limits
 
 
@@ -68,13 +68,12 @@ RELEASE_FAILED = "Busy*3 TimedOut"
 
 def begins(claim: str, *, versions: bool = True) -> Flow:
     """Prepare an event, or refuse it, which is said in a queue or on the bus."""
-    prepared = ["Prepare Event", *(["Prepare Version"] if versions else [])]
     bus = "Send Invalid Event By EventBridge"
     return {
-        **dict.fromkeys(prepared, claim),
-        "Park Invalid Event": {"Sent": "Invalid Event", NOT_SENT: bus},
-        bus: {"Forwarded": "Invalid Event", NOT_FORWARDED: "Not Parked"},
-        **dict.fromkeys(["Invalid Event", "Not Parked"]),
+        **dict.fromkeys(["Prepare Event", *(["Prepare Version"] if versions else [])], claim),
+        "Park Invalid Event": f"Sent: Invalid Event; {NOT_SENT}: {bus}",
+        bus: f"Forwarded: Invalid Event; {NOT_FORWARDED}: Not Parked",
+        **dict.fromkeys(["Invalid Event", "Not Parked"], ""),
     }
 
 
@@ -84,20 +83,18 @@ def polls(
     """Read the lock again and again, and break it; `records` are what may be read."""
     return {
         "Count Poll": f"Read {of} Record",
-        f"Read {of} Record": {f"{records} Busy TimedOut": f"{of} State?"},
+        f"Read {of} Record": f"{records} Busy TimedOut: {of} State?",
         "Watch Lock": wait,
-        "Break Lock": {"Written": f"Claim {of}", f"ConditionFailed {attempts}": wait},
+        "Break Lock": f"Written: Claim {of}; ConditionFailed {attempts}: {wait}",
         "Give Up Waiting": "Retry Event",
     }
 
 
 def function(failed: str, attempts: str = "Throttled*3 FunctionFailed TimedOut") -> Flow:
     """Invoke the function, and park what cannot be processed."""
+    answers = "Processed Superseded Rejected Unknown"
     return {
-        "Invert Image": {
-            "Processed Superseded Rejected Unknown": "Outcome?",
-            attempts: failed,
-        },
+        "Invert Image": f"{answers}: Outcome?; {attempts}: {failed}",
         **dict.fromkeys(["Reject Object", "Reject Result"], "Park Event"),
     }
 
@@ -106,41 +103,41 @@ def hands_over(parked: str, retried: str = "") -> Flow:
     """Send the event to a queue or, if that fails, to the bus."""
     retried, bus = retried or parked, "Send By EventBridge"
     return {
-        "Park Event": {"Sent": parked, NOT_SENT: bus},
-        "Retry Event": {"Sent": retried, NOT_SENT: bus},
-        bus: {"Forwarded": retried, NOT_FORWARDED: "Not Parked"},
+        "Park Event": f"Sent: {parked}; {NOT_SENT}: {bus}",
+        "Retry Event": f"Sent: {retried}; {NOT_SENT}: {bus}",
+        bus: f"Forwarded: {retried}; {NOT_FORWARDED}: Not Parked",
     }
 
 
 def ends(*more: str) -> Flow:
-    return dict.fromkeys(["Processed", "Duplicate", "Parked", "Retrying", *more])
+    return dict.fromkeys(["Processed", "Duplicate", "Parked", "Retrying", *more], "")
 
 
 # --- Rows of states that several files have -------------------------------------------------------
 
 
 def s3_events(*, deletions: bool = True, versions: bool = True) -> list[Row]:
-    accepted: list[Any] = [CREATED, created(version_id=5), *([DELETED] if deletions else [])]
+    event = created()
+    accepted: list[Any] = [CREATED, created(version_id=5)]
     refused: list[Any] = [
-        {},
-        [],
-        "text",
-        NO_S3_EVENT,
-        *([] if deletions else [DELETED]),
-        {name: value for name, value in created().items() if name != "detail-type"},
-        created() | {"detail-type": "Object Restore Completed"},
-        created() | {"detail": created()["detail"] | {"bucket": {}}},
+        *({}, [], "text", NO_S3_EVENT),
+        {name: value for name, value in event.items() if name != "detail-type"},
+        event | {"detail-type": "Object Restore Completed"},
+        event | {"detail": event["detail"] | {"bucket": {}}},
         created(bucket=5),
-        *(created(**{field: None}) for field in ("key", "sequencer", "etag")),
-        *(created(**{field: 5}) for field in ("key", "sequencer", "etag")),
-        created(sequencer=""),
-        created(etag=""),
+        *(created(**{name: value}) for name in ("key", "sequencer", "etag") for value in (None, 5)),
+        *(created(**{name: ""}) for name in ("sequencer", "etag")),
     ]
+    (accepted if deletions else refused).append(DELETED)
     return [
         *(Row("S3 Object Event?", event, "Prepare Event") for event in accepted),
         Row("S3 Object Event?", VERSIONED, "Prepare Version" if versions else "Prepare Event"),
         *(Row("S3 Object Event?", event, "Park Invalid Event") for event in refused),
     ]
+
+
+def without(name: str, data: Data) -> Data:
+    return {field: value for field, value in data.items() if field != name}
 
 
 def waiting(
@@ -152,100 +149,78 @@ def waiting(
     after_a_lease: str = "Break Lock",
 ) -> list[Row]:
     """Give the rows of a waiter's decision about a record that is `locked` as ``theirs``."""
-    limits = data["limits"]
-    start = data | {"watched_lock": NO_LOCK}
-    watched = {"lock_token": "theirs", "break_at_poll": limits["lease_polls"] + 1}
-    watching = {"watched_lock": watched}
+    last, over = data["limits"]["lease_polls"] + 1, data["limits"]["maximum_polls"]
+    watching = {"lock_token": "theirs", "break_at_poll": last}
 
-    def at(poll: int) -> Data:
-        return {"polls": poll}
+    def seen(changed: Data, poll: int = 1, watched: Data = NO_LOCK) -> Data:
+        record = item(**(locked | changed))
+        return data | {"record": record, "polls": poll, "watched_lock": watched}
 
-    def seen(changed: Data, *more: Data) -> Data:
-        merged = start | {"record": item(**(locked | changed))}
-        for each in more:
-            merged |= each
-        return merged
-
-    last, over = limits["lease_polls"] + 1, limits["maximum_polls"]
+    unread = without("record", seen({}))
     free, done = {"lock_token": ""}, {"lock_token": "", "status": "DONE"}
     decided = [
-        (unread(start), "Wait For Lock"),
-        (unread(start | watching | at(last)), "Wait For Lock"),
-        (unread(start | at(over)), "Give Up Waiting"),
-        (start | {"record": {}}, claim),
+        (unread, "Wait For Lock"),
+        (unread | {"polls": last, "watched_lock": watching}, "Wait For Lock"),
+        (unread | {"polls": over}, "Give Up Waiting"),
+        (unread | {"record": {}}, claim),
         (seen(done), "Duplicate"),
-        (seen(done, at(over)), "Duplicate"),
+        (seen(done, over), "Duplicate"),
         (seen(free), claim),
         (seen(free | {"status": "FAILED"}), claim),
-        (seen(free, at(over - 1)), claim),
-        (seen(free, at(over)), "Give Up Waiting"),
+        (seen(free, over - 1), claim),
+        (seen(free, over), "Give Up Waiting"),
         (seen({}), "Watch Lock"),
         (seen({"lock_token": "mine"}), "Watch Lock"),
-        (seen({}, at(last)), "Watch Lock"),
-        (seen({}, watching), "Wait For Lock"),
-        (seen({}, watching, at(last - 1)), "Wait For Lock"),
-        (seen({}, watching, at(last)), after_a_lease),
-        (seen({}, {"watched_lock": watched | {"break_at_poll": 1}}), after_a_lease),
-        (seen({"lock_token": "another"}, watching, at(last)), "Watch Lock"),
-        (seen({}, watching, at(over)), "Give Up Waiting"),
+        (seen({}, last), "Watch Lock"),
+        (seen({}, 1, watching), "Wait For Lock"),
+        (seen({}, last - 1, watching), "Wait For Lock"),
+        (seen({}, last, watching), after_a_lease),
+        (seen({}, 1, watching | {"break_at_poll": 1}), after_a_lease),
+        (seen({"lock_token": "another"}, last, watching), "Watch Lock"),
+        (seen({}, over, watching), "Give Up Waiting"),
     ]
-    return [Row(judge, data, following) for data, following in decided]
-
-
-def unread(data: Data) -> Data:
-    """Give the data of a poll whose read has failed."""
-    return {name: value for name, value in data.items() if name != "record"}
+    return [Row(judge, seen_by, following) for seen_by, following in decided]
 
 
 def first_poll(data: Data, wait: str, state: str = "First Poll?") -> list[Row]:
     """Let only the first poll come without a wait."""
-    first = {name: value for name, value in data.items() if name != "limits"}
-    return [Row(state, first, "Count Poll"), Row(state, data, wait)]
+    return [Row(state, without("limits", data), "Count Poll"), Row(state, data, wait)]
 
 
 def attempts(data: Data) -> list[Row]:
-    def at(poll: int) -> Data:
-        return data | {"polls": poll}
-
     return [
-        *(Row("Attempt Again?", at(poll), "Renew Lock") for poll in (0, 6)),
-        Row("Attempt Again?", at(7), "Retry Event"),
-        Row("Attempt Again?", at(0) | {"renewal": {"attempt": 2}}, "Retry Event"),
+        *(Row("Attempt Again?", data | {"polls": poll}, "Renew Lock") for poll in (0, 6)),
+        Row("Attempt Again?", data | {"polls": 7}, "Retry Event"),
+        Row("Attempt Again?", data | {"polls": 0, "renewal": {"attempt": 2}}, "Retry Event"),
     ]
 
 
 def answers(*, processed: str, superseded: str, expires: bool = True) -> list[Row]:
     accepted = {"Processed": processed, "Superseded": superseded}
     rejected = {"outcome": "Rejected", "error": "InvalidImage", "cause": "cut", "expires_at": "1"}
-    decided: list[tuple[Any, str]] = [
-        *(({"outcome": name, "expires_at": "1"}, to) for name, to in accepted.items()),
-        (rejected, "Reject Object"),
-    ]
     unknown: list[Any] = [
-        *(
-            {name: rejected[name] for name in rejected if name != lacks}
-            for lacks in ("error", "cause")
-        ),
+        *(without(name, rejected) for name in ("error", "cause")),
         rejected | {"outcome": "Sure"},
         {"outcome": "Sure", "expires_at": "1"},
         {"outcome": 1, "expires_at": "1"},
-        {},
-        "Processed",
-        None,
+        *({}, "Processed", None),
     ]
     if expires:
         unknown += [{"outcome": name} for name in accepted]
         unknown += [{"outcome": name, "expires_at": 1} for name in accepted]
-        unknown += [{**rejected, "expires_at": 1}, {**rejected, "expires_at": None}]
-    decided += [(payload, "Reject Result") for payload in unknown]
+        unknown += [rejected | {"expires_at": 1}, rejected | {"expires_at": None}]
+    decided: list[tuple[Any, str]] = [
+        *(({"outcome": name, "expires_at": "1"}, to) for name, to in accepted.items()),
+        (rejected, "Reject Object"),
+        *((payload, "Reject Result") for payload in unknown),
+    ]
     return [Row("Outcome?", {"inversion": answer(payload)}, to) for payload, to in decided]
 
 
-def sent() -> list[Row]:
-    return [
-        Row("Retried Later?", {"sent": {"outcome": outcome}}, outcome)
-        for outcome in ("Retrying", "Parked")
-    ]
+SENT = [
+    Row("Retried Later?", {"sent": {"outcome": outcome}}, outcome)
+    for outcome in ("Retrying", "Parked")
+]
 
 
 # --- What states give ----------------------------------------------------------------------------
@@ -256,17 +231,12 @@ def adds(state: str, data: Data, response: str = "", **added: Any) -> Output:
     return Output(state, data, data | added, response)
 
 
-def no_data(state: str, event: Any) -> Output:
-    """Let the first state hand on nothing of the event."""
-    return Output(state, event, {})
-
-
 def prepared(start: Data, **ids: str) -> list[Output]:
     """Give what *Prepare Event* and *Prepare Version* prepare, from nothing but the event.
 
     `ids` are formats with the fields ``key``, which has the version, and ``sequencer``.
     """
-    outputs = [no_data("S3 Object Event?", CREATED)]
+    outputs = [Output("S3 Object Event?", CREATED, {})]  # hands on nothing of the event
     for state, event in (("Prepare Event", CREATED), ("Prepare Version", VERSIONED)):
         described = event["detail"]["object"]
         name = f"{event['detail']['bucket']['name']}/{described['key']}"
@@ -289,18 +259,17 @@ def outcomes(data: Data, *names: str) -> list[Output]:
 
 def rejections(data: Data) -> list[Output]:
     """Give the reasons for which a function's answer is parked."""
-    rejected, unknown = data | {"inversion": answer(REJECTED)}, data | {"inversion": answer(None)}
+    rejected = data | {"inversion": answer(REJECTED)}
     reason = {"Error": REJECTED["error"], "Cause": REJECTED["cause"], "rejected": True}
-    ids = {"object_key", "event_id", "record_id"}
-    names = {*ids, "sequencer", "lock_token", "claim", "recorded"} & set(data)
-    kept = {name: data[name] for name in names}
-    expires = {"expires_at": REJECTED["expires_at"], "fault": reason}
-    return [
-        Output("Reject Object", rejected, kept | expires)
-        if "lock_token" in data
-        else adds("Reject Object", rejected, fault=reason),
-        adds("Reject Result", unknown, fault=UNKNOWN_RESULT),
-    ]
+    if "lock_token" in data:
+        ids = ("object_key", "event_id", "record_id", "sequencer", "lock_token")
+        kept = {name: data[name] for name in (*ids, "claim", "recorded") if name in data}
+        expires = {"expires_at": REJECTED["expires_at"], "fault": reason}
+        parked = Output("Reject Object", rejected, kept | expires)
+    else:
+        parked = adds("Reject Object", rejected, fault=reason)
+    unknown = data | {"inversion": answer(None)}
+    return [parked, adds("Reject Result", unknown, fault=UNKNOWN_RESULT)]
 
 
 class Text:

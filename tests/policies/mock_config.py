@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.policies.paths import paths
@@ -22,30 +23,25 @@ METADATA = {"SdkHttpMetadata": {"HttpStatusCode": 200}}
 
 def mock_config(*, of_attempts: bool = True) -> Data:
     """Build the file, with a response to each attempt or, for ministack, to each Task."""
-    mocked: dict[str, dict[str, dict[str, list[str]]]] = {
+    used: dict[str, Data] = {}
+
+    def mocked(responses: Mapping[str, list[str]]) -> dict[str, str]:
+        """Name the responses of each state."""
+        names = {state: "".join(given) for state, given in responses.items()}
+        for state, given in responses.items():
+            used[names[state]] = {str(at): _response(each) for at, each in enumerate(given)}
+        return names
+
+    cases = {
         policy: {
-            name: path.responses(of_attempts=of_attempts) for name, path in paths(policy).items()
+            name: mocked(path.responses(of_attempts=of_attempts))
+            for name, path in paths(policy).items()
         }
         for policy in TABLES
     }
     policy, case, responses = NOT_ALL_MOCKED
-    mocked[policy][case] = responses
-    used: dict[str, Data] = {}
-
-    def named(responses: list[str]) -> str:
-        name = "".join(responses)
-        used[name] = {str(number): _response(each) for number, each in enumerate(responses)}
-        return name
-
-    machines = {
-        policy: {
-            "TestCases": {
-                case: {state: named(given) for state, given in states.items()}
-                for case, states in cases.items()
-            }
-        }
-        for policy, cases in mocked.items()
-    }
+    cases[policy][case] = mocked(responses)
+    machines = {policy: {"TestCases": each} for policy, each in cases.items()}
     return {"StateMachines": machines, "MockedResponses": used}
 
 

@@ -54,7 +54,7 @@ class Path:
 
     @property
     def shows(self) -> set[Any]:
-        return set[Any]().union(*(step.shows for step in self.steps))
+        return _all(step.shows for step in self.steps)
 
     @property
     def has_helpful_retry(self) -> bool:
@@ -86,13 +86,9 @@ def paths(policy: str) -> dict[str, Path]:
     walker, found = _Walker(policy), dict[str, Path]()
     for helps in (False, True):
         walker.options = _options(TABLES[policy], helps=helps)
-        missing: set[Any] = {
-            (state, each) for state, all_ in walker.options.items() for each in all_
-        }
-        missing |= {
-            (name, target) for name, state in STATES[policy].items() for target in targets(state)
-        }
-        missing -= set[Any]().union(*(path.shows for path in found.values()))
+        missing = _all({(name, each) for each in all_} for name, all_ in walker.options.items())
+        missing |= _all({(name, each) for each in targets(s)} for name, s in STATES[policy].items())
+        missing -= _all(path.shows for path in found.values())
         for _ in range(MOST_WALKS):
             if not missing:
                 break
@@ -102,6 +98,10 @@ def paths(policy: str) -> dict[str, Path]:
                 missing -= new
         assert not missing, f"{policy}: no walk has {sorted(missing, key=str)}"
     return dict(_needed(found))
+
+
+def _all(parts: Iterable[set[Any]]) -> set[Any]:
+    return set[Any]().union(*parts)
 
 
 def _options(table: Cases, *, helps: bool) -> dict[str, list[Responses]]:
@@ -126,8 +126,7 @@ def _name(path: Path, new: set[Any]) -> str:
 def _needed(found: dict[str, Path]) -> Iterable[tuple[str, Path]]:
     """Leave out the paths of which others show everything; the first ones show the least."""
     for name, path in list(found.items()):
-        others = (each.shows for other, each in found.items() if other != name)
-        if path.shows <= set[Any]().union(*others):
+        if path.shows <= _all(each.shows for other, each in found.items() if other != name):
             del found[name]
     return found.items()
 
@@ -173,12 +172,12 @@ class _Walker:
 
 def _end(steps: Generator[Any, Any, tuple[str | None, Any]]) -> tuple[str | None, Any]:
     """Let no time pass."""
-    while True:
-        try:
+    try:
+        while True:
             next(steps)
-        except StopIteration as ended:
-            result: tuple[str | None, Any] = ended.value
-            return result
+    except StopIteration as ended:
+        result: tuple[str | None, Any] = ended.value
+        return result
 
 
 if __name__ == "__main__":

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 Data = dict[str, Any]
-# What follows each state that is no Choice, by the responses to its Task. "Busy*2" is the answer to
-# each of two attempts. The engine itself makes "TimedOut".
-Flow = Mapping[str, str | Mapping[str, str] | None]
+# What follows each state that is no Choice, or "" at an end: "Sent: Parked; Busy*2 TimedOut: Lost"
+# by the responses to its Task. "Busy*2" is the answer to each of two attempts. The engine itself
+# makes "TimedOut".
+Flow = Mapping[str, str]
 
 
 class Row(NamedTuple):
@@ -76,11 +77,11 @@ class Cases:
     @property
     def ways(self) -> Iterator[Way]:
         for state, follows in self.flow.items():
-            by_answers = follows if isinstance(follows, Mapping) else {"": follows}
-            for answers, following in by_answers.items():
-                for told in answers.split() or [""]:
+            for part in follows.split("; "):
+                responses, _, following = part.rpartition(": ")
+                for told in responses.split() or [""]:
                     response, _, attempts = told.partition("*")
-                    yield Way(state, response, int(attempts or 1), following)
+                    yield Way(state, response, int(attempts or 1), following or None)
 
     @property
     def rows(self) -> list[Row]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from typing import Any
 
 import pytest
-from samcli.yamlhelper import yaml_parse
 
-from inorder import PROJECT
-from inorder.asl.definition import CONDITION_FAILED, EXPRESS_SECONDS, GET, INVOKE
-from inorder.asl.lease import NOT_WRITTEN, lease_numbers, longest_execution
+from bench.resolved_template import template
+from inorder.asl.definition import CONDITION_FAILED, GET, INVOKE
+from inorder.asl.lease import NOT_WRITTEN, lease_numbers
 from inorder.aws.executions import only_one
 from inorder.model import policies
 from inorder.model.execution import Execution
@@ -27,12 +25,7 @@ FUNCTIONS = {
     "${InvertImageFunctionArn}": "InvertImageFunction",
     "${CanonicalHashFunctionArn}": "CanonicalHashFunction",
 }
-
-
-@pytest.fixture(scope="module")
-def template() -> dict[str, Any]:
-    parsed: dict[str, Any] = yaml_parse((PROJECT / "template.yaml").read_text())
-    return parsed
+ANY_FAULT = {"States.ALL", "States.TaskFailed"}
 
 
 def states_of(policy: str) -> list[dict[str, Any]]:
@@ -44,11 +37,9 @@ def states_of(policy: str) -> list[dict[str, Any]]:
 )
 def test_holder_lease_and_waiter_have_the_seconds_that_the_comment_states(policy: str) -> None:
     definition = policies.definition(policy)
-    numbers, stated = lease_numbers(definition), STATED.search(definition["Comment"])
+    stated = STATED.search(definition["Comment"])
     assert stated
-    assert numbers == tuple(map(int, stated.groups()))
-    assert numbers.holder < numbers.lease < numbers.waiter
-    assert numbers.longest_execution < EXPRESS_SECONDS
+    assert lease_numbers(definition) == tuple(map(int, stated.groups()))
 
 
 @pytest.mark.parametrize("machine", ["machine", "machine:live"])  # AWS does not say which
@@ -61,39 +52,18 @@ def test_an_execution_that_a_holder_starts_is_known_by_its_name(policy: str, mac
     assert only_one([arn], prefix) == only_one([arn], "2") == arn
 
 
-@pytest.mark.parametrize(
-    ("policy", "seconds"),
-    [
-        (policy, seconds)
-        for shipped, seconds in {"optimistic": 194, "uncoordinated": 54}.items()
-        for policy in policies.like(shipped)
-    ],
-)
-def test_an_execution_without_a_lock_ends_before_express_stops_it(
-    policy: str, seconds: int
-) -> None:
-    assert longest_execution(policies.definition(policy)) == seconds
-    assert seconds < EXPRESS_SECONDS
-
-
 @EACH
-def test_every_delay_before_a_retry_is_random_and_bounded(policy: str) -> None:
+def test_a_retry_is_random_and_bounded_and_only_the_last_one_is_for_any_fault(policy: str) -> None:
     """Executions that were refused at the same time must not try again at the same time."""
-    retriers = itertools.chain(*(state.get("Retry", []) for state in states_of(policy)))
-    for retrier in retriers:
-        if retrier["MaxAttempts"]:
-            assert retrier["JitterStrategy"] == "FULL"
-            assert {"IntervalSeconds", "BackoffRate", "MaxDelaySeconds"} < set(retrier)
-
-
-@EACH
-def test_only_the_last_retrier_of_a_state_is_for_any_fault(policy: str) -> None:
-    everything = {"States.ALL", "States.TaskFailed"}
     for *others, last in (state["Retry"] for state in states_of(policy) if "Retry" in state):
+        for retrier in (*others, last):
+            if retrier["MaxAttempts"]:
+                assert retrier["JitterStrategy"] == "FULL"
+                assert {"IntervalSeconds", "BackoffRate", "MaxDelaySeconds"} < set(retrier)
         # What records an event or takes a lock is repeated only if nothing was written.
         is_of_unwritten = set(last["ErrorEquals"]) < NOT_WRITTEN and last["MaxAttempts"] > 0
-        assert everything & set(last["ErrorEquals"]) or is_of_unwritten
-        assert [each for each in others if everything & set(each["ErrorEquals"])] == []
+        assert ANY_FAULT & set(last["ErrorEquals"]) or is_of_unwritten
+        assert not any(ANY_FAULT & set(each["ErrorEquals"]) for each in others)
 
 
 @EACH
@@ -104,7 +74,7 @@ def test_a_refused_write_is_not_retried_each_read_is_consistent_and_a_call_takes
         resource = state.get("Resource", "")
         if "ConditionExpression" in state.get("Parameters", {}):
             first = state["Retry"][0]
-            refused = {"States.ALL", "States.TaskFailed", CONDITION_FAILED[0]}
+            refused = {*ANY_FAULT, CONDITION_FAILED[0]}
             assert first["MaxAttempts"] == 0 or not refused & set(first["ErrorEquals"])
         if resource == GET:
             assert state["Parameters"]["ConsistentRead"] is True
@@ -116,15 +86,13 @@ def test_a_refused_write_is_not_retried_each_read_is_consistent_and_a_call_takes
 
 
 @EACH
-def test_a_function_ends_before_the_state_that_waits_for_it(
-    template: dict[str, Any], policy: str
-) -> None:
+def test_a_function_ends_before_the_state_that_waits_for_it(policy: str) -> None:
     invoking = [state for state in states_of(policy) if state.get("Resource") == INVOKE]
     assert invoking
     for state in invoking:
         function = FUNCTIONS[state["Parameters"]["FunctionName"]]
-        timeout = template["Resources"][function]["Properties"]["Timeout"]
+        timeout = template()["Resources"][function]["Properties"]["Timeout"]
         assert timeout < state["TimeoutSeconds"]
         # A slow one of the demonstration still ends.
-        slow = template["Parameters"]["SlowSeconds"]["MaxValue"]
+        slow = template()["Parameters"]["SlowSeconds"]["MaxValue"]
         assert function != "InvertImageFunction" or slow < timeout

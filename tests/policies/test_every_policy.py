@@ -10,9 +10,9 @@ import pytest
 from inorder.asl.size import LEAST_BYTES, largest_event
 from inorder.events import changed
 from inorder.model.policies import definition, like
-from tests.conftest import colour_of, picture
+from tests.conftest import picture
 from tests.policies.places import Moto
-from tests.policies.situations import GREEN, MAGENTA, RED, of
+from tests.policies.situations import RED, of
 from tests.policies.stories import TOLD, tell
 from tests.support.in_process import InProcess
 
@@ -22,16 +22,6 @@ LOCKING = like("latest-wins", "every-version", "first-wins")
 @pytest.mark.parametrize(("story", "policy"), TOLD)
 def test_a_story_happens_as_it_is_told(aws: InProcess, story: str, policy: str) -> None:
     tell(Moto(aws), story, policy)
-
-
-@of(*like("latest-wins", "optimistic"))
-def test_an_older_version_with_a_higher_sequencer_does_not_win(aws: InProcess) -> None:
-    """S3 orders the events of one version only."""
-    aws.keep_versions()
-    older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
-    older["detail"]["object"]["sequencer"] = "FF"
-    assert [aws.run(each).outcome for each in (newer, older)] == ["Processed", "Superseded"]
-    assert colour_of(aws.output("out-x.png")) == MAGENTA
 
 
 @of(*LOCKING, *like("content-hash"))

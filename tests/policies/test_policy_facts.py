@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,24 +29,7 @@ from tests.conftest import picture
 from tests.policies.situations import RED, SHORT, of
 from tests.support.in_process import INPUT, InProcess
 
-DOCUMENT = (PROJECT / "docs" / "policies.md").read_text()
 POLICIES = {policy.name: policy for policy in policies()}
-WAITING = [policy.name for policy in POLICIES.values() if policy.cost.waiter]
-
-
-def table(first_heading: str) -> Iterator[dict[str, str]]:
-    """Read the rows of a table of docs/policies.md by the heading of its first column."""
-    lines = iter(DOCUMENT.splitlines())
-    headings = cells(next(line for line in lines if line.startswith(f"| {first_heading} |")))
-    next(lines)
-    for line in lines:
-        if not line.startswith("|"):
-            return
-        yield dict(zip(headings, cells(line), strict=True))
-
-
-def cells(line: str) -> list[str]:
-    return [cell.strip(" `") for cell in line.strip().strip("|").split("|")]
 
 
 class CountingTable(Table):
@@ -95,14 +79,14 @@ def used(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_an_event_costs_what_the_facts_say(policy: str, used: Counter[str]) -> None:
     facts, uncontended = POLICIES[policy], Counter[str]()
-    waits = Settings(policy, seconds=14)
+    waits, waiting = Settings(policy, seconds=14), [(0, 1), (1, 1)]
     if facts.fence is None:  # what takes long is to forward an event
-        waits = Settings(policy, outages=[Outage("events", 0, 9, "silence")])
+        waits, waiting = Settings(policy, outages=[Outage("events", 0, 9, "silence")]), [(0, 2)]
     for situation, settings, uploads in (
         ("uncontended", Settings(policy), [(0, 1)]),
         ("duplicate", Settings(policy), [(0, 2)]),
         ("older", Settings(policy), [(5, 1), (0, 1)]),
-        ("waiter", waits, [(0, 2)] if facts.fence is None else [(0, 1), (1, 1)]),
+        ("waiter", waits, waiting),
     ):
         expected = getattr(facts.cost, situation)
         if expected is None:
@@ -125,13 +109,8 @@ def test_an_event_costs_what_the_facts_say(policy: str, used: Counter[str]) -> N
             told.update(asdict(facts.each_poll))
             told["plain writes"] += facts.plain_writes.get("each_poll", 0)
         assert +used == +told, situation
-
-
-def test_a_policy_has_the_cost_of_a_waiter_if_it_waits() -> None:
-    types = {
-        name: {state["Type"] for state in definition(name)["States"].values()} for name in POLICIES
-    }
-    assert [name for name in POLICIES if "Wait" in types[name]] == WAITING
+    types = {state["Type"] for state in definition(policy)["States"].values()}
+    assert ("Wait" in types) == (facts.cost.waiter is not None)
 
 
 def entries(execution: str) -> list[tuple[str, int]]:
@@ -139,14 +118,11 @@ def entries(execution: str) -> list[tuple[str, int]]:
 
     The form is that of https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html.
     """
-    client = boto3.client("stepfunctions")
-    pages = client.get_paginator("get_execution_history").paginate(executionArn=execution)
-    history: list[Any] = [event for page in pages for event in page["events"]]
+    history = boto3.client("stepfunctions").get_paginator("get_execution_history")
+    events: list[Any] = [*history.paginate(executionArn=execution).search("events")]
     written = []
-    for event in history:
-        details: dict[str, Any] = next(
-            (value for name, value in event.items() if name.endswith("Details")), {}
-        )
+    for event in events:
+        [details] = [value for name, value in event.items() if name.endswith("Details")] or [{}]
         if event["type"] == "TaskSucceeded" and details["resourceType"] == "lambda":
             details["output"] = json.dumps(json.loads(details["output"]) | METADATA)
         entered = details["name"] if event["type"].endswith("StateEntered") else ""
@@ -183,11 +159,18 @@ def test_an_event_and_a_poll_write_as_much_to_the_log_as_the_facts_say(aws: InPr
 
 @of(*POLICIES)
 def test_an_event_file_ends_as_the_table_says(aws: InProcess) -> None:
-    told = [(row["event"], row[aws.policy]) for row in table("event") if aws.policy in row]
-    for file, outcome in told:
-        event = shipped(Path(file).stem)
+    text = (PROJECT / "docs" / "policies.md").read_text(encoding="utf-8")
+    [table] = re.findall(r"^\| event \|.*\n(?:\|.*\n)+", text, re.MULTILINE)
+    headings, _, *rows = (
+        [cell.strip(" `") for cell in row.split("|")] for row in table.split("\n")
+    )
+    for row in rows:
+        told = dict(zip(headings, row, strict=False))
+        if not (outcome := told.get(aws.policy)):
+            continue
+        event = shipped(Path(told["event"]).stem)
         if "version-id" in event["detail"].get("object", {}):
             aws.keep_versions()
         if event["detail-type"] in {"Object Created", "Object Deleted"}:
             event = with_object(event, picture(RED), aws.s3, INPUT, aws.run, lambda _: None)
-        assert aws.run(event).outcome == outcome, file
+        assert aws.run(event).outcome == outcome, told

@@ -9,7 +9,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from botocore.validate import ParamValidator
 
 from bench.resolved_template import template
 from inorder.asl.definition import targets
@@ -25,7 +24,6 @@ AWS = on_aws()  # `make test-aws STACK=name` runs these tests there
 CONDITION = "ConditionExpression"
 SENDER = re.compile("EventsQueueUrl|RetryEventsBusName")
 EVENT = ["an", "event"]
-WILDCARDS = {"States.ALL", "States.TaskFailed"}
 
 
 def run_state(
@@ -35,25 +33,20 @@ def run_state(
     data: Any,
     mock: Data | None = None,
     event: Any = None,
-    retries: int | None = None,
     **resources: str,
 ) -> Data:
     """Run one state, on AWS if `make test-aws` does and AWS can.
 
-    `mock` is what `mocked` gives, `event` the execution's input if it is not the table's, `retries`
-    how many retries of a mocked error there have been if not all, and `resources` are a table or
-    a queue on the local AWS, by the definition's ``${Name}``.
+    `mock` is what `mocked` gives, also to each retry, `event` the execution's input if it is not
+    the table's, and `resources` are a table or a queue on the local AWS, by the definition's
+    ``${Name}``.
     """
     states, configuration = STATES[policy], {}
     # AWS takes a context only with a mock, and a mock only for a Task.
     aws = AWS if not resources and (mock or "$$." not in json.dumps(states[name])) else None
     error = (mock or {}).get("errorOutput", {}).get("error")
-    if error and (found := handler_of(states[name].get("Retry", []), error)):
-        most = found[1]["MaxAttempts"]
-        retries = most if retries is None else retries
-        configuration = {"stateConfiguration": {"retrierRetryCount": retries}}
-        if retries < most and not aws:  # ministack catches an error before it retries
-            states = states | {name: {k: v for k, v in states[name].items() if k != "Catch"}}
+    if error and (found := retrier_of(states[name], error)):
+        configuration = {"stateConfiguration": {"retrierRetryCount": found["MaxAttempts"]}}
     definition = json.dumps({"StartAt": next(iter(states)), "States": states})
     for substitution, value in (SUBSTITUTIONS | resources).items():
         definition = definition.replace(f"${{{substitution}}}", value)
@@ -80,13 +73,14 @@ def run_state(
     return tested
 
 
-def handler_of(handlers: list[Data], error: str) -> tuple[int, Data] | None:
-    """Find the first Retry or Catch that is for an error, with its index."""
+def retrier_of(state: Data, error: str) -> Data | None:
+    """Find the first Retry that is for an error."""
     wanted = {error, "States.ALL"}
     if not error.startswith("States."):
         wanted.add("States.TaskFailed")
-    fitting = (each for each in enumerate(handlers) if wanted & set(each[1]["ErrorEquals"]))
-    return next(fitting, None)
+    return next(
+        (each for each in state.get("Retry", []) if wanted & set(each["ErrorEquals"])), None
+    )
 
 
 def mocked(policy: str, state: str, response: str) -> Data | None:
@@ -104,67 +98,21 @@ def mocked(policy: str, state: str, response: str) -> Data | None:
     return {"errorOutput": {"error": content["Error"], "cause": content["Cause"]}}
 
 
-def states_where(is_wanted: Callable[[str, str], bool]) -> list[tuple[str, str]]:
-    """List the states of all policies, each with its policy, that are wanted."""
-    return [
-        (policy, name) for policy in TABLES for name in STATES[policy] if is_wanted(policy, name)
-    ]
+def each_state(is_wanted: Callable[[str, str], bool] = lambda *_: True) -> pytest.MarkDecorator:
+    """Run a test for each state of a policy, of those that are wanted."""
+    wanted = [(policy, name) for policy in TABLES for name in STATES[policy]]
+    return pytest.mark.parametrize(
+        ("policy", "state"), [each for each in wanted if is_wanted(*each)]
+    )
 
 
-@pytest.mark.parametrize(("policy", "state"), states_where(lambda *_: True))
+@each_state()
 def test_each_state_is_followed_by_the_state_of_the_table(
     local: LocalAws, policy: str, state: str
 ) -> None:
-    rows = [row for row in TABLES[policy].rows if row.state == state]
-    tested = [
-        run_state(local, policy, state, row.input, mocked(policy, state, row.response))
-        for row in rows
-    ]
-    wrong = [
-        (row, found.get("nextState"))
-        for row, found in zip(rows, tested, strict=True)
-        if found.get("nextState") != row.following
-    ]
-    assert wrong == []
-
-
-@pytest.mark.parametrize(
-    ("policy", "state"), states_where(lambda policy, name: "Retry" in STATES[policy][name])
-)
-def test_a_fault_is_retried_with_a_growing_delay_and_then_caught(
-    local: LocalAws, policy: str, state: str
-) -> None:
-    retriers, data = STATES[policy][state]["Retry"], TABLES[policy].data
-    names = {name for retrier in retriers for name in retrier["ErrorEquals"]} - WILDCARDS
-    for error in [FAULT["Error"], *names]:
-        if not (found := handler_of(retriers, error)):
-            continue
-        index, retrier = found
-        mock = {"errorOutput": {"error": error, "cause": "made by a test"}}
-        for retries in range(retrier["MaxAttempts"]):
-            tested = run_state(local, policy, state, data, mock, retries=retries)
-            assert tested["status"] == "RETRIABLE"
-            details = tested["inspectionData"]["errorDetails"]
-            seconds = retrier["IntervalSeconds"] * retrier["BackoffRate"] ** retries
-            # With full jitter it is any delay up to that, and ministack knows no longest delay.
-            assert details["retryBackoffIntervalSeconds"] <= seconds
-            assert not AWS or details["retryIndex"] == index
-        last = run_state(local, policy, state, data, mock, retries=retrier["MaxAttempts"])
-        assert last["status"] == "CAUGHT_ERROR"
-
-
-@pytest.mark.parametrize("policy", TABLES)
-def test_a_mocked_result_fits_the_model_of_its_service(local: LocalAws, policy: str) -> None:
-    """AWS refuses any other in the mode STRICT."""
-    for row in TABLES[policy].rows:
-        mock = mocked(policy, row.state, row.response) or {}
-        if mock.get("fieldValidationMode") == "STRICT":
-            service, operation = STATES[policy][row.state]["Resource"].split(":")[-2:]
-            model: Any = local.client(service).meta.service_model
-            shape = model.operation_model(operation[0].upper() + operation[1:]).output_shape
-            assert (
-                ParamValidator().validate(json.loads(mock["result"]), shape).generate_report() == ""
-            )
+    for row in (row for row in TABLES[policy].rows if row.state == state):
+        tested = run_state(local, policy, state, row.input, mocked(policy, state, row.response))
+        assert tested.get("nextState") == row.following, row
 
 
 @pytest.mark.parametrize("policy", TABLES)
@@ -177,8 +125,8 @@ def test_the_table_has_every_state_transition_attempt_output_and_condition(polic
     for way in table.ways:
         error = RESPONSES.get(way.response, {}).get("Throw", {}).get("Error")
         if error and way.response != TIMED_OUT:
-            found = handler_of(states[way.state].get("Retry", []), error)
-            assert way.attempts == 1 + (found[1]["MaxAttempts"] if found else 0), way
+            found = retrier_of(states[way.state], error)
+            assert way.attempts == 1 + (found["MaxAttempts"] if found else 0), way
     passes = {name for name, state in states.items() if state["Type"] == "Pass"}
     assert passes <= {output.state for output in table.outputs}
     conditional = {
@@ -187,10 +135,7 @@ def test_the_table_has_every_state_transition_attempt_output_and_condition(polic
     assert conditional <= {write.state for write in table.writes}
 
 
-@pytest.mark.parametrize(
-    ("policy", "state"),
-    states_where(lambda policy, name: name in {each.state for each in TABLES[policy].outputs}),
-)
+@each_state(lambda policy, name: name in {each.state for each in TABLES[policy].outputs})
 def test_each_state_gives_what_the_table_says(local: LocalAws, policy: str, state: str) -> None:
     for each in (output for output in TABLES[policy].outputs if output.state == state):
         mock = mocked(policy, state, each.response)
@@ -198,10 +143,7 @@ def test_each_state_gives_what_the_table_says(local: LocalAws, policy: str, stat
         assert json.loads(tested["output"]) == each.output
 
 
-@pytest.mark.parametrize(
-    ("policy", "state"),
-    states_where(lambda policy, name: name in {each.state for each in TABLES[policy].writes}),
-)
+@each_state(lambda policy, name: name in {each.state for each in TABLES[policy].writes})
 def test_each_conditional_write_changes_only_the_records_that_it_may(
     local: LocalAws, policy: str, state: str
 ) -> None:
@@ -238,9 +180,7 @@ CAUSES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("policy", "state"), states_where(lambda policy, name: STATES[policy][name]["Type"] == "Fail")
-)
+@each_state(lambda policy, name: STATES[policy][name]["Type"] == "Fail")
 def test_a_failed_execution_says_why(local: LocalAws, policy: str, state: str) -> None:
     tested = run_state(local, policy, state, {"fault": FAULT})
     assert tested["status"] == "FAILED"
@@ -265,10 +205,7 @@ def told_by(policy: str, state: str) -> Data:
     return told | {"object_key": "b/k", "sequencer": "0B"}
 
 
-@pytest.mark.parametrize(
-    ("policy", "state"),
-    states_where(lambda policy, name: SENDER.search(json.dumps(STATES[policy][name])) is not None),
-)
+@each_state(lambda policy, name: bool(SENDER.search(json.dumps(STATES[policy][name]))))
 def test_an_event_that_is_sent_comes_to_a_queue_with_the_reason(
     local: LocalAws, policy: str, state: str
 ) -> None:

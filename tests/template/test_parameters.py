@@ -14,15 +14,24 @@ import re
 import pytest
 from botocore.loaders import Loader
 
-from bench.resolved_template import Json, of_type, resources_with, template
-from inorder import PROJECT
-from inorder.model.policies import definition
+from bench.resolved_template import Json, of_type, template
+from inorder_fence import __version__
+from tests.template.deployed import (
+    ADAPT,
+    ALARM,
+    BOUNDARY,
+    FUNCTION,
+    KEY,
+    MACHINE,
+    MAIL,
+    POLICIES,
+    RECORDS,
+    STREAM,
+    TOPIC,
+    Deployed,
+)
 
-OWN_FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:index-documents"
-STREAM = "arn:aws:kinesis:us-east-1:123456789012:stream/s"
-ADAPT = {"AdaptRecords": "true"}
-MAIL = {"AlarmEmail": "me@example.com"}
-ALL_RESOURCES = {**ADAPT, "RecordsStreamArn": STREAM}
+TEMPLATE = template()
 # Two values of each parameter, and a resource that must not be the same with both.
 PAIRS = {
     "Policy": ("first-wins", "latest-wins", "InvertImageFunction"),
@@ -32,8 +41,8 @@ PAIRS = {
     "KeyPrefix": ("", "uploads/", "EventsRule"),
     "KeySuffix": ("", ".jpg", "EventsRule"),
     "OutputBucketName": ("", "my-bucket", "WorkFunctionPolicy"),
-    "KmsKeyArn": ("", "arn:aws:kms:us-east-1:123456789012:key/k", "KeyTable"),
-    "PermissionsBoundaryArn": ("", "arn:aws:iam::123456789012:policy/b", "EventsRole"),
+    "KmsKeyArn": ("", KEY, "KeyTable"),
+    "PermissionsBoundaryArn": ("", BOUNDARY, "EventsRole"),
     "Minimal": ("false", "true", "OptimisticStateMachine"),
     "ContentSources": ("aws.s3", "com.example", "EventsRule"),
     "RecordRetentionDays": ("7", "30", "InvertImageFunction"),
@@ -45,10 +54,10 @@ PAIRS = {
     "Tracing": ("false", "true", "LatestWinsStateMachine"),
     "Alarms": ("loss", "none", "ParkedEventsAlarm"),
     "AlarmEmail": ("", *MAIL.values(), "ParkedEventsAlarm"),
-    "AlarmTopicArn": ("", "arn:aws:sns:us-east-1:123456789012:t", "ParkedEventsAlarm"),
+    "AlarmTopicArn": ("", TOPIC, "ParkedEventsAlarm"),
     "Dashboard": ("false", "true", "EventsDashboard"),
     "SavedQueries": ("false", "true", "KeyHistoryQuery"),
-    "WorkFunctionArn": ("", OWN_FUNCTION, "LatestWinsStateMachine"),
+    "WorkFunctionArn": ("", FUNCTION, "LatestWinsStateMachine"),
     "WorkFunctionRoleName": ("", "mine", "WorkFunctionPolicy"),
     "FunctionMemorySize": ("1769", "3000", "InvertImageFunction"),
     "MaximumPixels": ("30000000", "1000", "InvertImageFunction"),
@@ -60,40 +69,35 @@ PAIRS = {
 }
 WITH = {
     "ContentSources": {"Policy": "content-hash"},
-    "WorkFunctionRoleName": {"WorkFunctionArn": OWN_FUNCTION},
+    "WorkFunctionRoleName": {"WorkFunctionArn": FUNCTION},
     "RecordsSourceArns": ADAPT,
     "RecordsStreamArn": ADAPT,
 }
-POLICIES: list[str] = template()["Parameters"]["Policy"]["AllowedValues"]
+# What waits in a queue would wait in vain, and a bus with a consumer's rule cannot be deleted.
+# https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_DeleteEventBus.html
+STAYING = {
+    f"AWS::{kind}"
+    for kind in ("SQS::Queue", "SQS::QueuePolicy", "DynamoDB::Table", "Events::EventBus")
+} | {"AWS::Events::Rule"}
 
 
 def test_every_parameter_has_a_pair() -> None:
-    assert set(PAIRS) == set(template()["Parameters"])
+    assert set(PAIRS) == set(TEMPLATE["Parameters"])
 
 
 @pytest.mark.parametrize("parameter", PAIRS)
-def test_a_changed_parameter_changes_what_is_deployed(parameter: str) -> None:
+def test_a_changed_parameter_changes_what_is_deployed_and_only_minimal_removes_what_holds_events(
+    parameter: str,
+) -> None:
     one, other, resource = PAIRS[parameter]
     before, after = (
-        resources_with({**WITH.get(parameter, {}), parameter: value}) for value in (one, other)
+        Deployed(**WITH.get(parameter, {}), **{parameter: value}).resources
+        for value in (one, other)
     )
     assert before.get(resource) != after.get(resource)
-
-
-def properties(resources: Json, name: str) -> Json:
-    found: Json = resources[name]["Properties"]
-    return found
-
-
-def target_of(resources: Json, rule: str = "EventsRule") -> Json:
-    """Give the only target of a rule."""
-    [target] = properties(resources, rule)["Targets"]
-    found: Json = target
-    return found
-
-
-def machines(resources: Json) -> dict[str, Json]:
-    return of_type(resources, "StepFunctions::StateMachine")
+    assert not of_type(after, "Lambda::Version") | of_type(after, "Lambda::Alias")
+    held = {name for name, each in TEMPLATE["Resources"].items() if each["Type"] in STAYING}
+    assert held <= after.keys() or parameter == "Minimal"
 
 
 def test_another_policy_changes_no_more_than_what_decides_about_new_events() -> None:
@@ -104,190 +108,150 @@ def test_another_policy_changes_no_more_than_what_decides_about_new_events() -> 
 
     So the other tests of this file need only one policy.
     """
-    one, *others = (resources_with({"Policy": policy, **ALL_RESOURCES}) for policy in POLICIES)
-    assert len(machines(one)) == len(POLICIES)
-    assert target_of(one)["Arn"] in machines(one)
+    one, *others = (Deployed(Policy=policy, **RECORDS) for policy in POLICIES)
+    assert len(one.of(MACHINE)) == len(POLICIES)
     functions = {f"{name}Function" for name in ("RetryEvents", "HealKeys", "AdaptRecords")}
     changing = functions | {"EventsRule", "InvertImageFunction", "WorkFunctionPolicy"}
     changing |= {f"{name}Role" for name in ("RetryEvents", "AdaptRecords")}
     for other in others:
-        assert other.keys() == one.keys()
-        assert {name for name in one if one[name] != other[name]} <= changing
-        rule = properties(other, "EventsRule")
-        assert set(rule) == {"EventPattern", "Targets"}  # without a name, which would replace it
-        assert target_of(other)["Arn"] in machines(other)
-        assert target_of(other) | {"Arn": target_of(one)["Arn"]} == target_of(one)
+        before, after = one.resources, other.resources
+        assert after.keys() == before.keys()
+        assert {name for name in before if before[name] != after[name]} <= changing
+        # Without a name, which would replace it.
+        assert set(other["EventsRule"]) == {"EventPattern", "Targets"}
+        assert other.target() | {"Arn": one.target()["Arn"]} == one.target()
         for name in functions:
-            environment = properties(other, name)["Environment"]["Variables"]
-            assert environment.get("STATE_MACHINE_ARN") in (None, target_of(other)["Arn"])
+            started = other.variables(name).get("STATE_MACHINE_ARN")
+            assert started in (None, other.target()["Arn"])
 
 
-def test_a_state_machine_invokes_the_functions_that_a_deployment_changes() -> None:
-    resources = resources_with(ALL_RESOURCES)
-    functions = {f"{name}.Arn" for name in of_type(resources, "Lambda::Function")}
-    kinds = {each["Type"] for each in resources.values()}
-    assert not kinds & {"AWS::Lambda::Version", "AWS::Lambda::Alias"}
-    for machine in machines(resources).values():
-        given = machine["DefinitionSubstitutions"].items()
-        invoked = {value for name, value in given if name.endswith("FunctionArn")}
-        assert invoked
-        assert invoked <= functions
-
-
-@pytest.mark.parametrize(
-    ("level", "tracing"), [("ALL", "false"), ("ERROR", "true"), ("OFF", "false")]
-)
-def test_a_state_machine_is_logged_and_traced_as_the_parameters_say(
-    level: str, tracing: str
-) -> None:
-    """At OFF the log's destination may stay, but must not be an empty list.
+def test_a_log_that_is_off_keeps_its_destination_and_traces_are_switched_off_by_name() -> None:
+    """The list of destinations must not be empty.
 
     https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-stepfunctions-statemachine-loggingconfiguration.html
-
-    No document says that an update without the property for traces switches them off.
     """
-    assert level in template()["Parameters"]["ExecutionLogLevel"]["AllowedValues"]
-    group = {"LogGroupArn": "StateMachineLogGroup.Arn"}
-    given = {"ExecutionLogLevel": level, "Tracing": tracing}
-    for machine in machines(resources_with(given)).values():
-        assert machine["LoggingConfiguration"] == {
-            "Level": level,
-            "IncludeExecutionData": True,
-            "Destinations": [{"CloudWatchLogsLogGroup": group}],
-        }
-        assert machine["TracingConfiguration"] == {"Enabled": tracing == "true"}
+    for machine in Deployed(ExecutionLogLevel="OFF").of(MACHINE).values():
+        logging = machine["LoggingConfiguration"]
+        [destination] = logging["Destinations"]
+        assert destination["CloudWatchLogsLogGroup"]["LogGroupArn"] == "StateMachineLogGroup.Arn"
+        assert (logging["Level"], logging["IncludeExecutionData"]) == ("OFF", True)
+        # No document says that an update without this property switches the traces off.
+        assert machine["TracingConfiguration"] == {"Enabled": False}
 
 
-QUALIFIED = [OWN_FUNCTION, f"{OWN_FUNCTION}:7", f"{OWN_FUNCTION}:live"]
-
-
-@pytest.mark.parametrize("own", QUALIFIED)
-def test_an_own_function_is_invoked_alone_and_by_none_that_hashes_the_content(own: str) -> None:
-    resources = resources_with({"WorkFunctionArn": own})
-    assert "InvertImage" not in json.dumps(resources).replace("InvertImageFunctionArn", "")
-    for machine in machines(resources).values():
+def test_an_own_function_is_invoked_alone_and_by_none_that_hashes_the_content() -> None:
+    own = f"{FUNCTION}:7"
+    stack = Deployed(WorkFunctionArn=own)
+    assert "InvertImage" not in json.dumps(stack.resources).replace("InvertImageFunctionArn", "")
+    for machine in stack.of(MACHINE).values():
         invoked = machine["DefinitionSubstitutions"].get("InvertImageFunctionArn")
-        granted = json.dumps(resources[machine["RoleArn"].removesuffix(".Arn")]).count(f'"{own}"')
+        granted = json.dumps(stack[machine["RoleArn"].removesuffix(".Arn")]).count(f'"{own}"')
         assert (invoked, granted) in [(own, 1), (None, 0)]
 
 
 def test_an_own_function_is_named_by_its_arn() -> None:
-    assert template()["Outputs"]["InvertImageFunctionName"]["Value"] == {
-        "Fn::If": ["ShippedFunction", {"Ref": "InvertImageFunction"}, {"Ref": "WorkFunctionArn"}]
-    }
-    pattern = template()["Parameters"]["WorkFunctionArn"]["AllowedPattern"]
-    assert all(re.fullmatch(pattern, arn) for arn in ("", *QUALIFIED))
-    for arn in [
-        *("index-documents", "arn:aws:lambda:us-east-1:123456789012:layer:l"),
-        "arn:aws-us-gov:lambda:us-gov-west-1:123456789012:function:f",
-        *(f"{OWN_FUNCTION}{wrong}" for wrong in (":*", ":$LATEST", ":", "\n")),
-    ]:
+    pattern = TEMPLATE["Parameters"]["WorkFunctionArn"]["AllowedPattern"]
+    assert all(re.fullmatch(pattern, arn) for arn in ("", FUNCTION, f"{FUNCTION}:7"))
+    wrong = [f"{FUNCTION}{end}" for end in (":*", ":$LATEST", ":", "\n")]
+    for arn in ["index-documents", FUNCTION.replace("aws", "aws-us-gov"), *wrong]:
         assert not re.fullmatch(pattern, arn), arn
+
+
+def test_the_work_policy_reaches_the_shipped_role_or_the_named_one_or_none() -> None:
+    for given, roles in [
+        ({}, ["InvertImageRole"]),
+        ({"WorkFunctionArn": FUNCTION, "WorkFunctionRoleName": "mine"}, ["mine"]),
+        ({"WorkFunctionArn": FUNCTION}, None),
+    ]:
+        assert Deployed(**given)["WorkFunctionPolicy"].get("Roles") == roles
+
+
+def test_own_buckets_get_the_inputs_and_outputs_and_the_stack_creates_none() -> None:
+    stack = Deployed(InputBucketName="in", OutputBucketName="out")
+    assert stack.of("S3::Bucket") == stack.of("S3::BucketPolicy") == {}
+    assert stack.variables("InvertImageFunction")["OUTPUT_BUCKET"] == "out"
+    resources = {resource for _, resource in stack.grants("InvertImageRole")}
+    assert resources >= {"arn:aws:s3:::out/*", "arn:aws:s3:::in/*"}
+    # Outputs that would be inputs are refused.
+    [assertion] = TEMPLATE["Rules"]["Buckets"]["Assertions"]
+    names = [{"Ref": "OutputBucketName"}, {"Ref": "InputBucketName"}]
+    assert assertion["Assert"]["Fn::Or"] == [
+        {"Fn::Equals": [{"Ref": "OutputBucketName"}, ""]},
+        {"Fn::Not": [{"Fn::Equals": names}]},
+    ]
+
+
+@pytest.mark.parametrize("policy", ["latest-wins", "content-hash"])
+def test_a_minimal_stack_has_one_state_machine_and_no_unused_queue_or_bus(policy: str) -> None:
+    own = {"InputBucketName": "in", "OutputBucketName": "out", "WorkFunctionArn": FUNCTION}
+    whole, minimal = (Deployed(Policy=policy, Minimal=each, **own) for each in ("false", "true"))
+    assert minimal.resources.keys() < whole.resources.keys()
+    [machine] = minimal.of(MACHINE)
+    assert not [name for name in minimal.resources if "Records" in name or "InvertImage" in name]
+    assert ("UniqueEventsBus" in minimal) == (policy == "content-hash")
+    assert minimal.target()["Arn"] == machine
+    assert minimal.grants("EventsRole") == {("states:StartExecution", machine)}
+
+
+def test_the_rule_and_adapted_records_have_the_same_keys_and_content_hash_has_any_key() -> None:
+    given = {"KeyPrefix": "in/", "KeySuffix": ".jpg", **ADAPT}
+    filtered, of_any_source = (
+        Deployed(Policy=each, **given) for each in ("optimistic", "content-hash")
+    )
+    wildcard = {"key": [{"wildcard": "in/*.jpg"}]}
+    assert filtered["EventsRule"]["EventPattern"]["detail"]["object"] == wildcard
+    assert "detail" not in of_any_source["EventsRule"]["EventPattern"]
+    for stack, expected in ((filtered, ["in/", ".jpg"]), (of_any_source, ["", ""])):
+        variables = stack.variables("AdaptRecordsFunction")
+        assert [variables["KEY_PREFIX"], variables["KEY_SUFFIX"]] == expected
 
 
 def test_what_is_retried_waits_in_a_queue_for_as_long_as_it_may() -> None:
     """https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html."""
-    resources = resources_with({})
-    mappings = of_type(resources, "Lambda::EventSourceMapping").values()
-    assert [each for each in mappings if each["FunctionName"] == "RetryEventsFunction"] == [
-        {
-            "FunctionName": "RetryEventsFunction",
-            "EventSourceArn": "RetryEventsQueue.Arn",
-            "BatchSize": 10,
-            "FunctionResponseTypes": ["ReportBatchItemFailures"],
-            "ScalingConfig": {"MaximumConcurrency": 5},
-        }
-    ]
-    function, queue = (
-        properties(resources, f"RetryEvents{each}") for each in ("Function", "Queue")
-    )
-    variables = function["Environment"]["Variables"]
-    assert variables["STATE_MACHINE_ARN"] == target_of(resources)["Arn"]
+    stack = Deployed()
+    mapping = stack["RetryEventsFunctionFaults"]
+    assert mapping["EventSourceArn"] == "RetryEventsQueue.Arn"
+    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert mapping["ScalingConfig"] == {"MaximumConcurrency": 5}  # the rest is for other events
+    queue = stack["RetryEventsQueue"]
     assert "RedrivePolicy" not in queue  # an event that waits long is received often
-    assert queue["VisibilityTimeout"] == 6 * function["Timeout"]
+    assert queue["VisibilityTimeout"] == 6 * stack["RetryEventsFunction"]["Timeout"]
     # An event is parked a day before SQS would delete it. If its execution cannot be started, its
     # message is as old as the event's first failure.
-    longest = template()["Parameters"]["RetryHours"]["MaxValue"] * 3600
+    longest = TEMPLATE["Parameters"]["RetryHours"]["MaxValue"] * 3600
     assert queue["MessageRetentionPeriod"] - longest == 86400
 
 
-@pytest.mark.parametrize("adapt", ["false", "true"])
-def test_each_queue_has_a_policy_of_its_own_and_each_statement_one_resource(adapt: str) -> None:
-    """SQS is reported to refuse a statement with two resources; no linter tells."""
-    parameters = {"AdaptRecords": adapt, "RecordsSourceArns": "arn:aws:s3:::my-bucket"}
-    resources = resources_with(parameters)
-    named = []
-    for each in of_type(resources, "SQS::QueuePolicy").values():
-        [queue] = each["Queues"]
-        named.append(queue)
-        for statement in each["PolicyDocument"]["Statement"]:
-            assert statement["Resource"] == f"{queue}.Arn"
-    assert sorted(named) == sorted(of_type(resources, "SQS::Queue"))
-
-
-def allowed(resources: Json, queue_policy: str) -> list[Json]:
-    document = properties(resources, queue_policy)["PolicyDocument"]
-    return [each for each in document["Statement"] if each["Effect"] == "Allow"]
-
-
-def test_undelivered_events_are_accepted_from_any_rule_of_the_account() -> None:
-    """So they are from one that a deployment has deleted, for as long as EventBridge tries."""
-    resources = resources_with({})
-    [statement] = allowed(resources, "UndeliveredEventsQueuePolicy")
-    assert statement["Principal"] == {"Service": "events.amazonaws.com"}
-    arns = "arn:aws:events:us-east-1:123456789012:rule/*"
-    assert statement["Condition"] == {"ArnLike": {"aws:SourceArn": arns}}
-    for rule in ("EventsRule", "RetryEventsRule"):
-        queue = target_of(resources, rule)["DeadLetterConfig"]
-        assert queue["Arn"] == "UndeliveredEventsQueue.Arn"
-
-
-def test_the_retry_queue_and_its_function_take_what_the_bus_has_and_from_its_rule_only() -> None:
-    resources = resources_with({})
+def test_the_retry_queue_and_its_function_take_what_the_bus_has() -> None:
+    stack = Deployed()
     names = ("RetryEventsRule", "RetryEventsFunctionUnsendable")
-    queue, function = (target_of(resources, name) for name in names)
-    rule, unsendable = (properties(resources, name) | {"Targets": []} for name in names)
-    assert rule == unsendable
-    assert rule["EventBusName"] == "RetryEventsBus"
+    queue, function = map(stack.target, names)
+    on_the_bus = {"EventBusName": "RetryEventsBus", "EventPattern": {"source": ["inorder"]}}
+    assert all(stack[name].items() >= on_the_bus.items() for name in names)
     assert (queue["Arn"], function["Arn"]) == ("RetryEventsQueue.Arn", "RetryEventsFunction.Arn")
     # What state machines send by the bus must come as what they send to the queue.
     assert queue["InputPath"] == "$.detail"
     assert queue["RetryPolicy"] == {"MaximumEventAgeInSeconds": 86400, "MaximumRetryAttempts": 185}
     assert function["RetryPolicy"] == queue["RetryPolicy"]
-    [statement] = allowed(resources, "RetryEventsQueuePolicy")
-    assert statement["Condition"] == {"ArnEquals": {"aws:SourceArn": "RetryEventsRule.Arn"}}
+    for rule in ("EventsRule", "RetryEventsRule"):
+        undelivered = stack.target(rule)["DeadLetterConfig"]
+        assert undelivered["Arn"] == "UndeliveredEventsQueue.Arn"
 
 
-def test_the_records_queue_accepts_only_the_named_sources() -> None:
-    named = "arn:aws:s3:::one,arn:aws:sns:us-east-1:123456789012:two"
-    for sources, expected in (("", []), (named, [named.split(",")] * 2)):
-        resources = resources_with({**ADAPT, "RecordsSourceArns": sources})
-        statements = allowed(resources, "RecordsQueuePolicy")
-        found = [each["Condition"]["ArnEquals"]["aws:SourceArn"] for each in statements]
-        assert found == expected
-    assert "Ref" not in json.dumps(resources)
-
-
-@pytest.mark.parametrize(
-    "minutes", template()["Parameters"]["HealMinutes"]["AllowedValues"], ids=str
-)
+@pytest.mark.parametrize("minutes", TEMPLATE["Parameters"]["HealMinutes"]["AllowedValues"], ids=str)
 def test_a_sweep_has_ended_before_the_next_begins(minutes: int) -> None:
     """One minute has another unit: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rate-expressions.html."""
-    resources = resources_with({"HealMinutes": str(minutes)})
+    stack = Deployed(HealMinutes=str(minutes))
     if not minutes:
-        assert not any(name.startswith("HealKeys") for name in resources)
+        assert not any(name.startswith("HealKeys") for name in stack.resources)
         return
-    rule = properties(resources, "HealKeysFunctionSweep")
-    assert rule["ScheduleExpression"] == f"rate({minutes} minutes)"
-    assert minutes > 1
-    target = target_of(resources, "HealKeysFunctionSweep")
+    assert stack["HealKeysFunctionSweep"]["ScheduleExpression"] == f"rate({minutes} minutes)"
+    target = stack.target("HealKeysFunctionSweep")
     assert target["Arn"] == "HealKeysFunction.Arn"
     assert target["RetryPolicy"]["MaximumRetryAttempts"] == 0
-    invocation = properties(resources, "HealKeysFunctionEventInvokeConfig")
+    invocation, function = stack["HealKeysFunctionEventInvokeConfig"], stack["HealKeysFunction"]
     assert invocation["MaximumRetryAttempts"] == 0
-    function = properties(resources, "HealKeysFunction")
     assert invocation["MaximumEventAgeInSeconds"] + function["Timeout"] < minutes * 60
-    assert "ReservedConcurrentExecutions" not in function
 
 
 def test_what_holds_data_is_kept_when_the_stack_is_deleted() -> None:
@@ -295,105 +259,69 @@ def test_what_holds_data_is_kept_when_the_stack_is_deleted() -> None:
 
     https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html
     """
-    hold_data = {"AWS::S3::Bucket", "AWS::DynamoDB::Table", "AWS::SQS::Queue"}
-    kept = {
-        name: (each.get("DeletionPolicy"), each.get("UpdateReplacePolicy"))
-        for name, each in resources_with(ALL_RESOURCES).items()
-        if each["Type"] in hold_data
-    }
-    assert len(kept) == 9
-    assert set(kept.values()) == {("RetainExceptOnCreate", "Retain")}
+    stack = Deployed(**RECORDS)
+    kinds = ("S3::Bucket", "DynamoDB::Table", "SQS::Queue")
+    names = [name for kind in kinds for name in stack.of(kind)]
+    assert len(names) == 9
+    kept = {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"}
+    for name in names:
+        assert stack.resources[name].items() >= kept.items()
 
 
-def test_no_parameter_but_minimal_removes_a_queue_the_table_or_a_bus() -> None:
-    """What waits in a queue would wait in vain, and a bus with a consumer's rule cannot be deleted.
-
-    https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_DeleteEventBus.html
-    """
-    kinds = {"AWS::SQS::Queue", "AWS::SQS::QueuePolicy", "AWS::DynamoDB::Table"}
-    kinds |= {"AWS::Events::EventBus", "AWS::Events::Rule"}
-    held = {name for name, each in template()["Resources"].items() if each["Type"] in kinds}
-    for parameter, (_, other, _) in PAIRS.items():
-        if parameter != "Minimal":
-            given = {**WITH.get(parameter, {}), parameter: other}
-            assert held <= resources_with(given).keys(), parameter
-
-
-def alarms(parameters: dict[str, str]) -> dict[str, Json]:
+def alarms(**parameters: str) -> dict[str, Json]:
     """List the alarms before a loss by the queues and functions that they watch."""
     found = {}
-    for alarm in of_type(resources_with(parameters), "CloudWatch::Alarm").values():
+    for alarm in Deployed(**parameters).of(ALARM).values():
         [dimension] = alarm["Dimensions"]
         found[dimension["Value"].removesuffix(f".{dimension['Name']}")] = alarm
     return found
 
 
-@pytest.mark.parametrize("parameters", [{}, ADAPT], ids=str)
-def test_each_queue_has_an_alarm_on_the_age_of_its_oldest_message(
-    parameters: dict[str, str],
-) -> None:
-    resources, found = resources_with(parameters), alarms(parameters)
-    for name, queue in of_type(resources, "SQS::Queue").items():
+def test_an_alarm_tells_that_a_message_is_old_or_that_a_function_fails() -> None:
+    """A message that is received three times no longer counts for the age of the oldest.
+
+    https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html
+    """
+    found, queues = alarms(**RECORDS), Deployed(**RECORDS).of("SQS::Queue")
+    functions = {"RetryEventsFunction", "HealKeysFunction", "AdaptRecordsFunction"}
+    assert found.keys() == queues.keys() | functions
+    for name in functions:
+        alarm = found[name]
+        assert (alarm["Namespace"], alarm["MetricName"]) == ("AWS/Lambda", "Errors")
+        assert alarm["Period"] * alarm["EvaluationPeriods"] == 3 * 3600
+    for name, queue in queues.items():
         alarm = found[name]
         metric = (alarm["Namespace"], alarm["MetricName"], alarm["Statistic"])
         assert metric == ("AWS/SQS", "ApproximateAgeOfOldestMessage", "Maximum")
         assert alarm["ComparisonOperator"] == "GreaterThanOrEqualToThreshold"
-        assert alarm["TreatMissingData"] == "notBreaching"  # an empty queue has no metric
         # Four days are left, or three if the message came from another queue.
         before = [
             found[other]["Threshold"]
-            for other, each in resources.items()
-            if name in json.dumps(each["Properties"].get("RedrivePolicy"))
+            for other, each in queues.items()
+            if name in json.dumps(each.get("RedrivePolicy"))
         ]
         left = queue["MessageRetentionPeriod"] - alarm["Threshold"] - sum(before)
         assert left >= (3 if before else 4) * 86400
 
 
-@pytest.mark.parametrize("parameters", [{}, ALL_RESOURCES], ids=str)
-def test_an_alarm_tells_that_a_function_fails_that_events_wait_for(
-    parameters: dict[str, str],
-) -> None:
-    """A message that is received three times no longer counts for the age of the oldest.
-
-    https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html
-    """
-    waited_for = {"RetryEventsFunction", "HealKeysFunction", "AdaptRecordsFunction"}
-    waited_for &= of_type(resources_with(parameters), "Lambda::Function").keys()
-    found = {
-        name: (each["Namespace"], each["MetricName"], each["Period"] * each["EvaluationPeriods"])
-        for name, each in alarms(parameters).items()
-        if name.endswith("Function")
-    }
-    assert found == dict.fromkeys(waited_for, ("AWS/Lambda", "Errors", 3 * 3600))
-
-
 def test_an_alarm_reaches_the_address_and_the_topic_and_no_other_account_can_use_it() -> None:
     """https://docs.aws.amazon.com/sns/latest/dg/sns-access-policy-use-cases.html."""
-    topic = PAIRS["AlarmTopicArn"][1]
     for given, told in [
         ({}, None),
-        (MAIL, ["AlarmTopic"]),
-        ({"AlarmTopicArn": topic}, [topic]),
-        ({**MAIL, "AlarmTopicArn": topic}, ["AlarmTopic", topic]),
+        ({"AlarmTopicArn": TOPIC}, [TOPIC]),
+        ({**MAIL, "AlarmTopicArn": TOPIC}, ["AlarmTopic", TOPIC]),
     ]:
-        assert ("AlarmTopic" in resources_with({**ADAPT, **given})) == ("AlarmEmail" in given)
-        assert all(each.get("AlarmActions") == told for each in alarms({**ADAPT, **given}).values())
-    resources = resources_with({**ADAPT, **MAIL})
-    subscription = {"TopicArn": "AlarmTopic", "Protocol": "email", "Endpoint": "me@example.com"}
-    assert properties(resources, "AlarmSubscription") == subscription
-    policy = properties(resources, "AlarmTopicPolicy")
+        assert all(each.get("AlarmActions") == told for each in alarms(**ADAPT, **given).values())
+    stack = Deployed(**MAIL)
+    policy = stack["AlarmTopicPolicy"]
     assert policy["Topics"] == ["AlarmTopic"]
     denied, publishing = policy["PolicyDocument"]["Statement"]
+    assert (denied["Effect"], denied["Action"]) == ("Deny", "sns:Publish")
     assert denied["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+    assert publishing["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+    assert (publishing["Action"], publishing["Resource"]) == ("sns:Publish", "AlarmTopic")
     arns = "arn:aws:cloudwatch:us-east-1:123456789012:alarm:*"
-    assert publishing == {
-        "Sid": "FromAlarms",
-        "Effect": "Allow",
-        "Principal": {"Service": "cloudwatch.amazonaws.com"},
-        "Action": "sns:Publish",
-        "Resource": "AlarmTopic",
-        "Condition": {"ArnLike": {"aws:SourceArn": arns}},
-    }
+    assert publishing["Condition"] == {"ArnLike": {"aws:SourceArn": arns}}
 
 
 def test_an_outage_that_eventbridge_survives_gives_up_no_notification() -> None:
@@ -401,17 +329,17 @@ def test_an_outage_that_eventbridge_survives_gives_up_no_notification() -> None:
 
     https://docs.aws.amazon.com/streams/latest/dev/kinesis-extended-retention.html
     """
-    resources = resources_with(ALL_RESOURCES)
-    queue = properties(resources, "RecordsQueue")
+    stack = Deployed(**RECORDS)
+    queue = stack["RecordsQueue"]
     receives = queue["RedrivePolicy"]["maxReceiveCount"]
     assert receives <= 1000
     hours = receives * queue["VisibilityTimeout"] / 3600
-    assert hours > target_of(resources)["RetryPolicy"]["MaximumEventAgeInSeconds"] / 3600 == 24
-    stream = properties(resources, "AdaptRecordsStreamMapping")
+    assert hours > stack.target()["RetryPolicy"]["MaximumEventAgeInSeconds"] / 3600 == 24
+    concurrency = stack["AdaptRecordsFunctionRecords"]["ScalingConfig"]
+    assert concurrency == {"MaximumConcurrency": 10}  # a backlog leaves the rest to other events
+    stream = stack["AdaptRecordsStreamMapping"]
     assert "MaximumRetryAttempts" not in stream
     assert stream["MaximumRecordAgeInSeconds"] == 23 * 3600
-    mapping = properties(resources, "AdaptRecordsFunctionRecords")
-    assert mapping["ScalingConfig"] == {"MaximumConcurrency": 10}
 
 
 def test_a_function_that_a_retried_event_comes_back_to_may_be_part_of_a_loop() -> None:
@@ -419,16 +347,9 @@ def test_a_function_that_a_retried_event_comes_back_to_may_be_part_of_a_loop() -
 
     https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html
     """
-    for name, each in of_type(resources_with(ALL_RESOURCES), "Lambda::Function").items():
+    for name, each in Deployed(**RECORDS).of("Lambda::Function").items():
         outside = name in {"HealKeysFunction", "AdaptRecordsFunction"}  # nothing comes back to them
         assert each.get("RecursiveLoop") == (None if outside else "Allow"), name
-
-
-def test_each_variable_of_a_function_is_text() -> None:
-    """CloudFormation turns a number into text; a local AWS hands it to the process as it is."""
-    functions = of_type(template()["Resources"], "Serverless::Function").values()
-    variables = [each["Environment"]["Variables"] for each in functions]
-    assert [value for each in variables for value in each.values() if isinstance(value, int)] == []
 
 
 def test_a_region_of_another_partition_is_refused() -> None:
@@ -437,7 +358,7 @@ def test_a_region_of_another_partition_is_refused() -> None:
     AWS documents `Ref` in rules; of pseudo parameters, AWS::Region is known to work there:
     https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/rules-section-structure.html
     """
-    [assertion] = template()["Rules"]["Partition"]["Assertions"]
+    [assertion] = TEMPLATE["Rules"]["Partition"]["Assertions"]
     [contains] = assertion["Assert"]["Fn::Not"]
     regions, region = contains["Fn::Contains"]
     assert region == {"Ref": "AWS::Region"}
@@ -445,46 +366,7 @@ def test_a_region_of_another_partition_is_refused() -> None:
     assert sorted(regions) == sorted(
         name for each in partitions if each["partition"] != "aws" for name in each["regions"]
     )
-    for name in POLICIES:
-        text = json.dumps(definition(name))
-        assert set(re.findall(r"arn:([\w-]+):states", text)) == {"aws"}
-    arns = [each.get("AllowedPattern", "") for each in template()["Parameters"].values()]
-    assert [each for each in arns if "arn:" in each] == [
-        each for each in arns if each.startswith("^$|^arn:aws:")
-    ]
 
 
-def test_a_stream_needs_the_function_that_adapts_records() -> None:
-    of_stream = {"AdaptRecordsStreamMapping", "UnadaptedRecordsBucket"}
-    for adapt in ("true", "false"):
-        for stream in (STREAM, ""):
-            given = {"AdaptRecords": adapt, "RecordsStreamArn": stream}
-            expected = of_stream if adapt == "true" and stream else set()
-            assert of_stream & resources_with(given).keys() == expected
-
-
-def test_the_input_bucket_sends_its_events_to_eventbridge_and_has_versions_if_they_are_chosen() -> (
-    None
-):
-    for versioning in ("Disabled", "Enabled", "Suspended"):
-        bucket = resources_with({"InputBucketVersioning": versioning})["InputBucket"]["Properties"]
-        configuration = {"EventBridgeConfiguration": {"EventBridgeEnabled": True}}
-        assert bucket["NotificationConfiguration"] == configuration
-        status = bucket.get("VersioningConfiguration", {}).get("Status", "Disabled")
-        assert status == versioning
-
-
-def test_the_documents_say_which_parameters_are_deployed_and_which_only_transformed() -> None:
-    text = (PROJECT / "docs" / "parameters.md").read_text(encoding="utf-8")
-    section = text.partition("\n## What is deployed in tests\n")[2]
-    deployed = set()
-    for file, cell in re.findall(r"^\| \[`.+`\]\(\.\./(.+)\) \| (.+) \|$", section, re.MULTILINE):
-        source = (PROJECT / file).read_text(encoding="utf-8")
-        assert re.search(r"\bdeploy\(|AWS::Serverless::Application", source)
-        names = re.findall(r"`(\w+)`", cell)
-        assert [each for each in names if not re.search(rf'\b{each}(": |:|=)', source)] == []
-        deployed |= set(names)
-    [only] = re.findall(r"^Only transformed: (.+)$", section, re.MULTILINE)
-    transformed = set(re.findall(r"`(\w+)`", only))
-    assert deployed | transformed == set(PAIRS)
-    assert not deployed & transformed
+def test_the_stack_says_its_version() -> None:
+    assert TEMPLATE["Outputs"]["Version"]["Value"] == __version__

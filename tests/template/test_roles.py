@@ -1,4 +1,4 @@
-"""Least privilege, in the template that SAM has transformed.
+"""Least privilege and encryption, in the template that SAM has transformed.
 
 The ASL tells what the role of a state machine needs: nothing may be missing, and nothing more
 may be there. No local engine enforces these roles.
@@ -8,27 +8,37 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
+from samcli.yamlhelper import yaml_parse
 
-from bench.resolved_template import Json, of_type, resources_with, template, transformed
+from bench.resolved_template import Json, of_type, template
 from inorder import PROJECT
 from inorder.asl.definition import START
-
-Grant = tuple[str, str]  # action, resource
+from inorder.model import policies
+from tests.template.deployed import (
+    BOUNDARY,
+    KEY,
+    MAIL,
+    RECORDS,
+    STREAM,
+    Deployed,
+    Grant,
+    granting,
+    listed,
+)
 
 # https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html
-LOGGING = {
+LOGGING = (
     *("logs:CreateLogDelivery", "logs:GetLogDelivery", "logs:UpdateLogDelivery"),
     *("logs:DeleteLogDelivery", "logs:ListLogDeliveries", "logs:PutResourcePolicy"),
     *("logs:DescribeResourcePolicies", "logs:DescribeLogGroups"),
-}
+)
 # https://docs.aws.amazon.com/step-functions/latest/dg/xray-iam.html
-TRACING = {
+TRACING = (
     *("xray:GetSamplingRules", "xray:GetSamplingTargets"),
     *("xray:PutTelemetryRecords", "xray:PutTraceSegments"),
-}
+)
 # The action that an integration needs, and how IAM names what the ASL's parameter names.
 INTEGRATIONS = {
     "dynamodb:putItem": ("dynamodb:PutItem", "TableName"),
@@ -38,109 +48,54 @@ INTEGRATIONS = {
     "lambda:invoke": ("lambda:InvokeFunction", "FunctionName"),
     "sqs:sendMessage": ("sqs:SendMessage", "QueueUrl"),
 }
-
-
-TEMPLATE = template()
-PARSED = TEMPLATE["Resources"]
-MACHINES = list(of_type(PARSED, "Serverless::StateMachine"))
-STREAM = "arn:aws:kinesis:us-east-1:123456789012:stream/s"
-KEY = "arn:aws:kms:us-east-1:123456789012:key/k"
+FILES = {
+    machine: each["DefinitionUri"]
+    for machine, each in of_type(template()["Resources"], "Serverless::StateMachine").items()
+}
 # Under every-version, a function reads versions, too.
-EVERYTHING = {"AdaptRecords": "true", "RecordsStreamArn": STREAM, "Policy": "every-version"}
+EVERYTHING = {**RECORDS, "Policy": "every-version"}
+WITH_MAIL = {**RECORDS, **MAIL}
 
 
-def listed(one_or_more: Any) -> list[Any]:
-    return one_or_more if isinstance(one_or_more, list) else [one_or_more]
-
-
-def statements(resources: Json, role: str) -> list[Json]:
-    """List the statements of a role, also those of policies that are resources of their own."""
-    attached = of_type(resources, "IAM::Policy") | of_type(resources, "IAM::ManagedPolicy")
-    policies = [*resources[role]["Properties"]["Policies"]]
-    policies += [each for each in attached.values() if role in each.get("Roles", [])]
-    return [each for policy in policies for each in policy["PolicyDocument"]["Statement"]]
-
-
-def grants(resources: Json, role: str) -> set[Grant]:
-    return {
-        (action, resource)
-        for statement in statements(resources, role)
-        for action in listed(statement["Action"])
-        for resource in listed(statement["Resource"])
-    }
-
-
-def policy(machine: str) -> str:
-    """Name the policy of a state machine as the template's parameter does."""
-    return Path(PARSED[machine]["Properties"]["DefinitionUri"]).name.split(".")[0].replace("_", "-")
-
-
-def condition(machine: str) -> str:
-    """Name the condition that a state machine is that of the policy."""
-    return machine.removesuffix("StateMachine")
-
-
-def needed(resources: Json, machine: str) -> set[Grant]:
+def needed(stack: Deployed, machine: str) -> set[Grant]:
     """Derive from the ASL and its substitutions what a state machine needs."""
     found = {(action, "*") for action in LOGGING}
-    file = PROJECT / PARSED[machine]["Properties"]["DefinitionUri"]
-    for state in json.loads(file.read_text())["States"].values():
+    for state in json.loads((PROJECT / FILES[machine]).read_text())["States"].values():
         if state.get("Resource") == START:
             found.add(("states:StartExecution", machine))
         elif state["Type"] == "Task":
             action, field = INTEGRATIONS[state["Resource"].removeprefix("arn:aws:states:::")]
             [parameters] = state["Parameters"].get("Entries", [state["Parameters"]])
             substitution = parameters[field].removeprefix("${").removesuffix("}")
-            given = resources[machine]["Properties"]["DefinitionSubstitutions"][substitution]
+            given = stack[machine]["DefinitionSubstitutions"][substitution]
             found.add((action, f"{given.removesuffix('.Arn')}.Arn"))
     return found
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("machine", FILES)
 def test_a_state_machine_may_do_only_what_its_definition_does(machine: str) -> None:
-    for tracing, more in (("false", set[str]()), ("true", TRACING)):
-        resources = resources_with({"Tracing": tracing})
-        role = resources[machine]["Properties"]["RoleArn"].removesuffix(".Arn")
-        expected = needed(resources, machine) | {(action, "*") for action in more}
-        assert grants(resources, role) == expected
+    for tracing, more in (("false", ()), ("true", TRACING)):
+        stack = Deployed(Tracing=tracing)
+        role = stack[machine]["RoleArn"].removesuffix(".Arn")
+        expected = needed(stack, machine) | {(action, "*") for action in more}
+        assert stack.grants(role) == expected
 
 
-def test_the_rule_starts_the_policys_state_machine_and_may_start_that_of_the_policy_before() -> (
-    None
-):
-    """EventBridge may try for a day to deliver an event."""
-    [target] = transformed()["Resources"]["EventsRule"]["Properties"]["Targets"]
-    assert target["Arn"] == TEMPLATE["Outputs"]["StartedArn"]["Value"]
-    role = target["RoleArn"]["Fn::GetAtt"][0]
-    expected = {("states:StartExecution", machine) for machine in MACHINES}
-    assert grants(resources_with({}), role) == expected
-
-
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("machine", FILES)
 def test_the_rule_matches_what_the_policy_handles(machine: str) -> None:
-    properties = resources_with({"Policy": policy(machine)})["EventsRule"]["Properties"]
-    assert [target["Arn"] for target in properties["Targets"]] == [machine]
-    pattern = properties["EventPattern"]
-    if "CanonicalHashFunctionArn" in PARSED[machine]["Properties"]["DefinitionSubstitutions"]:
-        assert pattern == {"source": ["aws.s3"]}
-        return
-    removing = TEMPLATE["Conditions"]["RemovesOutputs"]["Fn::And"][1]["Fn::Or"]
-    is_removing = {"Condition": condition(machine)} in removing
-    deletions = ["Object Deleted"] if is_removing else []
-    assert pattern == {
+    policy = policies.policy(Path(FILES[machine]).name.split(".")[0].replace("_", "-"))
+    stack = Deployed(Policy=policy.name)
+    assert stack.target()["Arn"] == machine
+    pattern = {
         "source": ["aws.s3"],
-        "detail-type": ["Object Created", *deletions],
+        "detail-type": ["Object Created", *(["Object Deleted"] if policy.deletions else [])],
         "detail": {"bucket": {"name": ["InputBucket"]}},
     }
-
-
-def test_each_policy_has_a_state_machine_which_stays_with_another_policy() -> None:
-    policies = sorted(map(policy, MACHINES))
-    assert policies == sorted(TEMPLATE["Parameters"]["Policy"]["AllowedValues"])
-    for machine in MACHINES:
-        selected = {"Fn::Equals": [{"Ref": "Policy"}, policy(machine)]}
-        kept = {"Fn::Or": [selected, {"Condition": "KeepsAll"}]}
-        assert TEMPLATE["Conditions"][f"Has{condition(machine)}"] == kept
+    if "CanonicalHashFunctionArn" in stack[machine]["DefinitionSubstitutions"]:
+        pattern = {"source": ["aws.s3"]}
+    assert stack["EventsRule"]["EventPattern"] == pattern
+    sending = stack["InputBucket"]["NotificationConfiguration"]
+    assert sending == {"EventBridgeConfiguration": {"EventBridgeEnabled": True}}
 
 
 INPUTS, OUTPUTS = "arn:aws:s3:::InputBucket", "arn:aws:s3:::OutputBucket"
@@ -187,11 +142,10 @@ FUNCTIONS: dict[str, list[tuple[str, str]]] = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_may_do_only_what_is_listed_and_log(name: str) -> None:
-    resources = resources_with(EVERYTHING)
-    listed = [*FUNCTIONS[name], (f"{name}LogGroup.Arn", "logs:CreateLogStream logs:PutLogEvents")]
-    expected = {(action, resource) for resource, actions in listed for action in actions.split()}
-    assert grants(resources, f"{name}Role") == expected
-    function = resources[f"{name}Function"]["Properties"]
+    stack = Deployed(**EVERYTHING)
+    logs = (f"{name}LogGroup.Arn", "logs:CreateLogStream logs:PutLogEvents")
+    assert stack.grants(f"{name}Role") == granting(*FUNCTIONS[name], logs)
+    function = stack[f"{name}Function"]
     assert function["Role"] == f"{name}Role.Arn"
     assert function["LoggingConfig"]["LogGroup"] == f"{name}LogGroup"
 
@@ -211,77 +165,131 @@ def test_a_function_may_do_only_what_is_listed_and_log(name: str) -> None:
 def test_a_function_may_do_less_where_less_is_asked_for(
     name: str, parameters: dict[str, str], gone: str
 ) -> None:
-    before = grants(resources_with(EVERYTHING), f"{name}Role")
-    after = grants(resources_with(EVERYTHING | parameters), f"{name}Role")
+    before = Deployed(**EVERYTHING).grants(f"{name}Role")
+    after = Deployed(**EVERYTHING | parameters).grants(f"{name}Role")
     assert {action for action, _ in before - after} == set(gone.split())
     assert after < before
 
 
-def test_every_role_is_known() -> None:
-    resources = resources_with(EVERYTHING)
-    roles = {machine.replace("StateMachine", "Role") for machine in MACHINES} | {"EventsRole"}
-    known = roles | {f"{function}Role" for function in FUNCTIONS}
-    assert of_type(resources, "IAM::Role").keys() == known
-    queues = [f"{name}Queue" for name in ("ParkedEvents", "UndeliveredEvents", "UnadaptedRecords")]
-    variables = resources["HealKeysFunction"]["Properties"]["Environment"]["Variables"]
-    assert variables["ALARMED_QUEUE_URLS"].split() == queues
-
-
-def test_a_role_has_only_statements_that_name_actions_and_resources() -> None:
-    resources = resources_with({**EVERYTHING, "Tracing": "true", "KmsKeyArn": KEY})
-    for name, role in of_type(resources, "IAM::Role").items():
+def test_there_is_no_other_role_and_a_role_has_one_service_and_grants_nothing_else() -> None:
+    stack = Deployed(**EVERYTHING, Tracing="true", KmsKeyArn=KEY, PermissionsBoundaryArn=BOUNDARY)
+    roles = {machine.replace("StateMachine", "Role") for machine in FILES} | {"EventsRole"}
+    assert stack.of("IAM::Role").keys() == roles | {f"{function}Role" for function in FUNCTIONS}
+    for name, role in stack.of("IAM::Role").items():
         assert "ManagedPolicyArns" not in role, name
-        for statement in statements(resources, name):
-            if not any(action.startswith("kms:") for action in listed(statement["Action"])):
+        assert role["PermissionsBoundary"] == BOUNDARY, name
+        for statement in stack.statements(name):
+            assert set(statement) - {"Condition"} == {"Effect", "Action", "Resource"}
+            if statement["Resource"] != KEY:
                 own_records = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["retry:*"]}}
                 assert statement.get("Condition", own_records) == own_records
-            assert set(statement) - {"Condition"} == {"Effect", "Action", "Resource"}
-            assert not any("*" in action for action in listed(statement["Action"]))
-            if statement["Resource"] == "*":
-                assert set(statement["Action"]) in (LOGGING, TRACING)
-            else:
-                assert "*" not in listed(statement["Resource"])
         [trust] = role["AssumeRolePolicyDocument"]["Statement"]
         [service] = listed(trust["Principal"]["Service"])
         assert trust["Action"] in ("sts:AssumeRole", ["sts:AssumeRole"])
         assert service.removesuffix(".amazonaws.com") in {"lambda", "states", "events"}
+    queues = [f"{name}Queue" for name in ("ParkedEvents", "UndeliveredEvents", "UnadaptedRecords")]
+    assert stack.variables("HealKeysFunction")["ALARMED_QUEUE_URLS"].split() == queues
 
 
-@pytest.mark.parametrize(
-    ("kind", "service", "named"), [("S3::Bucket", "s3", "Bucket"), ("SQS::Queue", "sqs", "Queues")]
-)
-def test_a_bucket_or_queue_is_encrypted_private_and_tls_only(
-    kind: str, service: str, named: str
-) -> None:
-    resources = resources_with(EVERYTHING)
-    policies = of_type(resources, f"{kind}Policy").values()
-    for name, properties in of_type(resources, kind).items():
-        covered = {f"{name}.Arn"}
-        if service == "s3":
-            assert properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
-            assert [*properties["PublicAccessBlockConfiguration"].values()] == [True] * 4
-            covered.add(f"{name}.Arn/*")
-        else:
-            assert properties["SqsManagedSseEnabled"] is True
-        denying = [
-            set(listed(statement["Resource"]))
-            for policy in policies
-            if name in listed(policy[named])
-            for statement in policy["PolicyDocument"]["Statement"]
-            if (statement["Effect"], statement["Principal"]) == ("Deny", "*")
-            and statement["Action"] == f"{service}:*"
-            and statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
-        ]
-        assert any(covered <= denied for denied in denying), name
+TLS_ONLY = {
+    **{"Sid": "TlsOnly", "Effect": "Deny", "Principal": "*"},
+    "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+}
+
+
+def test_a_bucket_is_encrypted_private_and_tls_only() -> None:
+    stack = Deployed(**EVERYTHING)
+    for name, bucket in stack.of("S3::Bucket").items():
+        assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+        assert [*bucket["PublicAccessBlockConfiguration"].values()] == [True] * 4
+        policy, resources = stack[f"{name}Policy"], [f"{name}.Arn", f"{name}.Arn/*"]
+        assert policy["Bucket"] == name
+        [statement] = policy["PolicyDocument"]["Statement"]
+        assert statement == TLS_ONLY | {"Action": "s3:*", "Resource": resources}
+
+
+SOURCES = ["arn:aws:s3:::one", "arn:aws:sns:us-east-1:123456789012:two"]
+EVENTBRIDGE = "events.amazonaws.com"
+OF_ACCOUNT = {"StringEquals": {"aws:SourceAccount": "123456789012"}}
+RULES = "arn:aws:events:us-east-1:123456789012:rule/*"
+# Who may send to each queue, beside the roles.
+SENDERS: dict[str, list[tuple[str, Json]]] = {
+    "ParkedEventsQueue": [],
+    # From any rule, and so from one that a deployment has deleted, while EventBridge still tries.
+    "UndeliveredEventsQueue": [(EVENTBRIDGE, {"ArnLike": {"aws:SourceArn": RULES}})],
+    "RetryEventsQueue": [(EVENTBRIDGE, {"ArnEquals": {"aws:SourceArn": "RetryEventsRule.Arn"}})],
+    "RecordsQueue": [
+        ("s3.amazonaws.com", OF_ACCOUNT | {"ArnEquals": {"aws:SourceArn": SOURCES}}),
+        ("sns.amazonaws.com", {"ArnEquals": {"aws:SourceArn": SOURCES}}),
+    ],
+    "UnadaptedRecordsQueue": [],
+}
+
+
+def test_a_queue_is_encrypted_and_accepts_messages_over_tls_of_named_senders_only() -> None:
+    """SQS is reported to refuse a statement with two resources; no linter tells."""
+    stack = Deployed(**EVERYTHING, RecordsSourceArns=",".join(SOURCES))
+    assert stack.of("SQS::Queue").keys() == SENDERS.keys()
+    for name, senders in SENDERS.items():
+        assert stack[name]["SqsManagedSseEnabled"] is True
+        policy = stack[f"{name}Policy"]
+        assert policy["Queues"] == [name]
+        denied, *allowed = policy["PolicyDocument"]["Statement"]
+        assert denied == TLS_ONLY | {"Action": "sqs:*", "Resource": f"{name}.Arn"}
+        assert [(each["Principal"]["Service"], each["Condition"]) for each in allowed] == senders
+        for each in allowed:
+            assert (each["Effect"], each["Action"]) == ("Allow", "sqs:SendMessage")
+            assert each["Resource"] == f"{name}.Arn"
+    nobody = Deployed(**EVERYTHING)["RecordsQueuePolicy"]["PolicyDocument"]["Statement"]
+    assert [each["Effect"] for each in nobody] == ["Deny"]
 
 
 def test_a_log_expires_and_the_table_has_recovery_expiry_and_pay_per_request() -> None:
-    resources = resources_with({**EVERYTHING, "LogRetentionDays": "30"})
-    for group in of_type(resources, "Logs::LogGroup").values():
+    stack = Deployed(**EVERYTHING, LogRetentionDays="30")
+    for group in stack.of("Logs::LogGroup").values():
         assert group["RetentionInDays"] == "30"
-    [table] = of_type(resources, "DynamoDB::Table").values()
+    table = stack["KeyTable"]
     assert table["BillingMode"] == "PAY_PER_REQUEST"
-    recovery = table["PointInTimeRecoverySpecification"]
-    assert recovery == {"PointInTimeRecoveryEnabled": True}
-    expiry = table["TimeToLiveSpecification"]
-    assert expiry == {"AttributeName": "expires_at", "Enabled": True}
+    assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+    assert table["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
+
+
+@pytest.mark.parametrize(
+    "kind", ["S3::Bucket", "DynamoDB::Table", "SQS::Queue", "Logs::LogGroup", "SNS::Topic"]
+)
+def test_what_holds_data_is_encrypted_with_the_named_key(kind: str) -> None:
+    for each in Deployed(**WITH_MAIL, KmsKeyArn=KEY).of(kind).values():
+        assert KEY in json.dumps(each)
+        assert "SqsManagedSseEnabled" not in each  # a queue has one of the two
+    for each in Deployed(**WITH_MAIL).of(kind).values():
+        assert "kms" not in json.dumps(each).lower()
+
+
+def test_each_role_that_reads_or_writes_encrypted_data_may_use_the_key_and_no_other() -> None:
+    stack = Deployed(**WITH_MAIL, KmsKeyArn=KEY)
+    for name in stack.of("IAM::Role"):
+        services = {action.partition(":")[0] for action, _ in stack.grants(name)}
+        uses = [each for each in stack.statements(name) if "kms:Decrypt" in each["Action"]]
+        assert bool(uses) == bool(services & {"s3", "sqs", "dynamodb"}), name
+        for each in uses:
+            assert each["Resource"] == KEY
+            via = each["Condition"]["StringEquals"]["kms:ViaService"]
+            assert {service.partition(".")[0] for service in via} == {"s3", "sqs", "dynamodb"}
+
+
+def test_the_example_of_a_key_admits_each_service_that_writes_to_what_it_encrypts() -> None:
+    """EventBridge supports no condition: https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html."""
+    senders = {service for each in SENDERS.values() for service, _ in each}
+    example = yaml_parse((PROJECT / "examples" / "kms_key.yaml").read_text(encoding="utf-8"))
+    policy = example["Resources"]["Key"]["Properties"]["KeyPolicy"]["Statement"]
+    admitted = {
+        service: statement
+        for statement in policy
+        for service in listed(statement["Principal"].get("Service", []))
+        if isinstance(service, str)
+    }
+    assert set(admitted) == senders | {"cloudwatch.amazonaws.com"}
+    for service, statement in admitted.items():
+        assert {*statement["Action"]} == {"kms:GenerateDataKey*", "kms:Decrypt"}
+        assert ("Condition" in statement) == (service != EVENTBRIDGE)
+    assert "logs." in json.dumps(policy)

@@ -46,41 +46,26 @@ CHOICES = [
     *(Row("Complete Event?", event, "Park Invalid Event") for event in INCOMPLETE),
     Row("Hashed?", {"hashing": answer(HASHED)}, "Name Content"),
     *(Row("Hashed?", {"hashing": answer(payload)}, "Reject Result") for payload in NO_HASH),
-    *common.sent(),
+    *common.SENT,
     *common.first_poll(DATA, "Wait For Lock"),
     *common.waiting(DATA, LOCKED, judge="Content State?", claim="Claim Content"),
 ]
 
 FLOW = {
     **common.begins("Hash Detail", versions=False),
-    "Hash Detail": {
-        "Hashed Unknown": "Hashed?",
-        "TooLarge": "Park Event",
-        "Throttled*5 FunctionFailed*3 TimedOut": "Retry Event",
-    },
+    "Hash Detail": "Hashed Unknown: Hashed?; TooLarge: Park Event; "
+    "Throttled*5 FunctionFailed*3 TimedOut: Retry Event",
     "Name Content": "Claim Content",
-    "Claim Content": {
-        "Written": "Forward Event",
-        "ConditionFailed": "First Poll?",
-        "TooLarge": "Park Event",
-        common.CLAIM_FAILED: "Retry Event",
-    },
+    "Claim Content": "Written: Forward Event; ConditionFailed: First Poll?; TooLarge: Park Event; "
+    f"{common.CLAIM_FAILED}: Retry Event",
     "Wait For Lock": "Count Poll",
     **common.polls("Done Free Locked LockedAnew", of="Content"),
-    "Forward Event": {
-        "Forwarded": "Release Lock",
-        "TooLarge": "Park Event",
-        "ForwardFailed*3 TimedOut": "Retry Event",
-    },
-    "Release Lock": {
-        "Written ConditionFailed": "Processed",
-        common.RELEASE_FAILED: "Retry Event",
-    },
+    "Forward Event": "Forwarded: Release Lock; TooLarge: Park Event; "
+    "ForwardFailed*3 TimedOut: Retry Event",
+    "Release Lock": f"Written ConditionFailed: Processed; {common.RELEASE_FAILED}: Retry Event",
     "Reject Result": "Park Event",
     **common.hands_over("Release Failed Content"),
-    "Release Failed Content": {
-        f"Written ConditionFailed {common.RELEASE_FAILED}": "Retried Later?",
-    },
+    "Release Failed Content": f"Written ConditionFailed {common.RELEASE_FAILED}: Retried Later?",
     **common.ends(),
 }
 
@@ -96,7 +81,7 @@ NAMED = START | {
 }
 
 OUTPUTS = [
-    common.no_data("Complete Event?", ORDER),
+    Output("Complete Event?", ORDER, {}),
     Output("Prepare Event", {}, common.WAITER_START | {"content": NAME}),
     Output("Name Content", START | {"hashing": answer(HASHED)}, NAMED),
     *common.waiter_outputs(DATA, "sequencer", "hashing", locked="content"),

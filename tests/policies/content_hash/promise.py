@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from inorder import PROJECT
+from tests.policies.searches import scenarios
 from tests.proof.model.engine import Answer, Step
 from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.mutation import late_changes_of, time_changes_of
@@ -37,7 +38,6 @@ class ContentHash(Locking):
         return {"hash": f"hash of {etag}", "now": "1", "expires_at": "1"}
 
     def key(self, event: int) -> str:
-        """Give the ID of a content's record."""
         return f"content:aws.s3/Object Created/hash of etag-{self.scenario.content(event)}"
 
     def ids(self, run: Run) -> dict[str, str]:  # noqa: ARG002
@@ -56,7 +56,6 @@ class ContentHash(Locking):
         return super().steps(state, run, item, step)
 
     def forwarded(self, state: State, event: int) -> set[int]:
-        """List the events with an event's content that have been forwarded."""
         return {each for each in state.effective if self.key(each) == self.key(event)}
 
     def may_repeat(self, state: State) -> bool:
@@ -65,7 +64,6 @@ class ContentHash(Locking):
         return is_expired or self.had_error(state) or self.is_disturbed(state)
 
     def remembers(self, state: State, run: Run, step: Step) -> tuple[State, Run]:
-        """Remember what is forwarded."""
         if run.state == "Forward Event" and step.following == "Release Lock":
             state = state._replace(effective=state.effective | {run.event})
         return state, run
@@ -77,7 +75,6 @@ class ContentHash(Locking):
         return super().passes(state, run, following)
 
     def outcomes(self, state: State, run: Run) -> dict[str, bool]:
-        """Tell which outcomes of a run are true."""
         is_forwarded = bool(self.forwarded(state, run.event))
         return {"Processed": is_forwarded, "Duplicate": is_forwarded}
 
@@ -90,34 +87,30 @@ class ContentHash(Locking):
 
 
 LEFT = (Scenario((1,), item='{"lock_token": {"S": "left behind"}}'),)
-SMALL: tuple[Scenario, ...] = (
-    *(Scenario((1,)), Scenario((1, 1)), Scenario((1, 2)), Scenario((1, 2), contents="AA")),
+SMALL = (
+    *scenarios("1, 11 12, 12 AA"),
     *damaged("detail-type", "detail"),
     *LEFT,
     *BLIND,
     *LATE,
-    Scenario((1, 2), contents="AA", blind=True),
+    *scenarios("12 AA blind"),
     Scenario((1,), damaged="detail", refusals=2),
     *(Scenario((1,), damaged="detail", refusals=1, transient=(e,)) for e in (FAILED, TIMEOUT)),
     *(Scenario((1,), damaged="detail", transient=(e,)) for e in (FAILED, TIMEOUT)),
     *(Scenario((1,), transient=(error,)) for error in (FAILED, TIMEOUT)),
     Scenario((1,), transient=(THROTTLED,) * 4),
-    *(Scenario((1,), faults=1), Scenario((1,), faults=1, odd=True), Scenario((1,), crashes=2)),
-    *(Scenario((1,), faults=1, refusals=2), Scenario((1,), crashes=1, faults=1)),
-    *(Scenario(events, crashes=1, breaks=1, contents="AA") for events in ((1, 1), (1, 2))),
-    Scenario((1, 1), expiries=1),
+    *scenarios("1 faults=1, 1 faults=1 odd, 1 crashes=2, 1 faults=1 refusals=2"),
+    *scenarios("1 crashes=1 faults=1, 11 12 AA crashes=1 breaks=1, 11 expiries=1"),
 )
 SUITE = Suite(
     ContentHash,
     short=SMALL,
     full=(
         *LATE_LONG,
-        Scenario((1, 2, 3), contents="AAA"),
-        Scenario((1, 2, 3), contents="ABA", crashes=1),
-        *(Scenario((1, 1), faults=1, crashes=1), Scenario((1, 1), faults=1, breaks=1)),
-        Scenario((1, 1), restarts=1, expiries=1),
+        *scenarios("123 AAA, 123 ABA crashes=1, 11 faults=1 crashes=1, 11 faults=1 breaks=1"),
+        *scenarios("11 restarts=1 expiries=1"),
     ),
-    sought=(*SMALL, Scenario((1, 1), faults=1), Scenario((1, 1), restarts=1)),
+    sought=(*SMALL, *scenarios("11 faults=1, 11 restarts=1")),
     representative=frozenset({"Count Poll with 5 as its lease_polls"}),
     # The tests of its states and paths have the other mutants.
     changes=(time_changes_of, late_changes_of),

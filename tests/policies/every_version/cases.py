@@ -52,7 +52,7 @@ CHOICES = [
     *common.first_poll(DATA, "Record Oldest Waiter"),
     judged("Give Up Waiting", {}, poll=GIVE_UP),
     judged("Give Up Waiting", LOCKED, LOCK_WATCHED, poll=GIVE_UP),
-    Row("Key State?", common.unread(NOTHING_SEEN), "Record Oldest Waiter"),
+    Row("Key State?", common.without("record", NOTHING_SEEN), "Record Oldest Waiter"),
     Row("Key State?", NOTHING_SEEN | {"record": {}}, "Claim Key"),
     judged("Record Oldest Waiter", {}),
     judged("Record Oldest Waiter", {}, poll=GIVE_UP - 1),
@@ -72,7 +72,7 @@ CHOICES = [
     *common.attempts(DATA),
     Row("Event Recorded?", {"recorded": {}}, "Release Failed Key"),
     Row("Event Recorded?", {}, "Retried Later?"),
-    *common.sent(),
+    *common.SENT,
     *common.answers(processed="Mark Event Done", superseded="Mark Event Done"),
     *(
         Row("Which Outcome?", {"inversion": answer({"outcome": outcome})}, outcome)
@@ -82,39 +82,28 @@ CHOICES = [
 
 FLOW = {
     **common.begins("Record Event"),
-    "Record Event": {
-        "Written": "Claim Key",
-        "ConditionFailed": "Duplicate",
-        common.CLAIM_FAILED: "Retry Event",
-    },
-    "Claim Key": {
-        "Written": "Read Event Record",
-        "ConditionFailed Busy TimedOut": "First Poll?",
-    },
-    "Read Event Record": {
-        "EventDone EventInProgress": "Event Done?",
-        common.WRITE_FAILED: "Retry Event",
-    },
+    "Record Event": "Written: Claim Key; ConditionFailed: Duplicate; "
+    f"{common.CLAIM_FAILED}: Retry Event",
+    "Claim Key": "Written: Read Event Record; ConditionFailed Busy TimedOut: First Poll?",
+    "Read Event Record": "EventDone EventInProgress: Event Done?; "
+    f"{common.WRITE_FAILED}: Retry Event",
     "Wait For Turn": "Count Poll",
     **common.polls(
         "Free Locked LockedAnew NoRecord OlderWaits OwnLock OwnTurn",
         "Record Oldest Waiter",
         attempts="Busy TimedOut",
     ),
-    "Record Oldest Waiter": {"Written ConditionFailed Busy TimedOut": "Wait For Turn"},
+    "Record Oldest Waiter": "Written ConditionFailed Busy TimedOut: Wait For Turn",
     "Watch Oldest Waiter": "Record Oldest Waiter",
-    "Clear Dead Waiter": {"Written ConditionFailed TimedOut": "Record Oldest Waiter"},
+    "Clear Dead Waiter": "Written ConditionFailed TimedOut: Record Oldest Waiter",
     **common.function("Attempt Again?"),
-    "Renew Lock": {"Written": "Read Event Record", "ConditionFailed Busy TimedOut": "Retry Event"},
+    "Renew Lock": "Written: Read Event Record; ConditionFailed Busy TimedOut: Retry Event",
     "Skip Duplicate": "Release Lock",
-    "Mark Event Done": {"Written": "Release Lock", common.WRITE_FAILED: "Retry Event"},
-    "Release Lock": {
-        "Written ConditionFailed": "Which Outcome?",
-        common.WRITE_FAILED: "Retry Event",
-    },
+    "Mark Event Done": f"Written: Release Lock; {common.WRITE_FAILED}: Retry Event",
+    "Release Lock": f"Written ConditionFailed: Which Outcome?; {common.WRITE_FAILED}: Retry Event",
     **common.hands_over("Event Recorded?"),
-    "Release Failed Key": {f"Written ConditionFailed {common.WRITE_FAILED}": "Mark Event Failed"},
-    "Mark Event Failed": {"Written ConditionFailed TimedOut": "Retried Later?"},
+    "Release Failed Key": f"Written ConditionFailed {common.WRITE_FAILED}: Mark Event Failed",
+    "Mark Event Failed": "Written ConditionFailed TimedOut: Retried Later?",
     **common.ends("Superseded"),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from inorder import PROJECT
+from tests.policies.searches import ALL, LOCKING, scenarios, without_retry, without_update
 from tests.proof.model.engine import Step, read
 from tests.proof.model.fence import EACH
 from tests.proof.model.locking import Locking
@@ -15,7 +16,6 @@ from tests.proof.model.suite import (
     LATE,
     LATE_LONG,
     ODD_TWICE,
-    SECOND_ATTEMPT,
     SMALL,
     Suite,
 )
@@ -30,20 +30,16 @@ class EveryVersion(Locking):
     waiting = "Record Oldest Waiter"
 
     def record_key(self, event: int) -> str:
-        """Give the ID of an event's own record."""
         return f"event:{self.scenario.key(event)}@{self.scenario.sequencer(event)}"
 
     def output_key(self, event: int) -> str:
-        """Give the key of an event's output."""
         name = self.scenario.version(event)
         return f"out-k/{name if self.scenario.is_named(event) else self.scenario.sequencer(event)}"
 
     def ids(self, run: Run) -> dict[str, str]:
-        """Give the IDs of the key's record and of the event's record."""
         return {"object_key": self.run_key(run), "event_id": self.event_id(run)}
 
     def event_id(self, run: Run) -> str:
-        """Give the ID of the record of a run's event."""
         return f"event:{self.run_key(run)}@{self.sequencer(run)}"
 
     def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
@@ -121,7 +117,6 @@ class EveryVersion(Locking):
         return f"I3: the output of {event} is written again" if before else None
 
     def is_deleted(self, state: State, event: int) -> bool:
-        """Tell whether the object that an event created has been deleted."""
         return self.scenario.is_deleted(event, state.happened)
 
     def owes(self, state: State, after: Output | None) -> bool:
@@ -131,13 +126,11 @@ class EveryVersion(Locking):
         return self.is_deleted(state, self.written(after))
 
     def written(self, output: Output) -> int:
-        """Give the upload of an output."""
         made_of = dict(output.metadata)
         version = made_of.get("source-version-id")
         return int(version) if version else self.scenario.number(made_of["sequencer"])
 
     def removed(self, deletion: int) -> list[int]:
-        """List the creations whose outputs a deletion removes."""
         version, is_named = self.scenario.version(deletion), self.scenario.is_named
         before = [version] if is_named(deletion) else range(1, deletion)
         uploads = (each for each in before if not self.scenario.is_deletion(each))
@@ -157,13 +150,11 @@ class EveryVersion(Locking):
         }
 
     def subjects(self, state: State) -> list[str | None]:
-        """List the versions that there are, or of which there is an output."""
         there = set(map(str, self.scenario.versions(state.happened)))
         there -= {each for each in there if self.scenario.is_deletion(int(each))}
         return [*sorted(there | {key.rpartition("/")[2] for key, _ in state.outputs})]
 
     def outcomes(self, state: State, run: Run) -> dict[str, bool]:
-        """Tell which outcomes are true of a run's valid event."""
         is_creation = not self.scenario.is_deletion(run.event)
         return {
             "Processed": run.event in state.effective,
@@ -185,7 +176,6 @@ class EveryVersion(Locking):
         return None
 
     def is_rejection(self, state: State, run: Run, reason: str | None) -> bool:
-        """Tell whether an event was rejected for a true reason."""
         if reason == "InvalidImage":
             return self.scenario.content(run.event).startswith(INVALID)
         if reason == "SourceChanged":
@@ -237,55 +227,37 @@ class EveryVersion(Locking):
         return None
 
 
-DELETIONS = (
-    Scenario((1, 2), contents="A-", breaks=1),
-    Scenario((1, 2), contents="A1", crashes=1, breaks=1, versioned=True),
-    Scenario((1, 2), contents="A-", versioned=True),
-    *(Scenario((1, 2, 3), contents=contents, versioned=True) for contents in ("A-2", "AB1")),
+DELETIONS = scenarios(
+    "12 A- breaks=1, 12 A1 crashes=1 breaks=1 versioned, 12 A- versioned, 123 A-2 AB1 versioned"
 )
 # The bucket's versioning is enabled after the first upload, or is suspended.
-SWITCHED = (
-    *(Scenario((1, 2), contents=contents, switched=2) for contents in ("AB", "A-")),
-    Scenario((1, 2), contents="A-", versioned=True, switched=1),
-    Scenario((2, 3), contents="AB1", switched=2),
-)
+SWITCHED = scenarios("12 AB A- switched=2, 12 A- versioned switched=1, 23 AB1 switched=2")
 # What a dead execution left: its lock, or itself as the oldest waiter.
 LOCK, WAITER = '{"lock_token": {"S": "left behind"}}', '{"oldest_waiting": {"S": "00"}}'
 LEFT = tuple(Scenario((1,), item=item) for item in (LOCK, WAITER))
 LEFT_FOR_TWO = tuple(Scenario((1, 2), item=item) for item in (LOCK, WAITER))
-THREE = (
-    Scenario((1, 2, 3)),
-    *(Scenario((1, 2, 3), contents=contents) for contents in ("A-A", "A-C", "AB-")),
-)
 SHORT = (
-    Scenario((1,), crashes=1, faults=1),
-    *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1), (1, 2))),
-    Scenario((1, 2), contents="AA"),
-    Scenario((1, 2), crashes=1, breaks=1, versioned=True),
+    *scenarios("1 crashes=1 faults=1, 11 12 crashes=1 breaks=1, 12 AA"),
+    *scenarios("12 crashes=1 breaks=1 versioned"),
     *SMALL,
     *LATE,
     *LEFT,
     *DELETIONS,
     *SWITCHED,
 )
-WHOLE = (Scenario((1, 2), contents="A-", faults=1),)
+WHOLE = scenarios("12 A- faults=1")
 FULL = (
-    Scenario((1,), contents="a"),
     *LATE_LONG,
     *WHOLE,
     *LARGE,
-    *THREE,
     *LEFT_FOR_TWO,
-    *(Scenario(events, crashes=1, faults=1) for events in ((1, 1), (1, 2))),
-    Scenario((1, 1), breaks=1, faults=1),
     *ODD_TWICE,
-    Scenario((1, 1), restarts=1, expiries=1),
-    Scenario((1, 2), contents="A-", crashes=1, breaks=1, versioned=True, switched=1),
-    Scenario((1, 2, 3), contents="AB1", switched=2),
+    *scenarios("1 a, 123, 123 A-A A-C AB-, 11 12 crashes=1 faults=1, 11 breaks=1 faults=1"),
+    *scenarios("11 restarts=1 expiries=1, 12 A- crashes=1 breaks=1 versioned switched=1"),
+    *scenarios("123 AB1 switched=2"),
 )
 SOUGHT = (
-    *(Scenario((1,)), Scenario((1,), contents="a"), Scenario((1, 1)), Scenario((1, 2))),
-    *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1), (1, 2))),
+    *scenarios("1, 1 a, 11 12, 11 12 crashes=1 breaks=1"),
     *EDGES,
     *BLIND,
     *LATE,
@@ -294,13 +266,9 @@ SOUGHT = (
     *LEFT,
     *DELETIONS,
     *SWITCHED,
-    Scenario((1, 2), versioned=True),
-    Scenario((2, 3), contents="A-C"),
-    *(Scenario(events, faults=1) for events in ((1, 1), (1, 2))),
-    Scenario((1, 1), breaks=1, faults=1),
-    Scenario((1, 2, 3), contents="A-C"),
+    *scenarios("12 versioned, 23 A-C, 11 12 faults=1, 11 breaks=1 faults=1, 123 A-C"),
     *LEFT_FOR_TWO,
-    Scenario((1, 2, 3)),
+    *scenarios("123"),
 )
 REPRESENTATIVE = frozenset(
     {
@@ -313,6 +281,7 @@ REPRESENTATIVE = frozenset(
 )
 SURVIVORS = frozenset(
     {
+        *LOCKING,
         # Saves a listing: outputs of other versions do not compare, and stay.
         "fenced_output.py without deletion: this version's output only",
         # For a file that the function did not write: outputs of other versions have other names.
@@ -323,47 +292,33 @@ SURVIVORS = frozenset(
         "Record Event with no Parameters.Item.sequencer",
         "Record Event with Item: status FAILED",
         "Record Event with no Parameters.Item.status",
-        "Claim Key with UpdateExpression: no SET claimed_at = :now",
+        *without_update("SET claimed_at = :now", "Claim Key"),
         # A precaution against records that others wrote.
         "Event Done? without rule 1: $.event_record.Item.status.S IsPresent",
         "Event Done? without rule 1: $.event_record.Item.expires_at.N IsPresent",
         # Creates no record for a key that has none.
         "Record Oldest Waiter with ConditionExpression: no attribute_exists(id)",
-        # Retry with no attempts is the same as none (so below); `inorder check` wants it.
-        "Record Oldest Waiter without Retry of States.ALL",
-        "Read Key Record without Retry of States.ALL",
+        *without_retry("Record Oldest Waiter", "Clear Dead Waiter", "Mark Event Failed", of=ALL),
+        *without_retry("Claim Key", "Break Lock", "Renew Lock", of=ALL),
         # Writes once more what is recorded already.
         "Record Oldest Waiter with ConditionExpression: comparison 1, >, as >=",
         # Either keeps polls from following one another without a wait; without both is found.
         "First Poll? without rule 1, to Record Oldest Waiter",
         "Key State? without rule 2, to Record Oldest Waiter",
-        "Claim Key without Retry of States.ALL",
         # A second run takes the first one's lock at once, instead of after a lease.
         "Claim Key with ConditionExpression: no execution = :execution",
-        "Claim Key with UpdateExpression: no SET execution = :execution",
+        *without_update("SET execution = :execution", "Claim Key"),
         # The others need not watch the event's turn for five polls.
-        "Claim Key with UpdateExpression: no REMOVE oldest_waiting",
+        *without_update("REMOVE oldest_waiting", "Claim Key"),
         # Otherwise a locked key's record expires, if no release sets the attribute again.
-        "Claim Key with UpdateExpression: no REMOVE expires_at",
-        "Break Lock without Retry of States.ALL",
-        "Renew Lock without Retry of States.ALL",
-        *SECOND_ATTEMPT,
-        # A record has `execution` only while it has a lock (so in the releases).
-        "Break Lock with UpdateExpression: no REMOVE execution",
-        "Clear Dead Waiter without Retry of States.ALL",
+        *without_update("REMOVE expires_at", "Claim Key"),
         # Under a lock, the watched waiter or another delivery of its event is alive: no order then.
         "Clear Dead Waiter with ConditionExpression: no attribute_not_exists(lock_token)",
-        # The table does not grow for ever (so in the other two).
-        "Release Lock with UpdateExpression: no SET expires_at = :expires_at",
-        "Release Lock with UpdateExpression: no REMOVE execution",
-        "Release Failed Key with UpdateExpression: no SET expires_at = :expires_at",
-        "Release Failed Key with UpdateExpression: no REMOVE execution",
-        "Mark Event Failed with UpdateExpression: no SET expires_at = :expires_at",
-        "Mark Event Failed without Retry of States.ALL",
+        # A record has `execution` only while it has a lock; the table does not grow for ever.
+        *without_update("REMOVE execution", "Release Lock"),
+        *without_update("SET expires_at = :expires_at", "Mark Event Failed"),
         # Leaves the record to another delivery in progress; the event is in the queue by then.
         "Mark Event Failed with ConditionExpression: no execution = :execution",
-        # EventBridge takes the event instead.
-        "Retry Event without Retry of States.TaskFailed, States.Timeout",
     }
 )
 SUITE = Suite(

@@ -31,31 +31,25 @@ CHOICES = [
     Row("Key State?", WITHOUT_SEQUENCER | {"polls": LAST}, "Retry Lost Event"),
     Row("Key State?", WITH_OWN_EVENT | {"polls": LAST}, "Claim Key"),  # it takes the lock over
     Row("Key State?", WITH_EVENT | {"polls": LAST, "watched_lock": common.NO_LOCK}, "Watch Lock"),
-    *common.sent(),
+    *common.SENT,
     *common.answers(processed="Release Lock", superseded="Release Superseded Key"),
 ]
 
 FLOW = {
     **common.begins("Claim Key"),
-    "Claim Key": {
-        "Written": "Invert Image",
-        "ConditionFailed": "First Poll?",
-        common.CLAIM_FAILED: "Retry Event",
-    },
+    "Claim Key": "Written: Invert Image; ConditionFailed: First Poll?; "
+    f"{common.CLAIM_FAILED}: Retry Event",
     "Wait For Lock": "Count Poll",
     **common.polls("Done Free Locked LockedAnew LockedWithEvent"),
-    "Retry Lost Event": {"Sent": "Break Lock", common.NOT_SENT: "Retry Event"},
+    "Retry Lost Event": f"Sent: Break Lock; {common.NOT_SENT}: Retry Event",
     **common.function("Attempt Again?"),
-    "Renew Lock": {
-        "Written": "Invert Image",
-        f"ConditionFailed {common.WRITE_FAILED}": "Retry Event",
-    },
+    "Renew Lock": f"Written: Invert Image; ConditionFailed {common.WRITE_FAILED}: Retry Event",
     **{
-        state: {"Written ConditionFailed": end, common.RELEASE_FAILED: "Retry Event"}
+        state: f"Written ConditionFailed: {end}; {common.RELEASE_FAILED}: Retry Event"
         for state, end in (("Release Lock", "Processed"), ("Release Superseded Key", "Superseded"))
     },
     **common.hands_over("Release Failed Key"),
-    "Release Failed Key": {f"Written ConditionFailed {common.RELEASE_FAILED}": "Retried Later?"},
+    "Release Failed Key": f"Written ConditionFailed {common.RELEASE_FAILED}: Retried Later?",
     **common.ends("Superseded"),
 }
 

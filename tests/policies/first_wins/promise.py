@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from inorder import PROJECT
+from tests.policies.searches import LOCKING, scenarios, without_retry, without_update
 from tests.proof.model.engine import Step
 from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.newest import KEY, Newest
@@ -15,7 +16,6 @@ from tests.proof.model.suite import (
     LATE,
     LATE_LONG,
     ODD_TWICE,
-    SECOND_ATTEMPT,
     Suite,
     damaged,
 )
@@ -33,11 +33,9 @@ class FirstWins(Locking, Newest):
         return f"first:{self.scenario.key(event)}"
 
     def audited(self, version: str | None) -> str:
-        """Give the ID of the record that an audit reads."""
         return f"first:{super().audited(version)}"
 
     def ids(self, run: Run) -> dict[str, str]:
-        """Give the key and the ID of its record."""
         record_id = self.run_key(run)
         return {"object_key": record_id.removeprefix("first:"), "record_id": record_id}
 
@@ -101,18 +99,14 @@ LEFT = (
     Scenario((1,), item='{"lock_token": {"S": "left behind"}, "event": {"S": "{}"}}', faults=1),
 )
 FIRST = (
-    *(Scenario((1,)), Scenario((1,), contents="a"), Scenario((1, 1)), Scenario((1, 2))),
-    *(Scenario((1, 2), contents=contents) for contents in ("aB", "Ab", "AA")),
+    *scenarios("1, 1 a, 11 12, 12 aB Ab AA"),
     *damaged('detail-type="Object Deleted"'),
     *EDGES,
     *BLIND,
     *LATE,
     *LEFT,
-    Scenario((1, 2), versioned=True),
-    Scenario((1, 2), contents="AB", versioned=True, switched=2),
-    Scenario((1, 1), crashes=1, breaks=1),
-    *(Scenario((1, 2), crashes=1), Scenario((1, 2), breaks=1)),
-    Scenario((1, 2), expiries=1),
+    *scenarios("12 versioned, 12 AB versioned switched=2, 11 crashes=1 breaks=1"),
+    *scenarios("12 crashes=1, 12 breaks=1, 12 expiries=1"),
 )
 SUITE = Suite(
     FirstWins,
@@ -120,24 +114,17 @@ SUITE = Suite(
     full=(
         *LATE_LONG,
         *LARGE,
-        Scenario((1, 2, 3)),
-        Scenario((1, 2, 3), contents="ABC", versioned=True, switched=2),
-        *(Scenario((1,), crashes=1, faults=1), Scenario((1, 2), crashes=1, breaks=1)),
-        Scenario((1, 2, 3), crashes=1),
-        *(Scenario(events, crashes=1, faults=1) for events in ((1, 1), (1, 2))),
-        Scenario((1, 1), breaks=1, faults=1),
         *ODD_TWICE,
-        Scenario((1, 1), restarts=1, expiries=1),
-        Scenario((1, 1), crashes=1, restarts=1),
+        *scenarios("123, 123 ABC versioned switched=2, 1 crashes=1 faults=1"),
+        *scenarios("12 crashes=1 breaks=1, 123 crashes=1, 11 12 crashes=1 faults=1"),
+        *scenarios("11 breaks=1 faults=1, 11 restarts=1 expiries=1, 11 crashes=1 restarts=1"),
     ),
     sought=(
         *FIRST,
         *LATE_LONG,
-        *(Scenario(events, faults=1) for events in ((1, 1), (1, 2))),
+        *scenarios("11 12 faults=1"),
         *ODD_TWICE,
-        Scenario((1, 1), breaks=1, faults=1),
-        Scenario((1, 1), restarts=1),
-        Scenario((1, 1, 2), crashes=1, breaks=1),
+        *scenarios("11 breaks=1 faults=1, 11 restarts=1, 112 crashes=1 breaks=1"),
     ),
     representative=frozenset(
         {
@@ -150,6 +137,7 @@ SUITE = Suite(
     ),
     survivors=frozenset(
         {
+            *LOCKING,
             # For the reader: where no record is, `#status <> :done` holds too, on moto and
             # ministack.
             "Claim Key with ConditionExpression: no attribute_not_exists(id)",
@@ -160,32 +148,20 @@ SUITE = Suite(
             # If a read fails, Key State? keeps polls from following one another without a wait.
             "First Poll? without rule 1, to Wait For Lock",
             # Retry Lost Event has sent the record's event before.
-            "Break Lock with UpdateExpression: no SET in_progress_since = :now",
+            *without_update("SET in_progress_since = :now", "Break Lock"),
             # A claim that Step Functions' own client has sent twice is not refused.
             "Claim Key with ConditionExpression: no execution = :execution",
             "Claim Key with no Parameters.Item.execution",
-            # A Retry with no attempts is the same as none; `inorder check` wants it stated.
-            "Read Key Record without Retry of States.ALL",
             # The event goes to the retry queue instead.
-            "Break Lock without Retry of States.TaskFailed, States.Timeout",
-            "Renew Lock without Retry of States.TaskFailed, States.Timeout",
-            "Retry Lost Event without Retry of States.TaskFailed, States.Timeout",
-            *SECOND_ATTEMPT,
+            *without_retry("Break Lock", "Renew Lock", "Retry Lost Event"),
             # Saves a message, whose execution would end as a duplicate.
             "Key State? without rule 5: not $.record.Item.sequencer.S IsPresent and "
             '$.record.Item.sequencer.S StringEqualsPath "$.sequencer"',
-            # EventBridge takes the event instead.
-            "Retry Event without Retry of States.TaskFailed, States.Timeout",
             # The next event, or the schedule, breaks the lock.
-            "Release Failed Key without Retry of States.TaskFailed, States.Timeout",
-            # A record has `execution` only while it has a lock, and expires: the table does not
-            # grow.
-            "Break Lock with UpdateExpression: no REMOVE execution",
-            "Release Lock with UpdateExpression: no SET expires_at = :expires_at",
-            "Release Superseded Key with UpdateExpression: no SET expires_at = :expires_at",
-            "Release Superseded Key with UpdateExpression: no REMOVE execution",
-            "Release Failed Key with UpdateExpression: no SET expires_at = :expires_at",
-            "Release Failed Key with UpdateExpression: no REMOVE execution",
+            *without_retry("Release Failed Key"),
+            # A record has `execution` only while it has a lock; the table does not grow for ever.
+            *without_update("REMOVE execution", "Release Superseded Key"),
+            *without_update("SET expires_at = :expires_at", "Release Superseded Key"),
         }
     ),
 )

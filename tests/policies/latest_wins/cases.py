@@ -54,33 +54,21 @@ CHOICES = [
 
 FLOW = {
     **common.begins("Claim Key"),
-    "Claim Key": {
-        "Claimed Recorded ConditionFailed": "Lock Taken?",
-        common.CLAIM_FAILED: "Retry Event",
-    },
+    "Claim Key": "Claimed Recorded ConditionFailed: Lock Taken?; "
+    f"{common.CLAIM_FAILED}: Retry Event",
     "Wait For Lock": "Count Poll",
     **common.polls("Done Free Locked LockedAnew NewerRecorded"),
     **common.function("Attempt Again?"),
-    "Renew Lock": {
-        "Written": "Invert Image",
-        f"ConditionFailed {common.WRITE_FAILED}": "Retry Event",
-    },
-    "Release Lock": {
-        "Written": "Final Outcome?",
-        "ConditionFailed": "Release Lock Only",
-        common.RELEASE_FAILED: "Retry Event",
-    },
-    "Release Lock Only": {
-        "Released": "Start Newest Event",
-        f"ConditionFailed {common.WRITE_FAILED}": "Final Outcome?",
-    },
-    "Start Newest Event": {"Started StartRefused*2 TimedOut": "Final Outcome?"},
+    "Renew Lock": f"Written: Invert Image; ConditionFailed {common.WRITE_FAILED}: Retry Event",
+    "Release Lock": "Written: Final Outcome?; ConditionFailed: Release Lock Only; "
+    f"{common.RELEASE_FAILED}: Retry Event",
+    "Release Lock Only": "Released: Start Newest Event; "
+    f"ConditionFailed {common.WRITE_FAILED}: Final Outcome?",
+    "Start Newest Event": "Started StartRefused*2 TimedOut: Final Outcome?",
     **common.hands_over("Claim Answered?"),
-    "Release Failed Key": {
-        f"Written {common.RELEASE_FAILED}": "Final Outcome?",
-        "ConditionFailed": "Release Lock Only",
-    },
-    "Release Unanswered Claim": {"Written ConditionFailed TimedOut": "Final Outcome?"},
+    "Release Failed Key": f"Written {common.RELEASE_FAILED}: Final Outcome?; "
+    "ConditionFailed: Release Lock Only",
+    "Release Unanswered Claim": "Written ConditionFailed TimedOut: Final Outcome?",
     **common.ends("Superseded"),
 }
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from inorder import PROJECT
+from tests.policies.searches import (
+    ALL,
+    LOCKING,
+    OF_NEWEST,
+    scenarios,
+    without_retry,
+    without_update,
+)
 from tests.proof.model.engine import Step, read
 from tests.proof.model.fence import NEWEST
 from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.newest import Newest
 from tests.proof.model.scenario import Scenario
 from tests.proof.model.state import Run, State, attribute
-from tests.proof.model.suite import BLIND, EDGES, LATE, LATE_LONG, ODD_TWICE, SECOND_ATTEMPT, Suite
+from tests.proof.model.suite import BLIND, EDGES, LATE, LATE_LONG, ODD_TWICE, Suite
 
 
 class LatestWins(Locking, Newest):
@@ -65,41 +73,22 @@ LEFT = (
 )
 # A deletion stalls, or a creation stalls until there has been a deletion.
 DELETIONS = (
-    Scenario((1, 2), contents="A-"),
-    Scenario((1, 2), contents="A-", breaks=1),
-    Scenario((1, 2), contents="A-", crashes=1, breaks=1),
-    Scenario((1, 2, 3), contents="A-A", breaks=1),
-    Scenario((1, 2, 3), contents="AB-", breaks=1),
-    *(
-        Scenario((1, 2), contents=contents, breaks=1, versioned=True)
-        for contents in ("A-", "A1", "a-", "a1")
-    ),
-    *(Scenario((1, 2, 3), contents=contents, versioned=True) for contents in ("AA1", "A-2", "A-1")),
+    *scenarios("12 A-, 12 A- breaks=1, 12 A- crashes=1 breaks=1, 123 A-A AB- breaks=1"),
+    *scenarios("12 A- A1 a- a1 breaks=1 versioned, 123 AA1 A-2 A-1 versioned"),
 )
 # The bucket's versioning is enabled, or suspended: the null version changes places with others.
-SWITCHED = (
-    Scenario((1, 2), contents="AB", versioned=True, switched=2),
-    Scenario((2, 4), contents="A1CD", versioned=True, switched=3),
-    Scenario((3, 4), contents="AB1D", versioned=True, switched=2),
-    Scenario((1, 3), contents="ABA", switched=2),
+SWITCHED = scenarios(
+    "12 AB versioned switched=2, 24 A1CD versioned switched=3, 34 AB1D versioned switched=2, "
+    "13 ABA switched=2"
 )
-SWITCHED_LONG = tuple(
-    Scenario((1, 2, 3), contents=contents, versioned=versioned, switched=2)
-    for contents in ("AB2", "A-2", "A-C")
-    for versioned in (False, True)
-)
+SWITCHED_LONG = scenarios("123 AB2 A-2 A-C switched=2, 123 AB2 A-2 A-C versioned switched=2")
 # Every state of these is searched, because some mutants show only deep in them.
 WHOLE = (
-    Scenario((1, 2), contents="A-", breaks=1, faults=1),
-    Scenario((1, 2, 3), contents="A-A", breaks=1),
-    Scenario((1, 2, 3), contents="AB2", versioned=True),
-    Scenario((1, 2, 3), contents="AB2", breaks=1, versioned=True),
-    Scenario((1, 2, 3), contents="AB2", breaks=1, versioned=True, switched=2),
+    *scenarios("12 A- breaks=1 faults=1, 123 A-A breaks=1, 123 AB2 versioned"),
+    *scenarios("123 AB2 breaks=1 versioned, 123 AB2 breaks=1 versioned switched=2"),
 )
 SOUGHT = (
-    *(Scenario((1,)), Scenario((1,), contents="a"), Scenario((1,), crashes=1, faults=1)),
-    *(Scenario((1, 1)), Scenario((1, 2))),
-    *(Scenario(events, crashes=1, breaks=1) for events in ((1, 1), (1, 2))),
+    *scenarios("1, 1 a, 1 crashes=1 faults=1, 11 12, 11 12 crashes=1 breaks=1"),
     *EDGES,
     *BLIND,
     *LATE,
@@ -107,76 +96,45 @@ SOUGHT = (
     *ODD_TWICE,
     *LEFT,
     *DELETIONS,
-    *(Scenario((1, 2, 3), contents=contents, versioned=True) for contents in ("A-A", "AB2", "AA2")),
+    *scenarios("123 A-A AB2 AA2 versioned"),
     *SWITCHED,
-    Scenario((1, 1), contents="a", crashes=1),
-    Scenario((1,), crashes=1, faults=2),
-    Scenario((1, 2), contents="Ab", breaks=1),
-    *(Scenario((1, 2), contents=contents, crashes=1, expiries=1) for contents in ("", "aB")),
-    Scenario((1, 2, 3), breaks=1, contents="ABA"),
-    Scenario((1, 2), versioned=True, crashes=1, breaks=1),
-    Scenario((1, 2), versioned=True, contents="AA", crashes=1, breaks=1),
-    Scenario((1, 2), contents="AA", crashes=1, breaks=1),
-    *(Scenario(events, faults=1) for events in ((1, 1), (1, 2))),
-    *(Scenario(events, crashes=1, restarts=1) for events in ((1, 1), (1, 2))),
-    *(Scenario((1, 2, 2)), Scenario((1, 1, 2))),
-    Scenario((1, 2), crashes=1, starts=1),
-    Scenario((1, 2, 3), breaks=1),
-    Scenario((1, 2, 2), crashes=1, breaks=1),
+    *scenarios("11 a crashes=1, 1 crashes=1 faults=2, 12 Ab breaks=1, 12 crashes=1 expiries=1"),
+    *scenarios("12 aB crashes=1 expiries=1, 123 ABA breaks=1, 12 crashes=1 breaks=1 versioned"),
+    *scenarios("12 AA crashes=1 breaks=1 versioned, 12 AA crashes=1 breaks=1, 11 12 faults=1"),
+    *scenarios("11 12 crashes=1 restarts=1, 122 112, 12 crashes=1 starts=1, 123 breaks=1"),
+    *scenarios("122 crashes=1 breaks=1"),
 )
 SHORT = (
-    Scenario((1,), crashes=1, faults=1),
-    Scenario((1, 2), crashes=1, breaks=1, starts=1),
-    Scenario((1, 2, 3), starts=1),
-    *(Scenario(events, crashes=1, breaks=1) for events in ((1, 2), (1, 1), (1, 2, 3))),
-    Scenario((1, 2), crashes=1, breaks=1, versioned=True),
-    *(Scenario((1, 2), contents=contents, crashes=1, expiries=1) for contents in ("", "aB")),
-    Scenario((1, 2, 3), breaks=1, contents="ABA"),
+    *scenarios("1 crashes=1 faults=1, 12 crashes=1 breaks=1 starts=1, 123 starts=1"),
+    *scenarios("12 11 123 crashes=1 breaks=1, 12 crashes=1 breaks=1 versioned, 123 ABA breaks=1"),
+    *scenarios("12 crashes=1 expiries=1, 12 aB crashes=1 expiries=1"),
     *EDGES,
     *BLIND,
     *LATE,
     *LEFT,
     *DELETIONS,
     *SWITCHED,
-    Scenario((1, 2), contents="A-", crashes=1, breaks=1, versioned=True),
+    *scenarios("12 A- crashes=1 breaks=1 versioned"),
 )
 FULL = (
-    *(Scenario(events, crashes=1, breaks=1) for events in ((1, 2, 2), (1, 1, 2))),
     *LATE_LONG,
-    *(Scenario(events, lates=2) for events in ((1, 1), (1, 2))),
-    Scenario((1, 2), lates=1, crashes=2),
-    Scenario((1, 2), lates=1, crashes=1, starts=1),
-    Scenario((1, 2), lates=1, faults=1),
-    Scenario((1, 2), lates=1, crashes=1, breaks=1),
-    Scenario((1, 2), crashes=1, faults=1, starts=1),
-    Scenario((1, 2), crashes=1, breaks=1, contents="A-", starts=1),
-    Scenario((1, 2, 2), crashes=1, breaks=1, starts=1),
-    Scenario((1, 2, 3), crashes=1, breaks=1, starts=1),
-    Scenario((1, 2, 3), starts=2),
-    Scenario((1, 2), crashes=1, breaks=1, faults=1),
-    *(Scenario(events, faults=1, repeats=1) for events in ((1, 1), (1, 2))),
-    *(Scenario(events, crashes=2, breaks=1) for events in ((1, 1), (1, 2))),
     *ODD_TWICE,
-    Scenario((1,), crashes=1, faults=1, refusals=2, repeats=1),
-    Scenario((1, 1), crashes=1, breaks=1, faults=1),
-    Scenario((1, 1), restarts=1, expiries=1),
-    Scenario((1, 2), crashes=1, breaks=1, faults=1, contents="Ab"),
-    Scenario((1, 2, 3), breaks=1, expiries=1),
-    *(Scenario((1, 2, 3), contents=contents, versioned=True) for contents in ("A-A", "AB2")),
     *SWITCHED_LONG,
-    *(Scenario((1, 2, 3), contents=contents, crashes=1, breaks=1) for contents in ("A-A", "AB-")),
-    *(
-        Scenario((1, 2, 3), contents=contents, crashes=1, breaks=1, versioned=True)
-        for contents in ("AB2", "AB1", "A-2", "A-1")
-    ),
-    Scenario((1, 2), contents="A-", crashes=1, breaks=1, faults=1),
-    Scenario((1, 2), crashes=1, restarts=1),
-    Scenario((1, 1), crashes=1, restarts=1, expiries=1),
-    Scenario((1, 2), crashes=1, breaks=1, restarts=1),
-    Scenario((1, 1), crashes=1, breaks=1, restarts=1, expiries=1),
-    *(Scenario(events, crashes=1, faults=1) for events in ((1, 2, 2), (1, 1, 2), (1, 2, 3))),
-    Scenario((1, 2, 3), crashes=1, breaks=2),
+    *scenarios("11 12 lates=2, 12 lates=1 crashes=2, 12 lates=1 crashes=1 starts=1"),
+    *scenarios("12 lates=1 faults=1, 12 lates=1 crashes=1 breaks=1, 123 starts=2"),
+    *scenarios("12 crashes=1 faults=1 starts=1, 12 A- crashes=1 breaks=1 starts=1"),
+    *scenarios("122 123 crashes=1 breaks=1 starts=1, 122 112 crashes=1 breaks=1"),
+    *scenarios("11 12 crashes=1 breaks=1 faults=1, 12 Ab A- crashes=1 breaks=1 faults=1"),
+    *scenarios("11 12 faults=1 repeats=1, 1 crashes=1 faults=1 refusals=2 repeats=1"),
+    *scenarios("11 12 crashes=2 breaks=1, 123 crashes=1 breaks=2, 123 breaks=1 expiries=1"),
+    *scenarios("123 A-A AB2 versioned, 123 A-A AB- crashes=1 breaks=1"),
+    *scenarios("123 AB2 AB1 A-2 A-1 crashes=1 breaks=1 versioned"),
+    *scenarios("11 restarts=1 expiries=1, 11 crashes=1 restarts=1 expiries=1"),
+    *scenarios("12 crashes=1 restarts=1, 12 crashes=1 breaks=1 restarts=1"),
+    *scenarios("11 crashes=1 breaks=1 restarts=1 expiries=1, 122 112 123 crashes=1 faults=1"),
 )
+
+EXECUTION = "SET execution = if_not_exists(execution, :execution)"
 
 # These are found quickly; `make model` tries all mutants. optimistic has more of the fence's.
 REPRESENTATIVE = frozenset(
@@ -197,13 +155,39 @@ REPRESENTATIVE = frozenset(
     }
 )
 
-# Of two states that keep polls from following each other without a wait, one is enough.
-# Either keeps polls from following one another without a wait; without both is found.
-ONE_GUARD = (
-    "Lock Taken? without rule 2, to Wait For Lock",
-    "Key State? without rule 4, to Wait For Lock",
+SURVIVORS = frozenset(
+    {
+        *LOCKING,
+        *OF_NEWEST,
+        # A claim that Step Functions' own client has sent twice is not refused.
+        "Claim Key with ConditionExpression: no lock_token = :lock_token",
+        # The event's retry does not wait for a lease.
+        *without_update("REMOVE lock_token", "Release Unanswered Claim"),
+        *without_retry("Release Unanswered Claim", of=ALL),
+        # The newer event, or the schedule, breaks the lock after a lease.
+        *without_update("REMOVE lock_token", "Release Lock Only"),
+        *without_retry("Release Failed Key", "Release Lock Only"),
+        "Release Failed Key without Catch of DynamoDB.ConditionalCheckFailedException",
+        # The waiting execution claims the key at its next poll.
+        *without_retry("Start Newest Event"),
+        # The event goes to the retry queue instead.
+        *without_retry("Break Lock", "Renew Lock"),
+        # For people who read the table: `execution`, and any status but DONE.
+        *without_update(EXECUTION, "Claim Key"),
+        f"Claim Key with UpdateExpression: always {EXECUTION.removeprefix('SET ')}",
+        "Claim Key with ExpressionAttributeValues: :in_progress FAILED",
+        *without_update(
+            *("REMOVE execution", "Release Lock", "Release Lock Only", "Release Unanswered Claim")
+        ),
+        # Either keeps polls from following one another without a wait; without both is found.
+        "Lock Taken? without rule 2, to Wait For Lock",
+        "Key State? without rule 4, to Wait For Lock",
+        # `inorder check` wants these tests, for the states that follow.
+        "Final Outcome? without rule 1: $.fault IsPresent",
+        "Final Outcome? without rule 2: $.fault IsPresent",
+        "Final Outcome? without rule 3: $.inversion.Payload.outcome IsPresent",
+    }
 )
-
 SUITE = Suite(
     LatestWins,
     short=SHORT,
@@ -212,57 +196,5 @@ SUITE = Suite(
     representative=REPRESENTATIVE,
     fences=NEWEST,
     whole=WHOLE,
-    survivors=frozenset(
-        {
-            # Saves a read of the source.
-            "fenced_output.py without 2: a right output is not checked",
-            # Without versions: saves the work that the later event does.
-            "fenced_output.py without 2: a later upload has its own event",
-            # The outcome's name, if an output has been there only briefly.
-            "fenced_output.py without 4: a stale event is superseded",
-            # A claim that Step Functions' own client has sent twice is not refused.
-            "Claim Key with ConditionExpression: no lock_token = :lock_token",
-            # The event's retry does not wait for a lease.
-            "Release Unanswered Claim with UpdateExpression: no REMOVE lock_token",
-            # A record has `execution` only while it has a lock (so in all releases and Break Lock).
-            "Release Unanswered Claim with UpdateExpression: no REMOVE execution",
-            # A Retry with no attempts is the same as none; `inorder check` wants it stated.
-            "Release Unanswered Claim without Retry of States.ALL",
-            # EventBridge takes the event instead.
-            "Retry Event without Retry of States.TaskFailed, States.Timeout",
-            # The next event, or the schedule, breaks the lock (so in Release Lock Only).
-            "Release Failed Key without Retry of States.TaskFailed, States.Timeout",
-            # For people who read the table: `execution`, and any status but DONE.
-            "Claim Key with UpdateExpression: no SET execution = "
-            "if_not_exists(execution, :execution)",
-            "Claim Key with UpdateExpression: always execution = "
-            "if_not_exists(execution, :execution)",
-            "Claim Key with ExpressionAttributeValues: :in_progress FAILED",
-            "Break Lock with UpdateExpression: no REMOVE execution",
-            "Release Failed Key with UpdateExpression: no REMOVE execution",
-            # The newer event breaks the lock, after a lease; so for Release Lock Only.
-            "Release Failed Key without Catch of DynamoDB.ConditionalCheckFailedException",
-            # The table does not grow for ever (so in Release Failed Key).
-            "Release Lock with UpdateExpression: no SET expires_at = :expires_at",
-            "Release Lock with UpdateExpression: no REMOVE execution",
-            "Release Lock Only with UpdateExpression: no REMOVE lock_token",
-            "Release Lock Only with UpdateExpression: no REMOVE execution",
-            "Release Failed Key with UpdateExpression: no SET expires_at = :expires_at",
-            "Release Lock Only without Retry of States.TaskFailed, States.Timeout",
-            # The waiting execution claims the key at its next poll.
-            "Start Newest Event without Retry of States.TaskFailed, States.Timeout",
-            *ONE_GUARD,
-            # A Retry with no attempts is the same as none; `inorder check` wants it stated.
-            "Read Key Record without Retry of States.ALL",
-            # The event goes to the retry queue instead.
-            "Break Lock without Retry of States.TaskFailed, States.Timeout",
-            "Renew Lock without Retry of States.TaskFailed, States.Timeout",
-            *SECOND_ATTEMPT,
-            # `inorder check` wants these tests, for the states that follow.
-            *(
-                f"Final Outcome? without rule {rule}: $.{field} IsPresent"
-                for rule, field in ((1, "fault"), (2, "fault"), (3, "inversion.Payload.outcome"))
-            ),
-        }
-    ),
+    survivors=SURVIVORS,
 )

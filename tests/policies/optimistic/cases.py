@@ -24,11 +24,11 @@ FLOW = {
     **common.begins("Invert Image", versions=False),
     **common.function("Retry Event", "Throttled*7 FunctionFailed*6 TimedOut"),
     **common.hands_over("Parked", "Retrying"),
-    **dict.fromkeys(["Processed", "Superseded", "Parked", "Retrying"]),
+    **dict.fromkeys(["Processed", "Superseded", "Parked", "Retrying"], ""),
 }
 
 OUTPUTS = [
-    common.no_data("S3 Object Event?", CREATED),
+    Output("S3 Object Event?", CREATED, {}),
     Output("Prepare Event", {}, {"object_key": ID, "sequencer": SEQUENCER}),
     *common.rejections(DATA),
     *common.outcomes(DATA, "Processed", "Superseded", "Retrying"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from inorder import PROJECT
 from tests.policies.latest_wins.promise import SWITCHED, SWITCHED_LONG
+from tests.policies.searches import OF_NEWEST, UNSENT, scenarios
 from tests.proof.model.fence import NEWEST
 from tests.proof.model.newest import Newest
 from tests.proof.model.promise import ODD
@@ -30,19 +31,12 @@ class Optimistic(Newest):
         return "b/k"
 
     def audited(self, version: str | None) -> str:  # noqa: ARG002
-        """Give the same: there is no record."""
         return "b/k"
 
 
 RACES = (
-    *(Scenario((1,)), Scenario((1,), contents="a"), Scenario((1, 1)), Scenario((1, 2))),
-    *(Scenario((1, 2), contents=contents) for contents in ("A-", "Ab", "AA")),
-    *(
-        Scenario((1, 2), contents=contents, versioned=True)
-        for contents in ("AB", "AA", "A-", "A1", "a1")
-    ),
-    *(Scenario(events, crashes=1, faults=1) for events in ((1, 1), (1, 2))),
-    Scenario((1, 2), contents="A-", crashes=1, faults=1),
+    *scenarios("1, 1 a, 11 12, 12 A- Ab AA, 12 AB AA A- A1 a1 versioned"),
+    *scenarios("11 12 crashes=1 faults=1, 12 A- crashes=1 faults=1"),
 )
 EDGES = (
     *DAMAGED,
@@ -52,20 +46,13 @@ EDGES = (
     Scenario((1,), transient=(THROTTLED,) * 6),
     Scenario((1,), contents="a", transient=(TIMEOUT,)),
     Scenario((1,), transient=(FAILED,) * 5),
-    Scenario((1,), faults=1, odd=True),
-    Scenario((1,), contents="a", faults=1, odd=True),
+    *scenarios("1 faults=1 odd, 1 a faults=1 odd"),
 )
-THREE = (
-    *(Scenario((1, 2, 3), contents=contents) for contents in ("ABC", "ABA", "A-A", "AB-")),
-    *(
-        Scenario((1, 2, 3), contents=contents, versioned=True)
-        for contents in ("A-A", "AB2", "A-2", "AB1", "AA2")
-    ),
-)
+THREE = scenarios("123 ABC ABA A-A AB-, 123 A-A AB2 A-2 AB1 AA2 versioned")
 SUITE = Suite(
     Optimistic,
     short=(*RACES, *EDGES, *SWITCHED),
-    full=(*THREE, *SWITCHED_LONG, Scenario((1, 1, 2), crashes=1)),
+    full=(*THREE, *SWITCHED_LONG, *scenarios("112 crashes=1")),
     sought=(*RACES, *SWITCHED, *EDGES, *SWITCHED_LONG, *THREE),
     fences=NEWEST,
     representative=frozenset(
@@ -79,16 +66,5 @@ SUITE = Suite(
             "fenced_output.py without 4: the check after the write of a version",
         }
     ),
-    survivors=frozenset(
-        {
-            # Saves a read of the source.
-            "fenced_output.py without 2: a right output is not checked",
-            # Without versions: saves the work that the later event does.
-            "fenced_output.py without 2: a later upload has its own event",
-            # The outcome's name, if an output has been there only briefly.
-            "fenced_output.py without 4: a stale event is superseded",
-            # EventBridge takes the event instead.
-            "Retry Event without Retry of States.TaskFailed, States.Timeout",
-        }
-    ),
+    survivors=frozenset({*OF_NEWEST, *UNSENT}),
 )

@@ -9,9 +9,9 @@ CASES = Cases(
     data=CREATED,
     choices=[],
     flow={
-        "Invert Image": {"Processed": "Processed", "FunctionFailed*3 TimedOut": "Lost"},
-        "Processed": None,
-        "Lost": None,
+        "Invert Image": "Processed: Processed; FunctionFailed*3 TimedOut: Lost",
+        "Processed": "",
+        "Lost": "",
     },
     outputs=[Output("Processed", answer(PROCESSED), {"outcome": "Processed", "result": PROCESSED})],
     writes=[],

@@ -6,7 +6,6 @@ it in an environment of its own.
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import subprocess
@@ -17,51 +16,40 @@ from typing import Any
 
 import click
 
-from bench.resolved_template import resources_with, template
+from bench.resolved_template import resources_with
 from inorder import PROJECT
+from tests.template.deployed import ADAPT, FUNCTION, MAIL, POLICIES, RECORDS
 
 OUT = PROJECT / "out" / "checkov"
-AUDIT = "audit/template.yaml"
 ACCEPTED = Path(__file__).with_name("accepted.toml")
-STREAM = "arn:aws:kinesis:us-east-1:123456789012:stream/s"
 # With the policies, these values make each condition true and false.
-FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:f"
-OWN = {"InputBucketName": "my-bucket", "WorkFunctionArn": FUNCTION}
-ADAPT = {"AdaptRecords": "true"}
-SOURCES = {"RecordsSourceArns": "arn:aws:s3:::my-bucket", "RecordsStreamArn": STREAM}
-MORE = {"InputBucketVersioning": "Enabled", "AlarmEmail": "me@example.com", "Tracing": "true"}
 OPTIONS: list[dict[str, str]] = [
     {},
-    OWN | {"HandleDeletions": "false", "HealMinutes": "0"},
-    ADAPT | MORE,
-    ADAPT | SOURCES | {"DeploymentType": "LINEAR"},
+    {"InputBucketName": "in", "WorkFunctionArn": FUNCTION, "HealMinutes": "0"},
+    {**ADAPT, **MAIL, "InputBucketVersioning": "Enabled", "Tracing": "true"},
+    {**RECORDS, "RecordsSourceArns": "arn:aws:s3:::my-bucket", "DeploymentType": "LINEAR"},
 ]
 
 
 def findings(checkov: list[str]) -> set[tuple[str, str, str]]:
     """List what checkov, a command, finds: check, its name, resource."""
     OUT.mkdir(parents=True, exist_ok=True)
-    policies = template()["Parameters"]["Policy"]["AllowedValues"]
     stacks = {
         f"{policy}-{number}": resources_with({"Policy": policy, **options})
-        for policy, (number, options) in itertools.product(policies, enumerate(OPTIONS))
+        for policy in POLICIES
+        for number, options in enumerate(OPTIONS)
     }
-    stacks["audit"] = resources_with({"AuditHours": "24", "AuditRepairs": "true"}, AUDIT)
+    audit = {"AuditHours": "24", "AuditRepairs": "true"}
+    stacks["audit"] = resources_with(audit, "audit/template.yaml")
     for name, resources in stacks.items():
         text = json.dumps({"AWSTemplateFormatVersion": "2010-09-09", "Resources": resources})
         (OUT / f"{name}.json").write_text(text, encoding="utf-8")
     # checkov searches a file's path for secrets too, so the path must not depend on the checkout.
     command = [*checkov, "--directory", ".", "--framework", "cloudformation"]
     command += ["--compact", "--quiet", "--skip-download", "--output", "json", "--soft-fail"]
-    done = subprocess.run(  # noqa: S603 - the Makefile's command
-        command,
-        cwd=OUT,
-        env=os.environ | {"BC_ANALYTICS": "0"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    found: dict[str, Any] = json.loads(done.stdout[: done.stdout.rindex("}") + 1])
+    environment = os.environ | {"BC_ANALYTICS": "0"}
+    said = subprocess.check_output(command, cwd=OUT, env=environment, text=True)  # noqa: S603
+    found: dict[str, Any] = json.loads(said[: said.rindex("}") + 1])
     if found["summary"]["parsing_errors"] or len(list(OUT.glob("*.json"))) != len(stacks):
         raise click.ClickException("checkov did not read every template.")
     failed = found["results"]["failed_checks"]

@@ -1,0 +1,73 @@
+"""What the template becomes with some parameters, and the questions that the tests ask about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.resolved_template import FILE, Json, of_type, resources_with, template
+
+POLICIES: list[str] = template()["Parameters"]["Policy"]["AllowedValues"]
+STREAM = "arn:aws:kinesis:us-east-1:123456789012:stream/s"
+KEY = "arn:aws:kms:us-east-1:123456789012:key/k"
+BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"
+TOPIC = "arn:aws:sns:us-east-1:123456789012:t"
+FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:index-documents"
+ADAPT = {"AdaptRecords": "true"}
+RECORDS = {**ADAPT, "RecordsStreamArn": STREAM}
+MAIL = {"AlarmEmail": "me@example.com"}
+MACHINE, ALARM = "StepFunctions::StateMachine", "CloudWatch::Alarm"
+
+Grant = tuple[str, str]  # action, resource
+
+
+class Deployed:
+    """The resources of a deployment with some parameters."""
+
+    def __init__(self, *, file: str = FILE, **parameters: str) -> None:
+        self.resources = resources_with(parameters, file)
+
+    def __getitem__(self, name: str) -> Json:
+        """Give the properties of a resource."""
+        found: Json = self.resources[name]["Properties"]
+        return found
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.resources
+
+    def of(self, kind: str) -> dict[str, Json]:
+        """List the properties of the resources of a type, such as ``SQS::Queue``."""
+        return of_type(self.resources, kind)
+
+    def target(self, rule: str = "EventsRule") -> Json:
+        """Give the only target of a rule."""
+        [target] = self[rule]["Targets"]
+        found: Json = target
+        return found
+
+    def variables(self, function: str) -> Json:
+        found: Json = self[function]["Environment"]["Variables"]
+        return found
+
+    def statements(self, role: str) -> list[Json]:
+        """List the statements of a role, also those of policies that are resources."""
+        attached = self.of("IAM::Policy") | self.of("IAM::ManagedPolicy")
+        policies = [*self[role]["Policies"]]
+        policies += [each for each in attached.values() if role in each.get("Roles", [])]
+        return [each for policy in policies for each in policy["PolicyDocument"]["Statement"]]
+
+    def grants(self, role: str) -> set[Grant]:
+        return {
+            (action, resource)
+            for statement in self.statements(role)
+            for action in listed(statement["Action"])
+            for resource in listed(statement["Resource"])
+        }
+
+
+def listed(one_or_more: Any) -> list[Any]:
+    return one_or_more if isinstance(one_or_more, list) else [one_or_more]
+
+
+def granting(*rows: tuple[str, str]) -> set[Grant]:
+    """Give what rows of a resource and of its actions grant."""
+    return {(action, resource) for resource, actions in rows for action in actions.split()}
