@@ -1,4 +1,4 @@
-"""The alarms, and the metrics that are made from logs, without CloudWatch.
+"""The alarms, the dashboard, and the metrics that are made from logs, without CloudWatch.
 
 Neither moto nor ministack evaluates a filter pattern, so its parts are compared with AWS's
 documents, with entries of AWS's form and with the ASL files.
@@ -6,6 +6,7 @@ documents, with entries of AWS's form and with the ASL files.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 from botocore.loaders import Loader
 
-from bench.resolved_template import broken_references
+from bench.resolved_template import broken_references, of_type, template
 from inorder import PROJECT, asl
 from inorder.asl import check_file
 from inorder.asl.definition import is_end
@@ -31,13 +32,14 @@ STACK = "stack"
 # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html
 DOCUMENTED = {
     ("AWS/States", "StateMachineArn"): {
-        *("ExecutionsFailed", "ExecutionsStarted", "ExecutionsTimedOut"),
+        *("ExecutionsAborted", "ExecutionsFailed", "ExecutionsStarted"),
+        *("ExecutionsSucceeded", "ExecutionsTimedOut", "ExecutionTime"),
     },
     ("AWS/States", "APIName"): {"ThrottledEvents"},
-    ("AWS/Lambda", "FunctionName"): {"Duration", "Errors"},
+    ("AWS/Lambda", "FunctionName"): {"Duration", "Errors", "Invocations", "Throttles"},
     ("AWS/SQS", "QueueName"): {
         *("ApproximateAgeOfOldestMessage", "ApproximateNumberOfMessagesVisible"),
-        "NumberOfMessagesSent",
+        *("ApproximateNumberOfMessagesNotVisible", "NumberOfMessagesSent"),
     },
 }
 Metric = tuple[str, str, dict[str, str]]  # its namespace, its name and its dimensions
@@ -52,15 +54,32 @@ def watched(stack: Deployed) -> Iterator[Metric]:
             yield metric["Namespace"], metric["MetricName"], dimensions
 
 
+def shown(stack: Deployed) -> list[Metric]:
+    """List the metrics of the dashboard, if there is one.
+
+    https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html
+    """
+    found = []
+    for dashboard in stack.of("CloudWatch::Dashboard").values():
+        for widget in json.loads(dashboard["DashboardBody"])["widgets"]:
+            for metric in widget["properties"]["metrics"]:
+                space, name, *rest = [part for part in metric if isinstance(part, str)]
+                found.append((space, name, dict(zip(rest[::2], rest[1::2], strict=True))))
+    return found
+
+
 def is_emitted(metric: Metric, stack: Deployed) -> bool:
-    """Tell whether a metric is one of AWS, or of a filter of the deployment."""
+    """Tell whether a metric is one of AWS, of a filter, or of a function of the deployment."""
     namespace, name, dimensions = metric
-    if namespace == STACK:
-        filters = stack.of(FILTER).values()
-        made = [made for each in filters for made in each["MetricTransformations"]]
-        return (STACK, name) in {(each["MetricNamespace"], each["MetricName"]) for each in made}
-    [(dimension, value)] = dimensions.items()
-    return bool(value) and name in DOCUMENTED[namespace, dimension]
+    if namespace != STACK:
+        [(dimension, value)] = dimensions.items()
+        return bool(value) and name in DOCUMENTED[namespace, dimension]
+    if "service" in dimensions:  # Powertools adds it to each metric that a function writes
+        folder = dimensions["service"].replace("-", "_")
+        return f'"{name}"' in (PROJECT / "functions" / folder / "app.py").read_text()
+    filters = stack.of(FILTER).values()
+    made = [made for each in filters for made in each["MetricTransformations"]]
+    return (STACK, name) in {(each["MetricNamespace"], each["MetricName"]) for each in made}
 
 
 @pytest.mark.parametrize(
@@ -87,7 +106,11 @@ def test_each_reference_and_metric_exists_and_no_alarm_that_could_never_go_off(
     """
     assert broken_references(parameters) == set()
     stack = Deployed(**parameters)
-    assert [each for each in watched(stack) if not is_emitted(each, stack)] == []
+    metrics = [*watched(stack), *shown(stack)]
+    assert [each for each in metrics if not is_emitted(each, stack)] == []
+    assert (
+        len(shown(stack)) <= 50
+    )  # as many as are free: https://aws.amazon.com/cloudwatch/pricing/
     alarms = parameters.get("Alarms", "loss")
     assert bool(stack.of(ALARM)) is (alarms != "none")
     logs_all = parameters.get("ExecutionLogLevel", "ALL") == "ALL"
@@ -106,6 +129,9 @@ def test_a_function_of_ones_own_is_watched_by_its_name() -> None:
     stack = Deployed(Alarms="all", WorkFunctionArn=f"{FUNCTION}:7")
     names = {each["FunctionName"] for _, _, each in watched(stack) if "FunctionName" in each}
     assert names == {"index-documents", "RetryEventsFunction", "HealKeysFunction"}
+    shipped = Deployed(Alarms="all")
+    timeout = shipped["InvertImageFunction"]["Timeout"]
+    assert shipped["FunctionDurationAlarm"]["Threshold"] == 0.8 * 1000 * timeout
 
 
 MODEL = Loader().load_service_model("stepfunctions", "service-2")
@@ -120,6 +146,8 @@ def test_a_filter_compares_what_an_entry_of_its_log_has() -> None:
     source = (PROJECT / "functions/retry_events/app.py").read_text(encoding="utf-8")
     texts = set(re.findall(r'"(\w+)"', source))
     states = [each for policy in POLICIES for each in definition(policy)["States"].items()]
+    # https://docs.aws.amazon.com/step-functions/latest/dg/procedure-cw-metrics.html
+    assert all(name.isascii() and len(name) <= 80 for name, _ in states)
     known = {
         "$.type": set(MODEL["shapes"]["HistoryEventType"]["enum"]),
         "$.details.name": {name for name, state in states if is_end(state)} | {"Break Lock"},
@@ -159,3 +187,15 @@ def test_check_names_each_resource_that_lacks_a_state(
         *("OutcomesFilter", "EventsDashboard", "OutcomesQuery", "KeyHistoryQuery"),
         *("SlowestHoldersQuery", "BrokenLocksFilter", "BrokenLocksQuery"),
     }
+
+
+def test_the_documents_have_each_alarm_and_what_all_of_them_cost() -> None:
+    text = (PROJECT / "docs" / "operate.md").read_text(encoding="utf-8")
+    section = text.partition("\n## Alarms\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+Alarm)` \|", section, re.MULTILINE)
+    assert rows == [*of_type(template()["Resources"], ALARM)]
+    for alarms in ("loss", "all"):
+        stacks = (Deployed(Alarms=alarms, AdaptRecords=adapt) for adapt in ("false", "true"))
+        counts = [len(stack.of(ALARM)) for stack in stacks]
+        costs = " | ".join(f"{count} | {count / 10:.2f}" for count in counts)
+        assert f"| `{alarms}` | {costs} |" in section
