@@ -27,6 +27,11 @@ RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 CYAN, MAGENTA, YELLOW = (0, 255, 255), (255, 0, 255), (255, 255, 0)  # their inverses
 
 
+def output_key(key: str) -> str:
+    folder, slash, name = key.rpartition("/")
+    return f"{folder}{slash}out-{name}"
+
+
 class Workflow:
     """A deployed stack, as the tests use it."""
 
@@ -45,14 +50,12 @@ class Workflow:
 
     def events(self, key: str, count: int) -> list[dict[str, Any]]:
         """Wait for the events of a key that S3 has sent, oldest first."""
-        found: list[dict[str, Any]] = []
 
-        def have_arrived() -> bool:
-            found[:] = self.executions.arrived(key).get(key, [])
-            return len(found) >= count
+        def arrived() -> list[dict[str, Any]]:
+            return self.executions.arrived(key).get(key, [])
 
-        wait_until(have_arrived, SECONDS, f"{count} events of {key}")
-        return found
+        wait_until(lambda: len(arrived()) >= count, SECONDS, f"{count} events of {key}")
+        return arrived()
 
     def deliver(self, event: Any) -> str:
         return self.executions.start(event)
@@ -86,11 +89,8 @@ class Workflow:
         return newer
 
     def output(self, key: str) -> bytes | None:
-        folder, slash, name = key.rpartition("/")
         try:
-            answer = self.s3.get_object(
-                Bucket=self.stack.output_bucket, Key=f"{folder}{slash}out-{name}"
-            )
+            answer = self.s3.get_object(Bucket=self.stack.output_bucket, Key=output_key(key))
         except self.s3.exceptions.NoSuchKey:
             return None
         content: bytes = answer["Body"].read()
@@ -152,13 +152,16 @@ class Workflow:
                 sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
         return messages
 
+    def queue_attributes(self, queue_url: str, *names: str) -> list[str]:
+        answer = self.local.client("sqs").get_queue_attributes(
+            QueueUrl=queue_url, AttributeNames=names
+        )
+        return [answer["Attributes"][name] for name in names]
+
     def failed_events(self) -> int:
         """Count the messages in the retry queue, those that wait included."""
-        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-        attributes = self.local.client("sqs").get_queue_attributes(
-            QueueUrl=self.stack.retry_events_queue_url, AttributeNames=names
-        )["Attributes"]
-        return sum(int(attributes[name]) for name in names)
+        names = "ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"
+        return sum(map(int, self.queue_attributes(self.stack.retry_events_queue_url, *names)))
 
     def wait_for_retries(self, seconds: float = SECONDS + 210) -> None:
         """Wait until no failed event waits any more, and nothing runs.
@@ -202,24 +205,19 @@ class Workflow:
                     found.append(child)
         return found
 
-    def disable_rules(self) -> None:
-        """Keep events of S3 from starting executions."""
-        events = self.local.client("events")
-        for rule in events.list_rules()["Rules"]:
-            if rule["Name"].startswith(f"{self.stack.name}-"):
-                events.disable_rule(Name=rule["Name"])
-
     @contextmanager
     def without_events(self) -> Iterator[None]:
         """Lose the events of S3 meanwhile."""
-        self.disable_rules()
+        events = self.local.client("events")
+        rules = [each["Name"] for each in events.list_rules()["Rules"]]
+        own = [name for name in rules if name.startswith(f"{self.stack.name}-")]
+        for name in own:
+            events.disable_rule(Name=name)
         try:
             yield
         finally:
-            events = self.local.client("events")
-            for rule in events.list_rules()["Rules"]:
-                if rule["Name"].startswith(f"{self.stack.name}-"):
-                    events.enable_rule(Name=rule["Name"])
+            for name in own:
+                events.enable_rule(Name=name)
 
     def unfinished(self) -> list[dict[str, Any]]:
         """List the records that are locked, or that the schedule would find."""
@@ -235,14 +233,17 @@ class Workflow:
 Inorder = Callable[..., Result]
 
 
-def inorder_on(workflow: Workflow, monkeypatch: pytest.MonkeyPatch) -> Inorder:
+@pytest.fixture
+def inorder(workflow: Workflow, monkeypatch: pytest.MonkeyPatch) -> Inorder:
     """Give the command, in the environment that `make up` tells the user to set."""
+    queue = workflow.stack.parked_events_queue_url
+    workflow.local.client("sqs").purge_queue(QueueUrl=queue)  # of what other tests have parked
     for name, value in workflow.local.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("STACK_NAME", workflow.stack.name)
     monkeypatch.setenv("COLUMNS", "250")
     monkeypatch.setattr(parked, "RECEIVE_SECONDS", 0)  # the local AWS has one server, not many
-    return lambda *arguments: CliRunner(mix_stderr=False).invoke(main, arguments)
+    return lambda *arguments, **named: CliRunner(mix_stderr=False).invoke(main, arguments, **named)
 
 
 @pytest.fixture(scope="session")

@@ -14,15 +14,11 @@ from uuid import uuid4
 
 import pytest
 
-from inorder.aws.executions import Entry, LocalStateMachine, history
-from inorder.aws.stack import Connection, Stack
-from inorder.local_aws import LocalAws
+from inorder.aws.executions import Entry, history
+from inorder.aws.stack import Connection
+from tests.stack.conftest import Workflow
 
 Change = Callable[[str, list[Entry]], list[Entry]]  # of an execution's entries, by its key
-
-
-def unchanged(key: str, entries: list[Entry]) -> list[Entry]:  # noqa: ARG001
-    return entries
 
 
 class LikeAws:
@@ -31,16 +27,19 @@ class LikeAws:
     https://docs.aws.amazon.com/step-functions/latest/apireference/API_ListExecutions.html
     """
 
-    def __init__(self, local: LocalAws, stack: Stack) -> None:
-        self._engine = local.client("stepfunctions")
-        self._machine = LocalStateMachine(self._engine, stack.state_machine_arn)
+    def __init__(self, workflow: Workflow) -> None:
+        self._engine = workflow.local.client("stepfunctions")
+        self._machine = workflow.executions
         self._earlier = set(self._machine.arns())  # of other tests
         self._written: dict[str, int] = {}  # entries of each execution
-        self._logs, self._group = local.client("logs"), f"/aws/vendedlogs/states/{uuid4()}"
+        self._logs, self._group = workflow.local.client("logs"), f"/aws/vendedlogs/{uuid4()}"
         self._logs.create_log_group(logGroupName=self._group)
         self._logs.create_log_stream(logGroupName=self._group, logStreamName="s")
 
-    def client(self, connect: Callable[[Connection, str], Any]) -> Callable[..., Any]:
+    def replace(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let the commands see this in place of the local AWS."""
+        connect = Connection.client
+
         def connected(connection: Connection, service: str) -> Any:
             client = connect(connection, service)
             if service == "stepfunctions":
@@ -49,7 +48,8 @@ class LikeAws:
                 client.meta.events.register("after-call.sfn.DescribeStateMachine", self._describe)
             return client
 
-        return connected
+        monkeypatch.setattr(Connection, "client", connected)
+        monkeypatch.setattr(Connection, "is_local", False)
 
     @staticmethod
     def _refuse(**_: Any) -> tuple[Any, dict[str, Any]]:
@@ -65,7 +65,7 @@ class LikeAws:
         }
 
     @contextmanager
-    def writing(self, change: Change = unchanged) -> Iterator[None]:
+    def writing(self, change: Change) -> Iterator[None]:
         """Write the entries of all executions to the log, as they come."""
         stopped = threading.Event()
 
@@ -110,8 +110,3 @@ class LikeAws:
             for message in messages
         ]
         self._logs.put_log_events(logGroupName=self._group, logStreamName="s", logEvents=events)
-
-
-def as_on_aws(monkeypatch: pytest.MonkeyPatch, aws: LikeAws) -> None:
-    monkeypatch.setattr(Connection, "client", aws.client(Connection.client))
-    monkeypatch.setattr(Connection, "is_local", False)
