@@ -54,19 +54,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def test_each_function_is_built(built: Path) -> None:
+def test_each_function_is_small_and_contains_nothing_that_lambda_does_not_need(built: Path) -> None:
     assert {path.name for path in built.iterdir()} == set(MEGABYTES)
-
-
-@pytest.mark.parametrize("function", MEGABYTES)
-def test_a_function_is_small_and_contains_nothing_that_lambda_does_not_need(
-    built: Path, function: str
-) -> None:
-    files = [path for path in (built / function).rglob("*") if path.is_file()]
-    assert not any(path.is_symlink() for path in files)
-    assert sum(path.stat().st_size for path in files) < MEGABYTES[function] * 1_000_000
-    top = {path.name for path in (built / function).iterdir()}
-    assert not top & {"tests", "events", "boto3", "botocore", "pip", ".venv", "__pycache__"}
+    for function, megabytes in MEGABYTES.items():
+        files = [path for path in (built / function).rglob("*") if path.is_file()]
+        assert not any(path.is_symlink() for path in files)
+        assert sum(path.stat().st_size for path in files) < megabytes * 1_000_000
+        top = {path.name for path in (built / function).iterdir()}
+        assert not top & {"tests", "events", "boto3", "botocore", "pip", ".venv", "__pycache__"}
 
 
 @pytest.mark.parametrize("function", MEGABYTES)
@@ -75,8 +70,8 @@ def test_a_functions_packages_fit_the_runtime(built: Path, function: str) -> Non
         metadata = Parser().parsestr((info / "METADATA").read_text())
         assert SpecifierSet(metadata["Requires-Python"] or "").contains(f"{PYTHON}.0"), info
         tags = Parser().parsestr((info / "WHEEL").read_text()).get_all("Tag", [])
-        assert tags
-        assert all(re.match(r"py3-none-any$|cp313-cp313-manylinux\w+_aarch64$", t) for t in tags)
+        fitting = r"py3-none-any$|cp313-cp313-manylinux\w+_aarch64$"
+        assert [tag for tag in tags or [""] if not re.match(fitting, tag)] == []
     for library in (built / function).rglob("*.so*"):
         content = library.read_bytes()
         assert content.startswith(b"\x7fELF")
