@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,7 +17,7 @@ from inorder.aws.executions import Execution, LocalStateMachine, s3_object, wait
 from inorder.aws.stack import Stack, deploy
 from inorder.commands.main import main
 from inorder.local_aws import LocalAws
-from tests.conftest import colour_of, picture
+from tests.conftest import colour_of
 
 SECONDS = 90  # no execution of these tests takes as long, even on a busy machine
 
@@ -78,15 +77,6 @@ class Workflow:
         wait_until(all_ended, SECONDS, f"{count} executions for {key}")
         ended = [self.executions.describe(each.arn) for each in ended]
         return sorted(ended, key=lambda execution: str(s3_object(execution.event)["sequencer"]))
-
-    def newer_event(self, key: str) -> dict[str, Any]:
-        """Process an upload, and build an event that is newer but undelivered."""
-        self.upload(key, picture(RED))
-        [event] = self.events(key, 1)
-        self.of_key(key, 1)
-        newer: dict[str, Any] = copy.deepcopy(event)
-        newer["detail"]["object"]["sequencer"] += "1"
-        return newer
 
     def output(self, key: str) -> bytes | None:
         try:
@@ -151,6 +141,19 @@ class Workflow:
                 messages.append(json.loads(message["Body"]))
                 sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
         return messages
+
+    def receive(self, queue_url: str) -> str:
+        """Wait for a message in a queue, and give its body."""
+        bodies: list[str] = []
+
+        def came() -> bool:
+            answer = self.local.client("sqs").receive_message(QueueUrl=queue_url)
+            bodies.extend(each["Body"] for each in answer.get("Messages", []))
+            return bool(bodies)
+
+        wait_until(came, SECONDS, f"a message in {queue_url}")
+        [body] = bodies
+        return body
 
     def queue_attributes(self, queue_url: str, *names: str) -> list[str]:
         answer = self.local.client("sqs").get_queue_attributes(

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from typing import Any
 
 import pytest
 
-from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy
 from inorder.events import shipped
 from inorder.local_aws import LocalAws
 from tests.conftest import picture
-from tests.stack.conftest import CYAN, RED, SECONDS, Workflow
+from tests.stack.conftest import CYAN, RED, Workflow
 
 KEY = "holiday/a b+c%2B é.png"
 STREAM = "records"
@@ -50,16 +48,8 @@ def test_kinesis_records_around_a_malformed_one_are_processed(adapting: Workflow
         adapting.local.client("kinesis").put_records(StreamName=STREAM, Records=records)
         for key in keys:
             assert_processed(adapting, key)
-    sqs, dead = adapting.local.client("sqs"), adapting.resource("UnadaptedRecordsQueue")
-    messages: list[Any] = []
-
-    def came() -> bool:
-        messages.extend(sqs.receive_message(QueueUrl=dead).get("Messages", []))
-        return bool(messages)
-
-    wait_until(came, SECONDS, "the dead letter")
-    [message] = messages
-    assert b64decode(message["Body"]) == b"no JSON"
+    dead = adapting.receive(adapting.resource("UnadaptedRecordsQueue"))
+    assert b64decode(dead) == b"no JSON"
 
 
 def test_an_upload_is_processed_by_way_of_sns_and_sqs(adapting: Workflow) -> None:
