@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -124,13 +123,6 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
-@pytest.fixture(scope="session")
-def visited(browser: Browser, console: Console) -> Iterator[BrowserContext]:
-    """Give a browser that has the token from an earlier visit, and the scripts."""
-    with new_context(browser, console, console.token) as context:
-        yield context
-
-
 @contextmanager
 def new_context(browser: Browser, console: Console, token: str | None) -> Iterator[BrowserContext]:
     stored = [{"name": "inorder-token", "value": token}] if token else []
@@ -145,7 +137,7 @@ Opening = Callable[..., Page]
 
 
 @pytest.fixture
-def opening(browser: Browser, console: Console, visited: BrowserContext) -> Iterator[Opening]:
+def opening(browser: Browser, console: Console) -> Iterator[Opening]:
     """Give a function that opens pages; none of them may have reported a problem at the end.
 
     The browser has the token, unless another one or none is given.
@@ -164,11 +156,8 @@ def opening(browser: Browser, console: Console, visited: BrowserContext) -> Iter
     with ExitStack() as closing:
 
         def open_page(address: str, token: str | None = console.token) -> Page:
-            context = visited
-            if token != console.token:
-                context = closing.enter_context(new_context(browser, console, token))
+            context = closing.enter_context(new_context(browser, console, token))
             page = context.new_page()
-            closing.callback(page.close)
             page.on("console", report)
             page.on("pageerror", lambda error: problems.append(str(error)))
             page.on("request", only_here)
@@ -190,9 +179,3 @@ def settled(page: Page) -> Page:
     page.wait_for_selector(".loading", state="detached")
     page.wait_for_load_state("networkidle")
     return page
-
-
-def screenshot(page: Page, name: str) -> Path:
-    file = OUT / f"{name}.png"
-    page.screenshot(path=file, full_page=True)
-    return file

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,13 +17,18 @@ from inorder.aws.executions import Execution, LocalStateMachine, s3_object, wait
 from inorder.aws.stack import Stack, deploy
 from inorder.commands.main import main
 from inorder.local_aws import LocalAws
-from tests.conftest import colour_of, picture
+from tests.conftest import colour_of
 
 SECONDS = 90  # no execution of these tests takes as long, even on a busy machine
 
 Colour = tuple[int, int, int]
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 CYAN, MAGENTA, YELLOW = (0, 255, 255), (255, 0, 255), (255, 255, 0)  # their inverses
+
+
+def output_key(key: str) -> str:
+    folder, slash, name = key.rpartition("/")
+    return f"{folder}{slash}out-{name}"
 
 
 class Workflow:
@@ -45,14 +49,12 @@ class Workflow:
 
     def events(self, key: str, count: int) -> list[dict[str, Any]]:
         """Wait for the events of a key that S3 has sent, oldest first."""
-        found: list[dict[str, Any]] = []
 
-        def have_arrived() -> bool:
-            found[:] = self.executions.arrived(key).get(key, [])
-            return len(found) >= count
+        def arrived() -> list[dict[str, Any]]:
+            return self.executions.arrived(key).get(key, [])
 
-        wait_until(have_arrived, SECONDS, f"{count} events of {key}")
-        return found
+        wait_until(lambda: len(arrived()) >= count, SECONDS, f"{count} events of {key}")
+        return arrived()
 
     def deliver(self, event: Any) -> str:
         return self.executions.start(event)
@@ -76,21 +78,9 @@ class Workflow:
         ended = [self.executions.describe(each.arn) for each in ended]
         return sorted(ended, key=lambda execution: str(s3_object(execution.event)["sequencer"]))
 
-    def newer_event(self, key: str) -> dict[str, Any]:
-        """Process an upload, and build an event that is newer but undelivered."""
-        self.upload(key, picture(RED))
-        [event] = self.events(key, 1)
-        self.of_key(key, 1)
-        newer: dict[str, Any] = copy.deepcopy(event)
-        newer["detail"]["object"]["sequencer"] += "1"
-        return newer
-
     def output(self, key: str) -> bytes | None:
-        folder, slash, name = key.rpartition("/")
         try:
-            answer = self.s3.get_object(
-                Bucket=self.stack.output_bucket, Key=f"{folder}{slash}out-{name}"
-            )
+            answer = self.s3.get_object(Bucket=self.stack.output_bucket, Key=output_key(key))
         except self.s3.exceptions.NoSuchKey:
             return None
         content: bytes = answer["Body"].read()
@@ -152,13 +142,29 @@ class Workflow:
                 sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
         return messages
 
+    def receive(self, queue_url: str) -> str:
+        """Wait for a message in a queue, and give its body."""
+        bodies: list[str] = []
+
+        def came() -> bool:
+            answer = self.local.client("sqs").receive_message(QueueUrl=queue_url)
+            bodies.extend(each["Body"] for each in answer.get("Messages", []))
+            return bool(bodies)
+
+        wait_until(came, SECONDS, f"a message in {queue_url}")
+        [body] = bodies
+        return body
+
+    def queue_attributes(self, queue_url: str, *names: str) -> list[str]:
+        answer = self.local.client("sqs").get_queue_attributes(
+            QueueUrl=queue_url, AttributeNames=names
+        )
+        return [answer["Attributes"][name] for name in names]
+
     def failed_events(self) -> int:
         """Count the messages in the retry queue, those that wait included."""
-        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-        attributes = self.local.client("sqs").get_queue_attributes(
-            QueueUrl=self.stack.retry_events_queue_url, AttributeNames=names
-        )["Attributes"]
-        return sum(int(attributes[name]) for name in names)
+        names = "ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"
+        return sum(map(int, self.queue_attributes(self.stack.retry_events_queue_url, *names)))
 
     def wait_for_retries(self, seconds: float = SECONDS + 210) -> None:
         """Wait until no failed event waits any more, and nothing runs.
@@ -202,24 +208,19 @@ class Workflow:
                     found.append(child)
         return found
 
-    def disable_rules(self) -> None:
-        """Keep events of S3 from starting executions."""
-        events = self.local.client("events")
-        for rule in events.list_rules()["Rules"]:
-            if rule["Name"].startswith(f"{self.stack.name}-"):
-                events.disable_rule(Name=rule["Name"])
-
     @contextmanager
     def without_events(self) -> Iterator[None]:
         """Lose the events of S3 meanwhile."""
-        self.disable_rules()
+        events = self.local.client("events")
+        rules = [each["Name"] for each in events.list_rules()["Rules"]]
+        own = [name for name in rules if name.startswith(f"{self.stack.name}-")]
+        for name in own:
+            events.disable_rule(Name=name)
         try:
             yield
         finally:
-            events = self.local.client("events")
-            for rule in events.list_rules()["Rules"]:
-                if rule["Name"].startswith(f"{self.stack.name}-"):
-                    events.enable_rule(Name=rule["Name"])
+            for name in own:
+                events.enable_rule(Name=name)
 
     def unfinished(self) -> list[dict[str, Any]]:
         """List the records that are locked, or that the schedule would find."""
@@ -235,14 +236,17 @@ class Workflow:
 Inorder = Callable[..., Result]
 
 
-def inorder_on(workflow: Workflow, monkeypatch: pytest.MonkeyPatch) -> Inorder:
+@pytest.fixture
+def inorder(workflow: Workflow, monkeypatch: pytest.MonkeyPatch) -> Inorder:
     """Give the command, in the environment that `make up` tells the user to set."""
+    queue = workflow.stack.parked_events_queue_url
+    workflow.local.client("sqs").purge_queue(QueueUrl=queue)  # of what other tests have parked
     for name, value in workflow.local.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("STACK_NAME", workflow.stack.name)
     monkeypatch.setenv("COLUMNS", "250")
     monkeypatch.setattr(parked, "RECEIVE_SECONDS", 0)  # the local AWS has one server, not many
-    return lambda *arguments: CliRunner(mix_stderr=False).invoke(main, arguments)
+    return lambda *arguments, **named: CliRunner(mix_stderr=False).invoke(main, arguments, **named)
 
 
 @pytest.fixture(scope="session")

@@ -11,15 +11,13 @@ import os
 import re
 import subprocess
 import sys
-from email.parser import Parser
 from pathlib import Path
 
 import pytest
-from packaging.specifiers import SpecifierSet
 
 from inorder import PROJECT
 
-PYTHON, GLIBC = "3.13", (2, 34)
+GLIBC = (2, 34)
 AARCH64 = 183  # of an ELF file's machine: https://refspecs.linuxfoundation.org/elf/
 IN_THE_RUNTIME = {"boto3", "botocore"}
 TEMPLATES = ["template.yaml", "examples/json_index/template.yaml"]
@@ -54,37 +52,24 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def test_each_function_is_built(built: Path) -> None:
+def test_each_function_is_small_and_contains_nothing_that_lambda_does_not_need(built: Path) -> None:
     assert {path.name for path in built.iterdir()} == set(MEGABYTES)
+    for function, megabytes in MEGABYTES.items():
+        files = [path for path in (built / function).rglob("*") if path.is_file()]
+        assert sum(path.stat().st_size for path in files) < megabytes * 1_000_000
+        top = {path.name for path in (built / function).iterdir()}
+        assert not top & {"tests", "events", "boto3", "botocore", "pip", ".venv", "__pycache__"}
 
 
 @pytest.mark.parametrize("function", MEGABYTES)
-def test_a_function_is_small_and_contains_nothing_that_lambda_does_not_need(
-    built: Path, function: str
-) -> None:
-    files = [path for path in (built / function).rglob("*") if path.is_file()]
-    assert not any(path.is_symlink() for path in files)
-    assert sum(path.stat().st_size for path in files) < MEGABYTES[function] * 1_000_000
-    top = {path.name for path in (built / function).iterdir()}
-    assert not top & {"tests", "events", "boto3", "botocore", "pip", ".venv", "__pycache__"}
-
-
-@pytest.mark.parametrize("function", MEGABYTES)
-def test_a_functions_packages_fit_the_runtime(built: Path, function: str) -> None:
-    for info in (built / function).glob("*.dist-info"):
-        metadata = Parser().parsestr((info / "METADATA").read_text())
-        assert SpecifierSet(metadata["Requires-Python"] or "").contains(f"{PYTHON}.0"), info
-        tags = Parser().parsestr((info / "WHEEL").read_text()).get_all("Tag", [])
-        assert tags
-        assert all(re.match(r"py3-none-any$|cp313-cp313-manylinux\w+_aarch64$", t) for t in tags)
+def test_a_functions_libraries_fit_the_runtime(built: Path, function: str) -> None:
     for library in (built / function).rglob("*.so*"):
+        assert ".cpython-" not in library.name or ".cpython-313-aarch64-" in library.name
         content = library.read_bytes()
         assert content.startswith(b"\x7fELF")
         assert int.from_bytes(content[18:20], "little") == AARCH64, library
         needed = re.findall(rb"GLIBC_(\d+)\.(\d+)", content)
         assert all((int(major), int(minor)) <= GLIBC for major, minor in needed), library
-    tagged = {path.name.split(".")[1] for path in (built / function).rglob("*.cpython-*.so")}
-    assert tagged <= {"cpython-313-aarch64-linux-gnu"}
 
 
 @pytest.mark.parametrize("function", MEGABYTES)

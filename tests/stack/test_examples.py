@@ -1,8 +1,7 @@
-"""The examples of the application in a template of one's own: SAM, CDK and Terraform."""
+"""The examples: an own function, and the application in templates of SAM, CDK and Terraform."""
 
 from __future__ import annotations
 
-import html
 import json
 import os
 import re
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-import pytest
 from botocore.stub import Stubber
 from playwright._impl._driver import compute_driver_executable
 from samcli.vendor.serverlessrepo import publish_application
@@ -22,13 +20,38 @@ from samtranslator.translator.translator import Translator  # type: ignore[impor
 
 from bench.resolved_template import template
 from inorder import PROJECT
-from inorder.aws.executions import LocalStateMachine, wait_until
+from inorder.aws.executions import LocalStateMachine
+from inorder.aws.stack import deploy, sam_deploy
 from inorder.local_aws import LocalAws
-from inorder_fence import __version__
-from tests.stack.conftest import SECONDS
+from tests.stack.conftest import SECONDS, Workflow
 
 EXAMPLES = PROJECT / "examples"
 GIVEN = {"InputBucketName", "OutputBucketName", "WorkFunctionArn", "WorkFunctionRoleName"}
+
+
+def outputs_of(local: LocalAws, stack: str) -> dict[str, str]:
+    [found] = local.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
+    return {each["OutputKey"]: each["OutputValue"] for each in found["Outputs"]}
+
+
+def test_an_own_function_deployed_as_its_document_says_is_invoked_instead_of_the_shipped_one(
+    local: LocalAws,
+) -> None:
+    deploy(local, "indexing", {})
+    outputs = outputs_of(local, "indexing")
+    parameters = {name: outputs[name] for name in ("OutputBucketName", "WorkFunctionPolicyArn")}
+    sam_deploy(local, "json-index", parameters, EXAMPLES / "json_index" / "template.yaml")
+    [arn] = outputs_of(local, "json-index").values()
+    indexing = Workflow(local, deploy(local, "indexing", {"WorkFunctionArn": arn}))
+    assert indexing.stack.function_name == arn
+    key = "logs/day 1.jsonl"
+    indexing.upload(key, b'{"id": 1}\n{"id": 2}\n')
+    [processed] = indexing.of_key(key, 1)
+    index = json.loads(indexing.output(key) or "")
+    assert (index["rows"], index["event"]) == (2, f"{processed.sequencer}#")
+    indexing.delete(key)
+    assert indexing.of_key(key, 2)[-1].outcome == "Processed"
+    assert indexing.output(key) is None
 
 
 def package(local: LocalAws, file: Path, bucket: str, packaged: Path) -> None:
@@ -71,54 +94,28 @@ def test_nested_application_invokes_the_function_for_the_keys_of_its_suffix(
     cloudformation.get_waiter("stack_create_complete").wait(
         StackName="nested", WaiterConfig={"Delay": 1, "MaxAttempts": SECONDS}
     )
-    [stack] = cloudformation.describe_stacks(StackName="nested")["Stacks"]
-    outputs = {each["OutputKey"]: each["OutputValue"] for each in stack["Outputs"]}
+    outputs = outputs_of(local, "nested")
     for key in ("a/one.txt", "a/one.jsonl"):
         s3.put_object(Bucket=outputs["Documents"], Key=key, Body=b'{"a": 1}\n')
 
-    def written() -> list[str]:
-        listed = s3.list_objects_v2(Bucket=outputs["Indexes"]).get("Contents", [])
-        return [each["Key"] for each in listed]
-
-    wait_until(lambda: bool(written()), SECONDS, "the index")
-    assert written() == ["a/out-one.jsonl"]
     machine = LocalStateMachine(local.client("stepfunctions"), outputs["StateMachineArn"])
-    assert set(machine.arrived("")) == {"a/one.jsonl"}  # the later upload, so the other is refused
+    [ended] = machine.wait_for(1, SECONDS)
+    assert (ended.key, ended.outcome) == ("a/one.jsonl", "Processed")  # the later upload
+    [index] = s3.list_objects_v2(Bucket=outputs["Indexes"])["Contents"]
+    assert index["Key"] == "a/out-one.jsonl"
 
 
 def test_sam_publish_takes_the_packaged_template(local: LocalAws, tmp_path: Path) -> None:
-    """The rules for the values are in the text of the service's model only."""
-    packaged, s3 = tmp_path / "packaged.yaml", local.client("s3")
+    packaged = tmp_path / "packaged.yaml"
     package(local, PROJECT / "template.yaml", "published-artifacts", packaged)
-    session = boto3.Session("test", "test", region_name="us-east-1")
-    repository = session.client("serverlessrepo")
-    given: dict[str, Any] = {}
-    called = "provide-client-params.serverlessrepo.CreateApplication"
-    repository.meta.events.register(called, lambda params, **_: given.update(params))
-    stubber = Stubber(repository)
-    stubber.add_response("create_application", {"ApplicationId": "arn"})
-    with stubber:  # which checks what is given
+    repository = boto3.Session("test", "test", region_name="us-east-1").client("serverlessrepo")
+    with Stubber(repository) as stubber:  # which checks what is given
+        stubber.add_response("create_application", {"ApplicationId": "arn"})
         publish_application(packaged.read_text(encoding="utf-8"), repository)
-    assert (given["SemanticVersion"], given["SpdxLicenseId"]) == (__version__, "MIT-0")
-    for field, file in (("LicenseUrl", "LICENSE"), ("ReadmeUrl", "README.md")):
-        bucket, key = given[field].removeprefix("s3://").split("/", 1)
-        uploaded = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
-        assert uploaded == (PROJECT / file).read_bytes()
-    members = repository.meta.service_model.shape_for("CreateApplicationRequest").members
-    for field in ("Name", "Author", "Description", "Labels"):
-        rules = html.unescape(members[field].documentation)
-        patterns = re.findall(r'Pattern:? "(.+?)";', rules)
-        [longest] = re.findall(r"Maximum length=(\d+)", rules)
-        values = given[field] if isinstance(given[field], list) else [given[field]]
-        assert bool(patterns) == (field != "Description")
-        assert len(values) <= 10
-        for value in values:
-            assert len(value) <= int(longest)
-            assert all(re.fullmatch(each.replace("\\\\", "\\"), value) for each in patterns)
 
 
-def synthesized(tmp_path: Path) -> dict[str, Any]:
-    """Run the CDK app in an environment of its own, with the node of playwright's package."""
+def test_cdk_app_passes_parameters_and_reads_outputs_that_there_are(tmp_path: Path) -> None:
+    """The app runs in an environment of its own, with the node of playwright's package."""
     node, _ = compute_driver_executable()
     environment = os.environ | {
         "JSII_NODE": str(node),
@@ -131,27 +128,12 @@ def synthesized(tmp_path: Path) -> dict[str, Any]:
     subprocess.run(  # noqa: S603
         command, cwd=EXAMPLES / "cdk", env=environment, capture_output=True, check=True
     )
-    found: dict[str, Any] = json.loads((tmp_path / "Documents.template.json").read_text())
-    return found
-
-
-def test_cdk_app_passes_its_own_resources_and_names_outputs_that_there_are(
-    tmp_path: Path,
-) -> None:
-    resources = synthesized(tmp_path)["Resources"]
+    resources = json.loads((tmp_path / "Documents.template.json").read_text())["Resources"]
     [stack] = [each for each in resources.values() if each["Type"] == "AWS::CloudFormation::Stack"]
-    parameters = stack["Properties"]["Parameters"]
-    assert parameters.keys() <= template()["Parameters"].keys()
-    kinds = {"InputBucketName": "S3::Bucket", "OutputBucketName": "S3::Bucket"}
-    kinds |= {"WorkFunctionArn": "Lambda::Function", "WorkFunctionRoleName": "IAM::Role"}
-    for name, kind in kinds.items():
-        [reference] = parameters[name].values()
-        named = reference if isinstance(reference, str) else reference[0]
-        assert resources[named]["Type"] == f"AWS::{kind}"
+    given = stack["Properties"]["Parameters"]
+    assert GIVEN <= given.keys() <= template()["Parameters"].keys()
     source = (EXAMPLES / "cdk" / "in_order.py").read_text(encoding="utf-8")
-    outputs = re.findall(r'_output\("(\w+)"', source)
-    assert outputs
-    assert set(outputs) <= template()["Outputs"].keys()
+    assert set(re.findall(r'_output\("(\w+)"', source)) <= template()["Outputs"].keys()
 
 
 def test_terraform_stack_passes_parameters_and_reads_outputs_that_there_are() -> None:
@@ -168,18 +150,7 @@ def test_terraform_stack_passes_parameters_and_reads_outputs_that_there_are() ->
         for named in parsed["resource"]
         if (each := named.get("aws_cloudformation_stack"))
     ]
-    assert stack["parameters"].keys() <= template()["Parameters"].keys()
-    assert stack["parameters"].keys() >= GIVEN
-    declared = {name for each in parsed["variable"] for name in each}
-    assert declared >= {value[6:-1] for value in stack["parameters"].values() if "var." in value}
+    assert GIVEN <= stack["parameters"].keys() <= template()["Parameters"].keys()
     for output in parsed["output"]:
         [name] = output
         assert output[name]["value"].split('"')[1] in template()["Outputs"]
-
-
-@pytest.mark.parametrize("file", ["nested/template.yaml", "kms_key.yaml"])
-def test_template_of_an_example_is_valid(file: str) -> None:
-    done = subprocess.run(  # noqa: S603
-        [sys.executable, "-m", "cfnlint", str(EXAMPLES / file)], capture_output=True, check=False
-    )
-    assert done.stdout.decode() == ""

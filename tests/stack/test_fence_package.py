@@ -16,7 +16,6 @@ from inorder import PROJECT, events
 from inorder.local_aws import LocalAws
 
 FOLDER = PROJECT / "functions" / "inorder_fence"
-UV = [sys.executable, "-m", "uv"]
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +34,8 @@ def test_the_wheel_alone_runs_the_handler_of_the_readme(
     for bucket in ("fence-input", "fence-output"):
         s3.create_bucket(Bucket=bucket)
     [wheel] = built.glob("*.whl")
-    python = tmp_path / "venv" / "bin" / "python"
-    for command in (
-        ["venv", "--quiet", str(tmp_path / "venv")],
-        ["pip", "install", "--quiet", "--python", str(python), f"{wheel}[boto3]"],
-    ):
-        subprocess.run([*UV, *command], check=True)  # noqa: S603 - our own interpreter
+    run = [sys.executable, "-m", "uv", "run", "--quiet", "--isolated", "--no-project"]
+    run += ["--python", sys.executable, "--with", f"{wheel}[boto3]", "python", "-I"]
     [handler] = re.findall(r"```python\n(.*?)```", (FOLDER / "README.md").read_text(), re.DOTALL)
     sent = [
         events.upload(s3, f"a/{each}", each.encode("latin1"), bucket="fence-input")
@@ -49,8 +44,8 @@ def test_the_wheel_alone_runs_the_handler_of_the_readme(
     payloads = [{"event": event, "fence": "newest"} for event in sent]
     answers = f"\nimport json\nprint(json.dumps([handler(each, None) for each in {payloads!r}]))\n"
     (tmp_path / "app.py").write_text(handler + answers)
-    done = subprocess.run(  # noqa: S603
-        [python, "-I", tmp_path / "app.py"],
+    done = subprocess.run(  # noqa: S603 - our own interpreter
+        [*run, tmp_path / "app.py"],
         env=os.environ | local.environment | {"OUTPUT_BUCKET": "fence-output"},
         capture_output=True,
         text=True,

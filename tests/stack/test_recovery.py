@@ -1,0 +1,259 @@
+"""What becomes of an event that failed: it is retried, parked and redriven, or healed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psutil
+import pytest
+from botocore.client import BaseClient
+from botocore.exceptions import EndpointConnectionError
+
+from inorder.aws.executions import s3_object, wait_until
+from inorder.aws.stack import deploy
+from tests.conftest import WAIT_SCALE, picture
+from tests.proof.soak.fault_proxy import FaultProxy, behind_a_proxy
+from tests.stack.conftest import CYAN, GREEN, MAGENTA, RED, SECONDS, Inorder, Workflow
+
+NEVER_SECONDS = 600  # after which Lambda would end a function that stalls
+# Markup of rich, an escape, and an override of the direction.
+STRANGE = "[red]x\x1b[2J\u202e[/red].png"
+SHOWN = r"[red]x\x1b[2J\u202e[/red].png"
+
+
+@pytest.fixture(scope="module")
+def proxy_and_workflow(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[FaultProxy, Workflow]]:
+    with behind_a_proxy(tmp_path_factory.mktemp("local-aws"), WAIT_SCALE) as (local, proxy):
+        workflow = Workflow(local, deploy(local, "recovers", {}))
+        local.client("lambda").update_function_configuration(
+            FunctionName=workflow.stack.function_name, Timeout=NEVER_SECONDS
+        )
+        yield proxy, workflow
+
+
+@pytest.fixture(scope="module")
+def workflow(proxy_and_workflow: tuple[FaultProxy, Workflow]) -> Workflow:
+    return proxy_and_workflow[1]
+
+
+@pytest.fixture(scope="module")
+def proxy(proxy_and_workflow: tuple[FaultProxy, Workflow]) -> FaultProxy:
+    """Give what stops calls of the stack."""
+    return proxy_and_workflow[0]
+
+
+def listed(inorder: Inorder, queue: str) -> list[dict[str, Any]]:
+    result = inorder(queue, "--json")
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+# Retries
+
+
+@pytest.mark.parametrize("is_refused_by_sqs", [False, True])
+def test_a_throttled_event_is_listed_while_it_waits_and_comes_back_until_there_is_capacity(
+    workflow: Workflow, inorder: Inorder, is_refused_by_sqs: bool
+) -> None:
+    key, queue = f"{'long' * 200}-{is_refused_by_sqs}.png", workflow.stack.retry_events_queue_url
+
+    def accept(size: str) -> None:
+        workflow.local.client("sqs").set_queue_attributes(
+            QueueUrl=queue, Attributes={"MaximumMessageSize": size}
+        )
+
+    [usual] = workflow.queue_attributes(queue, "MaximumMessageSize")
+    if is_refused_by_sqs:
+        accept("1024")  # of a state machine; ministack's bus does not ask
+    with workflow.limited(0):
+        workflow.upload(key, picture(RED))
+        [failed] = workflow.of_key(key, 1)
+        assert failed.outcome == "Retrying"
+        assert ("Send By EventBridge" in failed.path) == is_refused_by_sqs
+        wait_until(lambda: bool(listed(inorder, "retrying")), SECONDS, "the event to wait")
+        [shown] = listed(inorder, "retrying")
+        assert workflow.unfinished() == []  # its key is free meanwhile
+        assert "TooManyRequests" in shown["reasons"][0]
+    accept(usual)
+    workflow.wait_for_retries()
+    ended = [each for each in workflow.of_key(key, 2) if each.outcome == "Processed"]
+    [again] = [each for each in ended if ":retry-" in each.arn]
+    assert s3_object(again.event) == s3_object(failed.event)
+    assert again.event["retry"]["attempt"] >= shown["attempts"]
+    assert workflow.colour(key) == CYAN
+    assert listed(inorder, "retrying") == workflow.parked() == []
+
+
+# Parked events
+
+
+def park(workflow: Workflow, body: str) -> None:
+    workflow.local.client("sqs").send_message(
+        QueueUrl=workflow.stack.parked_events_queue_url, MessageBody=body
+    )
+
+
+def test_parked_events_are_listed_and_started_again_unless_they_would_fail_again(
+    workflow: Workflow, inorder: Inorder
+) -> None:
+    for key in (STRANGE, "mended.png"):
+        workflow.upload(key, b"no image")
+        assert [each.outcome for each in workflow.of_key(key, 1)] == ["Parked"]
+    workflow.upload("mended.png", picture(RED))
+    workflow.of_key("mended.png", 2)
+    invalid_event = {"detail": {"object": {"key": "[/x].png", "sequencer": "0"}}}
+    workflow.run(invalid_event)
+    park(workflow, "no JSON [/]")
+    for _ in range(2):  # to list a message does not hide it
+        shown = inorder("parked").stdout
+        assert SHOWN in shown
+        assert not {"\x1b", "\u202e"} & set(shown)
+    before = {each["id"]: each for each in listed(inorder, "parked")}
+    assert len(before) == 4
+    [invalid] = [name for name, each in before.items() if each.get("event") == invalid_event]
+
+    result = inorder("redrive", "--all")
+    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 2)
+    assert [each.outcome for each in workflow.of_key(STRANGE, 2)] == ["Parked"] * 2
+    outcomes = Counter(each.outcome for each in workflow.of_key("mended.png", 3))
+    assert outcomes == {"Parked": 1, "Processed": 1, "Superseded": 1}
+    after = {each["id"] for each in listed(inorder, "parked")}  # parked again, with another ID
+    assert (len(after), len(after & before.keys())) == (3, 2)
+
+    assert inorder("redrive", invalid[:8]).exit_code == 0
+    wait_until(lambda: not workflow.executions.arns("RUNNING"), SECONDS, "its end")
+    left = {each["id"]: each for each in listed(inorder, "parked")}
+    assert invalid not in left
+    assert invalid_event in [each.get("event") for each in left.values()]
+
+
+@pytest.mark.parametrize(
+    ("operation", "error", "is_name_unique", "outcomes"),
+    [
+        ("StartExecution", EndpointConnectionError(endpoint_url="x"), True, {"Processed": 2}),
+        ("DeleteMessage", KeyboardInterrupt(), True, {"Processed": 2}),
+        # On AWS, executions of an Express state machine may have equal names.
+        ("DeleteMessage", KeyboardInterrupt(), False, {"Processed": 2, "Duplicate": 1}),
+    ],
+)
+def test_a_redrive_that_fails_or_is_interrupted_keeps_the_event_and_can_be_repeated(
+    inorder: Inorder,
+    workflow: Workflow,
+    monkeypatch: pytest.MonkeyPatch,
+    operation: str,
+    error: BaseException,
+    is_name_unique: bool,
+    outcomes: dict[str, int],
+) -> None:
+    key = f"{operation} {is_name_unique}.png"
+    workflow.upload(key, picture(RED))
+    workflow.of_key(key, 1)
+    [event] = workflow.events(key, 1)
+    event["detail"]["object"]["sequencer"] += "1"  # newer, and not delivered
+    park(workflow, json.dumps({"object_key": key, "event": event | {"retry": {"attempt": 9}}}))
+    [found] = listed(inorder, "parked")
+    call: Callable[..., Any] = vars(BaseClient)["_make_api_call"]
+    failures = [error]
+
+    def failing(client: Any, name: str, parameters: dict[str, Any]) -> Any:
+        if name == operation and failures:
+            raise failures.pop()
+        if name == "StartExecution" and not is_name_unique:
+            del parameters["name"]
+        return call(client, name, parameters)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", failing)
+    assert inorder("redrive", found["id"]).exit_code == 1
+    assert [each["id"] for each in listed(inorder, "parked")] == [found["id"]]
+    assert inorder("redrive", "--all").exit_code == 0
+    assert listed(inorder, "parked") == []
+    executions = workflow.of_key(key, sum(outcomes.values()))
+    assert Counter(each.outcome for each in executions) == outcomes
+    assert executions[-1].event == event  # without its history, so that it has all attempts again
+    workflow.assert_quiet()
+
+
+# Executions and functions that stall or die
+
+
+def outcomes_logged(workflow: Workflow, key: str) -> list[str]:
+    """List the outcomes that the function has logged for a key, in order of time."""
+    functions, logs = workflow.local.client("lambda"), workflow.local.client("logs")
+    function = functions.get_function_configuration(FunctionName=workflow.stack.function_name)
+    pages = logs.get_paginator("filter_log_events").paginate(
+        logGroupName=function["LoggingConfig"]["LogGroup"]
+    )
+    messages = [event["message"] for page in pages for event in page["events"]]
+    lines = [json.loads(message) for message in messages if message.startswith("{")]
+    return [line["message"] for line in lines if line.get("source_key") == key]
+
+
+def test_a_function_that_wakes_up_after_its_execution_was_aborted_changes_nothing(
+    workflow: Workflow, proxy: FaultProxy
+) -> None:
+    key = "late.png"
+    for idle in workflow.workers():  # so that the next one is the one at work
+        idle.kill()
+    wait_until(lambda: not workflow.workers(), SECONDS, "the function's processes to end")
+    with proxy.holding(f"PUT /{workflow.stack.output_bucket}/out-{key}", "hang") as hold:
+        workflow.upload(key, picture(RED))
+        assert hold.reached.wait(SECONDS)
+        [holder] = workflow.workers()
+        holder.suspend()
+    token = workflow.wait_for_lock(key)
+    workflow.executions.stop(workflow.record(key)["execution"])
+    try:
+        workflow.upload(key, picture(GREEN))
+        assert workflow.record(key)["lock_token"] == token
+        workflow.wait_for_lock(key, other_than=token)
+        _, newer = workflow.of_key(key, 2)
+        assert newer.outcome == "Processed"
+        assert newer.path.count("Break Lock") == 1
+        assert len([state for state in newer.path if state.startswith("Wait ")]) == 12
+        assert workflow.colour(key) == MAGENTA
+        assert holder.status() == psutil.STATUS_STOPPED
+    finally:
+        holder.resume()
+    ended = ["Processed", "Superseded"]
+    wait_until(lambda: outcomes_logged(workflow, key) == ended, SECONDS, "the late function")
+    assert workflow.colour(key) == MAGENTA
+    workflow.assert_quiet()
+
+
+def test_a_stuck_key_is_listed_and_healed_by_the_command_or_the_schedule(
+    workflow: Workflow, proxy: FaultProxy, inorder: Inorder
+) -> None:
+    def die_holding(key: str) -> dict[str, Any]:
+        with proxy.holding("Invert Image", "hang") as hold:
+            workflow.upload(key, picture(RED))
+            assert hold.reached.wait(SECONDS)
+            workflow.executions.stop(workflow.record(key)["execution"])
+        assert inorder("stuck").stderr == "No key is stuck.\n"  # its execution could still live
+        workflow.age(workflow.record_id(key))
+        return workflow.record(key)
+
+    record = die_holding("by-command.png")
+    assert record["id"] in inorder("stuck").stdout
+    assert workflow.record("by-command.png") == record
+    assert inorder("stuck", "--redrive", "--seconds", "600").exit_code == 0
+    [again] = [each for each in workflow.of_key("by-command.png", 2) if "retry" in each.event]
+    assert again.outcome == "Processed"
+    assert json.loads(record["event"]).items() <= again.event.items()
+
+    record = die_holding("by-schedule.png")
+    events, rule = workflow.local.client("events"), workflow.resource("HealKeysFunctionSweep")
+    found = events.describe_rule(Name=rule.rpartition("/")[2])
+    assert (found["ScheduleExpression"], found["State"]) == ("rate(15 minutes)", "ENABLED")
+    # The minute is that since the rule was deployed.
+    events.put_rule(Name=found["Name"], State="ENABLED", ScheduleExpression="rate(1 minute)")
+    wait_until(
+        lambda: workflow.record("by-schedule.png")["status"] == "DONE", 2 * SECONDS, "a sweep"
+    )
+    workflow.of_key("by-schedule.png", 2)
+    workflow.assert_quiet()
+    assert workflow.colour("by-schedule.png") == CYAN
