@@ -28,6 +28,13 @@ def made(sequencer: str = SEQUENCER, etag: str = "e", version: str = "") -> Outp
     return OutputState('"o"', {"sequencer": sequencer, "source-etag": etag, **named})
 
 
+def verdict_of(
+    source: ObjectEvent | None, output: OutputState, keeps: Keeps, **record: str
+) -> Verdict:
+    reading = Reading(Subject("x.png"), record, output, source)
+    return judge(reading, keeps, handles_deletions=True)
+
+
 @pytest.mark.parametrize(
     ("source", "output", "keeps", "expected"),
     [
@@ -48,26 +55,16 @@ def made(sequencer: str = SEQUENCER, etag: str = "e", version: str = "") -> Outp
 def test_an_output_is_compared_with_its_source(
     source: ObjectEvent | None, output: OutputState, keeps: Keeps, expected: str
 ) -> None:
-    assert compare(source, output, keeps, handles_deletions=True) == expected
+    assert verdict_of(source, output, keeps) == expected
+    assert verdict_of(source, output, keeps, status="DONE", sequencer=SEQUENCER) == expected
+    waiting = "waiting" if expected in {"missing", "stale", "orphaned"} else expected
+    assert verdict_of(source, output, keeps, status="IN_PROGRESS") == waiting
+    assert verdict_of(source, output, keeps, status="FAILED", lock_token="t") == waiting
+    assert verdict_of(source, output, keeps, oldest_waiting=SEQUENCER) == waiting
 
 
 def test_an_output_without_a_source_is_right_if_deletions_are_not_handled() -> None:
     assert compare(None, made(), "newest", handles_deletions=False) is Verdict.RIGHT
-
-
-@pytest.mark.parametrize(
-    ("record", "expected"),
-    [
-        ({"status": "IN_PROGRESS"}, "waiting"),
-        ({"lock_token": "t", "status": "FAILED"}, "waiting"),
-        ({"oldest_waiting": SEQUENCER}, "waiting"),
-        ({"status": "DONE", "sequencer": SEQUENCER}, "missing"),
-        ({}, "missing"),
-    ],
-)
-def test_what_an_execution_is_at_is_not_wrong(record: dict[str, str], expected: str) -> None:
-    reading = Reading(Subject("x.png"), record, NOTHING, SOURCE)
-    assert judge(reading, "newest", handles_deletions=True) == expected
 
 
 REPAIR = next_sequencer("0B", 5, "e")

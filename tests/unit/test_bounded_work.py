@@ -1,4 +1,4 @@
-"""Work in a process of its own: what it gives, and how it ends when it takes too long or dies."""
+"""Work in a process of its own: what it gives, how it ends, and how much memory it takes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ import faulthandler
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from bench.resolved_template import template
+from inorder import PROJECT
 from inorder_fence.bounded_work import TooSlow, WorkCrashed, in_time
 from inorder_fence.fenced_output import Result
 from invert_image.inversion import InvalidImage, InvertedImage, invert
@@ -89,3 +94,46 @@ def test_error_of_the_work_is_raised(
 ) -> None:
     with pytest.raises(error, match=text):
         in_time(work, content, LONG)
+
+
+# The most memory that the work and this process, to which it sends its result, have needed more.
+MEASURE = """
+import resource, sys
+from functools import partial
+from pathlib import Path
+from pathlib import Path
+from inorder_fence import in_time
+from invert_image.inversion import invert
+content, work = Path(sys.argv[1]).read_bytes(), partial(invert, maximum_pixels=10**9)
+most = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+before = most()
+in_time(work, content, 60)
+of_this_process = most() - before
+work(content)
+print(of_this_process + most() - before)
+"""
+
+
+@pytest.mark.parametrize("file_format", ["JPEG", "PNG", "TIFF", "WEBP", "lossless WEBP"])
+def test_the_largest_image_fits_into_the_functions_memory(tmp_path: Path, file_format: str) -> None:
+    """Measure a part of the pixels: memory is proportional to them."""
+    side = 1000
+    noise = Image.effect_noise((side, side), 100).convert("RGB")
+    file = tmp_path / "image"
+    lossless = file_format.startswith("lossless")
+    options = {"lossless": True, "method": 0, "quality": 20} if lossless else {}
+    noise.save(file, file_format.removeprefix("lossless "), **options)
+    measured = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-c", MEASURE, str(file)],
+        cwd=PROJECT / "functions",
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    parameters = template()["Parameters"]
+    function = template()["Resources"]["InvertImageFunction"]["Properties"]
+    largest = parameters["MaximumPixels"]["Default"] / side**2 * int(measured.stdout)
+    source = int(function["Environment"]["Variables"]["MAXIMUM_BYTES"])
+    of_the_rest = 150 * 2**20  # Python, boto3 and what Lambda itself needs
+    memory = parameters["FunctionMemorySize"]["Default"] * 2**20
+    assert largest + source + of_the_rest < memory

@@ -28,7 +28,6 @@ TIMEOUT: int = template()["Resources"]["HealKeysFunction"]["Properties"]["Timeou
 class SweepContext(Context):
     """A Lambda context in which time passes only as a test says."""
 
-    function_name = "heal-keys"
     seconds = 0.0
 
     def get_remaining_time_in_millis(self) -> int:
@@ -44,10 +43,10 @@ class SweepContext(Context):
 
 
 class Healer:
-    """The function, its table and its queues."""
+    """The function, its table, its queues, and what it has logged since the last time."""
 
-    def __init__(self, function: ModuleType) -> None:
-        self.function = function
+    def __init__(self, function: ModuleType, lines: Lines) -> None:
+        self.function, self.lines = function, lines
         self.context = SweepContext()
         self.table = boto3.resource("dynamodb").Table(TABLE)
 
@@ -80,7 +79,7 @@ class Healer:
 
 
 @pytest.fixture
-def healer(load: Load) -> Healer:
+def healer(load: Load, lines: Lines) -> Healer:
     names = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode")
     boto3.client("dynamodb").create_table(
         TableName=TABLE, **{name: KEY_TABLE[name] for name in names}
@@ -93,28 +92,31 @@ def healer(load: Load) -> Healer:
         PARKED_EVENTS_QUEUE_URL=parked,
         ALARMED_QUEUE_URLS=f"{parked} {other}",
     )
-    return Healer(function)
+    return Healer(function, lines)
 
 
-def test_the_index_has_what_is_read() -> None:
+def test_the_index_has_no_more_than_is_read() -> None:
     [index] = KEY_TABLE["GlobalSecondaryIndexes"]
-    schema = [{"AttributeName": ATTRIBUTE, "KeyType": "HASH"}]
-    assert (index["IndexName"], index["KeySchema"]) == (INDEX, schema)
     assert index["Projection"] == {"ProjectionType": "KEYS_ONLY"}
 
 
-def test_only_what_has_been_in_progress_for_longer_than_an_execution_lives_is_handed_over(
-    healer: Healer, monkeypatch: pytest.MonkeyPatch, lines: Lines
+def test_only_what_has_been_in_progress_for_long_is_handed_over(
+    healer: Healer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(healer.function, "RECORDS_AT_MOST", 2)
-    healer.put("old", OLD)
+    monkeypatch.setattr(healer.function, "RECORDS_AT_MOST", 2)  # old ones
+    assert timedelta(seconds=300) < DEAD_AFTER - timedelta(minutes=1)
     healer.put("new", DEAD_AFTER - timedelta(seconds=5))
     healer.put("finished", None)
-    assert timedelta(seconds=300) < DEAD_AFTER - timedelta(minutes=1)
-    assert healer.sweep() == ["old"]
-    assert "SweepEndsEarly" not in [line.get("message") for line in lines()]
-    assert healer.indexed() == ["input/new"]
     assert healer.sweep() == []
+    [metrics] = healer.lines()  # a sweep that finds nothing says so in its metric alone
+    assert metrics["KeysStuck"] == [0.0]
+    healer.put("old", OLD * 4)
+    assert healer.sweep() == ["old"]
+    log, metrics = healer.lines()
+    said = {"message": "KeyHandedOver", "record": "input/old", "minutes_in_progress": 40}
+    assert said.items() <= log.items()
+    assert metrics["KeysHandedOver"] == [1.0]
+    assert healer.indexed() == ["input/new"]
 
 
 SEQUENCER = {"sequencer": "0055"}
@@ -169,14 +171,14 @@ def test_a_record_that_the_index_has_although_it_is_finished_is_left_alone(heale
 
 
 def test_the_oldest_records_of_all_pages_come_first(
-    healer: Healer, monkeypatch: pytest.MonkeyPatch, lines: Lines
+    healer: Healer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(healer.function, "RECORDS_AT_MOST", 3)
     for number in (4, 1, 5, 3, 2):
         healer.put(f"{number}", OLD + timedelta(hours=number))
     healer.read_one_by_one()
     assert healer.sweep() == ["5", "4", "3"]
-    assert "SweepEndsEarly" in [line.get("message") for line in lines()]
+    assert "SweepEndsEarly" in [line.get("message") for line in healer.lines()]
     assert healer.sweep() == ["2", "1"]
 
 
@@ -184,7 +186,7 @@ def test_the_oldest_records_of_all_pages_come_first(
     "event", ["{", "[1]", 5, "[" * 100_000, None], ids=["no JSON", "list", "number", "deep", "null"]
 )
 def test_a_record_whose_event_cannot_be_read_is_parked_as_it_is_and_stops_no_other(
-    healer: Healer, lines: Lines, event: Any
+    healer: Healer, event: Any
 ) -> None:
     healer.put("strange", OLD * 2, event=event)
     healer.put("old", OLD)
@@ -193,7 +195,7 @@ def test_a_record_whose_event_cannot_be_read_is_parked_as_it_is_and_stops_no_oth
     reason = {"Error": "NoEvent", "Cause": "This record in progress has no event."}
     assert parked.pop("record")["id"] == {"S": "input/strange"}
     assert parked == {"outcome": "Parked", "object_key": "input/strange", "reason": reason}
-    log, _, metrics = lines()
+    log, _, metrics = healer.lines()
     assert (log["message"], log["record"]) == ("KeyParked", "input/strange")
     assert (metrics["KeysParked"], metrics["KeysHandedOver"]) == ([1.0], [1.0])
     assert healer.sweep() == taken_from(healer.function.PARKED_QUEUE_URL) == []
@@ -207,10 +209,15 @@ def test_a_record_whose_time_is_none_counts_as_old(healer: Healer) -> None:
     assert healer.indexed() == []
 
 
+@pytest.mark.parametrize("end", ["Z", ".123Z", ".123456+00:00"])
+def test_the_time_of_each_engine_is_read(healer: Healer, end: str) -> None:
+    healer.put("x", None, **{ATTRIBUTE: f"2026-01-01T09:30:00{end}"})
+    healer.sweep()
+    assert 0 < healer.lines()[0]["minutes_in_progress"] < 60 * 24 * 365 * 20
+
+
 @pytest.mark.parametrize("record", ["in progress", "finished"])
-def test_a_sweep_ends_before_its_time_is_up_however_slow_each_call_is(
-    healer: Healer, lines: Lines, record: str
-) -> None:
+def test_a_slow_sweep_ends_before_its_time_is_up(healer: Healer, record: str) -> None:
     """Each call takes two attempts, and each of them as long as it may."""
     for number in range(20):
         healer.put(f"{number}", OLD)
@@ -228,7 +235,7 @@ def test_a_sweep_ends_before_its_time_is_up_however_slow_each_call_is(
     healer.sweep()
     # So the pauses have room, too.
     assert TIMEOUT - 40 < healer.context.seconds <= TIMEOUT - 10
-    assert "SweepEndsEarly" in [line.get("message") for line in lines()]
+    assert "SweepEndsEarly" in [line.get("message") for line in healer.lines()]
 
 
 def test_a_sweep_that_can_read_only_a_part_of_the_index_does_that_part(healer: Healer) -> None:
@@ -242,9 +249,7 @@ def test_a_sweep_that_can_read_only_a_part_of_the_index_does_that_part(healer: H
         assert len(healer.sweep()) == 2
 
 
-def test_a_sweep_uses_each_queue_that_only_people_read_so_that_it_keeps_its_metrics(
-    healer: Healer, lines: Lines
-) -> None:
+def test_a_sweep_uses_each_alarmed_queue_so_that_it_keeps_its_metrics(healer: Healer) -> None:
     read: list[str] = []
     healer.at(
         "provide-client-params.sqs.GetQueueAttributes",
@@ -255,13 +260,11 @@ def test_a_sweep_uses_each_queue_that_only_people_read_so_that_it_keeps_its_metr
     healer.put("old", OLD)
     boto3.client("sqs").delete_queue(QueueUrl=read[0])
     assert healer.sweep(fails=True) == ["old"]
-    [unread] = [line for line in lines() if line.get("message") == "QueueNotRead"]
+    [unread] = [line for line in healer.lines() if line.get("message") == "QueueNotRead"]
     assert unread["queue"] == read[0]
 
 
-def test_an_event_that_cannot_be_sent_stays_in_the_index_and_stops_no_other(
-    healer: Healer, lines: Lines
-) -> None:
+def test_an_event_that_cannot_be_sent_stays_in_the_index_and_stops_no_other(healer: Healer) -> None:
     for key in ("one", "refused", "two"):
         healer.put(key, OLD)
 
@@ -272,7 +275,7 @@ def test_an_event_that_cannot_be_sent_stays_in_the_index_and_stops_no_other(
     healer.at("provide-client-params.sqs.SendMessage", refuse)
     assert sorted(healer.sweep(fails=True)) == ["one", "two"]
     assert healer.indexed() == ["input/refused"]
-    *logs, metrics = lines()
+    *logs, metrics = healer.lines()
     assert sorted(log["message"] for log in logs) == ["HealingFailed", *["KeyHandedOver"] * 2]
     [failed] = [log for log in logs if log["message"] == "HealingFailed"]
     assert failed["record"] == "input/refused"
@@ -286,24 +289,6 @@ def test_a_key_that_is_claimed_while_its_event_is_sent_stays_in_the_index(healer
     healer.at("after-call.sqs.SendMessage", lambda **_: healer.put("x", timedelta()))
     assert healer.sweep() == ["x"]
     assert healer.indexed() == ["input/x"]
-
-
-def test_what_is_handed_over_is_logged_with_its_record_and_its_age(
-    healer: Healer, lines: Lines
-) -> None:
-    assert healer.sweep() == []
-    [metrics] = lines()  # a sweep that finds nothing says so in its metric alone
-    assert metrics["KeysStuck"] == [0.0]
-    healer.put("x.png", DEAD_AFTER * 4.5)
-    healer.sweep()
-    log, metrics = lines()
-    said = {"message": "KeyHandedOver", "record": "input/x.png", "minutes_in_progress": 45}
-    assert said.items() <= log.items()
-    assert metrics["KeysHandedOver"] == [1.0]
-    for end in ("Z", ".123Z", ".123456+00:00"):  # each engine writes another one
-        healer.put("x", None, **{ATTRIBUTE: f"2026-01-01T09:30:00{end}"})
-        healer.sweep()
-        assert 0 < lines()[0]["minutes_in_progress"] < 60 * 24 * 365 * 20
 
 
 def test_a_table_that_cannot_be_read_fails_the_sweep(healer: Healer) -> None:

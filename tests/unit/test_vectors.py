@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import weakref
 from io import BytesIO
 from typing import Any
 from unittest.mock import Mock
@@ -62,13 +63,18 @@ def test_the_fence_makes_the_calls_and_gives_the_answer(
     name: str, s3: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("inorder_fence.fenced_output.time", Mock(**{"time.return_value": 0.9}))
-    vector, worked = VECTORS[name], []
+    vector = VECTORS[name]
+    worked: list[bytes] = []
+    results = weakref.WeakSet[InvertedImage]()
 
     def work(content: bytes) -> InvertedImage:
+        assert not results  # there is memory for one
         worked.append(content)
         if content == b"bad":
             raise Bad("It is bad.")
-        return InvertedImage(b"made of " + content, "text/plain")
+        result = InvertedImage(b"made of " + content, "text/plain")
+        results.add(result)
+        return result
 
     fence = Fence(s3, "output", 100, work, vector.get("handles_deletions", True), rejection=Bad)
     payload = {"event": vector["event"], "fence": vector["fence"]}
