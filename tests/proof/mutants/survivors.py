@@ -139,7 +139,6 @@ _CODE: dict[str, dict[str, str]] = {
         "object_event.py ObjectEvent: False -> True": _GIVEN,
         "fenced_output.py : 2 -> 1": _SHORTER,
         "fenced_output.py : 4 -> 3": _SHORTER,
-        "fenced_output.py Fence.find_source: _status(error) == HTTPStatus.BAD_REQUEST -> True": "the fault is the same, one call later",
         "fenced_output.py Fence.find_source: NULL_VERSION if event.version_id else... -> None": _NAMED,
         "fenced_output.py Fence.find_source: event.version_id -> False": _NAMED,
         "fenced_output.py Fence.find_source: no is_deletion=False": _UNREAD,
