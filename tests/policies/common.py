@@ -9,7 +9,7 @@ from unittest.mock import ANY
 
 from inorder.events import created
 from inorder.model.policies import definition
-from tests.policies.services import (
+from tests.policies.table import (
     CREATED,
     DELETED,
     EXECUTION,
@@ -21,10 +21,14 @@ from tests.policies.services import (
     RESPONSES,
     TIMED_OUT,
     VERSIONED,
+    Data,
+    Flow,
+    Output,
+    Row,
+    Write,
     answer,
     item,
 )
-from tests.policies.table import Data, Flow, Output, Row, Write
 
 ID = "pictures/holiday/a b+c%2B'é.png"  # of the key record that belongs to CREATED
 NO_LOCK = {"lock_token": "", "break_at_poll": 0}

@@ -21,8 +21,7 @@ from bench.simulation.machine import Context, Execution, Machine
 from inorder import PROJECT
 from inorder.asl.definition import targets
 from inorder.model.policies import asl_file
-from tests.policies.services import RESPONSES, TIMED_OUT
-from tests.policies.table import Cases, Data
+from tests.policies.table import RESPONSES, TIMED_OUT, Cases, Data
 from tests.policies.tables import STATES, TABLES
 from tests.support.state_machines import substitute
 

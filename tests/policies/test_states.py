@@ -16,8 +16,7 @@ from inorder.local_aws import LocalAws
 from inorder.model.policies import like
 from tests.policies.common import Text
 from tests.policies.places import SUBSTITUTIONS, on_aws
-from tests.policies.services import DELETED, EXECUTION, FAULT, RESPONSES, TIMED_OUT, item
-from tests.policies.table import Data
+from tests.policies.table import DELETED, EXECUTION, FAULT, RESPONSES, TIMED_OUT, Data, item
 from tests.policies.tables import STATES, TABLES
 
 AWS = on_aws()  # `make test-aws STACK=name` runs these tests there

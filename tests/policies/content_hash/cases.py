@@ -6,10 +6,9 @@ from typing import Any
 from unittest.mock import ANY
 
 from inorder.events import shipped
-from tests.policies import common, services
+from tests.policies import common, table
 from tests.policies.common import adds, refused
-from tests.policies.services import EXECUTION, HASHED, answer
-from tests.policies.table import Cases, Output, Row, Write
+from tests.policies.table import EXECUTION, HASHED, NO_S3_EVENT, Cases, Output, Row, Write, answer
 
 LIMITS = common.limits_of(__name__)
 ORDER = shipped("order-placed")
@@ -86,7 +85,7 @@ OUTPUTS = [
     Output("Name Content", START | {"hashing": answer(HASHED)}, NAMED),
     *common.waiter_outputs(DATA, "sequencer", "hashing", locked="content"),
     *common.handed_over(DATA),
-    Output("Retrying", DATA, {"outcome": "Retrying", "content": "b/k", "reason": services.FAULT}),
+    Output("Retrying", DATA, {"outcome": "Retrying", "content": "b/k", "reason": table.FAULT}),
     adds("Reject Result", UNKNOWN, fault=common.UNKNOWN_RESULT),
     Output(
         "Processed",
@@ -120,4 +119,4 @@ WRITES = [
     ),
 ]
 
-CASES = Cases(DATA, CHOICES, FLOW, OUTPUTS, WRITES, [ORDER, services.NO_S3_EVENT])
+CASES = Cases(DATA, CHOICES, FLOW, OUTPUTS, WRITES, [ORDER, NO_S3_EVENT])

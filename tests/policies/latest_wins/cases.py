@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from unittest.mock import ANY
 
-from tests.policies import common, services
+from tests.policies import common, table
 from tests.policies.common import refused
-from tests.policies.services import EXECUTION, NEVER, item
-from tests.policies.table import Cases, Row, Write
+from tests.policies.table import EXECUTION, NEVER, Cases, Row, Write, item
 
 LIMITS = common.limits_of(__name__)
 DATA = common.waiter_data(LIMITS) | {"newest": {"event": "{}"}}
@@ -19,11 +18,11 @@ HOLDER = DATA | OWN_CLAIM
 LOCKED = {"sequencer": "0B", "status": "IN_PROGRESS", "lock_token": "theirs"}
 NEWER = LOCKED | {"sequencer": "0C"}
 OVER = {"polls": LIMITS["maximum_polls"]}
-FAULT = {"fault": services.FAULT}
-PROCESSED = {"inversion": services.answer(services.PROCESSED)}
+FAULT = {"fault": table.FAULT}
+PROCESSED = {"inversion": table.answer(table.PROCESSED)}
 ENDS = [
     (PROCESSED, "Processed"),
-    ({"inversion": services.answer(services.SUPERSEDED)}, "Superseded"),
+    ({"inversion": table.answer(table.SUPERSEDED)}, "Superseded"),
     (PROCESSED | FAULT, "Processed"),  # at the second attempt
     (FAULT | {"sent": {"outcome": "Retrying"}}, "Retrying"),
     (FAULT | {"sent": {"outcome": "Parked"}}, "Parked"),
@@ -117,7 +116,7 @@ WRITES = [
     *common.break_lock(),
     *common.renew_lock(),
     *common.release(
-        "Release Lock", HELD, sequencer="0B", status="DONE", expires_at=int(services.EXPIRES_AT)
+        "Release Lock", HELD, sequencer="0B", status="DONE", expires_at=int(table.EXPIRES_AT)
     ),
     *common.release("Release Failed Key", HELD, sequencer="0B", status="FAILED", expires_at=NEVER),
     # The newer event stays in the index, whatever becomes of the holder's.
