@@ -500,6 +500,8 @@ def test_the_documents_say_which_parameters_are_deployed_and_which_only_transfor
     assert not deployed & transformed
 
 
-def test_the_stack_says_its_version() -> None:
+def test_the_stack_says_its_version_and_what_starts_its_executions() -> None:
+    [target] = TEMPLATE["Resources"]["EventsRule"]["Properties"]["Targets"]
+    assert TEMPLATE["Outputs"]["StartedArn"]["Value"] == target["Arn"]
     assert TEMPLATE["Outputs"]["Version"]["Value"] == __version__
     assert f"## {__version__}" in (PROJECT / "CHANGELOG.md").read_text(encoding="utf-8")
