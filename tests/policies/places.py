@@ -20,7 +20,7 @@ from inorder import PROJECT
 from inorder.aws.executions import LocalStateMachine, StateMachine
 from inorder.aws.log import AwsStateMachine, log_group
 from inorder.aws.stack import Stack, deploy, describe
-from inorder.events import created, deleted
+from inorder.events import delete, upload
 from inorder.local_aws import HOST, LocalAws
 from inorder.model.policies import asl_file
 from tests.policies.mock_config import NOT_ALL_MOCKED
@@ -53,13 +53,10 @@ class Place:
 
     def change(self, key: str, content: bytes | None, sequencer: str) -> dict[str, Any]:
         """Put an object, or delete it if there is no content, and build its event."""
-        named = {"Bucket": self.input_bucket, "Key": key}
-        described = {"bucket": self.input_bucket, "sequencer": sequencer}
+        described: Any = {"bucket": self.input_bucket, "sequencer": sequencer}
         if content is None:
-            self.s3.delete_object(**named)
-            return deleted(key, **described)
-        etag = self.s3.put_object(Body=content, **named)["ETag"].strip('"')
-        return created(key, etag=etag, **described)
+            return delete(self.s3, key, **described)
+        return upload(self.s3, key, content, **described)
 
     def outputs(self, key: str) -> list[bytes]:
         named = {"Bucket": self.output_bucket}
