@@ -58,19 +58,14 @@ class Way(NamedTuple):
 
 @dataclass(frozen=True)
 class Cases:
-    """The table of a policy.
+    """The table of a policy."""
 
-    `data` is input that suits every state but the Choices, and `events` are inputs of executions.
-    There is what follows each Choice and each other state, what each Pass gives and each Task whose
-    result is read later, and what conditional writes change.
-    """
-
-    data: Data
+    data: Data  # input that suits every state but the Choices
     choices: list[Row]
-    flow: Flow
-    outputs: list[Output]
-    writes: list[Write]
-    events: list[Any]
+    flow: Flow  # of all other states
+    outputs: list[Output]  # of each Pass, and of each Task whose result is read later
+    writes: list[Write]  # of each state with a condition
+    events: list[Any]  # inputs of executions
 
     @property
     def event(self) -> Any:
@@ -116,50 +111,34 @@ def _record(**attributes: str) -> Data:
     return {"Return": item(**attributes)}
 
 
-def _attributes(**attributes: str) -> Data:
-    return {"Attributes": item(**attributes)["Item"]}
-
-
-def _error(name: str, cause: str) -> Data:
-    return {"Throw": {"Error": name, "Cause": cause}}
-
-
 OLDER, NEWER = (f"{int(SEQUENCER, 16) + step:018X}" for step in (-1, 1))
 _FREE = {"status": "FAILED", "sequencer": SEQUENCER}
 _LOCKED = _FREE | {"status": "IN_PROGRESS", "lock_token": "theirs"}
-PROCESSED = {
-    "outcome": "Processed",
-    "output_key": "holiday/out-beach.png",
-    "expires_at": EXPIRES_AT,
-}
+PROCESSED = {"outcome": "Processed", "output_key": "out-beach.png", "expires_at": EXPIRES_AT}
 SUPERSEDED = PROCESSED | {"outcome": "Superseded"}
-REJECTED = {
-    "outcome": "Rejected",
-    "error": "InvalidImage",
-    "cause": "cannot identify image file",
-    "expires_at": EXPIRES_AT,
-}
+INVALID = {"error": "InvalidImage", "cause": "cannot identify image file"}
+REJECTED = {"outcome": "Rejected", "expires_at": EXPIRES_AT, **INVALID}
 HASHED = {"hash": "9f86d081884c7d65", "now": "1794000000", "expires_at": EXPIRES_AT}
 CONDITION_FAILED, TIMED_OUT = "ConditionFailed", "TimedOut"
-TOO_LARGE = "States.DataLimitExceeded"
+ERRORS = {
+    CONDITION_FAILED: "DynamoDB.ConditionalCheckFailedException",
+    TIMED_OUT: "States.Timeout",
+    "Busy": "DynamoDB.ThrottlingException",
+    "Unanswered": "DynamoDB.SdkClientException",
+    "FunctionFailed": "Lambda.ServiceException",
+    "Throttled": "Lambda.TooManyRequestsException",
+    "ForwardFailed": "EventBridge.FailedEntry",
+    "QueueLost": "SQS.SdkClientException",
+    "StartRefused": "StepFunctions.ExecutionLimitExceededException",
+    "TooLarge": "States.DataLimitExceeded",
+}
 RESPONSES: dict[str, Data] = {
-    CONDITION_FAILED: _error(
-        "DynamoDB.ConditionalCheckFailedException", "The conditional request failed"
-    ),
-    TIMED_OUT: _error("States.Timeout", "The service did not answer in time."),
-    "Busy": _error("DynamoDB.ThrottlingException", "The table is busy."),
-    "Unanswered": _error("DynamoDB.SdkClientException", "The answer did not come."),
-    "FunctionFailed": _error("Lambda.ServiceException", "The function could not be run."),
-    "Throttled": _error("Lambda.TooManyRequestsException", "Rate Exceeded."),
-    "ForwardFailed": _error("EventBridge.FailedEntry", "The bus took the call but not the event."),
-    "QueueLost": _error("SQS.SdkClientException", "The queue cannot be reached."),
-    "TooLarge": _error(TOO_LARGE, "The data has more than 262144 bytes."),
+    **{name: {"Throw": {"Error": error, "Cause": name}} for name, error in ERRORS.items()},
     "Written": {"Return": {}},
-    "Released": {"Return": _attributes(event="{}")},
+    "Released": {"Return": {"Attributes": item(event="{}")["Item"]}},
     "Started": {"Return": {"ExecutionArn": "arn:newest", "StartDate": "then"}},
-    "StartRefused": _error("StepFunctions.ExecutionLimitExceededException", "Too many executions."),
-    "Claimed": {"Return": _attributes(lock_token="mine")},
-    "Recorded": {"Return": _attributes(lock_token="theirs")},
+    "Claimed": {"Return": {"Attributes": item(lock_token="mine")["Item"]}},
+    "Recorded": {"Return": {"Attributes": item(lock_token="theirs")["Item"]}},
     "Sent": {"Return": {"MessageId": "5f0c3a52-8a4e-4c57-9d0b-2b9a6f1e7c11"}},
     "Forwarded": {"Return": {"FailedEntryCount": 0, "Entries": [{"EventId": "5f0c3a52"}]}},
     "Processed": {"Return": answer(PROCESSED)},
