@@ -47,7 +47,7 @@ CHOICES = [
     *(Row("Hashed?", {"hashing": answer(payload)}, "Reject Result") for payload in NO_HASH),
     *common.SENT,
     *common.first_poll(DATA, "Wait For Lock"),
-    *common.waiting(DATA, LOCKED, judge="Content State?", claim="Claim Content"),
+    *common.waiting(DATA, LOCKED, of="Content"),
 ]
 
 FLOW = {
