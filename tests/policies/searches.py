@@ -33,6 +33,10 @@ def scenarios(text: str) -> tuple[Scenario, ...]:
     return tuple(found)
 
 
+def named(*mutants: str) -> frozenset[str]:
+    return frozenset(mutants)
+
+
 # --- Mutants that break no promise, and what the shipped code is for ------------------------------
 
 TASK_FAULTS, ALL = "States.TaskFailed, States.Timeout", "States.ALL"
