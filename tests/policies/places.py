@@ -7,8 +7,8 @@ own AWS must be named in the environment: `make test-sfn-local`, `make test-aws 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from functools import cache, cached_property
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -118,8 +118,7 @@ def running_at(address: str) -> LocalAws:
     """Give a server that was not started here."""
     url = urlsplit(address)
     assert url.hostname == HOST
-    assert url.port
-    return LocalAws(url.port, pid=0, started=0, folder="")
+    return LocalAws(url.port or 0, pid=0, started=0, folder="")
 
 
 class StepFunctionsLocal(Ministack):
@@ -162,18 +161,9 @@ class OnAws:
         self.events, self.s3 = session.client("events"), session.client("s3")
         self.stack: Stack = describe(self.cloudformation, stack_name)
         self.table = session.resource("dynamodb").Table(self.stack.key_table)
-
-    @cached_property
-    def machine(self) -> Mapping[str, Any]:
-        """The stack's state machine, as AWS describes it."""
         arn = self.stack.state_machine_arn
-        found: Mapping[str, Any] = self.states.describe_state_machine(stateMachineArn=arn)
-        return found
-
-    @property
-    def role(self) -> str:
-        """ARN of the role of the stack's state machine."""
-        return str(self.machine["roleArn"])
+        self.machine: Any = self.states.describe_state_machine(stateMachineArn=arn)
+        self.role: str = self.machine["roleArn"]
 
 
 class Aws(InStack):

@@ -20,8 +20,6 @@ DATA = {
     "hashing": answer(HASHED),
 }
 
-# --- What follows each Choice --------------------------------------------------------------------
-
 FIELDS = ("source", "detail-type", "detail")
 INCOMPLETE: list[Any] = [
     {},
@@ -67,8 +65,6 @@ FLOW = {
     "Release Failed Content": f"Written ConditionFailed {common.RELEASE_FAILED}: Retried Later?",
     **common.ends(),
 }
-
-# --- What each Pass gives, and what each conditional write changes -------------------------------
 
 NAME = f"{ORDER['source']}/{ORDER['detail-type']}"
 UNKNOWN = DATA | {"hashing": answer(None)}

@@ -20,8 +20,6 @@ DATA = common.waiter_data(LIMITS) | {
     "recorded": {"is_written": True},
 }
 
-# --- What follows each Choice --------------------------------------------------------------------
-
 NOTHING_SEEN = DATA | {"watched_lock": common.NO_LOCK, "watched_waiter": NO_WAITER}
 LOCKED, OLDER, MINE = {"lock_token": "theirs"}, {"oldest_waiting": "0A"}, {"oldest_waiting": "0B"}
 LOCK_WATCHED = {"watched_lock": DATA["watched_lock"]}
@@ -105,8 +103,6 @@ FLOW = {
     "Mark Event Failed": "Written ConditionFailed TimedOut: Retried Later?",
     **common.ends("Superseded"),
 }
-
-# --- What each Pass gives, and what each conditional write changes -------------------------------
 
 START = common.WAITER_START | {"watched_waiter": NO_WAITER}
 

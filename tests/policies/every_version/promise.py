@@ -198,7 +198,10 @@ class EveryVersion(Locking):
         Without versions, one that was created again looks overwritten, or as if it never changed.
         """
         keys = {key for key, _ in state.outputs}
-        is_named, null = self.scenario.is_named(deletion), self.scenario.find("null", state.happened)
+        is_named, null = (
+            self.scenario.is_named(deletion),
+            self.scenario.find("null", state.happened),
+        )
         again = not is_named and null and not self.scenario.is_deletion(null)
         stays = [each for each in self.removed(deletion) if self.output_key(each) in keys]
         if stays and not again:

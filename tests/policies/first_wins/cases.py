@@ -11,8 +11,6 @@ from tests.policies.table import EXECUTION, Cases, Row, Write, item
 LIMITS = common.limits_of(__name__)
 DATA = common.waiter_data(LIMITS) | {"record_id": "first:b/k"}
 
-# --- What follows each Choice --------------------------------------------------------------------
-
 LOCKED = {"sequencer": "0A", "status": "IN_PROGRESS", "lock_token": "theirs"}
 WITH_EVENT = DATA | {"record": item(**LOCKED, event='{"a": 1}')}
 WITHOUT_SEQUENCER = DATA | {"record": item(**LOCKED | {"sequencer": ""}, event='{"a": 1}')}
@@ -51,8 +49,6 @@ FLOW = {
     "Release Failed Key": f"Written ConditionFailed {common.RELEASE_FAILED}: Retried Later?",
     **common.ends("Superseded"),
 }
-
-# --- What each Pass gives, and what each conditional write changes -------------------------------
 
 OUTPUTS = [
     *common.prepared(common.WAITER_START, record_id="first:{key}"),

@@ -13,8 +13,6 @@ DATA = common.waiter_data(LIMITS) | {"newest": {"event": "{}"}}
 THEIR_CLAIM, OWN_CLAIM = ({"claim": {"lock_token": token}} for token in ("theirs", "mine"))
 HOLDER = DATA | OWN_CLAIM
 
-# --- What follows each Choice --------------------------------------------------------------------
-
 LOCKED = {"sequencer": "0B", "status": "IN_PROGRESS", "lock_token": "theirs"}
 NEWER = LOCKED | {"sequencer": "0C"}
 OVER = {"polls": LIMITS["maximum_polls"]}
@@ -24,10 +22,9 @@ ENDS = [
     (PROCESSED, "Processed"),
     ({"inversion": table.answer(table.SUPERSEDED)}, "Superseded"),
     (PROCESSED | FAULT, "Processed"),  # at the second attempt
-    (FAULT | {"sent": {"outcome": "Retrying"}}, "Retrying"),
-    (FAULT | {"sent": {"outcome": "Parked"}}, "Parked"),
     *(
-        (PROCESSED | FAULT | {"sent": {"outcome": outcome}}, outcome)
+        (ended | {"sent": {"outcome": outcome}}, outcome)
+        for ended in (FAULT, PROCESSED | FAULT)
         for outcome in ("Retrying", "Parked")
     ),
 ]
@@ -70,8 +67,6 @@ FLOW = {
     "Release Unanswered Claim": "Written ConditionFailed TimedOut: Final Outcome?",
     **common.ends("Superseded"),
 }
-
-# --- What each Pass gives, and what each conditional write changes -------------------------------
 
 OUTPUTS = [
     *common.prepared(common.WAITER_START),
