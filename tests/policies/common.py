@@ -61,8 +61,6 @@ def waiter_data(limits: dict[str, int]) -> Data:
 # What *Prepare Event* prepares for an execution that may have to wait.
 WAITER_START = {"lock_token": ANY, "expires_at": str(NEVER), "polls": 0, "watched_lock": NO_LOCK}
 
-# --- What follows states that several files have --------------------------------------------------
-
 S3_EVENTS = [CREATED, VERSIONED, DELETED, NO_S3_EVENT]
 NOT_SENT, NOT_FORWARDED = "QueueLost*2 TimedOut", "ForwardFailed*2 TimedOut"
 WRITE_FAILED, RELEASE_FAILED = "Busy*2 TimedOut", "Busy*3 TimedOut"
@@ -116,15 +114,12 @@ def ends(*more: str) -> Flow:
     return dict.fromkeys(["Processed", "Duplicate", "Parked", "Retrying", *more], "")
 
 
-# --- Rows of states that several files have -------------------------------------------------------
-
-
 def s3_events(*, deletions: bool = True, versions: bool = True) -> list[Row]:
     event = created()
     accepted: list[Any] = [CREATED, created(version_id=5)]
     refused: list[Any] = [
         *({}, [], "text", NO_S3_EVENT),
-        {name: value for name, value in event.items() if name != "detail-type"},
+        without("detail-type", event),
         event | {"detail-type": "Object Restore Completed"},
         event | {"detail": event["detail"] | {"bucket": {}}},
         created(bucket=5),
@@ -172,7 +167,6 @@ def waiting(
 
 
 def first_poll(data: Data, wait: str, state: str = "First Poll?") -> list[Row]:
-    """Let only the first poll come without a wait."""
     return [Row(state, without("limits", data), "Count Poll"), Row(state, data, wait)]
 
 
@@ -208,9 +202,6 @@ def answers(*, processed: str, superseded: str, expires: bool = True) -> list[Ro
 SENT = [Row("Retried Later?", {"sent": {"outcome": to}}, to) for to in ("Retrying", "Parked")]
 
 
-# --- What states give ----------------------------------------------------------------------------
-
-
 def adds(state: str, data: Data, response: str = "", **added: Any) -> Output:
     """Let a state add fields to its input, or replace some."""
     return Output(state, data, data | added, response)
@@ -223,12 +214,11 @@ def prepared(start: Data, **ids: str) -> list[Output]:
     """
     outputs = [Output("S3 Object Event?", CREATED, {})]  # hands on nothing of the event
     for state, event in (("Prepare Event", CREATED), ("Prepare Version", VERSIONED)):
-        described = event["detail"]["object"]
-        name = f"{event['detail']['bucket']['name']}/{described['key']}"
-        key = f"{name}#{described['version-id']}" if event is VERSIONED else name
-        sequencer = described["sequencer"]
+        described, bucket = event["detail"]["object"], event["detail"]["bucket"]["name"]
+        version = f"#{described['version-id']}" if event is VERSIONED else ""
+        key, sequencer = f"{bucket}/{described['key']}{version}", described["sequencer"]
         own = {each: text.format(key=key, sequencer=sequencer) for each, text in ids.items()}
-        output = {"object_key": key, **own, "sequencer": sequencer, **start}
+        output = {"object_key": key, "sequencer": sequencer, **own, **start}
         outputs.append(Output(state, {}, output, event=event))
     return outputs
 
@@ -241,7 +231,6 @@ def outcomes(data: Data, *names: str) -> list[Output]:
 
 
 def rejections(data: Data) -> list[Output]:
-    """Give the reasons for which a function's answer is parked."""
     rejected = data | {"inversion": answer(REJECTED)}
     reason = {"Error": REJECTED["error"], "Cause": REJECTED["cause"], "rejected": True}
     unknown = adds("Reject Result", data | {"inversion": answer(None)}, fault=UNKNOWN_RESULT)
@@ -271,7 +260,6 @@ UNKNOWN_RESULT = {"Error": "UnknownResult", "Cause": NULL, "rejected": True}
 
 
 def handed_over(data: Data) -> list[Output]:
-    """Give what the states add that send an event to a queue."""
     return [
         adds("Park Event", data, "Sent", sent={"outcome": "Parked"}),
         adds("Retry Event", data, "Sent", sent={"outcome": "Retrying"}),
@@ -297,11 +285,7 @@ def waiter_outputs(data: Data, *drops: str, locked: str = "key") -> list[Output]
     ]
 
 
-# --- What conditional writes change --------------------------------------------------------------
-
-
 def refused(state: str, *records: Data | None) -> list[Write]:
-    """Let a write be refused for each of some records."""
     return [Write(state, record, record, is_refused=True) for record in records]
 
 
@@ -316,7 +300,6 @@ def break_lock(kept: Data | None = None) -> list[Write]:
 
 
 def renew_lock() -> list[Write]:
-    """Let an execution give another token to its own lock only."""
     before, renewed = ({"lock_token": each, "execution": EXECUTION} for each in ("mine", "mine/2"))
     return [
         Write("Renew Lock", before, renewed),

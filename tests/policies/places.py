@@ -7,6 +7,7 @@ own AWS must be named in the environment: `make test-sfn-local`, `make test-aws 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -83,11 +84,9 @@ class InStack(Place):
         self._rule, self._events = resources["EventsRule"], events
         events.disable_rule(Name=self._rule)
         self.input_bucket, self.output_bucket = stack.input_bucket, stack.output_bucket
+        named = {name: re.sub("(Name|Arn|Url)$", "", name) for name in SUBSTITUTIONS}
         self.substitutions = {
-            name: resources[logical]
-            for name in SUBSTITUTIONS
-            if (logical := name.removesuffix("Name").removesuffix("Arn").removesuffix("Url"))
-            in resources
+            name: resources[each] for name, each in named.items() if each in resources
         }
         machines = stack.state_machine_arn.rpartition(":")[0]
         self.substitutions["StateMachineArnPattern"] = f"{machines}:{{}}"

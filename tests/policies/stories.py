@@ -11,6 +11,7 @@ from inorder.events import created
 from inorder.model.policies import like
 from tests.conftest import colour_of, picture
 from tests.policies.places import Place
+from tests.policies.situations import BLUE, CYAN, GREEN, MAGENTA, RED, YELLOW
 
 # "A1": a red picture is uploaded, which makes event 1; B and C are others, and a is no image. "-2":
 # the object is deleted, which makes event 2. "1=Processed": event 1 arrives, and ends so. A name in
@@ -57,13 +58,8 @@ STORIES: dict[str, list[str]] = {
 for shipped in ("latest-wins", "every-version", "first-wins", "optimistic"):
     STORIES[shipped].append("empty=InvalidEvent list=InvalidEvent no-key=InvalidEvent")
 
-CONTENTS = {
-    "A": picture((255, 0, 0)),
-    "B": picture((0, 255, 0)),
-    "C": picture((0, 0, 255)),
-    "a": b"no image",
-}
-INVERSES = {"A": (0, 255, 255), "B": (255, 0, 255), "C": (255, 255, 0)}
+CONTENTS = {"A": picture(RED), "B": picture(GREEN), "C": picture(BLUE), "a": b"no image"}
+INVERSES = {"A": CYAN, "B": MAGENTA, "C": YELLOW}
 DEAD = {"status": "IN_PROGRESS", "lock_token": "dead", "execution": "dead", "event": "{}"}
 RECORDS: dict[str, Any] = {"lock": DEAD, "waiter": {"oldest_waiting": "00"}}
 PAID = {"source": "com.example", "detail-type": "Paid", "detail": {"a": 1, "b": ["x", 1.0]}}

@@ -68,10 +68,6 @@ class Cases:
     events: list[Any]  # inputs of executions
 
     @property
-    def event(self) -> Any:
-        return self.events[0]
-
-    @property
     def ways(self) -> Iterator[Way]:
         for state, follows in self.flow.items():
             for part in follows.split("; "):
@@ -85,8 +81,6 @@ class Cases:
         others = (Row(way.state, self.data, way.following, way.response) for way in self.ways)
         return [*self.choices, *others]
 
-
-# --- The events, and what services answer: mocks, and records -------------------------------------
 
 CREATED = shipped("object-created")
 DELETED = shipped("object-deleted")

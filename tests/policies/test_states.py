@@ -48,7 +48,7 @@ def run_state(
     definition = json.dumps({"StartAt": next(iter(states)), "States": states})
     for substitution, value in (SUBSTITUTIONS | resources).items():
         definition = definition.replace(f"${{{substitution}}}", value)
-    given = TABLES[policy].event if event is None else event
+    given = TABLES[policy].events[0] if event is None else event
     context = {
         "Execution": {"Id": EXECUTION, "Name": "test", "Input": given},
         "State": {"EnteredTime": "2026-11-20T09:30:00Z"},
@@ -81,9 +81,8 @@ def mocked(policy: str, state: str, response: str) -> Data | None:
         return None
     [(kind, content)] = RESPONSES[response].items()
     if kind == "Return":
-        # AWS compares a result with the model of the service. By Lambda's, Payload is a text; but
-        # lambda:invoke gives the state what that text says. And states:startExecution answers with
-        # other names than the model: ExecutionArn for executionArn.
+        # AWS compares a result with the model of the service. But lambda:invoke reads the Payload,
+        # and states:startExecution has other names than the model: ExecutionArn for executionArn.
         service = STATES[policy][state]["Resource"].split(":")[-2]
         mode = "NONE" if service in {"lambda", "states"} else "STRICT"
         return {"result": json.dumps(content), "fieldValidationMode": mode}
@@ -91,7 +90,6 @@ def mocked(policy: str, state: str, response: str) -> Data | None:
 
 
 def each_state(is_wanted: Callable[[str, str], bool] = lambda *_: True) -> pytest.MarkDecorator:
-    """Run a test for each state of a policy, of those that are wanted."""
     every = ((policy, name) for policy in TABLES for name in STATES[policy])
     return pytest.mark.parametrize(
         ("policy", "state"), [each for each in every if is_wanted(*each)]
@@ -168,7 +166,6 @@ def test_a_failed_execution_says_why(local: LocalAws, policy: str, state: str) -
 
 
 def told_by(policy: str, state: str) -> Data:
-    """Give the message in which a state sends an event."""
     outcome = "Parked" if state.startswith("Park") else "Retrying"
     told: Data = {"outcome": outcome, "execution": EXECUTION, "reason": FAULT, "event": EVENT}
     if state == "Park Invalid Event":
@@ -193,8 +190,7 @@ def test_an_event_that_is_sent_comes_to_a_queue_with_the_reason(
     arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]
     rule = template()["Resources"]["RetryEventsRule"]["Properties"]
     [target] = rule["Targets"]
-    # The type is for people who archive or log the bus.
-    pattern = rule["EventPattern"] | {"detail-type": ["Retrying Event"]}
+    pattern = rule["EventPattern"] | {"detail-type": ["Retrying Event"]}  # for people who log it
     events.create_event_bus(Name=name)
     events.put_rule(Name=name, EventBusName=name, EventPattern=json.dumps(pattern))
     target = {"Id": "queue", "Arn": arn["QueueArn"], "InputPath": target["InputPath"]}

@@ -93,7 +93,6 @@ class Switch:
         return {sequencer_of(each.input) for each in executions if each.id not in self._ids}
 
     def assert_right(self) -> None:
-        """Check the output of the key, and that nothing is left to do."""
         outcomes = {each.outcome for each in self.cloud.executions}
         assert outcomes <= finished() | ({"Died"} if self.dies else set())
         assert self.cloud.parked == []
@@ -109,7 +108,6 @@ def shipped(name: str) -> str:
 
 
 def assert_each(cloud: Cloud, name: str, events: Iterable[str]) -> None:
-    """Check what a policy promises of each event."""
     if shipped(name) == "every-version":
         assert {f"out-{KEY}/{each}" for each in events} <= set(cloud.objects.outputs)
     if shipped(name) == "content-hash":

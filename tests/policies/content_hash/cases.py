@@ -12,28 +12,26 @@ from tests.policies.table import EXECUTION, HASHED, NO_S3_EVENT, Cases, Output, 
 
 LIMITS = common.limits_of(__name__)
 ORDER = shipped("order-placed")
-DATA = {
-    **{name: value for name, value in common.waiter_data(LIMITS).items() if name != "object_key"},
+DATA = common.without("object_key", common.waiter_data(LIMITS)) | {
     "content": "b/k",
     "now": HASHED["now"],
     "expires_at": HASHED["expires_at"],
     "hashing": answer(HASHED),
 }
 
-FIELDS = ("source", "detail-type", "detail")
 INCOMPLETE: list[Any] = [
     {},
     [],
     "text",
     ORDER | {"source": 5},
     ORDER | {"detail-type": 5},
-    *({name: ORDER[name] for name in ORDER if name != left_out} for left_out in FIELDS),
+    *(common.without(name, ORDER) for name in ("source", "detail-type", "detail")),
 ]
 NO_HASH: list[Any] = [
     None,
     "9f",
     *(HASHED | {name: 1} for name in HASHED),
-    *({name: HASHED[name] for name in HASHED if name != left_out} for left_out in HASHED),
+    *(common.without(name, HASHED) for name in HASHED),
 ]
 LOCKED = {"status": "IN_PROGRESS", "lock_token": "theirs"}
 

@@ -9,7 +9,6 @@ import pytest
 from inorder.asl.size import largest_event
 from inorder.events import shipped
 from inorder.model.policies import definition
-from tests.policies.situations import SHORT
 from tests.support.in_process import InProcess
 
 pytestmark = pytest.mark.policy("content-hash")
@@ -39,7 +38,7 @@ def test_an_event_is_forwarded_with_its_type_and_detail_once(aws: InProcess) -> 
 def test_the_largest_event_is_forwarded_and_waits_and_a_larger_one_is_parked(
     aws: InProcess,
 ) -> None:
-    aws.wait_scale = SHORT
+    aws.wait_scale = 0.02
     largest, longer = (
         EVENT | {"detail": {"text": each * (ROOM // len(json.dumps(each)[1:-1]))}}
         for each in ("x", '"')  # the record has the event as a text, in which JSON escapes quotes

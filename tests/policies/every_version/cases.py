@@ -12,7 +12,6 @@ LIMITS = common.limits_of(__name__)
 NO_WAITER = {"sequencer": "", "clear_at_poll": 0}
 OLDER_WATCHED = {"sequencer": "0A", "clear_at_poll": LIMITS["turn_polls"] + 1}
 DATA = common.waiter_data(LIMITS) | {
-    "object_key": "b/k",
     "event_id": "event:b/k@0B",
     "record": item(lock_token="theirs", oldest_waiting="0A"),
     "watched_waiter": OLDER_WATCHED,

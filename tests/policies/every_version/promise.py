@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inorder import PROJECT
-from tests.policies.searches import ALL, LOCKING, named, scenarios, without_retry, without_update
+from tests.policies.searches import ALL, LOCKING, named, no_retry, no_update, scenarios
 from tests.proof.model.engine import Step, read
 from tests.proof.model.fence import EACH
 from tests.proof.model.locking import Locking
@@ -259,14 +259,14 @@ SUITE = Suite(
         "Record Event with no Parameters.Item.sequencer",
         "Record Event with Item: status FAILED",
         "Record Event with no Parameters.Item.status",
-        *without_update("SET claimed_at = :now", "Claim Key"),
+        *no_update("SET claimed_at = :now", "Claim Key"),
         # A precaution against records that others wrote.
         "Event Done? without rule 1: $.event_record.Item.status.S IsPresent",
         "Event Done? without rule 1: $.event_record.Item.expires_at.N IsPresent",
         # Creates no record for a key that has none.
         "Record Oldest Waiter with ConditionExpression: no attribute_exists(id)",
-        *without_retry("Record Oldest Waiter", "Clear Dead Waiter", "Mark Event Failed", of=ALL),
-        *without_retry("Claim Key", "Break Lock", "Renew Lock", of=ALL),
+        *no_retry("Record Oldest Waiter", "Clear Dead Waiter", "Mark Event Failed", of=ALL),
+        *no_retry("Claim Key", "Break Lock", "Renew Lock", of=ALL),
         # Writes once more what is recorded already.
         "Record Oldest Waiter with ConditionExpression: comparison 1, >, as >=",
         # Either keeps polls from following one another without a wait; without both is found.
@@ -274,16 +274,16 @@ SUITE = Suite(
         "Key State? without rule 2, to Record Oldest Waiter",
         # A second run takes the first one's lock at once, instead of after a lease.
         "Claim Key with ConditionExpression: no execution = :execution",
-        *without_update("SET execution = :execution", "Claim Key"),
+        *no_update("SET execution = :execution", "Claim Key"),
         # The others need not watch the event's turn for five polls.
-        *without_update("REMOVE oldest_waiting", "Claim Key"),
+        *no_update("REMOVE oldest_waiting", "Claim Key"),
         # Otherwise a locked key's record expires, if no release sets the attribute again.
-        *without_update("REMOVE expires_at", "Claim Key"),
+        *no_update("REMOVE expires_at", "Claim Key"),
         # Under a lock, the watched waiter or another delivery of its event is alive: no order then.
         "Clear Dead Waiter with ConditionExpression: no attribute_not_exists(lock_token)",
         # A record has `execution` only while it has a lock; the table does not grow for ever.
-        *without_update("REMOVE execution", "Release Lock"),
-        *without_update("SET expires_at = :expires_at", "Mark Event Failed"),
+        *no_update("REMOVE execution", "Release Lock"),
+        *no_update("SET expires_at = :expires_at", "Mark Event Failed"),
         # Leaves the record to another delivery in progress; the event is in the queue by then.
         "Mark Event Failed with ConditionExpression: no execution = :execution",
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inorder import PROJECT
-from tests.policies.searches import LOCKING, named, scenarios, without_retry, without_update
+from tests.policies.searches import LOCKING, named, no_retry, no_update, scenarios
 from tests.proof.model.engine import Step
 from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.newest import KEY, Newest
@@ -57,10 +57,7 @@ class FirstWins(Locking, Newest):
         return super().outcomes(state, run) | {"Duplicate": bool(self._done(state, run.event))}
 
     def has_time(self, state: State, run: Run) -> bool:
-        """Let no lease pass between the message about a lost event and the end of its lock.
-
-        That takes seconds. Otherwise, all who waited would send a message, again and again.
-        """
+        """Let only seconds pass between the message about a lost event and the end of its lock."""
         keys = [self.scenario.key(each.event) for each in state.runs if each.state == "Break Lock"]
         return self.scenario.key(run.event) not in keys
 
@@ -128,19 +125,19 @@ SUITE = Suite(
         # If a read fails, Key State? keeps polls from following one another without a wait.
         "First Poll? without rule 1, to Wait For Lock",
         # Retry Lost Event has sent the record's event before.
-        *without_update("SET in_progress_since = :now", "Break Lock"),
+        *no_update("SET in_progress_since = :now", "Break Lock"),
         # A claim that Step Functions' own client has sent twice is not refused.
         "Claim Key with ConditionExpression: no execution = :execution",
         "Claim Key with no Parameters.Item.execution",
         # The event goes to the retry queue instead.
-        *without_retry("Break Lock", "Renew Lock", "Retry Lost Event"),
+        *no_retry("Break Lock", "Renew Lock", "Retry Lost Event"),
         # Saves a message, whose execution would end as a duplicate.
         "Key State? without rule 5: not $.record.Item.sequencer.S IsPresent and "
         '$.record.Item.sequencer.S StringEqualsPath "$.sequencer"',
         # The next event, or the schedule, breaks the lock.
-        *without_retry("Release Failed Key"),
+        *no_retry("Release Failed Key"),
         # A record has `execution` only while it has a lock; the table does not grow for ever.
-        *without_update("REMOVE execution", "Release Superseded Key"),
-        *without_update("SET expires_at = :expires_at", "Release Superseded Key"),
+        *no_update("REMOVE execution", "Release Superseded Key"),
+        *no_update("SET expires_at = :expires_at", "Release Superseded Key"),
     ),
 )

@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 from inorder import PROJECT
-from tests.policies.searches import (
-    ALL,
-    LOCKING,
-    OF_NEWEST,
-    named,
-    scenarios,
-    without_retry,
-    without_update,
-)
+from tests.policies.searches import ALL, LOCKING, OF_NEWEST, named, no_retry, no_update, scenarios
 from tests.proof.model.engine import Step, read
 from tests.proof.model.fence import NEWEST
 from tests.proof.model.locking import Locking, known_record
@@ -146,21 +138,21 @@ SUITE = Suite(
         # A claim that Step Functions' own client has sent twice is not refused.
         "Claim Key with ConditionExpression: no lock_token = :lock_token",
         # The event's retry does not wait for a lease.
-        *without_update("REMOVE lock_token", "Release Unanswered Claim"),
-        *without_retry("Release Unanswered Claim", of=ALL),
+        *no_update("REMOVE lock_token", "Release Unanswered Claim"),
+        *no_retry("Release Unanswered Claim", of=ALL),
         # The newer event, or the schedule, breaks the lock after a lease.
-        *without_update("REMOVE lock_token", "Release Lock Only"),
-        *without_retry("Release Failed Key", "Release Lock Only"),
+        *no_update("REMOVE lock_token", "Release Lock Only"),
+        *no_retry("Release Failed Key", "Release Lock Only"),
         "Release Failed Key without Catch of DynamoDB.ConditionalCheckFailedException",
         # The waiting execution claims the key at its next poll.
-        *without_retry("Start Newest Event"),
+        *no_retry("Start Newest Event"),
         # The event goes to the retry queue instead.
-        *without_retry("Break Lock", "Renew Lock"),
+        *no_retry("Break Lock", "Renew Lock"),
         # For people who read the table: `execution`, and any status but DONE.
-        *without_update(EXECUTION, "Claim Key"),
+        *no_update(EXECUTION, "Claim Key"),
         f"Claim Key with UpdateExpression: always {EXECUTION.removeprefix('SET ')}",
         "Claim Key with ExpressionAttributeValues: :in_progress FAILED",
-        *without_update(
+        *no_update(
             *(
                 "REMOVE execution",
                 "Release Lock",
