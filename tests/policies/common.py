@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from unittest.mock import ANY
 
 from inorder.events import created
 from inorder.model.policies import definition
-from tests.policies.services import (
+from tests.policies.table import (
     CREATED,
     DELETED,
     EXECUTION,
@@ -21,21 +22,24 @@ from tests.policies.services import (
     RESPONSES,
     TIMED_OUT,
     VERSIONED,
+    Data,
+    Flow,
+    Output,
+    Row,
+    Write,
     answer,
     item,
 )
-from tests.policies.table import Data, Flow, Output, Row, Write
 
 ID = "pictures/holiday/a b+c%2B'é.png"  # of the key record that belongs to CREATED
 NO_LOCK = {"lock_token": "", "break_at_poll": 0}
 SINCE = {"in_progress_since": "then"}  # has a record in the index
 
 
-def limits_of(module: str) -> dict[str, int]:
+def limits_of(module: str) -> Data:
     """Read the limits in the ASL file of the policy whose folder has a module."""
-    state = definition(module.split(".")[-2])["States"]["Count Poll"]
-    limits: dict[str, int] = state["Parameters"]["limits"]
-    return limits
+    states: Data = definition(module.split(".")[-2])["States"]
+    return dict(states["Count Poll"]["Parameters"]["limits"])
 
 
 def waiter_data(limits: dict[str, int]) -> Data:
@@ -57,13 +61,10 @@ def waiter_data(limits: dict[str, int]) -> Data:
 # What *Prepare Event* prepares for an execution that may have to wait.
 WAITER_START = {"lock_token": ANY, "expires_at": str(NEVER), "polls": 0, "watched_lock": NO_LOCK}
 
-# --- What follows states that several files have --------------------------------------------------
-
 S3_EVENTS = [CREATED, VERSIONED, DELETED, NO_S3_EVENT]
 NOT_SENT, NOT_FORWARDED = "QueueLost*2 TimedOut", "ForwardFailed*2 TimedOut"
+WRITE_FAILED, RELEASE_FAILED = "Busy*2 TimedOut", "Busy*3 TimedOut"
 CLAIM_FAILED = "Busy*2 Unanswered TimedOut"
-WRITE_FAILED = "Busy*2 TimedOut"
-RELEASE_FAILED = "Busy*3 TimedOut"
 
 
 def begins(claim: str, *, versions: bool = True) -> Flow:
@@ -113,15 +114,12 @@ def ends(*more: str) -> Flow:
     return dict.fromkeys(["Processed", "Duplicate", "Parked", "Retrying", *more], "")
 
 
-# --- Rows of states that several files have -------------------------------------------------------
-
-
 def s3_events(*, deletions: bool = True, versions: bool = True) -> list[Row]:
     event = created()
     accepted: list[Any] = [CREATED, created(version_id=5)]
     refused: list[Any] = [
         *({}, [], "text", NO_S3_EVENT),
-        {name: value for name, value in event.items() if name != "detail-type"},
+        without("detail-type", event),
         event | {"detail-type": "Object Restore Completed"},
         event | {"detail": event["detail"] | {"bucket": {}}},
         created(bucket=5),
@@ -141,12 +139,7 @@ def without(name: str, data: Data) -> Data:
 
 
 def waiting(
-    data: Data,
-    locked: Data,
-    *,
-    judge: str = "Key State?",
-    claim: str = "Claim Key",
-    after_a_lease: str = "Break Lock",
+    data: Data, locked: Data, of: str = "Key", after_a_lease: str = "Break Lock"
 ) -> list[Row]:
     """Give the rows of a waiter's decision about a record that is `locked` as ``theirs``."""
     last, over = data["limits"]["lease_polls"] + 1, data["limits"]["maximum_polls"]
@@ -159,31 +152,21 @@ def waiting(
     unread = without("record", seen({}))
     free, done = {"lock_token": ""}, {"lock_token": "", "status": "DONE"}
     decided = [
-        (unread, "Wait For Lock"),
-        (unread | {"polls": last, "watched_lock": watching}, "Wait For Lock"),
-        (unread | {"polls": over}, "Give Up Waiting"),
-        (unread | {"record": {}}, claim),
-        (seen(done), "Duplicate"),
-        (seen(done, over), "Duplicate"),
-        (seen(free), claim),
-        (seen(free | {"status": "FAILED"}), claim),
-        (seen(free, over - 1), claim),
-        (seen(free, over), "Give Up Waiting"),
-        (seen({}), "Watch Lock"),
-        (seen({"lock_token": "mine"}), "Watch Lock"),
-        (seen({}, last), "Watch Lock"),
-        (seen({}, 1, watching), "Wait For Lock"),
-        (seen({}, last - 1, watching), "Wait For Lock"),
-        (seen({}, last, watching), after_a_lease),
-        (seen({}, 1, watching | {"break_at_poll": 1}), after_a_lease),
-        (seen({"lock_token": "another"}, last, watching), "Watch Lock"),
-        (seen({}, over, watching), "Give Up Waiting"),
+        ("Wait For Lock", [unread, unread | {"polls": last, "watched_lock": watching}]),
+        ("Wait For Lock", [seen({}, poll, watching) for poll in (1, last - 1)]),
+        (f"Claim {of}", [unread | {"record": {}}, seen(free | {"status": "FAILED"})]),
+        (f"Claim {of}", [seen(free, poll) for poll in (1, over - 1)]),
+        ("Duplicate", [seen(done), seen(done, over)]),
+        ("Watch Lock", [seen({}), seen({}, last), seen({"lock_token": "mine"})]),
+        ("Watch Lock", [seen({"lock_token": "another"}, last, watching)]),
+        (after_a_lease, [seen({}, last, watching), seen({}, 1, watching | {"break_at_poll": 1})]),
+        ("Give Up Waiting", [unread | {"polls": over}, seen(free, over)]),
+        ("Give Up Waiting", [seen({}, over, watching)]),
     ]
-    return [Row(judge, seen_by, following) for seen_by, following in decided]
+    return [Row(f"{of} State?", each, to) for to, inputs in decided for each in inputs]
 
 
 def first_poll(data: Data, wait: str, state: str = "First Poll?") -> list[Row]:
-    """Let only the first poll come without a wait."""
     return [Row(state, without("limits", data), "Count Poll"), Row(state, data, wait)]
 
 
@@ -196,34 +179,27 @@ def attempts(data: Data) -> list[Row]:
 
 
 def answers(*, processed: str, superseded: str, expires: bool = True) -> list[Row]:
-    accepted = {"Processed": processed, "Superseded": superseded}
     rejected = {"outcome": "Rejected", "error": "InvalidImage", "cause": "cut", "expires_at": "1"}
     unknown: list[Any] = [
         *(without(name, rejected) for name in ("error", "cause")),
+        *({"outcome": outcome, "expires_at": "1"} for outcome in ("Sure", 1)),
         rejected | {"outcome": "Sure"},
-        {"outcome": "Sure", "expires_at": "1"},
-        {"outcome": 1, "expires_at": "1"},
         *({}, "Processed", None),
     ]
     if expires:
-        unknown += [{"outcome": name} for name in accepted]
-        unknown += [{"outcome": name, "expires_at": 1} for name in accepted]
+        for name in ("Processed", "Superseded"):
+            unknown += [{"outcome": name}, {"outcome": name, "expires_at": 1}]
         unknown += [rejected | {"expires_at": 1}, rejected | {"expires_at": None}]
     decided: list[tuple[Any, str]] = [
-        *(({"outcome": name, "expires_at": "1"}, to) for name, to in accepted.items()),
+        ({"outcome": "Processed", "expires_at": "1"}, processed),
+        ({"outcome": "Superseded", "expires_at": "1"}, superseded),
         (rejected, "Reject Object"),
         *((payload, "Reject Result") for payload in unknown),
     ]
     return [Row("Outcome?", {"inversion": answer(payload)}, to) for payload, to in decided]
 
 
-SENT = [
-    Row("Retried Later?", {"sent": {"outcome": outcome}}, outcome)
-    for outcome in ("Retrying", "Parked")
-]
-
-
-# --- What states give ----------------------------------------------------------------------------
+SENT = [Row("Retried Later?", {"sent": {"outcome": to}}, to) for to in ("Retrying", "Parked")]
 
 
 def adds(state: str, data: Data, response: str = "", **added: Any) -> Output:
@@ -238,62 +214,52 @@ def prepared(start: Data, **ids: str) -> list[Output]:
     """
     outputs = [Output("S3 Object Event?", CREATED, {})]  # hands on nothing of the event
     for state, event in (("Prepare Event", CREATED), ("Prepare Version", VERSIONED)):
-        described = event["detail"]["object"]
-        name = f"{event['detail']['bucket']['name']}/{described['key']}"
-        key = f"{name}#{described['version-id']}" if event is VERSIONED else name
-        sequencer = described["sequencer"]
+        described, bucket = event["detail"]["object"], event["detail"]["bucket"]["name"]
+        version = f"#{described['version-id']}" if event is VERSIONED else ""
+        key, sequencer = f"{bucket}/{described['key']}{version}", described["sequencer"]
         own = {each: text.format(key=key, sequencer=sequencer) for each, text in ids.items()}
-        output = {"object_key": key, **own, "sequencer": sequencer, **start}
+        output = {"object_key": key, "sequencer": sequencer, **own, **start}
         outputs.append(Output(state, {}, output, event=event))
     return outputs
 
 
 def outcomes(data: Data, *names: str) -> list[Output]:
     told = {"object_key": data["object_key"], "sequencer": data["sequencer"]}
-    results = {
-        "Processed": {"result": data["inversion"]["Payload"]},
-        "Retrying": {"reason": data["fault"]},
-    }
-    return [Output(name, data, {"outcome": name} | told | results.get(name, {})) for name in names]
+    result, reason = {"result": data["inversion"]["Payload"]}, {"reason": data["fault"]}
+    more: Data = {"Processed": result, "Retrying": reason}
+    return [Output(name, data, {"outcome": name} | told | more.get(name, {})) for name in names]
 
 
 def rejections(data: Data) -> list[Output]:
-    """Give the reasons for which a function's answer is parked."""
     rejected = data | {"inversion": answer(REJECTED)}
     reason = {"Error": REJECTED["error"], "Cause": REJECTED["cause"], "rejected": True}
-    if "lock_token" in data:
-        ids = ("object_key", "event_id", "record_id", "sequencer", "lock_token")
-        kept = {name: data[name] for name in (*ids, "claim", "recorded") if name in data}
-        expires = {"expires_at": REJECTED["expires_at"], "fault": reason}
-        parked = Output("Reject Object", rejected, kept | expires)
-    else:
-        parked = adds("Reject Object", rejected, fault=reason)
-    unknown = data | {"inversion": answer(None)}
-    return [parked, adds("Reject Result", unknown, fault=UNKNOWN_RESULT)]
+    unknown = adds("Reject Result", data | {"inversion": answer(None)}, fault=UNKNOWN_RESULT)
+    if "lock_token" not in data:
+        return [adds("Reject Object", rejected, fault=reason), unknown]
+    ids = ("object_key", "event_id", "record_id", "sequencer", "lock_token")
+    kept = {name: data[name] for name in (*ids, "claim", "recorded") if name in data}
+    kept |= {"expires_at": REJECTED["expires_at"], "fault": reason}
+    return [Output("Reject Object", rejected, kept), unknown]
 
 
+@dataclass(eq=False)
 class Text:
     """Equals each text of a pattern."""
 
-    def __init__(self, pattern: str) -> None:
-        self._pattern = pattern
+    pattern: str
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, str) and bool(re.fullmatch(self._pattern, other, re.DOTALL))
+        return isinstance(other, str) and bool(re.fullmatch(self.pattern, other, re.DOTALL))
 
     __hash__ = None  # type: ignore[assignment]
 
 
 NOW = Text("(?!then).+")
-UNKNOWN_RESULT = {
-    "Error": "UnknownResult",
-    "Cause": Text(".* It returned: null"),
-    "rejected": True,
-}
+NULL = Text(".* It returned: null")
+UNKNOWN_RESULT = {"Error": "UnknownResult", "Cause": NULL, "rejected": True}
 
 
 def handed_over(data: Data) -> list[Output]:
-    """Give what the states add that send an event to a queue."""
     return [
         adds("Park Event", data, "Sent", sent={"outcome": "Parked"}),
         adds("Retry Event", data, "Sent", sent={"outcome": "Retrying"}),
@@ -319,19 +285,12 @@ def waiter_outputs(data: Data, *drops: str, locked: str = "key") -> list[Output]
     ]
 
 
-# --- What conditional writes change --------------------------------------------------------------
-
-
 def refused(state: str, *records: Data | None) -> list[Write]:
-    """Let a write be refused for each of some records."""
     return [Write(state, record, record, is_refused=True) for record in records]
 
 
 def break_lock(kept: Data | None = None) -> list[Write]:
-    """Let only the watched lock be broken; what is `kept` stays as it is.
-
-    Otherwise the record is in the index afterwards, whether it was or not: its event is not done.
-    """
+    """Let only the watched lock be broken; what is not `kept` is in the index afterwards."""
     lock, after = {"lock_token": "theirs", "execution": "theirs"}, {"in_progress_since": ANY}
     befores = [kept] if kept else [SINCE, {}]
     return [
@@ -341,13 +300,10 @@ def break_lock(kept: Data | None = None) -> list[Write]:
 
 
 def renew_lock() -> list[Write]:
-    """Let an execution give another token to its own lock only."""
-    renewed = {"lock_token": "mine/2", "execution": EXECUTION}
+    before, renewed = ({"lock_token": each, "execution": EXECUTION} for each in ("mine", "mine/2"))
     return [
-        *(
-            Write("Renew Lock", renewed | {"lock_token": token}, renewed)
-            for token in ("mine", "mine/2")  # the second one's answer was lost
-        ),
+        Write("Renew Lock", before, renewed),
+        Write("Renew Lock", renewed, renewed),  # its answer was lost
         *refused("Renew Lock", None, {}, renewed | {"lock_token": "theirs"}),
     ]
 
@@ -358,10 +314,7 @@ def release(
     tokens: Sequence[str] = ("mine", "mine/2"),
     **after: Any,
 ) -> list[Write]:
-    """Let an execution release only its own lock, and take its record from the index.
-
-    `since` is what has the record there, and `after` are the other attributes after the release.
-    """
+    """Let an execution release only its own lock; `after` is the record without it."""
     mine = {"lock_token": "mine", "execution": EXECUTION, **since}
     return [
         *(Write(state, mine | {"lock_token": token}, after) for token in tokens),

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.policies.paths import paths
-from tests.policies.services import RESPONSES
-from tests.policies.table import Data
+from tests.policies.table import RESPONSES, Data
 from tests.policies.tables import TABLES
 
 # Mocks one service only, for an engine that cannot be pointed at a local one.

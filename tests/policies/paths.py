@@ -11,7 +11,7 @@ import random
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -21,8 +21,7 @@ from bench.simulation.machine import Context, Execution, Machine
 from inorder import PROJECT
 from inorder.asl.definition import targets
 from inorder.model.policies import asl_file
-from tests.policies.services import RESPONSES, TIMED_OUT
-from tests.policies.table import Cases, Data
+from tests.policies.table import RESPONSES, TIMED_OUT, Cases, Data
 from tests.policies.tables import STATES, TABLES
 from tests.support.state_machines import substitute
 
@@ -64,9 +63,9 @@ class Path:
     def responses(self, *, of_attempts: bool = True) -> dict[str, list[str]]:
         """Give all responses of each Task, in order; or the first one whenever it is entered."""
         given: dict[str, list[str]] = defaultdict(list)
-        for step in self.steps:
+        for step in (each for each in self.steps if each.responses):
             given[step.state] += step.responses[: None if of_attempts else 1]
-        return {state: responses for state, responses in given.items() if responses}
+        return given
 
 
 def mocked_definition(policy: str, substitutions: Mapping[str, str] | None = None) -> str:
@@ -135,6 +134,7 @@ class _Walker:
     """Runs a state machine, and answers for its services at random."""
 
     options: Mapping[str, list[Responses]]
+    ended: tuple[str | None, Any]  # the state that follows the last one, and its output
 
     def __init__(self, policy: str) -> None:
         self._chance = random.Random(policy)  # noqa: S311
@@ -152,7 +152,8 @@ class _Walker:
             if name not in last or self._chance.random() < 0.3:
                 last[name] = self._chance.choice(self.options.get(name, [()]))
             self._left = list(last[name])
-            following, data = _end(self._machine.states[name].run(data, context, self))
+            list(self._run(name, data, context))
+            following, data = self.ended
             assert not self._left, f"{name} makes no attempt that gets {self._left}"
             steps.append(Step(name, last[name], following))
             if following is None:
@@ -169,15 +170,9 @@ class _Walker:
     def dies(self, execution: Execution, state: str) -> bool:  # noqa: ARG002
         return False
 
-
-def _end(steps: Generator[Any, Any, tuple[str | None, Any]]) -> tuple[str | None, Any]:
-    """Let no time pass."""
-    try:
-        while True:
-            next(steps)
-    except StopIteration as ended:
-        result: tuple[str | None, Any] = ended.value
-        return result
+    def _run(self, name: str, data: Any, context: Context) -> Steps:
+        """Run a state; who iterates lets no time pass."""
+        self.ended = yield from self._machine.states[name].run(data, context, self)
 
 
 if __name__ == "__main__":

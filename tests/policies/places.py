@@ -7,8 +7,9 @@ own AWS must be named in the environment: `make test-sfn-local`, `make test-aws 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from functools import cache, cached_property
+import re
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -20,7 +21,7 @@ from inorder import PROJECT
 from inorder.aws.executions import LocalStateMachine, StateMachine
 from inorder.aws.log import AwsStateMachine, log_group
 from inorder.aws.stack import Stack, deploy, describe
-from inorder.events import created, deleted
+from inorder.events import delete, upload
 from inorder.local_aws import HOST, LocalAws
 from inorder.model.policies import asl_file
 from tests.policies.mock_config import NOT_ALL_MOCKED
@@ -53,13 +54,10 @@ class Place:
 
     def change(self, key: str, content: bytes | None, sequencer: str) -> dict[str, Any]:
         """Put an object, or delete it if there is no content, and build its event."""
-        named = {"Bucket": self.input_bucket, "Key": key}
-        described = {"bucket": self.input_bucket, "sequencer": sequencer}
+        described: Any = {"bucket": self.input_bucket, "sequencer": sequencer}
         if content is None:
-            self.s3.delete_object(**named)
-            return deleted(key, **described)
-        etag = self.s3.put_object(Body=content, **named)["ETag"].strip('"')
-        return created(key, etag=etag, **described)
+            return delete(self.s3, key, **described)
+        return upload(self.s3, key, content, **described)
 
     def outputs(self, key: str) -> list[bytes]:
         named = {"Bucket": self.output_bucket}
@@ -86,11 +84,9 @@ class InStack(Place):
         self._rule, self._events = resources["EventsRule"], events
         events.disable_rule(Name=self._rule)
         self.input_bucket, self.output_bucket = stack.input_bucket, stack.output_bucket
+        named = {name: re.sub("(Name|Arn|Url)$", "", name) for name in SUBSTITUTIONS}
         self.substitutions = {
-            name: resources[logical]
-            for name in SUBSTITUTIONS
-            if (logical := name.removesuffix("Name").removesuffix("Arn").removesuffix("Url"))
-            in resources
+            name: resources[each] for name, each in named.items() if each in resources
         }
         machines = stack.state_machine_arn.rpartition(":")[0]
         self.substitutions["StateMachineArnPattern"] = f"{machines}:{{}}"
@@ -121,8 +117,7 @@ def running_at(address: str) -> LocalAws:
     """Give a server that was not started here."""
     url = urlsplit(address)
     assert url.hostname == HOST
-    assert url.port
-    return LocalAws(url.port, pid=0, started=0, folder="")
+    return LocalAws(url.port or 0, pid=0, started=0, folder="")
 
 
 class StepFunctionsLocal(Ministack):
@@ -165,18 +160,9 @@ class OnAws:
         self.events, self.s3 = session.client("events"), session.client("s3")
         self.stack: Stack = describe(self.cloudformation, stack_name)
         self.table = session.resource("dynamodb").Table(self.stack.key_table)
-
-    @cached_property
-    def machine(self) -> Mapping[str, Any]:
-        """The stack's state machine, as AWS describes it."""
         arn = self.stack.state_machine_arn
-        found: Mapping[str, Any] = self.states.describe_state_machine(stateMachineArn=arn)
-        return found
-
-    @property
-    def role(self) -> str:
-        """ARN of the role of the stack's state machine."""
-        return str(self.machine["roleArn"])
+        self.machine: Any = self.states.describe_state_machine(stateMachineArn=arn)
+        self.role: str = self.machine["roleArn"]
 
 
 class Aws(InStack):

@@ -33,29 +33,33 @@ def scenarios(text: str) -> tuple[Scenario, ...]:
     return tuple(found)
 
 
+def named(*mutants: str) -> frozenset[str]:
+    return frozenset(mutants)
+
+
 # --- Mutants that break no promise, and what the shipped code is for ------------------------------
 
 TASK_FAULTS, ALL = "States.TaskFailed, States.Timeout", "States.ALL"
 
 
-def without_retry(*states: str, of: str = TASK_FAULTS) -> tuple[str, ...]:
+def no_retry(*states: str, of: str = TASK_FAULTS) -> tuple[str, ...]:
     """Name mutants without a Retry; one of States.ALL has no attempts, and is the same as none."""
     return tuple(f"{state} without Retry of {of}" for state in states)
 
 
-def without_update(change: str, *states: str) -> tuple[str, ...]:
+def no_update(change: str, *states: str) -> tuple[str, ...]:
     return tuple(f"{state} with UpdateExpression: no {change}" for state in states)
 
 
 # EventBridge takes the event instead.
-UNSENT = without_retry("Retry Event")
+UNSENT = no_retry("Retry Event")
 LOCKING = (
     *UNSENT,
-    *without_retry("Read Key Record", of=ALL),
+    *no_retry("Read Key Record", of=ALL),
     # A record has `execution` only while it has a lock.
-    *without_update("REMOVE execution", "Break Lock", "Release Failed Key"),
+    *no_update("REMOVE execution", "Break Lock", "Release Failed Key"),
     # The table does not grow for ever.
-    *without_update("SET expires_at = :expires_at", "Release Lock", "Release Failed Key"),
+    *no_update("SET expires_at = :expires_at", "Release Lock", "Release Failed Key"),
     *SECOND_ATTEMPT,
 )
 # Of a fence that keeps the newest output.

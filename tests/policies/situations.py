@@ -18,14 +18,6 @@ def of(*names: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("aws", marked, indirect=True)
 
 
-SHORT = 0.02  # scale of waits, where no other execution needs the time
-
-
-def sequencer_of(event: dict[str, Any]) -> str:
-    sequencer: str = event["detail"]["object"]["sequencer"]
-    return sequencer
-
-
 class HeldBack:
     """Lets the function work but keeps its answers back until a test releases them."""
 

@@ -7,10 +7,11 @@ from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 
-from inorder.events import created, without
+from inorder.events import created
 from inorder.model.policies import like
 from tests.conftest import colour_of, picture
 from tests.policies.places import Place
+from tests.policies.situations import BLUE, CYAN, GREEN, MAGENTA, RED, YELLOW
 
 # "A1": a red picture is uploaded, which makes event 1; B and C are others, and a is no image. "-2":
 # the object is deleted, which makes event 2. "1=Processed": event 1 arrives, and ends so. A name in
@@ -54,21 +55,13 @@ STORIES: dict[str, list[str]] = {
     ],
     "uncoordinated": ["A1 B2 2=Processed 1=Processed is=B"],
 }
-# Events that are none.
-INVALID = ("empty", "list", "no-object", "no-key", "no-sequencer", "no-etag")
 for shipped in ("latest-wins", "every-version", "first-wins", "optimistic"):
-    STORIES[shipped].append(" ".join(f"{name}=InvalidEvent" for name in INVALID))
+    STORIES[shipped].append("empty=InvalidEvent list=InvalidEvent no-key=InvalidEvent")
 
-CONTENTS = {
-    "A": picture((255, 0, 0)),
-    "B": picture((0, 255, 0)),
-    "C": picture((0, 0, 255)),
-    "a": b"no image",
-}
-INVERSES = {"A": (0, 255, 255), "B": (255, 0, 255), "C": (255, 255, 0)}
+CONTENTS = {"A": picture(RED), "B": picture(GREEN), "C": picture(BLUE), "a": b"no image"}
+INVERSES = {"A": CYAN, "B": MAGENTA, "C": YELLOW}
 DEAD = {"status": "IN_PROGRESS", "lock_token": "dead", "execution": "dead", "event": "{}"}
 RECORDS: dict[str, Any] = {"lock": DEAD, "waiter": {"oldest_waiting": "00"}}
-WHOLE = created(bucket="any")
 PAID = {"source": "com.example", "detail-type": "Paid", "detail": {"a": 1, "b": ["x", 1.0]}}
 EVENTS: dict[str, Any] = {
     "paid": PAID,
@@ -77,11 +70,7 @@ EVENTS: dict[str, Any] = {
     "shipped": PAID | {"detail-type": "Shipped"},
     "empty": {},
     "list": [],
-    "no-object": {"detail": {}},
-    **{
-        f"no-{name}": without(WHOLE, f"detail.object.{name}")
-        for name in ("key", "sequencer", "etag")
-    },
+    "no-key": created(key=None),
 }
 # Each with its policies: shipped ones, and those that were made from them.
 TOLD = [

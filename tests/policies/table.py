@@ -1,4 +1,4 @@
-"""What the table of a policy has, ``tests/policies/<policy>/cases.py``.
+"""What the table of a policy has, ``tests/policies/<policy>/cases.py``: rows, events, responses.
 
 `test_states` runs it through TestState. `paths` makes ways through the state machine of it, which
 `test_paths` takes on ministack, and `mock_config` writes for Step Functions Local.
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from inorder.events import SEQUENCER, shipped
 
 Data = dict[str, Any]
 # What follows each state that is no Choice, or "" at an end: "Sent: Parked; Busy*2 TimedOut: Lost"
@@ -56,23 +58,14 @@ class Way(NamedTuple):
 
 @dataclass(frozen=True)
 class Cases:
-    """The table of a policy.
+    """The table of a policy."""
 
-    `data` is input that suits every state but the Choices, and `events` are inputs of executions.
-    There is what follows each Choice and each other state, what each Pass gives and each Task whose
-    result is read later, and what conditional writes change.
-    """
-
-    data: Data
+    data: Data  # input that suits every state but the Choices
     choices: list[Row]
-    flow: Flow
-    outputs: list[Output]
-    writes: list[Write]
-    events: list[Any]
-
-    @property
-    def event(self) -> Any:
-        return self.events[0]
+    flow: Flow  # of all other states
+    outputs: list[Output]  # of each Pass, and of each Task whose result is read later
+    writes: list[Write]  # of each state with a condition
+    events: list[Any]  # inputs of executions
 
     @property
     def ways(self) -> Iterator[Way]:
@@ -87,3 +80,76 @@ class Cases:
     def rows(self) -> list[Row]:
         others = (Row(way.state, self.data, way.following, way.response) for way in self.ways)
         return [*self.choices, *others]
+
+
+CREATED = shipped("object-created")
+DELETED = shipped("object-deleted")
+VERSIONED = shipped("object-created-in-versioned-bucket")
+NO_S3_EVENT = shipped("s3-notification-test-event")
+EXECUTION = "arn:test"
+FAULT = {"Error": "Some.Fault", "Cause": "because"}
+EXPIRES_AT = "1795000000"
+NEVER = 253402300799  # the last second of the year 9999
+
+
+def item(**attributes: str) -> Data:
+    """Build what GetItem returns; an attribute that is empty is left out."""
+    return {"Item": {name: {"S": value} for name, value in attributes.items() if value}}
+
+
+def answer(payload: Any) -> Data:
+    return {"Payload": payload}
+
+
+def _record(**attributes: str) -> Data:
+    return {"Return": item(**attributes)}
+
+
+OLDER, NEWER = (f"{int(SEQUENCER, 16) + step:018X}" for step in (-1, 1))
+_FREE = {"status": "FAILED", "sequencer": SEQUENCER}
+_LOCKED = _FREE | {"status": "IN_PROGRESS", "lock_token": "theirs"}
+PROCESSED = {"outcome": "Processed", "output_key": "out-beach.png", "expires_at": EXPIRES_AT}
+SUPERSEDED = PROCESSED | {"outcome": "Superseded"}
+INVALID = {"error": "InvalidImage", "cause": "cannot identify image file"}
+REJECTED = {"outcome": "Rejected", "expires_at": EXPIRES_AT, **INVALID}
+HASHED = {"hash": "9f86d081884c7d65", "now": "1794000000", "expires_at": EXPIRES_AT}
+CONDITION_FAILED, TIMED_OUT = "ConditionFailed", "TimedOut"
+ERRORS = {
+    CONDITION_FAILED: "DynamoDB.ConditionalCheckFailedException",
+    TIMED_OUT: "States.Timeout",
+    "Busy": "DynamoDB.ThrottlingException",
+    "Unanswered": "DynamoDB.SdkClientException",
+    "FunctionFailed": "Lambda.ServiceException",
+    "Throttled": "Lambda.TooManyRequestsException",
+    "ForwardFailed": "EventBridge.FailedEntry",
+    "QueueLost": "SQS.SdkClientException",
+    "StartRefused": "StepFunctions.ExecutionLimitExceededException",
+    "TooLarge": "States.DataLimitExceeded",
+}
+RESPONSES: dict[str, Data] = {
+    **{name: {"Throw": {"Error": error, "Cause": name}} for name, error in ERRORS.items()},
+    "Written": {"Return": {}},
+    "Released": {"Return": {"Attributes": item(event="{}")["Item"]}},
+    "Started": {"Return": {"ExecutionArn": "arn:newest", "StartDate": "then"}},
+    "Claimed": {"Return": {"Attributes": item(lock_token="mine")["Item"]}},
+    "Recorded": {"Return": {"Attributes": item(lock_token="theirs")["Item"]}},
+    "Sent": {"Return": {"MessageId": "5f0c3a52-8a4e-4c57-9d0b-2b9a6f1e7c11"}},
+    "Forwarded": {"Return": {"FailedEntryCount": 0, "Entries": [{"EventId": "5f0c3a52"}]}},
+    "Processed": {"Return": answer(PROCESSED)},
+    "Superseded": {"Return": answer(SUPERSEDED)},
+    "Rejected": {"Return": answer(REJECTED)},
+    "Unknown": {"Return": answer({"outcome": "Sure"})},
+    "Hashed": {"Return": answer(HASHED)},
+    "Free": _record(**_FREE),
+    "Done": _record(**_FREE | {"status": "DONE"}),
+    "Locked": _record(**_LOCKED),
+    "LockedAnew": _record(**_LOCKED | {"lock_token": "another"}),
+    "LockedWithEvent": _record(**_LOCKED | {"sequencer": OLDER}, event="{}"),
+    "NewerRecorded": _record(**_LOCKED | {"sequencer": NEWER}),
+    "OlderWaits": _record(sequencer=OLDER, oldest_waiting=OLDER),
+    "NoRecord": {"Return": {}},
+    "OwnLock": _record(sequencer=SEQUENCER, lock_token="mine"),
+    "OwnTurn": _record(sequencer=OLDER, oldest_waiting=SEQUENCER),
+    "EventInProgress": _record(status="IN_PROGRESS", sequencer=SEQUENCER),
+    "EventDone": {"Return": {"Item": {"status": {"S": "DONE"}, "expires_at": {"N": EXPIRES_AT}}}},
+}

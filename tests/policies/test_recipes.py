@@ -12,14 +12,16 @@ from typing import Any
 import boto3
 import pytest
 from botocore.exceptions import ClientError
-from samcli.yamlhelper import yaml_parse
 
-from inorder import PROJECT, new_policy
+from bench.simulation.cloud import sequencer_of
+from inorder import PROJECT
 from inorder.asl import check_file
 from inorder.asl.lease import lease_numbers
 from inorder.aws.executions import wait_until
 from tests.conftest import picture
-from tests.policies.situations import GREEN, RED, HeldBack, sequencer_of
+from tests.policies.places import Moto
+from tests.policies.situations import GREEN, RED, HeldBack
+from tests.policies.stories import tell
 from tests.support import in_process
 from tests.support.in_process import InProcess
 from tests.support.linting import findings
@@ -32,9 +34,6 @@ SECTIONS = {
     for name in re.findall(r"\((.+)\.diff\)", text)
 }
 SECONDS = re.compile(r"holder (\d+), lease (\d+), waiter (\d+),\s+longest execution (\d+)")
-COMMENT = re.compile(r'"Comment": ".*"')
-TESTED: set[str] = set()
-
 ACCOUNT = "arn:aws:lambda:us-east-1:123456789012:function"
 NEW_FUNCTIONS = {
     "IndexImageFunctionArn": f"{ACCOUNT}:index-image",
@@ -44,7 +43,6 @@ NEW_FUNCTIONS = {
 
 def recipe(name: str, policy: str = "latest-wins") -> pytest.MarkDecorator:
     """Run a test in a copy of the project to which a recipe was applied."""
-    TESTED.add(name)
     bound = pytest.param(name, marks=pytest.mark.policy(policy))
     return pytest.mark.parametrize("changed", [bound], indirect=True)
 
@@ -66,19 +64,10 @@ def applies(diff: str, folder: Path, *options: str) -> bool:
     return done.returncode == 0
 
 
-def asl_of(diff: str) -> str:
-    [file] = re.findall(r"^\+\+\+ b/(statemachine/.+)$", diff, re.MULTILINE)
-    return str(file)
-
-
-def seconds_of(file: Path) -> tuple[float, ...]:
-    return lease_numbers(json.loads(file.read_text())) or ()
-
-
 @pytest.fixture
 def changed(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Path:
+) -> None:
     assert applies(RECIPES[request.param], copied(tmp_path))
     for file in (tmp_path / "statemachine").glob("*.json"):
         text = file.read_text()
@@ -86,36 +75,29 @@ def changed(
             text = text.replace(f"${{{name}}}", arn)
         file.write_text(text)
     monkeypatch.setattr(in_process, "PROJECT", tmp_path)
-    return tmp_path
 
 
 @pytest.fixture
-def aws(changed: Path, aws: InProcess) -> InProcess:  # noqa: ARG001 - the recipe comes first
+def aws(changed: None, aws: InProcess) -> InProcess:  # noqa: ARG001 - the recipe comes first
     return aws
 
 
-def invoked_functions() -> list[str]:
-    """List the names of the functions that are invoked from now on."""
-    names: list[str] = []
+def called(operation: str) -> list[Any]:
+    """List the parameters of an operation's calls from now on."""
+    calls: list[Any] = []
     assert boto3.DEFAULT_SESSION
     boto3.DEFAULT_SESSION.events.register(
-        "provide-client-params.lambda.Invoke",
-        lambda params, **_: names.append(params["FunctionName"].split(":")[6]),
+        f"provide-client-params.{operation}", lambda params, **_: calls.append(params)
     )
-    return names
+    return calls
 
 
-def refuse(**_: Any) -> None:
-    """Refuse a call as a service does that is too busy."""
-    raise ClientError({"Error": {"Code": "ThrottlingException"}}, "PutEvents")
+def invoked(calls: list[Any]) -> list[str]:
+    return [each["FunctionName"].split(":")[6] for each in calls]
 
 
 def outcomes(aws: InProcess, *events: Any) -> list[str | None]:
     return [aws.run(event).outcome for event in events]
-
-
-def test_each_recipe_is_described_and_has_a_test_of_what_it_does() -> None:
-    assert set(RECIPES) == set(SECTIONS) == TESTED
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -123,11 +105,13 @@ def test_check_finds_nothing_the_seconds_are_those_of_the_text_and_each_hunk_fit
     name: str, tmp_path: Path
 ) -> None:
     assert applies(RECIPES[name], copied(tmp_path))
-    file = tmp_path / asl_of(RECIPES[name])
-    assert check_file(file) == []
-    stated, shipped = SECONDS.search(SECTIONS[name]), PROJECT / asl_of(RECIPES[name])
-    expected = tuple(map(int, stated.groups())) if stated else seconds_of(shipped)
-    assert seconds_of(file) == expected
+    [file] = re.findall(r"^\+\+\+ b/(statemachine/.+)$", RECIPES[name], re.MULTILINE)
+    assert check_file(tmp_path / file) == []
+    stated = SECONDS.search(SECTIONS[name])
+    expected, found = (
+        lease_numbers(json.loads((folder / file).read_text())) for folder in (PROJECT, tmp_path)
+    )
+    assert found == (tuple(map(int, stated.groups())) if stated else expected)
     # git looks for a hunk nearby when lines have moved. It must not find another place.
     for part in re.split(r"^--- a/", RECIPES[name], flags=re.MULTILINE)[1:]:
         lines = (PROJECT / part.partition("\n")[0]).read_text().splitlines()
@@ -140,27 +124,36 @@ def test_check_finds_nothing_the_seconds_are_those_of_the_text_and_each_hunk_fit
 
 def test_lint_finds_nothing_in_the_templates(tmp_path: Path) -> None:
     # It takes seconds for a template, so as many recipes as fit together change the same one.
-    names = [name for name in RECIPES if "+++ b/template.yaml" in RECIPES[name]]
-    while names:
-        folder = copied(tmp_path / names[0])
-        left = [
-            name for name in names if not applies(RECIPES[name], folder, "--include=template.yaml")
-        ]
-        assert left != names
+    left = [name for name in RECIPES if "+++ b/template.yaml" in RECIPES[name]]
+    while left:
+        folder = copied(tmp_path / left[0])
+        of_template = "--include=template.yaml"
+        left = [name for name in left if not applies(RECIPES[name], folder, of_template)]
         assert findings((folder / "template.yaml").read_text()) == []
-        names = left
 
 
-def test_each_recipe_applies_to_a_copy_of_a_policy_with_other_comments(tmp_path: Path) -> None:
-    (copied(tmp_path) / "tests" / "policies").mkdir(parents=True)
-    for number, name in enumerate(RECIPES):
-        source = Path(asl_of(RECIPES[name])).name.removesuffix(".asl.json")
-        new_policy.create(f"copy-{number}", source.replace("_", "-"), tmp_path)
-        file = tmp_path / "statemachine" / f"copy_{number}.asl.json"
-        file.write_text(COMMENT.sub('"Comment": "Reworded."', file.read_text()))
-        title = source.replace("_", " ").title().replace(" ", "")
-        diff = RECIPES[name].replace(source, f"copy_{number}").replace(title, f"Copy{number}")
-        assert applies(diff, tmp_path, "--check"), name
+@pytest.mark.parametrize(
+    ("changed", "policy", "story"),
+    [
+        pytest.param(name, policy, story, marks=pytest.mark.policy(policy), id=name)
+        for name, policy, story in [
+            # Decides without invoking the function.
+            ("dry-run", "latest-wins", "A1 B2 2=Processed 2=Duplicate 1=Superseded is="),
+            ("park-late-events", "latest-wins", "A1 B2 2=Processed 1=Parked is=B"),
+            # The first event's version is no longer current; the third one's is another one.
+            (
+                "one-event-for-all-versions",
+                "first-wins",
+                "A1 B2 1=Superseded 2=Processed C3 3=Duplicate is=B",
+            ),
+        ]
+    ],
+    indirect=["changed"],
+)
+def test_a_story_happens_as_it_is_told(aws: InProcess, policy: str, story: str) -> None:
+    if policy == "first-wins":
+        aws.keep_versions()
+    tell(Moto(aws), story, policy)
 
 
 @recipe("skip-instead-of-waiting", "first-wins")
@@ -173,9 +166,7 @@ def test_one_execution_waits_for_a_lock_and_the_others_skip_their_events(aws: In
     assert aws.run(aws.upload("x.png", picture(RED))).outcome == "Skipped"
     held.release.set()
     assert aws.wait(holder).outcome == "Processed"
-    waited = aws.wait(waiting)
-    assert waited.outcome == "Duplicate"
-    assert "Wait For Lock" in waited.path
+    assert aws.wait(waiting).outcome == "Duplicate"
 
 
 @recipe("another-function")
@@ -189,7 +180,7 @@ def test_another_function_is_invoked_with_its_own_payload(aws: InProcess) -> Non
 
 @recipe("two-steps-under-the-lock")
 def test_the_second_step_runs_under_the_lock_and_its_failure_is_retried(aws: InProcess) -> None:
-    names, locks = invoked_functions(), []
+    calls, locks = called("lambda.Invoke"), []
     broken = True
 
     def step(payload: Any) -> Any:
@@ -201,24 +192,20 @@ def test_the_second_step_runs_under_the_lock_and_its_failure_is_retried(aws: InP
         return {}
 
     aws.invoke = step
-    event = aws.upload("x.png", picture(RED))
-    assert aws.run(event).outcome == "Retrying"
+    superseded, event = (aws.upload("x.png", picture(colour)) for colour in (GREEN, RED))
+    assert outcomes(aws, superseded, event) == ["Superseded", "Retrying"]
     broken = False
     assert outcomes(aws, event, event) == ["Processed", "Duplicate"]
-    assert names == ["invert-image", "index-image"] * 2
+    assert invoked(calls) == ["invert-image", *["invert-image", "index-image"] * 2]
     assert locks == [True, True]
-    superseded = aws.upload("x.png", picture(RED))
-    aws.upload("x.png", picture(GREEN))
-    assert aws.run(superseded).outcome == "Superseded"
-    assert names[4:] == ["invert-image"]  # and no second step
 
 
 @recipe("urgent-keys-first")
 def test_urgent_keys_have_a_function_of_their_own(aws: InProcess) -> None:
-    names = invoked_functions()
+    calls = called("lambda.Invoke")
     events = [aws.upload(key, picture(RED)) for key in ("urgent/x.png", "not/urgent/x.png")]
     assert outcomes(aws, *events) == ["Processed"] * 2
-    assert names == ["invert-urgent-image", "invert-image"]
+    assert invoked(calls) == ["invert-urgent-image", "invert-image"]
 
 
 @recipe("quota-for-each-key")
@@ -227,25 +214,16 @@ def test_a_fourth_event_of_a_key_is_parked_until_the_count_expires(aws: InProces
         assert aws.run(aws.upload("x.png", picture(RED))).outcome == "Processed"
     fourth, other = aws.upload("x.png", picture(GREEN)), aws.upload("y.png", picture(RED))
     assert outcomes(aws, fourth, other) == ["Parked", "Processed"]
-    [message] = aws.parked()
-    assert (message["event"], message["reason"]["Error"]) == (fourth, "OverQuota")
-    count = aws.record("quota:input/x.png")
-    assert (count["uses"], "expires_at" in count) == (3, True)
-    assert "lock_token" not in aws.record("input/x.png")
+    assert [each["reason"]["Error"] for each in aws.parked()] == ["OverQuota"]
+    assert "expires_at" in aws.record("quota:input/x.png")
     aws.table.delete_item(Key={"id": "quota:input/x.png"})
     assert aws.run(fourth).outcome == "Processed"
 
 
 @recipe("only-some-keys")
-def test_keys_with_other_suffixes_are_ignored(changed: Path, aws: InProcess) -> None:
+def test_keys_with_other_suffixes_are_ignored(aws: InProcess) -> None:
     events = [aws.upload(key, picture(RED)) for key in ("x.png", "x.txt")]
     assert outcomes(aws, *events) == ["Processed", "Ignored"]
-    assert len(aws.invocations) == 1
-    resources = yaml_parse((changed / "template.yaml").read_text())["Resources"]
-    _, pattern = resources["EventsRule"]["Properties"]["EventPattern"]["Fn::If"][1:]
-    condition, _, filters = pattern["detail"]["object"]["Fn::If"]
-    assert condition == "FiltersKeys"
-    assert filters == {"key": [{"suffix": ".jpg"}, {"suffix": ".png"}]}
 
 
 @recipe("only-some-sizes")
@@ -259,45 +237,16 @@ def test_small_and_large_objects_are_ignored(aws: InProcess) -> None:
 
 @recipe("notification-of-each-output")
 def test_only_a_processed_event_is_announced_or_retried_until_it_is(aws: InProcess) -> None:
-    events, sqs = boto3.client("events"), boto3.client("sqs")
-    queue = sqs.create_queue(QueueName="announced")["QueueUrl"]
-    events.put_rule(Name="announced", EventPattern='{"source": ["inorder"]}')
-    target = {"Id": "queue", "Arn": "arn:aws:sqs:us-east-1:123456789012:announced"}
-    events.put_targets(Rule="announced", Targets=[target])
+    calls = called("events.PutEvents")
     older, newer = (aws.upload("x.png", picture(colour)) for colour in (GREEN, RED))
     assert outcomes(aws, older, newer, newer) == ["Superseded", "Processed", "Duplicate"]
-    [message] = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10)["Messages"]
-    announced = json.loads(message["Body"])
-    assert (announced["source"], announced["detail-type"]) == ("inorder", "Output Written")
-    assert announced["detail"]["object_key"] == "input/x.png"
-    assert announced["detail"]["result"]["output_key"] == "out-x.png"
+    [[announced]] = (each["Entries"] for each in calls)
+    assert (announced["Source"], announced["DetailType"]) == ("inorder", "Output Written")
+    assert "out-x.png" in str(announced["Detail"])
+
+    def refuse(**_: Any) -> None:
+        raise ClientError({"Error": {"Code": "ThrottlingException"}}, "PutEvents")
+
     assert boto3.DEFAULT_SESSION
     boto3.DEFAULT_SESSION.events.register_first("before-call.eventbridge.PutEvents", refuse)
     assert aws.run(aws.upload("x.png", picture(RED))).outcome == "Retrying"
-    assert aws.record("input/x.png")["status"] == "FAILED"
-
-
-@recipe("dry-run")
-def test_a_dry_run_decides_without_invoking_the_function(aws: InProcess) -> None:
-    older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
-    assert outcomes(aws, newer, newer, older) == ["Processed", "Duplicate", "Superseded"]
-    assert aws.invocations == aws.outputs() == []
-
-
-@recipe("one-event-for-all-versions", "first-wins")
-def test_all_versions_of_a_key_share_one_record(aws: InProcess) -> None:
-    aws.keep_versions()
-    first, second = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
-    # The first one's version is no longer current.
-    assert outcomes(aws, first, second) == ["Superseded", "Processed"]
-    assert aws.run(aws.upload("x.png", picture(RED))).outcome == "Duplicate"
-    assert len(aws.records()) == 1
-
-
-@recipe("park-late-events")
-def test_an_event_that_arrives_after_a_newer_one_is_parked(aws: InProcess) -> None:
-    older, newer = aws.upload("x.png", picture(RED)), aws.upload("x.png", picture(GREEN))
-    assert outcomes(aws, newer, older) == ["Processed", "Parked"]
-    [message] = aws.parked()
-    assert (message["event"], message["reason"]["Error"]) == (older, "Superseded")
-    assert aws.record("input/x.png")["status"] == "DONE"

@@ -16,8 +16,7 @@ from inorder.local_aws import LocalAws
 from inorder.model.policies import like
 from tests.policies.common import Text
 from tests.policies.places import SUBSTITUTIONS, on_aws
-from tests.policies.services import DELETED, EXECUTION, FAULT, RESPONSES, TIMED_OUT, item
-from tests.policies.table import Data
+from tests.policies.table import DELETED, EXECUTION, FAULT, RESPONSES, TIMED_OUT, Data, item
 from tests.policies.tables import STATES, TABLES
 
 AWS = on_aws()  # `make test-aws STACK=name` runs these tests there
@@ -37,9 +36,8 @@ def run_state(
 ) -> Data:
     """Run one state, on AWS if `make test-aws` does and AWS can.
 
-    `mock` is what `mocked` gives, also to each retry, `event` the execution's input if it is not
-    the table's, and `resources` are a table or a queue on the local AWS, by the definition's
-    ``${Name}``.
+    The mock answers each retry, too. The execution's input is the table's, unless an event is
+    given. `resources` are on the local AWS, by the definition's ``${Name}``.
     """
     states, configuration = STATES[policy], {}
     # AWS takes a context only with a mock, and a mock only for a Task.
@@ -50,12 +48,9 @@ def run_state(
     definition = json.dumps({"StartAt": next(iter(states)), "States": states})
     for substitution, value in (SUBSTITUTIONS | resources).items():
         definition = definition.replace(f"${{{substitution}}}", value)
+    given = TABLES[policy].events[0] if event is None else event
     context = {
-        "Execution": {
-            "Id": EXECUTION,
-            "Name": "test",
-            "Input": TABLES[policy].event if event is None else event,
-        },
+        "Execution": {"Id": EXECUTION, "Name": "test", "Input": given},
         "State": {"EnteredTime": "2026-11-20T09:30:00Z"},
         "StateMachine": {"Name": "test"},
     }
@@ -75,12 +70,9 @@ def run_state(
 
 def retrier_of(state: Data, error: str) -> Data | None:
     """Find the first Retry that is for an error."""
-    wanted = {error, "States.ALL"}
-    if not error.startswith("States."):
-        wanted.add("States.TaskFailed")
-    return next(
-        (each for each in state.get("Retry", []) if wanted & set(each["ErrorEquals"])), None
-    )
+    wanted = {error, "States.ALL", *([] if error.startswith("States.") else ["States.TaskFailed"])}
+    found = (each for each in state.get("Retry", []) if wanted & set(each["ErrorEquals"]))
+    return next(found, None)
 
 
 def mocked(policy: str, state: str, response: str) -> Data | None:
@@ -89,9 +81,8 @@ def mocked(policy: str, state: str, response: str) -> Data | None:
         return None
     [(kind, content)] = RESPONSES[response].items()
     if kind == "Return":
-        # AWS compares a result with the model of the service. By Lambda's, Payload is a text; but
-        # lambda:invoke gives the state what that text says. And states:startExecution answers with
-        # other names than the model: ExecutionArn for executionArn.
+        # AWS compares a result with the model of the service. But lambda:invoke reads the Payload,
+        # and states:startExecution has other names than the model: ExecutionArn for executionArn.
         service = STATES[policy][state]["Resource"].split(":")[-2]
         mode = "NONE" if service in {"lambda", "states"} else "STRICT"
         return {"result": json.dumps(content), "fieldValidationMode": mode}
@@ -99,20 +90,23 @@ def mocked(policy: str, state: str, response: str) -> Data | None:
 
 
 def each_state(is_wanted: Callable[[str, str], bool] = lambda *_: True) -> pytest.MarkDecorator:
-    """Run a test for each state of a policy, of those that are wanted."""
-    wanted = [(policy, name) for policy in TABLES for name in STATES[policy]]
+    every = ((policy, name) for policy in TABLES for name in STATES[policy])
     return pytest.mark.parametrize(
-        ("policy", "state"), [each for each in wanted if is_wanted(*each)]
+        ("policy", "state"), [each for each in every if is_wanted(*each)]
     )
 
 
 @each_state()
-def test_each_state_is_followed_by_the_state_of_the_table(
+def test_each_state_gives_and_is_followed_by_what_the_table_says(
     local: LocalAws, policy: str, state: str
 ) -> None:
     for row in (row for row in TABLES[policy].rows if row.state == state):
         tested = run_state(local, policy, state, row.input, mocked(policy, state, row.response))
         assert tested.get("nextState") == row.following, row
+    for each in (output for output in TABLES[policy].outputs if output.state == state):
+        mock = mocked(policy, state, each.response)
+        tested = run_state(local, policy, state, each.input, mock, event=each.event)
+        assert json.loads(tested["output"]) == each.output
 
 
 @pytest.mark.parametrize("policy", TABLES)
@@ -133,14 +127,6 @@ def test_the_table_has_every_state_transition_attempt_output_and_condition(polic
         name for name, state in states.items() if CONDITION in state.get("Parameters", {})
     }
     assert conditional <= {write.state for write in table.writes}
-
-
-@each_state(lambda policy, name: name in {each.state for each in TABLES[policy].outputs})
-def test_each_state_gives_what_the_table_says(local: LocalAws, policy: str, state: str) -> None:
-    for each in (output for output in TABLES[policy].outputs if output.state == state):
-        mock = mocked(policy, state, each.response)
-        tested = run_state(local, policy, state, each.input, mock, event=each.event)
-        assert json.loads(tested["output"]) == each.output
 
 
 @each_state(lambda policy, name: name in {each.state for each in TABLES[policy].writes})
@@ -183,18 +169,15 @@ CAUSES = {
 @each_state(lambda policy, name: STATES[policy][name]["Type"] == "Fail")
 def test_a_failed_execution_says_why(local: LocalAws, policy: str, state: str) -> None:
     tested = run_state(local, policy, state, {"fault": FAULT})
-    assert tested["status"] == "FAILED"
-    assert tested["error"] == state.replace(" ", "")
+    assert (tested["status"], tested["error"]) == ("FAILED", state.replace(" ", ""))
     assert CAUSES.get(state, "") in tested["cause"]
 
 
 def told_by(policy: str, state: str) -> Data:
-    """Give the message in which a state sends an event."""
     outcome = "Parked" if state.startswith("Park") else "Retrying"
     told: Data = {"outcome": outcome, "execution": EXECUTION, "reason": FAULT, "event": EVENT}
     if state == "Park Invalid Event":
-        cause = Text("This is not an .*")
-        return told | {"reason": {"Error": "InvalidEvent", "Cause": cause}}
+        return told | {"reason": {"Error": "InvalidEvent", "Cause": Text("This is not an .*")}}
     if state == "Send Invalid Event By EventBridge":
         return told
     if policy in like("content-hash"):
@@ -215,8 +198,7 @@ def test_an_event_that_is_sent_comes_to_a_queue_with_the_reason(
     arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]
     rule = template()["Resources"]["RetryEventsRule"]["Properties"]
     [target] = rule["Targets"]
-    # The type is for people who archive or log the bus.
-    pattern = rule["EventPattern"] | {"detail-type": ["Retrying Event"]}
+    pattern = rule["EventPattern"] | {"detail-type": ["Retrying Event"]}  # for people who log it
     events.create_event_bus(Name=name)
     events.put_rule(Name=name, EventBusName=name, EventPattern=json.dumps(pattern))
     target = {"Id": "queue", "Arn": arn["QueueArn"], "InputPath": target["InputPath"]}

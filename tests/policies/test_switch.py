@@ -1,8 +1,7 @@
 """A change of the policy loses nothing, and the schedule heals what a dead execution leaves behind.
 
-The template leaves what runs under the policy before alone. So it goes on beside the events of the
-next one, or dies at that very moment, which is tried in each of its states. The model searches
-deaths without a change behind other executions, and with faults.
+What runs under the policy before goes on beside the events of the next one, or dies at that very
+moment, which is tried in each of its states. The model searches deaths with faults.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ from inorder.model.policies import asl_file, like, policy
 from tests.proof.simulation.conftest import DAY
 
 SHARING = {"latest-wins", "every-version"}  # the record of a key, and so its lock
-# The state whose write has the event recorded: only the log knows of an event whose execution dies
-# before.
+# The state that records the event: only the log knows of an event whose execution dies before.
 FIRST_WRITE = {
     "latest-wins": "Claim Key",
     "every-version": "Record Event",
@@ -91,11 +89,10 @@ class Switch:
 
     def resumed(self) -> set[str]:
         """List the events of the executions under the policy after."""
-        others = (each for each in self.cloud.executions if each.id not in self._ids)
-        return {sequencer_of(each.input) for each in others}
+        executions = self.cloud.executions
+        return {sequencer_of(each.input) for each in executions if each.id not in self._ids}
 
     def assert_right(self) -> None:
-        """Check the output of the key, and that nothing is left to do."""
         outcomes = {each.outcome for each in self.cloud.executions}
         assert outcomes <= finished() | ({"Died"} if self.dies else set())
         assert self.cloud.parked == []
@@ -111,7 +108,6 @@ def shipped(name: str) -> str:
 
 
 def assert_each(cloud: Cloud, name: str, events: Iterable[str]) -> None:
-    """Check what a policy promises of each event."""
     if shipped(name) == "every-version":
         assert {f"out-{KEY}/{each}" for each in events} <= set(cloud.objects.outputs)
     if shipped(name) == "content-hash":

@@ -6,37 +6,32 @@ from typing import Any
 from unittest.mock import ANY
 
 from inorder.events import shipped
-from tests.policies import common, services
+from tests.policies import common, table
 from tests.policies.common import adds, refused
-from tests.policies.services import EXECUTION, HASHED, answer
-from tests.policies.table import Cases, Output, Row, Write
+from tests.policies.table import EXECUTION, HASHED, NO_S3_EVENT, Cases, Output, Row, Write, answer
 
 LIMITS = common.limits_of(__name__)
 ORDER = shipped("order-placed")
-DATA = {
-    **{name: value for name, value in common.waiter_data(LIMITS).items() if name != "object_key"},
+DATA = common.without("object_key", common.waiter_data(LIMITS)) | {
     "content": "b/k",
     "now": HASHED["now"],
     "expires_at": HASHED["expires_at"],
     "hashing": answer(HASHED),
 }
 
-# --- What follows each Choice --------------------------------------------------------------------
-
-FIELDS = ("source", "detail-type", "detail")
 INCOMPLETE: list[Any] = [
     {},
     [],
     "text",
     ORDER | {"source": 5},
     ORDER | {"detail-type": 5},
-    *({name: ORDER[name] for name in ORDER if name != left_out} for left_out in FIELDS),
+    *(common.without(name, ORDER) for name in ("source", "detail-type", "detail")),
 ]
 NO_HASH: list[Any] = [
     None,
     "9f",
     *(HASHED | {name: 1} for name in HASHED),
-    *({name: HASHED[name] for name in HASHED if name != left_out} for left_out in HASHED),
+    *(common.without(name, HASHED) for name in HASHED),
 ]
 LOCKED = {"status": "IN_PROGRESS", "lock_token": "theirs"}
 
@@ -48,7 +43,7 @@ CHOICES = [
     *(Row("Hashed?", {"hashing": answer(payload)}, "Reject Result") for payload in NO_HASH),
     *common.SENT,
     *common.first_poll(DATA, "Wait For Lock"),
-    *common.waiting(DATA, LOCKED, judge="Content State?", claim="Claim Content"),
+    *common.waiting(DATA, LOCKED, of="Content"),
 ]
 
 FLOW = {
@@ -69,8 +64,6 @@ FLOW = {
     **common.ends(),
 }
 
-# --- What each Pass gives, and what each conditional write changes -------------------------------
-
 NAME = f"{ORDER['source']}/{ORDER['detail-type']}"
 UNKNOWN = DATA | {"hashing": answer(None)}
 START = common.WAITER_START | {"lock_token": "mine"}
@@ -86,7 +79,7 @@ OUTPUTS = [
     Output("Name Content", START | {"hashing": answer(HASHED)}, NAMED),
     *common.waiter_outputs(DATA, "sequencer", "hashing", locked="content"),
     *common.handed_over(DATA),
-    Output("Retrying", DATA, {"outcome": "Retrying", "content": "b/k", "reason": services.FAULT}),
+    Output("Retrying", DATA, {"outcome": "Retrying", "content": "b/k", "reason": table.FAULT}),
     adds("Reject Result", UNKNOWN, fault=common.UNKNOWN_RESULT),
     Output(
         "Processed",
@@ -120,4 +113,4 @@ WRITES = [
     ),
 ]
 
-CASES = Cases(DATA, CHOICES, FLOW, OUTPUTS, WRITES, [ORDER, services.NO_S3_EVENT])
+CASES = Cases(DATA, CHOICES, FLOW, OUTPUTS, WRITES, [ORDER, NO_S3_EVENT])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from inorder import PROJECT
-from tests.policies.searches import scenarios
+from tests.policies.searches import named, scenarios
 from tests.proof.model.engine import Answer, Step
 from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.mutation import late_changes_of, time_changes_of
@@ -33,7 +33,6 @@ class ContentHash(Locking):
     odd = (None, "text", {}, {"hash": "h", "now": "1", "expires_at": 5})
 
     def call(self, event: str, answers: tuple[Answer, ...]) -> dict[str, str]:  # noqa: ARG002
-        """Hash an event's content, which is its object's."""
         etag = json.loads(event)["detail"]["object"]["etag"]
         return {"hash": f"hash of {etag}", "now": "1", "expires_at": "1"}
 
@@ -45,7 +44,6 @@ class ContentHash(Locking):
         return {"content": "aws.s3/Object Created"}
 
     def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
-        """Check that a content is forwarded once, and that a free one can be claimed."""
         forwarded = self.forwarded(state, run.event)
         if run.state == "Forward Event" and forwarded and not self.may_repeat(state):
             return f"I3: {run.event} is forwarded although {min(forwarded)} was"
@@ -69,7 +67,6 @@ class ContentHash(Locking):
         return state, run
 
     def passes(self, state: State, run: Run, following: str) -> str | None:
-        """Check that no run gives up a content that is forwarded."""
         if following == "Give Up Waiting" and attribute(known_record(run), "status") == "DONE":
             return f"I4: {run.execution} gives up an event that is a duplicate"
         return super().passes(state, run, following)
@@ -79,7 +76,6 @@ class ContentHash(Locking):
         return {"Processed": is_forwarded, "Duplicate": is_forwarded}
 
     def rests(self, state: State) -> str | None:
-        """Check that each content was forwarded, unless its events are parked."""
         for event in set(self.scenario.events):
             if not self.forwarded(state, event) and event not in state.parked | state.logged:
                 return f"I4: all is quiet and the content of {event} was not forwarded"
@@ -90,9 +86,7 @@ LEFT = (Scenario((1,), item='{"lock_token": {"S": "left behind"}}'),)
 SMALL = (
     *scenarios("1, 11 12, 12 AA"),
     *damaged("detail-type", "detail"),
-    *LEFT,
-    *BLIND,
-    *LATE,
+    *(*LEFT, *BLIND, *LATE),
     *scenarios("12 AA blind"),
     Scenario((1,), damaged="detail", refusals=2),
     *(Scenario((1,), damaged="detail", refusals=1, transient=(e,)) for e in (FAILED, TIMEOUT)),
@@ -111,7 +105,7 @@ SUITE = Suite(
         *scenarios("11 restarts=1 expiries=1"),
     ),
     sought=(*SMALL, *scenarios("11 faults=1, 11 restarts=1")),
-    representative=frozenset({"Count Poll with 5 as its lease_polls"}),
+    representative=named("Count Poll with 5 as its lease_polls"),
     # The tests of its states and paths have the other mutants.
     changes=(time_changes_of, late_changes_of),
 )

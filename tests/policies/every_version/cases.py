@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from unittest.mock import ANY
 
-from tests.policies import common, services
+from tests.policies import common, table
 from tests.policies.common import adds, refused
-from tests.policies.services import EXECUTION, answer, item
-from tests.policies.table import Cases, Data, Row, Write
+from tests.policies.table import EXECUTION, Cases, Data, Row, Write, answer, item
 
 LIMITS = common.limits_of(__name__)
 NO_WAITER = {"sequencer": "", "clear_at_poll": 0}
 OLDER_WATCHED = {"sequencer": "0A", "clear_at_poll": LIMITS["turn_polls"] + 1}
 DATA = common.waiter_data(LIMITS) | {
-    "object_key": "b/k",
     "event_id": "event:b/k@0B",
     "record": item(lock_token="theirs", oldest_waiting="0A"),
     "watched_waiter": OLDER_WATCHED,
     "event_record": {"Item": {"status": {"S": "DONE"}, "expires_at": {"N": "1"}}},
     "recorded": {"is_written": True},
 }
-
-# --- What follows each Choice --------------------------------------------------------------------
 
 NOTHING_SEEN = DATA | {"watched_lock": common.NO_LOCK, "watched_waiter": NO_WAITER}
 LOCKED, OLDER, MINE = {"lock_token": "theirs"}, {"oldest_waiting": "0A"}, {"oldest_waiting": "0B"}
@@ -107,8 +103,6 @@ FLOW = {
     **common.ends("Superseded"),
 }
 
-# --- What each Pass gives, and what each conditional write changes -------------------------------
-
 START = common.WAITER_START | {"watched_waiter": NO_WAITER}
 
 OUTPUTS = [
@@ -124,7 +118,7 @@ OUTPUTS = [
     adds("Renew Lock", DATA, "Written", renewal={"attempt": 2}),
     # What an earlier watch left is replaced.
     adds("Clear Dead Waiter", DATA, "Written", watched_waiter=NO_WAITER),
-    adds("Read Event Record", DATA, "Free", event_record=services.RESPONSES["Free"]["Return"]),
+    adds("Read Event Record", DATA, "Free", event_record=table.RESPONSES["Free"]["Return"]),
     *common.rejections(DATA),
     *common.handed_over(DATA),
     *common.outcomes(DATA, "Processed", "Duplicate", "Superseded", "Retrying"),
@@ -137,8 +131,8 @@ CLAIMED = {"execution": EXECUTION, "lock_token": "mine", "claimed_at": ANY}
 # Another policy's event, which no execution has yet, and which may be newer or older.
 OTHER_EVENT = {"event": "{}", "sequencer": "0C"} | common.SINCE
 LOCK = {"lock_token": "theirs", "execution": "theirs"}
-EXPIRES_AT = int(services.EXPIRES_AT)
-FAILED = {"status": "FAILED", "expires_at": services.NEVER}
+EXPIRES_AT = int(table.EXPIRES_AT)
+FAILED = {"status": "FAILED", "expires_at": table.NEVER}
 
 WRITES = [
     Write("Record Event", None, RECORDED),
@@ -165,7 +159,7 @@ WRITES = [
         STARTED | {"status": "DONE", "expires_at": EXPIRES_AT},
     ),
     *common.release("Release Lock", since={}, expires_at=EXPIRES_AT),
-    *common.release("Release Failed Key", since={}, expires_at=services.NEVER),
+    *common.release("Release Failed Key", since={}, expires_at=table.NEVER),
     Write("Mark Event Failed", STARTED | common.SINCE, STARTED | FAILED),
     *refused("Mark Event Failed", STARTED | {"status": "DONE"}, STARTED | {"execution": "another"}),
 ]

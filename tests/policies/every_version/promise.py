@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from inorder import PROJECT
-from tests.policies.searches import ALL, LOCKING, scenarios, without_retry, without_update
+from tests.policies.searches import ALL, LOCKING, named, no_retry, no_update, scenarios
 from tests.proof.model.engine import Step, read
 from tests.proof.model.fence import EACH
 from tests.proof.model.locking import Locking
 from tests.proof.model.scenario import INVALID, Scenario
 from tests.proof.model.state import Output, Run, State, attribute
-from tests.proof.model.suite import (
-    BLIND,
-    EDGES,
-    LARGE,
-    LATE,
-    LATE_LONG,
-    ODD_TWICE,
-    SMALL,
-    Suite,
-)
+from tests.proof.model.suite import BLIND, EDGES, LARGE, LATE, LATE_LONG, ODD_TWICE, SMALL, Suite
 
 
 class EveryVersion(Locking):
@@ -43,7 +34,6 @@ class EveryVersion(Locking):
         return f"event:{self.run_key(run)}@{self.sequencer(run)}"
 
     def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
-        """Check I3, the order, and that a free key can be claimed."""
         sequencer = self.sequencer(run)
         if run.state == "Claim Key" and step.following == "First Poll?":
             oldest = attribute(item, "oldest_waiting") or sequencer
@@ -73,7 +63,6 @@ class EveryVersion(Locking):
         return None
 
     def is_disturbed(self, state: State) -> bool:
-        """Tell whether anything happened after which the order is not promised."""
         return self.had_error(state) or super().is_disturbed(state)
 
     def remembers(self, state: State, run: Run, step: Step) -> tuple[State, Run]:
@@ -92,7 +81,6 @@ class EveryVersion(Locking):
         return super().remembers(state, run, step)
 
     def passes(self, state: State, run: Run, following: str) -> str | None:
-        """Check that an event that is done is not processed again."""
         if following == "Invert Image" and run.event in state.done and not run.is_repair:
             return f"I3: {run.event} is done and processed again"
         return super().passes(state, run, following)
@@ -110,7 +98,6 @@ class EveryVersion(Locking):
         return min(watched["clear_at_poll"], patience), "waiter" if lives else ""
 
     def writes(self, state: State, key: str, before: Output | None, after: Output) -> str | None:  # noqa: ARG002
-        """Check that each event's output is written once, under its own key."""
         event = self.written(after)
         if key != self.output_key(event):
             return f"I3: {event} is written to {key}"
@@ -121,9 +108,7 @@ class EveryVersion(Locking):
 
     def owes(self, state: State, after: Output | None) -> bool:
         """Tell whether the object had been deleted when its output was written."""
-        if after is None:
-            return False
-        return self.is_deleted(state, self.written(after))
+        return after is not None and self.is_deleted(state, self.written(after))
 
     def written(self, output: Output) -> int:
         made_of = dict(output.metadata)
@@ -163,7 +148,6 @@ class EveryVersion(Locking):
         }
 
     def ends(self, state: State, run: Run) -> str | None:
-        """Check I4: an execution's outcome is true, and its event's record agrees."""
         if wrong := super().ends(state, run):
             return wrong
         record = dict(state.items).get(self.event_id(run))
@@ -185,7 +169,6 @@ class EveryVersion(Locking):
         return super().is_rejection(state, run, reason)
 
     def rests(self, state: State) -> str | None:
-        """Check that no event is lost, and that each event has the output that it should have."""
         outputs = dict(state.outputs)
         covered = {self.scenario.last} if state.covered else set[int]()
         for event in covered | {*self.scenario.events}:
@@ -206,21 +189,20 @@ class EveryVersion(Locking):
         return self.free(state)
 
     def may_stay(self, state: State, record: str) -> bool:  # noqa: ARG002
-        """Tell whether an execution may have died or failed to release its lock.
-
-        Its event was done or parked, so that no index has it. The next event breaks the lock.
-        """
+        """Let a dead execution, whose event is done or parked, keep its lock until the next one."""
         return state.crashes < self.scenario.crashes or self.is_faulty(state)
 
     def _stays(self, state: State, deletion: int) -> str | None:
         """Check that no output of a deleted object stays.
 
-        Without versions, an object that was deleted and created again looks like one that was
-        overwritten or, if its content is the same, like one that never changed.
+        Without versions, one that was created again looks overwritten, or as if it never changed.
         """
         keys = {key for key, _ in state.outputs}
-        named, null = self.scenario.is_named(deletion), self.scenario.find("null", state.happened)
-        again = not named and null and not self.scenario.is_deletion(null)
+        is_named, null = (
+            self.scenario.is_named(deletion),
+            self.scenario.find("null", state.happened),
+        )
+        again = not is_named and null and not self.scenario.is_deletion(null)
         stays = [each for each in self.removed(deletion) if self.output_key(each) in keys]
         if stays and not again:
             return f"I1: all is quiet and {deletion} has left the output of {stays[0]}"
@@ -236,51 +218,36 @@ SWITCHED = scenarios("12 AB A- switched=2, 12 A- versioned switched=1, 23 AB1 sw
 LOCK, WAITER = '{"lock_token": {"S": "left behind"}}', '{"oldest_waiting": {"S": "00"}}'
 LEFT = tuple(Scenario((1,), item=item) for item in (LOCK, WAITER))
 LEFT_FOR_TWO = tuple(Scenario((1, 2), item=item) for item in (LOCK, WAITER))
-SHORT = (
-    *scenarios("1 crashes=1 faults=1, 11 12 crashes=1 breaks=1, 12 AA"),
-    *scenarios("12 crashes=1 breaks=1 versioned"),
-    *SMALL,
-    *LATE,
-    *LEFT,
-    *DELETIONS,
-    *SWITCHED,
-)
 WHOLE = scenarios("12 A- faults=1")
-FULL = (
-    *LATE_LONG,
-    *WHOLE,
-    *LARGE,
-    *LEFT_FOR_TWO,
-    *ODD_TWICE,
-    *scenarios("1 a, 123, 123 A-A A-C AB-, 11 12 crashes=1 faults=1, 11 breaks=1 faults=1"),
-    *scenarios("11 restarts=1 expiries=1, 12 A- crashes=1 breaks=1 versioned switched=1"),
-    *scenarios("123 AB1 switched=2"),
-)
-SOUGHT = (
-    *scenarios("1, 1 a, 11 12, 11 12 crashes=1 breaks=1"),
-    *EDGES,
-    *BLIND,
-    *LATE,
-    *LATE_LONG,
-    *ODD_TWICE,
-    *LEFT,
-    *DELETIONS,
-    *SWITCHED,
-    *scenarios("12 versioned, 23 A-C, 11 12 faults=1, 11 breaks=1 faults=1, 123 A-C"),
-    *LEFT_FOR_TWO,
-    *scenarios("123"),
-)
-REPRESENTATIVE = frozenset(
-    {
+SUITE = Suite(
+    EveryVersion,
+    short=(
+        *scenarios("1 crashes=1 faults=1, 11 12 crashes=1 breaks=1, 12 AA"),
+        *scenarios("12 crashes=1 breaks=1 versioned"),
+        *(*SMALL, *LATE, *LEFT, *DELETIONS, *SWITCHED),
+    ),
+    full=(
+        *(*LATE_LONG, *WHOLE, *LARGE, *LEFT_FOR_TWO, *ODD_TWICE),
+        *scenarios("1 a, 123, 123 A-A A-C AB-, 11 12 crashes=1 faults=1, 11 breaks=1 faults=1"),
+        *scenarios("11 restarts=1 expiries=1, 12 A- crashes=1 breaks=1 versioned switched=1"),
+        *scenarios("123 AB1 switched=2"),
+    ),
+    sought=(
+        *scenarios("1, 1 a, 11 12, 11 12 crashes=1 breaks=1"),
+        *(*EDGES, *BLIND, *LATE, *LATE_LONG, *ODD_TWICE, *LEFT, *DELETIONS, *SWITCHED),
+        *scenarios("12 versioned, 23 A-C, 11 12 faults=1, 11 breaks=1 faults=1, 123 A-C"),
+        *LEFT_FOR_TWO,
+        *scenarios("123"),
+    ),
+    representative=named(
         "Record Event with ConditionExpression: none",
         "Claim Key with ConditionExpression: no attribute_not_exists(lock_token)",
         "Mark Event Done with ExpressionAttributeValues: :done FAILED",
         "Release Lock with ConditionExpression: none",
         "fenced_output.py without 3: If-None-Match",
-    }
-)
-SURVIVORS = frozenset(
-    {
+    ),
+    fences=EACH,
+    survivors=named(
         *LOCKING,
         # Saves a listing: outputs of other versions do not compare, and stay.
         "fenced_output.py without deletion: this version's output only",
@@ -292,14 +259,14 @@ SURVIVORS = frozenset(
         "Record Event with no Parameters.Item.sequencer",
         "Record Event with Item: status FAILED",
         "Record Event with no Parameters.Item.status",
-        *without_update("SET claimed_at = :now", "Claim Key"),
+        *no_update("SET claimed_at = :now", "Claim Key"),
         # A precaution against records that others wrote.
         "Event Done? without rule 1: $.event_record.Item.status.S IsPresent",
         "Event Done? without rule 1: $.event_record.Item.expires_at.N IsPresent",
         # Creates no record for a key that has none.
         "Record Oldest Waiter with ConditionExpression: no attribute_exists(id)",
-        *without_retry("Record Oldest Waiter", "Clear Dead Waiter", "Mark Event Failed", of=ALL),
-        *without_retry("Claim Key", "Break Lock", "Renew Lock", of=ALL),
+        *no_retry("Record Oldest Waiter", "Clear Dead Waiter", "Mark Event Failed", of=ALL),
+        *no_retry("Claim Key", "Break Lock", "Renew Lock", of=ALL),
         # Writes once more what is recorded already.
         "Record Oldest Waiter with ConditionExpression: comparison 1, >, as >=",
         # Either keeps polls from following one another without a wait; without both is found.
@@ -307,27 +274,18 @@ SURVIVORS = frozenset(
         "Key State? without rule 2, to Record Oldest Waiter",
         # A second run takes the first one's lock at once, instead of after a lease.
         "Claim Key with ConditionExpression: no execution = :execution",
-        *without_update("SET execution = :execution", "Claim Key"),
+        *no_update("SET execution = :execution", "Claim Key"),
         # The others need not watch the event's turn for five polls.
-        *without_update("REMOVE oldest_waiting", "Claim Key"),
+        *no_update("REMOVE oldest_waiting", "Claim Key"),
         # Otherwise a locked key's record expires, if no release sets the attribute again.
-        *without_update("REMOVE expires_at", "Claim Key"),
+        *no_update("REMOVE expires_at", "Claim Key"),
         # Under a lock, the watched waiter or another delivery of its event is alive: no order then.
         "Clear Dead Waiter with ConditionExpression: no attribute_not_exists(lock_token)",
         # A record has `execution` only while it has a lock; the table does not grow for ever.
-        *without_update("REMOVE execution", "Release Lock"),
-        *without_update("SET expires_at = :expires_at", "Mark Event Failed"),
+        *no_update("REMOVE execution", "Release Lock"),
+        *no_update("SET expires_at = :expires_at", "Mark Event Failed"),
         # Leaves the record to another delivery in progress; the event is in the queue by then.
         "Mark Event Failed with ConditionExpression: no execution = :execution",
-    }
-)
-SUITE = Suite(
-    EveryVersion,
-    short=SHORT,
-    full=FULL,
-    sought=SOUGHT,
-    representative=REPRESENTATIVE,
-    fences=EACH,
-    survivors=SURVIVORS,
+    ),
     whole=WHOLE,
 )

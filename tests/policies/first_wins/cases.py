@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from unittest.mock import ANY
 
-from tests.policies import common, services
+from tests.policies import common, table
 from tests.policies.common import refused
-from tests.policies.services import EXECUTION, item
-from tests.policies.table import Cases, Row, Write
+from tests.policies.table import EXECUTION, Cases, Row, Write, item
 
 LIMITS = common.limits_of(__name__)
 DATA = common.waiter_data(LIMITS) | {"record_id": "first:b/k"}
-
-# --- What follows each Choice --------------------------------------------------------------------
 
 LOCKED = {"sequencer": "0A", "status": "IN_PROGRESS", "lock_token": "theirs"}
 WITH_EVENT = DATA | {"record": item(**LOCKED, event='{"a": 1}')}
@@ -53,8 +50,6 @@ FLOW = {
     **common.ends("Superseded"),
 }
 
-# --- What each Pass gives, and what each conditional write changes -------------------------------
-
 OUTPUTS = [
     *common.prepared(common.WAITER_START, record_id="first:{key}"),
     *common.waiter_outputs(DATA),
@@ -66,7 +61,7 @@ OUTPUTS = [
 
 MINE = {"sequencer": "0B", "lock_token": "mine", "execution": EXECUTION, "status": "IN_PROGRESS"}
 CLAIMED = MINE | {"in_progress_since": ANY, "event": ANY}
-EXPIRES_AT = int(services.EXPIRES_AT)
+EXPIRES_AT = int(table.EXPIRES_AT)
 
 WRITES = [
     Write("Claim Key", None, CLAIMED),
@@ -83,7 +78,7 @@ WRITES = [
     *common.renew_lock(),
     *common.release("Release Lock", status="DONE", expires_at=EXPIRES_AT),
     *common.release("Release Superseded Key", status="FAILED", expires_at=EXPIRES_AT),
-    *common.release("Release Failed Key", status="FAILED", expires_at=services.NEVER),
+    *common.release("Release Failed Key", status="FAILED", expires_at=table.NEVER),
 ]
 
 CASES = Cases(DATA, CHOICES, FLOW, OUTPUTS, WRITES, common.S3_EVENTS)

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from inorder import PROJECT
-from tests.policies.searches import LOCKING, scenarios, without_retry, without_update
+from tests.policies.searches import LOCKING, named, no_retry, no_update, scenarios
 from tests.proof.model.engine import Step
 from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.newest import KEY, Newest
 from tests.proof.model.scenario import Scenario
 from tests.proof.model.state import Run, State, attribute
-from tests.proof.model.suite import (
-    BLIND,
-    EDGES,
-    LARGE,
-    LATE,
-    LATE_LONG,
-    ODD_TWICE,
-    Suite,
-    damaged,
-)
+from tests.proof.model.suite import BLIND, EDGES, LARGE, LATE, LATE_LONG, ODD_TWICE, Suite, damaged
 
 
 class FirstWins(Locking, Newest):
@@ -29,7 +20,6 @@ class FirstWins(Locking, Newest):
     records_waiters = False
 
     def key(self, event: int) -> str:
-        """Give the ID of the key's record, which no other policy shares."""
         return f"first:{self.scenario.key(event)}"
 
     def audited(self, version: str | None) -> str:
@@ -40,7 +30,6 @@ class FirstWins(Locking, Newest):
         return {"object_key": record_id.removeprefix("first:"), "record_id": record_id}
 
     def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
-        """Check I3, that one event is processed, and that a free key can be claimed."""
         done = self._done(state, run.event)
         free = not done and attribute(item, "lock_token") is None
         if run.state == "Claim Key" and step.following == "First Poll?" and free:
@@ -50,7 +39,6 @@ class FirstWins(Locking, Newest):
         return super().steps(state, run, item, step)
 
     def passes(self, state: State, run: Run, following: str) -> str | None:
-        """Check that no run gives up at a key that is done."""
         if following == "Give Up Waiting" and attribute(known_record(run), "status") == "DONE":
             return f"I4: {run.execution} gives up an event that is a duplicate"
         return super().passes(state, run, following)
@@ -61,18 +49,15 @@ class FirstWins(Locking, Newest):
         return {each for each in state.done if self.scenario.key(each) == key}
 
     def is_done(self, run: Run) -> bool:
-        """Tell whether the run's Task marks the key as done, which a repair does, too."""
+        """A repair marks the key as done, too."""
         return run.state == self.done
 
     def outcomes(self, state: State, run: Run) -> dict[str, bool]:
-        """Tell which outcomes are true; only an event of a key that is done is a duplicate."""
+        """Only an event of a key that is done is a duplicate."""
         return super().outcomes(state, run) | {"Duplicate": bool(self._done(state, run.event))}
 
     def has_time(self, state: State, run: Run) -> bool:
-        """Let no lease pass between the message about a lost event and the end of its lock.
-
-        That takes seconds. Otherwise, all who waited would send a message, again and again.
-        """
+        """Let only seconds pass between the message about a lost event and the end of its lock."""
         keys = [self.scenario.key(each.event) for each in state.runs if each.state == "Break Lock"]
         return self.scenario.key(run.event) not in keys
 
@@ -101,10 +86,7 @@ LEFT = (
 FIRST = (
     *scenarios("1, 1 a, 11 12, 12 aB Ab AA"),
     *damaged('detail-type="Object Deleted"'),
-    *EDGES,
-    *BLIND,
-    *LATE,
-    *LEFT,
+    *(*EDGES, *BLIND, *LATE, *LEFT),
     *scenarios("12 versioned, 12 AB versioned switched=2, 11 crashes=1 breaks=1"),
     *scenarios("12 crashes=1, 12 breaks=1, 12 expiries=1"),
 )
@@ -112,9 +94,7 @@ SUITE = Suite(
     FirstWins,
     short=tuple(scenario for scenario in FIRST if scenario not in LARGE),
     full=(
-        *LATE_LONG,
-        *LARGE,
-        *ODD_TWICE,
+        *(*LATE_LONG, *LARGE, *ODD_TWICE),
         *scenarios("123, 123 ABC versioned switched=2, 1 crashes=1 faults=1"),
         *scenarios("12 crashes=1 breaks=1, 123 crashes=1, 11 12 crashes=1 faults=1"),
         *scenarios("11 breaks=1 faults=1, 11 restarts=1 expiries=1, 11 crashes=1 restarts=1"),
@@ -126,42 +106,38 @@ SUITE = Suite(
         *ODD_TWICE,
         *scenarios("11 breaks=1 faults=1, 11 restarts=1, 112 crashes=1 breaks=1"),
     ),
-    representative=frozenset(
-        {
-            "Claim Key with ConditionExpression: no #status <> :done",
-            "Claim Key with ConditionExpression: no attribute_not_exists(lock_token)",
-            "Key State? without rule 7, to Wait For Lock",
-            "Release Lock with ExpressionAttributeValues: :done FAILED",
-            "Release Superseded Key with UpdateExpression: no SET #status = :open",
-        }
+    representative=named(
+        "Claim Key with ConditionExpression: no #status <> :done",
+        "Claim Key with ConditionExpression: no attribute_not_exists(lock_token)",
+        "Key State? without rule 7, to Wait For Lock",
+        "Release Lock with ExpressionAttributeValues: :done FAILED",
+        "Release Superseded Key with UpdateExpression: no SET #status = :open",
     ),
-    survivors=frozenset(
-        {
-            *LOCKING,
-            # For the reader: where no record is, `#status <> :done` holds too, on moto and
-            # ministack.
-            "Claim Key with ConditionExpression: no attribute_not_exists(id)",
-            # For people who read the table: only the status DONE is compared.
-            "Claim Key with no Parameters.Item.sequencer",
-            "Claim Key with Item: status FAILED",
-            "Claim Key with no Parameters.Item.status",
-            # If a read fails, Key State? keeps polls from following one another without a wait.
-            "First Poll? without rule 1, to Wait For Lock",
-            # Retry Lost Event has sent the record's event before.
-            *without_update("SET in_progress_since = :now", "Break Lock"),
-            # A claim that Step Functions' own client has sent twice is not refused.
-            "Claim Key with ConditionExpression: no execution = :execution",
-            "Claim Key with no Parameters.Item.execution",
-            # The event goes to the retry queue instead.
-            *without_retry("Break Lock", "Renew Lock", "Retry Lost Event"),
-            # Saves a message, whose execution would end as a duplicate.
-            "Key State? without rule 5: not $.record.Item.sequencer.S IsPresent and "
-            '$.record.Item.sequencer.S StringEqualsPath "$.sequencer"',
-            # The next event, or the schedule, breaks the lock.
-            *without_retry("Release Failed Key"),
-            # A record has `execution` only while it has a lock; the table does not grow for ever.
-            *without_update("REMOVE execution", "Release Superseded Key"),
-            *without_update("SET expires_at = :expires_at", "Release Superseded Key"),
-        }
+    survivors=named(
+        *LOCKING,
+        # For the reader: where no record is, `#status <> :done` holds too, on moto and
+        # ministack.
+        "Claim Key with ConditionExpression: no attribute_not_exists(id)",
+        # For people who read the table: only the status DONE is compared.
+        "Claim Key with no Parameters.Item.sequencer",
+        "Claim Key with Item: status FAILED",
+        "Claim Key with no Parameters.Item.status",
+        # If a read fails, Key State? keeps polls from following one another without a wait.
+        "First Poll? without rule 1, to Wait For Lock",
+        # Retry Lost Event has sent the record's event before.
+        *no_update("SET in_progress_since = :now", "Break Lock"),
+        # A claim that Step Functions' own client has sent twice is not refused.
+        "Claim Key with ConditionExpression: no execution = :execution",
+        "Claim Key with no Parameters.Item.execution",
+        # The event goes to the retry queue instead.
+        *no_retry("Break Lock", "Renew Lock", "Retry Lost Event"),
+        # Saves a message, whose execution would end as a duplicate.
+        "Key State? without rule 5: not $.record.Item.sequencer.S IsPresent and "
+        '$.record.Item.sequencer.S StringEqualsPath "$.sequencer"',
+        # The next event, or the schedule, breaks the lock.
+        *no_retry("Release Failed Key"),
+        # A record has `execution` only while it has a lock; the table does not grow for ever.
+        *no_update("REMOVE execution", "Release Superseded Key"),
+        *no_update("SET expires_at = :expires_at", "Release Superseded Key"),
     ),
 )

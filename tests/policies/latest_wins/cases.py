@@ -4,31 +4,27 @@ from __future__ import annotations
 
 from unittest.mock import ANY
 
-from tests.policies import common, services
+from tests.policies import common, table
 from tests.policies.common import refused
-from tests.policies.services import EXECUTION, NEVER, item
-from tests.policies.table import Cases, Row, Write
+from tests.policies.table import EXECUTION, NEVER, Cases, Row, Write, item
 
 LIMITS = common.limits_of(__name__)
 DATA = common.waiter_data(LIMITS) | {"newest": {"event": "{}"}}
 THEIR_CLAIM, OWN_CLAIM = ({"claim": {"lock_token": token}} for token in ("theirs", "mine"))
 HOLDER = DATA | OWN_CLAIM
 
-# --- What follows each Choice --------------------------------------------------------------------
-
 LOCKED = {"sequencer": "0B", "status": "IN_PROGRESS", "lock_token": "theirs"}
 NEWER = LOCKED | {"sequencer": "0C"}
 OVER = {"polls": LIMITS["maximum_polls"]}
-FAULT = {"fault": services.FAULT}
-PROCESSED = {"inversion": services.answer(services.PROCESSED)}
+FAULT = {"fault": table.FAULT}
+PROCESSED = {"inversion": table.answer(table.PROCESSED)}
 ENDS = [
     (PROCESSED, "Processed"),
-    ({"inversion": services.answer(services.SUPERSEDED)}, "Superseded"),
+    ({"inversion": table.answer(table.SUPERSEDED)}, "Superseded"),
     (PROCESSED | FAULT, "Processed"),  # at the second attempt
-    (FAULT | {"sent": {"outcome": "Retrying"}}, "Retrying"),
-    (FAULT | {"sent": {"outcome": "Parked"}}, "Parked"),
     *(
-        (PROCESSED | FAULT | {"sent": {"outcome": outcome}}, outcome)
+        (ended | {"sent": {"outcome": outcome}}, outcome)
+        for ended in (FAULT, PROCESSED | FAULT)
         for outcome in ("Retrying", "Parked")
     ),
 ]
@@ -71,8 +67,6 @@ FLOW = {
     "Release Unanswered Claim": "Written ConditionFailed TimedOut: Final Outcome?",
     **common.ends("Superseded"),
 }
-
-# --- What each Pass gives, and what each conditional write changes -------------------------------
 
 OUTPUTS = [
     *common.prepared(common.WAITER_START),
@@ -117,7 +111,7 @@ WRITES = [
     *common.break_lock(),
     *common.renew_lock(),
     *common.release(
-        "Release Lock", HELD, sequencer="0B", status="DONE", expires_at=int(services.EXPIRES_AT)
+        "Release Lock", HELD, sequencer="0B", status="DONE", expires_at=int(table.EXPIRES_AT)
     ),
     *common.release("Release Failed Key", HELD, sequencer="0B", status="FAILED", expires_at=NEVER),
     # The newer event stays in the index, whatever becomes of the holder's.

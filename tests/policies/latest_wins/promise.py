@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from inorder import PROJECT
-from tests.policies.searches import (
-    ALL,
-    LOCKING,
-    OF_NEWEST,
-    scenarios,
-    without_retry,
-    without_update,
-)
+from tests.policies.searches import ALL, LOCKING, OF_NEWEST, named, no_retry, no_update, scenarios
 from tests.proof.model.engine import Step, read
 from tests.proof.model.fence import NEWEST
 from tests.proof.model.locking import Locking, known_record
@@ -27,7 +20,6 @@ class LatestWins(Locking, Newest):
     holding = frozenset({"Invert Image"})
 
     def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
-        """Check that a free key can be claimed, and that only newer events are started."""
         if step.started:
             sequencer = read(step.started)["detail"]["object"]["sequencer"]
             if sequencer <= self.sequencer(run):
@@ -40,7 +32,6 @@ class LatestWins(Locking, Newest):
         return super().steps(state, run, item, step)
 
     def passes(self, state: State, run: Run, following: str) -> str | None:
-        """Check I3, and that no run gives up an event that is superseded or done."""
         if following == "Invert Image":
             record = dict(state.items).get(self.run_key(run))
             if run.event in state.done and not run.is_repair:
@@ -55,13 +46,11 @@ class LatestWins(Locking, Newest):
         return super().passes(state, run, following)
 
     def is_done(self, run: Run) -> bool:
-        """Tell whether the run's Task ends the work; of a newer event's record it only unlocks."""
-        has_failed = "sent" in read(run.data)
-        unlocks = run.state == "Release Lock Only" and not has_failed
+        """Of a newer event's record, the end of the work only removes the lock."""
+        unlocks = run.state == "Release Lock Only" and "sent" not in read(run.data)
         return super().is_done(run) or (unlocks and not run.is_repair)
 
     def rests(self, state: State) -> str | None:
-        """Check I1, and that only the dead have locks."""
         return super().rests(state) or self.free(state)
 
 
@@ -87,58 +76,46 @@ WHOLE = (
     *scenarios("12 A- breaks=1 faults=1, 123 A-A breaks=1, 123 AB2 versioned"),
     *scenarios("123 AB2 breaks=1 versioned, 123 AB2 breaks=1 versioned switched=2"),
 )
-SOUGHT = (
-    *scenarios("1, 1 a, 1 crashes=1 faults=1, 11 12, 11 12 crashes=1 breaks=1"),
-    *EDGES,
-    *BLIND,
-    *LATE,
-    *LATE_LONG,
-    *ODD_TWICE,
-    *LEFT,
-    *DELETIONS,
-    *scenarios("123 A-A AB2 AA2 versioned"),
-    *SWITCHED,
-    *scenarios("11 a crashes=1, 1 crashes=1 faults=2, 12 Ab breaks=1, 12 crashes=1 expiries=1"),
-    *scenarios("12 aB crashes=1 expiries=1, 123 ABA breaks=1, 12 crashes=1 breaks=1 versioned"),
-    *scenarios("12 AA crashes=1 breaks=1 versioned, 12 AA crashes=1 breaks=1, 11 12 faults=1"),
-    *scenarios("11 12 crashes=1 restarts=1, 122 112, 12 crashes=1 starts=1, 123 breaks=1"),
-    *scenarios("122 crashes=1 breaks=1"),
-)
-SHORT = (
-    *scenarios("1 crashes=1 faults=1, 12 crashes=1 breaks=1 starts=1, 123 starts=1"),
-    *scenarios("12 11 123 crashes=1 breaks=1, 12 crashes=1 breaks=1 versioned, 123 ABA breaks=1"),
-    *scenarios("12 crashes=1 expiries=1, 12 aB crashes=1 expiries=1"),
-    *EDGES,
-    *BLIND,
-    *LATE,
-    *LEFT,
-    *DELETIONS,
-    *SWITCHED,
-    *scenarios("12 A- crashes=1 breaks=1 versioned"),
-)
-FULL = (
-    *LATE_LONG,
-    *ODD_TWICE,
-    *SWITCHED_LONG,
-    *scenarios("11 12 lates=2, 12 lates=1 crashes=2, 12 lates=1 crashes=1 starts=1"),
-    *scenarios("12 lates=1 faults=1, 12 lates=1 crashes=1 breaks=1, 123 starts=2"),
-    *scenarios("12 crashes=1 faults=1 starts=1, 12 A- crashes=1 breaks=1 starts=1"),
-    *scenarios("122 123 crashes=1 breaks=1 starts=1, 122 112 crashes=1 breaks=1"),
-    *scenarios("11 12 crashes=1 breaks=1 faults=1, 12 Ab A- crashes=1 breaks=1 faults=1"),
-    *scenarios("11 12 faults=1 repeats=1, 1 crashes=1 faults=1 refusals=2 repeats=1"),
-    *scenarios("11 12 crashes=2 breaks=1, 123 crashes=1 breaks=2, 123 breaks=1 expiries=1"),
-    *scenarios("123 A-A AB2 versioned, 123 A-A AB- crashes=1 breaks=1"),
-    *scenarios("123 AB2 AB1 A-2 A-1 crashes=1 breaks=1 versioned"),
-    *scenarios("11 restarts=1 expiries=1, 11 crashes=1 restarts=1 expiries=1"),
-    *scenarios("12 crashes=1 restarts=1, 12 crashes=1 breaks=1 restarts=1"),
-    *scenarios("11 crashes=1 breaks=1 restarts=1 expiries=1, 122 112 123 crashes=1 faults=1"),
-)
-
 EXECUTION = "SET execution = if_not_exists(execution, :execution)"
-
-# These are found quickly; `make model` tries all mutants. optimistic has more of the fence's.
-REPRESENTATIVE = frozenset(
-    {
+SUITE = Suite(
+    LatestWins,
+    short=(
+        *scenarios("1 crashes=1 faults=1, 12 crashes=1 breaks=1 starts=1, 123 starts=1"),
+        *scenarios(
+            "12 11 123 crashes=1 breaks=1, 12 crashes=1 breaks=1 versioned, 123 ABA breaks=1"
+        ),
+        *scenarios("12 crashes=1 expiries=1, 12 aB crashes=1 expiries=1"),
+        *(*EDGES, *BLIND, *LATE, *LEFT, *DELETIONS, *SWITCHED),
+        *scenarios("12 A- crashes=1 breaks=1 versioned"),
+    ),
+    full=(
+        *(*LATE_LONG, *ODD_TWICE, *SWITCHED_LONG),
+        *scenarios("11 12 lates=2, 12 lates=1 crashes=2, 12 lates=1 crashes=1 starts=1"),
+        *scenarios("12 lates=1 faults=1, 12 lates=1 crashes=1 breaks=1, 123 starts=2"),
+        *scenarios("12 crashes=1 faults=1 starts=1, 12 A- crashes=1 breaks=1 starts=1"),
+        *scenarios("122 123 crashes=1 breaks=1 starts=1, 122 112 crashes=1 breaks=1"),
+        *scenarios("11 12 crashes=1 breaks=1 faults=1, 12 Ab A- crashes=1 breaks=1 faults=1"),
+        *scenarios("11 12 faults=1 repeats=1, 1 crashes=1 faults=1 refusals=2 repeats=1"),
+        *scenarios("11 12 crashes=2 breaks=1, 123 crashes=1 breaks=2, 123 breaks=1 expiries=1"),
+        *scenarios("123 A-A AB2 versioned, 123 A-A AB- crashes=1 breaks=1"),
+        *scenarios("123 AB2 AB1 A-2 A-1 crashes=1 breaks=1 versioned"),
+        *scenarios("11 restarts=1 expiries=1, 11 crashes=1 restarts=1 expiries=1"),
+        *scenarios("12 crashes=1 restarts=1, 12 crashes=1 breaks=1 restarts=1"),
+        *scenarios("11 crashes=1 breaks=1 restarts=1 expiries=1, 122 112 123 crashes=1 faults=1"),
+    ),
+    sought=(
+        *scenarios("1, 1 a, 1 crashes=1 faults=1, 11 12, 11 12 crashes=1 breaks=1"),
+        *(*EDGES, *BLIND, *LATE, *LATE_LONG, *ODD_TWICE, *LEFT, *DELETIONS),
+        *scenarios("123 A-A AB2 AA2 versioned"),
+        *SWITCHED,
+        *scenarios("11 a crashes=1, 1 crashes=1 faults=2, 12 Ab breaks=1, 12 crashes=1 expiries=1"),
+        *scenarios("12 aB crashes=1 expiries=1, 123 ABA breaks=1, 12 crashes=1 breaks=1 versioned"),
+        *scenarios("12 AA crashes=1 breaks=1 versioned, 12 AA crashes=1 breaks=1, 11 12 faults=1"),
+        *scenarios("11 12 crashes=1 restarts=1, 122 112, 12 crashes=1 starts=1, 123 breaks=1"),
+        *scenarios("122 crashes=1 breaks=1"),
+    ),
+    # These are found quickly; `make model` tries all mutants. optimistic has more of the fence's.
+    representative=named(
         "Claim Key without Catch of DynamoDB.ConditionalCheckFailedException",
         "Claim Answered? with Default to Release Failed Key",
         "S3 Object Event? without rule 1: $.detail.object.key IsPresent",
@@ -152,32 +129,36 @@ REPRESENTATIVE = frozenset(
         "Count Poll with no wait if a read fails",
         "Park Event with Release Failed Key before it",
         "fenced_output.py without 3: If-Match",
-    }
-)
-
-SURVIVORS = frozenset(
-    {
+    ),
+    fences=NEWEST,
+    whole=WHOLE,
+    survivors=named(
         *LOCKING,
         *OF_NEWEST,
         # A claim that Step Functions' own client has sent twice is not refused.
         "Claim Key with ConditionExpression: no lock_token = :lock_token",
         # The event's retry does not wait for a lease.
-        *without_update("REMOVE lock_token", "Release Unanswered Claim"),
-        *without_retry("Release Unanswered Claim", of=ALL),
+        *no_update("REMOVE lock_token", "Release Unanswered Claim"),
+        *no_retry("Release Unanswered Claim", of=ALL),
         # The newer event, or the schedule, breaks the lock after a lease.
-        *without_update("REMOVE lock_token", "Release Lock Only"),
-        *without_retry("Release Failed Key", "Release Lock Only"),
+        *no_update("REMOVE lock_token", "Release Lock Only"),
+        *no_retry("Release Failed Key", "Release Lock Only"),
         "Release Failed Key without Catch of DynamoDB.ConditionalCheckFailedException",
         # The waiting execution claims the key at its next poll.
-        *without_retry("Start Newest Event"),
+        *no_retry("Start Newest Event"),
         # The event goes to the retry queue instead.
-        *without_retry("Break Lock", "Renew Lock"),
+        *no_retry("Break Lock", "Renew Lock"),
         # For people who read the table: `execution`, and any status but DONE.
-        *without_update(EXECUTION, "Claim Key"),
+        *no_update(EXECUTION, "Claim Key"),
         f"Claim Key with UpdateExpression: always {EXECUTION.removeprefix('SET ')}",
         "Claim Key with ExpressionAttributeValues: :in_progress FAILED",
-        *without_update(
-            *("REMOVE execution", "Release Lock", "Release Lock Only", "Release Unanswered Claim")
+        *no_update(
+            *(
+                "REMOVE execution",
+                "Release Lock",
+                "Release Lock Only",
+                "Release Unanswered Claim",
+            )
         ),
         # Either keeps polls from following one another without a wait; without both is found.
         "Lock Taken? without rule 2, to Wait For Lock",
@@ -186,15 +167,5 @@ SURVIVORS = frozenset(
         "Final Outcome? without rule 1: $.fault IsPresent",
         "Final Outcome? without rule 2: $.fault IsPresent",
         "Final Outcome? without rule 3: $.inversion.Payload.outcome IsPresent",
-    }
-)
-SUITE = Suite(
-    LatestWins,
-    short=SHORT,
-    full=FULL,
-    sought=SOUGHT,
-    representative=REPRESENTATIVE,
-    fences=NEWEST,
-    whole=WHOLE,
-    survivors=SURVIVORS,
+    ),
 )

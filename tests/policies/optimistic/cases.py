@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from inorder.events import SEQUENCER
-from tests.policies import common, services
+from tests.policies import common, table
 from tests.policies.common import ID
-from tests.policies.services import CREATED, FAULT, answer
-from tests.policies.table import Cases, Output
+from tests.policies.table import CREATED, FAULT, Cases, Output, answer
 
 DATA = {
     "object_key": "b/k",
     "sequencer": "0B",
-    "inversion": answer(services.PROCESSED),
+    "inversion": answer(table.PROCESSED),
     "fault": FAULT,
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from inorder import PROJECT
 from tests.policies.latest_wins.promise import SWITCHED, SWITCHED_LONG
-from tests.policies.searches import OF_NEWEST, UNSENT, scenarios
+from tests.policies.searches import OF_NEWEST, UNSENT, named, scenarios
 from tests.proof.model.fence import NEWEST
 from tests.proof.model.newest import Newest
 from tests.proof.model.promise import ODD
@@ -27,7 +27,6 @@ class Optimistic(Newest):
     )
 
     def key(self, event: int) -> str:  # noqa: ARG002
-        """Give the one key of all versions."""
         return "b/k"
 
     def audited(self, version: str | None) -> str:  # noqa: ARG002
@@ -55,16 +54,14 @@ SUITE = Suite(
     full=(*THREE, *SWITCHED_LONG, *scenarios("112 crashes=1")),
     sought=(*RACES, *SWITCHED, *EDGES, *SWITCHED_LONG, *THREE),
     fences=NEWEST,
-    representative=frozenset(
-        {
-            "fenced_output.py without 1: a newer output supersedes",
-            "fenced_output.py without 2: the null version is overwritten",
-            "fenced_output.py without 3: If-Match",
-            "fenced_output.py without 3: the stamp",
-            "fenced_output.py without 4: the check",
-            "fenced_output.py without 4: the check after a deletion",
-            "fenced_output.py without 4: the check after the write of a version",
-        }
+    representative=named(
+        "fenced_output.py without 1: a newer output supersedes",
+        "fenced_output.py without 2: the null version is overwritten",
+        "fenced_output.py without 3: If-Match",
+        "fenced_output.py without 3: the stamp",
+        "fenced_output.py without 4: the check",
+        "fenced_output.py without 4: the check after a deletion",
+        "fenced_output.py without 4: the check after the write of a version",
     ),
-    survivors=frozenset({*OF_NEWEST, *UNSENT}),
+    survivors=named(*OF_NEWEST, *UNSENT),
 )

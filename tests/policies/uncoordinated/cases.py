@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tests.policies.services import CREATED, PROCESSED, answer
-from tests.policies.table import Cases, Output
+from tests.policies.table import CREATED, PROCESSED, Cases, Output, answer
 
 CASES = Cases(
     data=CREATED,
