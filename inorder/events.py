@@ -60,6 +60,20 @@ def upload(
     )
 
 
+def delete(
+    s3: Any,
+    key: str,
+    version_id: str | None = None,
+    *,
+    bucket: str = "input",
+    sequencer: str = SEQUENCER,
+) -> dict[str, Any]:
+    """Delete an object, or one version or delete marker of it, and build the event of it."""
+    version = {"VersionId": version_id} if version_id else {}
+    found = s3.delete_object(Bucket=bucket, Key=key, **version).get("VersionId") or None
+    return deleted(key, bucket=bucket, sequencer=sequencer, version_id=found)
+
+
 def shipped(name: str) -> dict[str, Any]:
     """Load an event of the folder events."""
     loaded: dict[str, Any] = json.loads((PROJECT / "events" / f"{name}.json").read_text())
