@@ -128,7 +128,7 @@ def test_an_error_of_the_schema_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_schema")
-@pytest.mark.parametrize(("place", "value", "finding"), rows())
+@pytest.mark.parametrize(("place", "value", "finding"), list(rows()))
 def test_a_broken_rule_is_found(tmp_path: Path, place: str, value: str, finding: str) -> None:
     found = findings(tmp_path, broken(place, value))
     state = place.rpartition(": ")[2].partition("/")[0]
