@@ -23,6 +23,7 @@ from inorder.aws.stack import Stack
 from inorder.commands import cost as cost_command
 from inorder.commands.main import main
 from inorder.cost import Bill, Workload
+from inorder.events import changed, shipped
 from inorder.model.policies import policies, policy
 from tests.conftest import picture
 from tests.policies.situations import GREEN, RED
@@ -152,6 +153,43 @@ def test_an_event_calls_s3_as_often_as_the_bill_says(aws: InProcess, fence: str)
     # Each event has an output of its own under every-version, also an older one.
     counted["older"] = counted["uncontended"] if fence == "each" else called(first)
     assert counted == TABLE["s3"][fence]
+
+
+# As AWS names an execution that EventBridge has started.
+EXECUTION = (
+    "arn:aws:states:ap-northeast-1:123456789012:express:"
+    f"inorder-LatestWinsStateMachine-{'m' * 12}:{'n' * 36}_{'n' * 36}:{'u' * 36}"
+)
+BUCKET = "b" * 32  # as long as the bill assumes
+
+
+@pytest.mark.parametrize(
+    ("policy", "length", "units"),
+    [
+        pytest.param(*each, marks=pytest.mark.policy(each[0]))
+        for each in [("latest-wins", 42, 1), ("latest-wins", 43, 2), ("every-version", 1024, 2)]
+    ],
+)
+def test_a_write_costs_what_the_bill_and_the_page_of_policies_say(
+    aws: InProcess, policy: str, length: int, units: int
+) -> None:
+    key = "k" * length
+    sample = shipped("object-created")
+    event = json.loads(json.dumps(sample).replace(sample["detail"]["bucket"]["name"], BUCKET))
+    held: list[dict[str, Any]] = []
+
+    def invoke(_: Any) -> dict[str, str]:
+        """See the record as it is while the function works: never larger."""
+        held.append(aws.record(f"{BUCKET}/{key}") | {"execution": EXECUTION})
+        return {"outcome": "Processed", "output_key": "out", "expires_at": "1800000000"}
+
+    aws.invoke = invoke
+    aws.run(changed(event, "detail.object.key", key))
+    [record] = held
+    size = sum(len(f"{name}{value}".encode()) for name, value in record.items())
+    assert cost.units_of_write(size) == units
+    work, has_event = Workload(key_bytes=length), policy == "latest-wins"
+    assert size == cost.record_bytes(work, has_event=has_event)
 
 
 # The command
