@@ -9,7 +9,7 @@ import pytest
 
 from bench.resolved_template import template
 from inorder.asl.definition import CONDITION_FAILED, GET, INVOKE
-from inorder.asl.lease import NOT_WRITTEN, lease_numbers
+from inorder.asl.lease import NOT_WRITTEN, lease_numbers, longest_execution
 from inorder.aws.executions import only_one
 from inorder.model import policies
 from inorder.model.execution import Execution
@@ -46,6 +46,17 @@ def test_an_execution_that_a_holder_starts_is_known_by_its_name(policy: str, mac
     arn = f"arn:aws:states:us-east-1:123456789012:express:{machine}:{prefix}1:2"
     assert Execution(arn, "RUNNING", None).is_started_by_holder
     assert only_one([arn], prefix) == only_one([arn], "2") == arn
+
+
+@pytest.mark.parametrize(
+    ("policy", "seconds"),
+    [
+        *((policy, 194) for policy in policies.like("optimistic")),
+        *((policy, 54) for policy in policies.like("uncoordinated")),
+    ],
+)
+def test_the_longest_execution_without_a_lock_takes_its_seconds(policy: str, seconds: int) -> None:
+    assert longest_execution(policies.definition(policy)) == seconds
 
 
 @EACH
