@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+import psutil
 import pytest
 from playwright.sync_api import (
     Browser,
@@ -82,7 +83,10 @@ def served(workflow: Workflow) -> Iterator[str]:
     )
     try:
         assert serving.stdout
-        yield serving.stdout.readline().strip()
+        address = serving.stdout.readline().strip()
+        sockets = psutil.Process(serving.pid).net_connections()
+        assert {each.laddr.ip for each in sockets if each.status == "LISTEN"} == {"127.0.0.1"}
+        yield address
     finally:
         serving.terminate()
         serving.wait(30)
