@@ -151,9 +151,9 @@ _CODE: dict[str, dict[str, str]] = {
 
 def reasons(name: str) -> dict[str, str]:
     """Give the mutants of a policy or function that survive, and why."""
-    if name in _CODE:
-        return _CODE[name]
-    shipped = next(each.like for each in policies() if each.name == name) or name
+    shipped = {each.name: each.like or each.name for each in policies()}.get(name)
+    if shipped is None:
+        return _CODE.get(name, {})
     return {
         mutant.removeprefix(f"{shipped}: "): reason
         for mutant, reason in _SHIPPED.items()
