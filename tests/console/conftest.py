@@ -119,7 +119,7 @@ def seed(workflow: Workflow, proxy: FaultProxy) -> None:
         workflow.of_key(key, 1)
 
 
-@pytest.fixture(scope="module")  # Playwright's event loop runs until it ends: nobody else's can
+@pytest.fixture(scope="module")  # while Playwright runs, this process can run no event loop
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         started = launch(playwright)

@@ -1,43 +1,13 @@
-"""What the searches of several policies share: how to write scenarios, and mutants that survive."""
+"""The mutants that break no promise in several policies, and what the shipped code is for."""
 
 from __future__ import annotations
 
-from itertools import product
-from typing import Any
-
-from tests.proof.model.scenario import Scenario
 from tests.proof.model.suite import SECOND_ATTEMPT
-
-FLAGS = {"versioned", "blind", "odd"}
-
-
-def scenarios(text: str) -> tuple[Scenario, ...]:
-    """Read scenarios, such as ``1 2, 11 12 A- Ab breaks=1 versioned``.
-
-    Each of the events, 11 and 12, happens with each of the contents, A- and Ab.
-    """
-    found = []
-    for part in text.split(", "):
-        fields: dict[str, Any] = {}
-        events, contents = [], []
-        for word in part.split():
-            name, _, count = word.partition("=")
-            if word.isdigit():
-                events.append(tuple(map(int, word)))
-            elif word in FLAGS or count:
-                fields[name] = int(count) if count else True
-            else:
-                contents.append(word)
-        pairs = product(events, contents or [""])
-        found += [Scenario(each, contents=content, **fields) for each, content in pairs]
-    return tuple(found)
 
 
 def named(*mutants: str) -> frozenset[str]:
     return frozenset(mutants)
 
-
-# --- Mutants that break no promise, and what the shipped code is for ------------------------------
 
 TASK_FAULTS, ALL = "States.TaskFailed, States.Timeout", "States.ALL"
 

@@ -45,7 +45,7 @@ def test_run_creates_an_object_deletes_it_and_leaves_nothing_behind(
 
 
 def test_a_new_policy_passes_its_tests(tmp_path: Path) -> None:
-    """Test_new_policy shows that it deploys what its source does."""
+    """What it deploys is shown by test_new_policy.py."""
     project = Path(shutil.copytree(PROJECT, tmp_path / "project", ignore=NOT_COPIED))
     for command in (
         ["inorder.commands.main", "policy", "new", "my-policy"],

@@ -108,9 +108,8 @@ def test_each_reference_and_metric_exists_and_no_alarm_that_could_never_go_off(
     stack = Deployed(**parameters)
     metrics = [*watched(stack), *shown(stack)]
     assert [each for each in metrics if not is_emitted(each, stack)] == []
-    assert (
-        len(shown(stack)) <= 50
-    )  # as many as are free: https://aws.amazon.com/cloudwatch/pricing/
+    # As many metrics of a dashboard are free: https://aws.amazon.com/cloudwatch/pricing/
+    assert len(shown(stack)) <= 50
     alarms = parameters.get("Alarms", "loss")
     assert bool(stack.of(ALARM)) is (alarms != "none")
     logs_all = parameters.get("ExecutionLogLevel", "ALL") == "ALL"

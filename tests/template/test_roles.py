@@ -258,7 +258,9 @@ def test_a_log_expires_and_the_table_has_recovery_expiry_and_pay_per_request() -
     "kind", ["S3::Bucket", "DynamoDB::Table", "SQS::Queue", "Logs::LogGroup", "SNS::Topic"]
 )
 def test_what_holds_data_is_encrypted_with_the_named_key(kind: str) -> None:
-    for each in Deployed(**WITH_MAIL, KmsKeyArn=KEY).of(kind).values():
+    encrypted = Deployed(**WITH_MAIL, KmsKeyArn=KEY).of(kind).values()
+    assert encrypted
+    for each in encrypted:
         assert KEY in json.dumps(each)
         assert "SqsManagedSseEnabled" not in each  # a queue has one of the two
     for each in Deployed(**WITH_MAIL).of(kind).values():

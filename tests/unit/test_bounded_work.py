@@ -96,11 +96,10 @@ def test_error_of_the_work_is_raised(
         in_time(work, content, LONG)
 
 
-# The most memory that the work and this process, to which it sends its result, have needed more.
+# Prints the bytes of memory that the work, and the process that receives its result, need at most.
 MEASURE = """
 import resource, sys
 from functools import partial
-from pathlib import Path
 from pathlib import Path
 from inorder_fence import in_time
 from invert_image.inversion import invert

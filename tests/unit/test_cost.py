@@ -1,4 +1,4 @@
-"""The monthly bill: small months computed by hand, what it counts, and what documents say of it."""
+"""The monthly bill: a month computed by hand, what it counts, and what documents say of it."""
 
 from __future__ import annotations
 

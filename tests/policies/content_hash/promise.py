@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 from inorder import PROJECT
-from tests.policies.searches import named, scenarios
+from tests.policies.searches import named
 from tests.proof.model.engine import Answer, Step
 from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.mutation import late_changes_of, time_changes_of
-from tests.proof.model.scenario import Scenario
+from tests.proof.model.scenario import Scenario, scenarios
 from tests.proof.model.state import Run, State, attribute
 from tests.proof.model.suite import (
     BLIND,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from inorder import PROJECT
-from tests.policies.searches import ALL, LOCKING, named, no_retry, no_update, scenarios
+from tests.policies.searches import ALL, LOCKING, named, no_retry, no_update
 from tests.proof.model.engine import Step, read
 from tests.proof.model.fence import EACH
 from tests.proof.model.locking import Locking
-from tests.proof.model.scenario import INVALID, Scenario
+from tests.proof.model.scenario import INVALID, Scenario, scenarios
 from tests.proof.model.state import Output, Run, State, attribute
 from tests.proof.model.suite import BLIND, EDGES, LARGE, LATE, LATE_LONG, ODD_TWICE, SMALL, Suite
 
@@ -198,10 +198,8 @@ class EveryVersion(Locking):
         Without versions, one that was created again looks overwritten, or as if it never changed.
         """
         keys = {key for key, _ in state.outputs}
-        is_named, null = (
-            self.scenario.is_named(deletion),
-            self.scenario.find("null", state.happened),
-        )
+        is_named = self.scenario.is_named(deletion)
+        null = self.scenario.find("null", state.happened)
         again = not is_named and null and not self.scenario.is_deletion(null)
         stays = [each for each in self.removed(deletion) if self.output_key(each) in keys]
         if stays and not again:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from inorder import PROJECT
-from tests.policies.searches import LOCKING, named, no_retry, no_update, scenarios
+from tests.policies.searches import LOCKING, named, no_retry, no_update
 from tests.proof.model.engine import Step
 from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.newest import KEY, Newest
-from tests.proof.model.scenario import Scenario
+from tests.proof.model.scenario import Scenario, scenarios
 from tests.proof.model.state import Run, State, attribute
 from tests.proof.model.suite import BLIND, EDGES, LARGE, LATE, LATE_LONG, ODD_TWICE, Suite, damaged
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from inorder import PROJECT
-from tests.policies.searches import ALL, LOCKING, OF_NEWEST, named, no_retry, no_update, scenarios
+from tests.policies.searches import ALL, LOCKING, OF_NEWEST, named, no_retry, no_update
 from tests.proof.model.engine import Step, read
 from tests.proof.model.fence import NEWEST
 from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.newest import Newest
-from tests.proof.model.scenario import Scenario
+from tests.proof.model.scenario import Scenario, scenarios
 from tests.proof.model.state import Run, State, attribute
 from tests.proof.model.suite import BLIND, EDGES, LATE, LATE_LONG, ODD_TWICE, Suite
 
@@ -152,14 +152,8 @@ SUITE = Suite(
         *no_update(EXECUTION, "Claim Key"),
         f"Claim Key with UpdateExpression: always {EXECUTION.removeprefix('SET ')}",
         "Claim Key with ExpressionAttributeValues: :in_progress FAILED",
-        *no_update(
-            *(
-                "REMOVE execution",
-                "Release Lock",
-                "Release Lock Only",
-                "Release Unanswered Claim",
-            )
-        ),
+        *no_update("REMOVE execution", "Release Lock", "Release Lock Only"),
+        *no_update("REMOVE execution", "Release Unanswered Claim"),
         # Either keeps polls from following one another without a wait; without both is found.
         "Lock Taken? without rule 2, to Wait For Lock",
         "Key State? without rule 4, to Wait For Lock",

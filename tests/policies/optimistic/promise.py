@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from inorder import PROJECT
 from tests.policies.latest_wins.promise import SWITCHED, SWITCHED_LONG
-from tests.policies.searches import OF_NEWEST, UNSENT, named, scenarios
+from tests.policies.searches import OF_NEWEST, UNSENT, named
 from tests.proof.model.fence import NEWEST
 from tests.proof.model.newest import Newest
 from tests.proof.model.promise import ODD
-from tests.proof.model.scenario import Scenario
+from tests.proof.model.scenario import Scenario, scenarios
 from tests.proof.model.suite import DAMAGED, FAILED, REFUSED, THROTTLED, TIMEOUT, Suite
 
 

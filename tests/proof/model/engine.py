@@ -29,7 +29,7 @@ from tests.proof.model.scenario import INVALID
 from tests.proof.model.source import FUNCTION, REPAIR, SWEEP, Code
 
 TABLE, PARKED, BUS = "model-keys", "model-parked", "model-retries"
-# What the services answer to which something is sent. The parameters tell what it is.
+# What the services answer that an event is sent to; what is sent is read from the parameters.
 ANSWERS = {
     "sqs": {"MessageId": "1"},
     "events": {"FailedEntryCount": 0},
@@ -179,7 +179,7 @@ class Engine:
         headers = {"x-amz-target": f"DynamoDB_20120810.{action}", "host": "localhost"}
         body = json.dumps(parameters).encode()
         made = dynamodb.handle_request("POST", "/", headers, body, {})
-        status, _, answer = _run(made)
+        status, _, answer = _result_of(made)
         assert status == HTTPStatus.OK, answer
         return json.loads(answer or "{}")
 
@@ -391,7 +391,7 @@ def is_sender(state: dict[str, Any]) -> bool:
     return service_of(state) == "sqs" or buses == [BUS]
 
 
-def _run(made: Coroutine[Any, Any, Any]) -> Any:
+def _result_of(made: Coroutine[Any, Any, Any]) -> Any:
     """Run a coroutine that awaits nothing, so that it needs no event loop."""
     try:
         made.send(None)

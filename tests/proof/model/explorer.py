@@ -40,6 +40,7 @@ class Explorer(Tasks, Audits):
         return State(
             waiting=tuple(map(Delivery, sorted(scenario.events))),
             items=((key, json.dumps(left | {"id": {"S": key}})),) if left else (),
+            # What the adversary may do, which a scenario and a state have by the same names.
             **{name: getattr(scenario, name) for name in State._fields if hasattr(scenario, name)},
         )
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields
+from itertools import product
 from typing import Any
 
 from inorder.events import created, deleted
 
 INVALID = "invalid"
+FLAGS = {"versioned", "blind", "odd"}
 
 
 @dataclass(frozen=True)
@@ -162,3 +164,26 @@ class Scenario:
             if value:
                 inside[last] = json.loads(value)
         return made
+
+
+def scenarios(text: str) -> tuple[Scenario, ...]:
+    """Read scenarios, such as ``1 crashes=1, 11 12 A- Ab breaks=1 versioned``.
+
+    The first one has one event. The others have two deliveries, of one event (11) or of two (12),
+    each with each of the contents (A- and Ab).
+    """
+    found = []
+    for part in text.split(", "):
+        adversary: dict[str, Any] = {}
+        events, contents = [], []
+        for word in part.split():
+            name, _, count = word.partition("=")
+            if word.isdigit():
+                events.append(tuple(map(int, word)))
+            elif word in FLAGS or count:
+                adversary[name] = int(count) if count else True
+            else:
+                contents.append(word)
+        pairs = product(events, contents or [""])
+        found += [Scenario(each, contents=content, **adversary) for each, content in pairs]
+    return tuple(found)

@@ -37,7 +37,7 @@ NOT_TESTED_BY = {
 WAIT_SCALE = 0.2
 PATIENCE = 5  # a test fails if it takes so many times as long as without a mutant
 CHECK, SCHEMA = "inorder check", "the schema"
-SECONDS = {CHECK: 0.0, SCHEMA: 0.5}  # that they take: the quickest test of all comes first
+SECONDS = {CHECK: 0.0, SCHEMA: 0.5}  # that these take: they and the tests run in this order
 
 POLICIES = policies.names()
 _asl_file = policies.asl_file

@@ -440,8 +440,8 @@ def check(workflow: Workflow, ended: list[Execution], parked: list[Any]) -> None
         last = max(own, key=lambda each: each.stopped or datetime.now(UTC))
         happened = [(each.id, each.outcome, each.started, each.stopped) for each in own]
         assert last.outcome != "Retrying", f"{key}: {sequencer} is lost: {happened}"
-        # Its execution has died, and a newer event of its key decides the output. But an event that
-        # only the other policy has had is finished, and so is the newest one that it has had.
+        # Its execution has died, and a newer event of its key decides the output. The other policy
+        # finishes each event that it alone has had, and the newest one of a key.
         newer = (event_of(each.event) for each in written)
         assert any(other == key and each > sequencer for other, each in newer)
         by_other = [*map(_is_by_the_other_policy, own)]
