@@ -40,7 +40,7 @@ PAGE = tests/console/test_views.py
 
 test: install ## Run the tests, the quick ones first
 	@$(MAKE) --no-print-directory --jobs 2 check states
-	@missing=$$(python -m bench.browser $(PAGE)) || exit 1; \
+	@missing=$$(python -m tests.support.browser $(PAGE)) || exit 1; \
 	$(PYTEST) -n 5 --dist loadfile --no-loadscope-reorder $(QUICK) $(SLOW) $${missing:+--ignore $(PAGE)} || exit 1; \
 	if [ "$$missing" ]; then echo "$$missing"; [ "$$CI" != true ]; fi
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from bench.simulation.cloud import Cloud, Settings
 from inorder import PROJECT
+from tests.proof.simulation.cloud import Cloud, Settings
 
 # Express bills memory in steps of 64 MB, of which such an execution needs one.
 # https://docs.aws.amazon.com/step-functions/latest/dg/sfn-pricing.html

@@ -27,8 +27,8 @@ from typing import Any
 from PIL import Image
 
 from bench import results
-from bench.resolved_template import resources_with
 from inorder import PROJECT
+from tests.support.resolved_template import resources_with
 
 FILE = PROJECT / "bench" / "function.json"
 SOURCE = PROJECT / "functions"

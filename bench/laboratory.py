@@ -14,10 +14,10 @@ from typing import Any
 
 from botocore.config import Config
 
-from bench.log_size import METADATA
 from inorder import PROJECT, local_aws
 from inorder.aws.stack import Stack, deploy
 from inorder.local_aws import LocalAws
+from tests.support.log_size import METADATA
 
 FUNCTION, ROUTER, DURABLE = "bench", "bench-router", "bench-durable"
 POLICIES = {"inorder": "latest-wins", "optimistic": "optimistic"}

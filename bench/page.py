@@ -15,11 +15,11 @@ from bench import function, results
 from bench.contenders.lock import LEASE_SECONDS
 from bench.delivery import NAMES, RETRY_SECONDS
 from bench.laboratory import POLICIES, VISIBILITY_SECONDS
-from bench.resolved_template import template as template_of
 from bench.results import BASE, Measures, Results
 from bench.workloads import BOUND, workload
 from inorder import PROJECT
 from inorder.cost import DAY, prices, prices_of
+from tests.support.resolved_template import template as template_of
 
 TEMPLATE = Path(__file__).parent / "performance.md.jinja"
 DOCUMENT = PROJECT / "docs" / "performance.md"

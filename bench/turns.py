@@ -19,13 +19,13 @@ from bench.contenders.orders import with_orders
 from bench.contenders.recorder import Run
 from bench.delivery import Delivery, delivery
 from bench.laboratory import DURABLE, FUNCTION, ROUTER, Laboratory
-from bench.log_size import log_bytes
 from bench.measures import Turn, Uploaded, intervals_of
 from bench.workloads import Upload, Workload
 from inorder.aws.executions import wait_until
 from inorder.demo.run import _inverse as inverse
-from inorder.events import SEQUENCER, shipped
 from inorder_fence.fenced_output import output_key
+from tests.support.events import SEQUENCER, shipped
+from tests.support.log_size import log_bytes
 
 QUIET_SECONDS = 1800
 THREADS = 24

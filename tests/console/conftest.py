@@ -23,13 +23,13 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from bench.browser import launch
 from inorder import PROJECT
 from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy
 from inorder.demo.pictures import own_pairs
 from tests.proof.soak.fault_proxy import FaultProxy, behind_a_proxy
 from tests.stack.conftest import SECONDS, Workflow
+from tests.support.browser import launch
 
 OUT = PROJECT / "out" / "console"
 STORY = "gallery/harbour.jpg"

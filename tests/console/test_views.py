@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +13,6 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Locator, Page, expect
 
-from bench.console import many
 from inorder.aws.inspection import machine_of
 from inorder.aws.stack import Connection
 from inorder.console.answers import Answers
@@ -33,6 +33,30 @@ from tests.stack.conftest import RED, SECONDS
 
 def rows(page: Page) -> Locator:
     return page.locator(".all-rows [role=row]")
+
+
+def many(count: int) -> dict[str, Any]:
+    """Make up executions, the newest first."""
+    now = datetime.now(UTC)
+    outcomes = ["Processed", "Processed", "Superseded", "Duplicate", "Parked"]
+    executions = [
+        {
+            "arn": f"arn:aws:states:us-east-1:0:execution:m:{number}",
+            "id": str(number),
+            "key": f"many/{number % 1000:03}/picture-{number:05}.jpg",
+            "sequencer": f"{number:018X}",
+            "version_id": None,
+            "ended_as": outcomes[number % len(outcomes)],
+            "status": "SUCCEEDED",
+            "attempt": 1,
+            "seconds": number % 90 + 0.5,
+            "waited": float(number % 7),
+            "started": (now - timedelta(seconds=number)).isoformat(),
+            "stopped": now.isoformat(),
+        }
+        for number in range(count)
+    ]
+    return {"revision": 1, "is_whole": True, "is_loading": False, "executions": executions}
 
 
 # The list

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import ANY
 
-from inorder.events import created
 from inorder.model.policies import definition
 from tests.policies.table import (
     CREATED,
@@ -30,6 +29,7 @@ from tests.policies.table import (
     answer,
     item,
 )
+from tests.support.events import created
 
 ID = "pictures/holiday/a b+c%2B'é.png"  # of the key record that belongs to CREATED
 NO_LOCK = {"lock_token": "", "break_at_poll": 0}

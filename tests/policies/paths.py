@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from bench.simulation.clock import Clock, ServiceError, Steps
-from bench.simulation.machine import Context, Execution, Machine
 from inorder import PROJECT
 from inorder.asl.definition import targets
 from inorder.model.policies import asl_file
 from tests.policies.table import RESPONSES, TIMED_OUT, Cases, Data
 from tests.policies.tables import STATES, TABLES
+from tests.proof.simulation.clock import Clock, ServiceError, Steps
+from tests.proof.simulation.machine import Context, Execution, Machine
 from tests.support.state_machines import substitute
 
 # A walk polls so often at the most: once more than the last poll with a second attempt.

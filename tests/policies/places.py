@@ -21,10 +21,10 @@ from inorder import PROJECT
 from inorder.aws.executions import LocalStateMachine, StateMachine
 from inorder.aws.log import AwsStateMachine, log_group
 from inorder.aws.stack import Stack, deploy, describe
-from inorder.events import delete, upload
 from inorder.local_aws import HOST, LocalAws
 from inorder.model.policies import asl_file
 from tests.policies.mock_config import NOT_ALL_MOCKED
+from tests.support.events import delete, upload
 from tests.support.in_process import INPUT, OUTPUT, InProcess
 from tests.support.state_machines import create_local, substitute
 

@@ -7,11 +7,11 @@ from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 
-from inorder.events import created
 from inorder.model.policies import like
 from tests.conftest import colour_of, picture
 from tests.policies.places import Place
 from tests.policies.situations import BLUE, CYAN, GREEN, MAGENTA, RED, YELLOW
+from tests.support.events import created
 
 # "A1": a red picture is uploaded, which makes event 1; B and C are others, and a is no image. "-2":
 # the object is deleted, which makes event 2. "1=Processed": event 1 arrives, and ends so. A name in

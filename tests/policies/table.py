@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from inorder.events import SEQUENCER, shipped
+from tests.support.events import SEQUENCER, shipped
 
 Data = dict[str, Any]
 # What follows each state that is no Choice, or "" at an end: "Sent: Parked; Busy*2 TimedOut: Lost"

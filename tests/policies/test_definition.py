@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from bench.resolved_template import template
 from inorder.asl.definition import CONDITION_FAILED, GET, INVOKE
 from inorder.asl.lease import NOT_WRITTEN, lease_numbers, longest_execution
 from inorder.aws.executions import only_one
 from inorder.model import policies
 from inorder.model.execution import Execution
+from tests.support.resolved_template import template
 
 EACH = pytest.mark.parametrize("policy", policies.names())
 # The seconds in the Comment of a policy with a lock.

@@ -8,12 +8,12 @@ from collections import Counter
 import pytest
 
 from inorder.asl.size import LEAST_BYTES, largest_event
-from inorder.events import changed
 from inorder.model.policies import definition, like
 from tests.conftest import picture
 from tests.policies.places import Moto
 from tests.policies.situations import RED, of
 from tests.policies.stories import TOLD, tell
+from tests.support.events import changed
 from tests.support.in_process import InProcess
 
 LOCKING = like("latest-wins", "every-version", "first-wins")

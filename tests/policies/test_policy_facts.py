@@ -11,18 +11,18 @@ from typing import Any
 import boto3
 import pytest
 
-from bench.log_size import METADATA, size_of
-from bench.simulation import cloud
-from bench.simulation.clock import Outage
-from bench.simulation.cloud import Cloud, Settings
-from bench.simulation.table import Table
 from heal_keys.stuck import SINCE
-from inorder.events import shipped
 from inorder.model.policies import policies
 from inorder.run import with_object
 from tests.conftest import picture
 from tests.policies.situations import RED, of
+from tests.proof.simulation import cloud
+from tests.proof.simulation.clock import Outage
+from tests.proof.simulation.cloud import Cloud, Settings
+from tests.proof.simulation.table import Table
+from tests.support.events import shipped
 from tests.support.in_process import INPUT, InProcess
+from tests.support.log_size import METADATA, size_of
 
 POLICIES = {policy.name: policy for policy in policies()}
 Write = Callable[[dict[str, Any]], dict[str, Any]]

@@ -13,7 +13,6 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from bench.simulation.cloud import sequencer_of
 from inorder import PROJECT
 from inorder.asl import check_file
 from inorder.asl.lease import lease_numbers
@@ -22,6 +21,7 @@ from tests.conftest import picture
 from tests.policies.places import Moto
 from tests.policies.situations import GREEN, RED, HeldBack
 from tests.policies.stories import tell
+from tests.proof.simulation.cloud import sequencer_of
 from tests.support import in_process
 from tests.support.in_process import InProcess
 from tests.support.linting import findings

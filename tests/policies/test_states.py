@@ -10,7 +10,6 @@ from uuid import uuid4
 
 import pytest
 
-from bench.resolved_template import template
 from inorder.asl.definition import targets
 from inorder.local_aws import LocalAws
 from inorder.model.policies import like
@@ -18,6 +17,7 @@ from tests.policies.common import Text
 from tests.policies.places import SUBSTITUTIONS, on_aws
 from tests.policies.table import DELETED, EXECUTION, FAULT, RESPONSES, TIMED_OUT, Data, item
 from tests.policies.tables import STATES, TABLES
+from tests.support.resolved_template import template
 
 AWS = on_aws()  # `make test-aws STACK=name` runs these tests there
 CONDITION = "ConditionExpression"

@@ -14,13 +14,13 @@ from itertools import permutations
 
 import pytest
 
-from bench.simulation.clock import Outage
-from bench.simulation.cloud import Cloud, Settings, sequencer_of
-from bench.simulation.machine import Execution, Machine
 from inorder import PROJECT
 from inorder.model.outcomes import finished
 from inorder.model.policies import asl_file, like, policy
+from tests.proof.simulation.clock import Outage
+from tests.proof.simulation.cloud import Cloud, Settings, sequencer_of
 from tests.proof.simulation.conftest import DAY
+from tests.proof.simulation.machine import Execution, Machine
 
 SHARING = {"latest-wins", "every-version"}  # the record of a key, and so its lock
 # The state that records the event: only the log knows of an event whose execution dies before.

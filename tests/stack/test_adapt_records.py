@@ -8,10 +8,10 @@ from base64 import b64decode
 import pytest
 
 from inorder.aws.stack import deploy
-from inorder.events import shipped
 from inorder.local_aws import LocalAws
 from tests.conftest import picture
 from tests.stack.conftest import CYAN, RED, Workflow
+from tests.support.events import shipped
 
 KEY = "holiday/a b+c%2B é.png"
 STREAM = "records"

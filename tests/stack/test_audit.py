@@ -20,11 +20,11 @@ from click.testing import Result
 from inorder import PROJECT
 from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy, sam_deploy
-from inorder.events import created
 from inorder.local_aws import LocalAws
 from inorder.model.execution import Filter
 from tests.conftest import picture
 from tests.stack.conftest import GREEN, MAGENTA, RED, SECONDS, Inorder, Workflow, output_key
+from tests.support.events import created
 
 IS_SOAK = "SOAK_EVENTS" in os.environ
 KEYS = 500 if IS_SOAK else 80

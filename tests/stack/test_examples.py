@@ -18,12 +18,12 @@ from samcli.yamlhelper import yaml_parse
 from samtranslator.parser.parser import Parser  # type: ignore[import-untyped]
 from samtranslator.translator.translator import Translator  # type: ignore[import-untyped]
 
-from bench.resolved_template import template
 from inorder import PROJECT
 from inorder.aws.executions import LocalStateMachine
 from inorder.aws.stack import deploy, sam_deploy
 from inorder.local_aws import LocalAws
 from tests.stack.conftest import SECONDS, Workflow
+from tests.support.resolved_template import template
 
 EXAMPLES = PROJECT / "examples"
 GIVEN = {"InputBucketName", "OutputBucketName", "WorkFunctionArn", "WorkFunctionRoleName"}

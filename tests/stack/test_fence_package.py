@@ -12,8 +12,9 @@ from zipfile import ZipFile
 
 import pytest
 
-from inorder import PROJECT, events
+from inorder import PROJECT
 from inorder.local_aws import LocalAws
+from tests.support import events
 
 FOLDER = PROJECT / "functions" / "inorder_fence"
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from inorder import PROJECT, commands
 from inorder.commands.main import main
-from inorder.events import shipped
+from tests.support.events import shipped
 
 NOT_COPIED = shutil.ignore_patterns(".git", ".venv", ".aws-sam", "out", "__pycache__", ".*_cache")
 # Of the tests that read every policy of the project, the quick ones.

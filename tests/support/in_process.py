@@ -39,7 +39,6 @@ from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_funct
 )
 from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 
-from bench.resolved_template import template
 from inorder import PROJECT
 from inorder.aws.executions import (
     Entry,
@@ -47,10 +46,11 @@ from inorder.aws.executions import (
     LocalStateMachine,
     entry_of,
 )
-from inorder.events import SEQUENCER, created, deleted
 from inorder.model import policies
 from inorder.model.policies import asl_file
 from tests.support import state_machines
+from tests.support.events import SEQUENCER, created, deleted
+from tests.support.resolved_template import template
 
 INPUT, OUTPUT, TABLE = "input", "output", "keys"
 FUNCTION, HASH_FUNCTION = (

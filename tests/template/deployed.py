@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.resolved_template import FILE, Json, of_type, resources_with, template
+from tests.support.resolved_template import FILE, Json, of_type, resources_with, template
 
 POLICIES: list[str] = template()["Parameters"]["Policy"]["AllowedValues"]
 STREAM = "arn:aws:kinesis:us-east-1:123456789012:stream/s"

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.resolved_template import Json, template
 from inorder import PROJECT
 from inorder.asl import check_file
 from inorder.asl.definition import EXPRESS_SECONDS
+from tests.support.resolved_template import Json, template
 from tests.template.deployed import ALARM, BOUNDARY, KEY, TOPIC, Deployed, granting
 
 DEFINITION: Json = json.loads((PROJECT / "audit" / "audit.asl.json").read_text())

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from bench.resolved_template import Json, broken_references
 from inorder.asl.definition import EXPRESS_SECONDS, START
 from inorder.model.policies import definition, starts_newest
+from tests.support.resolved_template import Json, broken_references
 from tests.template.deployed import ALARM, MACHINE, POLICIES, RECORDS, Deployed
 
 ALIAS, VERSION = "StepFunctions::StateMachineAlias", "StepFunctions::StateMachineVersion"

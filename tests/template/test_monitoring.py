@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from botocore.loaders import Loader
 
-from bench.resolved_template import broken_references, of_type, template
 from inorder import PROJECT, asl
 from inorder.asl import check_file
 from inorder.asl.definition import is_end
 from inorder.model.policies import asl_file, definition
+from tests.support.resolved_template import broken_references, of_type, template
 from tests.template.deployed import ADAPT, ALARM, FUNCTION, POLICIES, STREAM, Deployed
 
 FILTER = "Logs::MetricFilter"

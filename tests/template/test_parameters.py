@@ -14,9 +14,9 @@ import re
 import pytest
 from botocore.loaders import Loader
 
-from bench.resolved_template import Json, of_type, template
 from inorder import PROJECT
 from inorder_fence import __version__
+from tests.support.resolved_template import Json, of_type, template
 from tests.template.deployed import (
     ADAPT,
     ALARM,

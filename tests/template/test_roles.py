@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from samcli.yamlhelper import yaml_parse
 
-from bench.resolved_template import Json, of_type, template
 from inorder import PROJECT
 from inorder.asl.definition import START
 from inorder.model import policies
+from tests.support.resolved_template import Json, of_type, template
 from tests.template.deployed import (
     BOUNDARY,
     KEY,

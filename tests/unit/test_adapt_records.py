@@ -13,9 +13,17 @@ from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingErro
 from botocore.exceptions import ClientError
 
 from adapt_records.notifications import adapt
-from bench.resolved_template import template
-from inorder.events import changed, kinesis_batch, notification, record, shipped, sqs_batch, without
+from tests.support.events import (
+    changed,
+    kinesis_batch,
+    notification,
+    record,
+    shipped,
+    sqs_batch,
+    without,
+)
 from tests.support.in_process import Context
+from tests.support.resolved_template import template
 from tests.unit.conftest import Lines, Load, new_queue, taken_from
 
 KEY = "holiday/a b+c é.png"

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from bench.resolved_template import template
 from inorder_fence.fenced_output import ATTEMPTS
 from invert_image.configuration import Configuration
 from tests.conftest import picture
 from tests.support.in_process import ENVIRONMENT, InProcess
+from tests.support.resolved_template import template
 from tests.unit.conftest import Lines, print_lines_of
 from tests.unit.test_bounded_work import bomb
 

@@ -13,9 +13,9 @@ from moto import mock_aws
 from audit_keys.comparing import Keeps, Reading, Subject, Verdict, compare, judge
 from audit_keys.reading import Reader, Scope, subject_of
 from audit_keys.repairing import known_sequencer, next_sequencer, repair_event, repaired_at
-from inorder.events import SEQUENCER
 from inorder_fence import ObjectEvent
 from inorder_fence.fenced_output import OutputState, compare_sequencers
+from tests.support.events import SEQUENCER
 
 NOTHING = OutputState()
 SOURCE = ObjectEvent("input", "x.png", "", "e")

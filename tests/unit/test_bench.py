@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from bench import function, page, results
+from bench import function, page, results, scale
 from bench.contenders.recorder import Run
 from bench.measures import Turn, Uploaded, delay
-from bench.resolved_template import template
+from inorder import PROJECT
 from inorder.cost import contenders
 from inorder.model.policies import policy
+from tests.support.resolved_template import template
 
 LATEST = Uploaded(at=10, etag="newest")
 
@@ -73,3 +74,8 @@ def test_the_bill_of_a_contender_has_the_writes_and_reads_that_were_measured() -
             counted, found = each.cost["uncontended"], measured[each.name]
             assert counted.writes == round(found["writes"] / found["events"]), each.name
             assert counted.reads == round(found["reads"] / found["events"]), each.name
+
+
+def test_the_tables_of_scale_are_those_that_are_computed() -> None:
+    text = (PROJECT / scale.DOCUMENT).read_text()
+    assert scale.written(text) == text

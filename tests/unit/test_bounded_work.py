@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from bench.resolved_template import template
 from inorder import PROJECT
 from inorder_fence.bounded_work import TooSlow, WorkCrashed, in_time
 from inorder_fence.fenced_output import Result
 from invert_image.inversion import InvalidImage, InvertedImage, invert
+from tests.support.resolved_template import template
 from tests.unit.test_inversion import encoded, noise
 
 LONG = 60.0  # seconds, which no work here takes on any machine

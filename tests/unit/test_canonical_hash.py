@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inorder.events import shipped
+from tests.support.events import shipped
 from tests.support.in_process import import_anew
 
 TEXTS = st.text()

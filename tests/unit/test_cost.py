@@ -16,18 +16,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from bench import scale
-from bench.resolved_template import of_type, resources_with, template
 from inorder import PROJECT, cost
 from inorder.aws.stack import Stack
 from inorder.commands import cost as cost_command
 from inorder.commands.main import main
 from inorder.cost import Bill, Workload
-from inorder.events import changed, shipped
 from inorder.model.policies import policies, policy
 from tests.conftest import picture
 from tests.policies.situations import GREEN, RED
+from tests.support.events import changed, shipped
 from tests.support.in_process import InProcess
+from tests.support.resolved_template import of_type, resources_with, template
 
 LATEST = policy("latest-wins")
 TABLE = tomllib.loads((PROJECT / cost.CONTENDERS).read_text())
@@ -337,11 +336,6 @@ def test_the_examples_are_what_the_command_prints() -> None:
     text = (PROJECT / "docs" / "cost.md").read_text()
     assert len(re.findall(EXAMPLE, text)) == 1
     assert re.sub(EXAMPLE, example, text) == text
-
-
-def test_the_tables_of_scale_are_those_that_are_computed() -> None:
-    text = (PROJECT / scale.DOCUMENT).read_text()
-    assert scale.written(text) == text
 
 
 if __name__ == "__main__":

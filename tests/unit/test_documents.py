@@ -15,8 +15,8 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from bench.resolved_template import template
 from inorder import PROJECT
+from tests.support.resolved_template import template
 
 DOCUMENTS = [
     PROJECT / "README.md",

@@ -15,9 +15,9 @@ import pytest
 from botocore.exceptions import ClientError, IncompleteReadError
 from botocore.response import StreamingBody
 
-from inorder.events import changed, created, deleted
 from inorder_fence.fenced_output import ATTEMPTS, FENCES, Fence, InvalidSource, attempts
 from inorder_fence.object_event import ObjectEvent
+from tests.support.events import changed, created, deleted
 
 LIMIT = 1000  # bytes of a source
 

@@ -13,11 +13,11 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from bench.resolved_template import template
 from heal_keys.stuck import DEAD_AFTER, INDEX
 from heal_keys.stuck import SINCE as ATTRIBUTE
-from inorder.events import created
+from tests.support.events import created
 from tests.support.in_process import KEY_TABLE, Context
+from tests.support.resolved_template import template
 from tests.unit.conftest import Lines, Load, new_queue, taken_from
 
 TABLE = "keys"

@@ -21,8 +21,8 @@ import pytest
 
 from inorder.aws.log import AwsStateMachine, state_machine
 from inorder.errors import Failure
-from inorder.events import created
 from inorder.model.execution import ENDS, Entry, Execution, Filter, execution_of
+from tests.support.events import created
 
 MACHINE = "arn:aws:states:us-east-1:123456789012:express:machine"
 REFUSED = {"error": "DynamoDB.ConditionalCheckFailedException", "cause": "refused"}

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import pytest
 from samcli.yamlhelper import yaml_parse
 
-from bench.resolved_template import resolve
 from inorder import PROJECT, asl, new_policy
 from inorder.asl import check_file
 from inorder.errors import Failure
 from inorder.model import policies
+from tests.support.resolved_template import resolve
 
 SHIPPED = policies.names()
 SHIPPED_TEMPLATE = yaml_parse((PROJECT / "template.yaml").read_text())

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.resolved_template import template
 from inorder import PROJECT
 from tests.proof import __main__ as prove
+from tests.support.resolved_template import template
 
 LOCKS = [PROJECT / "requirements.txt", PROJECT / "functions" / "requirements.txt"]
 

@@ -15,8 +15,6 @@ import boto3
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from bench.resolved_template import template
-from inorder.events import created, sqs_batch
 from retry_events.retries import (
     LONGEST_SECONDS,
     MAXIMUM_REASONS,
@@ -29,7 +27,9 @@ from retry_events.retries import (
     Wait,
 )
 from retry_events.streams import AGAIN_SECONDS, Stream, record_id, taken
+from tests.support.events import created, sqs_batch
 from tests.support.in_process import Context, make_writes_atomic
+from tests.support.resolved_template import template
 from tests.unit.conftest import Lines, Load, new_queue, taken_from
 
 NOW = 1_795_000_000.0

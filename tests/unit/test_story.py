@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from inorder.events import created, deleted
 from inorder.model.execution import Execution, Step
 from inorder.story import tell
 from inorder.story.parts import Facts, Output, Queued, Source
+from tests.support.events import created, deleted
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC)
 A, B, C = "0A", "0B", "0C"  # sequencers, oldest first

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import ANY
 
-from inorder.events import shipped
 from tests.policies import common, table
 from tests.policies.common import adds, refused
 from tests.policies.table import EXECUTION, HASHED, NO_S3_EVENT, Cases, Output, Row, Write, answer
+from tests.support.events import shipped
 
 LIMITS = common.limits_of(__name__)
 ORDER = shipped("order-placed")

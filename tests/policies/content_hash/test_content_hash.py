@@ -7,8 +7,8 @@ import json
 import pytest
 
 from inorder.asl.size import largest_event
-from inorder.events import shipped
 from inorder.model.policies import definition
+from tests.support.events import shipped
 from tests.support.in_process import InProcess
 
 pytestmark = pytest.mark.policy("content-hash")

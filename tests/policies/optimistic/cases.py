@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from inorder.events import SEQUENCER
 from tests.policies import common, table
 from tests.policies.common import ID
 from tests.policies.table import CREATED, FAULT, Cases, Output, answer
+from tests.support.events import SEQUENCER
 
 DATA = {
     "object_key": "b/k",

@@ -19,7 +19,6 @@ from botocore.exceptions import ClientError
 from ministack.services import dynamodb, stepfunctions
 
 from audit_keys.comparing import Reading
-from bench.simulation.runtime_errors import UncaughtError, check_paths, chooser, find
 from inorder.asl.lease import longest
 from inorder_fence import ObjectEvent
 from invert_image.inversion import InvalidImage, InvertedImage
@@ -27,6 +26,7 @@ from tests.proof.model.healing import CLAIMED_AT, Items, Swept, sweep
 from tests.proof.model.mutation import redirected
 from tests.proof.model.scenario import INVALID
 from tests.proof.model.source import FUNCTION, REPAIR, SWEEP, Code
+from tests.proof.simulation.runtime_errors import UncaughtError, check_paths, chooser, find
 
 TABLE, PARKED, BUS = "model-keys", "model-parked", "model-retries"
 # What the services answer that an event is sent to; what is sent is read from the parameters.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from itertools import product
 from typing import Any
 
-from inorder.events import created, deleted
+from tests.support.events import created, deleted
 
 INVALID = "invalid"
 FLAGS = {"versioned", "blind", "odd"}

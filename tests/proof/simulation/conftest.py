@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from bench.simulation.cloud import Cloud, Settings
+from tests.proof.simulation.cloud import Cloud, Settings
 
 POLICIES = ["latest-wins", "every-version", "first-wins", "content-hash", "optimistic"]
 DAY = 86_400.0

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-from bench.simulation.cloud import Cloud, Settings
+from tests.proof.simulation.cloud import Cloud, Settings
 from tests.proof.simulation.conftest import (
     DAY,
     POLICIES,

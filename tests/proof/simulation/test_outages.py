@@ -10,9 +10,8 @@ from itertools import combinations, cycle, product
 
 import pytest
 
-from bench.simulation.clock import KINDS, Kind, Outage
-from bench.simulation.cloud import Cloud, Settings
-from bench.simulation.machine import Execution
+from tests.proof.simulation.clock import KINDS, Kind, Outage
+from tests.proof.simulation.cloud import Cloud, Settings
 from tests.proof.simulation.conftest import (
     DAY,
     POLICIES,
@@ -21,6 +20,7 @@ from tests.proof.simulation.conftest import (
     uploaded_at_once,
     uploaded_meanwhile,
 )
+from tests.proof.simulation.machine import Execution
 
 BEGIN, END = 60.0, 360.0
 SERVICES = ["s3", "dynamodb", "lambda", "sqs"]

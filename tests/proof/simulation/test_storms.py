@@ -7,13 +7,13 @@ from collections import Counter
 
 import pytest
 
-from bench.simulation.clock import Kind, Outage
-from bench.simulation.cloud import RESOURCES, Cloud, Settings
-from bench.simulation.machine import Execution
 from inorder import PROJECT
 from inorder.cost import prices
 from retry_events.retries import FIRST_SECONDS, GROWTH, LONGEST_SECONDS, RETRIES_AT_MOST
+from tests.proof.simulation.clock import Kind, Outage
+from tests.proof.simulation.cloud import RESOURCES, Cloud, Settings
 from tests.proof.simulation.conftest import DAY, POLICIES, assert_promise, upload, uploaded_at_once
+from tests.proof.simulation.machine import Execution
 
 BEGIN, END = 60.0, 360.0
 BATCH = RESOURCES["RetryEventsFunction"]["Properties"]["Events"]["Faults"]["Properties"]

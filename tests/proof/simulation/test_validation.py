@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from bench.simulation.cloud import Cloud, Settings
 from tests.conftest import picture
+from tests.proof.simulation.cloud import Cloud, Settings
 from tests.proof.simulation.conftest import DAY
 from tests.support import in_process
 from tests.support.in_process import TABLE, InProcess, Throttled, import_anew

@@ -16,8 +16,8 @@ from typing import Any
 
 import click
 
-from bench.resolved_template import resources_with
 from inorder import PROJECT
+from tests.support.resolved_template import resources_with
 from tests.template.deployed import ADAPT, FUNCTION, MAIL, POLICIES, RECORDS
 
 OUT = PROJECT / "out" / "checkov"

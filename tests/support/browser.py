@@ -1,6 +1,6 @@
 """The browser of the page's tests: one that is there, or else an installed or a downloaded one.
 
-    python -m bench.browser TESTS
+    python -m tests.support.browser TESTS
 
 This gets one. If none can be had, it prints a sentence: that TESTS did not run, and why.
 """
@@ -46,7 +46,7 @@ def launch(playwright: Playwright) -> Browser:
             continue
     if named:
         raise NoBrowserError(f"CHROMIUM={named} does not start")
-    raise NoBrowserError("no browser starts here, and `python -m bench.browser` gets one")
+    raise NoBrowserError("no browser starts here, and `python -m tests.support.browser` gets one")
 
 
 def starts() -> bool:

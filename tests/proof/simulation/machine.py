@@ -15,9 +15,9 @@ from uuid import UUID
 
 import simpy
 
-from bench.simulation.clock import Clock, ServiceError, Steps
-from bench.simulation.runtime_errors import UncaughtError, chooser, find
 from inorder.asl.definition import EXPRESS_SECONDS
+from tests.proof.simulation.clock import Clock, ServiceError, Steps
+from tests.proof.simulation.runtime_errors import UncaughtError, chooser, find
 
 KNOWN_FIELDS = {
     *("Catch", "Cause", "CausePath", "Choices", "Comment", "Default", "End", "Error", "Next"),

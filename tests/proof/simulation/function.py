@@ -14,8 +14,8 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from bench.simulation.clock import Clock, ServiceError, Steps, client_error
 from inorder import PROJECT
+from tests.proof.simulation.clock import Clock, ServiceError, Steps, client_error
 
 Json = dict[str, Any]
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from bench.simulation.clock import Clock, Steps
-from bench.simulation.function import Limit
+from tests.proof.simulation.clock import Clock, Steps
+from tests.proof.simulation.function import Limit
 
 BATCH = 10
 # EventBridge does not say how long it waits between 185 attempts in 24 hours.

@@ -13,16 +13,16 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from bench.resolved_template import template
-from bench.simulation.clock import EPOCH, Clock, Outage, Steps
-from bench.simulation.function import Function, Limit, Objects, load
-from bench.simulation.machine import Execution, Json, Machine
-from bench.simulation.queue import Bus, Mapping, Message, Queue
-from bench.simulation.table import Table
 from inorder import PROJECT
-from inorder.events import created
 from inorder.model.outcomes import finished
 from inorder.model.policies import asl_file
+from tests.proof.simulation.clock import EPOCH, Clock, Outage, Steps
+from tests.proof.simulation.function import Function, Limit, Objects, load
+from tests.proof.simulation.machine import Execution, Json, Machine
+from tests.proof.simulation.queue import Bus, Mapping, Message, Queue
+from tests.proof.simulation.table import Table
+from tests.support.events import created
+from tests.support.resolved_template import template
 
 RESOURCES = template()["Resources"]
 CONSUMER = RESOURCES["RetryEventsFunction"]["Properties"]

@@ -1,1 +1,0 @@
-"""The stack in virtual time: the shipped files, with simulated services."""
