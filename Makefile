@@ -92,7 +92,7 @@ lint: install check ## Check code, types, ASL and template
 	mypy
 	oxlint --deny correctness --allow no-control-regex --ignore-pattern inorder/console/page/vendor inorder/console/page examples/typescript
 	AWS_DEFAULT_REGION=us-east-1 sam validate --lint
-	AWS_DEFAULT_REGION=us-east-1 sam validate --lint --template-file audit/template.yaml
+	AWS_DEFAULT_REGION=us-east-1 sam validate --lint --template-file stacks/audit/template.yaml
 
 # checkov wants other versions of boto3 and networkx than the project, so it has an environment of its own, of what there was at that date.
 checkov: install ## Check the template of every policy and condition with checkov

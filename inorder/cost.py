@@ -18,7 +18,7 @@ from inorder import PROJECT
 from inorder.asl.lease import limits
 from inorder.model.policies import Cost, Policy, policies, starts_newest
 
-AUDIT = "audit/audit.asl.json"
+AUDIT = "stacks/audit/audit.asl.json"
 LISTED = 1000  # objects, by one request
 PRICES, CONTENDERS = "inorder/prices.toml", "inorder/contenders.toml"
 LOG_LEVELS = ("ALL", "ERROR", "OFF")

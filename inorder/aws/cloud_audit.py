@@ -1,4 +1,4 @@
-"""Audits in the cloud: starts the state machine of audit/template.yaml, and reads what it found."""
+"""Audits in the cloud: starts the state machine of stacks/audit/template.yaml, and reads what it found."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def describe(cloudformation: Any, name: str) -> Stack:
                 each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", [])
             },
             retry_events_queue_url=outputs.get("RetryEventsQueueUrl", ""),
-            retry_events_log_group=outputs.get("RetryEventsLogGroupName", ""),
+            retry_events_log_group=outputs.get("FunctionLogGroupName", ""),
         )
     except KeyError as error:
         raise Failure(f"Stack {name} has no output {error.args[0]}.") from None

@@ -54,7 +54,7 @@ FUNCTION = granting(
 
 
 def deployed(**parameters: str) -> Deployed:
-    return Deployed(file="audit/template.yaml", **parameters)
+    return Deployed(file="stacks/audit/template.yaml", **parameters)
 
 
 def test_the_roles_may_only_read_and_with_repairs_send_to_the_retry_queue() -> None:

@@ -105,7 +105,7 @@ def test_what_is_switched_off_or_not_there_is_not_on_the_bill() -> None:
 
 def test_what_is_assumed_of_the_template_is_in_the_template() -> None:
     resources, assumed = template()["Resources"], TABLE["assumed"]
-    audit = template("audit/template.yaml")["Resources"]
+    audit = template("stacks/audit/template.yaml")["Resources"]
     for function, name in (
         (resources["RetryEventsFunction"], "retry_mb"),
         (resources["HealKeysFunction"], "heal_mb"),

@@ -101,7 +101,7 @@ def test_states_that_a_document_names_exist(document: Path) -> None:
 def test_the_page_of_parameters_lists_those_of_the_templates() -> None:
     text = (PROJECT / "docs" / "parameters.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \| (\S+) \|", text, re.MULTILINE)
-    parameters = template("audit/template.yaml")["Parameters"] | template()["Parameters"]
+    parameters = template("stacks/audit/template.yaml")["Parameters"] | template()["Parameters"]
     assert len(rows) == len(parameters)
     assert dict(rows) == {
         name: f"`{parameter['Default']}`" if parameter["Default"] != "" else "(empty)"

@@ -40,7 +40,7 @@ def findings(checkov: list[str]) -> set[tuple[str, str, str]]:
         for number, options in enumerate(OPTIONS)
     }
     audit = {"AuditHours": "24", "AuditRepairs": "true"}
-    stacks["audit"] = resources_with(audit, "audit/template.yaml")
+    stacks["audit"] = resources_with(audit, "stacks/audit/template.yaml")
     for name, resources in stacks.items():
         text = json.dumps({"AWSTemplateFormatVersion": "2010-09-09", "Resources": resources})
         (OUT / f"{name}.json").write_text(text, encoding="utf-8")
