@@ -147,7 +147,6 @@ class InProcess:
             "RetryEventsQueueUrl": self.retry_queue,
             "RetryEventsBusName": RETRY_BUS,
             "UniqueEventsBusName": BUS,
-            "StateMachineArnPattern": "arn:aws:states:us-east-1:123456789012:stateMachine:{}",
         }
         definition = state_machines.substitute(PROJECT / asl_file(policy), substitutions)
         client = boto3.client("stepfunctions")
