@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tests.support.events import SEQUENCER, shipped
@@ -66,6 +66,12 @@ class Cases:
     outputs: list[Output]  # of each Pass, and of each Task whose result is read later
     writes: list[Write]  # of each state with a condition
     events: list[Any]  # inputs of executions
+    stories: list[str]  # `stories` explains them
+    # The small changes of the file that no test can notice, each with the reason: `make mutants`.
+    survivors: Mapping[str, str] = field(default_factory=dict)
+    lock: str = "{}"  # the ID of the record that has a key's lock, by bucket/key
+    # What Step Functions Local mocks in the stories too, because it reaches no local event bus.
+    mocked: Mapping[str, list[str]] = field(default_factory=dict)
 
     @property
     def ways(self) -> Iterator[Way]:

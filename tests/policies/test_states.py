@@ -12,7 +12,6 @@ import pytest
 
 from inorder.asl.definition import targets
 from inorder.local_aws import LocalAws
-from inorder.model.policies import like
 from tests.policies.common import Text
 from tests.policies.places import SUBSTITUTIONS, on_aws
 from tests.policies.table import DELETED, EXECUTION, FAULT, RESPONSES, TIMED_OUT, Data, item
@@ -180,8 +179,8 @@ def told_by(policy: str, state: str) -> Data:
         return told | {"reason": {"Error": "InvalidEvent", "Cause": Text("This is not an .*")}}
     if state == "Send Invalid Event By EventBridge":
         return told
-    if policy in like("content-hash"):
-        return told | {"content": "b/k"}
+    if content := TABLES[policy].data.get("content"):
+        return told | {"content": content}
     if state == "Retry Lost Event":
         reason = {"Error": "HolderDied", "Cause": Text(".*for a whole lease.*")}
         return told | {"object_key": "b/k", "reason": reason, "event": DELETED}

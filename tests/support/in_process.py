@@ -46,7 +46,6 @@ from inorder.aws.executions import (
     LocalStateMachine,
     entry_of,
 )
-from inorder.model import policies
 from inorder.model.policies import asl_file
 from tests.support import state_machines
 from tests.support.events import SEQUENCER, created, deleted
@@ -132,11 +131,6 @@ class InProcess:
             "provide-client-params.events.PutEvents",
             self._make_buses,
         )
-
-    @property
-    def like(self) -> str:
-        """The shipped policy from which the policy was made, or its name."""
-        return policies.policy(self.policy).like or self.policy
 
     def machine(self, policy: str) -> MotoStateMachine:
         substitutions = {
@@ -226,14 +220,10 @@ class InProcess:
     def run(self, event: Any) -> Execution:
         return self.wait(self.start(event))
 
-    def record_id(self, object_key: str) -> str:
-        """Give the ID of the record that has the lock of a key."""
-        return f"first:{object_key}" if self.like == "first-wins" else object_key
-
     def record(self, object_key: str) -> dict[str, Any]:
-        key = {"id": self.record_id(object_key)}
-        found: dict[str, Any] = self.table.get_item(Key=key).get("Item", {})
-        return found
+        """Give the record that has the lock of a key, before whose ID there may be a prefix."""
+        ids = object_key, f":{object_key}"
+        return next((each for each in self.records() if each["id"].endswith(ids)), {})
 
     def records(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.table.scan()["Items"]

@@ -124,4 +124,24 @@ WRITES = [
     ),
 ]
 
-CASES = Cases(HOLDER, CHOICES, FLOW, OUTPUTS, WRITES, common.S3_EVENTS)
+STORIES = [
+    "A1 1=Processed 1=Duplicate B2 2=Processed 1=Superseded 2=Duplicate is=B",
+    "A1 B2 C3 2=Superseded 3=Processed 1=Superseded is=C",
+    "a1 1=Parked 1=Parked A2 2=Processed 1=Superseded is=A",
+    "A1 1=Processed -2 2=Processed is= B3 3=Processed 2=Superseded 1=Superseded is=B",
+    "A1 1=Processed -2 B3 2=Superseded 3=Processed 2=Superseded is=B",
+    "A1 -2 2=Processed 1=Superseded is=",
+    *common.RECOVERY,
+    common.REFUSED_INPUTS,
+]
+
+CASES = Cases(
+    HOLDER,
+    CHOICES,
+    FLOW,
+    OUTPUTS,
+    WRITES,
+    common.S3_EVENTS,
+    STORIES,
+    common.SENDING_SURVIVORS,
+)
