@@ -70,7 +70,7 @@ class Path:
 
 def mocked_definition(policy: str) -> str:
     """Read a policy's ASL file for mocked services, which cannot know a random lock token."""
-    text = substitute(PROJECT / asl_file(policy), defaultdict(lambda: "mocked"))
+    text = substitute(PROJECT / asl_file(policy), {})
     for limit, fewer in FEWER.items():
         text = re.sub(rf'"{limit}": \d+', f'"{limit}": {fewer}', text)
     return text.replace('"lock_token.$": "States.UUID()"', '"lock_token": "mine"')

@@ -13,10 +13,11 @@ import pytest
 from inorder.asl.definition import targets
 from inorder.local_aws import LocalAws
 from tests.policies.common import Text
-from tests.policies.places import SUBSTITUTIONS, on_aws
+from tests.policies.places import on_aws
 from tests.policies.table import DELETED, EXECUTION, FAULT, RESPONSES, TIMED_OUT, Data, item
 from tests.policies.tables import STATES, TABLES
 from tests.support.resolved_template import template
+from tests.support.state_machines import substitute
 
 AWS = on_aws()  # `make test-aws STACK=name` runs these tests there
 CONDITION = "ConditionExpression"
@@ -45,8 +46,6 @@ def run_state(
     if error and (found := retrier_of(states[name], error)):
         configuration = {"stateConfiguration": {"retrierRetryCount": found["MaxAttempts"]}}
     definition = json.dumps({"StartAt": next(iter(states)), "States": states})
-    for substitution, value in (SUBSTITUTIONS | resources).items():
-        definition = definition.replace(f"${{{substitution}}}", value)
     given = TABLES[policy].events[0] if event is None else event
     context = {
         "Execution": {"Id": EXECUTION, "Name": "test", "Input": given},
@@ -55,10 +54,10 @@ def run_state(
     }
     client: Any = aws.states if aws else local.client("stepfunctions")
     tested: Data = client.test_state(
-        definition=definition,
+        definition=substitute(definition, resources),
         stateName=name,
         input=json.dumps(data),
-        roleArn=aws.role if aws else "arn:aws:iam::123456789012:role/test",
+        roleArn=aws.describe(policy)["roleArn"] if aws else "arn:aws:iam::123456789012:role/test",
         inspectionLevel="DEBUG",
         **({"mock": mock} if mock else {}),
         **({"context": json.dumps(context)} if mock or not aws else {}),
