@@ -67,6 +67,7 @@ class Cases:
     writes: list[Write]  # of each state with a condition
     events: list[Any]  # inputs of executions
     stories: list[str]  # `stories` explains them
+    seconds: tuple[int, ...]  # holder, lease, waiter and longest execution, or only the last
     # The small changes of the file that no test can notice, each with the reason: `make mutants`.
     survivors: Mapping[str, str] = field(default_factory=dict)
     lock: str = "{}"  # the ID of the record that has a key's lock, by bucket/key

@@ -14,14 +14,10 @@ from inorder.asl.lease import NOT_WRITTEN, lease_numbers, longest_execution
 from inorder.aws.executions import only_one
 from inorder.model import policies
 from inorder.model.execution import Execution
+from tests.policies.tables import TABLES
 from tests.support.resolved_template import template
 
 EACH = pytest.mark.parametrize("policy", policies.names())
-# The seconds in a policy's first Comment; without a lock, those of its longest execution only.
-STATED = re.compile(
-    r"(?:a holder needs its lock for at most (\d+) .* a lease is (\d+) .*"
-    r" a waiter gives up after (\d+) .*)?the longest execution takes (\d+) of"
-)
 BUS = "${RetryEventsBusName}"
 ANY_FAULT = {"States.ALL", "States.TaskFailed"}
 
@@ -37,12 +33,10 @@ def states_of(policy: str) -> list[dict[str, Any]]:
 
 
 @EACH
-def test_holder_lease_and_waiter_have_the_seconds_that_the_comment_states(policy: str) -> None:
+def test_holder_lease_waiter_and_longest_execution_take_their_seconds(policy: str) -> None:
     definition = policies.definition(policy)
-    stated = STATED.search(definition["Comment"])
-    assert stated
     found = lease_numbers(definition) or (longest_execution(definition),)
-    assert found == tuple(int(each) for each in stated.groups() if each)
+    assert found == TABLES[policy].seconds
 
 
 @EACH

@@ -113,6 +113,7 @@ WRITES = [
     ),
 ]
 
+SECONDS = (32, 36, 42, 158)  # holder, lease, waiter, longest execution
 STORIES = ["paid=Processed again=Duplicate other=Processed shipped=Processed"]
 CLAIM = "Claim Content with"
 SECOND = "it makes no difference whether a record counts in the second in which it expires"
@@ -131,6 +132,7 @@ CASES = Cases(
     WRITES,
     [ORDER, NO_S3_EVENT],
     STORIES,
+    SECONDS,
     SURVIVORS,
     mocked={"Forward Event": ["Forwarded"]},
 )

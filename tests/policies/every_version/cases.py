@@ -164,6 +164,7 @@ WRITES = [
     *refused("Mark Event Failed", STARTED | {"status": "DONE"}, STARTED | {"execution": "another"}),
 ]
 
+SECONDS = (70, 72, 90, 282)  # holder, lease, waiter, longest execution
 STORIES = [
     "A1 1=Processed 1=Duplicate B2 2=Processed 1=Duplicate is=AB -3 3=Processed is=",
     "A1 -2 2=Processed 1=Superseded 2=Duplicate is=",
@@ -182,4 +183,4 @@ SURVIVORS = {
     "Key State? with Choices 4 and 5 swapped": OWN_LOCK,
 }
 
-CASES = Cases(DATA, CHOICES, FLOW, OUTPUTS, WRITES, common.S3_EVENTS, STORIES, SURVIVORS)
+CASES = Cases(DATA, CHOICES, FLOW, OUTPUTS, WRITES, common.S3_EVENTS, STORIES, SECONDS, SURVIVORS)

@@ -81,6 +81,7 @@ WRITES = [
     *common.release("Release Failed Key", status="FAILED", expires_at=table.NEVER),
 ]
 
+SECONDS = (70, 72, 78, 253)  # holder, lease, waiter, longest execution
 STORIES = [
     "A1 1=Processed 1=Duplicate B2 2=Duplicate is=A",
     "A1 B2 1=Superseded 2=Processed 1=Duplicate is=B",
@@ -102,6 +103,7 @@ CASES = Cases(
     WRITES,
     common.S3_EVENTS,
     STORIES,
+    SECONDS,
     SURVIVORS,
     lock="first:{}",
 )

@@ -124,6 +124,7 @@ WRITES = [
     ),
 ]
 
+SECONDS = (70, 72, 78, 258)  # holder, lease, waiter, longest execution
 STORIES = [
     "A1 1=Processed 1=Duplicate B2 2=Processed 1=Superseded 2=Duplicate is=B",
     "A1 B2 C3 2=Superseded 3=Processed 1=Superseded is=C",
@@ -143,5 +144,6 @@ CASES = Cases(
     WRITES,
     common.S3_EVENTS,
     STORIES,
+    SECONDS,
     common.SENDING_SURVIVORS,
 )

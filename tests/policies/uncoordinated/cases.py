@@ -16,4 +16,5 @@ CASES = Cases(
     writes=[],
     events=[CREATED],
     stories=["A1 B2 2=Processed 1=Processed is=B"],
+    seconds=(54,),
 )
