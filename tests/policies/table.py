@@ -20,16 +20,17 @@ Flow = Mapping[str, str]
 
 
 class Row(NamedTuple):
-    """A state, its input, and the state that follows; a Task also has a response."""
+    """A state, its input, and the state that follows; a Task's response; an event of its own."""
 
     state: str
     input: Any
     following: str | None
     response: str = ""
+    event: Any = None  # of the execution, if not the table's first one
 
 
 class Output(NamedTuple):
-    """A state, its input and output, a Task's response, and the event if not the table's."""
+    """A state, its input and output, a Task's response, and an event of its own."""
 
     state: str
     input: Any

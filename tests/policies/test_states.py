@@ -99,7 +99,8 @@ def test_each_state_gives_and_is_followed_by_what_the_table_says(
     local: LocalAws, policy: str, state: str
 ) -> None:
     for row in (row for row in TABLES[policy].rows if row.state == state):
-        tested = run_state(local, policy, state, row.input, mocked(policy, state, row.response))
+        mock = mocked(policy, state, row.response)
+        tested = run_state(local, policy, state, row.input, mock, event=row.event)
         assert tested.get("nextState") == row.following, row
     for each in (output for output in TABLES[policy].outputs if output.state == state):
         mock = mocked(policy, state, each.response)
