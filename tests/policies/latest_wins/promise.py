@@ -54,7 +54,7 @@ class LatestWins(Locking, Newest):
         return super().rests(state) or self.free(state)
 
 
-# `scenarios` explains the codes: in "12 A-", an upload and a deletion, the events come in any order.
+# `scenarios` explains the codes: "12 A-" is an upload and a deletion, whose events come in any order.
 
 # Another policy, or a dead execution, has left a record: of an event that is done, or a lock.
 LEFT_RECORD = (
