@@ -207,7 +207,7 @@ class EveryVersion(Locking):
         return None
 
 
-# `scenarios` explains the codes: "12 A-" is an upload and a deletion, whose events come in any order.
+# `scenarios` explains the codes: "12 A-" is an upload and a deletion, with events in any order.
 
 # An object is deleted while a holder stalls or dies; in a versioned bucket, a version, or a marker.
 DELETED_OBJECT = scenarios(

@@ -14,7 +14,7 @@ from tests.proof.model.suite import BLIND, EDGES, LATE, LATE_LONG, ODD_TWICE, Su
 
 
 class LatestWins(Locking, Newest):
-    """The output of a key ends as that of its newest event."""
+    """The output of a key ends as its newest event says."""
 
     definition = (PROJECT / "statemachine" / "latest_wins.asl.json").read_text()
     holding = frozenset({"Invert Image"})
@@ -54,7 +54,7 @@ class LatestWins(Locking, Newest):
         return super().rests(state) or self.free(state)
 
 
-# `scenarios` explains the codes: "12 A-" is an upload and a deletion, whose events come in any order.
+# `scenarios` explains the codes: "12 A-" is an upload and a deletion, with events in any order.
 
 # Another policy, or a dead execution, has left a record: of an event that is done, or a lock.
 LEFT_RECORD = (
