@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from inorder.aws.parked import subject_in
 from inorder.aws.stack import Connection
 from inorder.errors import Failure
 from inorder_fence import named_version
+from inorder_fence.records import subject_of
 
 # No event waits for longer than 15 minutes before the function reads its message again.
 LOG_SECONDS = 1800
@@ -38,7 +38,7 @@ class RetryingEvent:
     @property
     def subject(self) -> str:
         """The bucket and the key, or the hash of the content."""
-        return subject_in(self.body)
+        return subject_of(self.body)
 
     @property
     def key(self) -> str | None:

@@ -13,10 +13,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from inorder.aws import parked
-from inorder.aws.executions import Execution, LocalStateMachine, s3_object, wait_until
+from inorder.aws.executions import LocalStateMachine, wait_until
 from inorder.aws.stack import Stack, deploy
 from inorder.commands.main import main
 from inorder.local_aws import LocalAws
+from inorder.model.execution import Execution
+from inorder_fence.records import object_key, s3_object
 from tests.conftest import colour_of
 
 SECONDS = 90  # no execution of these tests takes as long, even on a busy machine
@@ -97,7 +99,7 @@ class Workflow:
         return {key: colour_of(content) for key, content in found.items()}
 
     def record_id(self, key: str) -> str:
-        return f"{self.stack.input_bucket}/{key}"
+        return object_key(self.stack.input_bucket, key)
 
     def record(self, key: str) -> dict[str, Any]:
         record: dict[str, Any] = self.table.get_item(

@@ -21,8 +21,9 @@ from typing import Any
 import pytest
 
 from inorder import local_aws
-from inorder.aws.executions import Execution, wait_until
+from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy
+from inorder.model.execution import Execution
 from tests.conftest import WAIT_SCALE, picture
 from tests.stack.conftest import GREEN, MAGENTA, RED, SECONDS, Colour, Workflow
 

@@ -40,14 +40,11 @@ from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_funct
 from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 
 from inorder import PROJECT
-from inorder.aws.executions import (
-    Entry,
-    Execution,
-    LocalStateMachine,
-    entry_of,
-)
+from inorder.aws.executions import LocalStateMachine, entry_of
 from inorder.model import policies
+from inorder.model.execution import Entry, Execution
 from inorder.model.policies import asl_file
+from inorder_fence.records import first_id
 from tests.support import state_machines
 from tests.support.events import SEQUENCER, created, deleted
 from tests.support.resolved_template import template
@@ -228,7 +225,7 @@ class InProcess:
 
     def record_id(self, object_key: str) -> str:
         """Give the ID of the record that has the lock of a key."""
-        return f"first:{object_key}" if self.like == "first-wins" else object_key
+        return first_id(object_key) if self.like == "first-wins" else object_key
 
     def record(self, object_key: str) -> dict[str, Any]:
         key = {"id": self.record_id(object_key)}
