@@ -181,8 +181,7 @@ class _Gathering:
             and all(each.outcome in finished() or each.status == "RUNNING" for each in executions)
             and all(each.get("status") in {None, "DONE", "IN_PROGRESS"} for each in records)
         )
-        if self._stack.retry_events_log_group:
-            yield from self._read("retrying", self._retrying)
+        yield from self._read("retrying", self._retrying)
         if not is_finished:
             yield from self._read("parked", self._parked)
         etags = {s3_object(each.event).get("etag") for each in executions}

@@ -171,8 +171,6 @@ class Answers:
 
     def retrying(self) -> dict[str, Any]:
         """List the events that wait for a retry, the one that is tried next first."""
-        if not self._stack.retry_events_log_group:
-            return {"events": [], "backlog": {"waiting": 0, "unread": 0}}
         events = [
             {
                 "subject": each.subject,
@@ -229,7 +227,8 @@ class Answers:
             raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
         if dry_run:
             return {"arn": None}
-        return {"arn": start(self._aws.client("stepfunctions"), self._stack.started_arn, text)}
+        states = self._aws.client("stepfunctions")
+        return {"arn": start(states, self._stack.state_machine_arn, text)}
 
 
 def _parked(event: ParkedEvent) -> dict[str, Any]:

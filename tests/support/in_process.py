@@ -111,6 +111,8 @@ class InProcess:
         )
         self._sqs = boto3.client("sqs")
         self.parked_queue, self.retry_queue = map(self._make_queue, ("parked", "retries"))
+        self.function_log_group = "functions"
+        boto3.client("logs").create_log_group(logGroupName=self.function_log_group)
         self._bus_queue = ""
         self._making_buses = threading.Lock()
         self.state_machine = self.machine(policy)
