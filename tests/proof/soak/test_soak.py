@@ -421,7 +421,7 @@ def invocations_of(execution: Execution) -> int:
 
 
 def _is_by_the_other_policy(execution: Execution) -> bool:
-    return "EveryVersion" in execution.arn
+    return f"_{OTHER_POLICY}:" in execution.arn
 
 
 def check(workflow: Workflow, ended: list[Execution], parked: list[Any]) -> None:
