@@ -213,16 +213,12 @@ class Workflow:
     @contextmanager
     def without_events(self) -> Iterator[None]:
         """Lose the events of S3 meanwhile."""
-        events = self.local.client("events")
-        rules = [each["Name"] for each in events.list_rules()["Rules"]]
-        own = [name for name in rules if name.startswith(f"{self.stack.name}-")]
-        for name in own:
-            events.disable_rule(Name=name)
+        events, rule = self.local.client("events"), self.resource("EventsRule").rpartition("/")[2]
+        events.disable_rule(Name=rule)
         try:
             yield
         finally:
-            for name in own:
-                events.enable_rule(Name=name)
+            events.enable_rule(Name=rule)
 
     def unfinished(self) -> list[dict[str, Any]]:
         """List the records that are locked, or that the schedule would find."""
