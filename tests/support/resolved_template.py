@@ -94,7 +94,7 @@ def resolve(parsed: Json, parameters: dict[str, str]) -> tuple[Json, set[str]]:
         name: value.split(",") if types[name] == "CommaDelimitedList" else value
         for name, value in _values(parsed, parameters).items()
     }
-    resolver = _Resolver({**values, **PSEUDO_PARAMETERS}, parsed["Conditions"])
+    resolver = _Resolver({**values, **PSEUDO_PARAMETERS}, parsed.get("Conditions", {}))
     sections = {
         section: {
             name: resolver.resolve({k: v for k, v in each.items() if k != "Condition"})
@@ -163,8 +163,8 @@ class _Resolver:
     def _or(self, argument: list[Any]) -> bool:
         return any(self.resolve(argument))
 
-    def _importvalue(self, argument: Any) -> str:
-        return f"export {self.resolve(argument)}"
+    def _getstackoutput(self, argument: Any) -> str:
+        return "{StackName}.{OutputName}".format(**self.resolve(argument))
 
     def _split(self, argument: list[Any]) -> list[str]:
         separator, text = argument
