@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import boto3
-from botocore.stub import Stubber
 from playwright._impl._driver import compute_driver_executable
-from samcli.vendor.serverlessrepo import publish_application
 from samcli.yamlhelper import yaml_parse
 from samtranslator.parser.parser import Parser  # type: ignore[import-untyped]
 from samtranslator.translator.translator import Translator  # type: ignore[import-untyped]
@@ -23,7 +22,7 @@ from inorder.aws.executions import LocalStateMachine
 from inorder.aws.stack import deploy, sam_deploy
 from inorder.local_aws import LocalAws
 from tests.stack.conftest import SECONDS, Workflow
-from tests.support.resolved_template import template
+from tests.support.resolved_template import of_type, template
 
 EXAMPLES = PROJECT / "examples"
 GIVEN = {"InputBucketName", "OutputBucketName", "WorkFunctionArn", "WorkFunctionRoleName"}
@@ -105,41 +104,81 @@ def test_nested_application_invokes_the_function_for_the_keys_of_its_suffix(
     assert index["Key"] == "a/out-one.jsonl"
 
 
-def test_sam_publish_takes_the_packaged_template(local: LocalAws, tmp_path: Path) -> None:
-    packaged = tmp_path / "packaged.yaml"
-    package(local, PROJECT / "template.yaml", "published-artifacts", packaged)
-    repository = boto3.Session("test", "test", region_name="us-east-1").client("serverlessrepo")
-    with Stubber(repository) as stubber:  # which checks what is given
-        stubber.add_response("create_application", {"ApplicationId": "arn"})
-        publish_application(packaged.read_text(encoding="utf-8"), repository)
-
-
-def test_cdk_app_passes_parameters_and_reads_outputs_that_there_are(tmp_path: Path) -> None:
+def test_cdk_app_passes_parameters_reads_outputs_and_has_a_function_that_starts(
+    local: LocalAws, tmp_path: Path
+) -> None:
     """The app runs in an environment of its own, with the node of playwright's package."""
     node, _ = compute_driver_executable()
+    layer = tmp_path / "fence" / "inorder_fence_layer.zip"
+    # The environment of the tests stays as it is, also if another one should be installed.
+    make = ["make", "--old-file", ".venv/installed", "fence", f"FENCE={layer.parent}"]
+    subprocess.run(make, cwd=PROJECT, check=True)  # noqa: S603 - our own Makefile
+    out = tmp_path / "cdk"
+    context = {"template": str(PROJECT / "template.yaml"), "fence": str(layer)}
     environment = os.environ | {
         "JSII_NODE": str(node),
         "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION": "1",
-        "CDK_OUTDIR": str(tmp_path),
-        "CDK_CONTEXT_JSON": json.dumps({"template": str(PROJECT / "template.yaml")}),
+        "CDK_OUTDIR": str(out),
+        "CDK_CONTEXT_JSON": json.dumps(context),
     }
-    command = ["uv", "run", "--quiet", "--no-project", "--python", sys.executable]
+    command = [
+        sys.executable,
+        "-m",
+        "uv",
+        "run",
+        "--quiet",
+        "--no-project",
+        "--python",
+        sys.executable,
+    ]
     command += ["--with-requirements", "requirements.txt", "python", "app.py"]
     subprocess.run(  # noqa: S603
         command, cwd=EXAMPLES / "cdk", env=environment, capture_output=True, check=True
     )
-    resources = json.loads((tmp_path / "Documents.template.json").read_text())["Resources"]
-    [stack] = [each for each in resources.values() if each["Type"] == "AWS::CloudFormation::Stack"]
-    given = stack["Properties"]["Parameters"]
+    resources = json.loads((out / "Documents.template.json").read_text())["Resources"]
+    [stack] = of_type(resources, "CloudFormation::Stack").values()
+    given = stack["Parameters"]
     assert GIVEN <= given.keys() <= template()["Parameters"].keys()
     source = (EXAMPLES / "cdk" / "in_order.py").read_text(encoding="utf-8")
     assert set(re.findall(r'_output\("(\w+)"', source)) <= template()["Outputs"].keys()
+
+    [function] = [
+        each for each in of_type(resources, "Lambda::Function").values() if "Layers" in each
+    ]
+    [fence] = of_type(resources, "Lambda::LayerVersion").values()
+    code, layer = (
+        out / f"asset.{each['S3Key'].removesuffix('.zip')}"
+        for each in (function["Code"], fence["Content"])
+    )
+    shutil.unpack_archive(f"{layer}.zip", tmp_path / "opt")
+    module, _, _ = function["Handler"].partition(".")
+    started = f"""import sys; sys.path[:0] = [{str(code)!r}, {str(tmp_path / "opt" / "python")!r}]
+import {module}, inorder_fence; print(inorder_fence.__file__)"""
+    variables = function["Environment"]["Variables"] | {"OUTPUT_BUCKET": "indexes"}
+    done = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-I", "-c", started],
+        env=os.environ | local.environment | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()).is_relative_to(tmp_path / "opt")
 
 
 def test_terraform_stack_passes_parameters_and_reads_outputs_that_there_are() -> None:
     """The provider's own schema is in a registry, which a test must not need."""
     read = "import hcl2, json, sys; print(json.dumps(hcl2.load(sys.stdin)))"
-    command = ["uv", "run", "--quiet", "--no-project", "--with", "python-hcl2==7.3.1"]
+    command = [
+        sys.executable,
+        "-m",
+        "uv",
+        "run",
+        "--quiet",
+        "--no-project",
+        "--with",
+        "python-hcl2==7.3.1",
+    ]
     text = (EXAMPLES / "terraform" / "main.tf").read_bytes()
     done = subprocess.run(  # noqa: S603
         [*command, "python", "-c", read], input=text, capture_output=True, check=True
