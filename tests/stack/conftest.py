@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from click.testing import CliRunner, Result
 
+from inorder import PROJECT
 from inorder.aws import parked
 from inorder.aws.executions import LocalStateMachine, wait_until
 from inorder.aws.stack import Stack, deploy
@@ -245,6 +248,16 @@ def inorder(workflow: Workflow, monkeypatch: pytest.MonkeyPatch) -> Inorder:
     monkeypatch.setenv("COLUMNS", "250")
     monkeypatch.setattr(parked, "RECEIVE_SECONDS", 0)  # the local AWS has one server, not many
     return lambda *arguments, **named: CliRunner(mix_stderr=False).invoke(main, arguments, **named)
+
+
+@pytest.fixture(scope="session")
+def fence(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the fence's wheel and layer."""
+    folder = tmp_path_factory.mktemp("fence")
+    # The environment of the tests stays as it is, also if another one should be installed.
+    make = ["make", "--old-file", ".venv/installed", "fence", f"FENCE={folder}"]
+    subprocess.run(make, cwd=PROJECT, check=True)  # noqa: S603 - our own Makefile
+    return folder
 
 
 @pytest.fixture(scope="session")

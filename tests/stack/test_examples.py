@@ -53,16 +53,6 @@ def test_an_own_function_deployed_as_its_document_says_is_invoked_instead_of_the
     assert indexing.output(key) is None
 
 
-def package(local: LocalAws, file: Path, bucket: str, packaged: Path) -> None:
-    """Do what `make package` does, without a build, for a template."""
-    local.client("s3").create_bucket(Bucket=bucket)
-    command = [sys.executable, "-m", "samcli", "package", "--region", "us-east-1"]
-    command += ["--template-file", str(file), "--s3-bucket", bucket]
-    command += ["--output-template-file", str(packaged)]
-    environment = os.environ | local.environment
-    subprocess.run(command, env=environment, capture_output=True, check=True)  # noqa: S603
-
-
 def with_transformed_application(local: LocalAws, bucket: str, packaged: Path) -> dict[str, Any]:
     """Transform the inner template, as CloudFormation does, and the local AWS does not."""
     s3, outer = local.client("s3"), yaml_parse(packaged.read_text(encoding="utf-8"))
@@ -80,9 +70,14 @@ def with_transformed_application(local: LocalAws, bucket: str, packaged: Path) -
 def test_nested_application_invokes_the_function_for_the_keys_of_its_suffix(
     local: LocalAws, tmp_path: Path
 ) -> None:
-    packaged = tmp_path / "packaged.yaml"
-    package(local, EXAMPLES / "nested" / "template.yaml", "nested-artifacts", packaged)
-    outer = with_transformed_application(local, "nested-artifacts", packaged)
+    packaged, bucket = tmp_path / "packaged.yaml", "nested-artifacts"
+    local.client("s3").create_bucket(Bucket=bucket)
+    command = [sys.executable, "-m", "samcli", "package", "--region", "us-east-1"]
+    command += ["--template-file", str(EXAMPLES / "nested" / "template.yaml")]
+    command += ["--s3-bucket", bucket, "--output-template-file", str(packaged)]
+    environment = os.environ | local.environment
+    subprocess.run(command, env=environment, capture_output=True, check=True)  # noqa: S603
+    outer = with_transformed_application(local, bucket, packaged)
     assert outer["Resources"]["InOrder"]["Properties"]["Parameters"].keys() >= GIVEN
     cloudformation, s3 = local.client("cloudformation"), local.client("s3")
     cloudformation.create_stack(
@@ -94,6 +89,7 @@ def test_nested_application_invokes_the_function_for_the_keys_of_its_suffix(
         StackName="nested", WaiterConfig={"Delay": 1, "MaxAttempts": SECONDS}
     )
     outputs = outputs_of(local, "nested")
+    assert ":nested-InOrder-" in outputs["StateMachineArn"]  # so its name counts, too
     for key in ("a/one.txt", "a/one.jsonl"):
         s3.put_object(Bucket=outputs["Documents"], Key=key, Body=b'{"a": 1}\n')
 
@@ -105,16 +101,13 @@ def test_nested_application_invokes_the_function_for_the_keys_of_its_suffix(
 
 
 def test_cdk_app_passes_parameters_reads_outputs_and_has_a_function_that_starts(
-    local: LocalAws, tmp_path: Path
+    local: LocalAws, fence: Path, tmp_path: Path
 ) -> None:
     """The app runs in an environment of its own, with the node of playwright's package."""
     node, _ = compute_driver_executable()
-    layer = tmp_path / "fence" / "inorder_fence_layer.zip"
-    # The environment of the tests stays as it is, also if another one should be installed.
-    make = ["make", "--old-file", ".venv/installed", "fence", f"FENCE={layer.parent}"]
-    subprocess.run(make, cwd=PROJECT, check=True)  # noqa: S603 - our own Makefile
     out = tmp_path / "cdk"
-    context = {"template": str(PROJECT / "template.yaml"), "fence": str(layer)}
+    context = {"template": str(PROJECT / "template.yaml")}
+    context["fence"] = str(fence / "inorder_fence_layer.zip")
     environment = os.environ | {
         "JSII_NODE": str(node),
         "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION": "1",
@@ -142,22 +135,22 @@ def test_cdk_app_passes_parameters_reads_outputs_and_has_a_function_that_starts(
     source = (EXAMPLES / "cdk" / "in_order.py").read_text(encoding="utf-8")
     assert set(re.findall(r'_output\("(\w+)"', source)) <= template()["Outputs"].keys()
 
-    [function] = [
-        each for each in of_type(resources, "Lambda::Function").values() if "Layers" in each
-    ]
-    [fence] = of_type(resources, "Lambda::LayerVersion").values()
-    code, layer = (
-        out / f"asset.{each['S3Key'].removesuffix('.zip')}"
-        for each in (function["Code"], fence["Content"])
+    functions, layers = (
+        of_type(resources, f"Lambda::{each}") for each in ("Function", "LayerVersion")
     )
-    shutil.unpack_archive(f"{layer}.zip", tmp_path / "opt")
+    [function] = [each for each in functions.values() if each.get("Layers")]
+    [layer] = layers.values()
+    code = out / f"asset.{function['Code']['S3Key'].removesuffix('.zip')}"
+    shutil.unpack_archive(out / f"asset.{layer['Content']['S3Key']}", tmp_path / "opt")
+    path = [str(code), str(tmp_path / "opt" / "python")]
     module, _, _ = function["Handler"].partition(".")
-    started = f"""import sys; sys.path[:0] = [{str(code)!r}, {str(tmp_path / "opt" / "python")!r}]
-import {module}, inorder_fence; print(inorder_fence.__file__)"""
-    variables = function["Environment"]["Variables"] | {"OUTPUT_BUCKET": "indexes"}
+    start = f"import sys; sys.path[:0] = {path}; import {module}, inorder_fence as fence"
     done = subprocess.run(  # noqa: S603 - our own interpreter
-        [sys.executable, "-I", "-c", started],
-        env=os.environ | local.environment | variables,
+        [sys.executable, "-I", "-c", f"{start}; print(fence.__file__)"],
+        env=os.environ
+        | local.environment
+        | function["Environment"]["Variables"]
+        | {"OUTPUT_BUCKET": "indexes"},
         capture_output=True,
         text=True,
         check=False,
