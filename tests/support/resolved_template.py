@@ -51,10 +51,10 @@ def _session() -> boto3.Session:
 def transformed(given: tuple[tuple[str, str], ...] = (), file: str = FILE) -> Json:
     """Transform a template with SAM, which resolves the parameters that are given."""
     parsed = template(file)
-    for resource in parsed["Resources"].values():
-        for field in ("CodeUri", "DefinitionUri"):
-            if field in resource.get("Properties", {}):  # SAM wants them uploaded
-                resource["Properties"][field] = "s3://bucket/key"
+    properties = [each.get("Properties", {}) for each in parsed["Resources"].values()]
+    for each in [*properties, parsed.get("Globals", {}).get("Function", {})]:
+        for field in {"CodeUri", "DefinitionUri"} & each.keys():  # SAM wants them uploaded
+            each[field] = "s3://bucket/key"
     translator = Translator({}, Parser(), boto_session=_session())
     translated: Json = translator.translate(parsed, dict(given))
     translator.metrics.publish()  # to nowhere; without it, SAM warns
