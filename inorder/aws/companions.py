@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
@@ -12,14 +10,6 @@ from botocore.exceptions import ClientError
 from inorder.aws.stack import Connection
 
 COMPANIONS = ("audit", "monitoring", "records")  # each ends the name of a stack
-
-
-@dataclass(frozen=True)
-class Resource:
-    """A resource of a stack; its kind is such as ``AWS::SQS::Queue``."""
-
-    kind: str
-    physical_id: str
 
 
 class Described:
@@ -37,13 +27,11 @@ class Described:
         }
 
     @cached_property
-    def resources(self) -> dict[str, Resource]:
-        """Its resources by their logical IDs."""
+    def resources(self) -> dict[str, str]:
+        """The physical IDs of its resources by their logical ones."""
         pages = self._cloudformation.get_paginator("list_stack_resources")
         return {
-            each["LogicalResourceId"]: Resource(
-                each["ResourceType"], each.get("PhysicalResourceId", "")
-            )
+            each["LogicalResourceId"]: each.get("PhysicalResourceId", "")
             for page in pages.paginate(StackName=self._name)
             for each in page["StackResourceSummaries"]
         }
@@ -63,8 +51,3 @@ def companions(aws: Connection) -> dict[str, Described]:
     """Describe the companions that are deployed."""
     found = {name: companion(aws, name) for name in COMPANIONS}
     return {name: each for name, each in found.items() if each}
-
-
-def resources_of(stacks: Iterable[Described]) -> dict[str, Resource]:
-    """Join the resources of a stack and its companions, none of which share a logical ID."""
-    return {name: resource for each in stacks for name, resource in each.resources.items()}

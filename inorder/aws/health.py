@@ -11,7 +11,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from inorder.aws.companions import Described, companions, resources_of
+from inorder.aws.companions import Described, companions
 from inorder.aws.stack import Connection
 from inorder.model import policies
 
@@ -40,8 +40,9 @@ class Deployment:
     def __init__(self, aws: Connection) -> None:
         self.aws, self.stack = aws, aws.stack
         self.main, self.companions = Described(aws, aws.stack.name), companions(aws)
-        found = resources_of([self.main, *self.companions.values()])
-        self.resources = {name: each.physical_id for name, each in found.items()}
+        # No logical ID is in two of the templates.
+        stacks = (self.main, *self.companions.values())
+        self.resources = {name: each for stack in stacks for name, each in stack.resources.items()}
 
     @cached_property
     def machine(self) -> dict[str, Any]:

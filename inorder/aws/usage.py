@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from inorder import cost
-from inorder.aws.companions import Described, companions, resources_of
 from inorder.aws.stack import Connection
 from inorder.cost import Bill, Workload
 from inorder.model.policies import Policy, names, policy
@@ -56,9 +55,9 @@ class Measured:
 
 
 def measure(aws: Connection, days: int, now: datetime | None = None) -> Measured:
-    """Read the metrics of the state machine, table, functions, queues and logs, and count alarms.
+    """Read the metrics of a stack's state machine, table, functions, queues and logs.
 
-    Those of companions are included. The rest of the month is taken to be like the days read.
+    The rest of the month is taken to be like the days that are read.
     """
     resources = _resources(aws)
     memory = {name: _memory(aws, name) for name in _functions(aws, resources)}
@@ -122,11 +121,14 @@ def of_usage(name: str, chosen: Policy, work: Workload, measured: Measured) -> B
 
 
 def _resources(aws: Connection) -> dict[str, dict[str, str]]:
-    """List what the stack and its companions have: by type, physical IDs by the logical ones."""
+    """List the stack's resources: by type, the physical IDs by the logical ones."""
     found: dict[str, dict[str, str]] = defaultdict(dict)
-    main = Described(aws, aws.stack.name)
-    for name, each in resources_of([main, *companions(aws).values()]).items():
-        found[each.kind][name] = each.physical_id
+    pages = aws.client("cloudformation").get_paginator("list_stack_resources")
+    for page in pages.paginate(StackName=aws.stack.name):
+        for each in page["StackResourceSummaries"]:
+            found[each["ResourceType"]][each["LogicalResourceId"]] = each.get(
+                "PhysicalResourceId", ""
+            )
     return found
 
 
