@@ -110,9 +110,6 @@ def of_stack(
         memory=measured.memory,
         log_level=parameters.get("ExecutionLogLevel", work.log_level),
         heal_minutes=float(parameters.get("HealMinutes", work.heal_minutes)),
-        alarms=parameters.get("Alarms", work.alarms),
-        dashboard=parameters.get("Dashboard") == "true",
-        tracing=parameters.get("Tracing") == "true",
     )
 
 
