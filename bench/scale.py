@@ -14,12 +14,12 @@ from dataclasses import replace
 from bench import results
 from inorder import PROJECT
 from inorder.cost import (
+    CONTENDERS,
     DAY,
     LOG_LEVELS,
     Bill,
     Workload,
     audit_map,
-    audit_milliseconds,
     bill,
     bill_of,
     of_audit,
@@ -111,7 +111,7 @@ def audit_table() -> str:
     """Render what an audit of so many objects takes: hours, and dollars."""
     quotas = tomllib.loads((PROJECT / "bench" / "quotas.toml").read_text())
     parallel = audit_map()["MaxConcurrency"]
-    milliseconds = audit_milliseconds()
+    milliseconds = tomllib.loads((PROJECT / CONTENDERS).read_text())["assumed"]["audit_ms"]
     rate = min(parallel * 1000 / milliseconds, quotas["reads-of-prefix"]["quota"])
     rows = []
     for objects in AUDITED:
