@@ -55,8 +55,6 @@ began = time.perf_counter()
 import invert_image.app
 print(time.perf_counter() - began)
 """
-PARTS = {"boto3": "boto3", "aws_lambda_powertools": "Powertools", "invert_image": "Pillow"}
-OTHERS, OWN = "other modules", "`app.py` itself, which creates the S3 client"
 BUILT, COMPILED, BOTOCORE = (
     "`sam build`",
     "`make build`: with bytecode",
@@ -126,32 +124,6 @@ def run(arguments: Sequence[str], path: Path) -> subprocess.CompletedProcess[str
     )
 
 
-def parts(report: str) -> dict[str, float]:
-    """Divide the import of app.py among what it imports.
-
-    Parameters
-    ----------
-    report : str
-        What ``-X importtime`` prints: each module after those that it imports.
-
-    Returns
-    -------
-    dict
-        Seconds by part, without modules that were imported before.
-    """
-    lines = re.findall(r"^import time:\s+(\d+) \|\s+(\d+) \|( +)([\w.]+)$", report, re.MULTILINE)
-    found: dict[str, float] = defaultdict(float)
-    direct: dict[str, float] = defaultdict(float)
-    for own, all_of_it, indent, module in lines:
-        if indent == "   ":  # imported by app.py, or by another module that is not in another one
-            direct[PARTS.get(module.partition(".")[0], OTHERS)] += int(all_of_it) / 1e6
-        elif indent == " ":
-            if module == "invert_image.app":
-                found = direct | {OWN: int(own) / 1e6}
-            direct = defaultdict(float)
-    return dict(sorted(found.items(), key=lambda part: -part[1]))
-
-
 def measure_cold_start(folder: Path, say: Callable[[str], None]) -> Measured:
     """Import the handler in fresh interpreters."""
     edit = {
@@ -164,15 +136,11 @@ def measure_cold_start(folder: Path, say: Callable[[str], None]) -> Measured:
         BOTOCORE: package(folder / "botocore", bytecode=True, edit=edit),
     }
     taken: list[dict[str, float]] = []
-    reports: list[dict[str, float]] = []
     with processor_quota(1) as group:
         started = ["-c", IMPORT, str(group)]
         for _ in range(RUNS):
             taken.append({name: float(run(started, of).stdout) for name, of in packages.items()})
             say(" ".join(f"{seconds:.3f}" for seconds in taken[-1].values()))
-            report = run(["-X", "importtime", *started], packages[COMPILED]).stderr
-            reports.append(parts(report))
-    shares = [{part: each[part] / sum(each.values()) for part in each} for each in reports]
     return {
         "runs": RUNS,
         "variants": {
@@ -182,7 +150,6 @@ def measure_cold_start(folder: Path, say: Callable[[str], None]) -> Measured:
             }
             for each in packages
         },
-        "shares": {part: median(each[part] for each in shares) for part in shares[0]},
     }
 
 
@@ -230,7 +197,6 @@ def measure_sizes(folder: Path, say: Callable[[str], None]) -> Measured:
                 say(f"{name} {size} MB: {taken[name, size][-1]}")
     return {
         name: {
-            "bytes": sources[name].stat().st_size,
             "sizes": {
                 str(size): {
                     measure: median(each[measure] for each in taken[name, size])
