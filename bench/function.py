@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import files
 from io import BytesIO
@@ -55,11 +55,7 @@ began = time.perf_counter()
 import invert_image.app
 print(time.perf_counter() - began)
 """
-BUILT, COMPILED, BOTOCORE = (
-    "`sam build`",
-    "`make build`: with bytecode",
-    "with bytecode, and botocore without boto3",
-)
+BUILT, COMPILED = "`sam build`", "`make build`: with bytecode"
 
 Measured = dict[str, Any]
 
@@ -74,14 +70,8 @@ def photograph(width: int, height: int, quality: int) -> bytes:
     return file.getvalue()
 
 
-def package(folder: Path, *, bytecode: bool, edit: Mapping[str, str] | None = None) -> Path:
-    """Pack the function with what it needs, as SAM does.
-
-    Parameters
-    ----------
-    edit : mapping, optional
-        What to replace in app.py.
-    """
+def package(folder: Path, *, bytecode: bool) -> Path:
+    """Pack the function with what it needs, as SAM does."""
     folder.mkdir()
     requirements = (SOURCE / "requirements.txt").read_text()
     for name in re.findall(r"^([\w.-]+)==", requirements, re.MULTILINE):
@@ -94,13 +84,6 @@ def package(folder: Path, *, bytecode: bool, edit: Mapping[str, str] | None = No
         target = folder / source.relative_to(SOURCE)
         target.parent.mkdir(exist_ok=True)
         shutil.copy(source, target)
-    handler = folder / "invert_image" / "app.py"
-    app = handler.read_text()
-    for old, new in (edit or {}).items():
-        if old not in app:
-            raise ValueError(f"app.py has no {old}")
-        app = app.replace(old, new)
-    handler.write_text(app)
     if bytecode:
         mode = PycInvalidationMode.CHECKED_HASH
         compileall.compile_dir(folder, quiet=1, invalidation_mode=mode)
@@ -126,14 +109,9 @@ def run(arguments: Sequence[str], path: Path) -> subprocess.CompletedProcess[str
 
 def measure_cold_start(folder: Path, say: Callable[[str], None]) -> Measured:
     """Import the handler in fresh interpreters."""
-    edit = {
-        "import boto3\n": "import botocore.session\n",
-        "boto3.client(": "botocore.session.get_session().create_client(",
-    }
     packages = {
         BUILT: package(folder / "built", bytecode=False),
         COMPILED: package(folder / "compiled", bytecode=True),
-        BOTOCORE: package(folder / "botocore", bytecode=True, edit=edit),
     }
     taken: list[dict[str, float]] = []
     with processor_quota(1) as group:
@@ -142,14 +120,11 @@ def measure_cold_start(folder: Path, say: Callable[[str], None]) -> Measured:
             taken.append({name: float(run(started, of).stdout) for name, of in packages.items()})
             say(" ".join(f"{seconds:.3f}" for seconds in taken[-1].values()))
     return {
-        "runs": RUNS,
-        "variants": {
-            each: {
-                "seconds": median(one[each] for one in taken),
-                "ratio": median(one[each] / one[BUILT] for one in taken),
-            }
-            for each in packages
-        },
+        each: {
+            "seconds": median(one[each] for one in taken),
+            "ratio": median(one[each] / one[BUILT] for one in taken),
+        }
+        for each in packages
     }
 
 
@@ -197,26 +172,24 @@ def measure_sizes(folder: Path, say: Callable[[str], None]) -> Measured:
                 say(f"{name} {size} MB: {taken[name, size][-1]}")
     return {
         name: {
-            "sizes": {
-                str(size): {
-                    measure: median(each[measure] for each in taken[name, size])
-                    for measure in taken[name, size][0]
-                }
-                for size in SIZES
-            },
+            str(size): {
+                measure: median(each[measure] for each in taken[name, size])
+                for measure in taken[name, size][0]
+            }
+            for size in SIZES
         }
         for name in IMAGES
     }
 
 
-def chosen(images: Measured) -> int:
+def chosen(measured: Measured) -> int:
     """Choose the least memory with which every image is nearly as fast as it gets."""
 
     def fast(size: int) -> bool:
         return all(
-            each["sizes"][str(size)]["seconds"]
-            <= NEARLY * min(one["seconds"] for one in each["sizes"].values())
-            for each in images.values()
+            measured[name][str(size)]["seconds"]
+            <= NEARLY * min(each["seconds"] for each in measured[name].values())
+            for name in IMAGES
         )
 
     return min(filter(fast, SIZES))
@@ -241,9 +214,9 @@ def main() -> None:
         found = {
             "machine": results.about(),
             "cold": measure_cold_start(Path(folder), print),
-            "images": measure_sizes(Path(folder), print),
+            **measure_sizes(Path(folder), print),
         }
-    FILE.write_text(json.dumps(rounded(found), indent=2) + "\n")
+    FILE.write_text(results.lines(rounded(found)))
 
 
 if __name__ == "__main__":

@@ -129,24 +129,22 @@ def bars(found: Results, measure: str, label: str) -> Figure:
 
 def function_values(measured: function.Measured) -> dict[str, Any]:
     """Give the tables and numbers of the function's part of the page."""
-    cold, images = measured["cold"], measured["images"]
-    memory = function.chosen(images)
-    at_memory = {name: each["sizes"][str(memory)] for name, each in images.items()}
+    cold, memory = measured["cold"], function.chosen(measured)
     parameters = template_of()["Parameters"]
     return {
         "machine": measured["machine"],
         "runtime": template_of()["Globals"]["Function"]["Runtime"],
-        "runs": cold["runs"],
+        "runs": function.RUNS,
         "rounds": function.ROUNDS,
         "variants": "\n".join(
             f"| {name} | {each['seconds']:.3f} | {each['ratio']:.2f} |"
-            for name, each in cold["variants"].items()
+            for name, each in cold.items()
         ),
-        "saved": f"{1 - cold['variants'][function.COMPILED]['ratio']:.0%}",
-        "to_plain": [f"{each['ratio']:.2f}" for each in at_memory.values()],
+        "saved": f"{1 - cold[function.COMPILED]['ratio']:.0%}",
+        "to_plain": [f"{measured[name][str(memory)]['ratio']:.2f}" for name in function.IMAGES],
         "one_processor": f"{function.ONE_PROCESSOR:,} MB",
-        "images": list(images),
-        "sizes": "\n".join(size_row(size, images) for size in function.SIZES),
+        "images": list(function.IMAGES),
+        "sizes": "\n".join(size_row(size, measured) for size in function.SIZES),
         "memory": memory,
         "nearly": f"{function.NEARLY - 1:.0%}",
         "least": parameters["FunctionMemorySize"]["MinValue"],
@@ -165,11 +163,10 @@ def duration_dollars(seconds: float, memory: int) -> float:
     return prices()["lambda_gb_seconds"].dollars(1e6 * seconds * memory / 1024)
 
 
-def size_row(size: int, images: function.Measured) -> str:
+def size_row(size: int, measured: function.Measured) -> str:
     """Write the row of a memory size."""
-    at_size = [each["sizes"][str(size)] for each in images.values()]
     cells = [f"{size:,}", f"{min(size / function.ONE_PROCESSOR, 1):.2f}"]
-    for each in at_size:
+    for each in (measured[name][str(size)] for name in function.IMAGES):
         dollars = duration_dollars(each["seconds"], size)
         cells += [f"{each['share']:.2f}", f"{1000 * each['seconds']:.1f}", f"{dollars:.2f}"]
     return f"| {' | '.join(cells)} |"

@@ -78,11 +78,11 @@ def merge(workload: str, measured: dict[str, Measures], order: Sequence[str]) ->
     """Replace the results of a workload; contenders of different runs do not compare."""
     found = read() | {workload: measured}
     kept = {name: found[name] for name in sorted(found, key=order.index)}
-    FILE.write_text(_lines(kept))
+    FILE.write_text(lines(kept))
 
 
-def _lines(found: Results) -> str:
-    """Write a line for each workload and contender."""
+def lines(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """Write a line for each workload and contender, or what else there is by two names."""
     workloads = [
         f"{json.dumps(name)}: {{\n  "
         + ",\n  ".join(f"{json.dumps(each)}: {json.dumps(of[each])}" for each in of)

@@ -58,7 +58,7 @@ def test_the_delay_of_the_newest_event_and_what_of_it_could_not_be_avoided(
 
 def test_the_default_memory_is_the_least_with_which_the_image_that_needs_most_is_fast() -> None:
     default = template()["Parameters"]["FunctionMemorySize"]["Default"]
-    assert default == function.chosen(function.read()["images"])
+    assert default == function.chosen(function.read())
 
 
 def test_no_contender_leaves_a_stale_output_but_those_that_promise_no_order() -> None:
