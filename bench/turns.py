@@ -153,7 +153,8 @@ def take_turn(laboratory: Laboratory, contender: str, workload: Workload, run: i
     """Let a contender process a workload, and read what was recorded."""
     for mark in laboratory.folder.glob("*.*ed"):  # of the orders of an earlier turn
         mark.unlink()
-    records, calls = (Tail(laboratory.folder / name) for name in ("records", "calls"))
+    files = [laboratory.folder / name for name in ("records", "calls")]
+    offsets = [file.stat().st_size if file.exists() else 0 for file in files]
     laboratory.bound(workload.bound)
     target = transport(contender, laboratory, workload.bound)
     runner = Runner(laboratory, target, f"{workload.name}-{run}-{contender}")
@@ -163,28 +164,18 @@ def take_turn(laboratory: Laboratory, contender: str, workload: Workload, run: i
     finally:
         target.close()
     turn = Turn(began, runner.events, runner.newest)
-    read_records(turn, records.read())
-    read_calls(turn, calls.read())
+    records, calls = map(lines_from, files, offsets)
+    read_records(turn, records)
+    read_calls(turn, calls)
     turn.outputs = {
         key: state_of_output(laboratory, key, content) for key, content in runner.contents.items()
     }
     return turn
 
 
-class Tail:
-    """What is appended to a file from now on."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._offset = file.stat().st_size if file.exists() else 0
-
-    def read(self) -> list[str]:
-        """Read the lines."""
-        if not self._file.exists():
-            return []
-        with self._file.open("rb") as opened:
-            opened.seek(self._offset)
-            return opened.read().decode().splitlines()
+def lines_from(file: Path, offset: int) -> list[str]:
+    """Read the lines that were appended to a file."""
+    return file.read_bytes()[offset:].decode().splitlines() if file.exists() else []
 
 
 def read_records(turn: Turn, lines: list[str]) -> None:

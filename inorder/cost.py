@@ -366,7 +366,7 @@ def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, floa
         # What a holder does to start an execution writes as much as a poll.
         "ALL": policy.log.uncontended * len(executions)
         + (count + is_started) * (policy.log.poll or 0),
-        # Any write but those of an uncontended event may be refused.
+        # Any write may be refused, except an uncontended event's.
         "ERROR": assumed["error_kb"] * counted.writes * (situation != "uncontended"),
     }
     used["execution_log"] = kilobytes.get(work.log_level, 0) / 1e6
