@@ -17,7 +17,6 @@ from botocore.config import Config
 from inorder import PROJECT, local_aws
 from inorder.aws.stack import Stack, deploy
 from inorder.local_aws import LocalAws
-from tests.support.log_size import METADATA
 
 FUNCTION, ROUTER, DURABLE = "bench", "bench-router", "bench-durable"
 POLICIES = {"inorder": "latest-wins"}
@@ -41,13 +40,12 @@ class Laboratory:
         self.stacks: dict[str, Stack] = {}
 
     def client(self, service: str) -> Any:
-        """Make a client whose calls are not counted as those of a contender."""
+        """Make a client that sends each request once."""
         config = Config(
             inject_host_prefix=False,
             max_pool_connections=100,
             read_timeout=FUNCTION_SECONDS,
             retries={"total_max_attempts": 1},
-            user_agent_extra="inorder-bench",
         )
         # boto3's overloads know literal service names only.
         return self.local.session.client(  # type: ignore[call-overload]
@@ -175,7 +173,6 @@ def laboratory(folder: Path, contenders: list[str]) -> Iterator[Laboratory]:
     path = os.pathsep.join([str(SERVER), *filter(None, [os.environ.get("PYTHONPATH")])])
     settings = {
         "BENCH_FOLDER": str(folder),
-        "BENCH_METADATA": json.dumps(METADATA),
         "LAMBDA_WARM_TTL_SECONDS": "36000",
         "PYTHONPATH": path,
     }

@@ -8,8 +8,6 @@ ministack's process, where no proxy sees them, so the calls are counted here. Wh
   together.
 - It reports a throttled function as Lambda.Unknown, so that no Retry for throttling applies.
 - It goes on with the attempts of a state after its execution was aborted.
-- Its optimized integrations lack the HTTP metadata, and its history the parameters of a task, which
-  AWS writes to the log.
 - It resumes durable executions one after the other, and forgets one whose invocation is throttled
   or fails. AWS invokes the function again, after a time that it does not tell:
   https://docs.aws.amazon.com/lambda/latest/dg/durable-execution-sdk-retries.html
@@ -22,7 +20,6 @@ from __future__ import annotations
 import contextvars
 import gc
 import importlib
-import json
 import os
 import random
 import sys
@@ -55,28 +52,12 @@ def counted(module: Any, function: str, what: str) -> None:
     setattr(module, function, replacement)
 
 
-def count_http(module: Any, service: str) -> None:
-    """Count the requests that functions send to a service; the benchmark's own say who they are."""
-    original = module.handle_request
-
-    async def replacement(
-        method: str, path: str, headers: Any, *arguments: Any, **more: Any
-    ) -> Any:
-        if "inorder-bench" not in headers.get("user-agent", ""):
-            count(service, method)
-        return await original(method, path, headers, *arguments, **more)
-
-    module.handle_request = replacement
-
-
 def install_counters() -> None:
-    """Count the calls of DynamoDB, S3 and SQS, and what the functions write to their logs."""
+    """Count the calls of DynamoDB, and the seconds of all functions."""
     dynamodb = importlib.import_module("ministack.services.dynamodb")
     for what, requests in (("read", READS), ("write", WRITES)):
         for function in requests:
             counted(dynamodb, function, what)
-    for service in ("s3", "sqs"):
-        count_http(importlib.import_module(f"ministack.services.{service}"), service)
     functions: Any = importlib.import_module("ministack.services.lambda_svc")
     emit = functions._emit_lambda_logs
 
@@ -84,8 +65,6 @@ def install_counters() -> None:
         func: Any, request_id: str, text: str, error: bool, milliseconds: int, **more: Any
     ) -> None:
         name = (func.get("config") or func)["FunctionName"]
-        platform = 3 * len(f"START RequestId: {request_id} Version: $LATEST") + 100
-        count("log", name, platform + len((text or "").encode()))
         count("invocation", name, milliseconds / 1000)
         emit(func, request_id, text, error, milliseconds, **more)
 
@@ -93,9 +72,8 @@ def install_counters() -> None:
 
 
 def mend_step_functions() -> None:
-    """Let executions start at once, and behave and log as on AWS."""
+    """Let executions start at once, and behave as on AWS."""
     machine: Any = importlib.import_module("ministack.services.stepfunctions")
-    metadata = json.loads(os.environ["BENCH_METADATA"])
     execute, invoke = machine._execute_task, machine._invoke_resource
     find = machine._find_matching_retrier
     execution_of_task: contextvars.ContextVar[Any] = contextvars.ContextVar("execution")
@@ -114,17 +92,12 @@ def mend_step_functions() -> None:
         execution = execution_of_task.get()
         if execution["status"] != "RUNNING":
             raise machine._ExecutionError("Aborted", "")
-        scheduled = execution["events"][-1].get("taskScheduledEventDetails", {})
-        scheduled["parameters"] = json.dumps(parameters)
-        if ":sqs:" in resource:
-            count("sqs", "SendMessage")
         try:
-            result = invoke(resource, parameters)
+            return invoke(resource, parameters)
         except machine._ExecutionError as error:
             if "TooManyRequestsException" in error.cause:
                 error.error = "Lambda.TooManyRequestsException"
             raise
-        return result | metadata if isinstance(result, dict) else result
 
     def find_matching_retrier(retriers: Any, error: str, counts: Any) -> Any:
         retrier, number = find(retriers, error, counts)
@@ -141,11 +114,9 @@ def mend_step_functions() -> None:
 
 
 def mend_durable_functions() -> None:
-    """Resume durable executions side by side, and again if that fails; count checkpoints."""
+    """Resume durable executions side by side, and again if that fails."""
     functions: Any = importlib.import_module("ministack.services.lambda_svc")
-    durable: Any = importlib.import_module("ministack.services.lambda_durable")
     execute, resume = functions._execute_function, functions.invoke_durable_resume
-    checkpoint = durable.handle_checkpoint
 
     def execute_function(func: Any, event: Any) -> Any:
         result = execute(func, event)
@@ -164,13 +135,8 @@ def mend_durable_functions() -> None:
         context = contextvars.copy_context()
         threading.Thread(target=context.run, args=(resume, *arguments), daemon=True).start()
 
-    def handle_checkpoint(*arguments: Any) -> Any:
-        count("checkpoint", "durable-function")
-        return checkpoint(*arguments)
-
     functions._execute_function = execute_function
     functions.invoke_durable_resume = resume_aside
-    durable.handle_checkpoint = handle_checkpoint
 
 
 if FOLDER and sys.orig_argv[-1] == "inorder.local_server":  # not in the functions' processes

@@ -7,6 +7,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 
+from inorder_fence.records import object_key
 from tests.conftest import colour_of, picture
 from tests.policies.places import Place
 from tests.policies.situations import BLUE, CYAN, GREEN, MAGENTA, RED, YELLOW
@@ -51,7 +52,7 @@ def tell(place: Place, story: str, policy: str) -> None:
             outcome = place.machine(policy).run(events[name], place.seconds).outcome
             assert outcome == expected, f"{outcome} is not {step} in: {story}"
         elif name in RECORDS:
-            record_id = TABLES[policy].lock.format(f"{place.input_bucket}/{key}")
+            record_id = TABLES[policy].lock.format(object_key(place.input_bucket, key))
             place.table.put_item(Item={"id": record_id, **RECORDS[name]})
         elif name == "expired":
             for record in place.table.scan()["Items"]:

@@ -40,12 +40,8 @@ from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_funct
 from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 
 from inorder import PROJECT
-from inorder.aws.executions import (
-    Entry,
-    Execution,
-    LocalStateMachine,
-    entry_of,
-)
+from inorder.aws.executions import LocalStateMachine, entry_of
+from inorder.model.execution import Entry, Execution
 from inorder.model.policies import asl_file
 from tests.support import state_machines
 from tests.support.events import SEQUENCER, created, deleted
@@ -113,6 +109,8 @@ class InProcess:
         )
         self._sqs = boto3.client("sqs")
         self.parked_queue, self.retry_queue = map(self._make_queue, ("parked", "retries"))
+        self.function_log_group = "functions"
+        boto3.client("logs").create_log_group(logGroupName=self.function_log_group)
         self._bus_queue = ""
         self._making_buses = threading.Lock()
         self.state_machine = self.machine(policy)
