@@ -74,7 +74,7 @@ class FirstWins(Locking, Newest):
         elif not self.is_disturbed(state) and not self.scenario.is_versioned(newest):
             output = dict(state.outputs).get(KEY)
             if not output or self.written(state, output) not in state.done:
-                return f"I1: the output is that of {self.output(state)}, which is not done"
+                return f"I1: the output is of {self.output(state)}, which is not done"
         return self.free(state)
 
 

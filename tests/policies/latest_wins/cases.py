@@ -99,7 +99,7 @@ WRITES = [
     Write("Claim Key", DONE | {"status": "FAILED"}, CLAIMED),
     Write("Claim Key", {"status": "DONE"}, CLAIMED),  # another policy's
     Write("Claim Key", MINE | {"status": "IN_PROGRESS"}, CLAIMED),  # its answer was lost
-    # The lock stays with whoever has it, and the clock is that of the newest waiter.
+    # The lock stays with whoever has it, and the time is the newest waiter's.
     Write("Claim Key", OLDER | THEIRS | common.SINCE, {"sequencer": "0B"} | THEIRS | IN_PROGRESS),
     *refused(
         "Claim Key",
