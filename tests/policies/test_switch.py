@@ -1,7 +1,8 @@
-"""A change of the policy loses nothing, and the schedule heals what a dead execution leaves behind.
+"""A change of the policy loses nothing, although what runs under the policy before dies.
 
-What runs under the policy before goes on beside the events of the next one, or dies at that very
-moment, which is tried in each of its states. The model searches deaths with faults, and versions.
+It dies as the policy changes, which is tried in each of its states; then the schedule heals what it
+leaves behind. The model searches executions of two policies that live, and two versions of one;
+tests/stack/test_policies.py changes the policy of a stack.
 """
 
 from __future__ import annotations
@@ -43,8 +44,7 @@ class Switch:
     before: str
     after: str
     events: int = 1  # under the policy before: the second one has to wait
-    place: str = ""  # the state
-    dies: bool = False  # these executions die then
+    place: str = ""  # the state, in which all executions so far die
     later: float = 0  # seconds until there is a newer event
     entered: list[str] = field(default_factory=list)
     recorded: set[str] = field(default_factory=set)
@@ -70,7 +70,7 @@ class Switch:
             self.entered.append(state)
             if state == self.place:
                 self._change()
-        return self.dies and execution.id in self._ids
+        return execution.id in self._ids
 
     def _change(self) -> None:
         self._ids = {each.id for each in self.cloud.executions}
@@ -88,9 +88,7 @@ class Switch:
         return {sequencer_of(each.input) for each in executions if each.id not in self._ids}
 
     def assert_right(self) -> None:
-        allowed = {"Died"} if self.dies else set()
-        if self.cloud.settings.outages:
-            allowed.add(retrying())
+        allowed = {"Died", *([retrying()] if self.cloud.settings.outages else [])}
         assert {each.outcome for each in self.cloud.executions} <= finished() | allowed
         assert self.cloud.parked == []
         assert_each(self.cloud, self.after, [self.newer])
@@ -107,27 +105,14 @@ def assert_each(cloud: Cloud, policy: str, events: Iterable[str]) -> None:
         assert set(events) <= set(cloud.forwarded)
 
 
-def each_place(before: str, after: str, *, recorded: bool = False) -> Iterator[tuple[int, str]]:
-    """List the states that the last of one or two executions enters, perhaps once recorded."""
+def each_place(before: str, after: str) -> Iterator[tuple[int, str]]:
+    """List the states that the last of one or two executions enters once its event is recorded."""
     for events in (1, 2):
         switch = Switch(before, after, events)
         switch.run()
         entered = list(dict.fromkeys(switch.entered))
-        first = min(map(entered.index, RECORDING[before])) + 1 if recorded else 0
+        first = min(map(entered.index, RECORDING[before])) + 1
         yield from ((events, place) for place in entered[first:])
-
-
-@pytest.mark.parametrize(
-    ("before", "after"), [*PAIRS, *((each, LOCKING[0]) for each in FACTS if each not in LOCKING)]
-)
-def test_what_runs_under_the_policy_before_goes_on(before: str, after: str) -> None:
-    for events, place in each_place(before, after):
-        switch = Switch(before, after, events, place)
-        cloud = switch.run()
-        if FACTS[before].fence != "none":  # writes what is late over what is newer, as ever
-            switch.assert_right()
-        assert_each(cloud, before, switch.old)
-        assert cloud.table.having("lock_token") == []
 
 
 @pytest.mark.parametrize(
@@ -140,8 +125,8 @@ def test_what_runs_under_the_policy_before_goes_on(before: str, after: str) -> N
 def test_what_dies_is_handed_to_the_policy_that_is_next_or_goes_on(
     before: str, after: str, later: float
 ) -> None:
-    for events, place in each_place(before, after, recorded=True):
-        switch = Switch(before, after, events, place, dies=True, later=later)
+    for events, place in each_place(before, after):
+        switch = Switch(before, after, events, place, later=later)
         cloud = switch.run()
         switch.assert_right()
         assert_each(cloud, after, switch.recorded)
