@@ -54,11 +54,7 @@ if AWS:
 
 if all(SFN_LOCAL):
 
-    @pytest.mark.parametrize("helpful_retries", [False, True])
     @pytest.mark.parametrize("policy", TABLES)
-    def test_every_path_is_taken(
-        policy: str, *, helpful_retries: bool, place: StepFunctionsLocal
-    ) -> None:
-        machine, seconds = place.named(policy, mocked_definition(policy)), place.seconds
-        wrong = wrongly_ended(machine, policy, helpful_retries=helpful_retries, seconds=seconds)
-        assert wrong == []
+    def test_every_path_is_taken(policy: str, place: StepFunctionsLocal) -> None:
+        machine = place.named(policy, mocked_definition(policy))
+        assert wrongly_ended(machine, policy, place.seconds) == []
