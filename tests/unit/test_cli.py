@@ -107,5 +107,5 @@ def test_the_console_without_its_extra_says_what_to_install(
 ) -> None:
     monkeypatch.delitem(sys.modules, "inorder.console.server", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    needed = "Error: The console needs uvicorn: install inorder[console], as `make install` does."
+    needed = "Error: This needs uvicorn: install inorder[console], as `make install` does."
     assert error_of("console") == needed
