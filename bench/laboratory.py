@@ -18,7 +18,7 @@ from inorder.aws.stack import Stack, deploy
 from inorder.local_aws import LocalAws
 
 FUNCTION, ROUTER, DURABLE = "bench", "bench-router", "bench-durable"
-POLICIES = {"inorder": "latest-wins", "optimistic": "optimistic"}
+POLICIES = {"inorder": "latest-wins"}
 ROUTERS = 4
 FUNCTION_SECONDS = 900  # a waiter within a function may wait for long
 # AWS advises six times the time that the function may take, here the 15 s of the product's:
