@@ -28,7 +28,10 @@ MODULES = {
 }
 # These deploy template.yaml, or write files beside it.
 OF_A_CHECKOUT = {"demo", "up", "down", "run", "policy"}
-OF_THE_CONSOLE = {"starlette", "uvicorn"}
+# The extra of the package that has a module.
+EXTRAS = dict.fromkeys(["PIL", "starlette", "uvicorn"], "console") | dict.fromkeys(
+    ["cfnlint", "jinja2", "ministack", "psutil", "samcli", "samtranslator"], "local"
+)
 
 
 class Commands(click.Group):
@@ -65,12 +68,11 @@ class Commands(click.Group):
 
 
 def _missing(error: ModuleNotFoundError) -> str:
-    """Say which extra has a module. That one of the project's own is missing is a defect."""
-    name = str(error.name)
-    if name.partition(".")[0] in {"inorder", "inorder_fence", "audit_keys"}:
+    """Say which extra has a module; the error is raised again if none has it."""
+    if error.name not in EXTRAS:
         raise error
-    extra = "console" if name in OF_THE_CONSOLE else "local"
-    return f"This needs {name}: install inorder[{extra}], as `make install` does."
+    extra = EXTRAS[error.name]
+    return f"This needs {error.name}: install inorder[{extra}], as `make install` does."
 
 
 def _only_says(name: str, why: str) -> click.Command:
