@@ -10,7 +10,7 @@ export SAM_CLI_TELEMETRY := 0
 .PHONY: help install demo up down test check states prove model mutants sfn-local test-sfn-local test-aws soak bench bench-full bench-bursts lint checkov format build fence wheels package deploy lock clean
 
 help: ## List the verbs
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: .venv/installed ## Install everything into .venv
 
