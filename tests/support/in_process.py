@@ -23,9 +23,11 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from moto import mock_aws
 
 from inorder import PROJECT
-from inorder.aws.executions import Execution, LocalStateMachine
+from inorder.aws.executions import LocalStateMachine
 from inorder.model import policies
+from inorder.model.execution import Execution
 from inorder.model.policies import asl_file
+from inorder_fence.records import first_id
 from tests.support import moto_parts, state_machines
 from tests.support.events import SEQUENCER, created, deleted
 from tests.support.resolved_template import template
@@ -101,6 +103,8 @@ class InProcess:
         )
         self._sqs = boto3.client("sqs")
         self.parked_queue, self.retry_queue = map(self._make_queue, ("parked", "retries"))
+        self.function_log_group = "functions"
+        boto3.client("logs").create_log_group(logGroupName=self.function_log_group)
         self._bus_queue = ""
         self._making_buses = threading.Lock()
         self.state_machine = self.machine(policy)
@@ -123,7 +127,6 @@ class InProcess:
             "RetryEventsQueueUrl": self.retry_queue,
             "RetryEventsBusName": RETRY_BUS,
             "UniqueEventsBusName": BUS,
-            "StateMachineArnPattern": "arn:aws:states:us-east-1:123456789012:stateMachine:{}",
         }
         definition = json.loads(
             state_machines.substitute(PROJECT / asl_file(policy), substitutions)
@@ -211,7 +214,7 @@ class InProcess:
 
     def record_id(self, object_key: str) -> str:
         """Give the ID of the record that has the lock of a key."""
-        return f"first:{object_key}" if self.like == "first-wins" else object_key
+        return first_id(object_key) if self.like == "first-wins" else object_key
 
     def record(self, object_key: str) -> dict[str, Any]:
         key = {"id": self.record_id(object_key)}
