@@ -7,7 +7,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: help install demo up down test check states prove model mutants sfn-local test-sfn-local test-aws soak bench bench-full bench-bursts lint checkov format build fence wheels package deploy lock clean
+.PHONY: help install demo up down test check states prove model mutants sfn-local test-sfn-local test-aws soak bench bench-full bench-bursts lint checkov format build fence wheels package deploy companion lock clean
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,7 +76,7 @@ test-aws: install ## Run the stories and TestState on AWS, in a test stack: make
 	@STACK="$(STACK)" $(BIN)/python -m pytest tests/policies/test_engines.py tests/policies/test_states.py
 
 soak: install ## Faults, late writes, outages, kills, a flood and other policies for a thousand events: make soak [SEED=1]
-	@SOAK_EVENTS=1000 SOAK_KEYS=50 SOAK_SEED=$(or $(SEED),1) $(BIN)/python -m pytest -s --timeout 3600 tests/proof/soak tests/stack/test_audit.py
+	@SOAK_EVENTS=1000 SOAK_KEYS=50 SOAK_SEED=$(or $(SEED),1) $(BIN)/python -m pytest -s --timeout 3600 tests/proof/soak stacks/audit/tests/test_audit_stack.py
 
 BENCH = $(BIN)/python -m bench $(if $(WORKLOADS),--workloads "$(WORKLOADS)") $(if $(CONTENDERS),--contenders "$(CONTENDERS)") $(if $(RUNS),--runs "$(RUNS)")
 
@@ -136,9 +136,18 @@ package: build ## Write out/packaged.yaml, with its artifacts in a bucket, for o
 deploy: build ## Deploy to AWS, as samconfig.toml says
 	$(BIN)/sam deploy
 
+# SAM looks for samconfig.toml beside the template.
+COMPANION = --config-file "$(CURDIR)/samconfig.toml" --config-env companion --template-file
+
+companion: install ## Deploy a stack beside another one: make companion NAME=audit|monitoring|records [STACK=inorder] [PARAMETERS="AuditHours=24"]
+	@test -f "stacks/$(NAME)/template.yaml" || { echo "Say which: make companion NAME=audit, monitoring or records" >&2; exit 1; }
+	$(BIN)/sam build $(COMPANION) "stacks/$(NAME)/template.yaml" --build-dir ".aws-sam/$(NAME)"
+	$(BIN)/sam deploy $(COMPANION) ".aws-sam/$(NAME)/template.yaml" --stack-name "$(or $(STACK),inorder)-$(NAME)" --parameter-overrides "StackName=$(or $(STACK),inorder)" $(PARAMETERS)
+
 lock: install ## Update the locked versions, and check what the tests use of moto and ministack beside their interfaces
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-emit-package inorder-fence --extra console --extra local --group dev pyproject.toml --output-file requirements.txt
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.13 --python-platform aarch64-manylinux_2_34 --generate-hashes --no-header --group pyproject.toml:functions --constraint requirements.txt --output-file functions/requirements.txt
+	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.13 --python-platform aarch64-manylinux_2_34 --generate-hashes --no-header --group pyproject.toml:stacks --constraint requirements.txt --output-file stacks/requirements.txt
 	@$(MAKE) --no-print-directory install
 	@$(BIN)/python -m tests.support.private_parts
 

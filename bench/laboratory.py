@@ -38,13 +38,12 @@ class Laboratory:
         self.stacks: dict[str, Stack] = {}
 
     def client(self, service: str) -> Any:
-        """Make a client whose calls are not counted as those of a contender."""
+        """Make a client that sends each request once."""
         config = Config(
             inject_host_prefix=False,
             max_pool_connections=100,
             read_timeout=FUNCTION_SECONDS,
             retries={"total_max_attempts": 1},
-            user_agent_extra="inorder-bench",
         )
         # boto3's overloads know literal service names only.
         return self.local.session.client(  # type: ignore[call-overload]

@@ -8,8 +8,6 @@ calls are counted here. What is mended:
   together.
 - It reports a throttled function as Lambda.Unknown, so that no Retry for throttling applies.
 - It goes on with the attempts of a state after its execution was aborted.
-- Its optimized integrations lack the HTTP metadata, and its history the parameters of a task, which
-  AWS writes to the log.
 - It resumes durable executions one after the other, and forgets one whose invocation is throttled
   or fails. AWS invokes the function again, after a time that it does not tell:
   https://docs.aws.amazon.com/lambda/latest/dg/durable-execution-sdk-retries.html
@@ -21,10 +19,8 @@ from __future__ import annotations
 
 import contextvars
 import gc
-import json
 import os
 import random
-import re
 import threading
 import time
 from types import SimpleNamespace
@@ -33,7 +29,6 @@ from typing import Any
 from inorder import local_server
 from inorder.ministack_parts import part, put, replaces
 from tests.support.local_calls import Call, take_over
-from tests.support.log_size import METADATA
 
 READS = {"GetItem", "Query", "Scan", "BatchGetItem", "TransactGetItems"}
 WRITES = {"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"}
@@ -47,28 +42,21 @@ def count(what: str, name: str, number: float = 1) -> None:
     os.write(calls, f"{time.time()} {what} {name} {number}\n".encode())
 
 
-def count_call(service: str, operation: str) -> None:
-    """Count a call of DynamoDB as a read or a write, one of another service by its name."""
-    if service != "dynamodb":
-        count(service, operation)
-    elif operation in READS | WRITES:
+def count_of_table(operation: str) -> None:
+    """Count a call of DynamoDB."""
+    if operation in READS | WRITES:
         count("read" if operation in READS else "write", operation)
 
 
-def count_requests() -> None:
-    """Count the requests of functions to DynamoDB, S3 and SQS, their checkpoints and their logs."""
+def install_counters() -> None:
+    """Count the calls of DynamoDB, and the seconds of all functions."""
 
-    @replaces("app.app")
-    async def app(original: Any, scope: Any, receive: Any, send: Any) -> None:
-        headers = {name.lower(): value.decode() for name, value in scope.get("headers", ())}
-        signed = re.search(r"/(\w+)/aws4_request", headers.get(b"authorization", ""))
-        if signed and "inorder-bench" not in headers.get(b"user-agent", ""):
-            service, target = signed[1], headers.get(b"x-amz-target", scope["method"])
-            if service in {"dynamodb", "s3", "sqs"}:
-                count_call(service, target.rpartition(".")[2])
-            elif scope["path"].endswith("/checkpoint"):
-                count("checkpoint", "durable-function")
-        await original(scope, receive, send)
+    @replaces("services.dynamodb.handle_request")
+    def handle(
+        original: Any, method: str, path: str, headers: Any, *arguments: Any, **more: Any
+    ) -> Any:
+        count_of_table(headers.get("x-amz-target", "").rpartition(".")[2])
+        return original(method, path, headers, *arguments, **more)
 
     @replaces("services.lambda_svc._emit_lambda_logs")
     def emit_logs(
@@ -80,22 +68,16 @@ def count_requests() -> None:
         milliseconds: int,
         **more: Any,
     ) -> None:
-        name = (func.get("config") or func)["FunctionName"]
-        platform = 3 * len(f"START RequestId: {request_id} Version: $LATEST") + 100
-        count("log", name, platform + len((text or "").encode()))
-        count("invocation", name, milliseconds / 1000)
+        count("invocation", (func.get("config") or func)["FunctionName"], milliseconds / 1000)
         original(func, request_id, text, error, milliseconds, **more)
 
 
 def make(call: Call) -> Any:
-    """Make a call of a state, count it, and log it as AWS does."""
+    """Make a call of a state, and count it."""
     call.must_not_be_aborted()
-    scheduled = call.execution["events"][-1].get("taskScheduledEventDetails", {})
-    scheduled["parameters"] = json.dumps(call.parameters)
-    if call.service in {"dynamodb", "sqs"}:
-        count_call(call.service, call.operation[0].upper() + call.operation[1:])
-    result = call.make()
-    return result | METADATA if isinstance(result, dict) else result
+    if call.service == "dynamodb":
+        count_of_table(call.operation[0].upper() + call.operation[1:])
+    return call.make()
 
 
 def mend_executions() -> None:
@@ -145,7 +127,7 @@ def mend_durable_functions() -> None:
 
 if __name__ == "__main__":
     calls = os.open(f"{os.environ['BENCH_FOLDER']}/calls", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    count_requests()
+    install_counters()
     take_over(make)
     mend_executions()
     mend_durable_functions()

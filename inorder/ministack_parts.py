@@ -15,10 +15,9 @@ Replacement = TypeVar("Replacement", bound=Callable[..., Any])
 
 # Each part's parameters, or None if it is no function; and what it is needed for.
 PARTS: dict[str, tuple[str | None, str]] = {
-    "app.app": ("scope, receive, send", "count the requests of a contender's functions"),
     "services.dynamodb.handle_request": (
         "method, path, headers, body, query_params",
-        "call DynamoDB in the model without HTTP, which takes thirty times as long",
+        "count its calls; in the model, call it without HTTP, which takes 30 times as long",
     ),
     "services.eventbridge._dispatch_event": (
         "event, view",
@@ -26,7 +25,7 @@ PARTS: dict[str, tuple[str | None, str]] = {
     ),
     "services.lambda_svc._emit_lambda_logs": (
         "func, request_id, log_text, error, duration_ms, log_source",
-        "count invocations, and the bytes of a function's log",
+        "count the invocations of functions, with their seconds",
     ),
     "services.lambda_svc._execute_function": (
         "func, event",

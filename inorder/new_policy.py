@@ -19,8 +19,6 @@ from inorder.model.policies import DOCUMENT, FACTS, asl_file, names, stem, with_
 TEMPLATE = "template.yaml"
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST_NAME = 40
-# https://docs.aws.amazon.com/step-functions/latest/apireference/API_CreateStateMachine.html
-_LONGEST_MACHINE = 80
 
 
 def create(name: str, source: str, project: Path = PROJECT) -> list[Path]:
@@ -56,8 +54,11 @@ def create(name: str, source: str, project: Path = PROJECT) -> list[Path]:
 
 
 def longest_stack_name(project: Path = PROJECT) -> int:
-    """Tell how long a stack's name may be: its state machines are named ``STACK_POLICY``."""
-    return _LONGEST_MACHINE - len("_") - max(map(len, names(project)))
+    """Tell how long a stack's name may be: its machines are ``STACK_POLICY``, in 80 characters.
+
+    https://docs.aws.amazon.com/step-functions/latest/apireference/API_CreateStateMachine.html
+    """
+    return 80 - len("_") - max(map(len, names(project)))
 
 
 def _write(texts: dict[Path, str], project: Path) -> list[Path]:

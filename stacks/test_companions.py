@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 import main_stack
 from inorder import PROJECT
+from inorder.aws.companions import COMPANIONS
 from inorder.model import policies
 from main_stack import Description, MainStack, UnknownPolicy
 from tests.support.resolved_template import template
@@ -49,12 +51,20 @@ def test_a_companion_refers_to_outputs_of_the_main_stack_and_repeats_them_for_do
     assert "Fn::ImportValue" not in str(companion)
 
 
+def test_no_two_resources_of_a_stack_and_its_companions_have_one_logical_id() -> None:
+    files = ["template.yaml", *(f"stacks/{name}/template.yaml" for name in NAMES)]
+    ids = Counter(name for file in files for name in template(file)["Resources"])
+    assert [name for name, count in ids.items() if count > 1] == []
+    assert (*NAMES,) == COMPANIONS
+
+
 @pytest.mark.parametrize("policy", policies.policies(), ids=str)
 def test_the_facts_of_each_policy_are_those_of_the_project(policy: policies.Policy) -> None:
-    read = MainStack({"Policy": policy.name, "HandleDeletions": "true"}, {})
+    given = {"Policy": policy.name, "HandleDeletions": "true"}
+    read = MainStack(given, {})
     assert (read.facts.get("keeps"), read.facts.get("fence")) == (policy.keeps, policy.fence)
     assert read.handles_deletions is policy.deletions
-    assert not MainStack(read.parameters | {"HandleDeletions": "false"}, {}).handles_deletions
+    assert not MainStack(given | {"HandleDeletions": "false"}, {}).handles_deletions
     with pytest.raises(UnknownPolicy, match="no policy later"):
         _ = MainStack({"Policy": "later"}, {}).facts
 

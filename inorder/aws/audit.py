@@ -13,8 +13,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from audit_keys.comparing import REPAIRABLE, WRONG, Finding, Reading, Subject, Verdict
 from audit_keys.reading import Reader, Scope
 from audit_keys.repairing import repair_event
@@ -158,22 +156,6 @@ class Audit:
                 yield replace(each, verdict=Verdict.PARKED, reason=reason)
             else:
                 yield each
-
-    def at_most(self, concurrency: int) -> int:
-        """Give how many repairs may run at once: half of the function's concurrency is for events.
-
-        Without the right to read that, it is as many as wanted.
-        """
-        functions = self._aws.client("lambda")
-        try:
-            reserved = functions.get_function_concurrency(
-                FunctionName=self._aws.stack.function_name
-            ).get("ReservedConcurrentExecutions")
-            limit = functions.get_account_settings()["AccountLimit"]["ConcurrentExecutions"]
-        except (BotoCoreError, ClientError):
-            return concurrency
-        available: int = limit if reserved is None else reserved
-        return max(1, min(concurrency, available // 2))
 
     def repair(
         self, findings: Iterable[Finding], concurrency: int

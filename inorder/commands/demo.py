@@ -63,7 +63,7 @@ def show_demonstration(
         heading, good = "Coordination", not results["on"][0].has_faults
     page = write_report(commands.OUT / "demo", results, heading)
     Console().print(console_table(results, heading))
-    click.echo(f"Report with the pictures: {page}")
+    click.echo(f"The outputs: {page}")
     if not stack_names:
         click.echo(f"Each execution, and why it ended as it did: {saved_page}")
     if not good:

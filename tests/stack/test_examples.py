@@ -25,6 +25,8 @@ from tests.stack.conftest import SECONDS, Workflow
 from tests.support.resolved_template import of_type, template
 
 EXAMPLES = PROJECT / "examples"
+# A command in an environment of its own.
+ALONE = [sys.executable, "-m", "uv", "run", "--quiet", "--no-project", "--python", sys.executable]
 GIVEN = {"InputBucketName", "OutputBucketName", "WorkFunctionArn", "WorkFunctionRoleName"}
 
 
@@ -114,17 +116,7 @@ def test_cdk_app_passes_parameters_reads_outputs_and_has_a_function_that_starts(
         "CDK_OUTDIR": str(out),
         "CDK_CONTEXT_JSON": json.dumps(context),
     }
-    command = [
-        sys.executable,
-        "-m",
-        "uv",
-        "run",
-        "--quiet",
-        "--no-project",
-        "--python",
-        sys.executable,
-    ]
-    command += ["--with-requirements", "requirements.txt", "python", "app.py"]
+    command = [*ALONE, "--with-requirements", "requirements.txt", "python", "app.py"]
     subprocess.run(  # noqa: S603
         command, cwd=EXAMPLES / "cdk", env=environment, capture_output=True, check=True
     )
@@ -135,22 +127,18 @@ def test_cdk_app_passes_parameters_reads_outputs_and_has_a_function_that_starts(
     source = (EXAMPLES / "cdk" / "in_order.py").read_text(encoding="utf-8")
     assert set(re.findall(r'_output\("(\w+)"', source)) <= template()["Outputs"].keys()
 
-    functions, layers = (
-        of_type(resources, f"Lambda::{each}") for each in ("Function", "LayerVersion")
-    )
-    [function] = [each for each in functions.values() if each.get("Layers")]
-    [layer] = layers.values()
+    functions = of_type(resources, "Lambda::Function").values()
+    [function] = [each for each in functions if each.get("Layers")]
+    [layer] = of_type(resources, "Lambda::LayerVersion").values()
     code = out / f"asset.{function['Code']['S3Key'].removesuffix('.zip')}"
     shutil.unpack_archive(out / f"asset.{layer['Content']['S3Key']}", tmp_path / "opt")
     path = [str(code), str(tmp_path / "opt" / "python")]
     module, _, _ = function["Handler"].partition(".")
     start = f"import sys; sys.path[:0] = {path}; import {module}, inorder_fence as fence"
+    variables = function["Environment"]["Variables"]
     done = subprocess.run(  # noqa: S603 - our own interpreter
         [sys.executable, "-I", "-c", f"{start}; print(fence.__file__)"],
-        env=os.environ
-        | local.environment
-        | function["Environment"]["Variables"]
-        | {"OUTPUT_BUCKET": "indexes"},
+        env=os.environ | local.environment | variables | {"OUTPUT_BUCKET": "indexes"},
         capture_output=True,
         text=True,
         check=False,
@@ -162,20 +150,9 @@ def test_cdk_app_passes_parameters_reads_outputs_and_has_a_function_that_starts(
 def test_terraform_stack_passes_parameters_and_reads_outputs_that_there_are() -> None:
     """The provider's own schema is in a registry, which a test must not need."""
     read = "import hcl2, json, sys; print(json.dumps(hcl2.load(sys.stdin)))"
-    command = [
-        sys.executable,
-        "-m",
-        "uv",
-        "run",
-        "--quiet",
-        "--no-project",
-        "--with",
-        "python-hcl2==7.3.1",
-    ]
+    command = [*ALONE, "--with", "python-hcl2==7.3.1", "python", "-c", read]
     text = (EXAMPLES / "terraform" / "main.tf").read_bytes()
-    done = subprocess.run(  # noqa: S603
-        [*command, "python", "-c", read], input=text, capture_output=True, check=True
-    )
+    done = subprocess.run(command, input=text, capture_output=True, check=True)  # noqa: S603
     parsed = json.loads(done.stdout)
     [stack] = [
         each["in_order"]

@@ -44,12 +44,6 @@ def test_each_policy_of_one_stack_keeps_its_promise(local: LocalAws) -> None:
     assert every.outputs().keys() == {"out-x.png"}
     every.assert_quiet()
 
-    latest = changed(local, "latest-wins")
-    latest.delete("x.png")  # what first-wins has processed
-    assert [each.outcome for each in latest.of_key("x.png", 1)] == ["Processed"]
-    assert latest.outputs() == {}
-    assert latest.parked() == []
-
 
 def test_content_hash_processes_the_same_content_once(local: LocalAws) -> None:
     sources = {"Policy": "content-hash", "ContentSources": "com.example.orders"}

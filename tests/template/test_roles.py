@@ -153,6 +153,9 @@ def test_there_is_no_other_role_and_a_role_has_one_service_and_grants_nothing_el
         [service] = listed(trust["Principal"]["Service"])
         assert trust["Action"] in ("sts:AssumeRole", ["sts:AssumeRole"])
         assert service.removesuffix(".amazonaws.com") in {"lambda", "states", "events"}
+        # https://docs.aws.amazon.com/step-functions/latest/dg/procedure-create-iam-role.html
+        if service == "states.amazonaws.com":
+            assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": "123456789012"}}
     queues = [f"{name}Queue" for name in ("ParkedEvents", "UndeliveredEvents")]
     assert stack.variables("HealKeysFunction")["ALARMED_QUEUE_URLS"].split() == queues
 

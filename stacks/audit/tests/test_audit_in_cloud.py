@@ -136,6 +136,12 @@ def test_what_changes_or_is_in_progress_is_waiting(auditor: Make) -> None:
     assert (audited.wrong, audited.repairs()) == (0, [])
 
 
+def test_a_policy_without_records_reads_none_of_another_policy(auditor: Make) -> None:
+    audited = auditor(Policy="uncoordinated")
+    audited.table.put_item(Item={"id": "input/held", "lock_token": "t"})
+    assert len(audited.compare(audited.put("held"))) == 1
+
+
 def test_a_repair_goes_to_the_retry_queue_which_starts_it(auditor: Make) -> None:
     audited = auditor("true")
     audited.table.put_item(Item={"id": "input/failed", "status": "FAILED", "sequencer": "01"})
@@ -221,7 +227,7 @@ def followed(ended: dict[str, Any], items: int, outputs: list[dict[str, str]]) -
     """Follow an audit of this end, which has compared so many objects."""
     log = SimpleNamespace(paginate=lambda **_: [{"events": [{"message": line} for line in LINES]}])
     stub = SimpleNamespace(
-        describe_stacks=lambda **_: {"Stacks": [{"Outputs": outputs}]},
+        describe_stacks=lambda **_: {"Stacks": [{"CreationTime": None, "Outputs": outputs}]},
         start_execution=lambda **_: {"executionArn": "arn:a"},
         describe_execution=lambda **_: ended,
         list_map_runs=lambda **_: {"mapRuns": [{"mapRunArn": "run"}]},

@@ -7,18 +7,15 @@ machine, so these are compared with what AWS documents.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from inorder import PROJECT
-from inorder.asl import check_file
 from inorder.asl.definition import EXPRESS_SECONDS
 from tests.support.resolved_template import Json
 from tests.template.deployed import ALARM, BOUNDARY, KEY, TOPIC, Deployed, granting
 
-ASL = PROJECT / "stacks/audit/audit.asl.json"
-DEFINITION: Json = json.loads(ASL.read_text())
+DEFINITION: Json = json.loads((PROJECT / "stacks/audit/audit.asl.json").read_text())
 MAP: Json = DEFINITION["States"]["Compare Bucket"]
 CHILD: Json = MAP["ItemProcessor"]["States"]
 # https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html
@@ -132,17 +129,3 @@ def test_a_child_ends_within_the_minutes_of_express_and_no_input_is_too_large() 
     assert batch["MaxInputBytesPerBatch"] + 150 * batch["MaxItemsPerBatch"] < MOST_BYTES
     assert MAP["MaxConcurrency"] <= 10_000
     assert not any(name.startswith("Tolerated") for name in MAP)
-
-
-def test_the_checks_of_a_policy_find_no_more_than_what_an_audit_needs(tmp_path: Path) -> None:
-    """They do not look into a Map, so a child's states are checked as a file of their own."""
-    found = check_file(ASL)
-    assert {" ".join(each.split(": ")[:2]) for each in found} == {
-        "Read Stack timeout-retry-catch",  # a STANDARD execution may fail, and an alarm tells
-        "Audited outcome",
-        "Compare Bucket type",  # those engines that are known to run it are enough
-    }
-    child = tmp_path / "child.asl.json"
-    child.write_text(json.dumps({"Comment": "c", "StartAt": "Compare Batch", "States": CHILD}))
-    rules = {each.split(": ")[1] for each in check_file(child)}
-    assert rules <= {"timeout-retry-catch", "outcome", "type"}

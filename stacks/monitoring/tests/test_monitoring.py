@@ -1,30 +1,34 @@
-"""The alarms, the dashboard, and the metrics that are made from logs, without CloudWatch.
+"""The alarms, the dashboard, the metrics that are made from logs, and the queries of the documents.
 
-Neither moto nor ministack evaluates a filter pattern, so its parts are compared with AWS's
-documents, with entries of AWS's form and with the ASL files.
+Neither moto nor ministack evaluates a filter pattern or a query, so their parts are compared with
+AWS's documents, with entries of AWS's form and with the ASL files.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from botocore.loaders import Loader
 
-from inorder import PROJECT, asl
-from inorder.asl import check_file
+from inorder import PROJECT
 from inorder.asl.definition import is_end
-from inorder.model.policies import asl_file, definition
-from tests.support.resolved_template import broken_references, of_type, template
-from tests.template.deployed import ADAPT, ALARM, FUNCTION, POLICIES, STREAM, Deployed
+from inorder.aws.stack import deploy, sam_deploy
+from inorder.local_aws import LocalAws
+from inorder.model.policies import definition
+from tests.support.resolved_template import of_type, resolve, template
+from tests.template.deployed import ALARM, FUNCTION, POLICIES, TOPIC, Deployed
 
-FILTER = "Logs::MetricFilter"
-EVERYTHING = {**ADAPT, "Alarms": "all", "Dashboard": "true", "SavedQueries": "true"}
-STACK = "stack"
+FILE = "stacks/monitoring/template.yaml"
+WATCHING = Deployed(file=FILE, AlarmTopicArn=TOPIC)
+MAIN = Deployed()
+STACK = "inorder"  # its name is the namespace of the metrics
+FILTERS = WATCHING.of("Logs::MetricFilter")
+STATES = [each for policy in POLICIES for each in definition(policy)["States"].items()]
+ENDS = {name for name, state in STATES if is_end(state)}
+OPERATE = (PROJECT / "docs" / "operate.md").read_text(encoding="utf-8")
 
 # What AWS documents, by namespace and dimension:
 # https://docs.aws.amazon.com/step-functions/latest/dg/procedure-cw-metrics.html
@@ -39,7 +43,7 @@ DOCUMENTED = {
     ("AWS/Lambda", "FunctionName"): {"Duration", "Errors", "Invocations", "Throttles"},
     ("AWS/SQS", "QueueName"): {
         *("ApproximateAgeOfOldestMessage", "ApproximateNumberOfMessagesVisible"),
-        *("ApproximateNumberOfMessagesNotVisible", "NumberOfMessagesSent"),
+        "ApproximateNumberOfMessagesNotVisible",
     },
 }
 Metric = tuple[str, str, dict[str, str]]  # its namespace, its name and its dimensions
@@ -48,92 +52,85 @@ Metric = tuple[str, str, dict[str, str]]  # its namespace, its name and its dime
 def watched(stack: Deployed) -> Iterator[Metric]:
     """List the metrics of the alarms."""
     for alarm in stack.of(ALARM).values():
-        computed = [each["MetricStat"] for each in alarm.get("Metrics", []) if "MetricStat" in each]
-        for metric in [each["Metric"] for each in computed] or [alarm]:
-            dimensions = {each["Name"]: each["Value"] for each in metric.get("Dimensions", [])}
-            yield metric["Namespace"], metric["MetricName"], dimensions
+        dimensions = {each["Name"]: each["Value"] for each in alarm.get("Dimensions", [])}
+        yield alarm["Namespace"], alarm["MetricName"], dimensions
 
 
-def shown(stack: Deployed) -> list[Metric]:
-    """List the metrics of the dashboard, if there is one.
+def shown() -> Iterator[Metric]:
+    """List the metrics of the dashboard.
 
     https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html
     """
-    found = []
-    for dashboard in stack.of("CloudWatch::Dashboard").values():
-        for widget in json.loads(dashboard["DashboardBody"])["widgets"]:
-            for metric in widget["properties"]["metrics"]:
-                space, name, *rest = [part for part in metric if isinstance(part, str)]
-                found.append((space, name, dict(zip(rest[::2], rest[1::2], strict=True))))
-    return found
+    for widget in json.loads(WATCHING["EventsDashboard"]["DashboardBody"])["widgets"]:
+        for metric in widget["properties"]["metrics"]:
+            space, name, *rest = [part for part in metric if isinstance(part, str)]
+            yield space, name, dict(zip(rest[::2], rest[1::2], strict=True))
 
 
-def is_emitted(metric: Metric, stack: Deployed) -> bool:
-    """Tell whether a metric is one of AWS, of a filter, or of a function of the deployment."""
+def is_emitted(metric: Metric) -> bool:
+    """Tell whether a metric is one of AWS, of a filter, or of a function of the main stack."""
     namespace, name, dimensions = metric
-    if namespace != STACK:
+    if namespace.startswith("AWS/"):
         [(dimension, value)] = dimensions.items()
         return bool(value) and name in DOCUMENTED[namespace, dimension]
+    assert namespace == STACK
     if "service" in dimensions:  # Powertools adds it to each metric that a function writes
         folder = dimensions["service"].replace("-", "_")
         return f'"{name}"' in (PROJECT / "functions" / folder / "app.py").read_text()
-    filters = stack.of(FILTER).values()
-    made = [made for each in filters for made in each["MetricTransformations"]]
-    return (STACK, name) in {(each["MetricNamespace"], each["MetricName"]) for each in made}
+    for each in FILTERS.values():
+        [made] = each["MetricTransformations"]
+        if (made["MetricNamespace"], made["MetricName"]) == (namespace, name):
+            keys = [by["Key"] for by in made.get("Dimensions", [])]
+            matched = all(f'"{value}"' in each["FilterPattern"] for value in dimensions.values())
+            return matched and keys == [*dimensions]
+    return False
 
 
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        *({"Policy": policy, **EVERYTHING} for policy in POLICIES),
-        *(
-            {},
-            {"Dashboard": "true"},
-            {"RecordsStreamArn": STREAM},
-            {"Alarms": "all", "DeploymentType": "LINEAR"},
-        ),
-        {**EVERYTHING, "ExecutionLogLevel": "ERROR", "HealMinutes": "0"},
-        {**EVERYTHING, "Alarms": "none", "ExecutionLogLevel": "OFF"},
-    ],
-    ids=str,
-)
-def test_each_reference_and_metric_exists_and_no_alarm_that_could_never_go_off(
-    parameters: dict[str, str],
-) -> None:
+def test_each_metric_exists_and_each_alarm_is_one_that_cloudwatch_accepts() -> None:
     """For what CloudWatch accepts, see PutMetricAlarm.
 
     https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html
     """
-    assert broken_references(parameters) == set()
-    stack = Deployed(**parameters)
-    metrics = [*watched(stack), *shown(stack)]
-    assert [each for each in metrics if not is_emitted(each, stack)] == []
+    metrics = [*watched(WATCHING), *shown()]
+    assert [each for each in metrics if not is_emitted(each)] == []
     # As many metrics of a dashboard are free: https://aws.amazon.com/cloudwatch/pricing/
-    assert len(shown(stack)) <= 50
-    alarms = parameters.get("Alarms", "loss")
-    assert bool(stack.of(ALARM)) is (alarms != "none")
-    logs_all = parameters.get("ExecutionLogLevel", "ALL") == "ALL"
-    breaks = "Break Lock" in definition(parameters.get("Policy", "latest-wins"))["States"]
-    assert ("BrokenLocksAlarm" in stack) is (alarms == "all" and logs_all and breaks)
-    for alarm in stack.of(ALARM).values():
+    assert len([*shown()]) <= 50
+    assert MAIN.variables("HealKeysFunction")["POWERTOOLS_METRICS_NAMESPACE"] == "stack"
+    for alarm in [*MAIN.of(ALARM).values(), *WATCHING.of(ALARM).values()]:
         assert len(alarm["AlarmDescription"]) <= 1024
         assert alarm["TreatMissingData"] == "notBreaching"
-        if "Period" in alarm:
-            seconds = alarm["Period"] * alarm["EvaluationPeriods"]
-            assert seconds <= (86_400 if alarm["Period"] < 3600 else 604_800)
-            assert alarm.get("DatapointsToAlarm", 1) <= alarm["EvaluationPeriods"]
+        seconds = alarm["Period"] * alarm["EvaluationPeriods"]
+        assert seconds <= (86_400 if alarm["Period"] < 3600 else 604_800)
+        assert alarm.get("DatapointsToAlarm", 1) <= alarm["EvaluationPeriods"]
+    assert all(alarm["AlarmActions"] == [TOPIC] for alarm in WATCHING.of(ALARM).values())
 
 
-def test_a_function_of_ones_own_is_watched_by_its_name() -> None:
-    stack = Deployed(Alarms="all", WorkFunctionArn=f"{FUNCTION}:7")
-    names = {each["FunctionName"] for _, _, each in watched(stack) if "FunctionName" in each}
-    assert names == {"index-documents", "RetryEventsFunction", "HealKeysFunction"}
-    shipped = Deployed(Alarms="all")
-    timeout = shipped["InvertImageFunction"]["Timeout"]
-    assert shipped["FunctionDurationAlarm"]["Threshold"] == 0.8 * 1000 * timeout
+def test_another_policy_blinds_no_alarm_and_each_watches_what_the_main_stack_has() -> None:
+    assert not any("StateMachineArn" in dimensions for _, _, dimensions in watched(WATCHING))
+    names = {value for _, _, each in watched(WATCHING) for value in each.values() if "." in value}
+    assert names == {
+        f"{STACK}.{output}"
+        for output in ("ParkedEventsQueueName", "UndeliveredEventsQueueName", "WorkFunctionName")
+    }
+
+
+@pytest.mark.parametrize(
+    ("arn", "name"),
+    [
+        ("", "InvertImageFunction"),
+        (FUNCTION, "index-documents"),
+        (f"{FUNCTION}:7", "index-documents"),
+    ],
+)
+def test_a_function_of_ones_own_is_watched_by_its_name(arn: str, name: str) -> None:
+    outputs = resolve(template(), {"WorkFunctionArn": arn})[0]["Outputs"]
+    assert outputs["WorkFunctionName"]["Value"] == name
+    threshold = WATCHING["FunctionDurationAlarm"]["Threshold"]
+    assert threshold == 0.8 * 1000 * MAIN["InvertImageFunction"]["Timeout"]
 
 
 MODEL = Loader().load_service_model("stepfunctions", "service-2")
+TYPES = set(MODEL["shapes"]["HistoryEventType"]["enum"])
 TERM = re.compile(r'(\$[\w.]+) = "([^"*]+)"')
 
 
@@ -144,16 +141,8 @@ def test_a_filter_compares_what_an_entry_of_its_log_has() -> None:
     """
     source = (PROJECT / "functions/retry_events/app.py").read_text(encoding="utf-8")
     texts = set(re.findall(r'"(\w+)"', source))
-    states = [each for policy in POLICIES for each in definition(policy)["States"].items()]
-    # https://docs.aws.amazon.com/step-functions/latest/dg/procedure-cw-metrics.html
-    assert all(name.isascii() and len(name) <= 80 for name, _ in states)
-    known = {
-        "$.type": set(MODEL["shapes"]["HistoryEventType"]["enum"]),
-        "$.details.name": {name for name, state in states if is_end(state)} | {"Break Lock"},
-        "$.message": texts,
-    }
-    filters = Deployed(**EVERYTHING).of(FILTER)
-    for name, each in filters.items():
+    known = {"$.type": TYPES, "$.details.name": ENDS | {"Break Lock"}, "$.message": texts}
+    for name, each in FILTERS.items():
         matched = re.fullmatch(r"\{ (.+) \}", each["FilterPattern"])
         assert matched
         # Without its terms, a pattern is an expression of operators and balanced brackets.
@@ -162,39 +151,47 @@ def test_a_filter_compares_what_an_entry_of_its_log_has() -> None:
         compile(rest.replace("&&", "and").replace("||", "or"), name, "eval")
         for selector, value in TERM.findall(matched[1]):
             assert value in known[selector]
-    [age] = filters["RetryAgeFilter"]["MetricTransformations"]
+        of_states = "$.details" in matched[1] or "$.type" in matched[1]
+        assert each["LogGroupName"] == f"{STACK}.{'' if of_states else 'Function'}LogGroupName"
+        [made] = each["MetricTransformations"]
+        # CloudWatch refuses a default together with dimensions.
+        assert not {"DefaultValue", "Dimensions"} <= made.keys()
+    [age] = FILTERS["RetryAgeFilter"]["MetricTransformations"]
     assert age["MetricValue"].removeprefix("$.") in texts
-    # Each value of a dimension is paid for as a metric.
-    [made] = filters["OutcomesFilter"]["MetricTransformations"]
-    assert made["Dimensions"] == [{"Key": "Outcome", "Value": "$.details.name"}]
-    assert "DefaultValue" not in made  # CloudWatch refuses it together with dimensions
 
 
-def test_check_names_each_resource_that_lacks_a_state(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(asl, "STAGES", asl.STAGES[1:])  # without the schema, which takes a second
-    text = (PROJECT / asl_file("latest-wins")).read_text(encoding="utf-8")
-    for name in ("Superseded", "Claim Key", "Release Lock", "Break Lock"):
-        text = text.replace(f'"{name}"', f'"New{name}"')
-    file = tmp_path / asl_file("latest-wins")
-    file.parent.mkdir()
-    file.write_text(text, encoding="utf-8")
-    shutil.copy(PROJECT / "template.yaml", tmp_path)
-    told = re.compile(r"add .*\bNew.+ to line \d+ of the template, in (\w+)")
-    assert set(told.findall("\n".join(check_file(file)))) == {
-        *("OutcomesFilter", "EventsDashboard", "OutcomesQuery", "KeyHistoryQuery"),
-        *("SlowestHoldersQuery", "BrokenLocksFilter", "BrokenLocksQuery"),
-    }
+def test_a_query_of_the_documents_names_the_states_of_the_state_machines() -> None:
+    """A query that names a missing state, or not each end, answers with less and says nothing."""
+    section = OPERATE.partition("\n## Queries\n")[2].partition("\n## ")[0]
+    queries = re.findall(r"```\n(.+?)```", section, re.DOTALL)
+    lists = re.findall(r"details\.name (?:=|in) (.+)", "\n".join(queries))
+    named = [set(re.findall(r'"([A-Z][\w ?]+)"', names)) - TYPES for names in lists]
+    assert len(queries) == 4
+    assert set.union(*named) <= {name for name, _ in STATES}
+    assert [names for names in named if "Processed" in names and not names >= ENDS] == []
 
 
 def test_the_documents_have_each_alarm_and_what_all_of_them_cost() -> None:
-    text = (PROJECT / "docs" / "operate.md").read_text(encoding="utf-8")
-    section = text.partition("\n## Alarms\n")[2].partition("\n## ")[0]
+    section = OPERATE.partition("\n## Alarms\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `(\w+Alarm)` \|", section, re.MULTILINE)
-    assert rows == [*of_type(template()["Resources"], ALARM)]
-    for alarms in ("loss", "all"):
-        stacks = (Deployed(Alarms=alarms, AdaptRecords=adapt) for adapt in ("false", "true"))
-        counts = [len(stack.of(ALARM)) for stack in stacks]
-        costs = " | ".join(f"{count} | {count / 10:.2f}" for count in counts)
-        assert f"| `{alarms}` | {costs} |" in section
+    found = []
+    for folder in ("", "stacks/monitoring/", "stacks/records/", "stacks/audit/"):
+        alarms = [*of_type(template(f"{folder}template.yaml")["Resources"], ALARM)]
+        found += alarms
+        assert f"| {len(alarms)} | {len(alarms) / 10:.2f} |" in section
+    assert rows == found
+
+
+def test_it_is_deployed_beside_a_stack(local: LocalAws) -> None:
+    stack = deploy(local, "watched", {})
+    sam_deploy(local, "watched-monitoring", {"StackName": "watched"}, PROJECT / FILE)
+    cloudwatch = local.client("cloudwatch")
+    alarms = cloudwatch.describe_alarms(AlarmNamePrefix="watched-monitoring")["MetricAlarms"]
+    assert len(alarms) == len(WATCHING.of(ALARM))
+    watched = {each["Value"] for alarm in alarms for each in alarm["Dimensions"]}
+    assert {stack.function_name, stack.parked_events_queue_url.rpartition("/")[2]} <= watched
+    body = cloudwatch.get_dashboard(DashboardName="watched-us-east-1")["DashboardBody"]
+    assert stack.state_machine_arn in body
+    filters = local.client("logs").describe_metric_filters()["metricFilters"]
+    made = {each["metricTransformations"][0]["metricName"] for each in filters}
+    assert made >= {"Outcomes", "FailedExecutions", "BrokenLocks", "RetryAge"}

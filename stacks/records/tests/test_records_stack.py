@@ -8,7 +8,8 @@ from base64 import b64decode
 import pytest
 
 from inorder import PROJECT
-from inorder.aws.stack import deploy, sam_deploy
+from inorder.aws.companions import Described
+from inorder.aws.stack import Connection, deploy, sam_deploy
 from inorder.local_aws import LocalAws
 from tests.conftest import picture
 from tests.stack.conftest import CYAN, RED, Workflow
@@ -33,9 +34,7 @@ def adapting(local: LocalAws) -> Workflow:
 
 def queue(workflow: Workflow, output: str) -> str:
     """Give the address of a queue of the companion."""
-    stacks = workflow.local.client("cloudformation").describe_stacks(StackName="adapting-records")
-    outputs = {each["OutputKey"]: each["OutputValue"] for each in stacks["Stacks"][0]["Outputs"]}
-    return outputs[output]
+    return Described(Connection("adapting", workflow.local), "adapting-records").outputs[output]
 
 
 def assert_processed(workflow: Workflow, key: str) -> None:

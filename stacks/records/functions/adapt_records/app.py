@@ -72,7 +72,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailure
         Those are all messages.
     """
     if "Records" in event:
-        return _adapt_batch(event, context)
+        answer: PartialItemFailureResponse = _adapt_batch(event, context)
+        return answer
     for queue_url in (QUEUE_URL, UNADAPTED_QUEUE_URL):
         sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["QueueArn"])
     return {"batchItemFailures": []}
