@@ -31,7 +31,7 @@ SIZES = {
 }
 NO_DOCUMENT = "docs/recipes/*"  # a recipe is code with its text
 
-LOCKS = [PROJECT / "requirements.txt", PROJECT / "functions" / "requirements.txt"]
+LOCKS = [PROJECT / folder / "requirements.txt" for folder in (".", "functions", "stacks")]
 
 
 def tracked(*patterns: str) -> list[Path]:
@@ -91,8 +91,8 @@ def test_locks_have_hashes_and_no_index_and_a_function_runs_with_what_it_was_tes
         assert requirements
         assert all("--hash=sha256:" in each for each in requirements if "==" in each)
         assert not re.search(r"https?://|file:|--index|--find-links", text)
-    tested, deployed = map(pins, LOCKS)
-    assert deployed.items() <= tested.items()
+    tested, *deployed = map(pins, LOCKS)
+    assert all(each.items() <= tested.items() for each in deployed)
 
 
 def test_the_package_of_the_commands_needs_the_fence_of_its_version() -> None:
