@@ -21,7 +21,8 @@ from inorder import PROJECT
 from inorder.aws.executions import LocalStateMachine, StateMachine
 from inorder.aws.log import AwsStateMachine, log_group
 from inorder.aws.stack import Stack, deploy, describe
-from inorder.local_aws import HOST, LocalAws
+from inorder.local_aws import LocalAws
+from inorder.loopback import HOST
 from inorder.model.policies import asl_file
 from tests.policies.mock_config import NOT_ALL_MOCKED
 from tests.support.events import delete, upload
