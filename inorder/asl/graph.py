@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import networkx as nx
 
-from inorder.asl.definition import Finding, Json, Rule, graph, is_end, targets
+from inorder.asl.definition import Finding, Json, Rule, each_state, graph, is_end, targets
 
 MOST_SENTENCES = 2  # of a Comment
 
@@ -55,34 +55,41 @@ def _reached(definition: Json) -> Iterator[Finding]:
         yield name, "no state leads to it"
 
 
-def _comment(definition: Json) -> Iterator[Finding]:
-    for name, state in definition["States"].items():
-        if not state.get("Comment"):
-            yield name, "has no Comment that says why it is there"
-        for part in [state, *state.get("Choices", [])]:
-            sentences = len(_SENTENCE_END.findall(part.get("Comment", "")))
-            if sentences > MOST_SENTENCES:
-                yield name, f"its Comment has {sentences} sentences, and at most two are allowed"
+@each_state
+def _comment(state: Json) -> Iterator[str]:
+    if not state.get("Comment"):
+        yield "has no Comment that says why it is there"
+    for part in [state, *state.get("Choices", [])]:
+        sentences = len(_SENTENCE_END.findall(part.get("Comment", "")))
+        if sentences > MOST_SENTENCES:
+            yield f"its Comment has {sentences} sentences, and at most two are allowed"
 
 
-def _timeout_retry_catch(definition: Json) -> Iterator[Finding]:
-    for name, state in definition["States"].items():
-        if state["Type"] != "Task":
-            continue
-        for field in ("TimeoutSeconds", "Retry", "Catch"):
-            if not state.get(field):
-                yield name, f"a Task without {field}"
-        if state.get("Catch") and "States.ALL" not in state["Catch"][-1]["ErrorEquals"]:
-            yield (
-                name,
-                "its Catch does not end with States.ALL, so that an error may lose the event",
-            )
+@each_state
+def _timeout_retry_catch(state: Json) -> Iterator[str]:
+    if state["Type"] != "Task":
+        return
+    for field in ("TimeoutSeconds", "Retry", "Catch"):
+        if not state.get(field):
+            yield f"a Task without {field}"
+    if state.get("Catch") and "States.ALL" not in state["Catch"][-1]["ErrorEquals"]:
+        yield "its Catch does not end with States.ALL, so that an error may lose the event"
 
 
-def _default(definition: Json) -> Iterator[Finding]:
-    for name, state in definition["States"].items():
-        if state["Type"] == "Choice" and "Default" not in state:
-            yield name, "a Choice without Default"
+@each_state
+def _default(state: Json) -> Iterator[str]:
+    if state["Type"] == "Choice" and "Default" not in state:
+        yield "a Choice without Default"
+
+
+@each_state
+def _all_errors(state: Json) -> Iterator[str]:
+    for field in ("Retry", "Catch"):
+        errors = [each["ErrorEquals"] for each in state.get(field, [])]
+        if any("States.ALL" in each for each in errors[:-1]):
+            yield f"States.ALL is not the last in its {field}"
+        if any("States.ALL" in each and len(each) > 1 for each in errors):
+            yield f"States.ALL is not alone in its {field}"
 
 
 def _outcome(definition: Json) -> Iterator[Finding]:
@@ -90,26 +97,13 @@ def _outcome(definition: Json) -> Iterator[Finding]:
     for name, state in definition["States"].items():
         if not is_end(state):
             continue
-        if state["Type"] not in {"Pass", "Fail"}:
-            yield (
-                name,
-                f"ends with a {state['Type']}, which reports no outcome: add a Pass after it",
-            )
+        if (kind := state["Type"]) not in {"Pass", "Fail"}:
+            yield name, f"ends with a {kind}, which reports no outcome: add a Pass after it"
             continue
-        field = "Error" if state["Type"] == "Fail" else "Parameters.outcome"
+        field = "Error" if kind == "Fail" else "Parameters.outcome"
         told = state.get("Error", state.get("Parameters", {}).get("outcome"))
         if told != name.replace(" ", ""):
             yield name, f"ends with {field} {told}, and not {name.replace(' ', '')}, its own name"
-
-
-def _all_errors(definition: Json) -> Iterator[Finding]:
-    for name, state in definition["States"].items():
-        for field in ("Retry", "Catch"):
-            errors = [each["ErrorEquals"] for each in state.get(field, [])]
-            if any("States.ALL" in each for each in errors[:-1]):
-                yield name, f"States.ALL is not the last in its {field}"
-            if any("States.ALL" in each and len(each) > 1 for each in errors):
-                yield name, f"States.ALL is not alone in its {field}"
 
 
 SCHEMA: dict[str, Rule] = {"schema": _schema}

@@ -22,7 +22,7 @@ from inorder.model.execution import (
     execution_of,
     s3_object,
 )
-from inorder.model.outcomes import retrying
+from inorder.model.outcomes import RETRYING
 
 __all__ = ["Entry", "Execution", "Filter", "Step", "execution_of", "s3_object"]
 
@@ -126,7 +126,7 @@ class StateMachine(ABC):
         found: list[Execution] = []
 
         def expected() -> int:
-            return count + sum(each.outcome == retrying() for each in found)
+            return count + sum(each.outcome == RETRYING for each in found)
 
         def all_ended() -> bool:
             found[:] = self.all(prefix)

@@ -35,7 +35,7 @@ def test_each_script_is_a_module_with_a_name() -> None:
 
 def test_each_outcome_and_status_has_a_sign() -> None:
     [table] = re.findall(r"const SIGNS = \{\n(.*?)\n\}", (FOLDER / "words.js").read_text(), re.S)
-    ends = outcomes.finished() | outcomes.parked() | {outcomes.retrying(), "NotParked"}
+    ends = outcomes.FINISHED | outcomes.PARKED | {outcomes.RETRYING, "NotParked"}
     of_the_story = {"Waiting", "Working", "Unknown"}
     named = set(re.findall(r"^  (\w+):", table, re.M))
     assert named == ends | {*STATUSES.values()} - {"Failed"} | of_the_story

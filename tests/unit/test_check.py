@@ -1,4 +1,4 @@
-"""Each rule of `inorder check`, on the shipped files, copies that break it, and two versions."""
+"""Each rule of `inorder check`, on the shipped files and copies that break it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from inorder import PROJECT, asl
 from inorder.asl import check_file
 from inorder.asl.size import largest_event
-from inorder.asl.versions import differences
-from inorder.commands.main import main
 from inorder.model import policies
 from inorder.model.policies import asl_file
 
@@ -143,7 +140,6 @@ def test_a_broken_rule_is_found(tmp_path: Path, place: str, value: str, finding:
         ("KeyTableName: !Ref", "More: x\n        KeyTableName: !Ref", "substitutions: "),
         ("KeyTableName: !Ref", "TableName: !Ref", "substitutions: "),
         ("DefinitionUri: statemachine/latest_wins", "DefinitionUri: x", "template: no resource"),
-        ('$.details.name = "Superseded"', '$.details.name = "Old"', "Superseded: names: "),
         ("Resources:", "Resources: [", "template: template.yaml cannot be read: "),
     ],
 )
@@ -191,41 +187,3 @@ def test_the_largest_event_is_that_of_which_no_state_has_too_much(
     policy: str, largest: int
 ) -> None:
     assert largest_event(policies.definition(policy)) == largest
-
-
-# Two versions
-
-
-@pytest.mark.parametrize("policy", policies.names())
-def test_a_version_may_run_beside_itself(policy: str) -> None:
-    assert list(differences(policies.definition(policy), policies.definition(policy))) == []
-
-
-@pytest.mark.parametrize(
-    ("shipped", "instead", "said"),
-    [
-        ('"TimeoutSeconds": 62', '"TimeoutSeconds": 66', "lease: a holder of the other version"),
-        ("lock_token", "lease_token", "records: lock_token is read by"),
-        ('"Superseded"', '"Overtaken"', "outcomes: Superseded is gone"),
-        ("{}/{}#{}", "{}/{}@{}", "records: the id is"),
-        ('"DONE"', '"READY"', "values in records: DONE is gone"),
-        ('"fence": "newest"', '"fence": "each"', "fence = newest is gone"),
-        ('"reason.$": "$.fault"', '"why.$": "$.fault"', "fields of retried events: why is new"),
-    ],
-)
-def test_what_breaks_beside_the_version_before_is_named(
-    shipped: str, instead: str, said: str
-) -> None:
-    text = FILE.read_text(encoding="utf-8")
-    assert shipped in text
-    found = list(differences(json.loads(text), json.loads(text.replace(shipped, instead))))
-    assert any(said in each for each in found), found
-
-
-def test_the_command_compares_with_a_file_and_refuses_what_is_none(tmp_path: Path) -> None:
-    other = tmp_path / "other.asl.json"
-    for text, said in ((FILE.read_text(), "may run beside"), ("[]", "is not a state machine")):
-        other.write_text(text)
-        result = CliRunner().invoke(main, ["check", str(FILE), "--against", str(other)])
-        assert said in result.output
-        assert result.exit_code == (text == "[]")
