@@ -78,7 +78,7 @@ Watch Lock/Parameters/break_at_poll.$ | "States.MathAdd($.polls, 28)" | Claim Ke
 Key State?/Choices/2/NumericGreaterThanEqualsPath | "$.limits.lease_polls" | Claim Key: lease:
 Wait For Lock/SecondsPath | "$.limits.lease_polls" | Claim Key: lease: ... does not wait
 Attempt Again?/Choices/0/And/0 | - | Claim Key: lease: ... may come to Attempt Again? again
-optimistic: Invert Image/Retry/-1/MaxAttempts | 8 | express: ... 305 of
+uncoordinated: Invert Image/Retry/-1/MaxAttempts | 14 | express: ... 306 of
 Prepare Event/Parameters/x | [@texts] | size: its data is too large
 """
 
@@ -153,6 +153,17 @@ def test_a_template_that_does_not_fit_is_found(
     (tmp_path / "template.yaml").write_text(template.replace(old, new, 1))
     found = check_file(Path(file))
     assert found[0].startswith(finding)
+
+
+@pytest.mark.usefixtures("no_schema")
+def test_an_end_and_a_broken_lock_without_a_metric_are_found(tmp_path: Path) -> None:
+    watching = tmp_path / "stacks" / "monitoring" / "template.yaml"
+    watching.parent.mkdir(parents=True)
+    watched = ["Processed", "Superseded", "Retrying", "Parked", "Invalid Event", "Not Parked"]
+    watching.write_text(" || ".join(f'$.details.name = "{each}"' for each in watched))
+    (tmp_path / "statemachine").mkdir()
+    found = check_file(Path(shutil.copy(FILE, tmp_path / "statemachine")))
+    assert [each.partition(": names: ")[0] for each in found] == ["Break Lock", "Duplicate"]
 
 
 @pytest.mark.parametrize(
