@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from botocore.exceptions import ClientError
 from PIL import Image
 
+from inorder.asl.roles import Role, does, roles
 from inorder.aws import parked, retrying
 from inorder.aws.audit import Audit
 from inorder.aws.executions import StateMachine, start
@@ -60,7 +61,7 @@ class Answers:
         self._aws, self._stack, self._machine, self._since = aws, aws.stack, machine, since
         # To receive a message hides it, so only one at a time may receive all of a queue.
         self._receiving = threading.Lock()
-        self._definition: Any = None
+        self._definition: dict[str, Any] | None = None
         self.executions = LiveList(machine, since)
 
     def stack(self) -> dict[str, Any]:
@@ -82,13 +83,26 @@ class Answers:
             "notes": notes,
         }
 
-    def definition(self) -> Any:
-        """Give the state machine's ASL."""
+    def definition(self) -> dict[str, Any]:
+        """Give the state machine's ASL, and what each state does: its roles, as texts.
+
+        In `returned` is the field in which a claim that may leave the lock to another execution
+        returns the record.
+        """
         if self._definition is None:
             described = self._aws.client("stepfunctions").describe_state_machine(
                 stateMachineArn=self._machine.arn
             )
-            self._definition = json.loads(described["definition"])
+            definition = json.loads(described["definition"])
+            states = definition["States"].items()
+            self._definition = definition | {
+                "roles": {name: sorted(roles(state)) for name, state in states},
+                "returned": {
+                    name: state["ResultPath"].removeprefix("$.")
+                    for name, state in states
+                    if does(state, Role.SHARES)
+                },
+            }
         return self._definition
 
     def execution(self, arn: str) -> dict[str, Any]:
@@ -220,14 +234,12 @@ class Answers:
         left_out = [{"id": each, "reason": reason} for each, reason in reasons.items()]
         return {"started": started, "left_out": left_out}
 
-    def run(self, event: Any, dry_run: bool) -> dict[str, Any]:
-        """Start an execution, or only check its event."""
+    def run(self, event: Any) -> dict[str, Any]:
+        """Start an execution."""
         text = json.dumps(event)
         if len(text) > LARGEST_EVENT:
             reason = f"The event has more than {LARGEST_EVENT:,} bytes."
             raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
-        if dry_run:
-            return {"arn": None}
         return {"arn": start(self._aws.client("stepfunctions"), self._stack.started_arn, text)}
 
 

@@ -9,9 +9,9 @@ loopback address is refused as a host.
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
 from http import HTTPStatus
 from socket import socket
 from typing import Any
@@ -32,7 +32,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from inorder.console import page
 from inorder.console.answers import Answers, Refused
 from inorder.errors import Failure
-from inorder.model.execution import Filter, to_json
+from inorder.model.execution import to_json
 
 NAMES = ("127.0.0.1", "localhost", "[::1]")
 HTTP_PORT = 80  # browsers leave it out of Host and Origin
@@ -63,17 +63,9 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
         return HTMLResponse(html, headers={"Content-Security-Policy": policy})
 
     def executions(request: Request) -> Response:
-        asked = request.query_params
-        wanted = Filter(
-            asked.get("key"),
-            asked.get("prefix", ""),
-            frozenset(asked.getlist("outcome")),
-            _time(asked.get("since")),
-            _time(asked.get("until")),
-            _number(asked.get("limit")),
-        )
-        text = answers.executions.answer(wanted, _number(asked.get("revision")))
-        return Response(text, media_type="application/json")
+        revision = request.query_params.get("revision", "")
+        known = int(revision) if re.fullmatch("[0-9]{1,18}", revision) else None
+        return Response(answers.executions.answer(known), media_type="application/json")
 
     def execution(request: Request) -> Response:
         return _json(answers.execution(_asked(request, "arn")))
@@ -94,15 +86,17 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
         return _json(answers.audit(request.query_params.get("prefix", "")))
 
     def redrive(body: Mapping[str, Any]) -> Any:
-        ids = body.get("ids")
+        ids, dry_run = body.get("ids"), body.get("dry_run")
         if not isinstance(ids, list) or not all(isinstance(each, str) for each in ids):
             raise Refused(HTTPStatus.BAD_REQUEST, "ids is not a list of texts.")
-        return answers.redrive(ids, _dry_run(body))
+        if not isinstance(dry_run, bool):
+            raise Refused(HTTPStatus.BAD_REQUEST, "dry_run is neither true nor false.")
+        return answers.redrive(ids, dry_run)
 
     def run(body: Mapping[str, Any]) -> Any:
         if not isinstance(body.get("event"), dict):
             raise Refused(HTTPStatus.BAD_REQUEST, "The event is not a JSON object.")
-        return answers.run(body["event"], _dry_run(body))
+        return answers.run(body["event"])
 
     api = [
         Route("/stack", lambda _: _json(answers.stack())),
@@ -234,28 +228,3 @@ def _asked(request: Request, name: str) -> str:
     if not value:
         raise Refused(HTTPStatus.BAD_REQUEST, f"Say the {name}.")
     return value
-
-
-def _time(text: str | None) -> datetime | None:
-    if not text:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise Refused(HTTPStatus.BAD_REQUEST, f"{text!r} is not a time.") from None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
-
-
-def _number(text: str | None) -> int | None:
-    if not text:
-        return None
-    if not text.isascii() or not text.isdigit() or len(text) > 18:  # noqa: PLR2004
-        raise Refused(HTTPStatus.BAD_REQUEST, f"{text!r} is not a number.")
-    return int(text)
-
-
-def _dry_run(body: Mapping[str, Any]) -> bool:
-    dry_run = body.get("dry_run")
-    if not isinstance(dry_run, bool):
-        raise Refused(HTTPStatus.BAD_REQUEST, "dry_run is neither true nor false.")
-    return dry_run

@@ -81,8 +81,12 @@ export function Redrive({ events, close }) {
     }<//>`;
 }
 
-/** Run an event again, edited if wanted; or only show it. */
-export function RunAgain({ event, close, isReadOnly }) {
+export const Shown = ({ message, close }) => html`<${Dialog} title="Parked message" close=${close}
+  actions=${html`<button onClick=${() => close()}>Close</button>`}>
+  <${Json} label="Parked message" value=${message} /><//>`;
+
+/** Run an event again, edited if wanted. */
+export function RunAgain({ event, close }) {
   const [text, setText] = useState(() => JSON.stringify(event, null, 2));
   const [state, setState] = useState({});
   const problem = useMemo(() => {
@@ -95,22 +99,15 @@ export function RunAgain({ event, close, isReadOnly }) {
       return error.message;
     }
   }, [text]);
-  if (isReadOnly)
-    return html`<${Dialog} title="Parked message" close=${close} actions=${html`<button
-    onClick=${() => close()}>Close</button>`}><${Json} label="Parked message" value=${event} />
-      <//>`;
-  const run = async () => {
+  const run = () => {
     setState({ isBusy: true });
-    const parsed = JSON.parse(text);
-    await post("/api/run", { event: parsed, dry_run: true })
-      .then(() => post("/api/run", { event: parsed, dry_run: false }))
-      .then(
-        ({ arn }) => {
-          close();
-          location.hash = href("execution", arn);
-        },
-        (error) => setState({ error }),
-      );
+    post("/api/run", { event: JSON.parse(text) }).then(
+      ({ arn }) => {
+        close();
+        location.hash = href("execution", arn);
+      },
+      (error) => setState({ error }),
+    );
   };
   return html`<${Dialog} title="Run this event again" close=${close} actions=${html`<button
     onClick=${() => close()}>Cancel</button>

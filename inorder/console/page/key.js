@@ -1,7 +1,7 @@
 // One key: the verdict, the timeline, the pictures and the story.
 import { html, useEffect, useMemo, useState } from "inorder/html";
 import { picture, saved, savedAt } from "inorder/api";
-import { change, href } from "inorder/route";
+import { href } from "inorder/route";
 import {
   Empty,
   ErrorBox,
@@ -11,6 +11,9 @@ import {
   Mono,
   Number_,
   Outcome,
+  Pane,
+  Read,
+  Segments,
   When,
   useData,
 } from "inorder/parts";
@@ -83,12 +86,9 @@ function Story({ name, parameters, stack }) {
   const title = html`<h1 tabindex="-1">
     <${Key}>${name}<//></h1>${parameters.version && html`<span class="quiet-text">version <${Mono}>
     ${parameters.version}<//></span>`}`;
-  const failed = error ?? definition.error;
-  if (failed)
-    return html`<div class="title">${title}</div><${ErrorBox} error=${failed} again=${saved ? null :
-      read} />`;
   if (!story || !definition.data)
-    return html`<div class="title">${title}</div><${Loading} what="what became of its events" />`;
+    return html`<div class="title">${title}</div><${Read} what="what became of its events"
+      error=${error ?? definition.error} again=${saved ? null : read} />`;
   const verdict = VERDICTS[story.verdict.state] ?? VERDICTS.unknown;
   const zoom = { 2: 2, 4: 4 }[parameters.zoom] ?? 1;
   const hasRun = story.deliveries.length > 0;
@@ -102,21 +102,21 @@ function Story({ name, parameters, stack }) {
       <p>${plain(story.verdict.text)}</p></div></div>
     ${
       hasRun &&
-      html`<section class="pane" aria-label="Timeline"><div class="pane-title"><h2>Timeline</h2>
-      <span class="quiet-text">${plural(story.events.length, "event")}, ${executions},${" "}
+      html`<${Pane} title="Timeline" beside=${html`<span class="quiet-text">
+        ${plural(story.events.length, "event")}, ${executions},${" "}
         ${day(story.deliveries[0].started)} UTC</span>
-        <div class="segments" role="group" aria-label="Zoom">${[1, 2, 4].map(
-          (each) => html`<button aria-pressed=${zoom === each}
-          onClick=${() => change({ zoom: each === 1 ? "" : each })}>${each}×</button>`,
-        )}</div></div>
+        <${Segments} label="Zoom" choices=${[1, 2, 4].map((each) => [
+          `${each}×`,
+          zoom === each,
+          { zoom: each === 1 ? "" : each },
+        ])} />`}>
       <${Timeline} story=${story} definition=${definition.data} keeps=${stack?.keeps}
         numbers=${numbers} readAt=${new Date(savedAt ?? at).getTime()} zoom=${zoom}
         selected=${parameters.execution} />
-      <${Legend} /></section>`
+      <${Legend} /><//>`
     }
     <div class="halves">
-      <section class="pane" aria-label="Story"><div class="pane-title"><h2>What happened</h2></div>
-        <${Sentences} story=${story} numbers=${numbers} /></section>
+      <${Pane} title="What happened"><${Sentences} story=${story} numbers=${numbers} /><//>
       <div class="side">
         ${stack?.has_pictures !== false && html`<${Pictures} story=${story} numbers=${numbers}
           version=${parameters.version} />`}
@@ -131,7 +131,7 @@ const Legend = () => html`<ul class="legend lanes" aria-label="What the signs me
   <li><svg width="30" height="20"><rect class="lock" x="1" y="1" width="28" height="18" rx="4" />
   </svg>holds the lock</li>
   <li><svg width="30" height="14"><rect class="work" x="1" y="1" width="28" height="12" rx="3" />
-  </svg>the function runs</li>
+  </svg>does the work</li>
   <li><svg width="18" height="18"><path class="written" d="M9,1l8,8l-8,8l-8,-8z" />
   </svg>writes the output</li>
   <li><svg width="34" height="14" class="cause-sign"><circle cx="5" cy="7" r="4" />
@@ -160,8 +160,7 @@ function Sentences({ story, numbers }) {
 function Pictures({ story, numbers, version }) {
   const none = "not a picture, or not in the saved page";
   const number = (output) => numbers.get(eventName(output.sequencer, output.version_id ?? version));
-  return html`<section class="pane" aria-label="Pictures"><div class="pane-title"><h2>Pictures</h2>
-    </div><div class="pictures">
+  return html`<${Pane} title="Pictures"><div class="pictures">
     <${Picture} which="source" of=${story.source && story.key} version=${version} name="Input"
       none=${story.source ? none : "the object does not exist"}>
       ${story.source && "as it is now"}<//>
@@ -174,7 +173,7 @@ function Pictures({ story, numbers, version }) {
         `written ${clock(each.modified)}`}<//>`,
     )}
     ${!story.outputs.length && html`<${Picture} name="Output" none="there is no output" />`}
-  </div></section>`;
+  </div><//>`;
 }
 
 function Picture({ which, of, version, name, none, children }) {
@@ -200,16 +199,12 @@ function Picture({ which, of, version, name, none, children }) {
     <figcaption><strong>${name}</strong> <span>${children}</span></figcaption></figure>`;
 }
 
-const Events = ({
-  story,
-  numbers,
-}) => html`<section class="pane" aria-label="Events"><div class="pane-title">
-  <h2>Events, oldest first</h2></div><ul class="events">
-  ${story.events.map(
+const Events = ({ story, numbers }) =>
+  html`<${Pane} title="Events, oldest first"><ul class="events">${story.events.map(
     (
       each,
     ) => html`<li><${Number_} number=${numbers.get(eventName(each.sequencer, each.version_id))} />
     <span>${each.is_deletion === null ? "event" : each.is_deletion ? "deleted" : "created"} <${When}
       at=${each.at} date=${false} /></span>
     <${Mono} cut=${14}>${each.sequencer}<//><${Outcome} name=${each.outcome} /></li>`,
-  )}</ul></section>`;
+  )}</ul><//>`;

@@ -9,20 +9,6 @@ const BREAK = 72; // pixels of a time without anything
 
 const time = (text) => (text ? new Date(text).getTime() : null);
 
-/** What a state of the ASL does to the key's record, and whether it invokes the function. */
-function effects(state) {
-  const { Item = {}, UpdateExpression = "", ...given } = state?.Parameters ?? {};
-  const locks = "lock_token" in Item || /\block_token = /.test(UpdateExpression);
-  const isHolder = given.ConditionExpression?.startsWith("begins_with(lock_token");
-  return {
-    records: "event" in Item || ":event" in (given.ExpressionAttributeValues ?? {}),
-    claims: locks && !isHolder,
-    renews: locks && isHolder,
-    releases: /\bREMOVE\b.*\block_token\b/.test(UpdateExpression),
-    works: /:lambda:/.test(state?.Resource),
-  };
-}
-
 /**
  * What an execution did, as spans of time: it waited, held the lock, ran the function; and what it
  * recorded and wrote.
@@ -44,17 +30,18 @@ export function phases(execution, definition, keeps, now) {
     const [entered, exited] = [time(step.entered), time(step.exited) ?? end];
     const isDone = step.exited && !step.error;
     if (step.type === "Wait") waiting ??= entered;
-    const does = effects(definition.States[step.state]);
-    if (does.records && isDone) found.recorded ??= exited;
-    // Under latest-wins a claim may record its event although another execution holds the lock.
-    const holds = !step.output?.claim || step.output.claim.lock_token === step.output.lock_token;
+    const does = definition.roles[step.state] ?? [];
+    if (does.includes("records") && isDone) found.recorded ??= exited;
+    // A claim may record its event although another execution keeps the lock.
+    const record = step.output?.[definition.returned[step.state]];
+    const holds = !record || record.lock_token === step.output.lock_token;
     // A renewal takes the lock if the answer to the claim was lost.
-    const takes = does.claims || (does.renews && !locked);
+    const takes = does.includes("claims") || (does.includes("renews") && !locked);
     if (takes && isDone && holds) {
       if (waiting) found.waits.push([waiting, exited]);
       [waiting, locked] = [null, exited];
     }
-    if (does.works) {
+    if (does.includes("works")) {
       const attempts = step.attempts?.filter((each) => each.started) ?? [];
       found.works.push(
         ...attempts.map((each) => [
@@ -65,7 +52,7 @@ export function phases(execution, definition, keeps, now) {
       );
       if (!attempts.length) found.works.push([entered, exited, Boolean(step.error)]);
     }
-    if (does.releases && isDone && locked) {
+    if (does.includes("releases") && isDone && locked) {
       found.locks.push([locked, exited]);
       locked = null;
     }
@@ -352,7 +339,7 @@ function Lane({ lane, x, y, height, width, isNarrow, numbers, isSelected }) {
       ([from, to]) =>
         x(to) - x(from) > 62 &&
         html`<text class="work-text" x=${x(from) + 8}
-      y=${y + 4}>function</text>`,
+      y=${y + 4}>works</text>`,
     )}
     <circle class="begin" cx=${x(lane.from)} cy=${y} r="3.5" />
     ${lane.written && html`<path class="written"
