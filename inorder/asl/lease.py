@@ -151,8 +151,6 @@ def _held(states: Json, taker: str) -> float:
     def following(name: str, state: Json) -> list[str]:
         if name == taker:
             return [state["Next"]]
-        if does(state, *HANDS_OVER):
-            return []
         after = _while_held(states, taker, name, state)
         return [each for each in after if each not in renewals]
 
@@ -253,17 +251,12 @@ def _claim(definition: Json) -> Iterator[Finding]:
             )
 
         def following(name: str, state: Json, claim: str = claim) -> list[str]:
-            if does(state, *HANDS_OVER):
-                return []
-            if does(state, *FREES):
-                return targets({"Catch": state.get("Catch", [])}, CONDITION_FAILED)
-            return _as_holder(states, claim, name, state)
+            return _while_held(states, claim, name, state, CONDITION_FAILED)
 
         reached = {claim} | nx.descendants(graph(states, following), claim)
         for name in sorted(reached):
             state = states[name]
-            frees = does(state, *FREES) or does(state, *HANDS_OVER)
-            if is_end(state) and not frees:
+            if is_end(state) and not does(state, *FREES, *HANDS_OVER):
                 yield claim, f"its lock is neither released nor its event parked on a way to {name}"
         yield from _without_lock(states, claim)
 
@@ -386,22 +379,22 @@ def _is_comparison(states: Json, claim: str, name: str) -> bool:
     return {returned, TOKEN} in compared
 
 
-def _as_holder(states: Json, claim: str, name: str, state: Json) -> list[str]:
-    """List what may follow a state if the claim was not refused, and took the lock.
+def _while_held(
+    states: Json, taker: str, name: str, state: Json, refused: list[str] | None = None
+) -> list[str]:
+    """List what may follow a state while the lock is held that a claim or a renewal has taken.
 
-    A claim may leave the lock to another execution. Then a Choice after it compares the lock
-    token that the claim returned, and a holder takes the first rule.
+    A claim may leave the lock to another execution. Then a Choice after it compares the lock token
+    that the claim returned, and a holder takes the first rule. A release ends the lock, unless it
+    fails with another error than `refused`.
     """
-    if name == states[claim].get("Next") and _is_comparison(states, claim, name):
-        return [state["Choices"][0]["Next"]]
-    return targets(state, CONDITION_FAILED if name == claim else None)
-
-
-def _while_held(states: Json, taker: str, name: str, state: Json) -> list[str]:
-    """List what may follow a state while the lock is held: a release ends that if it succeeds."""
+    if does(state, *HANDS_OVER):
+        return []
     if does(state, *FREES):
-        return targets({"Catch": state.get("Catch", [])})
-    return _as_holder(states, taker, name, state)
+        return targets({"Catch": state.get("Catch", [])}, refused)
+    if name == states[taker].get("Next") and _is_comparison(states, taker, name):
+        return [state["Choices"][0]["Next"]]
+    return targets(state, CONDITION_FAILED if name == taker else None)
 
 
 def _only(found: list[Any], what: str) -> Any:

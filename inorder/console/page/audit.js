@@ -50,14 +50,10 @@ export function Audit({ parameters }) {
       data &&
       !data.findings.length &&
       html`<${Empty} icon="check" title="Every output is right.">Of the keys that begin with this
-        prefix.<//>`
-    }
-    ${
-      data?.findings.length > 0 &&
-      html`<${Cards} columns=${COLUMNS} rows=${data.findings}
+        prefix.<//>`}
+    ${data?.findings.length > 0 && html`<${Cards} columns=${COLUMNS} rows=${data.findings}
         name=${(each) => `${each.key} ${each.version_id}`} />
       <p class="lead">${data.more > 0 && `And ${data.more.toLocaleString("en")} more. `}
         <code>inorder audit --repair</code> starts an event for each that is missing, stale or
-        orphaned.</p>`
-    }</section>`;
+        orphaned.</p>`}</section>`;
 }

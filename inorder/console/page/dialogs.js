@@ -39,29 +39,19 @@ export function Redrive({ events, close }) {
   const list = (entries, what) =>
     entries.length > 0 &&
     html`<h3>${what}</h3>
-    <ul class="plain-list">${entries.map(
-      ([id, reason]) => html`<li>
-    <${Key}>${byId.get(id)?.key ?? byId.get(id)?.subject ?? id}<//>${
-      reason &&
-      html` <span
-    class="quiet-text">${plain(reason)}</span>`
-    }</li>`,
-    )}</ul>`;
+    <ul class="plain-list">${entries.map(([id, reason]) => html`<li>
+    <${Key}>${byId.get(id)?.key ?? byId.get(id)?.subject ?? id}<//>${reason && html` <span
+    class="quiet-text">${plain(reason)}</span>`}</li>`)}</ul>`;
   const end = () => close(isDone);
   return html`<${Dialog} title=${isDone ? "Started again" : `Redrive ${plural(ids.length,
     "event")}?`} close=${end} actions=${html`
       <button onClick=${end}>${isDone ? "Close" : "Cancel"}</button>
-      ${
-        !isDone &&
-        html`<button class="primary" disabled=${!found?.started.length}
+      ${!isDone && html`<button class="primary" disabled=${!found?.started.length}
         onClick=${() => {
           setState({});
           send(false, found.started);
-        }}>Start ${found ? plural(found.started.length, "event") : ""} again</button>`
-      }`}>
-    ${
-      error
-        ? html`<${ErrorBox} error=${error} />`
+        }}>Start ${found ? plural(found.started.length, "event") : ""} again</button>`}`}>
+    ${error ? html`<${ErrorBox} error=${error} />`
         : !found
           ? html`<${Loading} what="the queue" />`
           : html`
@@ -77,8 +67,7 @@ export function Redrive({ events, close }) {
       ${list(
         found.left_out.map((each) => [each.id, each.reason]),
         "Left out",
-      )}`
-    }<//>`;
+      )}`}<//>`;
 }
 
 export const Shown = ({ message, close }) => html`<${Dialog} title="Parked message" close=${close}

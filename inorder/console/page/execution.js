@@ -42,12 +42,9 @@ export function Execution({ id: arn, parameters }) {
       <${Key}>${execution.key ?? execution.record_id ?? execution.id}<//></h1>
       <${Outcome} name=${execution.ended_as} />
       <span class="actions">
-        ${
-          execution.key &&
-          html`<a class="button" href=${href("key", execution.key, { version:
+        ${execution.key && html`<a class="button" href=${href("key", execution.key, { version:
             execution.version_id })}>
-          <${Icon} name="lanes" />Timeline of this key</a>`
-        }
+          <${Icon} name="lanes" />Timeline of this key</a>`}
         ${!saved && execution.event && html`<button onClick=${() => setEditing(true)}>
         <${Icon} name="play" />Run again …</button>`}
       </span></div>
@@ -68,12 +65,10 @@ export function Execution({ id: arn, parameters }) {
     ${
       execution.missing > 0 &&
       html`<${Callout} tone="warn">At least ${plural(execution.missing, "entry", "entries")} of this
-        execution are missing from the log.<//>`
-    }
+        execution are missing from the log.<//>`}
     ${
       execution.truncated &&
-      html`<${Callout} tone="warn">The log has cut some data off, so it is not shown.<//>`
-    }
+      html`<${Callout} tone="warn">The log has cut some data off, so it is not shown.<//>`}
     <${Panes} execution=${execution} definition=${definition.data} parameters=${parameters} />
     ${isEditing && html`<${RunAgain} event=${execution.event} close=${() => setEditing(false)} />`}
   </article>`;
@@ -138,11 +133,9 @@ const Legend = () => html`<ul class="legend"
     "failed",
     "running",
     "not",
-  ].map(
-    (each) => html`<li
+  ].map((each) => html`<li
   class=${BECAME[each].tone}>
-  <span class="dot"><${Icon} name=${BECAME[each].icon} /></span>${BECAME[each].text}</li>`,
-  )}<li>
+  <span class="dot"><${Icon} name=${BECAME[each].icon} /></span>${BECAME[each].text}</li>`)}<li>
     <svg width="26" height="8" aria-hidden="true"><path class="edge none catch" d="M0,4H26" />
     </svg>a Catch</li></ul>`;
 
@@ -171,8 +164,7 @@ function Steps({ execution, selected, parameters }) {
       <span class="lane" aria-hidden="true">${
         step.entered &&
         html`<i class=${step.type === "Wait" ? "wait" : ""} style=${place(step)}>
-        </i>`
-      }</span>
+        </i>`}</span>
       <span class="step-took">${span(step.seconds)}</span></a></li>`;
   })}</ol>`;
 }
@@ -192,22 +184,16 @@ function Details({ execution, definition, name, index, parameters }) {
     <div class="pane-title"><h2>${name}</h2><${Badge} tone=${BECAME[is].tone}
       icon=${BECAME[is].icon}>${BECAME[is].text}<//></div>
     ${state?.Comment && html`<p class="comment">${state.Comment}</p>`}
-    ${
-      visits.length > 1 &&
-      html`<nav class="visits" aria-label="Visits of this state">
+    ${visits.length > 1 && html`<nav class="visits" aria-label="Visits of this state">
       <a class="button" aria-disabled=${at < 1} href=${to(visits[Math.max(at - 1, 0)])}>Earlier</a>
       <span>visit ${at + 1} of ${visits.length}</span>
       <a class="button" aria-disabled=${at > visits.length - 2}
-        href=${to(visits[Math.min(at + 1, visits.length - 1)])}>Later</a></nav>`
-    }
-    ${
-      step &&
-      html`<dl class="facts">
+        href=${to(visits[Math.min(at + 1, visits.length - 1)])}>Later</a></nav>`}
+    ${step && html`<dl class="facts">
       <${Fact} name="Kind">${kind(state).text}<//>
       <${Fact} name="Entered (UTC)"><${When} at=${step.entered} precise=${true} date=${false} /><//>
       <${Fact} name="Duration">
-        ${step.seconds === null ? "not ended, or not known" : span(step.seconds)}<//></dl>`
-    }
+        ${step.seconds === null ? "not ended, or not known" : span(step.seconds)}<//></dl>`}
     ${step?.error && html`<${Callout} tone=${is === "failed" ? "bad" : "warn"} error=${step.error}>
       ${cause(step.cause)}<//>`}
     ${
@@ -220,16 +206,12 @@ function Details({ execution, definition, name, index, parameters }) {
         <td>${span(between(attempt.started, attempt.ended))}</td>
         <td>${attempt.error ? html`<span class="bad-text">${attempt.error}
         </span>` : attempt.ended ? "succeeded" : "not ended"}</td>
-          </tr>`,
-      )}</tbody></table>`
-    }
+          </tr>`)}</tbody></table>`}
     <div class="tabs" role="tablist"
-      aria-label="Data of this state">${tabs.map(
-        ([each, text]) => html`
+      aria-label="Data of this state">${tabs.map(([each, text]) => html`
       <button role="tab" id=${`tab-${each}`} aria-controls="data" aria-selected=${tab === each}
       tabindex=${tab === each ? 0 : -1} onClick=${() => change({ tab: each, state: name })}
-        onKeyDown=${turn}>${text}</button>`,
-      )}</div>
+        onKeyDown=${turn}>${text}</button>`)}</div>
     <div role="tabpanel" id="data" aria-labelledby=${`tab-${tab}`}>
       <${Json} label=${TABS[tab]} value=${tab === "definition" ? state : step[tab]} /></div>
   </section>`;

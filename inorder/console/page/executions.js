@@ -100,35 +100,23 @@ export function Executions({ parameters, stack }) {
         !saved &&
         html`<button class="live" aria-pressed=${!paused} onClick=${() => change({ paused: paused ?
           "" : "1" })}>
-        <span class="pulse" aria-hidden="true"></span>${paused ? "Paused" : "Live"}</button>`
-      }
+        <span class="pulse" aria-hidden="true"></span>${paused ? "Paused" : "Live"}</button>`}
     </div>
     <div class="filters" role="search" aria-label="Filter executions">
       <${SearchBox} label="Key, ID or sequencer" value=${q} />
-      ${
-        !saved &&
-        html`<label class="select"><span class="hidden">Started</span>
+      ${!saved && html`<label class="select"><span class="hidden">Started</span>
         <select value=${range} onChange=${(event) => change({ range: event.target.value })}>
-        <option value="">Any time</option>${Object.keys(RANGES).map(
-          (each) => html`<option
+        <option value="">Any time</option>${Object.keys(RANGES).map((each) => html`<option
           value=${each}>Last ${each.replace("m", " min").replace("h", " h")}</option>`,
-        )}</select></label>`
-      }
+        )}</select></label>`}
       <div class="chips" role="group" aria-label="Outcomes">
-        ${names.map(
-          (
-            name,
-          ) => html`<button key=${name} class="chip ${outcome(name).tone}"
+        ${names.map((name) => html`<button key=${name} class="chip ${outcome(name).tone}"
             aria-pressed=${wanted.has(name)}
           onClick=${() => toggle(name)}>
           <${Icon} name=${outcome(name).icon} />${outcome(name).text} <span
-            class="count">${(counts.get(name) ?? 0).toLocaleString("en")}</span></button>`,
-        )}
-        ${
-          (wanted.size > 0 || q || range) &&
-          html`<button class="plain"
-          onClick=${() => change({ q: "", range: "", outcome: "" })}>Clear filters</button>`
-        }
+            class="count">${(counts.get(name) ?? 0).toLocaleString("en")}</span></button>`)}
+        ${(wanted.size > 0 || q || range) && html`<button class="plain"
+          onClick=${() => change({ q: "", range: "", outcome: "" })}>Clear filters</button>`}
       </div>
     </div>
     ${error && html`<${ErrorBox} error=${error} />`}
@@ -148,8 +136,7 @@ export function Executions({ parameters, stack }) {
           rows.length
             ? "Clear a filter to see others."
             : "Upload an object to the input bucket, and its execution appears here."
-        }<//>`
-    }
+        }<//>`}
     ${stack?.notes.map((note) => html`<p class="note" key=${note}><${Icon} name="question" />${note}
     </p>`)}
   </section>`;
@@ -215,8 +202,7 @@ function Table({ rows }) {
       <div class="all-rows" role="presentation" style=${{ height: `${rows.length * size}px` }}>
       ${rows.slice(from, first + inSight + MORE).map(
         (row, index) => html`<${Row} key=${row.arn} row=${row} index=${from + index}
-          top=${(from + index) * size} longest=${longest} />`,
-      )}
+          top=${(from + index) * size} longest=${longest} />`)}
     </div></div>
   </div>`;
 }
@@ -232,8 +218,7 @@ function Row({ row, index, top, longest }) {
         row.key &&
         html`<a class="to-lanes" href=${href("key", row.key, { version: row.version_id })}
         aria-label=${`Timeline of ${plain(row.key)}`} title="Timeline of this key">
-          <${Icon} name="lanes" /></a>`
-      }</span>
+          <${Icon} name="lanes" /></a>`}</span>
     <span role="cell" class="cell-started"><${When} at=${row.started} /> <span class="ago">
     ${ago(row.started)}</span></span>
     <span role="cell" class="cell-took"><${Took} row=${row} longest=${longest} /></span>

@@ -233,12 +233,10 @@ export function Graph({ definition, execution, selected, all, parameters, room }
   return html`<div class="graph" ref=${box} onKeyDown=${move}>
     <svg role="group" aria-label="States" viewBox=${`${left} 0 ${width} ${height}`}
       width=${width * scale} height=${height * scale}>
-      <defs>${["none", "good", "warn"].map(
-        (tone) => html`<marker id=${`end-${tone}`}
+      <defs>${["none", "good", "warn"].map((tone) => html`<marker id=${`end-${tone}`}
         class=${tone} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7"
           orient="auto" markerUnits="userSpaceOnUse">
-        <path d="M0,0.6 L7.4,4 L0,7.4z" /></marker>`,
-      )}</defs>
+        <path d="M0,0.6 L7.4,4 L0,7.4z" /></marker>`)}</defs>
       <circle class="start" cx=${graph.node(START).x} cy=${graph.node(START).y} r="6" />
       ${drawn.map(({ v, w, isPassed, how, points }) => {
         const tone = isPassed ? (how === "next" || v === START ? "good" : "warn") : "none";
@@ -283,8 +281,7 @@ function Node({ node, state, became, isSelected, isStop, link }) {
         ? html`<path class="shape"
         d=${`M${left + 12},${top}h${side}l12,${half}l-12,${half}h${-side}l-12,${-half}z`} />`
         : html`<rect class="shape" x=${left} y=${top} width=${width} height=${height}
-          rx=${isEnd ? half : 9} />`
-    }
+          rx=${isEnd ? half : 9} />`}
     <g class="sign"><circle cx=${left + 23} cy=${node.y} r="11" />
       <svg x=${left + 15} y=${node.y - 8} width="16" height="16" viewBox="0 0 16 16">
         <path d=${iconPath(is === "not" ? what.icon : icon)} /></svg></g>

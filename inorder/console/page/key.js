@@ -27,8 +27,7 @@ export function KeyView({ id: key, parameters, stack }) {
       key
         ? html`<${Story} key=${`${key} ${parameters.version}`} name=${key}
     parameters=${parameters} stack=${stack} />`
-        : html`<${Recent} />`
-    }</article>`;
+        : html`<${Recent} />`}</article>`;
 }
 
 function Search({ current }) {
@@ -52,17 +51,13 @@ function Recent() {
   const keys = [...new Set((rows ?? []).map((row) => row.key).filter(Boolean))].slice(0, 200);
   return html`<h1 tabindex="-1">Timeline of a key</h1>${error && html`<${ErrorBox}
     error=${error} />`}
-    ${
-      keys.length
-        ? html`<h2>Recent keys</h2><ul class="recent">${keys.map(
+    ${keys.length ? html`<h2>Recent keys</h2><ul class="recent">${keys.map(
             (key) => html`<li><a href=${href("key", key)}>
-      <${Key}>${key}<//></a></li>`,
-          )}</ul>`
+      <${Key}>${key}<//></a></li>`)}</ul>`
         : rows
           ? html`<${Empty} icon="lanes"
         title="No key is known yet.">Enter the key of an object above.<//>`
-          : html`<${Loading} what="keys" />`
-    }`;
+          : html`<${Loading} what="keys" />`}`;
 }
 
 function Story({ name, parameters, stack }) {
@@ -100,9 +95,7 @@ function Story({ name, parameters, stack }) {
     <div class=${`callout verdict ${verdict.tone}`}><${Icon} name=${verdict.icon} size=${20} /><div>
     <strong>${verdict.text}.</strong>
       <p>${plain(story.verdict.text)}</p></div></div>
-    ${
-      hasRun &&
-      html`<${Pane} title="Timeline" beside=${html`<span class="quiet-text">
+    ${hasRun && html`<${Pane} title="Timeline" beside=${html`<span class="quiet-text">
         ${plural(story.events.length, "event")}, ${executions},${" "}
         ${day(story.deliveries[0].started)} UTC</span>
         <${Segments} label="Zoom" choices=${[1, 2, 4].map((each) => [
@@ -113,8 +106,7 @@ function Story({ name, parameters, stack }) {
       <${Timeline} story=${story} definition=${definition.data} keeps=${stack?.keeps}
         numbers=${numbers} readAt=${new Date(savedAt ?? at).getTime()} zoom=${zoom}
         selected=${parameters.execution} />
-      <${Legend} /><//>`
-    }
+      <${Legend} /><//>`}
     <div class="halves">
       <${Pane} title="What happened"><${Sentences} story=${story} numbers=${numbers} /><//>
       <div class="side">
@@ -145,12 +137,10 @@ function Sentences({ story, numbers }) {
     ...story.unknown.map((each) => ["question", `Not known: ${each}`]),
   ];
   return html`<ol class="story">
-    ${story.deliveries.map(
-      (each) => html`<li key=${each.execution}>
+    ${story.deliveries.map((each) => html`<li key=${each.execution}>
       <${Number_} number=${numbers.get(eventName(each.sequencer, each.version_id))} /><div>
       <a href=${href("execution", each.execution)}>
-      <${Outcome} name=${each.outcome} /></a><p>${plain(each.text)}</p></div></li>`,
-    )}
+      <${Outcome} name=${each.outcome} /></a><p>${plain(each.text)}</p></div></li>`)}
     ${!story.deliveries.length && html`<li><${Icon} name="question" /><p>${story.sentences[0]}</p>
     </li>`}
     ${rest.map(([icon, text]) => html`<li><${Icon} name=${icon} /><p>${plain(text)}</p></li>`)}
@@ -165,13 +155,10 @@ function Pictures({ story, numbers, version }) {
       none=${story.source ? none : "the object does not exist"}>
       ${story.source && "as it is now"}<//>
     ${story.outputs.map(
-      (
-        each,
-      ) => html`<${Picture} key=${each.key} which="output" of=${each.key} name="Output"
+      (each) => html`<${Picture} key=${each.key} which="output" of=${each.key} name="Output"
         none=${none}>
       of event <${Number_} number=${number(each)} /> ${each.modified &&
-        `written ${clock(each.modified)}`}<//>`,
-    )}
+        `written ${clock(each.modified)}`}<//>`)}
     ${!story.outputs.length && html`<${Picture} name="Output" none="there is no output" />`}
   </div><//>`;
 }
@@ -190,12 +177,9 @@ function Picture({ which, of, version, name, none, children }) {
       found.then((each) => each && URL.revokeObjectURL(each));
     };
   }, [which, of, version]);
-  return html`<figure>${
-    address
-      ? html`<img src=${address} alt=${`${name} of this key`}
+  return html`<figure>${address ? html`<img src=${address} alt=${`${name} of this key`}
     onError=${() => setAddress(null)} />`
-      : html`<div class="no-picture">${address === null ? none : "Reading the picture …"}</div>`
-  }
+      : html`<div class="no-picture">${address === null ? none : "Reading the picture …"}</div>`}
     <figcaption><strong>${name}</strong> <span>${children}</span></figcaption></figure>`;
 }
 
@@ -206,5 +190,4 @@ const Events = ({ story, numbers }) =>
     ) => html`<li><${Number_} number=${numbers.get(eventName(each.sequencer, each.version_id))} />
     <span>${each.is_deletion === null ? "event" : each.is_deletion ? "deleted" : "created"} <${When}
       at=${each.at} date=${false} /></span>
-    <${Mono} cut=${14}>${each.sequencer}<//><${Outcome} name=${each.outcome} /></li>`,
-  )}</ul><//>`;
+    <${Mono} cut=${14}>${each.sequencer}<//><${Outcome} name=${each.outcome} /></li>`)}</ul><//>`;

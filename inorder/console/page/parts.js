@@ -87,12 +87,10 @@ export const SearchBox = ({ label, hint = label, value, parameter = "q" }) =>
 /** A table; on a narrow screen, its rows are cards. A column: [heading, class, cell of a row]. */
 export const Cards = ({ columns, rows, name, picked }) =>
   html`<table class="cards"><thead><tr>${columns.map(
-    ([heading, kind]) => html`<th class=${kind}>${heading}</th>`,
-  )}</tr></thead><tbody>${rows.map(
+    ([heading, kind]) => html`<th class=${kind}>${heading}</th>`)}</tr></thead><tbody>${rows.map(
     (row) => html`<tr key=${name(row)} class=${picked?.has(name(row)) ? "picked" : ""}>${
       columns.map(([, kind, cell]) => html`<td class=${kind}>${cell(row)}</td>`)
-    }</tr>`,
-  )}</tbody></table>`;
+    }</tr>`)}</tbody></table>`;
 export const Pane = ({ title, kind = "", beside, children }) =>
   html`<section class="pane ${kind}" aria-label=${title}><div class="pane-title">
     <h2>${title}</h2>${beside}</div>${children}</section>`;
@@ -101,8 +99,7 @@ export const Pane = ({ title, kind = "", beside, children }) =>
 export const Segments = ({ label, choices }) =>
   html`<div class="segments" role="group" aria-label=${label}>${choices.map(
     ([text, isPressed, changes]) => html`<button aria-pressed=${isPressed}
-      onClick=${() => change(changes)}>${text}</button>`,
-  )}</div>`;
+      onClick=${() => change(changes)}>${text}</button>`)}</div>`;
 export const Fact = ({ name, children }) => html`<div><dt>${name}</dt><dd>${children}</dd></div>`;
 
 /** Read data, again whenever the parameters change. */

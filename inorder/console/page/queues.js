@@ -68,8 +68,7 @@ export function Parked({ parameters }) {
       !saved &&
       event.body?.event &&
       html`<button class="plain"
-        onClick=${() => setDialog({ edit: event.body.event })}>Edit and run …</button>`
-    }`;
+        onClick=${() => setDialog({ edit: event.body.event })}>Edit and run …</button>`}`;
   const columns = [
     ...(saved ? [] : [[all, "pick", one]]),
     ["Key", "subject", subject],
@@ -90,26 +89,18 @@ export function Parked({ parameters }) {
             !saved &&
             html`<button class="primary" disabled=${!wanted.length}
               onClick=${() => setDialog({ redrive: wanted })}>
-              <${Icon} name="again" />Redrive ${which} …</button>`
-          }</div>
-          ${
-            found.length
-              ? html`<${Cards} columns=${columns} rows=${found} name=${(each) => each.id}
+              <${Icon} name="again" />Redrive ${which} …</button>`}</div>
+          ${found.length ? html`<${Cards} columns=${columns} rows=${found} name=${(each) => each.id}
                 picked=${picked} />`
-              : html`<${Empty} icon="search" title="No parked event fits the filter." />`
-          }`
-    }<//>
-    ${
-      dialog?.redrive &&
-      html`<${Redrive} events=${dialog.redrive}
+              : html`<${Empty} icon="search" title="No parked event fits the filter." />`}`}<//>
+    ${dialog?.redrive && html`<${Redrive} events=${dialog.redrive}
       close=${(isDone) => {
         close();
         if (isDone) {
           pick([]);
           read();
         }
-      }} />`
-    }
+      }} />`}
     ${dialog?.edit && html`<${RunAgain} event=${dialog.edit} close=${close} />`}
     ${dialog?.show && html`<${Shown} message=${dialog.show} close=${close} />`}<//>`;
 }
@@ -141,6 +132,5 @@ export function Retrying({ parameters }) {
         ? html`<${Empty} icon="check" title="No event waits for a retry.">${why}<//>`
         : html`<div class="filters"><${SearchBox} label="Key or reason" value=${q} /></div>
           <${Cards} columns=${columns} rows=${fitting(data.events, q)}
-            name=${(each) => `${each.subject} ${each.sequencer}`} />`
-    }<//><//>`;
+            name=${(each) => `${each.subject} ${each.sequencer}`} />`}<//><//>`;
 }

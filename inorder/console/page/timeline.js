@@ -74,30 +74,25 @@ function leftLock(lane, lanes, now) {
   return [lane.end, Math.min(...later, now)];
 }
 
+/** Spans in their order, put together where less than a gap is between them. */
+function joined(spans, gap) {
+  const found = [];
+  for (const [from, end] of spans) {
+    const last = found.at(-1);
+    if (last && from - last[1] <= gap) last[1] = Math.max(last[1], end);
+    else found.push([from, end]);
+  }
+  return found;
+}
+const length = (spans) => spans.reduce((sum, [from, end]) => sum + end - from, 0);
+
 /** A scale on which times without anything are cut out. */
 function scaleOf(lanes, width, now) {
-  const spans = lanes
-    .map(({ from, end }) => [from, end])
-    .filter(([from]) => from)
-    .sort((a, b) => a[0] - b[0]);
-  const busy = [];
-  for (const [from, end] of spans) {
-    if (busy.length && from <= busy.at(-1)[1]) busy.at(-1)[1] = Math.max(busy.at(-1)[1], end);
-    else busy.push([from, end]);
-  }
-  const total = busy.reduce((sum, [from, end]) => sum + end - from, 0);
-  const parts = [];
-  for (const [from, end] of busy) {
-    if (parts.length && from - parts.at(-1)[1] < Math.max(0.08 * total, 300)) parts.at(-1)[1] = end;
-    else parts.push([from, end]);
-  }
+  const spans = lanes.map(({ from, end }) => [from, end]).sort((a, b) => a[0] - b[0]);
+  const busy = joined(spans, 0);
+  const parts = joined(busy, Math.max(0.08 * length(busy), 300));
   const room = Math.max(width - BREAK * (parts.length - 1), 60);
-  const each =
-    room /
-    Math.max(
-      parts.reduce((sum, [from, end]) => sum + end - from, 0),
-      1,
-    );
+  const each = room / Math.max(length(parts), 1);
   let x = 0;
   const placed = parts.map(([from, end], index) => {
     const part = {
@@ -212,12 +207,10 @@ export function Timeline({ story, definition, keeps, numbers, readAt, zoom, sele
           orient="auto" markerUnits="userSpaceOnUse">
           <path d="M0.5,1 L7,4 L0.5,7" /></marker>
       </defs>
-      <g class="axis">${ticks(scale).map(
-        (tick) => html`<g>
+      <g class="axis">${ticks(scale).map((tick) => html`<g>
         <line x1=${gutter + 10 + tick.x} x2=${gutter + 10 + tick.x} y1="24" y2=${bottom} />
         <text x=${gutter + 10 + tick.x} y="15" text-anchor=${tick.isFirst ? "start" : "middle"}>
-        ${tick.text}</text></g>`,
-      )}</g>
+        ${tick.text}</text></g>`)}</g>
       ${scale.parts
         .filter((part) => part.gap)
         .map((part) => {
@@ -232,23 +225,15 @@ export function Timeline({ story, definition, keeps, numbers, readAt, zoom, sele
         })}
       ${lanes.map((lane) => lane.written && html`<path class="drop"
         d=${`M${x(lane.written)},${y(lane) + 14}V${top + feet.length * foot - 26}`} />`)}
-      ${lanes.map(
-        (
-          lane,
-        ) => html`<${Lane} key=${lane.execution.arn} lane=${lane} x=${x} y=${y(lane)}
+      ${lanes.map((lane) => html`<${Lane} key=${lane.execution.arn} lane=${lane} x=${x} y=${y(lane)}
           height=${height} width=${all}
         isNarrow=${isNarrow} numbers=${numbers}
-          isSelected=${selected === lane.execution.arn} />`,
-      )}
+          isSelected=${selected === lane.execution.arn} />`)}
       ${lanes.map((lane) => html`<${CauseLine} lane=${lane} byArn=${byArn} x=${x} y=${y} />`)}
       ${feet.map(
-        (
-          each,
-          index,
-        ) => html`<${Foot} ...${each} at=${top + index * foot} height=${foot} x=${x}
+        (each, index) => html`<${Foot} ...${each} at=${top + index * foot} height=${foot} x=${x}
           gutter=${gutter}
-        isNarrow=${isNarrow} last=${right - 14} />`,
-      )}
+        isNarrow=${isNarrow} last=${right - 14} />`)}
     </svg></div>`;
 }
 
@@ -323,8 +308,7 @@ function Lane({ lane, x, y, height, width, isNarrow, numbers, isSelected }) {
     ${
       lane.left &&
       html`${box(lane.left, 28, "lock left")}<text class="left-text" x=${x(lane.left[0]) + 34}
-      y=${y + 4}>${hasRoom ? "its lock is left, until it is broken" : ""}</text>`
-    }
+      y=${y + 4}>${hasRoom ? "its lock is left, until it is broken" : ""}</text>`}
     ${lane.waits.map((each) => box(each, 18, "wait"))}
     ${lane.locks.map((each) => box(each, 28, `lock ${each[2] ? "open" : ""}`))}
     ${lane.works.map((each) => box(each, 14, each[2] ? "work failed" : "work"))}
@@ -333,24 +317,19 @@ function Lane({ lane, x, y, height, width, isNarrow, numbers, isSelected }) {
         x(to) - x(from) > 64 &&
         html`<g class="wait-text">
       <rect x=${(x(from) + x(to)) / 2 - 23} y=${y - 7.5} width="46" height="15" rx="7.5" />
-      <text x=${(x(from) + x(to)) / 2} y=${y + 4} text-anchor="middle">waits</text></g>`,
-    )}
+      <text x=${(x(from) + x(to)) / 2} y=${y + 4} text-anchor="middle">waits</text></g>`)}
     ${wide(lane.works).map(
       ([from, to]) =>
         x(to) - x(from) > 62 &&
         html`<text class="work-text" x=${x(from) + 8}
-      y=${y + 4}>works</text>`,
-    )}
+      y=${y + 4}>works</text>`)}
     <circle class="begin" cx=${x(lane.from)} cy=${y} r="3.5" />
     ${lane.written && html`<path class="written"
       d=${`M${x(lane.written)},${y - 8}l8,8l-8,8l-8,-8z`} />`}
-    ${
-      isAlive
-        ? html`<path class="alive" d=${`M${stop + 3},${y - 6}l7,6l-7,6`} />`
+    ${isAlive ? html`<path class="alive" d=${`M${stop + 3},${y - 6}l7,6l-7,6`} />`
         : html`<g class="end"><circle cx=${stop + 13} cy=${y} r="10" />
         <svg x=${stop + 5} y=${y - 8} width="16" height="16" viewBox="0 0 16 16">
-        <path d=${iconPath(icon)} /></svg></g>`
-    }
+        <path d=${iconPath(icon)} /></svg></g>`}
   </a>`;
 }
 
@@ -375,8 +354,7 @@ function CauseLine({ lane, byArn, x, y }) {
 function Foot({ name, at, height, spans, x, gutter, isNarrow, isOutput, last = 0 }) {
   const h = 22;
   const texts = spans.map(
-    (each) => `${each.isRemoved ? "removed by " : ""}event ${each.number} from ${clock(each.at)}`,
-  );
+    (each) => `${each.isRemoved ? "removed by " : ""}event ${each.number} from ${clock(each.at)}`);
   const y = at + height - h - 4;
   return html`<g class=${isOutput ? "outputs" : "records"} role="img"
     aria-label=${`${name}: ${texts.join(", ") || "none"}`}>
