@@ -20,14 +20,13 @@ import uvicorn
 from botocore.exceptions import BotoCoreError, ClientError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from inorder.console import page
 from inorder.console.answers import Answers, Refused
@@ -117,7 +116,7 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
             Mount("/page", StaticFiles(directory=page.FOLDER)),
             Mount("/api", routes=api),
         ],
-        middleware=[Middleware(Guard, port=port, token=token)],
+        middleware=[Middleware(BaseHTTPMiddleware, dispatch=Guard(port, token))],
         exception_handlers={
             HTTPException: lambda _, error: _error(error.status_code, error.detail),
             Refused: lambda _, error: _error(error.status, str(error)),
@@ -140,54 +139,40 @@ def serve(answers: Answers, listening: socket, token: str) -> None:
 class Guard:
     """Refuses requests of other sites, and of those that do not know the token."""
 
-    def __init__(self, app: ASGIApp, port: int, token: str) -> None:
-        self._app, self._token = app, token
+    def __init__(self, port: int, token: str) -> None:
+        self._token = token.encode()
         self._hosts = {f"{name}:{port}" for name in NAMES}
         if port == HTTP_PORT:
             self._hosts |= {*NAMES}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
         """Answer a request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        is_api = scope["path"].startswith("/api/")
-        is_page = scope["path"] == "/" or scope["path"].startswith("/page/")
+        path = request.scope["path"]
+        is_page = path == "/" or path.startswith("/page/")
+        token = request.headers.get("x-inorder-token", "").encode()
+        if why_not := self._why_not(request, path):
+            response = _error(HTTPStatus.FORBIDDEN, why_not)
+        elif not is_page and not secrets.compare_digest(token, self._token):
+            response = _error(HTTPStatus.UNAUTHORIZED, NOT_KNOWN)
+            response.headers["WWW-Authenticate"] = "X-Inorder-Token"
+        else:
+            response = await call_next(request)
+        response.headers.update(HEADERS)
+        is_data = path.startswith("/api/")
+        response.headers["Cache-Control"] = "no-store" if is_data else "no-cache"
+        response.headers.setdefault("Content-Security-Policy", "default-src 'none'")
+        return response
 
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                headers.update(HEADERS)
-                headers["Cache-Control"] = "no-store" if is_api else "no-cache"
-                headers.setdefault("Content-Security-Policy", "default-src 'none'")
-            await send(message)
-
-        headers = Headers(scope=scope)
-        app: ASGIApp = self._app
-        if why_not := self._why_not(scope, headers):
-            app = _error(HTTPStatus.FORBIDDEN, why_not)
-        elif not is_page and not self._is_known(headers.get("x-inorder-token", "")):
-            app = _error(
-                HTTPStatus.UNAUTHORIZED, NOT_KNOWN, {"WWW-Authenticate": "X-Inorder-Token"}
-            )
-        await app(scope, receive, send_with_headers)
-
-    def _why_not(self, scope: Scope, headers: Headers) -> str:
-        host = headers.get("host", "")
+    def _why_not(self, request: Request, path: str) -> str:
+        headers, host = request.headers, request.headers.get("host", "")
         if host not in self._hosts:
             return "This is not the host."
         # A link on another site may lead to the page, but such a site can use nothing else.
-        is_page = scope["path"] == "/" and headers.get("sec-fetch-mode") == "navigate"
-        if headers.get("sec-fetch-site", "none") not in {"none", "same-origin"} and not is_page:
-            return "This is a request of another site."
-        if scope["method"] in {"GET", "HEAD"}:
-            return ""
-        if headers.get("origin") != f"http://{host}":
-            return "This is a request of another site."
-        return ""
-
-    def _is_known(self, token: str) -> bool:
-        return secrets.compare_digest(token.encode(), self._token.encode())
+        is_link = path == "/" and headers.get("sec-fetch-mode") == "navigate"
+        is_own = headers.get("sec-fetch-site", "none") in {"none", "same-origin"} or is_link
+        if request.method not in {"GET", "HEAD"}:
+            is_own = is_own and headers.get("origin") == f"http://{host}"
+        return "" if is_own else "This is a request of another site."
 
 
 def _changing(change: Callable[[Mapping[str, Any]], Any]) -> Callable[..., Awaitable[Response]]:
@@ -214,9 +199,9 @@ def _json(value: Any) -> Response:
     return Response(to_json(value), media_type="application/json")
 
 
-def _error(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
+def _error(status: int, reason: str) -> Response:
     text = to_json({"error": " ".join(reason.split())})
-    return Response(text, status, headers, media_type="application/json")
+    return Response(text, status, media_type="application/json")
 
 
 def _aws_error(_: Request, error: Exception) -> Response:

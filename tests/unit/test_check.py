@@ -13,6 +13,7 @@ import pytest
 
 from inorder import PROJECT, asl
 from inorder.asl import check_file
+from inorder.asl.roles import Role, doing, roles
 from inorder.asl.size import largest_event
 from inorder.model import policies
 from inorder.model.policies import asl_file
@@ -180,6 +181,28 @@ def test_a_file_that_is_no_state_machine_is_found(tmp_path: Path, text: str, fin
     [found] = check_file(file)
     assert found.startswith(finding)
     assert check_file(tmp_path) == ["json: cannot be read: Is a directory"]
+
+
+def test_what_a_state_does_is_read_from_its_expressions_substituted_or_not() -> None:
+    text = FILE.read_text(encoding="utf-8")
+    for states in (json.loads(each)["States"] for each in (text, re.sub(r"\$\{\w+\}", "x", text))):
+        assert {role.value: {*doing(states, role)} for role in Role if doing(states, role)} == {
+            "claims": {"Claim Key"},
+            "shares": {"Claim Key"},
+            "records": {"Claim Key"},
+            "breaks": {"Break Lock"},
+            "works": {"Invert Image"},
+            "renews": {"Renew Lock"},
+            "releases": {
+                *("Release Lock", "Release Lock Only", "Release Failed Key"),
+                "Release Unanswered Claim",
+            },
+            "starts": {"Start Newest Event"},
+            "parks": {"Park Event", "Park Invalid Event"},
+            "retries": {"Retry Event", "Send By EventBridge", "Send Invalid Event By EventBridge"},
+        }
+    claim = policies.definition("first-wins")["States"]["Claim Key"]
+    assert roles(claim) == {Role.CLAIMS, Role.TAKES_OVER, Role.RECORDS}
 
 
 @pytest.mark.parametrize(
