@@ -186,18 +186,10 @@ class Answers:
         """List the events that wait for a retry, the one that is tried next first."""
         if not self._stack.retry_events_log_group:
             return {"events": [], "backlog": {"waiting": 0, "unread": 0}}
+        names = ("subject", "key", "version_id", "since", "next", "reasons")
         events = [
-            {
-                "subject": each.subject,
-                "key": each.key,
-                "version_id": each.version_id,
-                "sequencer": each.body.get("sequencer"),
-                "attempts": each.body["attempts"],
-                "since": each.since,
-                "next": each.next,
-                "reasons": each.reasons,
-                "body": each.body,
-            }
+            {name: getattr(each, name) for name in names}
+            | {"sequencer": each.body.get("sequencer"), "attempts": each.body["attempts"]}
             for each in retrying.retrying_events(self._aws)
         ]
         return {"events": events, "backlog": asdict(retrying.backlog(self._aws))}
@@ -244,19 +236,8 @@ class Answers:
 
 
 def _parked(event: ParkedEvent) -> dict[str, Any]:
-    body = event.body.get("event")
-    reason = event.body.get("reason")
-    detail = body.get("detail") if isinstance(body, dict) else None
-    bucket = detail.get("bucket") if isinstance(detail, dict) else None
-    return {
-        "id": event.id,
-        "parked_at": event.parked_at,
-        "subject": event.subject,
-        "bucket": bucket.get("name") if isinstance(bucket, dict) else None,
-        "key": s3_object(body).get("key") or key_of(event.subject),
-        "sequencer": event.sequencer or None,
-        "reason": event.reason,
-        "reasons": reason.get("reasons", []) if isinstance(reason, dict) else [],
-        "is_startable": event.is_startable(named=False),
-        "body": event.body,
+    named = {
+        each: getattr(event, each) for each in ("id", "parked_at", "subject", "reason", "body")
     }
+    key = s3_object(event.body.get("event")).get("key") or key_of(event.subject)
+    return named | {"key": key, "sequencer": event.sequencer or None}
