@@ -144,11 +144,7 @@ class Audit:
         if any(each.verdict in REPAIRABLE for each in findings):
             for message in self._receive_parked():
                 events[_event_id(message.body.get("event"))] = message.reason
-            waiting = (
-                retrying.retrying_events(self._aws)
-                if self._aws.stack.retry_events_log_group
-                else []
-            )
+            waiting = retrying.retrying_events(self._aws)
             retried = {(each.key, each.version_id): each.reasons for each in waiting}
         for each in findings:
             if each.verdict not in REPAIRABLE or each.reading is None:
@@ -209,7 +205,7 @@ class Audit:
     def _process(self, event: dict[str, Any]) -> str:
         """Process an event, and give its outcome, or the error with which its execution ended."""
         ended = self._aws.synchronous.start_sync_execution(
-            stateMachineArn=self._aws.stack.started_arn, input=json.dumps(event)
+            stateMachineArn=self._aws.stack.state_machine_arn, input=json.dumps(event)
         )
         output = json.loads(ended.get("output") or "{}")
         return str(output.get("outcome") or ended.get("error") or ended["status"])

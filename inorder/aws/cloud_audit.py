@@ -1,4 +1,4 @@
-"""Audits in the cloud: starts the state machine of stacks/audit/template.yaml, and reads what it found."""
+"""Audits in the cloud: starts the state machine of stacks/audit, and reads what it has found."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _deployed(aws: Connection) -> tuple[str, str]:
             raise
         raise Failure(
             f"There is no stack {name}, which audits {aws.stack.name} in the cloud."
-            " docs/cost.md says how to deploy it."
+            f" Deploy it: make companion NAME=audit STACK={aws.stack.name}"
         ) from None
     outputs = {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
     try:

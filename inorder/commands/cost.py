@@ -9,12 +9,12 @@ from typing import Any
 import click
 
 from inorder import cost
-from inorder.aws.inspection import LONGEST_KEY
 from inorder.aws.stack import Connection
 from inorder.aws.usage import measure, of_stack, of_usage
 from inorder.commands.terminal import aws_errors_in_one_line, print_table, say
 from inorder.cost import Bill, Comparison, Workload
 from inorder.model.policies import names, policy
+from inorder_fence.fenced_output import MAXIMUM_KEY_BYTES
 
 
 class Number(click.FloatRange):
@@ -73,7 +73,10 @@ UNMEASURED_TRACES = "X-Ray has no metric of traces: they are those of its defaul
     "--object-kb", type=up_to(LARGEST_OBJECT_KB), default=DEFAULT.object_kb, show_default=True
 )
 @click.option(
-    "--key-bytes", type=click.IntRange(1, LONGEST_KEY), default=DEFAULT.key_bytes, show_default=True
+    "--key-bytes",
+    type=click.IntRange(1, MAXIMUM_KEY_BYTES),
+    default=DEFAULT.key_bytes,
+    show_default=True,
 )
 @click.option("--heal-minutes", type=click.Choice(["0", "5", "10", "15", "30", "60"]), default="15")
 @click.option("--alarms", type=click.Choice(["none", "loss", "all"]), default=DEFAULT.alarms)

@@ -24,9 +24,10 @@ from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import Connection
 from inorder.console.live import LiveList
 from inorder.model import policies
-from inorder.model.execution import described, key_of, s3_object
+from inorder.model.execution import described
 from inorder.story import tell
 from inorder.story.parts import clock
+from inorder_fence.records import key_in, s3_object
 
 STORY_LASTS = timedelta(days=7)  # as with `inorder why`
 MAXIMUM_FINDINGS = 200
@@ -184,8 +185,6 @@ class Answers:
 
     def retrying(self) -> dict[str, Any]:
         """List the events that wait for a retry, the one that is tried next first."""
-        if not self._stack.retry_events_log_group:
-            return {"events": [], "backlog": {"waiting": 0, "unread": 0}}
         names = ("subject", "key", "version_id", "since", "next", "reasons")
         events = [
             {name: getattr(each, name) for name in names}
@@ -232,12 +231,13 @@ class Answers:
         if len(text) > LARGEST_EVENT:
             reason = f"The event has more than {LARGEST_EVENT:,} bytes."
             raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
-        return {"arn": start(self._aws.client("stepfunctions"), self._stack.started_arn, text)}
+        states = self._aws.client("stepfunctions")
+        return {"arn": start(states, self._stack.state_machine_arn, text)}
 
 
 def _parked(event: ParkedEvent) -> dict[str, Any]:
     named = {
         each: getattr(event, each) for each in ("id", "parked_at", "subject", "reason", "body")
     }
-    key = s3_object(event.body.get("event")).get("key") or key_of(event.subject)
+    key = s3_object(event.body.get("event")).get("key") or key_in(event.subject)
     return named | {"key": key, "sequencer": event.sequencer or None}

@@ -118,7 +118,6 @@ class Demonstration:
             self.stack.state_machine_arn,
             datetime.now(UTC),
         )
-        self._machine.alias = self.stack.started_arn
         self._keys = len(pairs)
         self._first = (f"{self.prefix}first-event/{pairs[0].key.rpartition('/')[2]}", pairs[0].new)
         prefix = f"{self.prefix}keys/"

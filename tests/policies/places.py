@@ -21,7 +21,8 @@ from inorder import PROJECT
 from inorder.aws.executions import LocalStateMachine, StateMachine
 from inorder.aws.log import AwsStateMachine, log_group
 from inorder.aws.stack import Stack, deploy, describe
-from inorder.local_aws import HOST, LocalAws
+from inorder.local_aws import LocalAws
+from inorder.loopback import HOST
 from inorder.model.policies import asl_file
 from tests.policies.mock_config import NOT_ALL_MOCKED
 from tests.support.events import delete, upload
@@ -38,7 +39,6 @@ SUBSTITUTIONS = {
     "RetryEventsQueueUrl": "https://sqs.us-east-1.amazonaws.com/123456789012/retries",
     "RetryEventsBusName": "retry-events",
     "UniqueEventsBusName": "name",
-    "StateMachineArnPattern": "arn:aws:states:us-east-1:123456789012:stateMachine:{}",
 }
 
 
@@ -88,8 +88,6 @@ class InStack(Place):
         self.substitutions = {
             name: resources[each] for name, each in named.items() if each in resources
         }
-        machines = stack.state_machine_arn.rpartition(":")[0]
-        self.substitutions["StateMachineArnPattern"] = f"{machines}:{{}}"
         self.machine = cache(self.create)
 
     def create(self, policy: str) -> StateMachine:

@@ -23,7 +23,6 @@ IN_THE_RUNTIME = {"boto3", "botocore"}
 TEMPLATES = ["template.yaml", "examples/json_index/template.yaml"]
 MEGABYTES = {
     "InvertImageFunction-Shared": 40,  # of all with one CodeUri, runtime and architecture
-    "RetryEventsFunction": 40,
     "JsonIndexFunction": 1,
 }
 

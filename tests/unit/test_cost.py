@@ -29,7 +29,7 @@ from tests.support.in_process import InProcess
 from tests.support.resolved_template import of_type, resources_with, template
 
 LATEST = policy("latest-wins")
-TABLE = tomllib.loads((PROJECT / cost.CONTENDERS).read_text())
+TABLE = tomllib.loads((PROJECT / "inorder" / cost.CONTENDERS).read_text())
 
 
 def dollars(bill: Bill) -> dict[str, float]:
@@ -211,7 +211,7 @@ def test_impossible_numbers_are_refused(arguments: str) -> None:
 
 
 STACK = Stack(
-    *("measured", "in", "out", "keys", MACHINE, "https://parked", OWN),
+    *("measured", "in", "out", "keys", MACHINE, "https://parked", "https://retries", OWN, "log"),
     {
         **{"Policy": "latest-wins", "ExecutionLogLevel": "ERROR", "HealMinutes": "30"},
         **{"Alarms": "none", "Dashboard": "false", "Tracing": "true"},

@@ -39,15 +39,10 @@ def test_the_words_for_outcomes_are_those_of_the_files(policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
-def test_fence_and_deletions_are_those_of_the_file_and_of_the_template(
-    policy: policies.Policy,
-) -> None:
+def test_the_fence_is_that_of_the_file(policy: policies.Policy) -> None:
     states = policies.definition(policy.name)["States"].values()
     payloads = [each["Parameters"]["Payload"] for each in states if each.get("Resource") == INVOKE]
     assert [payload.get("fence") for payload in payloads] == [policy.fence]
-    [_, any_of] = TEMPLATE["Conditions"]["RemovesOutputs"]["Fn::And"]
-    removing = [each["Fn::Equals"][1] for each in any_of["Fn::Or"]]
-    assert policy.deletions == (policy.name in removing)
 
 
 def test_a_table_has_a_row_for_each_policy_and_is_written_between_its_markers() -> None:

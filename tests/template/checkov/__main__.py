@@ -18,7 +18,7 @@ import click
 
 from inorder import PROJECT
 from tests.support.resolved_template import resources_with
-from tests.template.deployed import ADAPT, FUNCTION, MAIL, POLICIES, RECORDS
+from tests.template.deployed import FUNCTION, KEY, POLICIES, TOPIC
 
 OUT = PROJECT / "out" / "checkov"
 ACCEPTED = Path(__file__).with_name("accepted.toml")
@@ -26,8 +26,7 @@ ACCEPTED = Path(__file__).with_name("accepted.toml")
 OPTIONS: list[dict[str, str]] = [
     {},
     {"InputBucketName": "in", "WorkFunctionArn": FUNCTION, "HealMinutes": "0"},
-    {**ADAPT, **MAIL, "InputBucketVersioning": "Enabled", "Tracing": "true"},
-    {**RECORDS, "RecordsSourceArns": "arn:aws:s3:::my-bucket", "DeploymentType": "LINEAR"},
+    {"KmsKeyArn": KEY, "InputBucketVersioning": "Enabled", "AlarmTopicArn": TOPIC},
 ]
 
 

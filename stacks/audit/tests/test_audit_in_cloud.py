@@ -12,7 +12,7 @@ import pytest
 
 from inorder.aws import cloud_audit
 from inorder.errors import Failure
-from inorder.model import policies
+from main_stack import MainStack
 from retry_events.retries import Fault, Message, Start
 from tests.support.in_process import KEY_TABLE, Context
 from tests.unit.conftest import Lines, Load, new_queue, taken_from
@@ -37,16 +37,9 @@ class Auditor:
         parameters = defaults | {"KeyPrefix": "", "KeySuffix": ""} | given
         outputs = {"InputBucketName": INPUT, "OutputBucketName": OUTPUT, "KeyTableName": TABLE}
         outputs |= {"RetryEventsQueueUrl": self.queue}
-        described = {
-            "Parameters": [
-                {"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()
-            ],
-            "Outputs": [{"OutputKey": key, "OutputValue": value} for key, value in outputs.items()],
-        }
         function: Any = load("audit_keys.app", STACK_NAME="s", REPAIRS=repairs)
-        function.cloudformation = SimpleNamespace(
-            describe_stacks=lambda **_: {"Stacks": [described]}
-        )
+        stack = MainStack(parameters, outputs)
+        function.description = SimpleNamespace(main_stack=lambda: stack)
         self.function = function
         self._read = lines
         self.findings: dict[str, str] = {}
@@ -207,15 +200,6 @@ def test_a_stack_that_cannot_be_audited_or_repaired_says_so(
     audited = auditor("true", **given)
     with pytest.raises(audited.function.NotAuditable, match=said):
         audited.run({"audit": "a", "prefix": ""})
-
-
-def test_the_facts_of_the_policies_are_those_of_their_file(auditor: Make) -> None:
-    function = auditor().function
-    found = policies.policies()
-    assert {
-        each.name: (each.keeps, bool(each.cost.uncontended.writes)) for each in found if each.keeps
-    } == function.KEEPS
-    assert {each.name for each in found if each.deletions} == function.HANDLE_DELETIONS
 
 
 # The command, which waits for the audit
