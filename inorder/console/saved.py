@@ -55,7 +55,7 @@ def read(answers: Answers) -> dict[str, Any]:
 def write(file: Path, data: Mapping[str, Any]) -> None:
     """Write the page with its scripts, its style and the answers in it."""
     names = {name: specifier for specifier, name in page.modules().items()}
-    html, _ = page.index({specifier: _script(name) for name, specifier in names.items()})
+    html = page.index({specifier: _script(name) for name, specifier in names.items()})
     html = re.sub(
         r'<link rel="stylesheet" href="/page/([^"]+)">',
         lambda found: f"<style>{_text(found[1])}</style>",

@@ -50,7 +50,7 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
     """Make the server's application."""
 
     def index(_: Request) -> Response:
-        html, _map = page.index({name: f"/page/{file}" for name, file in page.modules().items()})
+        html = page.index({name: f"/page/{file}" for name, file in page.modules().items()})
         policy = page.content_security_policy(
             html,
             script_src="'self'",

@@ -82,7 +82,7 @@ def test_only_the_loopback_address_is_served(aws: InProcess, here: LocalConnecti
         assert status(client, "/api/definition", Host=host) == 200
         assert status(client, "/api/run", "POST", Host=host, Origin=f"http://{host}") == 200
     for host in ("evil.example", f"evil.example:{PORT}", "", "127.0.0.1", f"127.0.0.1:{PORT + 1}"):
-        for path in ("/", "/api/stack", "/page/modules.json", "/page/none"):
+        for path in ("/", "/api/stack", "/page/html.js", "/page/none"):
             assert status(client, path, Host=host) == 403
     # A browser leaves out the port if it is 80.
     assert status(serving(answers, 80), "/api/definition", Host="127.0.0.1") == 200
@@ -137,7 +137,7 @@ def test_only_scripts_of_the_page_may_run(client: TestClient) -> None:
     assert {"default-src 'none'", "frame-ancestors 'none'"} < {*policy}
     assert f"script-src 'sha256-{digest}' 'self'" in policy
     assert re.findall(r"<script(?![^>]* src=)", page.text) == ["<script"]
-    for path in ("/", "/page/modules.json", "/api/stack", "/api/none", "/none"):
+    for path in ("/", "/page/html.js", "/api/stack", "/api/none", "/none"):
         headers = client.get(path).headers
         assert headers["X-Content-Type-Options"] == "nosniff"
         assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
