@@ -201,6 +201,7 @@ def test_a_dry_run_names_what_a_redrive_starts_and_a_redrive_starts_that(
     assert posted(client, "redrive", body | {"dry_run": False}) == planned
     aws.state_machine.wait_for(3)
     assert parked_events()[STRANGE]["id"] != first["id"]  # it has been parked anew
+    assert posted(client, "run", {"event": {}})["arn"] in aws.state_machine.arns()
 
 
 def test_a_bad_change_is_named_and_changes_nothing(aws: InProcess, client: TestClient) -> None:
@@ -213,15 +214,6 @@ def test_a_bad_change_is_named_and_changes_nothing(aws: InProcess, client: TestC
         answer = client.post(f"/api/{path}", content=body, headers=CHANGING)
         assert (answer.status_code, set(answer.json())) == (code, {"error"}), body[:50]
     assert aws.state_machine.arns() == []
-
-
-def test_what_is_run_or_redriven_starts_an_execution(aws: InProcess, here: LocalConnection) -> None:
-    aws.run({"no": "event"})  # which is parked
-    client = serving(Answers(here, aws.state_machine))
-    [parked_event] = got(client, "parked")["events"]
-    posted(client, "redrive", {"ids": [parked_event["id"]], "dry_run": False})
-    posted(client, "run", {"event": {}})
-    assert len(aws.state_machine.arns()) == 3
 
 
 # What is saved
@@ -242,4 +234,10 @@ def test_no_text_in_the_data_ends_the_element_of_a_saved_page(
     answers = json.loads(data)
     assert {"policy": "latest-wins", "is_local": False}.items() <= answers["/api/stack"].items()
     assert set(answers["/api/story"]) == {key, "broken.png"}
+    definition = answers["/api/definition"]
+    assert definition["roles"]["Claim Key"] == ["claims", "records", "shares"]
+    assert (definition["roles"]["S3 Object Event?"], definition["returned"]) == (
+        [],
+        {"Claim Key": "claim"},
+    )
     assert html.index("connect-src 'none'") < html.index(data)

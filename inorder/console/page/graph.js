@@ -194,27 +194,19 @@ export function Graph({ definition, execution, selected, all, parameters, room }
     if (node) box.current.parentElement.scrollLeft = (node.x - left) * scale - room / 2;
   }, [graph, selected, scale]);
 
-  // One stop of the Tab key; the arrow keys go to the nearest state in a direction.
+  // One stop of the Tab key; the arrow keys go to the next state below, or above.
   const current = nodes.some((node) => node.name === selected) ? selected : definition.StartAt;
+  const order = nodes.map(({ name }) => name).sort((a, b) => {
+    const [one, other] = [graph.node(a), graph.node(b)];
+    return one.y - other.y || one.x - other.x;
+  });
   const move = (event) => {
-    const [dx, dy] =
-      { ArrowDown: [0, 1], ArrowUp: [0, -1], ArrowRight: [1, 0], ArrowLeft: [-1, 0] }[event.key] ??
-      [];
-    const from = nodes.find(
-      (node) => node.name === event.target.closest?.("[data-state]")?.dataset.state,
-    );
-    if (dx === undefined || !from) return;
+    const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
+    const from = order.indexOf(event.target.closest?.("[data-state]")?.dataset.state);
+    if (!step || from < 0) return;
     event.preventDefault();
-    const far = (node) => {
-      const [along, across] = [
-        (node.x - from.x) * dx + (node.y - from.y) * dy,
-        Math.abs((node.x - from.x) * dy) + Math.abs((node.y - from.y) * dx),
-      ];
-      return along > 4 ? along + 2.5 * across : Infinity;
-    };
-    const nearest = nodes.reduce((best, node) => (far(node) < far(best) ? node : best), from);
-    if (nearest !== from)
-      box.current.querySelector(`[data-state="${CSS.escape(nearest.name)}"]`).focus();
+    const next = order[from + step];
+    if (next) box.current.querySelector(`[data-state="${CSS.escape(next)}"]`).focus();
   };
   const line = (v, w, points) => {
     const isPassed = v === START || passed.has(id(v, w));

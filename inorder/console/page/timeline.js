@@ -87,7 +87,7 @@ function joined(spans, gap) {
 const length = (spans) => spans.reduce((sum, [from, end]) => sum + end - from, 0);
 
 /** A scale on which times without anything are cut out. */
-function scaleOf(lanes, width, now) {
+function scaleOf(lanes, width) {
   const spans = lanes.map(({ from, end }) => [from, end]).sort((a, b) => a[0] - b[0]);
   const busy = joined(spans, 0);
   const parts = joined(busy, Math.max(0.08 * length(busy), 300));
@@ -111,7 +111,7 @@ function scaleOf(lanes, width, now) {
       ? part.x + Math.min(Math.max(moment - part.from, 0), part.end - part.from) * each
       : 0;
   };
-  return { parts: placed, at, each, now };
+  return { parts: placed, at, each };
 }
 
 function ticks({ parts, each }) {
@@ -158,7 +158,6 @@ export function Timeline({ story, definition, keeps, numbers, readAt, zoom, sele
   const width = Math.max(boxWidth, isNarrow ? 560 : 700) * zoom;
   const drawn = useMemo(() => {
     const executions = new Map(story.executions.map((each) => [each.arn, each]));
-    const now = Math.max(readAt, 0);
     const lanes = story.deliveries
       .filter((each) => executions.get(each.execution)?.started)
       .map((delivery, index) => {
@@ -168,16 +167,16 @@ export function Timeline({ story, definition, keeps, numbers, readAt, zoom, sele
           execution,
           index,
           number: numbers.get(eventName(delivery.sequencer, delivery.version_id)),
-          ...phases(execution, definition, keeps, now),
+          ...phases(execution, definition, keeps, readAt),
         };
       });
-    for (const lane of lanes) lane.left = leftLock(lane, lanes, now);
+    for (const lane of lanes) lane.left = leftLock(lane, lanes, readAt);
     return { lanes, byArn: new Map(lanes.map((lane) => [lane.execution.arn, lane])) };
   }, [story, definition, keeps, numbers, readAt]);
   const { lanes, byArn } = drawn;
   if (!lanes.length) return null;
   const right = 152; // for the word that the output is current
-  const scale = scaleOf(lanes, width - gutter - right - 14, readAt);
+  const scale = scaleOf(lanes, width - gutter - right - 14);
   const x = (moment) => gutter + 10 + scale.at(moment);
   const y = (lane) => 34 + lane.index * height + offset;
   const top = 34 + lanes.length * height + 14;
@@ -194,10 +193,9 @@ export function Timeline({ story, definition, keeps, numbers, readAt, zoom, sele
       isOutput: true,
     },
   ].filter(({ spans, isOutput }) => spans.length || (isOutput && keeps));
-  const all = width;
   const bottom = top + feet.length * foot + 8;
   return html`<div class="timeline" ref=${box} tabindex="0" role="region" aria-label="Timeline">
-    <svg width=${all} height=${bottom} role="group" aria-label="One lane for each execution">
+    <svg width=${width} height=${bottom} role="group" aria-label="One lane for each execution">
       <defs>
         <pattern id="hatch" width="7" height="7" patternUnits="userSpaceOnUse"
           patternTransform="rotate(45)">
@@ -226,7 +224,7 @@ export function Timeline({ story, definition, keeps, numbers, readAt, zoom, sele
       ${lanes.map((lane) => lane.written && html`<path class="drop"
         d=${`M${x(lane.written)},${y(lane) + 14}V${top + feet.length * foot - 26}`} />`)}
       ${lanes.map((lane) => html`<${Lane} key=${lane.execution.arn} lane=${lane} x=${x} y=${y(lane)}
-          height=${height} width=${all}
+          height=${height} width=${width}
         isNarrow=${isNarrow} numbers=${numbers}
           isSelected=${selected === lane.execution.arn} />`)}
       ${lanes.map((lane) => html`<${CauseLine} lane=${lane} byArn=${byArn} x=${x} y=${y} />`)}
@@ -290,7 +288,7 @@ function Lane({ lane, x, y, height, width, isNarrow, numbers, isSelected }) {
     .join(", ");
   const isAlive = !execution.stopped;
   const stop = x(lane.end);
-  const wide = (spans) => spans.filter(([from, to]) => x(to) - x(from) > 46);
+  const isWide = ([from, to]) => x(to) - x(from) > 64; // there is room for a word
   return html`<a class=${`lane ${tone} ${isSelected ? "selected" : ""}`} href=${href("execution",
     execution.arn)}
     aria-label=${plain(delivery.text)}>
@@ -312,16 +310,10 @@ function Lane({ lane, x, y, height, width, isNarrow, numbers, isSelected }) {
     ${lane.waits.map((each) => box(each, 18, "wait"))}
     ${lane.locks.map((each) => box(each, 28, `lock ${each[2] ? "open" : ""}`))}
     ${lane.works.map((each) => box(each, 14, each[2] ? "work failed" : "work"))}
-    ${wide(lane.waits).map(
-      ([from, to]) =>
-        x(to) - x(from) > 64 &&
-        html`<g class="wait-text">
+    ${lane.waits.filter(isWide).map(([from, to]) => html`<g class="wait-text">
       <rect x=${(x(from) + x(to)) / 2 - 23} y=${y - 7.5} width="46" height="15" rx="7.5" />
       <text x=${(x(from) + x(to)) / 2} y=${y + 4} text-anchor="middle">waits</text></g>`)}
-    ${wide(lane.works).map(
-      ([from, to]) =>
-        x(to) - x(from) > 62 &&
-        html`<text class="work-text" x=${x(from) + 8}
+    ${lane.works.filter(isWide).map(([from]) => html`<text class="work-text" x=${x(from) + 8}
       y=${y + 4}>works</text>`)}
     <circle class="begin" cx=${x(lane.from)} cy=${y} r="3.5" />
     ${lane.written && html`<path class="written"
