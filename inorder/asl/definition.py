@@ -10,8 +10,8 @@ from typing import Any
 import networkx as nx
 
 Json = dict[str, Any]
-Finding = tuple[str, str]  # state, or "" for the whole file; what is wrong
-Rule = Callable[[Json], Iterator[Finding]]
+Violation = tuple[str, str]  # state, or "" for the whole file; what is wrong
+Rule = Callable[[Json], Iterator[Violation]]
 
 PUT, UPDATE, DELETE, GET = (
     f"arn:aws:states:::dynamodb:{action}Item" for action in ("put", "update", "delete", "get")
@@ -48,7 +48,7 @@ def _once_each(pairs: list[tuple[str, Any]]) -> Json:
 def each_state(check: Callable[[Json], Iterator[str]]) -> Rule:
     """Make a rule of a check that concerns one state at a time."""
 
-    def rule(definition: Json) -> Iterator[Finding]:
+    def rule(definition: Json) -> Iterator[Violation]:
         for name, state in definition["States"].items():
             yield from ((name, wrong) for wrong in check(state))
 

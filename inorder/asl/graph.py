@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import networkx as nx
 
-from inorder.asl.definition import Finding, Json, Rule, each_state, graph, is_end, targets
+from inorder.asl.definition import Json, Rule, Violation, each_state, graph, is_end, targets
 
 MOST_SENTENCES = 2  # of a Comment
 
@@ -16,7 +16,7 @@ MOST_SENTENCES = 2  # of a Comment
 _SENTENCE_END = re.compile(r"[.!?][\"')*`]*(?=\s+[\"'(*`]*[A-Z]|\s*$)")
 
 
-def _schema(definition: Json) -> Iterator[Finding]:
+def _schema(definition: Json) -> Iterator[Violation]:
     """Ask cfn-lint, which knows ASL's schema, by way of the resource that would hold the file."""
     # Their import takes longer than most commands, which need only what else is known of a file.
     from cfnlint import ManualArgs  # noqa: PLC0415
@@ -41,7 +41,7 @@ def _schema(definition: Json) -> Iterator[Finding]:
         yield place[1] if in_state else "", f"{where}{match.message} ({match.rule.id})"
 
 
-def _next(definition: Json) -> Iterator[Finding]:
+def _next(definition: Json) -> Iterator[Violation]:
     states: Json = definition["States"]
     for name, state in states.items():
         for target in targets(state):
@@ -49,7 +49,7 @@ def _next(definition: Json) -> Iterator[Finding]:
                 yield name, f"goes on to {target}, and there is no such state"
 
 
-def _reached(definition: Json) -> Iterator[Finding]:
+def _reached(definition: Json) -> Iterator[Violation]:
     states, start = definition["States"], definition["StartAt"]
     for name in sorted(set(states) - {start} - nx.descendants(graph(states), start)):
         yield name, "no state leads to it"
@@ -92,7 +92,7 @@ def _all_errors(state: Json) -> Iterator[str]:
             yield f"States.ALL is not alone in its {field}"
 
 
-def _outcome(definition: Json) -> Iterator[Finding]:
+def _outcome(definition: Json) -> Iterator[Violation]:
     """Compare the name of each end with what it reports: commands read this, metrics the name."""
     for name, state in definition["States"].items():
         if not is_end(state):

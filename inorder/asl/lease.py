@@ -22,9 +22,9 @@ from inorder.asl import walk
 from inorder.asl.definition import (
     CONDITION_FAILED,
     EXPRESS_SECONDS,
-    Finding,
     Json,
     Rule,
+    Violation,
     conditions,
     graph,
     is_end,
@@ -203,7 +203,7 @@ def _written(states: Json, path: str) -> list[str]:
     return found
 
 
-def _poll(definition: Json) -> Iterator[Finding]:
+def _poll(definition: Json) -> Iterator[Violation]:
     """Follow an execution from each count of a poll to the next: it must wait in between.
 
     Otherwise polls would pass faster than the seconds of which a lease is made, for instance while
@@ -222,18 +222,18 @@ def _poll(definition: Json) -> Iterator[Finding]:
         except ValueError:
             return  # which the seconds of the lease tell, too
         drawn.remove_nodes_from([at for at in drawn if states[at.state]["Type"] == "Wait"])
-        polls = [place for place in drawn if place.state in counters]
-        for place in sorted(polls, key=lambda each: each.state):
-            for after in drawn.successors(place):
+        polls = [visit for visit in drawn if visit.state in counters]
+        for visit in sorted(polls, key=lambda each: each.state):
+            for after in drawn.successors(visit):
                 reached = {after} | nx.descendants(drawn, after)
                 if again := [each for each in polls if each in reached]:
                     way = min((nx.shortest_path(drawn, after, each) for each in again), key=len)
                     via = ", ".join(each.state for each in way[:-1])
-                    yield place.state, f"a poll may follow another one without a wait, by {via}"
+                    yield visit.state, f"a poll may follow another one without a wait, by {via}"
                     return
 
 
-def _claim(definition: Json) -> Iterator[Finding]:
+def _claim(definition: Json) -> Iterator[Violation]:
     """Follow each claim until its lock is released or its event is parked.
 
     A release frees the key if it succeeds, and if its condition fails the lock was another's. A
@@ -261,7 +261,7 @@ def _claim(definition: Json) -> Iterator[Finding]:
         yield from _without_lock(states, claim)
 
 
-def _late(definition: Json) -> Iterator[Finding]:
+def _late(definition: Json) -> Iterator[Violation]:
     """Check that no claim, and no write that records an event, is repeated without an answer.
 
     A write without an answer may take effect at any later time: also after its execution has failed
@@ -275,7 +275,7 @@ def _late(definition: Json) -> Iterator[Finding]:
                 yield name, f"it may still be written after {errors[0]}, so do not repeat it"
 
 
-def _without_lock(states: Json, claim: str) -> Iterator[Finding]:
+def _without_lock(states: Json, claim: str) -> Iterator[Violation]:
     """Follow a claim that failed: nothing may be worked on before another claim, or a renewal.
 
     The same holds after a renewal that failed.
@@ -291,7 +291,7 @@ def _without_lock(states: Json, claim: str) -> Iterator[Finding]:
                     yield taker, f"if it fails, {name} may work without the lock"
 
 
-def _renewal(definition: Json) -> Iterator[Finding]:
+def _renewal(definition: Json) -> Iterator[Violation]:
     """Check that a renewal gives the lock another token, and that each release knows that one.
 
     The new token begins with the old one, so that a release by the claim's token works before and
@@ -315,7 +315,7 @@ def _renewal(definition: Json) -> Iterator[Finding]:
             yield name, f"it does not know a renewed lock: its condition must begin with {OWN_LOCK}"
 
 
-def _lease(definition: Json) -> Iterator[Finding]:
+def _lease(definition: Json) -> Iterator[Violation]:
     claims = doing(definition["States"], Role.CLAIMS)
     try:
         numbers = lease_numbers(definition)
@@ -337,7 +337,7 @@ def _lease(definition: Json) -> Iterator[Finding]:
         )
 
 
-def _express(definition: Json) -> Iterator[Finding]:
+def _express(definition: Json) -> Iterator[Violation]:
     """Add up a file without a lease; `_lease` does so for one that has a lease."""
     if doing(definition["States"], Role.CLAIMS) and _breaks(definition["States"]):
         return

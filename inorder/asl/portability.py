@@ -15,9 +15,9 @@ from inorder.asl.definition import (
     SEND,
     START,
     UPDATE,
-    Finding,
     Json,
     Rule,
+    Violation,
     conditions,
     each_state,
     expressions,
@@ -55,7 +55,7 @@ def _resource(state: Json) -> Iterator[str]:
         yield f"not every engine has {state['Resource']}"
 
 
-def _jsonata(definition: Json) -> Iterator[Finding]:
+def _jsonata(definition: Json) -> Iterator[Violation]:
     for name, state in [("", definition), *definition["States"].items()]:
         for part in [state, *state.get("Choices", []), *state.get("Catch", [])]:
             if part.get("QueryLanguage") == "JSONata":

@@ -10,9 +10,9 @@ from inorder.asl.definition import (
     INVOKE,
     SEND,
     UPDATE,
-    Finding,
     Json,
     Rule,
+    Violation,
     paths,
     payload,
 )
@@ -32,7 +32,7 @@ SET_CLAUSE = re.compile(r"(#?\w+) = (?:if_not_exists\(\1, )?(:\w+)")
 _STEP = re.compile(r"\.([\w-]+)|\['([^']+)'\]|\[(\d+)\]")
 
 
-def _guard(definition: Json) -> Iterator[Finding]:
+def _guard(definition: Json) -> Iterator[Violation]:
     """Find paths that may be absent where they are read.
 
     A path is known to be present if on every way to the state it was tested by IsPresent, or

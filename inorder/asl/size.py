@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from inorder.asl.definition import GET, UPDATE, Finding, Json, Rule, paths, payload
+from inorder.asl.definition import GET, UPDATE, Json, Rule, Violation, paths, payload
 from inorder.asl.flow import Flow
 
 # Of the data of an execution, and of the input and the output of a state:
@@ -34,7 +34,7 @@ def largest_event(definition: Json) -> int:
     return min((MOST_BYTES - other) // events for _, events, other in _sizes(definition) if events)
 
 
-def _size(definition: Json) -> Iterator[Finding]:
+def _size(definition: Json) -> Iterator[Violation]:
     for name, events, other in _sizes(definition):
         if events and (most := (MOST_BYTES - other) // events) < LEAST_BYTES:
             yield name, f"its data is too large for an event of more than {most} bytes"

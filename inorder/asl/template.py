@@ -26,7 +26,7 @@ def findings(file: Path, text: str) -> Iterator[tuple[str, str, str]]:
         content = template.read_text(encoding="utf-8")
         resources = yaml_parse(content)["Resources"].values()
         machines = [each["Properties"] for each in resources if "Properties" in each]
-    except Exception as error:  # the YAML parser's, or that of a template without sense
+    except Exception as error:  # of the YAML parser, or of a template without sense
         yield "", "template", f"{template.name} cannot be read: {' '.join(str(error).split())}"
         return
     named = [

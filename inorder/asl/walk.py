@@ -48,14 +48,14 @@ class Fields(frozenset[tuple[str, Any]]):
     """An object of which all fields are known: their names, and their values or `Unknown`."""
 
 
-class Place(NamedTuple):
+class Visit(NamedTuple):
     """A state, and what is known of its input: `Fields`, a text, a number, or `Unknown`."""
 
     state: str
     data: Any
 
 
-def ways(definition: Json) -> tuple[Place, nx.DiGraph]:
+def ways(definition: Json) -> tuple[Visit, nx.DiGraph]:
     """Draw all ways through a file; a ValueError says that nothing bounds a count."""
     flow, plain = _Walk(definition), graph(definition["States"])
     reads = {name: set(_FIELD.findall(json.dumps(state))) for name, state in flow.states.items()}
@@ -63,20 +63,21 @@ def ways(definition: Json) -> tuple[Place, nx.DiGraph]:
         name: set().union(*(reads[each] for each in (name, *nx.descendants(plain, name))))
         for name in flow.states
     }
-    start = Place(flow.start, ANY)
+    start = Visit(flow.start, ANY)
     drawn = nx.DiGraph()
     drawn.add_node(start)
     waiting = [start]
     most = len(flow.states) * EXPRESS_SECONDS
     while waiting:
-        place = waiting.pop()
-        for name, data in flow.following(*place):
-            if isinstance(data, Fields):  # what no later state reads makes no difference
-                data = Fields(each for each in data if each[0] in live[name])  # noqa: PLW2901
-            after = Place(name, data)
+        visit = waiting.pop()
+        for name, data in flow.following(*visit):
+            # What no later state reads makes no difference.
+            is_known = isinstance(data, Fields)
+            read = Fields(each for each in data if each[0] in live[name]) if is_known else data
+            after = Visit(name, read)
             if after not in drawn:
                 waiting.append(after)
-            drawn.add_edge(place, after)
+            drawn.add_edge(visit, after)
         if len(drawn) > most:
             [(again, _)] = Counter(each.state for each in drawn).most_common(1)
             raise ValueError(f"an execution may come to {again} again and again")
@@ -86,10 +87,10 @@ def ways(definition: Json) -> tuple[Place, nx.DiGraph]:
 def slowest(drawn: nx.DiGraph, start: Any, seconds: Callable[[str], float]) -> float:
     """Add up the slowest way from a start to an end; a ValueError says that there is a cycle.
 
-    The nodes are places, or the names of states.
+    The nodes are visits, or the names of states.
     """
 
-    def name(node: Place | str) -> str:
+    def name(node: Visit | str) -> str:
         return node if isinstance(node, str) else node.state
 
     if not nx.is_directed_acyclic_graph(drawn):

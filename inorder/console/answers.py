@@ -145,7 +145,7 @@ class Answers:
     def picture(self, which: str, key: str, version_id: str | None = None) -> Picture:
         """Read a picture from the input bucket (``source``) or the output bucket (``output``).
 
-        The key is that of the picture itself: the outputs of a story have theirs.
+        The key names the picture itself: each output of a story has its own.
         """
         buckets = {"source": self._stack.input_bucket, "output": self._stack.output_bucket}
         if which not in buckets or not key:

@@ -233,7 +233,7 @@ def test_parked_events_are_redriven_after_a_dry_run(console: Console, page: Page
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("This was a dry run: nothing has changed yet.")
     expect(dialog).to_contain_text(one)
-    assert len(console.workflow.of_key(one, 2)) == 2  # none but those of the two uploads
+    assert len(console.workflow.of_key(one, 2)) == 2  # only the executions of the two uploads
     dialog.get_by_role("button", name="Start 1 event again").click()
     expect(dialog).to_contain_text("1 event started again, and removed from the queue.")
     dialog.get_by_role("button", name="Close").last.click()

@@ -151,7 +151,7 @@ function curve(points) {
   return others.length > 1 ? text : `${text}L${others[0].x},${others[0].y}`;
 }
 
-/** From the side of one state to that of another, for an edge that is not laid out. */
+/** From the side of one state to another state, for an edge that is not laid out. */
 function straight(from, to) {
   const side = to.x > from.x ? 1 : -1;
   const start = { x: from.x + (side * from.width) / 2, y: from.y };

@@ -44,7 +44,7 @@ export const Outcome = ({ name }) => {
   return html`<${Badge} tone=${tone} icon=${icon}>${text}<//>`;
 };
 
-// What is in a key decides its direction, and must not change that of the text around it.
+// A key may read from right to left, and must not change the direction of the text around it.
 export const Key = ({ children }) =>
   html`<bdi class="key" dir="auto">${plain(children ?? "(no key)")}</bdi>`;
 export const Mono = ({ children, cut }) =>
