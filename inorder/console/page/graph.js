@@ -171,13 +171,9 @@ export function Graph({ definition, execution, selected, all, parameters, room }
   const names = Object.keys(definition.States).filter((name) => all || states.has(name));
   const { graph, kinds } = useMemo(() => layout(definition, names), [definition, names.join("|")]);
   // dagre leaves edges that go back out of its width.
+  const sides = ({ x, width }) => [x - width / 2, x + width / 2];
   const xs = [
-    ...graph
-      .nodes()
-      .flatMap((name) => [
-        graph.node(name).x - graph.node(name).width / 2,
-        graph.node(name).x + graph.node(name).width / 2,
-      ]),
+    ...graph.nodes().flatMap((name) => sides(graph.node(name))),
     ...graph.edges().flatMap((each) => graph.edge(each).points.map((point) => point.x)),
   ];
   const [left, { height }] = [Math.min(...xs) - 6, graph.graph()];

@@ -1,5 +1,5 @@
-// The executions of a key as lanes: who waited, who held the lock, when the function ran, and whose
-// output is there.
+// The executions of a key as lanes: who waited, who held the lock, who did the work, and whose output
+// is there.
 import { html, useMemo } from "inorder/html";
 import { href } from "inorder/route";
 import { iconPath, useWidth } from "inorder/parts";
@@ -10,8 +10,8 @@ const BREAK = 72; // pixels of a time without anything
 const time = (text) => (text ? new Date(text).getTime() : null);
 
 /**
- * What an execution did, as spans of time: it waited, held the lock, ran the function; and what it
- * recorded and wrote.
+ * What an execution did, as spans of time: it waited, held the lock, did the work; and when it
+ * recorded its event and wrote its output. The server tells what each state does.
  */
 export function phases(execution, definition, keeps, now) {
   const end = time(execution.stopped) ?? now;
@@ -42,15 +42,10 @@ export function phases(execution, definition, keeps, now) {
       [waiting, locked] = [null, exited];
     }
     if (does.includes("works")) {
-      const attempts = step.attempts?.filter((each) => each.started) ?? [];
-      found.works.push(
-        ...attempts.map((each) => [
-          time(each.started),
-          time(each.ended) ?? exited,
-          Boolean(each.error),
-        ]),
-      );
-      if (!attempts.length) found.works.push([entered, exited, Boolean(step.error)]);
+      const known = step.attempts?.filter((each) => each.started) ?? [];
+      const whole = { started: step.entered, ended: step.exited, error: step.error };
+      for (const { started, ended, error } of known.length ? known : [whole])
+        found.works.push([time(started), time(ended) ?? exited, Boolean(error)]);
     }
     if (does.includes("releases") && isDone && locked) {
       found.locks.push([locked, exited]);
