@@ -1,5 +1,5 @@
-// The executions of a key as lanes: who waited, who held the lock, who did the work, and whose output
-// is there.
+// The executions of a key as lanes: who waited, who held the lock, who did the work, and whose
+// output is there.
 import { html, useMemo } from "inorder/html";
 import { href } from "inorder/route";
 import { iconPath, useWidth } from "inorder/parts";
