@@ -168,7 +168,7 @@ class Demonstration:
             if self.stack.parameters.get("HandleDeletions") == "true" and self.policy.deletions:
                 expected += removed
             ended = self._machine.wait_for(expected, patience, self.prefix)
-            parked = sum(each.outcome in outcomes.parked() for each in ended)
+            parked = sum(each.outcome in outcomes.PARKED for each in ended)
             if parked:
                 say(f"{parked} events were parked: inorder parked --stack-name {self.stack.name}")
         except TimeoutError as error:

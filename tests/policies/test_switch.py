@@ -15,7 +15,7 @@ from itertools import permutations
 import pytest
 
 from inorder import PROJECT
-from inorder.model.outcomes import finished
+from inorder.model.outcomes import FINISHED
 from inorder.model.policies import asl_file, like, policy
 from tests.proof.simulation.clock import Outage
 from tests.proof.simulation.cloud import Cloud, Settings, sequencer_of
@@ -93,7 +93,7 @@ class Switch:
 
     def assert_right(self) -> None:
         outcomes = {each.outcome for each in self.cloud.executions}
-        assert outcomes <= finished() | ({"Died"} if self.dies else set())
+        assert outcomes <= FINISHED | ({"Died"} if self.dies else set())
         assert self.cloud.parked == []
         assert_each(self.cloud, self.after, [self.newer])
         if (after := shipped(self.after)) not in OF_EACH:
