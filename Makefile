@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: help install demo up down test check states prove model mutants sfn-local test-sfn-local test-aws soak bench bench-full bench-bursts lint checkov format build fence package deploy lock clean
+.PHONY: help install demo up down test check states prove model mutants sfn-local test-sfn-local test-aws soak bench bench-full bench-bursts lint checkov format build fence package deploy companion lock clean
 
 help: ## List the verbs
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -35,7 +35,7 @@ down: install ## Stop it again
 # The tests of the web page get a browser. Without one, the last line says why they did not run, and CI fails.
 PYTEST = python -m pytest --maxfail 10
 QUICK = tests/unit tests/template tests/policies --ignore tests/policies/test_states.py
-SLOW = tests/console tests/proof tests/stack
+SLOW = tests/console tests/proof tests/stack stacks
 PAGE = tests/console/test_views.py
 
 test: install ## Run the tests, the quick ones first
@@ -73,7 +73,7 @@ test-aws: install ## Run the stories and TestState on AWS, in a test stack: make
 	@STACK="$(STACK)" python -m pytest tests/policies/test_engines.py tests/policies/test_states.py
 
 soak: install ## Faults, late writes, outages, kills, a flood and other policies for a thousand events: make soak [SEED=1]
-	@SOAK_EVENTS=1000 SOAK_KEYS=50 SOAK_SEED=$(or $(SEED),1) python -m pytest -s --timeout 3600 tests/proof/soak tests/stack/test_audit.py
+	@SOAK_EVENTS=1000 SOAK_KEYS=50 SOAK_SEED=$(or $(SEED),1) python -m pytest -s --timeout 3600 tests/proof/soak stacks/audit/tests/test_audit_stack.py
 
 BENCH = python -m bench $(if $(WORKLOADS),--workloads "$(WORKLOADS)") $(if $(CONTENDERS),--contenders "$(CONTENDERS)") $(if $(RUNS),--runs "$(RUNS)")
 
@@ -92,7 +92,7 @@ lint: install check ## Check code, types, ASL and template
 	mypy
 	oxlint --deny correctness --allow no-control-regex --ignore-pattern inorder/console/page/vendor inorder/console/page examples/typescript
 	AWS_DEFAULT_REGION=us-east-1 sam validate --lint
-	AWS_DEFAULT_REGION=us-east-1 sam validate --lint --template-file stacks/audit/template.yaml
+	for file in stacks/*/template.yaml; do AWS_DEFAULT_REGION=us-east-1 $(BIN)/sam validate --lint --template-file "$$file" || exit 1; done
 
 # checkov wants other versions of boto3 and networkx than the project, so it has an environment of its own, of what there was at that date.
 checkov: install ## Check the template of every policy and condition with checkov
@@ -126,9 +126,19 @@ package: build ## Write out/packaged.yaml, with its artifacts in a bucket, for o
 deploy: build ## Deploy to AWS, as samconfig.toml says
 	sam deploy
 
-lock: install ## Update the locked versions: pyproject.toml to requirements.txt and functions/requirements.txt
+STACK ?= inorder
+# SAM looks for samconfig.toml beside the template.
+COMPANION = --config-file "$(CURDIR)/samconfig.toml" --config-env companion --template-file
+
+companion: install ## Deploy a stack beside another one: make companion NAME=audit|monitoring|records [STACK=inorder] [PARAMETERS="AuditHours=24"]
+	@test -f "stacks/$(NAME)/template.yaml" || { echo "Say which: make companion NAME=audit, monitoring or records" >&2; exit 1; }
+	$(BIN)/sam build $(COMPANION) "stacks/$(NAME)/template.yaml" --build-dir ".aws-sam/$(NAME)"
+	$(BIN)/sam deploy $(COMPANION) ".aws-sam/$(NAME)/template.yaml" --stack-name "$(STACK)-$(NAME)" --parameter-overrides "StackName=$(STACK)" $(PARAMETERS)
+
+lock: install ## Update the locked versions: pyproject.toml to requirements.txt, functions/requirements.txt and stacks/requirements.txt
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --extra console --group dev pyproject.toml --output-file requirements.txt
 	uv pip compile --quiet --upgrade --python-version 3.13 --python-platform aarch64-manylinux_2_34 --generate-hashes --no-header --group pyproject.toml:functions --constraint requirements.txt --output-file functions/requirements.txt
+	uv pip compile --quiet --upgrade --python-version 3.13 --python-platform aarch64-manylinux_2_34 --generate-hashes --no-header --group pyproject.toml:stacks --constraint requirements.txt --output-file stacks/requirements.txt
 
 clean: ## Remove what was installed, built and written
 	@if [ -x $(BIN)/inorder ]; then inorder down; fi

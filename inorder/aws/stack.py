@@ -25,10 +25,7 @@ CONNECTIONS = 32  # of a client, at a time
 
 @dataclass(frozen=True)
 class Stack:
-    """The outputs of template.yaml, and the values of its parameters.
-
-    The outputs of retries are empty if the policy has none.
-    """
+    """The outputs of template.yaml, and the values of its parameters."""
 
     name: str
     input_bucket: str
@@ -36,16 +33,10 @@ class Stack:
     key_table: str
     state_machine_arn: str
     parked_events_queue_url: str
+    retry_events_queue_url: str
     function_name: str
+    function_log_group: str
     parameters: Mapping[str, str]
-    retry_events_queue_url: str = ""
-    retry_events_log_group: str = ""
-    started: str = ""
-
-    @property
-    def started_arn(self) -> str:
-        """What events start: the alias of the state machine if there is one."""
-        return self.started or self.state_machine_arn
 
 
 def deploy(local: LocalAws, name: str, parameters: Mapping[str, str | float]) -> Stack:
@@ -95,14 +86,13 @@ def describe(cloudformation: Any, name: str) -> Stack:
             output_bucket=outputs["OutputBucketName"],
             key_table=outputs["KeyTableName"],
             state_machine_arn=outputs["StateMachineArn"],
-            started=outputs.get("StartedArn", ""),
             parked_events_queue_url=outputs["ParkedEventsQueueUrl"],
+            retry_events_queue_url=outputs["RetryEventsQueueUrl"],
             function_name=outputs["InvertImageFunctionName"],
+            function_log_group=outputs["FunctionLogGroupName"],
             parameters={
                 each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", [])
             },
-            retry_events_queue_url=outputs.get("RetryEventsQueueUrl", ""),
-            retry_events_log_group=outputs.get("FunctionLogGroupName", ""),
         )
     except KeyError as error:
         raise Failure(f"Stack {name} has no output {error.args[0]}.") from None

@@ -108,5 +108,11 @@ def new(name: str, source: str) -> None:
     Writes its ASL, its facts, its tests, its rows of the documentation's tables, and its part of
     template.yaml.
     """
+    before = new_policy.longest_stack_name()
     for file in new_policy.create(name, source):
         click.echo(f"Written: {file.relative_to(PROJECT)}")
+    if (longest := new_policy.longest_stack_name()) < before:
+        click.echo(
+            f"A state machine is named STACK_{name}, in at most 80 characters: the stack's name may"
+            f" now have {longest} instead of {before}."
+        )

@@ -23,9 +23,10 @@ from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import Connection
 from inorder.console.live import LiveList
 from inorder.model import policies
-from inorder.model.execution import described, key_of, s3_object
+from inorder.model.execution import described
 from inorder.story import tell
 from inorder.story.parts import clock
+from inorder_fence.records import key_in, s3_object
 
 STORY_LASTS = timedelta(days=7)  # as with `inorder why`
 MAXIMUM_FINDINGS = 200
@@ -170,8 +171,6 @@ class Answers:
 
     def retrying(self) -> dict[str, Any]:
         """List the events that wait for a retry, the one that is tried next first."""
-        if not self._stack.retry_events_log_group:
-            return {"events": [], "backlog": {"waiting": 0, "unread": 0}}
         events = [
             {
                 "subject": each.subject,
@@ -228,7 +227,8 @@ class Answers:
             raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
         if dry_run:
             return {"arn": None}
-        return {"arn": start(self._aws.client("stepfunctions"), self._stack.started_arn, text)}
+        states = self._aws.client("stepfunctions")
+        return {"arn": start(states, self._stack.state_machine_arn, text)}
 
 
 def _parked(event: ParkedEvent) -> dict[str, Any]:
@@ -241,7 +241,7 @@ def _parked(event: ParkedEvent) -> dict[str, Any]:
         "parked_at": event.parked_at,
         "subject": event.subject,
         "bucket": bucket.get("name") if isinstance(bucket, dict) else None,
-        "key": s3_object(body).get("key") or key_of(event.subject),
+        "key": s3_object(body).get("key") or key_in(event.subject),
         "sequencer": event.sequencer or None,
         "reason": event.reason,
         "reasons": reason.get("reasons", []) if isinstance(reason, dict) else [],

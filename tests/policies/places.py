@@ -38,7 +38,6 @@ SUBSTITUTIONS = {
     "RetryEventsQueueUrl": "https://sqs.us-east-1.amazonaws.com/123456789012/retries",
     "RetryEventsBusName": "retry-events",
     "UniqueEventsBusName": "name",
-    "StateMachineArnPattern": "arn:aws:states:us-east-1:123456789012:stateMachine:{}",
 }
 
 
@@ -88,8 +87,6 @@ class InStack(Place):
         self.substitutions = {
             name: resources[each] for name, each in named.items() if each in resources
         }
-        machines = stack.state_machine_arn.rpartition(":")[0]
-        self.substitutions["StateMachineArnPattern"] = f"{machines}:{{}}"
         self.machine = cache(self.create)
 
     def create(self, policy: str) -> StateMachine:

@@ -8,6 +8,7 @@ from uuid import NAMESPACE_OID, uuid5
 import pytest
 
 from inorder.model.policies import like
+from inorder_fence.records import first_id, object_key
 from tests.conftest import colour_of, picture
 from tests.policies.places import Place
 from tests.policies.situations import BLUE, CYAN, GREEN, MAGENTA, RED, YELLOW
@@ -86,8 +87,9 @@ def tell(place: Place, story: str, policy: str) -> None:
             outcome = place.machine(policy).run(events[name], place.seconds).outcome
             assert outcome == expected, f"{outcome} is not {step} in: {story}"
         elif name in RECORDS:
-            prefix = "first:" if policy in like("first-wins") else ""
-            record = {"id": f"{prefix}{place.input_bucket}/{key}", **RECORDS[name]}
+            named = object_key(place.input_bucket, key)
+            record_id = first_id(named) if policy in like("first-wins") else named
+            record = {"id": record_id, **RECORDS[name]}
             place.table.put_item(Item=record)
         elif name == "expired":
             for record in place.table.scan()["Items"]:

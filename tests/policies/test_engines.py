@@ -31,7 +31,7 @@ SFN_LOCAL = (os.environ.get("SFN_LOCAL_ENDPOINT"), os.environ.get("AWS_ENDPOINT_
 HERE = TOLD
 if AWS:
     # The role and the resources of a stack are those that its policy needs.
-    is_content_hash = "ContentHash" in AWS.stack.state_machine_arn
+    is_content_hash = AWS.stack.parameters["Policy"] in like("content-hash")
     HERE = [each for each in TOLD if (each.values[1] in like("content-hash")) == is_content_hash]
 
 

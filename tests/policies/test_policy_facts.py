@@ -11,9 +11,9 @@ from typing import Any
 import boto3
 import pytest
 
-from heal_keys.stuck import SINCE
 from inorder.model.policies import policies
 from inorder.run import with_object
+from inorder_fence.stuck import SINCE
 from tests.conftest import picture
 from tests.policies.situations import RED, of
 from tests.proof.simulation import cloud

@@ -52,7 +52,7 @@ def run_state(
     context = {
         "Execution": {"Id": EXECUTION, "Name": "test", "Input": given},
         "State": {"EnteredTime": "2026-11-20T09:30:00Z"},
-        "StateMachine": {"Name": "test"},
+        "StateMachine": {"Id": "arn:aws:states:us-east-1:123456789012:stateMachine:test"},
     }
     client: Any = aws.states if aws else local.client("stepfunctions")
     tested: Data = client.test_state(

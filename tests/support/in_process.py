@@ -40,14 +40,11 @@ from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_funct
 from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 
 from inorder import PROJECT
-from inorder.aws.executions import (
-    Entry,
-    Execution,
-    LocalStateMachine,
-    entry_of,
-)
+from inorder.aws.executions import LocalStateMachine, entry_of
 from inorder.model import policies
+from inorder.model.execution import Entry, Execution
 from inorder.model.policies import asl_file
+from inorder_fence.records import first_id
 from tests.support import state_machines
 from tests.support.events import SEQUENCER, created, deleted
 from tests.support.resolved_template import template
@@ -114,6 +111,8 @@ class InProcess:
         )
         self._sqs = boto3.client("sqs")
         self.parked_queue, self.retry_queue = map(self._make_queue, ("parked", "retries"))
+        self.function_log_group = "functions"
+        boto3.client("logs").create_log_group(logGroupName=self.function_log_group)
         self._bus_queue = ""
         self._making_buses = threading.Lock()
         self.state_machine = self.machine(policy)
@@ -147,7 +146,6 @@ class InProcess:
             "RetryEventsQueueUrl": self.retry_queue,
             "RetryEventsBusName": RETRY_BUS,
             "UniqueEventsBusName": BUS,
-            "StateMachineArnPattern": "arn:aws:states:us-east-1:123456789012:stateMachine:{}",
         }
         definition = state_machines.substitute(PROJECT / asl_file(policy), substitutions)
         client = boto3.client("stepfunctions")
@@ -229,7 +227,7 @@ class InProcess:
 
     def record_id(self, object_key: str) -> str:
         """Give the ID of the record that has the lock of a key."""
-        return f"first:{object_key}" if self.like == "first-wins" else object_key
+        return first_id(object_key) if self.like == "first-wins" else object_key
 
     def record(self, object_key: str) -> dict[str, Any]:
         key = {"id": self.record_id(object_key)}

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from inorder.aws.executions import Entry, StateMachine
+from inorder.aws.executions import StateMachine
 from inorder.console import live
 from inorder.console.live import LiveList
-from inorder.model.execution import ANY, Execution, Filter
+from inorder.model.execution import ANY, Entry, Execution, Filter
 
 START = datetime(2026, 11, 22, 10, tzinfo=UTC)
 

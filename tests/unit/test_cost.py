@@ -211,7 +211,7 @@ def test_impossible_numbers_are_refused(arguments: str) -> None:
 
 
 STACK = Stack(
-    *("measured", "in", "out", "keys", MACHINE, "https://parked", OWN),
+    *("measured", "in", "out", "keys", MACHINE, "https://parked", "https://retries", OWN, "log"),
     {"Policy": "latest-wins", "ExecutionLogLevel": "ERROR", "HealMinutes": "30"},
 )
 RESOURCES = [

@@ -83,7 +83,9 @@ def test_a_stack_without_known_pictures_is_refused() -> None:
         ({"Policy": "content-hash"}, "makes no pictures"),
     ]
     for parameters, complaint in complaints:
-        stack = Stack("name", "in", "out", "table", "arn", "url", "function", parameters)
+        stack = Stack(
+            "name", "in", "out", "table", "arn", "parked", "retries", "function", "log", parameters
+        )
         with pytest.raises(Failure, match=complaint):
             deployed_demo.policy_of(stack)
 

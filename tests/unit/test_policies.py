@@ -35,16 +35,10 @@ def test_the_outcomes_are_told_apart_by_what_the_default_policy_does_with_the_ev
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
-def test_fence_and_deletions_are_those_of_the_file_and_of_the_template(
-    policy: policies.Policy,
-) -> None:
+def test_the_fence_is_that_of_the_file(policy: policies.Policy) -> None:
     states = policies.definition(policy.name)["States"].values()
     payloads = [each["Parameters"]["Payload"] for each in states if each.get("Resource") == INVOKE]
     assert [payload.get("fence") for payload in payloads] == [policy.fence]
-    conditions = TEMPLATE["Conditions"]
-    [_, any_of] = conditions["RemovesOutputs"]["Fn::And"]
-    removing = [conditions[each["Condition"]]["Fn::Equals"][1] for each in any_of["Fn::Or"]]
-    assert policy.deletions == (policy.name in removing)
 
 
 def test_a_table_has_a_row_for_each_policy_and_is_written_between_its_markers() -> None:

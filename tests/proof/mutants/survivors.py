@@ -55,9 +55,6 @@ _CODE: dict[str, dict[str, str]] = {
         "app.py : 1000 -> 500": _CHOSEN,
         "app.py : 1000 -> 2000": _CHOSEN,
         "app.py _reads: no AttributeNames=['QueueArn']": "no attribute is used",
-        "stuck.py : False -> True": _GIVEN,
-        "stuck.py oldest: now - entry.since >= dead_after -> now - entry.since > dead_after": _INSTANT,
-        "stuck.py read: (age := (now - _time(record))) < dead... -> (age := (now - _time(record))) <= dea...": _INSTANT,
     },
     "retry_events": {
         "retries.py : LONGEST_SECONDS / FIRST_SECONDS -> LONGEST_SECONDS * FIRST_SECONDS": _SAME,
@@ -130,6 +127,9 @@ _CODE: dict[str, dict[str, str]] = {
         "inversion.py _tiff_compression: page.mode not in {'P', 'PA', 'I;16', ... -> True": _ALWAYS,
     },
     "inorder_fence": {
+        "stuck.py : False -> True": _GIVEN,
+        "stuck.py oldest: now - entry.since >= dead_after -> now - entry.since > dead_after": _INSTANT,
+        "stuck.py read: (age := (now - _time(record))) < dead... -> (age := (now - _time(record))) <= dea...": _INSTANT,
         "bounded_work.py in_time: False -> True": _SAME,
         "bounded_work.py in_time: no duplex=False": _SAME,
         "bounded_work.py in_time: 0 -> 1": _SAME,

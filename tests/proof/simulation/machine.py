@@ -179,7 +179,7 @@ _TOKEN = re.compile(
 )
 _CONTEXT: dict[str, Callable[[Context], Any]] = {
     "$$.Execution.Id": lambda context: context.execution.id,
-    "$$.StateMachine.Name": lambda _: "",  # there is one
+    "$$.StateMachine.Id": lambda _: "",  # there is one
     "$$.State.EnteredTime": lambda context: context.clock.datetime().isoformat(),
 }
 _INTRINSICS: dict[str, Callable[..., Any]] = {

@@ -11,7 +11,7 @@ from moto.dynamodb.comparisons import AttributeValue, get_filter_expression
 from moto.dynamodb.models.dynamo_type import DynamoType
 from moto.dynamodb.parsing.expressions import UpdateExpressionParser  # type: ignore[attr-defined]
 
-from heal_keys.stuck import INDEX, SINCE
+from inorder_fence.stuck import INDEX, SINCE
 from tests.proof.simulation.clock import Clock, ServiceError
 
 Json = dict[str, Any]

@@ -5,6 +5,10 @@ the queue of unadapted records at once, as another attempt cannot help. If anyth
 source delivers the whole message again, for a day at least, and some events start a second
 execution: the state machine drops these duplicates. Executions get no names: where names must be
 unique, the name of an execution that failed would prevent the redelivery of its event.
+
+Each hour, a schedule lets the function read the attributes of its queues: SQS has metrics of a
+queue, which alarms watch, for six hours after it was last used.
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/monitoring-using-cloudwatch.html
 """
 
 from __future__ import annotations
@@ -28,11 +32,10 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.config import Config
 
 from adapt_records.notifications import MalformedNotification, adapt, s3_records
+from main_stack import Description, MainStack
 
-STATE_MACHINE_ARN = os.environ["STATE_MACHINE_ARN"]
+QUEUE_URL = os.environ["RECORDS_QUEUE_URL"]
 UNADAPTED_QUEUE_URL = os.environ["UNADAPTED_RECORDS_QUEUE_URL"]
-DETAIL_TYPES = frozenset(os.environ["DETAIL_TYPES"].split(","))  # those of the rule's pattern
-PREFIX, SUFFIX = os.environ["KEY_PREFIX"], os.environ["KEY_SUFFIX"]  # also of the pattern
 # Of an execution's input. Any queue takes a message of that length, and a stream longer records.
 # https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html
 MAXIMUM_BYTES = 262_144
@@ -51,12 +54,12 @@ config = Config(
 )
 states = boto3.client("stepfunctions", config=config)
 sqs = boto3.client("sqs", config=config)
+description = Description(boto3.client("cloudformation", config=config), os.environ["STACK_NAME"])
 
 
 @logger.inject_lambda_context
-@metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
-    """Start the executions of a batch.
+    """Start the executions of a batch, or read the attributes of the queues.
 
     Returns
     -------
@@ -68,6 +71,16 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailure
     BatchProcessingError
         Those are all messages.
     """
+    if "Records" in event:
+        answer: PartialItemFailureResponse = _adapt_batch(event, context)
+        return answer
+    for queue_url in (QUEUE_URL, UNADAPTED_QUEUE_URL):
+        sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["QueueArn"])
+    return {"batchItemFailures": []}
+
+
+@metrics.log_metrics
+def _adapt_batch(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
     processor = PROCESSORS[event["Records"][0]["eventSource"]]
     return process_partial_response(event, start_executions, processor, context)
 
@@ -113,14 +126,15 @@ def start_executions(record: SQSRecord | KinesisStreamRecord) -> None:
 
 def _start_execution(record: Any) -> None:
     event = adapt(record)
-    if event is None or not _matches_rule(event):
+    stack = description.main_stack()
+    if event is None or not _matches_rule(event, stack):
         logger.info("RecordSkipped", extra={"event_name": record["eventName"]})
         metrics.add_metric(name="RecordsSkipped", unit=MetricUnit.Count, value=1)
         return
     text = json.dumps(event)
     if len(text) > MAXIMUM_BYTES:
         raise MalformedNotification("The record is longer than any of S3")
-    started = states.start_execution(stateMachineArn=STATE_MACHINE_ARN, input=text)
+    started = states.start_execution(stateMachineArn=stack.outputs["StateMachineArn"], input=text)
     logger.info(
         "ExecutionStarted",
         extra={
@@ -131,8 +145,12 @@ def _start_execution(record: Any) -> None:
     metrics.add_metric(name="ExecutionsStarted", unit=MetricUnit.Count, value=1)
 
 
-def _matches_rule(event: dict[str, Any]) -> bool:
-    """Tell whether the rule would match the event; its pattern has ``PREFIX*SUFFIX``."""
+def _matches_rule(event: dict[str, Any], stack: MainStack) -> bool:
+    """Tell whether the rule of the main stack would match the event."""
+    if "fence" not in stack.facts:  # such a policy takes each event, of any source
+        return True
+    # Its pattern has PREFIX*SUFFIX.
+    prefix, suffix = stack.parameters["KeyPrefix"], stack.parameters["KeySuffix"]
     key = event["detail"]["object"]["key"]
-    has_both = key.startswith(PREFIX) and key.removeprefix(PREFIX).endswith(SUFFIX)
-    return event["detail-type"] in DETAIL_TYPES and has_both
+    has_both = key.startswith(prefix) and key.removeprefix(prefix).endswith(suffix)
+    return has_both and (event["detail-type"] == "Object Created" or stack.handles_deletions)

@@ -7,7 +7,9 @@ from base64 import b64decode
 
 import pytest
 
-from inorder.aws.stack import deploy
+from inorder import PROJECT
+from inorder.aws.companions import Described
+from inorder.aws.stack import Connection, deploy, sam_deploy
 from inorder.local_aws import LocalAws
 from tests.conftest import picture
 from tests.stack.conftest import CYAN, RED, Workflow
@@ -19,13 +21,20 @@ STREAM = "records"
 
 @pytest.fixture(scope="module")
 def adapting(local: LocalAws) -> Workflow:
-    """Deploy a stack with the function that adapts records."""
+    """Deploy a stack, and the companion that adapts records for it."""
     kinesis = local.client("kinesis")
     kinesis.create_stream(StreamName=STREAM, ShardCount=1)
     kinesis.get_waiter("stream_exists").wait(StreamName=STREAM)
     arn = kinesis.describe_stream_summary(StreamName=STREAM)["StreamDescriptionSummary"]
-    parameters = {"AdaptRecords": "true", "RecordsStreamArn": arn["StreamARN"]}
-    return Workflow(local, deploy(local, "adapting", parameters))
+    workflow = Workflow(local, deploy(local, "adapting", {}))
+    parameters = {"StackName": "adapting", "RecordsStreamArn": arn["StreamARN"]}
+    sam_deploy(local, "adapting-records", parameters, PROJECT / "stacks/records/template.yaml")
+    return workflow
+
+
+def queue(workflow: Workflow, output: str) -> str:
+    """Give the address of a queue of the companion."""
+    return Described(Connection("adapting", workflow.local), "adapting-records").outputs[output]
 
 
 def assert_processed(workflow: Workflow, key: str) -> None:
@@ -48,15 +57,15 @@ def test_kinesis_records_around_a_malformed_one_are_processed(adapting: Workflow
         adapting.local.client("kinesis").put_records(StreamName=STREAM, Records=records)
         for key in keys:
             assert_processed(adapting, key)
-    dead = adapting.receive(adapting.resource("UnadaptedRecordsQueue"))
+    dead = adapting.receive(queue(adapting, "UnadaptedRecordsQueueUrl"))
     assert b64decode(dead) == b"no JSON"
 
 
 def test_an_upload_is_processed_by_way_of_sns_and_sqs(adapting: Workflow) -> None:
     sns = adapting.local.client("sns")
     topic = sns.create_topic(Name="pictures")["TopicArn"]
-    [queue] = adapting.queue_attributes(adapting.resource("RecordsQueue"), "QueueArn")
-    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue)
+    [arn] = adapting.queue_attributes(queue(adapting, "RecordsQueueUrl"), "QueueArn")
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
     by_sns = [{"TopicArn": topic, "Events": ["s3:ObjectCreated:*"]}]
     adapting.s3.put_bucket_notification_configuration(  # in place of EventBridge
         Bucket=adapting.stack.input_bucket,

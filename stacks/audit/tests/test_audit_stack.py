@@ -179,7 +179,7 @@ def test_an_audit_in_the_cloud_names_and_repairs_the_same(
     workflow: Workflow, inorder: Inorder
 ) -> None:
     parameters = {"StackName": "audited", "AuditRepairs": "true"}
-    sam_deploy(workflow.local, "audited-audit", parameters, PROJECT / "audit" / "template.yaml")
+    sam_deploy(workflow.local, "audited-audit", parameters, PROJECT / "stacks/audit/template.yaml")
     keys = [f"cloud/{number}.png" for number in range(8)]
     each_of(keys[2:], lambda key: workflow.upload(key, picture(RED)))
     wait_for_outputs(workflow, "cloud/", 6)

@@ -1,4 +1,4 @@
-"""Lambda handler: audits batches of keys for the state machine audit/audit.asl.json.
+"""Lambda handler: audits batches of keys for the state machine stacks/audit/audit.asl.json.
 
 The first step reads which stack to audit. Of each batch, `compare` counts what is right and gives
 the suspects. A minute later, `judge` reads these again, as `inorder audit` does: what has changed
@@ -21,7 +21,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
 from hashlib import sha256
 from typing import Any
 
@@ -36,7 +35,6 @@ from audit_keys.comparing import (
     REPAIRED,
     WRONG,
     Finding,
-    Keeps,
     Reading,
     Subject,
     Verdict,
@@ -44,17 +42,9 @@ from audit_keys.comparing import (
 from audit_keys.reading import Reader, Scope, subject_of
 from audit_keys.repairing import repair_event
 from inorder_fence import ObjectEvent
+from main_stack import Description, MainStack
 
-STACK_NAME = os.environ["STACK_NAME"]
 REPAIRS = os.environ["REPAIRS"] == "true"
-# As in statemachine/policies.toml: what the outputs of a policy are, and whether it has records.
-KEEPS: dict[str, tuple[Keeps, bool]] = {
-    "latest-wins": ("newest", True),
-    "every-version": ("each", True),
-    "first-wins": ("first", True),
-    "uncoordinated": ("last", False),
-}
-HANDLE_DELETIONS = {"latest-wins", "every-version"}
 THREADS = 16
 CONFIG = Config(
     connect_timeout=2,
@@ -67,7 +57,7 @@ metrics = Metrics()
 s3 = boto3.client("s3", config=CONFIG)
 dynamodb = boto3.client("dynamodb", config=CONFIG)
 sqs = boto3.client("sqs", config=CONFIG)
-cloudformation = boto3.client("cloudformation", config=CONFIG)
+description = Description(boto3.client("cloudformation", config=CONFIG), os.environ["STACK_NAME"])
 
 
 class NotAuditable(Exception):
@@ -82,48 +72,49 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     Raises
     ------
     NotAuditable
-        See there.
+        The stack's policy writes no outputs, or the audit repairs and the stack retries nothing.
     """
     metrics.add_metric(name="WrongOutputs", unit=MetricUnit.Count, value=0)
+    stack = description.main_stack()
+    reader = Reader(s3, dynamodb, _scope(stack))
     if "batch" in event:
-        return _compare(event["batch"])
-    if "suspects" in event:
-        return _judge(event["audit"], event["suspects"])
-    scope, queue_url = _stack(event["audit"])
-    if REPAIRS and not queue_url:
+        return _compare(reader, event["batch"])
+    if REPAIRS and stack.parameters["RetryHours"] == "0":
         raise NotAuditable("A repair needs the retry queue: RetryHours must not be 0.")
-    folder, slash, _ = scope.key_prefix.rpartition("/")
-    narrowest = f"{folder}{slash}" if folder.startswith(event["prefix"]) else event["prefix"]
-    return {"prefix": narrowest, "sources": scope.bucket, "outputs": scope.output_bucket}
+    if "suspects" in event:
+        return _judge(
+            reader, stack.outputs["RetryEventsQueueUrl"], event["audit"], event["suspects"]
+        )
+    # Both buckets are listed by a folder, as an output has another name than its object.
+    folder, slash, _ = reader.scope.key_prefix.rpartition("/")
+    own, asked = f"{folder}{slash}", event["prefix"]
+    return {
+        "prefix": own if own.startswith(asked) else asked,
+        "sources": reader.scope.bucket,
+        "outputs": reader.scope.output_bucket,
+    }
 
 
-@cache
-def _stack(_audit: str) -> tuple[Scope, str]:
-    """Read once for each audit what the stack keeps, and the URL of its retry queue."""
-    [stack] = cloudformation.describe_stacks(StackName=STACK_NAME)["Stacks"]
-    given = {each["ParameterKey"]: each["ParameterValue"] for each in stack["Parameters"]}
-    outputs = {each["OutputKey"]: each["OutputValue"] for each in stack["Outputs"]}
-    policy = given["Policy"]
-    if policy not in KEEPS:
+def _scope(stack: MainStack) -> Scope:
+    facts = stack.facts
+    if "keeps" not in facts:
+        policy = stack.parameters["Policy"]
         raise NotAuditable(f"The policy {policy} writes no outputs, so there is nothing to audit.")
-    keeps, has_records = KEEPS[policy]
-    scope = Scope(
-        bucket=outputs["InputBucketName"],
-        output_bucket=outputs["OutputBucketName"],
-        table=outputs["KeyTableName"] if has_records else "",
-        keeps=keeps,
-        handles_deletions=policy in HANDLE_DELETIONS and given["HandleDeletions"] != "false",
-        key_prefix=given["KeyPrefix"],
-        key_suffix=given["KeySuffix"],
+    return Scope(
+        bucket=stack.outputs["InputBucketName"],
+        output_bucket=stack.outputs["OutputBucketName"],
+        table=stack.outputs["KeyTableName"] if facts["cost"]["uncontended"]["writes"] else "",
+        keeps=facts["keeps"],
+        handles_deletions=stack.handles_deletions,
+        key_prefix=stack.parameters["KeyPrefix"],
+        key_suffix=stack.parameters["KeySuffix"],
     )
-    return scope, outputs["RetryEventsQueueUrl"] if given["RetryHours"] != "0" else ""
 
 
-def _compare(batch: dict[str, Any]) -> dict[str, Any]:
+def _compare(reader: Reader, batch: dict[str, Any]) -> dict[str, Any]:
     """Count what is right in a batch, and list the rest, with what is seen of it now."""
     items = batch.get("Items", [batch])  # a local Step Functions makes no batches
     audit = items[0]["audit"]
-    reader = Reader(s3, dynamodb, _stack(audit)[0])
     counts, found, suspects = Counter[Verdict](), list[Finding](), list[dict[str, Any]]()
     with ThreadPoolExecutor(THREADS) as pool:
         for right, seen in pool.map(lambda item: _first_sight(reader, item), items):
@@ -170,10 +161,10 @@ def _sources(reader: Reader, item: dict[str, str]) -> Iterator[ObjectEvent]:
             return
 
 
-def _judge(audit: str, suspects: list[dict[str, Any]]) -> dict[str, Any]:
+def _judge(
+    reader: Reader, queue_url: str, audit: str, suspects: list[dict[str, Any]]
+) -> dict[str, Any]:
     """Judge suspects, and repair them if the stack says so."""
-    scope, queue_url = _stack(audit)
-    reader = Reader(s3, dynamodb, scope)
 
     def judged(suspect: dict[str, Any]) -> Finding:
         subject = Subject(suspect["key"], suspect["version_id"])
@@ -182,7 +173,7 @@ def _judge(audit: str, suspects: list[dict[str, Any]]) -> dict[str, Any]:
         if found.verdict in REPAIRABLE and not is_same:
             found = replace(found, verdict=Verdict.WAITING, reason="It changes.")
         elif REPAIRS and found.verdict in REPAIRABLE and not _has_failed(found):
-            sqs.send_message(QueueUrl=queue_url, MessageBody=_message(scope, found))
+            sqs.send_message(QueueUrl=queue_url, MessageBody=_message(reader.scope, found))
             found = replace(found, reason=f"{found.reason} {REPAIRED}")
         return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from base64 import b64decode
 from types import ModuleType
 from typing import Any
@@ -13,6 +14,7 @@ from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingErro
 from botocore.exceptions import ClientError
 
 from adapt_records.notifications import adapt
+from main_stack import MainStack
 from tests.support.events import (
     changed,
     kinesis_batch,
@@ -28,6 +30,7 @@ from tests.unit.conftest import Lines, Load, new_queue, taken_from
 
 KEY = "holiday/a b+c é.png"
 ALL_KINDS: list[dict[str, Any]] = shipped("s3-notification-all-kinds")["Records"]
+ADAPTED = [each for each in ALL_KINDS if adapt(each)]
 CREATED = record(KEY)
 
 
@@ -40,6 +43,10 @@ class Adapter:
 
     def __init__(self, function: ModuleType, lines: Lines) -> None:
         self.function, self.lines = function, lines
+        self.parameters = {"Policy": "latest-wins", "HandleDeletions": "true"}
+        self.parameters |= {"KeyPrefix": "", "KeySuffix": ""}
+        outputs = {"StateMachineArn": os.environ["STATE_MACHINE_ARN"]}
+        function.description.main_stack = lambda: MainStack(self.parameters, outputs)
         self.refused_keys: set[str] = set()
         self.started: list[dict[str, Any]] = []  # the inputs of all executions, oldest first
         function.states.meta.events.register(
@@ -70,9 +77,8 @@ class Adapter:
 def adapter(load: Load, lines: Lines) -> Adapter:
     function = load(
         "adapt_records.app",
-        DETAIL_TYPES="Object Created,Object Deleted",
-        KEY_PREFIX="",
-        KEY_SUFFIX="",
+        STACK_NAME="inorder",
+        RECORDS_QUEUE_URL=new_queue("records"),
         UNADAPTED_RECORDS_QUEUE_URL=new_queue("unadapted"),
     )
     return Adapter(function, lines)
@@ -163,10 +169,11 @@ def test_message_with_one_failure_is_delivered_again(adapter: Adapter) -> None:
     assert first == again  # so the state machine recognises the duplicate
 
 
+@pytest.mark.parametrize("changed", [{"Policy": "first-wins"}, {"HandleDeletions": "false"}])
 def test_starts_and_events_that_the_rule_does_not_name_are_logged_and_counted(
-    adapter: Adapter, monkeypatch: pytest.MonkeyPatch
+    adapter: Adapter, changed: dict[str, str]
 ) -> None:
-    monkeypatch.setattr(adapter.function, "DETAIL_TYPES", {"Object Created"})
+    adapter.parameters |= changed
     test_message = json.dumps(shipped("s3-notification-test-event"))
     assert adapter.handle(sqs_batch(notification(*ALL_KINDS), test_message)) == []
     assert adapter.started_keys() == [KEY, "holiday/beach.png"]
@@ -191,17 +198,34 @@ def test_starts_and_events_that_the_rule_does_not_name_are_logged_and_counted(
     ],
 )
 def test_keys_that_the_rule_does_not_match_are_skipped(
-    adapter: Adapter, monkeypatch: pytest.MonkeyPatch, prefix: str, suffix: str, keys: list[str]
+    adapter: Adapter, prefix: str, suffix: str, keys: list[str]
 ) -> None:
-    monkeypatch.setattr(adapter.function, "PREFIX", prefix)
-    monkeypatch.setattr(adapter.function, "SUFFIX", suffix)
+    adapter.parameters |= {"KeyPrefix": prefix, "KeySuffix": suffix}
     assert adapter.handle(sqs_batch(notification(*ALL_KINDS[:2]))) == []
     assert adapter.started_keys() == keys
+    adapter.parameters["Policy"] = "content-hash"  # which takes each event
+    assert adapter.handle(sqs_batch(notification(*ALL_KINDS))) == []
+    assert len(adapter.started_keys()) == len(keys) + len(ADAPTED)
+
+
+def test_the_schedule_uses_both_queues_and_fails_if_it_cannot(adapter: Adapter) -> None:
+    read = list[str]()
+    adapter.function.sqs.meta.events.register(
+        "provide-client-params.sqs.GetQueueAttributes",
+        lambda params, **_: read.append(params["QueueUrl"]),
+    )
+    assert adapter.handle({"source": "aws.events", "detail-type": "Scheduled Event"}) == []
+    assert read == [adapter.function.QUEUE_URL, adapter.function.UNADAPTED_QUEUE_URL]
+    boto3.client("sqs").delete_queue(QueueUrl=read[1])
+    with pytest.raises(ClientError):
+        adapter.handle({"source": "aws.events"})
 
 
 def test_a_call_that_gets_no_answer_ends_before_the_timeout(adapter: Adapter) -> None:
-    timeout = template()["Resources"]["AdaptRecordsFunction"]["Properties"]["Timeout"]
-    for client in (adapter.function.states, adapter.function.sqs):
+    resources = template("stacks/records/template.yaml")["Resources"]
+    timeout = resources["AdaptRecordsFunction"]["Properties"]["Timeout"]
+    function = adapter.function
+    for client in (function.states, function.sqs, function.description.cloudformation):
         config = client.meta.config
         assert config.retries == {"mode": "standard", "total_max_attempts": 3}
         pauses = 1 + 2

@@ -1,32 +1,29 @@
-"""Keys whose execution has died: to find them, and to hand their newest event to the retry queue.
+"""Keys whose execution has died: how they are found, and handed to the retry queue.
 
-The function `heal_keys` does both on a schedule, and `inorder stuck` on request: the command has a
-link to this file. The retry queue keeps the event until an execution of the present policy has it,
-whichever policy wrote the record, and so the record can leave the index at once. This may be
-interrupted and repeated, and two may do it at once: messages of one event merge. The clock only
-decides when to try: an event that is handed over too early is one more delivery.
+The function `heal_keys` does both on a schedule, and `inorder stuck` on request. The retry queue
+keeps the event until an execution of the present policy has started with it, whichever policy wrote
+the record. So the record can leave the index at once. All of this may be interrupted and repeated,
+and two sweeps may overlap: messages of one event merge. The clock only decides when to try: an
+event that is handed over too early is one more delivery.
 """
 
 from __future__ import annotations
 
 import heapq
 import json
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+from inorder_fence import records
+
 # A record is in the index for as long as it has this attribute, the time of the last claim.
 INDEX, SINCE = "InProgress", "in_progress_since"
 # Express ends an execution after five minutes. Two clocks may differ by the rest.
 # https://docs.aws.amazon.com/step-functions/latest/dg/choosing-workflow-type.html
 DEAD_AFTER = timedelta(minutes=10)
-# SQS refuses these, or replaces them by U+FFFD: its documents say both. In JSON they occur in
-# strings only, where an escape can replace them.
-# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
-_UNSENDABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")
 
 
 class Entry(NamedTuple):
@@ -104,8 +101,14 @@ def hand_over(
     A record without an event is parked as it is. A crash in between sends the event again. If an
     execution has claimed the key meanwhile, the record stays in the index.
     """
-    queue_url = parked_queue_url if key.event is None else retry_queue_url
-    sqs.send_message(QueueUrl=queue_url, MessageBody=_as_json(_message(key)))
+    if key.event is None:
+        cause = "This record in progress has no event."
+        url, text = parked_queue_url, records.parked_message(key.record, "NoEvent", cause)
+    else:
+        cause = "The execution that had the event has died."
+        url = retry_queue_url
+        text = records.retry_message(key.event, "ExecutionDied", cause, key.id)
+    sqs.send_message(QueueUrl=url, MessageBody=text)
     with suppress(dynamodb.exceptions.ConditionalCheckFailedException):
         dynamodb.update_item(
             TableName=table,
@@ -114,36 +117,6 @@ def hand_over(
             ConditionExpression=f"{SINCE} = :since",
             ExpressionAttributeValues={":since": key.record[SINCE]},
         )
-
-
-def _message(key: StuckKey) -> dict[str, Any]:
-    """Write what a state machine writes to retry or park an event."""
-    if key.event is None:
-        reason = {"Error": "NoEvent", "Cause": "This record in progress has no event."}
-        return {"outcome": "Parked", "object_key": key.id, "reason": reason, "record": key.record}
-    reason = {"Error": "ExecutionDied", "Cause": "The execution that had the event has died."}
-    return {"outcome": "Retrying", **_subject(key), "reason": reason, "event": key.event}
-
-
-def _subject(key: StuckKey) -> dict[str, str]:
-    """Name what an event is about as a state machine does, whichever policy wrote the record."""
-    if key.id.startswith("content:"):
-        return {"content": key.id}
-    match key.event:
-        case {"detail": {"bucket": {"name": str(bucket)}, "object": {"key": str(name), **more}}}:
-            version = more.get("version-id")
-            suffix = f"#{version}" if isinstance(version, str) else ""
-            return {
-                "object_key": f"{bucket}/{name}{suffix}",
-                "sequencer": str(more.get("sequencer", "")),
-            }
-    return {"object_key": key.id}
-
-
-def _as_json(body: dict[str, Any]) -> str:
-    """Write JSON as short as that of States.JsonToString, in which SQS changes no character."""
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-    return _UNSENDABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _time(item: dict[str, Any]) -> datetime:

@@ -12,7 +12,7 @@ import pytest
 
 from inorder.aws import cloud_audit
 from inorder.errors import Failure
-from inorder.model import policies
+from main_stack import MainStack
 from retry_events.retries import Fault, Message, Start
 from tests.support.in_process import KEY_TABLE, Context
 from tests.unit.conftest import Lines, Load, new_queue, taken_from
@@ -37,16 +37,9 @@ class Auditor:
         parameters = defaults | {"KeyPrefix": "", "KeySuffix": ""} | given
         outputs = {"InputBucketName": INPUT, "OutputBucketName": OUTPUT, "KeyTableName": TABLE}
         outputs |= {"RetryEventsQueueUrl": self.queue}
-        described = {
-            "Parameters": [
-                {"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()
-            ],
-            "Outputs": [{"OutputKey": key, "OutputValue": value} for key, value in outputs.items()],
-        }
         function: Any = load("audit_keys.app", STACK_NAME="s", REPAIRS=repairs)
-        function.cloudformation = SimpleNamespace(
-            describe_stacks=lambda **_: {"Stacks": [described]}
-        )
+        stack = MainStack(parameters, outputs)
+        function.description = SimpleNamespace(main_stack=lambda: stack)
         self.function = function
         self._read = lines
         self.findings: dict[str, str] = {}
@@ -143,6 +136,12 @@ def test_what_changes_or_is_in_progress_is_waiting(auditor: Make) -> None:
     assert (audited.wrong, audited.repairs()) == (0, [])
 
 
+def test_a_policy_without_records_reads_none_of_another_policy(auditor: Make) -> None:
+    audited = auditor(Policy="uncoordinated")
+    audited.table.put_item(Item={"id": "input/held", "lock_token": "t"})
+    assert len(audited.compare(audited.put("held"))) == 1
+
+
 def test_a_repair_goes_to_the_retry_queue_which_starts_it(auditor: Make) -> None:
     audited = auditor("true")
     audited.table.put_item(Item={"id": "input/failed", "status": "FAILED", "sequencer": "01"})
@@ -209,15 +208,6 @@ def test_a_stack_that_cannot_be_audited_or_repaired_says_so(
         audited.run({"audit": "a", "prefix": ""})
 
 
-def test_the_facts_of_the_policies_are_those_of_their_file(auditor: Make) -> None:
-    function = auditor().function
-    found = policies.policies()
-    assert {
-        each.name: (each.keeps, bool(each.cost.uncontended.writes)) for each in found if each.keeps
-    } == function.KEEPS
-    assert {each.name for each in found if each.deletions} == function.HANDLE_DELETIONS
-
-
 # The command, which waits for the audit
 
 OUTPUTS = [
@@ -237,7 +227,7 @@ def followed(ended: dict[str, Any], items: int, outputs: list[dict[str, str]]) -
     """Follow an audit of this end, which has compared so many objects."""
     log = SimpleNamespace(paginate=lambda **_: [{"events": [{"message": line} for line in LINES]}])
     stub = SimpleNamespace(
-        describe_stacks=lambda **_: {"Stacks": [{"Outputs": outputs}]},
+        describe_stacks=lambda **_: {"Stacks": [{"CreationTime": None, "Outputs": outputs}]},
         start_execution=lambda **_: {"executionArn": "arn:a"},
         describe_execution=lambda **_: ended,
         list_map_runs=lambda **_: {"mapRuns": [{"mapRunArn": "run"}]},
