@@ -178,7 +178,7 @@ class Cloud:
         [entry] = parameters["Entries"]
         if entry["EventBusName"] == "${UniqueEventsBusName}":
             self.forwarded[sequencer_of(entry["Detail"])] += 1
-        else:
+        elif entry["EventBusName"] == "${RetryEventsBusName}":  # a recipe has the default bus
             body = json.dumps(entry["Detail"])
             self.clock.count("by EventBridge")
             self.bus.deliver("sqs", lambda: self.retries.send(body))
