@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +19,6 @@ from inorder.local_aws import LocalAws
 
 FUNCTION, ROUTER, DURABLE = "bench", "bench-router", "bench-durable"
 POLICIES = {"inorder": "latest-wins"}
-SERVER = Path(__file__).parent / "server"
 ROUTERS = 4
 FUNCTION_SECONDS = 900  # a waiter within a function may wait for long
 # AWS advises six times the time that the function may take, here the 15 s of the product's:
@@ -170,13 +168,12 @@ def laboratory(folder: Path, contenders: list[str]) -> Iterator[Laboratory]:
     for old in folder.glob("*"):
         if old.is_file():
             old.unlink()
-    path = os.pathsep.join([str(SERVER), *filter(None, [os.environ.get("PYTHONPATH")])])
     settings = {
         "BENCH_FOLDER": str(folder),
         "LAMBDA_WARM_TTL_SECONDS": "36000",
-        "PYTHONPATH": path,
     }
-    with local_aws.running(folder / "local-aws", settings=settings) as local:
+    folder_of_aws = folder / "local-aws"
+    with local_aws.running(folder_of_aws, settings=settings, server="bench.server") as local:
         made = Laboratory(local, folder)
         made.deploy(contenders)
         yield made

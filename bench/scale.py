@@ -116,7 +116,7 @@ def hot_key_table(work: Workload) -> str:
 def audit_table() -> str:
     """Render what an audit of so many objects takes: hours, and dollars."""
     parallel = audit_map()["MaxConcurrency"]
-    milliseconds = tomllib.loads((PROJECT / CONTENDERS).read_text())["assumed"]["audit_ms"]
+    milliseconds = tomllib.loads(CONTENDERS.read_text())["assumed"]["audit_ms"]
     rate = min(parallel * 1000 / milliseconds, quotas()[READS_OF_PREFIX]["quota"])
     rows = []
     for objects in AUDITED:

@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from inorder import PROJECT
@@ -20,7 +21,7 @@ from inorder.model.policies import Cost, Policy, policies, starts_newest
 
 AUDIT = "stacks/audit/audit.asl.json"
 LISTED = 1000  # objects, by one request
-PRICES, CONTENDERS = "inorder/prices.toml", "inorder/contenders.toml"
+PRICES, CONTENDERS = map(Path(__file__).with_name, ("prices.toml", "contenders.toml"))
 LOG_LEVELS = ("ALL", "ERROR", "OFF")
 DAY = 86_400
 WITHOUT_RETRIES = "uncoordinated"
@@ -564,8 +565,8 @@ def _add(total: dict[str, float], used: Usage, times: float = 1) -> None:
 
 
 @cache
-def _read(file: str) -> dict[str, Any]:
-    return tomllib.loads((PROJECT / file).read_text(encoding="utf-8"))
+def _read(file: Path) -> dict[str, Any]:
+    return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 def _assumed() -> dict[str, Any]:

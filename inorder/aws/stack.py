@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import boto3
@@ -18,7 +18,9 @@ from botocore.config import Config
 from inorder import PROJECT
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.errors import Failure
-from inorder.local_aws import LocalAws
+
+if TYPE_CHECKING:
+    from inorder.local_aws import LocalAws  # which needs an extra
 
 CONNECTIONS = 32  # of a client, at a time
 

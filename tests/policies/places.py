@@ -18,7 +18,8 @@ from botocore.config import Config
 from inorder.aws.executions import LocalStateMachine, StateMachine
 from inorder.aws.log import AwsStateMachine, log_group
 from inorder.aws.stack import Stack, deploy, describe
-from inorder.local_aws import HOST, LocalAws
+from inorder.local_aws import LocalAws
+from inorder.loopback import HOST
 from tests.policies.mock_config import NOT_ALL
 from tests.policies.tables import TABLES
 from tests.support.events import delete, upload

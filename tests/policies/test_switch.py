@@ -15,8 +15,8 @@ from itertools import permutations
 import pytest
 
 from inorder import PROJECT
-from inorder.asl.definition import records_event
-from inorder.model.outcomes import finished, retrying
+from inorder.asl.roles import Role, doing
+from inorder.model.outcomes import FINISHED, RETRYING
 from inorder.model.policies import asl_file, policies
 from tests.policies.tables import STATES, TABLES
 from tests.proof.simulation.clock import Outage
@@ -26,10 +26,7 @@ from tests.proof.simulation.machine import Execution, Machine
 
 FACTS = {policy.name: policy for policy in policies()}
 # The states that record the event: only the log knows of it if its execution dies before.
-RECORDING = {
-    policy: [name for name, state in STATES[policy].items() if records_event(state)]
-    for policy in FACTS
-}
+RECORDING = {policy: doing(STATES[policy], Role.RECORDS) for policy in FACTS}
 LOCKING = [policy for policy, states in RECORDING.items() if states]
 # Policies whose lock is in the record of the key, so that each waits for the other's lock.
 SHARING = {p for p in LOCKING if "object_key" in TABLES[p].data and TABLES[p].lock == "{}"}
@@ -88,8 +85,8 @@ class Switch:
         return {sequencer_of(each.input) for each in executions if each.id not in self._ids}
 
     def assert_right(self) -> None:
-        allowed = {"Died", *([retrying()] if self.cloud.settings.outages else [])}
-        assert {each.outcome for each in self.cloud.executions} <= finished() | allowed
+        allowed = {"Died", *([RETRYING] if self.cloud.settings.outages else [])}
+        assert {each.outcome for each in self.cloud.executions} <= FINISHED | allowed
         assert self.cloud.parked == []
         assert_each(self.cloud, self.after, [self.newer])
         if FACTS[self.after].keeps in {"newest", "first"}:

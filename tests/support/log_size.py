@@ -1,8 +1,6 @@
-"""How much an execution writes to its log at level ALL, from ministack's history of it.
+"""How many bytes AWS writes to the log at level ALL for an entry of a history.
 
-The form is that of https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html, in which
-tests/policies/test_policy_facts.py measures the executions of moto. ministack's history lacks
-some fields and entries that AWS writes; they are put in here.
+https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html has the form.
 """
 
 from __future__ import annotations

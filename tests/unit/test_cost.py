@@ -29,7 +29,7 @@ from tests.support.in_process import InProcess
 from tests.support.resolved_template import of_type, resources_with, template
 
 LATEST = policy("latest-wins")
-TABLE = tomllib.loads((PROJECT / cost.CONTENDERS).read_text())
+TABLE = tomllib.loads(cost.CONTENDERS.read_text())
 
 
 def dollars(bill: Bill) -> dict[str, float]:

@@ -21,6 +21,8 @@ from tests.support.resolved_template import template
 DOCUMENTS = [
     PROJECT / "README.md",
     PROJECT / "CONTRIBUTING.md",
+    PROJECT / "CHANGELOG.md",
+    PROJECT / "SECURITY.md",
     *sorted((PROJECT / "docs").rglob("*.md")),
     PROJECT / "examples" / "typescript" / "README.md",
     PROJECT / "functions" / "inorder_fence" / "README.md",

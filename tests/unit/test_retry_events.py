@@ -28,6 +28,7 @@ from retry_events.retries import (
     Wait,
 )
 from retry_events.streams import AGAIN_SECONDS, Stream, taken
+from tests.support import moto_parts
 from tests.support.events import created, sqs_batch
 from tests.support.in_process import Context, make_writes_atomic
 from tests.support.resolved_template import template
@@ -285,8 +286,7 @@ class Retries:
         self.now = NOW
         self.has_failed = False  # the last call of the function
         monkeypatch.setattr(function, "time", SimpleNamespace(time=lambda: self.now))
-        monkeypatch.setattr("moto.sqs.models.unix_time", lambda: self.now)
-        monkeypatch.setattr("moto.sqs.models.unix_time_millis", lambda: self.now * 1000)
+        moto_parts.tell_time(monkeypatch, lambda: self.now)
 
     def send(self, *bodies: str) -> None:
         for text in bodies:
@@ -365,7 +365,6 @@ class Retries:
 
 @pytest.fixture
 def retries(load: Load, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> Retries:
-    make_writes_atomic(monkeypatch)  # the function's threads write at once
     boto3.client("dynamodb").create_table(
         TableName="keys",
         KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
@@ -380,6 +379,7 @@ def retries(load: Load, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> Retrie
         RETRY_HOURS=str(HOURS),
         EXECUTION_SECONDS="300",
     )
+    make_writes_atomic(function.dynamodb.meta.events)  # its threads write at once
     made = Retries(function, monkeypatch)
     made.lines = lines
     return made

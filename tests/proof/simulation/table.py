@@ -7,15 +7,17 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from moto.dynamodb.comparisons import AttributeValue, get_filter_expression
-from moto.dynamodb.models.dynamo_type import DynamoType
-from moto.dynamodb.parsing.expressions import UpdateExpressionParser  # type: ignore[attr-defined]
-
 from inorder_fence.stuck import INDEX, SINCE
 from tests.proof.simulation.clock import Clock, ServiceError
+from tests.support import moto_parts
+
+DynamoType = moto_parts.part(moto_parts.VALUE)
+parse_condition, parse_update = (
+    moto_parts.part(each) for each in (moto_parts.CONDITION, moto_parts.UPDATE)
+)
 
 Json = dict[str, Any]
-Attributes = dict[str, DynamoType]
+Attributes = dict[str, Any]  # DynamoTypes
 Names = tuple[tuple[str, str], ...]
 
 
@@ -118,27 +120,27 @@ def _json(item: Item, wanted: set[str] | None = None) -> Json:
 @cache
 def _condition(
     text: str, names: Names, values: tuple[str, ...]
-) -> tuple[Any, list[tuple[str, AttributeValue]]]:
+) -> tuple[Any, list[tuple[str, Any]]]:
     """Parse a condition, and list its operands, which get other values each time."""
-    condition = get_filter_expression(text, dict(names), {name: {"S": name} for name in values})
-    return condition, [(operand.value, operand) for operand in _operands(condition)]
+    condition = parse_condition(text, dict(names), {name: {"S": name} for name in values})
+    return condition, [(operand.value, operand) for operand in _operands(condition, values)]
 
 
-def _operands(node: Any) -> Iterator[AttributeValue]:
-    if isinstance(node, AttributeValue):
+def _operands(node: Any, names: tuple[str, ...]) -> Iterator[Any]:
+    if getattr(node, "value", None) in names:
         yield node
     sides = [getattr(node, name) for name in ("lhs", "rhs") if hasattr(node, name)]
     for each in (*sides, *getattr(node, "arguments", ())):
-        yield from _operands(each)
+        yield from _operands(each, names)
 
 
-Value = Callable[[Attributes, Attributes], DynamoType]
+Value = Callable[[Attributes, Attributes], Any]
 
 
 @cache
 def _update(text: str, names: Names) -> Callable[[Attributes, Attributes], None]:
     """Parse an update."""
-    known, tree = dict(names), UpdateExpressionParser.make(text)
+    known, tree = dict(names), parse_update(text)
     sets = [each.children for each in _nodes(tree, "UpdateExpressionSetAction")]
     values = [(_path(path, known), _value(value, known)) for path, value in sets]
     removes = _nodes(tree, "UpdateExpressionRemoveAction")
