@@ -77,9 +77,9 @@ class Switch:
     def _change(self) -> None:
         self._ids = {each.id for each in self.cloud.executions}
         self.recorded = {
-            sequencer_of(json.loads(record.attrs["event"].value))
+            sequencer_of(json.loads(record["event"]["S"]))
             for record in self.cloud.table.having("event")
-            if record.attrs["status"].value == "IN_PROGRESS"
+            if record["status"]["S"] == "IN_PROGRESS"
         }
         text = (PROJECT / asl_file(self.after)).read_text()
         if self.lease:

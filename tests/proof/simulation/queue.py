@@ -5,14 +5,13 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from tests.proof.simulation.clock import Clock, Steps
 from tests.proof.simulation.function import Limit
 
-BATCH = 10
 # EventBridge does not say how long it waits between 185 attempts in 24 hours.
 # https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-retry-policy.html
 LONGEST_DELIVERY_PAUSE = 24 * 3600 / 185
@@ -33,12 +32,8 @@ class Message:
 class Queue:
     """A standard queue.
 
-    Parameters
-    ----------
-    visibility : float
-        For how many seconds nobody else receives a message that has been received.
-    twice : float
-        The share of the messages that are delivered twice.
+    For `visibility` seconds nobody else receives a message that has been received. `twice` is the
+    share of the messages that are delivered twice.
     """
 
     def __init__(self, clock: Clock, visibility: float, twice: float) -> None:
@@ -49,7 +44,6 @@ class Queue:
         self.size = 0
 
     def send(self, body: str) -> None:
-        """Do SendMessage."""
         name, now = f"m{next(self._numbers)}", self._clock.now
         for _ in range(2 if self._clock.random.random() < self._twice else 1):
             self.size += 1
@@ -64,7 +58,6 @@ class Queue:
             self._changed = self._clock.env.event()
 
     def delete(self, message: Message) -> None:
-        """Do DeleteMessage."""
         self.size -= not message.is_deleted
         message.is_deleted = True
 
@@ -75,10 +68,9 @@ class Queue:
             timer = [env.timeout(seconds)] if math.isfinite(seconds) else []
             yield env.any_of([self._changed, *timer])
 
-    def receive(self) -> list[Message]:
-        """Do ReceiveMessage."""
+    def receive(self, most: int) -> list[Message]:
         batch: list[Message] = []
-        while len(batch) < BATCH and self._next_visible() <= self._clock.now:
+        while len(batch) < most and self._next_visible() <= self._clock.now:
             message = heapq.heappop(self._heap)[2]
             message.receives += 1
             batch.append(message)
@@ -107,10 +99,10 @@ class Mapping:
     # Handles one message, and tells whether it is finished. The messages of a batch are handled
     # at the same time.
     handle: Callable[[Message], bool]
+    batch: int  # messages
     concurrency: int  # how many batches are handled at once
     seconds: float  # for how long the function runs if no call of it has to wait
-    # The concurrency that the function shares with others.
-    limit: Limit = field(default_factory=Limit)
+    limit: Limit  # the concurrency that the function may share with others
 
     def start(self) -> None:
         """Begin to poll."""
@@ -124,7 +116,7 @@ class Mapping:
             if self.clock.trouble("sqs"):
                 yield env.timeout(1)
                 continue
-            batch, received, pause = self.queue.receive(), env.now, 1.0
+            batch, received, pause = self.queue.receive(self.batch), env.now, 1.0
             # Lambda tries a batch that is refused again, until it is visible to others.
             while is_refused := self.clock.trouble("lambda") or self.limit.is_reached():
                 pause = min(2 * pause, 60)
@@ -136,7 +128,6 @@ class Mapping:
 
     def _invoke(self, batch: list[Message]) -> Steps:
         self.limit.running += 1
-        self.clock.count("consumer")
         finished, longest = [], 0.0
         for message in batch:
             self.clock.elapsed = 0.0
