@@ -20,7 +20,7 @@ from inorder.local_aws import LocalAws
 from tests.support.log_size import METADATA
 
 FUNCTION, ROUTER, DURABLE = "bench", "bench-router", "bench-durable"
-POLICIES = {"inorder": "latest-wins", "optimistic": "optimistic"}
+POLICIES = {"inorder": "latest-wins"}
 SERVER = Path(__file__).parent / "server"
 ROUTERS = 4
 FUNCTION_SECONDS = 900  # a waiter within a function may wait for long

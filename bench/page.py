@@ -37,7 +37,7 @@ SHOWN = [
 COLOURS = dict(
     zip(
         NAMES,
-        ["#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#cc79a7", "#009e73", "#999999"],
+        ["#0072b2", "#d55e00", "#e69f00", "#cc79a7", "#009e73", "#999999"],
         strict=True,
     )
 )
@@ -186,7 +186,7 @@ def function_values(measured: function.Measured) -> dict[str, Any]:
     parameters = template_of()["Parameters"]
     return {
         "machine": measured["machine"],
-        "runtime": template_of()["Resources"]["InvertImageFunction"]["Properties"]["Runtime"],
+        "runtime": template_of()["Globals"]["Function"]["Runtime"],
         "runs": cold["runs"],
         "rounds": function.ROUNDS,
         "variants": "\n".join(

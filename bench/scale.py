@@ -100,7 +100,6 @@ def hot_key_table(work: Workload) -> str:
     for name in ("latest-wins", "first-wins"):
         writes = policy(name).cost.older.writes * units_of_write(record_bytes(work))
         rows.append([f"`{name}`", str(writes), f"{PARTITION_WRITES / writes:,.0f}"])
-    rows.append(["`optimistic`", "0", "no table, no limit"])
     processed = 1000 / work.process_ms
     text = f"Of these, at most {processed:.1f} a second are processed: one at a time."
     return (

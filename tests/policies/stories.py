@@ -46,16 +46,9 @@ STORIES: dict[str, list[str]] = {
         "A1 -2 2=InvalidEvent is=",
     ],
     "content-hash": ["paid=Processed again=Duplicate other=Processed shipped=Processed"],
-    "optimistic": [
-        "A1 1=Processed B2 2=Processed 1=Superseded is=B",
-        "A1 B2 C3 2=Superseded 3=Processed 1=Superseded 3=Processed is=C",
-        "a1 1=Parked 1=Parked is=",
-        "A1 1=Processed -2 2=Processed is= B3 3=Processed 2=Superseded 1=Superseded is=B",
-        "A1 -2 2=Processed 1=Superseded is=",
-    ],
     "uncoordinated": ["A1 B2 2=Processed 1=Processed is=B"],
 }
-for shipped in ("latest-wins", "every-version", "first-wins", "optimistic"):
+for shipped in ("latest-wins", "every-version", "first-wins"):
     STORIES[shipped].append("empty=InvalidEvent list=InvalidEvent no-key=InvalidEvent")
 
 CONTENTS = {"A": picture(RED), "B": picture(GREEN), "C": picture(BLUE), "a": b"no image"}

@@ -35,7 +35,7 @@ def test_of_five_copies_at_once_one_is_processed(aws: InProcess) -> None:
     assert len(done) == 1
 
 
-@of(*LOCKING, *like("optimistic"))
+@of(*LOCKING)
 def test_an_event_as_large_as_the_check_computes_is_processed(aws: InProcess) -> None:
     event = aws.upload("x.png", picture(RED))
     # In the record, which has the event as a text, each quote takes four bytes instead of two.

@@ -95,7 +95,6 @@ def test_a_low_rate_of_starts_is_wrong_and_one_that_is_not_listed_unknown(
         ("latest-wins", {"Minimal": "true"}, 0, "Nothing must be done"),
         ("first-wins", {"HealMinutes": "0"}, 0, "no sweep hands the new policy"),
         ("first-wins", {}, 1, "1 event(s) wait to be retried"),
-        ("optimistic", {}, 1, "Nothing must be done"),
         ("first-wins", {"HandleDeletions": "false"}, 1, "Nothing must be done"),
         ("every-version", {}, 0, "the input bucket has no versions"),
     ],
@@ -169,15 +168,15 @@ WRONG_THEN = [
     "An event has been parked for 10 days",
     "no confirmed subscription",
     "keeps its records for ever",
-    "Before Policy=optimistic: the stack is minimal",
-    "Before Policy=optimistic: the function may take 61 s, and it waits for 15 s",
+    "Before Policy=uncoordinated: the stack is minimal",
+    "Before Policy=uncoordinated: the function may take 61 s, and it waits for 15 s",
 ]
 
 
 def test_what_is_wrong_is_named(workflow: Workflow, inorder: Inorder) -> None:
     """The last test, as it mends nothing."""
     break_all(workflow)
-    said = inorder("doctor", "--policy", "optimistic")
+    said = inorder("doctor", "--policy", "uncoordinated")
     assert said.exit_code == 1
     wrong = [line for line in said.stdout.splitlines() if line.startswith(WRONG)]
     for line, expected in zip(wrong, WRONG_THEN, strict=True):

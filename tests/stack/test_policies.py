@@ -24,24 +24,23 @@ def test_each_policy_of_one_stack_keeps_its_promise_and_what_ran_before_the_chan
     local: LocalAws,
 ) -> None:
     """AWS ends executions whose state machine is deleted, and the local AWS does not."""
-    optimistic = changed(local, "optimistic", SlowSeconds="10", SlowMark="slow")
+    newest = changed(local, "latest-wins", SlowSeconds="10", SlowMark="slow")
     for number in range(4):
-        optimistic.upload("hot.png", picture((number, 0, 0)))
-    outcomes = {each.outcome for each in optimistic.of_key("hot.png", 4)}
+        newest.upload("hot.png", picture((number, 0, 0)))
+    outcomes = {each.outcome for each in newest.of_key("hot.png", 4)}
     assert outcomes <= {"Processed", "Superseded"}
-    assert optimistic.outputs() == {"out-hot.png": (255 - 3, 255, 255)}
-    assert optimistic.table.scan()["Items"] == []
-    optimistic.delete("hot.png")
-    assert optimistic.of_key("hot.png", 5)[-1].outcome == "Processed"
-    assert optimistic.outputs() == {}
-    optimistic.upload("running.png", picture(RED) + b"slow")
-    optimistic.events("running.png", 1)
+    assert newest.outputs() == {"out-hot.png": (255 - 3, 255, 255)}
+    newest.delete("hot.png")
+    assert newest.of_key("hot.png", 5)[-1].outcome == "Processed"
+    assert newest.outputs() == {}
+    newest.upload("running.png", picture(RED) + b"slow")
+    newest.events("running.png", 1)
 
     first = changed(local, "first-wins")
-    assert optimistic.stack.state_machine_arn != first.stack.state_machine_arn
+    assert newest.stack.state_machine_arn != first.stack.state_machine_arn
     for name in ("key_table", "retry_events_queue_url", "parked_events_queue_url"):
-        assert getattr(optimistic.stack, name) == getattr(first.stack, name)  # what is not finished
-    [ended] = optimistic.of_key("running.png", 1)
+        assert getattr(newest.stack, name) == getattr(first.stack, name)  # what is not finished
+    [ended] = newest.of_key("running.png", 1)
     assert ended.outcome == "Processed"
     for number, colour in enumerate((RED, GREEN), 1):
         first.upload("x.png", picture(colour))

@@ -197,7 +197,7 @@ def test_a_minimal_stack_has_one_state_machine_and_no_unused_queue_or_bus(policy
 def test_the_rule_and_adapted_records_have_the_same_keys_and_content_hash_has_any_key() -> None:
     given = {"KeyPrefix": "in/", "KeySuffix": ".jpg", **ADAPT}
     filtered, of_any_source = (
-        Deployed(Policy=each, **given) for each in ("optimistic", "content-hash")
+        Deployed(Policy=each, **given) for each in ("latest-wins", "content-hash")
     )
     wildcard = {"key": [{"wildcard": "in/*.jpg"}]}
     assert filtered["EventsRule"]["EventPattern"]["detail"]["object"] == wildcard

@@ -81,7 +81,7 @@ Watch Lock/Parameters/break_at_poll.$ | "States.MathAdd($.polls, 28)" | Claim Ke
 Key State?/Choices/2/NumericGreaterThanEqualsPath | "$.limits.lease_polls" | Claim Key: lease:
 Wait For Lock/SecondsPath | "$.limits.lease_polls" | Claim Key: lease: ... does not wait
 Attempt Again?/Choices/0/And/0 | - | Claim Key: lease: ... may come to Attempt Again? again
-optimistic: Invert Image/Retry/-1/MaxAttempts | 8 | express: ... 305 of
+uncoordinated: Invert Image/Retry/-1/MaxAttempts | 14 | express: ... 306 of
 Prepare Event/Parameters/x | [@texts] | size: its data is too large
 """
 

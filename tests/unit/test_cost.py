@@ -99,7 +99,7 @@ def test_what_is_switched_off_or_not_there_is_not_on_the_bill() -> None:
     for each in policies():
         lines = " ".join(dollars(cost.bill_of(each, off)))
         assert not re.search("Schedule|alarms|log of executions|dashboard|X-Ray", lines), each.name
-    lines = " ".join(dollars(cost.bill_of(policy("optimistic"), Workload(overwrites=0.5))))
+    lines = " ".join(dollars(cost.bill_of(policy("uncoordinated"), Workload(overwrites=0.5))))
     assert not re.search("DynamoDB|Schedule", lines)
 
 

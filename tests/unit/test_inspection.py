@@ -70,7 +70,6 @@ def outcomes(told: Story) -> list[str]:
             "latest-wins": "Processed Superseded Duplicate",
             "first-wins": "Processed Duplicate Duplicate",
             "content-hash": "Processed Processed Duplicate",
-            "optimistic": "Processed Superseded Processed",
         }.items()
     ],
 )

@@ -102,7 +102,7 @@ def test_a_new_policy_deploys_what_its_source_does(made: Made) -> None:
 
 def test_with_several_new_policies_each_reference_leads_somewhere(project: Path) -> None:
     # Fn::Or takes ten conditions, so with your own there may be ten policies with a table.
-    sources = ("every-version", "content-hash", "optimistic", "uncoordinated")
+    sources = ("every-version", "content-hash", "first-wins", "uncoordinated")
     made = {f"of-{source}": source for source in sources}
     made |= {"of-new": "of-every-version", "again": "every-version"}
     for name, source in made.items():

@@ -21,7 +21,7 @@ def test_the_template_offers_the_policies_in_the_same_order_and_each_file_is_of_
         policies.policy("nothing")
 
 
-@pytest.mark.parametrize("policy", ["every-version", "first-wins", "content-hash", "optimistic"])
+@pytest.mark.parametrize("policy", ["every-version", "first-wins", "content-hash"])
 def test_a_policy_ends_only_in_outcomes_that_the_default_one_has(policy: str) -> None:
     states = policies.definition(policy)["States"].values()
     ends = {each.get("Error") or each["Parameters"]["outcome"] for each in states if is_end(each)}

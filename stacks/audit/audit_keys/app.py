@@ -52,10 +52,9 @@ KEEPS: dict[str, tuple[Keeps, bool]] = {
     "latest-wins": ("newest", True),
     "every-version": ("each", True),
     "first-wins": ("first", True),
-    "optimistic": ("newest", False),
     "uncoordinated": ("last", False),
 }
-HANDLE_DELETIONS = {"latest-wins", "every-version", "optimistic"}
+HANDLE_DELETIONS = {"latest-wins", "every-version"}
 THREADS = 16
 CONFIG = Config(
     connect_timeout=2,

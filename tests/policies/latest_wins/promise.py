@@ -114,7 +114,7 @@ SUITE = Suite(
         *scenarios("11 12 crashes=1 restarts=1, 122 112, 12 crashes=1 starts=1, 123 breaks=1"),
         *scenarios("122 crashes=1 breaks=1"),
     ),
-    # These are found quickly; `make model` tries all mutants. optimistic has more of the fence's.
+    # These are found quickly; `make model` tries all mutants.
     representative=named(
         "Claim Key without Catch of DynamoDB.ConditionalCheckFailedException",
         "Claim Answered? with Default to Release Failed Key",
@@ -128,7 +128,13 @@ SUITE = Suite(
         "Count Poll with 10 as its lease_polls",
         "Count Poll with no wait if a read fails",
         "Park Event with Release Failed Key before it",
+        "fenced_output.py without 1: a newer output supersedes",
+        "fenced_output.py without 2: the null version is overwritten",
         "fenced_output.py without 3: If-Match",
+        "fenced_output.py without 3: the stamp",
+        "fenced_output.py without 4: the check",
+        "fenced_output.py without 4: the check after a deletion",
+        "fenced_output.py without 4: the check after the write of a version",
     ),
     fences=NEWEST,
     whole=WHOLE,

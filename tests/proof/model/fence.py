@@ -25,7 +25,7 @@ def _and_ignore(comparison: ast.expr) -> ast.expr:
     return ast.BoolOp(ast.Or(), [comparison, ast.Constant(value=True)])
 
 
-# The fence that latest_wins and optimistic share.
+# The fence of latest_wins and first_wins.
 NEWEST = (
     change("1: a newer output supersedes", "_apply_creation", code(ast.match_case, "NEWER")),
     change("1: an output is written once", "_apply_creation", code(ast.match_case, "SAME")),

@@ -10,7 +10,6 @@ import pytest
 from tests.policies.every_version.promise import EveryVersion
 from tests.policies.first_wins.promise import FirstWins
 from tests.policies.latest_wins.promise import LatestWins
-from tests.policies.optimistic.promise import Optimistic
 from tests.proof.model.audits import Audits
 from tests.proof.model.conftest import Searched
 from tests.proof.model.engine import Engine
@@ -51,10 +50,7 @@ FIRST = (
 )
 SEARCHES = [
     pytest.param(policy, scenario, id=f"{policy.__name__}: {scenario}")
-    for policy, scenarios in (
-        *((each, NEWEST) for each in (LatestWins, Optimistic)),
-        *((EveryVersion, EACH), (FirstWins, FIRST)),
-    )
+    for policy, scenarios in ((LatestWins, NEWEST), (EveryVersion, EACH), (FirstWins, FIRST))
     for scenario in scenarios
 ]
 
@@ -68,12 +64,13 @@ def test_a_repair_keeps_every_promise(
 
 
 OVERWRITTEN = Scenario((1,), lost=1, repairs=1)
+EXPIRED = Scenario((1,), lost=1, repairs=1, expiries=1)
 # What an event of a repair needs, with a policy and a scenario that break a promise without it, and
 # the code that is left out or replaced.
 PARTS: dict[str, Any] = {
-    "a known sequencer": (Optimistic, OVERWRITTEN, "repair_event", call("known_sequencer"), "''"),
+    "a known sequencer": (LatestWins, OVERWRITTEN, "repair_event", call("known_sequencer"), "''"),
     "the record's": (LatestWins, OVERWRITTEN, "known_sequencer", code(ast.Call, "record"), "''"),
-    "the output's": (Optimistic, OVERWRITTEN, "known_sequencer", code(ast.IfExp, "known"), "known"),
+    "the output's": (LatestWins, EXPIRED, "known_sequencer", code(ast.IfExp, "known"), "known"),
     "the output's only without versions": (
         *(LatestWins, Scenario((1, 3), contents="AB2", repairs=1, versioned=True)),
         *("known_sequencer", code(ast.BoolOp, "metadata"), "False"),

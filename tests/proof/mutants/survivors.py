@@ -23,7 +23,7 @@ _SHIPPED: dict[str, str] = {
     },
     **{
         f"{policy}: {name}": _FAILS
-        for policy in ("latest-wins", "every-version", "first-wins", "content-hash", "optimistic")
+        for policy in ("latest-wins", "every-version", "first-wins", "content-hash")
         for name in (
             "Park Invalid Event with no ResultPath",
             "Send By EventBridge with no Catch.0.ResultPath",

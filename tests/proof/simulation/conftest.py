@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 
 from tests.proof.simulation.cloud import Cloud, Settings, sequencer_of
 
-POLICIES = ["latest-wins", "every-version", "first-wins", "content-hash", "optimistic"]
+POLICIES = ["latest-wins", "every-version", "first-wins", "content-hash"]
 DAY = 86_400.0
 
 
@@ -58,7 +58,7 @@ def assert_promise(cloud: Cloud, *, first_wins_twice: bool = False, may_drop: bo
         assert set(written) == expected
         return
     assert set(cloud.objects.outputs) == {f"out-{key}" for key in events}
-    if policy in {"latest-wins", "optimistic"}:
+    if policy == "latest-wins":
         newest = {f"out-{key}": max(sequencers) for key, sequencers in events.items()}
         assert cloud.objects.outputs == newest
     elif not first_wins_twice:

@@ -51,7 +51,7 @@ class Table:
     def update(self, request: Json) -> Json:
         key = request["Key"]["id"]["S"]
         self._check(request, key)
-        item: Json = self.items.get(key, request["Key"])
+        item = self.items.get(key) or dict[str, Any](request["Key"])
         values = request.get(_VALUES, {})
         assigned, removed = _update(request["UpdateExpression"], _names(request))
         new = {

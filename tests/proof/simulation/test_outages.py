@@ -41,8 +41,7 @@ def test_after_an_outage_all_is_right_without_a_command(
     cloud = uploaded_meanwhile(settings, until=END + 60)
     # If the function's answer is lost, its output is there, and the next event replaces it.
     assert_promise(cloud, first_wins_twice="lambda" in services and kind == "lost answers")
-    uses_s3, uses_table = policy != "content-hash", policy != "optimistic"
-    used = {"lambda"} | ({"s3"} if uses_s3 else set()) | ({"dynamodb"} if uses_table else set())
+    used = {"lambda", "dynamodb"} | ({"s3"} if policy != "content-hash" else set())
     is_retried = bool(used.intersection(services))
     assert any(each.outcome == "Retrying" for each in cloud.executions) == is_retried
     assert bool(cloud.clock.total("by EventBridge")) == (is_retried and "sqs" in services)
@@ -93,7 +92,6 @@ def test_without_retry_hours_the_first_fault_parks_an_event(policy: str) -> None
     ("policy", "outcome"),
     [
         ("latest-wins", "Superseded"),
-        ("optimistic", "Superseded"),
         ("first-wins", "Duplicate"),
         ("every-version", "Processed"),
     ],

@@ -48,28 +48,26 @@ def test_a_thousand_events_that_wait_do_not_come_all_at_once(services: str, kind
     assert cloud.makespan < END + (END - BEGIN) + 3 * waiting / RETRIES + 200
 
 
-def invocations(policy: str, executions: int | None = None) -> int:
+def invocations(executions: int | None = None) -> int:
     """Give how often the function is invoked for an event at most, in all its executions."""
     if executions is None:
         executions, passed = 1, 0.0
         while passed < DAY:  # with the shortest delays
             passed += min(FIRST_SECONDS * GROWTH ** (executions - 1), LONGEST_SECONDS) / 2
             executions += 1
-    return executions * (6 if policy == "optimistic" else 2)
+    return executions * 2
 
 
 @pytest.mark.parametrize("reason", ["time", "another"])
 def test_the_document_says_what_an_upload_can_cost(reason: str) -> None:
     text = (PROJECT / "docs" / "operate.md").read_text()
     [row] = re.findall(rf"^\| makes .*{reason}.*\|$", text, re.MULTILINE)
-    _, _, usual, dollars, optimistic, _ = row.split("|")
+    _, _, number, price, _ = row.split("|")
     executions = 1 + RETRIES_AT_MOST["Sandbox.Timedout"] if reason == "time" else None
     gb_seconds = RESOURCES["InvertImageFunction"]["Timeout"] * 1769 / 1024
-    said = [(usual, dollars), optimistic.split(", ")]
-    for policy, (number, price) in zip(("latest-wins", "optimistic"), said, strict=True):
-        count = invocations(policy, executions)
-        assert int(number.replace(",", "")) == count
-        assert 0 < float(price) - count * gb_seconds * prices()["lambda_gb_seconds"].price < 0.01
+    count = invocations(executions)
+    assert int(number.replace(",", "")) == count
+    assert 0 < float(price) - count * gb_seconds * prices()["lambda_gb_seconds"].price < 0.01
 
 
 @pytest.mark.parametrize(
@@ -92,8 +90,8 @@ def test_an_event_that_always_fails_is_parked_once_after_a_day_however_often_it_
     assert 90 < reason["attempts"] < 13 + DAY / 450
     assert len(cloud.executions) <= 1 + deliveries + 200 * (1 + twice)
     if not twice and policy != "content-hash":  # which invokes no function that works
-        extra = invocations(policy, 1 + deliveries)  # the other event's, and further deliveries'
-        assert cloud.clock.total("invocations") <= invocations(policy) + extra
+        extra = invocations(1 + deliveries)  # the other event's, and further deliveries'
+        assert cloud.clock.total("invocations") <= invocations() + extra
     assert 0 <= max(each.started for each in cloud.executions) - DAY < 900
     assert len(cloud.finished) == 1
 
@@ -131,6 +129,6 @@ def test_no_event_is_started_after_it_was_processed(policy: str, service: str) -
     settings = Settings(policy, concurrency=10, outages=[Outage(service, 5, 300)])
     cloud = uploaded_at_once(settings, keys=100)
     assert_promise(cloud)
-    assert policy == "optimistic" or len(cloud.executions) > 100
+    assert len(cloud.executions) > 100
     for each in cloud.executions:
         assert each.started < cloud.finished[each.input["detail"]["object"]["sequencer"]]
