@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from inorder.asl.definition import INVOKE, PUT_EVENTS, SEND, is_renewal
+from inorder.asl.definition import INVOKE, PUT_EVENTS, SEND, is_end, is_renewal
 
 if TYPE_CHECKING:
     from tests.proof.model.source import Code
@@ -247,11 +247,6 @@ def _substituted(whole: Json, where: str) -> Changes:
         to = next(ends, None)
     if to:
         yield f"with {to} in its place", _bypassed(whole, where, to)
-
-
-def is_end(state: Json) -> bool:
-    """Tell whether an execution ends in a state."""
-    return state["Type"] in {"Succeed", "Fail"} or state.get("End", False)
 
 
 def _bypassed(whole: Json, where: str, to: str) -> Json:

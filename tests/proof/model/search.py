@@ -10,11 +10,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tests.proof.model.executions import ENDLESS
 from tests.proof.model.explorer import Explorer
 from tests.proof.model.promise import Promise
-from tests.proof.model.state import State
-from tests.proof.model.steps import ENDLESS
-from tests.proof.model.symmetry import renamed
+from tests.proof.model.state import State, renamed
 
 LONGEST = 400  # steps of a path; the shipped state machines need at most 300
 
