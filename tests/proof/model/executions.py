@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterator
-from http import HTTPStatus
 from typing import Any
 
 from audit_keys.repairing import SOURCE
@@ -38,6 +37,7 @@ from tests.proof.model.state import (
     Run,
     State,
     attribute,
+    less,
 )
 
 ENDLESS = "I5: this may go on for ever"
@@ -56,12 +56,10 @@ class Executions:
         self._scenario = promise.scenario
 
     def _patience(self, run: Run) -> int:
-        """Give the most polls of a run."""
         most: int = read(run.data).get("limits", {}).get("maximum_polls", 0)
         return most
 
     def _service(self, run: Run) -> str:
-        """Name the service of a run's state, if it is a Task."""
         return service_of(self._engine.states[run.state])
 
     def _item(self, state: State, run: Run) -> str | None:
@@ -207,15 +205,13 @@ class Executions:
         yield self._go(*self._promise.remembers(after, run, step), step, who, problem)
         if self._scenario.blind and is_poll:
             blind = before._replace(locked=None)
-            failed = self._step(state, blind, item, "!States.TaskFailed")
-            yield self._go(state, blind, failed, f"{who} cannot read", None)
+            yield self._fail(state, blind, item, "States.TaskFailed", f"{who} cannot read")
         for error in sorted(set(state.transient)):
             if not error.startswith("Lambda.") and (name := self._transient(run.state, error)):
                 yield self._fail_once(state, before, item, who, error, name)
         if state.refusals and is_sender(here):
             fewer = state.spend("refusals")
-            failed = self._step(fewer, before, item, "!States.Timeout")
-            yield self._go(fewer, before, failed, f"{who} is refused", None)
+            yield self._fail(fewer, before, item, "States.Timeout", f"{who} is refused")
         is_retried = self._engine.attempts(run.state, "States.Timeout")[1] > 0
         if state.lates and is_write(here):
             failed = self._step(state, before, item, "!States.Timeout")
@@ -230,11 +226,12 @@ class Executions:
             fewer = after.spend("faults")
             if when == "" and is_retried:
                 yield f"{who}, the answer is lost, again", fewer.with_run(run), None
-            failed = self._step(fewer, run, item, "!States.Timeout")
-            yield self._go(fewer, run, failed, f"{who}, all answers are lost", None)
-        fewer = state.spend("faults")
-        failed = self._step(fewer, before, item, "!States.Timeout")
-        yield self._go(fewer, before, failed, f"{who} fails", None)
+            yield self._fail(fewer, run, item, "States.Timeout", f"{who}, all answers are lost")
+        yield self._fail(state.spend("faults"), before, item, "States.Timeout", f"{who} fails")
+
+    def _fail(self, state: State, run: Run, item: str | None, error: str, label: str) -> Move:
+        """Let a Task fail for good."""
+        return self._go(state, run, self._step(state, run, item, f"!{error}"), label, None)
 
     def _given_up(self, step: Step) -> str | None:
         """Check that an event in the retry queue is retried, unless it was rejected."""
@@ -254,9 +251,7 @@ class Executions:
 
     def _land(self, state: State, pending: Run) -> Move:
         """Let a write take effect whose caller no longer waits for an answer."""
-        late = list(state.late)
-        late.remove(pending)
-        state = state._replace(late=tuple(late))
+        state = state._replace(late=less(state.late, pending))
         item = self._item(state, pending)
         step = self._step(state, pending, item)
         if step.item != item:
@@ -365,25 +360,21 @@ class Executions:
         if self._engine.attempts(run.state, "States.Timeout")[1]:
             left, again = self._orphaned(fewer, run, may_stop=True), run._replace(answers=())
             yield f"{who}: the function times out, again", left.with_run(again), None
-        left = self._orphaned(fewer, run)
-        failed = self._step(left, run, None, "!States.Timeout")
-        yield self._go(left, run, failed, f"{who}: the function times out for good", None)
+        left, label = self._orphaned(fewer, run), f"{who}: the function times out for good"
+        yield self._fail(left, run, None, "States.Timeout", label)
 
     def _fail_once(
         self, state: State, run: Run, item: str | None, who: str, error: str, name: str = ""
     ) -> Move:
         """Let one attempt of a Task fail; the Task is retried if a retrier has attempts left."""
         name = name or error
-        left = list(state.transient)
-        left.remove(error)
-        state = state._replace(transient=tuple(left))
+        state = state._replace(transient=less(state.transient, error))
         retrier, attempts = self._engine.attempts(run.state, name)
         if run.tried.count(retrier) < attempts:
             again = run._replace(tried=tuple(sorted((*run.tried, retrier))), answers=())
             return f"{who} has a {name}, again", state.with_run(again), None
         run = run._replace(locked=None)  # a poll whose read fails may be the one that ends a lease
-        failed = self._step(state, run, item, f"!{name}")
-        return self._go(state, run, failed, f"{who} has a {name}", None)
+        return self._fail(state, run, item, name, f"{who} has a {name}")
 
     def _orphaned(self, state: State, run: Run, may_stop: bool = False) -> State:
         """Abandon a run's function, which may go on, or may have died too."""
@@ -394,38 +385,36 @@ class Executions:
         }
         if isinstance(self._promise.call(event, run.answers), Call):
             left.add(Orphan(event, run.answers, may_stop))
-        return state._replace(orphans=tuple(sorted(left, key=repr)))
+        return state.with_orphans(left)
 
     def _may_stop(self, state: State, event: str) -> State:
         """Let the orphans of an event stop, because its function is invoked again."""
-        orphans = {
+        return state.with_orphans(
             each._replace(may_stop=each.may_stop or each.event == event) for each in state.orphans
-        }
-        return state._replace(orphans=tuple(sorted(orphans, key=repr)))
+        )
 
     def _call_orphan(self, state: State, orphan: Orphan) -> Iterator[Move]:
-        """Take one S3 call of an orphan; `state` is without it."""
+        """Take one S3 call of an orphan."""
+        state = state._replace(orphans=less(state.orphans, orphan))
         next_call = self._promise.call(orphan.event, orphan.answers)
         assert isinstance(next_call, Call)
         for label, after, answer, problem in self._answers(state, next_call):
             may_stop = orphan.may_stop and not answer.owes
             answered = Orphan(orphan.event, (*orphan.answers, answer), may_stop)
-            following = after.orphans
             if isinstance(self._promise.call(answered.event, answered.answers), Call):
-                following = tuple(sorted({*following, answered}, key=repr))
+                after = after.with_orphans({*after.orphans, answered})  # noqa: PLW2901
             sequencer = read(orphan.event)["detail"]["object"]["sequencer"]
-            who = f"orphan of {sequencer.lstrip('0')[:2]}"
-            yield f"{who}: {label}", after._replace(orphans=following), problem
+            yield f"orphan of {sequencer.lstrip('0')[:2]}: {label}", after, problem
 
     def _answers(self, state: State, call: Call) -> Iterator[Answered]:
         """List what S3 may do and answer."""
         what, outputs = call.operation, dict(state.outputs)
         output = outputs.get(call.key)
         if what == "HEAD output":
-            answer = Answer(404)
             if output:
-                answer = Answer(200, output.etag, metadata=output.metadata)
-            yield f"{what}{'' if output else ' (none)'}", state, answer, None
+                yield what, state, Answer(200, output.etag, metadata=output.metadata), None
+            else:
+                yield f"{what} (none)", state, Answer(404), None
         elif what == "LIST outputs":
             keys = tuple(key for key in sorted(outputs) if key.startswith(call.key))
             yield what, state, Answer(200, keys=keys), None
@@ -452,14 +441,9 @@ class Executions:
         return Answer(200, etag, content, version=version), ""
 
     def _write_output(self, state: State, call: Call, output: Output | None) -> Iterator[Answered]:
-        what, status = call.operation, HTTPStatus.OK
-        if call.condition == "*":
-            status = HTTPStatus.PRECONDITION_FAILED if output else status
-        elif call.condition and output is None:
-            status = HTTPStatus.NOT_FOUND
-        elif call.condition and output and call.condition != output.etag:
-            status = HTTPStatus.PRECONDITION_FAILED
-        if status != HTTPStatus.OK:
+        what = call.operation
+        if call.condition and call.condition != (output.etag if output else "*"):
+            status = 412 if output else 404
             yield f"{what} ({status})", state, Answer(status), None
             return
         outputs = dict(state.outputs)
@@ -473,7 +457,7 @@ class Executions:
         yield what, after, Answer(200, new.etag if new else "", owes=owes), problem
         if state.faults:
             # The SDK retries, and fails because its first attempt has done the work.
-            status = HTTPStatus.PRECONDITION_FAILED if new else HTTPStatus.NOT_FOUND
+            status = 412 if new else 404
             lost = f"{what} (the answer is lost, {status})"
             yield lost, after.spend("faults"), Answer(status, owes=owes), None
             under_way = f"{what} (another write is under way, 409)"

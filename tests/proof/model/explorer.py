@@ -14,7 +14,6 @@ from tests.proof.model.executions import ENDLESS, Executions
 from tests.proof.model.state import (
     ACTED,
     NOTHING,
-    SENT,
     Audited,
     Delivery,
     Move,
@@ -24,6 +23,7 @@ from tests.proof.model.state import (
     attribute,
     free_name,
     is_repair,
+    less,
 )
 
 # With one of these begins the condition of a release.
@@ -57,12 +57,8 @@ class Explorer(Executions):
             yield f"{what} {happened}", self._shown(state._replace(happened=happened)), None
         for delivery in sorted(set(state.waiting)):
             if delivery.event <= state.happened:
-                waiting = list(state.waiting)
-                waiting.remove(delivery)
-                after, name = (
-                    state._replace(waiting=tuple(waiting)),
-                    free_name(state, delivery.event),
-                )
+                after = state._replace(waiting=less(state.waiting, delivery))
+                name = free_name(state, delivery.event)
                 yield from self._start(after, name, delivery, 1)
                 if state.repeats and delivery.label == "retried":
                     yield from self._start(state.spend("repeats"), name, delivery, 1)
@@ -77,7 +73,7 @@ class Explorer(Executions):
             if state.crashes:
                 yield from self._crash(others, run)
         for orphan in state.orphans:
-            yield from self._call_orphan(_without(state, orphan), orphan)
+            yield from self._call_orphan(state, orphan)
         for pending in sorted(set(state.late)):
             yield self._land(state, pending)
         yield from self._expire(state)
@@ -116,7 +112,7 @@ class Explorer(Executions):
                 return
         for orphan in state.orphans:
             if self._commutes(state, orphan.event, orphan):
-                yield from self._call_orphan(_without(state, orphan), orphan)
+                yield from self._call_orphan(state, orphan)
                 return
 
     def _commutes(self, state: State, event: str, works: Run | Orphan) -> bool:
@@ -153,14 +149,12 @@ class Explorer(Executions):
         is_again = run.done == ACTED and not (
             self._promise.records_waiters or self._is_recorded(state, run)
         )
-        if self._promise.has_records and run.done == NOTHING:
+        if run.done == NOTHING:
             if not any(pending[:2] == run[:2] for pending in state.late):
                 return
             is_again = True  # although its write takes effect later
         state = state.spend("crashes")
         label = f"{run.execution} dies before {run.state}"
-        if not self._promise.has_records and run.done < SENT:
-            state = state._replace(logged=state.logged | {run.event})
         if self._service(run) == "lambda":
             state = self._orphaned(state, run)
         if is_again:
@@ -172,8 +166,8 @@ class Explorer(Executions):
         """Tell whether the record of a run's key has its event, from an earlier execution."""
         event = attribute(state.item(self._promise.run_key(run)), "event")
         found = self._delivery(read(event)) if event else None
-        is_same = found is not None and is_repair(found.more) == run.is_repair
-        return is_same and found is not None and found.event == run.event
+        own = (run.event, run.is_repair)
+        return found is not None and (found.event, is_repair(found.more)) == own
 
     def _expire(self, state: State) -> Iterator[Move]:
         """Delete a record, which by days outlives all executions that began before it was done."""
@@ -219,8 +213,7 @@ class Explorer(Executions):
             audits = tuple(sorted({*state.audits, known}, key=repr))
             yield "an audit reads", state.spend("repairs")._replace(audits=audits), None
         for audited in state.audits:
-            left = state._replace(audits=tuple(each for each in state.audits if each != audited))
-            yield self._repair(left, audited)
+            yield self._repair(state._replace(audits=less(state.audits, audited)), audited)
 
     def _find(self, happened: int, subject: str | None) -> int | None:
         """Give the upload that is the source of a subject."""
@@ -271,7 +264,3 @@ class Explorer(Executions):
         )
         delivery = Delivery(number, json.dumps(more, sort_keys=True))
         return f"the repair of {number} is sent", after.with_delivery(delivery), None
-
-
-def _without(state: State, orphan: Orphan) -> State:
-    return state._replace(orphans=tuple(other for other in state.orphans if other != orphan))

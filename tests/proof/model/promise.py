@@ -26,8 +26,8 @@ class Promise:
 
     definition: ClassVar[str]
     function: ClassVar[Code] = FUNCTION
-    has_records: ClassVar[bool] = True  # in which a schedule finds what dead executions leave
-    records_waiters: ClassVar[bool] = True  # so that it finds those that died while they waited
+    # Whether a schedule finds, in a record, an execution that died while it waited.
+    records_waiters: ClassVar[bool] = True
     odd: ClassVar[tuple[Any, ...]] = ODD
 
     def __init__(self, engine: Engine, scenario: Scenario) -> None:

@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Iterable
 from string import ascii_lowercase
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from audit_keys.repairing import SOURCE
 from tests.proof.model.engine import Answer, Metadata, read
@@ -14,6 +14,7 @@ from tests.proof.model.engine import Answer, Metadata, read
 # What an execution has done to tables and queues: nothing; something; it has recorded its event in
 # a table, and so in an index; it has sent its event to a queue.
 NOTHING, ACTED, RECORDED, SENT = range(4)
+Part = TypeVar("Part")
 
 
 class Delivery(NamedTuple):
@@ -148,13 +149,22 @@ class State(NamedTuple):
         return self._replace(**{budget: getattr(self, budget) - 1})
 
     def without(self, run: Run) -> State:
-        return self._replace(runs=tuple(other for other in self.runs if other != run))
+        return self._replace(runs=less(self.runs, run))
 
     def with_run(self, run: Run) -> State:
         return self._replace(runs=tuple(sorted((*self.runs, run), key=lambda each: each[:2])))
 
     def with_delivery(self, delivery: Delivery) -> State:
         return self._replace(waiting=tuple(sorted((*self.waiting, delivery))))
+
+    def with_orphans(self, orphans: Iterable[Orphan]) -> State:
+        return self._replace(orphans=tuple(sorted(set(orphans), key=repr)))
+
+
+def less(parts: tuple[Part, ...], one: Part) -> tuple[Part, ...]:
+    """Leave out one of several parts, which may be equal."""
+    at = parts.index(one)
+    return (*parts[:at], *parts[at + 1 :])
 
 
 def is_repair(more: str) -> bool:
@@ -183,9 +193,8 @@ def free_name(state: State, event: int) -> str | None:
 
     It is None if there are more than a search of anything right has.
     """
-    known = set(
-        _NAME.findall(repr((state.items, state.runs, state.broken, state.known, state.late)))
-    )
+    referring = (state.items, state.runs, state.broken, state.known, state.late)
+    known = set(_NAME.findall(repr(referring)))
     names = (f"{event}{letter}" for letter in ascii_lowercase)
     return next((name for name in names if name not in known), None)
 
@@ -193,10 +202,9 @@ def free_name(state: State, event: int) -> str | None:
 def renamed(state: State) -> State:
     """Name the executions of each event in the order of what they do."""
     named = (state.items, state.runs, state.late, state.known, state.broken)
-    if (new := _renamed(*named)) == named:
-        return state
-    items, runs, late, known, broken = new
-    return state._replace(items=items, runs=runs, late=late, known=known, broken=broken)
+    new = _renamed(*named)
+    fields = ("items", "runs", "late", "known", "broken")
+    return state if new == named else state._replace(**dict(zip(fields, new, strict=True)))
 
 
 @functools.lru_cache(maxsize=100_000)
@@ -252,13 +260,5 @@ def _masked(run: Run) -> tuple[Any, ...]:
     """Tell what a run does, without its name."""
     data, locked = (text.replace(run.execution, "") for text in (run.data, run.locked or ""))
     answers = tuple(map(repr, run.answers))
-    return (
-        run.state,
-        data,
-        run.more,
-        run.number,
-        locked,
-        answers,
-        run.tried,
-        *run[run._fields.index("in_line") :],
-    )
+    does = run._replace(execution="", data=data, locked=locked, answers=())
+    return (run.state, data, run.more, run.number, locked, answers, *does)
