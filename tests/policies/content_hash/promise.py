@@ -7,8 +7,8 @@ import json
 from inorder import PROJECT
 from tests.policies.searches import named
 from tests.proof.model.engine import Answer, Step
-from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.mutation import late_changes_of, time_changes_of
+from tests.proof.model.promise import Promise, known_record
 from tests.proof.model.scenario import Scenario, scenarios
 from tests.proof.model.state import Run, State, attribute
 from tests.proof.model.suite import (
@@ -23,7 +23,7 @@ from tests.proof.model.suite import (
 )
 
 
-class ContentHash(Locking):
+class ContentHash(Promise):
     """Of the events with one content, one is forwarded."""
 
     definition = (PROJECT / "statemachine" / "content_hash.asl.json").read_text()

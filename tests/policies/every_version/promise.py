@@ -6,13 +6,13 @@ from inorder import PROJECT
 from tests.policies.searches import ALL, LOCKING, named, no_retry, no_update
 from tests.proof.model.engine import Step, read
 from tests.proof.model.fence import EACH
-from tests.proof.model.locking import Locking
+from tests.proof.model.promise import Promise
 from tests.proof.model.scenario import INVALID, Scenario, scenarios
 from tests.proof.model.state import Output, Run, State, attribute
 from tests.proof.model.suite import BLIND, EDGES, LARGE, LATE, LATE_LONG, ODD_TWICE, SMALL, Suite
 
 
-class EveryVersion(Locking):
+class EveryVersion(Promise):
     """Each event is processed once, one at a time, in order among those that wait."""
 
     definition = (PROJECT / "statemachine" / "every_version.asl.json").read_text()

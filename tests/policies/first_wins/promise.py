@@ -5,14 +5,14 @@ from __future__ import annotations
 from inorder import PROJECT
 from tests.policies.searches import LOCKING, named, no_retry, no_update
 from tests.proof.model.engine import Step
-from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.newest import KEY, Newest
+from tests.proof.model.promise import known_record
 from tests.proof.model.scenario import Scenario, scenarios
 from tests.proof.model.state import Run, State, attribute
 from tests.proof.model.suite import BLIND, EDGES, LARGE, LATE, LATE_LONG, ODD_TWICE, Suite, damaged
 
 
-class FirstWins(Locking, Newest):
+class FirstWins(Newest):
     """One event of a key is processed."""
 
     definition = (PROJECT / "statemachine" / "first_wins.asl.json").read_text()

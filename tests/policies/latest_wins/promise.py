@@ -6,14 +6,14 @@ from inorder import PROJECT
 from tests.policies.searches import ALL, LOCKING, OF_NEWEST, named, no_retry, no_update
 from tests.proof.model.engine import Step, read
 from tests.proof.model.fence import NEWEST
-from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.newest import Newest
+from tests.proof.model.promise import known_record
 from tests.proof.model.scenario import Scenario, scenarios
 from tests.proof.model.state import Run, State, attribute
 from tests.proof.model.suite import BLIND, EDGES, LATE, LATE_LONG, ODD_TWICE, Suite
 
 
-class LatestWins(Locking, Newest):
+class LatestWins(Newest):
     """The output of a key ends as that of its newest event."""
 
     definition = (PROJECT / "statemachine" / "latest_wins.asl.json").read_text()

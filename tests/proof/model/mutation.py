@@ -71,6 +71,15 @@ def late_changes_of(definition: str) -> Iterator[Mutant]:
     return _mutants(definition, _unanswered, _retried_write)
 
 
+ALL_KINDS = (
+    mutants_of,
+    expression_changes_of,
+    sending_changes_of,
+    time_changes_of,
+    late_changes_of,
+)
+
+
 def _mutants(definition: str, *kinds: Callable[[Json, str], Changes]) -> Iterator[Mutant]:
     """Make mutants at each state. A kind of them changes the state, or the whole file."""
     whole = json.loads(definition)

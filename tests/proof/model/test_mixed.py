@@ -22,7 +22,6 @@ from tests.policies.first_wins.promise import FirstWins
 from tests.policies.latest_wins.promise import LatestWins
 from tests.proof.model.conftest import Searched
 from tests.proof.model.engine import OTHER, Engine, Step
-from tests.proof.model.locking import Locking
 from tests.proof.model.newest import KEY
 from tests.proof.model.promise import Promise
 from tests.proof.model.scenario import Scenario
@@ -34,7 +33,7 @@ from tests.proof.model.suite import LONG
 class Mixture(NamedTuple):
     """Two policies or versions, and which events are delivered to the second one."""
 
-    policies: tuple[type[Locking], type[Locking]]
+    policies: tuple[type[Promise], type[Promise]]
     scenario: Scenario
     others: frozenset[int]  # empty if each event may be delivered to either
 
@@ -58,7 +57,7 @@ class Mixed(Promise):
         }
         if EveryVersion in mixture.policies:  # the key's next event breaks a lock that stays
             same["may_stay"] = EveryVersion.may_stay
-        self.parts: list[Locking] = []
+        self.parts: list[Promise] = []
         for number, policy in enumerate(mixture.policies):
             events, others = mixture.scenario.events, mixture.others
             own = tuple(each for each in events if not others or self.number(each) == number)
@@ -67,7 +66,7 @@ class Mixed(Promise):
             part = type(policy.__name__, (policy,), same)
             self.parts.append(part(_view(engine, number), scenario))
 
-    def of(self, name: str) -> Locking:
+    def of(self, name: str) -> Promise:
         """Give the promise of the policy that has a state."""
         return self.parts[name.endswith(OTHER)]
 
@@ -259,7 +258,7 @@ class Skipping(FirstWins):
 
 
 RECIPES = sorted((PROJECT / "docs" / "recipes").glob("*.diff"))
-PROMISES: dict[str, type[Locking]] = {
+PROMISES: dict[str, type[Promise]] = {
     "park-late-events": Parking,
     "skip-instead-of-waiting": Skipping,
     "one-event-for-all-versions": FirstWins,
@@ -268,7 +267,7 @@ PROMISES: dict[str, type[Locking]] = {
 WRONG = {"dry-run": "I4: 1a ends in Processed, which is not true"}
 
 
-def beside(recipe: Path, folder: Path) -> tuple[type[Locking], str, str]:
+def beside(recipe: Path, folder: Path) -> tuple[type[Promise], str, str]:
     """Give the shipped policy of a recipe, its definition, and the one that the recipe makes."""
     promise = PROMISES.get(recipe.stem, LatestWins)
     [name] = re.findall(r"^--- a/(statemachine/.+)$", recipe.read_text(), re.MULTILINE)

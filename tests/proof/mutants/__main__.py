@@ -7,10 +7,10 @@ from collections import defaultdict
 
 import click
 
-from inorder.model.policies import policies
+from inorder.model import policies
 from tests.proof.mutants import functions
 from tests.proof.mutants.forked import Tests
-from tests.proof.mutants.harness import POLICIES, examine, mutants
+from tests.proof.mutants.harness import examine, mutants
 from tests.proof.mutants.survivors import reasons
 
 WORKERS = 2
@@ -18,7 +18,9 @@ WORKERS = 2
 
 def main(names: list[str]) -> int:
     """Print how many mutants are killed; fail if others survive than are expected."""
-    chosen = [(name, each) for name in names if name in POLICIES for each in mutants(name)]
+    if unknown := set(names) - {*policies.names(), *functions.TESTED_BY}:
+        sys.exit(f"There is no policy and no function named {', '.join(sorted(unknown))}.")
+    chosen = [(name, each) for name in names if name in policies.names() for each in mutants(name)]
     verdicts: dict[str, dict[str, bool]] = defaultdict(dict)
     for policy, mutant, killer in examine(chosen, WORKERS) if chosen else ():
         verdicts[policy][mutant] = not killer
@@ -34,7 +36,7 @@ def _others_survive(name: str, verdicts: dict[str, bool]) -> bool:
     survivors = {mutant for mutant, survives in verdicts.items() if survives}
     click.echo(f"{name}: {len(verdicts)} mutants, {len(survivors)} survive")
     # A policy that was made from another has its survivors, as far as it has the mutants.
-    is_made = any(each.like for each in policies() if each.name == name)
+    is_made = any(each.like for each in policies.policies() if each.name == name)
     expected = {k: reason for k, reason in reasons(name).items() if k in verdicts or not is_made}
     for mutant in sorted(survivors & expected.keys()):
         click.echo(f"survives, as expected: {name}: {mutant}: {expected[mutant]}")
@@ -46,4 +48,4 @@ def _others_survive(name: str, verdicts: dict[str, bool]) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:] or [*POLICIES, *functions.TESTED_BY]))
+    sys.exit(main(sys.argv[1:] or [*policies.names(), *functions.TESTED_BY]))

@@ -27,7 +27,9 @@ from inorder import PROJECT
 
 PATIENCE = 10  # a test fails if it takes so many times as long as without a mutant
 MEMORY_BYTES = 8 << 30
-FUNCTIONS, TESTS = f"{PROJECT}/functions/", f"{PROJECT}/tests/unit/"
+# The functions' code and their tests, whose names are all different.
+FOLDERS = (f"{PROJECT}/functions/", *(f"{each}/" for each in PROJECT.glob("stacks/*")))
+TESTS = f"{PROJECT}/tests/unit/"
 
 
 class Mutant(NamedTuple):
@@ -39,10 +41,17 @@ class Mutant(NamedTuple):
 
 
 class Tests:
-    """The tests under tests/unit that may notice a mutant: files, or single tests of a file."""
+    """The tests that may notice a mutant: files of tests/unit or stacks, or tests of a file."""
 
-    def __init__(self, paths: list[str]) -> None:
-        self._paths = paths
+    def __init__(self, names: list[str]) -> None:
+        folders = [TESTS, *(f"{each}tests/" for each in FOLDERS)]
+        self._paths = [
+            folder + name
+            for name in names
+            for folder in folders
+            if Path(folder, name.partition("::")[0]).exists()
+        ]
+        assert len(self._paths) == len(names), f"one of {names} does not exist"
         self._seconds: dict[str, float] = {}
         self._calls: dict[str, set[str]] = {}
         self._kills: Counter[tuple[str, str]] = Counter()
@@ -106,11 +115,10 @@ class Tests:
                 if any(each.startswith(file) for each in calls)
             }
             able = [name for name in self._calls if not files or _file_of(name) in files]
-
-        def cost(name: str) -> float:
-            return self._seconds[name] / (1 + self._kills[mutant.where, name]) ** 2
-
-        return sorted(able, key=cost)
+        kills = self._kills
+        return sorted(
+            able, key=lambda name: self._seconds[name] / (1 + kills[mutant.where, name]) ** 2
+        )
 
 
 def _file_of(test: str) -> str:
@@ -120,14 +128,14 @@ def _file_of(test: str) -> str:
 def _forget() -> None:
     """Let all that may be changed, and the tests, be imported anew."""
     for name, module in list(sys.modules.items()):
-        if str(getattr(module, "__file__", None) or "").startswith((FUNCTIONS, TESTS)):
+        if str(getattr(module, "__file__", None) or "").startswith((*FOLDERS, TESTS)):
             del sys.modules[name]
 
 
 def _run(paths: list[str], plugin: Any) -> int:
     options = ["-x", "-qq", "--no-summary", "-p", "no:cacheprovider"]
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
-        return int(pytest.main([*(TESTS + path for path in paths), *options], plugins=[plugin]))
+        return int(pytest.main([*paths, *options], plugins=[plugin]))
 
 
 class _Run:
@@ -162,7 +170,7 @@ class _Surveying(_Run):
 
         def note(frame: FrameType, event: str, _: object) -> None:
             path, code = frame.f_code.co_filename, frame.f_code
-            if event == "call" and path.startswith(FUNCTIONS):
+            if event == "call" and path.startswith(FOLDERS):
                 name = code.co_qualname.replace(".<locals>", "")
                 calls.add(f"{path.rpartition('/')[2]}:{name}")
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
-from _pytest.runner import runtestprotocol
 
 from inorder import PROJECT, asl
 from inorder.asl import check_file
@@ -39,7 +36,6 @@ PATIENCE = 5  # a test fails if it takes so many times as long as without a muta
 CHECK, SCHEMA = "inorder check", "the schema"
 SECONDS = {CHECK: 0.0, SCHEMA: 0.5}  # that these take: they and the tests run in this order
 
-POLICIES = policies.names()
 _asl_file = policies.asl_file
 
 
@@ -110,8 +106,9 @@ class _Run:
         (self._folder / "statemachine").mkdir()
         (self._folder / "template.yaml").symlink_to(PROJECT / "template.yaml")
         self._executions: list[tuple[Any, str]] = []
+        self._failure = ""
         # Must happen before test modules are imported.
-        for policy in POLICIES:
+        for policy in policies.names():
             self.write(policy, (PROJECT / _asl_file(policy)).read_text(encoding="utf-8"))
         policies.asl_file = self._file  # type: ignore[assignment]
         begin = executions.StateMachine.start
@@ -167,14 +164,18 @@ class _Run:
 
     def run_test(self, item: pytest.Item, seconds: float) -> str:
         """Run a test, and give the report of its failure, or ""."""
-        self.seen = Seen()
+        self.seen, self._failure = Seen(), ""
         self._executions.clear()
+        item.add_marker(pytest.mark.timeout(seconds), append=False)
         begun = time.monotonic()
-        with _at_most(seconds):
-            # With the session as the next item, all but the session's fixtures are torn down.
-            reports = runtestprotocol(item, log=False, nextitem=item.session)  # type: ignore[arg-type]
+        # With the session as the next item, all but the session's fixtures are torn down.
+        item.ihook.pytest_runtest_protocol(item=item, nextitem=item.session)
         self.seen.seconds = time.monotonic() - begun
-        return "".join(report.longreprtext for report in reports if report.failed)
+        return self._failure
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._failure += report.longreprtext
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
@@ -258,17 +259,3 @@ class _Trying(_Run):
             except (KeyError, TypeError, ValueError):
                 return ""  # a rule may rely on what only the schema checks
         return ""
-
-
-@contextmanager
-def _at_most(seconds: float) -> Iterator[None]:
-    def stop(*_: Any) -> NoReturn:
-        raise TimeoutError(f"longer than {seconds:.0f} s")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
