@@ -75,20 +75,20 @@ class Answer(NamedTuple):
 Called = Call | dict[str, str] | Exception
 
 
-class Message(NamedTuple):
+class Sent(NamedTuple):
     """What a state machine sent: to the retry queue, or to that of parked events."""
 
     is_retry: bool
     body: str
 
 
-class Step(NamedTuple):
+class Effect(NamedTuple):
     """What a state did: the next state, its data, the record, and what it sent or started."""
 
     following: str | None
     data: str
     item: str | None
-    message: Message | None = None
+    message: Sent | None = None
     started: str | None = None
     error: str | None = None
 
@@ -181,7 +181,7 @@ class Engine:
             KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
         )
         self._files: tuple[str, ...] = ()
-        self._tested: dict[tuple[str, Taken], Step] = {}
+        self._tested: dict[tuple[str, Taken], Effect] = {}
         self._sweeps: dict[Any, Swept] = {}
         self._calls: dict[Any, Called] = {}
 
@@ -218,7 +218,7 @@ class Engine:
             for name, state in self.states.items()
         }
         self._live = {faults: live_fields(self.states, faults) for faults in (False, True)}
-        self._steps: dict[tuple[Taken, bool], Step] = {}
+        self._steps: dict[tuple[Taken, bool], Effect] = {}
 
     def _add(self, whole: dict[str, Any], names: dict[str, str]) -> None:
         states = {names.get(name, name): state for name, state in whole["States"].items()}
@@ -233,7 +233,7 @@ class Engine:
             limits["poll_seconds"] = 0  # TestState would wait
         self.states |= states
 
-    def step(self, taken: Taken, faults: bool) -> Step:
+    def step(self, taken: Taken, faults: bool) -> Effect:
         """Take a state, and drop the fields that no state will read.
 
         If no service may still fail (`faults`), these include those that are read after a failure.
@@ -251,14 +251,14 @@ class Engine:
             self._steps[key] = step
         return self._steps[key]
 
-    def _test_state(self, taken: Taken) -> Step:
+    def _test_state(self, taken: Taken) -> Effect:
         name, execution, data, item, event, mock, token = taken
         state, given = self.states[name], json.loads(event)
         try:  # AWS raises here, and decides what follows a Choice
             check = chooser(state) if state["Type"] == "Choice" else partial(check_paths, state)
             expected = check(json.loads(data), given)
         except UncaughtError as uncaught:
-            return Step(None, data, item, error=f"States.Runtime, as {uncaught},")
+            return Effect(None, data, item, error=f"States.Runtime, as {uncaught},")
         service = service_of(state)
         sends = service in ANSWERS and not mock
         parameters: dict[str, Any] = {"inspectionLevel": "DEBUG"} if sends else {}
@@ -301,7 +301,7 @@ class Engine:
         following = expected or following
         dumped = json.dumps(output, sort_keys=True)
         error, started = tested.get("error"), json.dumps(sent["Input"]) if "Input" in sent else None
-        return Step(following, dumped, item, _message(sent), started, error)
+        return Effect(following, dumped, item, _message(sent), started, error)
 
     def attempts(self, name: str, error: str) -> tuple[int, int]:
         """Tell which retrier of a state retries an error, and how often; TestState does not retry.
@@ -385,12 +385,12 @@ def _result_of(made: Coroutine[Any, Any, Any]) -> Any:
     raise AssertionError("It awaits something.")
 
 
-def _message(sent: dict[str, Any]) -> Message | None:
+def _message(sent: dict[str, Any]) -> Sent | None:
     """Give the message that comes to a queue; template.yaml's bus hands the detail on."""
     if "MessageBody" in sent:
-        return Message(sent["QueueUrl"] != PARKED, json.dumps(sent["MessageBody"]))
+        return Sent(sent["QueueUrl"] != PARKED, json.dumps(sent["MessageBody"]))
     details = [each["Detail"] for each in sent.get("Entries", []) if each["EventBusName"] == BUS]
-    return Message(is_retry=True, body=json.dumps(details[0])) if details else None
+    return Sent(is_retry=True, body=json.dumps(details[0])) if details else None
 
 
 def live_fields(states: dict[str, Any], faults: bool) -> dict[str, frozenset[str] | None]:

@@ -16,8 +16,8 @@ from inorder.asl.definition import is_renewal
 from tests.proof.model.engine import (
     Answer,
     Call,
-    Message,
-    Step,
+    Effect,
+    Sent,
     Taken,
     is_sender,
     is_write,
@@ -30,12 +30,12 @@ from tests.proof.model.state import (
     ACTED,
     RECORDED,
     SENT,
-    Delivery,
+    Arrival,
     Move,
     Orphan,
-    Output,
     Run,
     State,
+    Stored,
     attribute,
     less,
 )
@@ -82,13 +82,13 @@ class Executions:
     def _text(self, event: int, more: str) -> str:
         return json.dumps(self._scenario.event(event) | read(more), sort_keys=True)
 
-    def _step(self, state: State, run: Run, item: str | None, mock: str | None = None) -> Step:
+    def _step(self, state: State, run: Run, item: str | None, mock: str | None = None) -> Effect:
         faults = state.faults + state.refusals + state.lates > 0 or bool(state.transient)
         event = self._input(run)
         taken = Taken(run.state, run.execution, run.data, item, event, mock, run.token)
         return self._engine.step(taken, faults)
 
-    def _go(self, state: State, run: Run, step: Step, label: str, problem: str | None) -> Move:
+    def _go(self, state: State, run: Run, step: Effect, label: str, problem: str | None) -> Move:
         """Take a run from a Task to its next pause."""
         if step.following is None:
             return label, state, problem or f"I4: ended by {step.error} in {run.state}"
@@ -128,7 +128,7 @@ class Executions:
             run = run._replace(state=step.following, data=step.data)
         return state, path, ENDLESS
 
-    def _apply(self, state: State, run: Run, before: str | None, step: Step) -> tuple[State, Run]:
+    def _apply(self, state: State, run: Run, before: str | None, step: Effect) -> tuple[State, Run]:
         """Put what a Task wrote and sent into a state, and note in the run that it did."""
         if step.item != before:
             items = dict(state.items)
@@ -152,26 +152,26 @@ class Executions:
             state = self._sent(state, step.message, sent)
         return state, run
 
-    def _sent(self, state: State, message: Message, what: Delivery | None) -> State:
+    def _sent(self, state: State, message: Sent, what: Arrival | None) -> State:
         """Put a message into its queue; that of retries leads to a delivery."""
         again = self._retried(message)
         if delivery := self._delivery(again) if again else None:
             return state.with_delivery(delivery)
         return state._replace(parked=state.parked | {what.event}) if what else state
 
-    def _retried(self, message: Message) -> dict[str, Any] | None:
+    def _retried(self, message: Sent) -> dict[str, Any] | None:
         return retried(message.body, not self._scenario.is_closed) if message.is_retry else None
 
-    def _delivery(self, event: Any) -> Delivery | None:
+    def _delivery(self, event: Any) -> Arrival | None:
         """Make the delivery of an event, to which fields may have been added."""
         if event.get("source") == SOURCE:
             fields = ("retry", "source", "detail", "id", "covers")
             same = {name: event[name] for name in fields if name in event}
-            return Delivery(int(event["id"]), json.dumps(same, sort_keys=True))
+            return Arrival(int(event["id"]), json.dumps(same, sort_keys=True))
         more = {name: event[name] for name in ("retry",) if name in event}
         same = {name: value for name, value in event.items() if name not in more}
         known = [each for each in self._scenario.events if self._scenario.event(each) == same]
-        return Delivery(known[0], json.dumps(more, sort_keys=True)) if known else None
+        return Arrival(known[0], json.dumps(more, sort_keys=True)) if known else None
 
     # Tasks and Waits
 
@@ -233,7 +233,7 @@ class Executions:
         """Let a Task fail for good."""
         return self._go(state, run, self._step(state, run, item, f"!{error}"), label, None)
 
-    def _given_up(self, step: Step) -> str | None:
+    def _given_up(self, step: Effect) -> str | None:
         """Check that an event in the retry queue is retried, unless it was rejected."""
         sent = step.message
         if not sent or not sent.is_retry or self._scenario.is_closed or self._retried(sent):
@@ -440,7 +440,7 @@ class Executions:
         version = str(upload) if self._scenario.is_named(upload) else version
         return Answer(200, etag, content, version=version), ""
 
-    def _write_output(self, state: State, call: Call, output: Output | None) -> Iterator[Answered]:
+    def _write_output(self, state: State, call: Call, output: Stored | None) -> Iterator[Answered]:
         what = call.operation
         if call.condition and call.condition != (output.etag if output else "*"):
             status = 412 if output else 404
@@ -450,7 +450,7 @@ class Executions:
         outputs.pop(call.key, None)
         new, problem = None, None
         if what == "PUT output":
-            new = outputs[call.key] = Output(call.content, call.metadata)
+            new = outputs[call.key] = Stored(call.content, call.metadata)
             problem = self._promise.writes(state, call.key, output, new)
         after = self._shown(state._replace(outputs=tuple(sorted(outputs.items()))))
         owes = self._promise.owes(state, new)

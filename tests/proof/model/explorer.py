@@ -9,13 +9,13 @@ from audit_keys.comparing import Reading, Subject
 from inorder.asl.definition import OWN_LOCK
 from inorder_fence import ObjectEvent
 from inorder_fence.fenced_output import OutputState
-from tests.proof.model.engine import Call, Message, is_sender, read, service_of
+from tests.proof.model.engine import Call, Sent, is_sender, read, service_of
 from tests.proof.model.executions import ENDLESS, Executions
 from tests.proof.model.state import (
     ACTED,
     NOTHING,
+    Arrival,
     Audited,
-    Delivery,
     Move,
     Orphan,
     Run,
@@ -40,7 +40,7 @@ class Explorer(Executions):
         key = self._promise.key(min(scenario.events, default=1))
         left = read(scenario.item or "{}")
         return State(
-            waiting=tuple(map(Delivery, sorted(scenario.events))),
+            waiting=tuple(map(Arrival, sorted(scenario.events))),
             items=((key, json.dumps(left | {"id": {"S": key}})),) if left else (),
             # What the adversary may do, which a scenario and a state have by the same names.
             **{name: getattr(scenario, name) for name in State._fields if hasattr(scenario, name)},
@@ -122,7 +122,7 @@ class Explorer(Executions):
             return True
         return "source" in next_call.operation and state.happened == self._scenario.last
 
-    def _start(self, state: State, name: str | None, what: Delivery, number: int) -> Iterator[Move]:
+    def _start(self, state: State, name: str | None, what: Arrival, number: int) -> Iterator[Move]:
         if name is None:
             yield f"{what.event} is {what.label}", state, ENDLESS
             return
@@ -158,7 +158,7 @@ class Explorer(Executions):
         if self._service(run) == "lambda":
             state = self._orphaned(state, run)
         if is_again:
-            state = state.with_delivery(Delivery(run.event, run.more))
+            state = state.with_delivery(Arrival(run.event, run.more))
             label += ", to be started again"
         yield label, state, None
 
@@ -189,7 +189,7 @@ class Explorer(Executions):
         after, sent = state._replace(items=swept.items), list[str]()
         for body in swept.messages:
             if what := self._delivery(read(body)["event"]):
-                after = self._sent(after, Message(is_retry=True, body=body), what)
+                after = self._sent(after, Sent(is_retry=True, body=body), what)
                 sent.append(str(what.event))
         yield f"a sweep sends {', '.join(sent)}", after, None
 
@@ -262,5 +262,5 @@ class Explorer(Executions):
             issued=max(state.issued, sequencer),
             covered=state.covered or (is_only and more["covers"]),
         )
-        delivery = Delivery(number, json.dumps(more, sort_keys=True))
+        delivery = Arrival(number, json.dumps(more, sort_keys=True))
         return f"the repair of {number} is sent", after.with_delivery(delivery), None

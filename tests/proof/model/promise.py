@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar
 
-from tests.proof.model.engine import Answer, Called, Engine, Step, is_sender, read
+from tests.proof.model.engine import Answer, Called, Effect, Engine, is_sender, read
 from tests.proof.model.scenario import Scenario
-from tests.proof.model.state import SENT, Output, Run, State, attribute
+from tests.proof.model.state import SENT, Run, State, Stored, attribute
 
 REFUSED = "DynamoDB.ConditionalCheckFailedException"
 # Answers that are not in the function's contract.
@@ -95,7 +95,7 @@ class Promise:
             return f"I3: {run.execution} works under another event's IDs"
         return None
 
-    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
+    def steps(self, state: State, run: Run, item: str | None, step: Effect) -> str | None:
         """Check a Task: I3, that no refused write is retried, and that a broken lock was watched.
 
         `item` is the record before it, `state` was before it, without the run.
@@ -122,7 +122,7 @@ class Promise:
                 return f"I3: {run.execution} works while {others[0].execution} does"
         return None
 
-    def _breaks(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
+    def _breaks(self, state: State, run: Run, item: str | None, step: Effect) -> str | None:
         data = read(run.data)
         watched = data["watched_lock"]
         if not watched["lock_token"] or data["polls"] < watched["break_at_poll"]:
@@ -147,7 +147,7 @@ class Promise:
             return f"I5: {run.execution} gives up at a lock that it has seen for a lease"
         return None
 
-    def remembers(self, state: State, run: Run, step: Step) -> tuple[State, Run]:
+    def remembers(self, state: State, run: Run, step: Effect) -> tuple[State, Run]:
         """Remember what the promise refers to after a Task; `state` is without the run.
 
         A lock with another token has a lease of its own.
@@ -201,11 +201,11 @@ class Promise:
 
     # Outputs
 
-    def writes(self, state: State, key: str, before: Output | None, after: Output) -> str | None:
+    def writes(self, state: State, key: str, before: Stored | None, after: Stored) -> str | None:
         """Check an output that is written, and the output that it replaces, if any."""
         raise NotImplementedError
 
-    def owes(self, state: State, after: Output | None) -> bool:
+    def owes(self, state: State, after: Stored | None) -> bool:
         """Tell whether the writer or remover of an output must check the source afterwards."""
         raise NotImplementedError
 

@@ -17,7 +17,7 @@ NOTHING, ACTED, RECORDED, SENT = range(4)
 Part = TypeVar("Part")
 
 
-class Delivery(NamedTuple):
+class Arrival(NamedTuple):
     """An execution that will start."""
 
     # Its number. A repair has that of what it repairs: of the upload, or the deletion.
@@ -35,7 +35,7 @@ class Run(NamedTuple):
     execution: str
     number: int
     event: int
-    more: str  # as in its `Delivery`
+    more: str  # as in its `Arrival`
     state: str
     data: str
     answers: tuple[Answer, ...] = ()  # what its function has received from S3 so far
@@ -84,12 +84,12 @@ class Audited(NamedTuple):
     subject: str | None  # the version that has an output of its own, if each has
     version: str | None  # of the source
     record: str | None
-    output: Output | None
+    output: Stored | None
     alone: str | None  # the newest sequencer of a repair, if nothing else was going on
     happened: int = 0  # the age of the source, if that is read first, which is wrong
 
 
-class Output(NamedTuple):
+class Stored(NamedTuple):
     """An output's content and metadata. Its ETag is its content's, as in S3."""
 
     content: str
@@ -103,7 +103,7 @@ class Output(NamedTuple):
 class State(NamedTuple):
     """A state of the search; the numbers are what the adversary may still do."""
 
-    waiting: tuple[Delivery, ...]  # what will be delivered
+    waiting: tuple[Arrival, ...]  # what will be delivered
     items: tuple[tuple[str, str], ...]
     crashes: int
     breaks: int
@@ -117,13 +117,13 @@ class State(NamedTuple):
     repairs: int
     transient: tuple[str, ...]
     happened: int = 0  # how much of the object's history has happened
-    outputs: tuple[tuple[str, Output], ...] = ()
+    outputs: tuple[tuple[str, Stored], ...] = ()
     parked: frozenset[int] = frozenset()
     runs: tuple[Run, ...] = ()
     orphans: tuple[Orphan, ...] = ()
     late: tuple[Run, ...] = ()  # writes that will take effect, as the run that made each was before
     # What may be restarted: name, delivery, number of runs.
-    known: tuple[tuple[str, Delivery, int], ...] = ()
+    known: tuple[tuple[str, Arrival, int], ...] = ()
     audits: tuple[Audited, ...] = ()
     issued: str = ""  # the newest sequencer of a repair
     covered: bool = False  # a repair of what happens last was processed, or has to be
@@ -154,7 +154,7 @@ class State(NamedTuple):
     def with_run(self, run: Run) -> State:
         return self._replace(runs=tuple(sorted((*self.runs, run), key=lambda each: each[:2])))
 
-    def with_delivery(self, delivery: Delivery) -> State:
+    def with_delivery(self, delivery: Arrival) -> State:
         return self._replace(waiting=tuple(sorted((*self.waiting, delivery))))
 
     def with_orphans(self, orphans: Iterable[Orphan]) -> State:

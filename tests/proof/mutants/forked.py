@@ -32,7 +32,7 @@ FOLDERS = (f"{PROJECT}/functions/", *(f"{each}/" for each in PROJECT.glob("stack
 TESTS = f"{PROJECT}/tests/unit/"
 
 
-class Mutant(NamedTuple):
+class CodeMutant(NamedTuple):
     """One change, made in a process in which nothing has been imported that may be changed."""
 
     name: str
@@ -56,14 +56,16 @@ class Tests:
         self._calls: dict[str, set[str]] = {}
         self._kills: Counter[tuple[str, str]] = Counter()
 
-    def survivors(self, chosen: Iterable[Mutant], workers: int) -> Iterator[tuple[Mutant, bool]]:
+    def survivors(
+        self, chosen: Iterable[CodeMutant], workers: int
+    ) -> Iterator[tuple[CodeMutant, bool]]:
         """Try mutants, and tell of each whether it survives."""
         _forget()
         surveying = _Surveying(self._seconds, self._calls)
         if _run(self._paths, surveying):
             raise RuntimeError(f"{surveying.failed or self._paths} fails without a mutant")
         gc.freeze()
-        trying: dict[int, tuple[Mutant, int]] = {}
+        trying: dict[int, tuple[CodeMutant, int]] = {}
         for mutant in chosen:
             if len(trying) == workers:
                 yield self._ended(trying)
@@ -78,7 +80,7 @@ class Tests:
         while trying:
             yield self._ended(trying)
 
-    def _ended(self, trying: dict[int, tuple[Mutant, int]]) -> tuple[Mutant, bool]:
+    def _ended(self, trying: dict[int, tuple[CodeMutant, int]]) -> tuple[CodeMutant, bool]:
         pid, status = os.wait()
         mutant, receiver = trying.pop(pid)
         with suppress(ProcessLookupError):  # what the mutant has started and not ended
@@ -89,7 +91,7 @@ class Tests:
         self._kills[mutant.where, killer] += 1
         return mutant, not killer and status == 0
 
-    def _try(self, mutant: Mutant) -> str:
+    def _try(self, mutant: CodeMutant) -> str:
         """Give the test that kills a mutant; the files that kill quickly are imported first."""
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
         _forget()
@@ -104,7 +106,7 @@ class Tests:
                 return trying.failed or "the import"
         return ""
 
-    def _able(self, mutant: Mutant) -> list[str]:
+    def _able(self, mutant: CodeMutant) -> list[str]:
         """Choose the tests that call the function, or else the files that call its file."""
         able = [name for name, calls in self._calls.items() if mutant.where in calls]
         if not able:

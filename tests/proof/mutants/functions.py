@@ -12,7 +12,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from tests.proof.mutants.forked import FOLDERS, Mutant
+from tests.proof.mutants.forked import FOLDERS, CodeMutant
 
 TESTED_BY = {
     "adapt_records": ["test_adapt_records.py"],
@@ -57,7 +57,7 @@ _BY_HAND = (
 )
 
 
-def mutants(function: str) -> Iterator[Mutant]:
+def mutants(function: str) -> Iterator[CodeMutant]:
     [folder] = (path for parent in FOLDERS for path in Path(parent).glob(function))
     for path in sorted(folder.glob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -67,7 +67,7 @@ def mutants(function: str) -> Iterator[Mutant]:
             seen[full] += 1
             number = f" ({seen[full]})" if seen[full] > 1 else ""
             code = compile(ast.fix_missing_locations(tree), path, "exec")
-            yield Mutant(full + number, f"{path.name}:{where}", _Finder(path, code).install)
+            yield CodeMutant(full + number, f"{path.name}:{where}", _Finder(path, code).install)
     for name, file, old, new in _BY_HAND:
         if file.startswith(f"{function}/"):
             path = folder.parent / file
@@ -76,7 +76,7 @@ def mutants(function: str) -> Iterator[Mutant]:
                 assert one in text, f"{file} has no {one}"
                 text = text.replace(one, other)
             finder = _Finder(path, compile(text, path, "exec"))
-            yield Mutant(f"{path.name}: {name}", f"{path.name}:", finder.install)
+            yield CodeMutant(f"{path.name}: {name}", f"{path.name}:", finder.install)
 
 
 class _Finder:

@@ -76,18 +76,18 @@ def examine(chosen: Sequence[tuple[str, Mutant]], workers: int) -> list[Verdict]
 
 
 def _survey(about: set[str], number: int, of: int) -> Survey:
-    run = _Surveying(about, number, of)
+    run = _SurveySession(about, number, of)
     _run_pytest(run)
     return run.survey
 
 
 def _try(chosen: Sequence[tuple[str, Mutant]], survey: Survey) -> list[Verdict]:
-    run = _Trying(chosen, survey)
+    run = _MutantSession(chosen, survey)
     _run_pytest(run)
     return run.verdicts
 
 
-def _run_pytest(run: _Run) -> None:
+def _run_pytest(run: _Session) -> None:
     tests = PROJECT / TESTED_BY
     options = ["-qq", "--no-summary", "-p", "no:cacheprovider"]
     pytest.main([str(tests), *options], plugins=[run])
@@ -95,7 +95,7 @@ def _run_pytest(run: _Run) -> None:
         raise RuntimeError(run.problem)
 
 
-class _Run:
+class _Session:
     """A plugin of pytest that makes the tests read other files, and decides which tests run."""
 
     def __init__(self) -> None:
@@ -191,7 +191,7 @@ class _Run:
             self.seen.states.setdefault(policy, set())
 
 
-class _Surveying(_Run):
+class _SurveySession(_Session):
     def __init__(self, about: set[str], number: int, of: int) -> None:
         super().__init__()
         self._about, self._number, self._of = about, number, of
@@ -214,7 +214,7 @@ class _Surveying(_Run):
         return not left_out and (not named or bool(self._about & named))
 
 
-class _Trying(_Run):
+class _MutantSession(_Session):
     def __init__(self, chosen: Sequence[tuple[str, Mutant]], survey: Survey) -> None:
         super().__init__()
         self._chosen, self._survey = chosen, survey

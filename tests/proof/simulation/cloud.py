@@ -20,7 +20,7 @@ from inorder.model.policies import asl_file
 from tests.proof.simulation.clock import EPOCH, Clock, Outage, Steps
 from tests.proof.simulation.function import Function, Limit, Objects, load
 from tests.proof.simulation.machine import Execution, Json, Machine
-from tests.proof.simulation.queue import Bus, Mapping, Message, Queue
+from tests.proof.simulation.queue import Bus, Mapping, Queue, QueuedMessage
 from tests.proof.simulation.table import Table
 from tests.support.events import created
 from tests.support.resolved_template import resolve, template
@@ -195,7 +195,7 @@ class Cloud:
         }
 
     def _start_retries(self) -> None:
-        settings, messages = self.settings, dict[str, Message]()
+        settings, messages = self.settings, dict[str, QueuedMessage]()
         environment = _environment("RetryEventsFunction", RETRY_HOURS=settings.retry_hours)
 
         def start_execution(input: str, **_: str) -> Json:  # noqa: A002
@@ -209,7 +209,7 @@ class Cloud:
         function = load("retry_events/app.py", clients, environment)
         function.time = SimpleNamespace(time=self.clock.time)  # type: ignore[attr-defined]
 
-        def handle(message: Message) -> bool:
+        def handle(message: QueuedMessage) -> bool:
             messages[message.id] = message
             attributes = {
                 "SentTimestamp": str(int((EPOCH + message.sent) * 1000)),
@@ -231,7 +231,7 @@ class Cloud:
             self._limit if settings.shares_concurrency else Limit(),
         ).start()
 
-    def _sqs(self, messages: dict[str, Message]) -> SimpleNamespace:
+    def _sqs(self, messages: dict[str, QueuedMessage]) -> SimpleNamespace:
         """Make boto3's client, for a function that has received messages."""
 
         def send_message(QueueUrl: str, MessageBody: str) -> None:  # noqa: N803

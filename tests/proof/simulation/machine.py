@@ -68,7 +68,7 @@ class Machine:
 
     def __init__(self, definition: Json) -> None:
         self.start: str = definition["StartAt"]
-        self.states = {name: State(each) for name, each in definition["States"].items()}
+        self.states = {name: CompiledState(each) for name, each in definition["States"].items()}
 
     def run(self, execution: Execution, services: Services) -> Generator[simpy.Event, Any, str]:
         """Run an execution, and give its outcome."""
@@ -89,7 +89,7 @@ class Machine:
             return "States.Runtime"
 
 
-class State:
+class CompiledState:
     """A state; `Machine` runs it."""
 
     def __init__(self, state: Json) -> None:

@@ -18,7 +18,7 @@ LONGEST_DELIVERY_PAUSE = 24 * 3600 / 185
 
 
 @dataclass
-class Message:
+class QueuedMessage:
     """A message of a queue."""
 
     id: str
@@ -38,7 +38,7 @@ class Queue:
 
     def __init__(self, clock: Clock, visibility: float, twice: float) -> None:
         self._clock, self.visibility, self._twice = clock, visibility, twice
-        self._heap: list[tuple[float, int, Message]] = []
+        self._heap: list[tuple[float, int, QueuedMessage]] = []
         self._numbers = count()
         self._changed = clock.env.event()
         self.size = 0
@@ -47,9 +47,9 @@ class Queue:
         name, now = f"m{next(self._numbers)}", self._clock.now
         for _ in range(2 if self._clock.random.random() < self._twice else 1):
             self.size += 1
-            self.show(Message(name, body, now, now), 0)
+            self.show(QueuedMessage(name, body, now, now), 0)
 
-    def show(self, message: Message, seconds: float) -> None:
+    def show(self, message: QueuedMessage, seconds: float) -> None:
         """Hide a message for a number of seconds: ChangeMessageVisibility."""
         message.visible = self._clock.now + seconds
         heapq.heappush(self._heap, (message.visible, next(self._numbers), message))
@@ -57,7 +57,7 @@ class Queue:
             self._changed.succeed()
             self._changed = self._clock.env.event()
 
-    def delete(self, message: Message) -> None:
+    def delete(self, message: QueuedMessage) -> None:
         self.size -= not message.is_deleted
         message.is_deleted = True
 
@@ -68,8 +68,8 @@ class Queue:
             timer = [env.timeout(seconds)] if math.isfinite(seconds) else []
             yield env.any_of([self._changed, *timer])
 
-    def receive(self, most: int) -> list[Message]:
-        batch: list[Message] = []
+    def receive(self, most: int) -> list[QueuedMessage]:
+        batch: list[QueuedMessage] = []
         while len(batch) < most and self._next_visible() <= self._clock.now:
             message = heapq.heappop(self._heap)[2]
             message.receives += 1
@@ -98,7 +98,7 @@ class Mapping:
     queue: Queue
     # Handles one message, and tells whether it is finished. The messages of a batch are handled
     # at the same time.
-    handle: Callable[[Message], bool]
+    handle: Callable[[QueuedMessage], bool]
     batch: int  # messages
     concurrency: int  # how many batches are handled at once
     seconds: float  # for how long the function runs if no call of it has to wait
@@ -126,7 +126,7 @@ class Mapping:
             if batch and not is_refused:
                 yield from self._invoke(batch)
 
-    def _invoke(self, batch: list[Message]) -> Steps:
+    def _invoke(self, batch: list[QueuedMessage]) -> Steps:
         self.limit.running += 1
         finished, longest = [], 0.0
         for message in batch:
