@@ -76,7 +76,7 @@ Called = Call | dict[str, str] | Exception
 
 
 class Sent(NamedTuple):
-    """What a state machine sent: to the retry queue, or to that of parked events."""
+    """What a state machine sent to the retry queue, or to the queue of parked events."""
 
     is_retry: bool
     body: str

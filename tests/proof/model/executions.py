@@ -71,7 +71,7 @@ class Executions:
     def _event(self, run: Run) -> str:
         """Give what a run's function is given: the event, and the name of its fence."""
         fence = self._engine.fences[run.state]
-        if run.is_repair:  # its sequencer is not that of the upload
+        if run.is_repair:  # it has a sequencer of its own
             fence = json.dumps(read(fence) | {"detail": read(run.more)["detail"]})
         return self._text(run.event, fence)
 
@@ -145,7 +145,7 @@ class Executions:
         if step.started and state.starts and (started := self._delivery(read(step.started))):
             state = state.spend("starts").with_delivery(started)
         if step.message:
-            # It has this run's event, or that of a dead holder.
+            # It has this run's event, or a dead holder's.
             sent = self._delivery(read(step.message.body)["event"])
             is_own = sent == (run.event, run.more)
             run = run._replace(done=max(run.done, SENT if is_own else ACTED))
@@ -153,7 +153,7 @@ class Executions:
         return state, run
 
     def _sent(self, state: State, message: Sent, what: Arrival | None) -> State:
-        """Put a message into its queue; that of retries leads to a delivery."""
+        """Put a message into its queue; one in the retry queue leads to a delivery."""
         again = self._retried(message)
         if delivery := self._delivery(again) if again else None:
             return state.with_delivery(delivery)

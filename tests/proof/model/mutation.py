@@ -49,7 +49,7 @@ def changes_of(definition: str) -> Iterator[Mutant]:
 
 
 def expression_changes_of(definition: str) -> Iterator[Mutant]:
-    """Make those of `changes_of` that change what DynamoDB writes, or under which condition."""
+    """Make the mutants of `changes_of` in which DynamoDB writes something else, or otherwise."""
     return _mutants(definition, _changed_expressions)
 
 

@@ -11,7 +11,7 @@ KEY = "out-k"
 
 
 class Newest(Promise):
-    """The one output of a key is that of its newest event."""
+    """The one output of a key is made from its newest event."""
 
     def written(self, state: State, output: Stored) -> int:
         """Give the upload of an output; if not its own event made it, the last one like it."""
@@ -124,7 +124,7 @@ class Newest(Promise):
         while newest > 1 and self.scenario.current(newest - 1) == current:
             newest -= 1
         if not right and newest not in state.parked | state.logged:
-            return f"I1: all is quiet and the output is that of {written}, not of {current}"
+            return f"I1: all is quiet and the output was made from {written}, not from {current}"
         return None
 
 

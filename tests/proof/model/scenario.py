@@ -20,8 +20,8 @@ class Scenario:
     What happens to the object is numbered from 1, and `contents` has one character for each: a
     letter is an upload, "ABA" if the third has the first one's content; a small letter is not an
     image. "-" is a deletion, in a versioned bucket a delete marker. There, a digit is the permanent
-    deletion of that version or marker. Sequencers then fall from version to version, and those of
-    the null version are the lowest, because they must not be compared.
+    deletion of that version or marker. Sequencers then fall from version to version, and the null
+    version has the lowest ones, because they must not be compared.
     """
 
     events: tuple[int, ...]  # delivered, in any order; a number that stands twice is a duplicate

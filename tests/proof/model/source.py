@@ -130,7 +130,7 @@ def call(name: str) -> Find:
 
 
 def keyword(name: str, argument: str | None) -> Find:
-    """Find a keyword argument of a call; that of ``**`` is None."""
+    """Find a keyword argument of a call; ``**`` has the name None."""
     return lambda method: (
         each
         for node in call(name)(method)

@@ -20,7 +20,7 @@ Part = TypeVar("Part")
 class Arrival(NamedTuple):
     """An execution that will start."""
 
-    # Its number. A repair has that of what it repairs: of the upload, or the deletion.
+    # Its number. A repair has the number of the upload or deletion that it repairs.
     event: int
     more: str = "{}"  # the fields, as JSON, that `retry_events` or a repair has in the event
 
@@ -53,7 +53,7 @@ class Run(NamedTuple):
 
     @property
     def is_repair(self) -> bool:
-        """Whether its event is that of a repair."""
+        """Whether an audit has made its event."""
         return is_repair(self.more)
 
     def owns(self, token: str | None) -> bool:

@@ -1,7 +1,7 @@
 """What is searched of a policy, and its mutants, in which the search must find a violation.
 
-`mutation` makes those of the state machine, `fence` those of the function's fence, `healing` those
-of the schedule.
+`mutation` makes mutants of the state machine, `fence` of the function's fence, and `healing` of the
+schedule.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from tests.proof.model.source import FUNCTION, SWEEP, Code
 
 STATES_AT_MOST = 5_000  # of a scenario in which a mutant is sought
 # A search ends at so many states, by the number of events; `make model` allows ten times as many.
-# So the search of a broken file takes about as long as that of a good one, which in CI has at most
-# 3,176, 8,488 and 19,057 states.
+# So a broken file is searched for about as long as a good one, which in CI has at most 3,176, 8,488
+# and 19,057 states.
 LIMITS = {1: 20_000, 2: 60_000, 3: 30_000}
 LONG = bool(os.environ.get("MODEL"))  # `make model`
 

@@ -65,7 +65,7 @@ class Mixed(Promise):
         for number, policy in enumerate(mixture.policies):
             events, others = mixture.scenario.events, mixture.others
             own = tuple(each for each in events if not others or self.number(each) == number)
-            # Twice, because an execution may also wait for those of the other policy.
+            # Twice, because an execution may also wait for one of the other policy.
             scenario = replace(mixture.scenario, events=own * 2)
             part = type(policy.__name__, (policy,), same)
             self.parts.append(part(_view(engine, number), scenario))
@@ -221,7 +221,7 @@ BREAKAGES = {
     ),
     "a claim removes the event that the other policy has recorded": (
         *(0, LATEST, changed(EACH, "REMOVE oldest_waiting", "REMOVE event, oldest_waiting")),
-        "I1: all is quiet and the output is that of None, not of 2",
+        "I1: all is quiet and the output was made from None, not from 2",
     ),
     "the other policy's lock is released": (
         *(

@@ -62,7 +62,7 @@ class Tests:
         """Try mutants, and tell of each whether it survives."""
         _forget()
         surveying = _Surveying(self._seconds, self._calls)
-        if _run(self._paths, surveying):
+        if run_pytest(self._paths, surveying, "-x"):
             raise RuntimeError(f"{surveying.failed or self._paths} fails without a mutant")
         gc.freeze()
         trying: dict[int, tuple[CodeMutant, int]] = {}
@@ -101,8 +101,8 @@ class Tests:
             by_file[_file_of(name)].append(name)
         for file, names in by_file.items():
             trying = _Trying({name: self._seconds[name] for name in names})
-            code = _run([path for path in self._paths if _file_of(path) == file], trying)
-            if code:
+            of_file = [path for path in self._paths if _file_of(path) == file]
+            if run_pytest(of_file, trying, "-x"):
                 return trying.failed or "the import"
         return ""
 
@@ -134,8 +134,9 @@ def _forget() -> None:
             del sys.modules[name]
 
 
-def _run(paths: list[str], plugin: Any) -> int:
-    options = ["-x", "-qq", "--no-summary", "-p", "no:cacheprovider"]
+def run_pytest(paths: list[str], plugin: Any, *more: str) -> int:
+    """Run tests with a plugin, which decides what is said; pytest says nothing."""
+    options = ["-qq", "--no-summary", "-p", "no:cacheprovider", *more]
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
         return int(pytest.main([*paths, *options], plugins=[plugin]))
 

@@ -49,7 +49,7 @@ _BY_HAND = (
         ('with closing(response["Body"]) as body:\n            read = body.read()', "return read"),
     ),
     (
-        "the age is that of the index's entry",
+        "the age is read from the index only",
         "heal_keys/stuck.py",
         ("(age := now - _time(record)) < dead_after",),
         ("(age := now - _time(record)) < timedelta.min",),

@@ -21,6 +21,7 @@ from inorder.asl import check_file
 from inorder.aws import executions
 from inorder.model import policies
 from tests.proof.model.mutation import Mutant, changes_of, mutants_of
+from tests.proof.mutants.forked import run_pytest
 from tests.support.selection import policies_of
 
 TESTED_BY = "tests/policies"
@@ -88,9 +89,7 @@ def _try(chosen: Sequence[tuple[str, Mutant]], survey: Survey) -> list[Verdict]:
 
 
 def _run_pytest(run: _Session) -> None:
-    tests = PROJECT / TESTED_BY
-    options = ["-qq", "--no-summary", "-p", "no:cacheprovider"]
-    pytest.main([str(tests), *options], plugins=[run])
+    run_pytest([str(PROJECT / TESTED_BY)], run)
     if run.problem:
         raise RuntimeError(run.problem)
 

@@ -46,7 +46,7 @@ _SAME = "it computes the same"
 _GIVEN = "the function gives it; the default is for the command and the tests"
 _PILLOW = "Pillow does the same without it"
 _ALWAYS = "no image that Pillow reads is otherwise"
-_NAMED = "where an event has a version, S3 names that of each object"
+_NAMED = "where an event has a version, S3 names the version of each object"
 _UNREAD = "nothing reads it of what was found"
 _COLLECTED = "garbage collection does it, too"
 # Of the code of the functions.

@@ -54,7 +54,7 @@ def chooser(state: dict[str, Any]) -> Callable[..., str]:
 
 
 def paths(expression: str) -> Iterator[str]:
-    """List the paths of an expression; of those of the context, only into the execution's input."""
+    """List the paths of an expression; in the context, only into the execution's input."""
     for path in _PATH.findall(expression):
         if path and (not path.startswith("$$") or path.startswith(_INPUT)):
             yield path

@@ -114,7 +114,7 @@ def _projected(item: Json, wanted: set[str]) -> Json:
 
 @cache
 def _condition(text: str, names: Names) -> Callable[[Json, Json], bool]:
-    """Compile a condition. Python's `and` and `or` bind as those of DynamoDB."""
+    """Compile a condition. Python's `and` and `or` bind as DynamoDB's do."""
     known, clauses = dict(names), list[Callable[[Json, Json], bool]]()
 
     def compiled(found: re.Match[str]) -> str:

@@ -19,7 +19,7 @@ BEGIN, END = 60.0, 360.0
 # In a second.
 RETRIES = Settings.maximum_concurrency * CONSUMER["BatchSize"] / CONSUMER_SECONDS
 # What an execution that waits for nobody asks a service for at most: the attempts of Invert Image,
-# twice, and those of Claim Key, Renew Lock, Release Lock and Release Failed Key.
+# twice, and the attempts of Claim Key, Renew Lock, Release Lock and Release Failed Key.
 CALLS = {"lambda": 6, "dynamodb": 10}
 EVENTS = 1_000
 OUTAGES: list[tuple[str, Kind]] = [

@@ -8,8 +8,8 @@ seed (SOAK_EVENTS, SOAK_KEYS, SOAK_SEED), and a failure names the seed. The same
 uploads and outages, but not the same timing.
 
 Nobody runs a command, other than to change the policy. All times are about a tenth of the real
-ones: those of the state machines, and of what is deployed. The schedule's function is invoked by
-the test, because it is to see all times as ten times as long.
+ones, in the state machines and in all that is deployed. The test invokes the schedule's function
+itself, and lets the records look ten times as old.
 """
 
 from __future__ import annotations
