@@ -9,7 +9,6 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -66,38 +65,25 @@ def mutants(policy: str) -> list[Mutant]:
 
 def examine(chosen: Sequence[tuple[str, Mutant]], workers: int) -> list[Verdict]:
     """Try mutants, each with its policy, in new processes."""
-    about = {policy for policy, _ in chosen}
     # Not a Pool: its processes may have no children, and the shipped work is done in one.
     with ProcessPoolExecutor(workers, get_context("spawn"), max_tasks_per_child=1) as pool:
-        numbers = range(workers)
-        parts = pool.map(_survey, repeat(about), numbers, repeat(workers))
-        survey = {name: seen for part in parts for name, seen in part.items()}
-        tried = pool.map(_try, [chosen[number::workers] for number in numbers], repeat(survey))
-        return [verdict for part in tried for verdict in part]
+        parts = pool.map(_try, [chosen[number::workers] for number in range(workers)])
+        return [verdict for part in parts for verdict in part]
 
 
-def _survey(about: set[str], number: int, of: int) -> Survey:
-    run = _SurveySession(about, number, of)
-    _run_pytest(run)
-    return run.survey
-
-
-def _try(chosen: Sequence[tuple[str, Mutant]], survey: Survey) -> list[Verdict]:
-    run = _MutantSession(chosen, survey)
-    _run_pytest(run)
-    return run.verdicts
-
-
-def _run_pytest(run: _Session) -> None:
-    run_pytest([str(PROJECT / TESTED_BY)], run)
-    if run.problem:
-        raise RuntimeError(run.problem)
+def _try(chosen: Sequence[tuple[str, Mutant]]) -> list[Verdict]:
+    session = _Session(chosen)
+    run_pytest([str(PROJECT / TESTED_BY)], session)
+    if session.problem:
+        raise RuntimeError(session.problem)
+    return session.verdicts
 
 
 class _Session:
     """A plugin of pytest that makes the tests read other files, and decides which tests run."""
 
-    def __init__(self) -> None:
+    def __init__(self, chosen: Sequence[tuple[str, Mutant]]) -> None:
+        self._chosen, self.verdicts = chosen, list[Verdict]()
         self.problem = "pytest ended before it ran a test"
         self.seen = Seen()
         self._temporary = tempfile.TemporaryDirectory(prefix="inorder-mutants-")
@@ -120,7 +106,7 @@ class _Session:
         executions.StateMachine.start = start  # type: ignore[assignment,method-assign]
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Run what this run is for, instead of each test once."""
+        """Run each test without a mutant, and then those that may notice one of the mutants."""
         # Imported by now, so that they have found this run's files.
         in_process = sys.modules["tests.support.in_process"]
         test_states = sys.modules["tests.policies.test_states"]
@@ -138,12 +124,31 @@ class _Session:
 
         in_process.InProcess.__init__ = init
         test_states.run_state = run_one  # type: ignore[attr-defined]
-        self.problem = ""
-        self.run_all(session)
+        self.problem, survey = "", Survey()
+        items = {item.nodeid: item for item in session.items if self._concerns(item)}
+        for name, item in items.items():
+            failure = self.run_test(item, 60)
+            if self.seen.shares_a_server:  # again, because the first one starts it
+                failure += self.run_test(item, 60)
+            if failure:
+                self.problem = f"{name} fails without a mutant:\n{failure}"
+                return True
+            survey[name] = self.seen
+        for policy, mutant in self._chosen:
+            shipped = self.path(policy).read_text(encoding="utf-8")
+            assert mutant.definition
+            self.load(policy, mutant.definition)
+            try:
+                killer = self._killer(policy, mutant, items, survey)
+            finally:
+                self.load(policy, shipped)
+            self.verdicts.append((policy, str(mutant), killer))
         return True
 
-    def run_all(self, session: pytest.Session) -> None:
-        raise NotImplementedError
+    def _concerns(self, item: pytest.Item) -> bool:
+        named = policies_of(item)
+        left_out = {item.path.name, getattr(item, "originalname", "")} & NOT_TESTED_BY
+        return not left_out and (not named or not named.isdisjoint(dict(self._chosen)))
 
     def path(self, policy: str) -> Path:
         return self._folder / _asl_file(policy)
@@ -189,54 +194,13 @@ class _Session:
         for policy in policies_of(item):
             self.seen.states.setdefault(policy, set())
 
-
-class _SurveySession(_Session):
-    def __init__(self, about: set[str], number: int, of: int) -> None:
-        super().__init__()
-        self._about, self._number, self._of = about, number, of
-        self.survey: Survey = {}
-
-    def run_all(self, session: pytest.Session) -> None:
-        items = [item for item in session.items if self._concerns(item)]
-        for item in items[self._number :: self._of]:
-            failure = self.run_test(item, 60)
-            if self.seen.shares_a_server:  # again, because the first one starts it
-                failure += self.run_test(item, 60)
-            if failure:
-                self.problem = f"{item.nodeid} fails without a mutant:\n{failure}"
-                return
-            self.survey[item.nodeid] = self.seen
-
-    def _concerns(self, item: pytest.Item) -> bool:
-        named = policies_of(item)
-        left_out = {item.path.name, getattr(item, "originalname", "")} & NOT_TESTED_BY
-        return not left_out and (not named or bool(self._about & named))
-
-
-class _MutantSession(_Session):
-    def __init__(self, chosen: Sequence[tuple[str, Mutant]], survey: Survey) -> None:
-        super().__init__()
-        self._chosen, self._survey = chosen, survey
-        self.verdicts: list[Verdict] = []
-
-    def run_all(self, session: pytest.Session) -> None:
-        items = {item.nodeid: item for item in session.items if item.nodeid in self._survey}
-        for policy, mutant in self._chosen:
-            shipped = self.path(policy).read_text(encoding="utf-8")
-            assert mutant.definition
-            self.load(policy, mutant.definition)
-            try:
-                killer = self._killer(policy, mutant, items)
-            finally:
-                self.load(policy, shipped)
-            self.verdicts.append((policy, str(mutant), killer))
-
-    def _killer(self, policy: str, mutant: Mutant, items: dict[str, pytest.Item]) -> str:
-        able = {
-            name: seen.seconds
-            for name, seen in self._survey.items()
-            if seen.can_notice(policy, mutant.where)
-        }
+    def _killer(
+        self, policy: str, mutant: Mutant, items: dict[str, pytest.Item], survey: Survey
+    ) -> str:
+        noticing = (
+            (n, seen) for n, seen in survey.items() if seen.can_notice(policy, mutant.where)
+        )
+        able = {name: seen.seconds for name, seen in noticing}
         for name, seconds in sorted((SECONDS | able).items(), key=lambda each: each[1]):
             if name in SECONDS:
                 found = self._wrong(policy, with_schema=name == SCHEMA)
