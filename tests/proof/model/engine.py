@@ -324,7 +324,6 @@ class Engine:
         return path.split("'")[1].replace("{}", key) if path.startswith("States.Format") else key
 
     def sweep(self, items: Items) -> Swept:
-        """Let the schedule sweep the key table."""
         key = (self._sweep, items)
         if key not in self._sweeps:
             self._sweeps[key] = sweep(self._sweep, items)

@@ -230,7 +230,6 @@ class Executions:
         yield self._fail(state.spend("faults"), before, item, "States.Timeout", f"{who} fails")
 
     def _fail(self, state: State, run: Run, item: str | None, error: str, label: str) -> Move:
-        """Let a Task fail for good."""
         return self._go(state, run, self._step(state, run, item, f"!{error}"), label, None)
 
     def _given_up(self, step: Effect) -> str | None:
@@ -394,7 +393,6 @@ class Executions:
         )
 
     def _call_orphan(self, state: State, orphan: Orphan) -> Iterator[Move]:
-        """Take one S3 call of an orphan."""
         state = state._replace(orphans=less(state.orphans, orphan))
         next_call = self._promise.call(orphan.event, orphan.answers)
         assert isinstance(next_call, Call)
@@ -407,7 +405,6 @@ class Executions:
             yield f"orphan of {sequencer.lstrip('0')[:2]}: {label}", after, problem
 
     def _answers(self, state: State, call: Call) -> Iterator[Answered]:
-        """List what S3 may do and answer."""
         what, outputs = call.operation, dict(state.outputs)
         output = outputs.get(call.key)
         if what == "HEAD output":
@@ -464,7 +461,6 @@ class Executions:
             yield under_way, state.spend("faults"), Answer(409), None
 
     def _shown(self, state: State) -> State:
-        """Remember what the outputs show."""
         shown = self._promise.shows(state)
         return state._replace(effective=state.effective | shown)
 

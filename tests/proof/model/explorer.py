@@ -35,7 +35,6 @@ class Explorer(Executions):
     """Makes the moves of a scenario, and checks the states in which all is quiet."""
 
     def first(self) -> State:
-        """Give the first state."""
         scenario = self._scenario
         key = self._promise.key(min(scenario.events, default=1))
         left = read(scenario.item or "{}")
@@ -216,7 +215,6 @@ class Explorer(Executions):
             yield self._repair(state._replace(audits=less(state.audits, audited)), audited)
 
     def _find(self, happened: int, subject: str | None) -> int | None:
-        """Give the upload that is the source of a subject."""
         if subject:
             return self._scenario.find(subject, happened)
         return self._scenario.current(happened)

@@ -31,7 +31,6 @@ class Newest(Promise):
         ]
 
     def output(self, state: State) -> int | None:
-        """Give the upload of the output that is there."""
         output = dict(state.outputs).get(KEY)
         return self.written(state, output) if output else None
 
@@ -129,6 +128,5 @@ class Newest(Promise):
 
 
 def _made_of(output: Stored) -> tuple[str, str | None]:
-    """Give the ETag and the version that an output names."""
     metadata = dict(output.metadata)
     return metadata["source-etag"], metadata.get("source-version-id")

@@ -51,7 +51,6 @@ class Promise:
         return self.scenario.key(event)
 
     def audited(self, version: str | None) -> str:
-        """Give the ID of the record that an audit reads."""
         return "b/k" + (f"#{version}" if version else "")
 
     def subjects(self, state: State) -> list[str | None]:  # noqa: ARG002
@@ -59,7 +58,6 @@ class Promise:
         return [None]
 
     def sequencer(self, run: Run) -> str:
-        """Give the sequencer of a run's event."""
         if run.is_repair:
             found: str = read(run.more)["detail"]["object"]["sequencer"]
             return found

@@ -134,7 +134,6 @@ class Scenario:
         return int(sequencer[-1])
 
     def key(self, event: int) -> str:
-        """Give the ID of the record of an event's key."""
         return f"b/k#{self.version(event)}" if self.is_named(event) else "b/k"
 
     def event(self, number: int) -> dict[str, Any]:

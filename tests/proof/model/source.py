@@ -33,7 +33,6 @@ class Code:
 
     @classmethod
     def of(cls, module: ModuleType) -> Code:
-        """Parse a shipped module."""
         path = Path(str(module.__file__))
         return cls(path.name, module.__name__, "shipped", ast.parse(path.read_text()))
 
@@ -120,7 +119,6 @@ def _mentions(node: ast.AST, name: str | None) -> bool:
 
 
 def call(name: str) -> Find:
-    """Find the call of a method or function."""
     return lambda method: (
         node
         for node in ast.walk(method)

@@ -145,7 +145,6 @@ class State(NamedTuple):
         return dict(self.items).get(key)
 
     def spend(self, budget: str) -> State:
-        """Let the adversary do one thing less."""
         return self._replace(**{budget: getattr(self, budget) - 1})
 
     def without(self, run: Run) -> State:

@@ -53,7 +53,6 @@ class Suite:
             yield from changes(self.policy.definition)
 
     def find(self, engine: Engine, mutant: Mutant) -> tuple[Scenario, Result] | None:
-        """Search for a violation in a mutant."""
         policy = self.policy
         engine.load(
             mutant.definition or policy.definition,
@@ -69,7 +68,6 @@ class Suite:
 
 
 def limit(scenario: Scenario) -> int:
-    """Give the number of states at which a search ends."""
     return LIMITS[len(scenario.events)] * (10 if LONG else 1)
 
 

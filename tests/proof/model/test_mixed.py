@@ -71,7 +71,6 @@ class Mixed(Promise):
             self.parts.append(part(_view(engine, number), scenario))
 
     def of(self, name: str) -> Promise:
-        """Give the promise of the policy that has a state."""
         return self.parts[name.endswith(OTHER)]
 
     def number(self, event: int) -> int:

@@ -59,7 +59,6 @@ class Tests:
     def survivors(
         self, chosen: Iterable[CodeMutant], workers: int
     ) -> Iterator[tuple[CodeMutant, bool]]:
-        """Try mutants, and tell of each whether it survives."""
         _forget()
         surveying = _Surveying(self._seconds, self._calls)
         if run_pytest(self._paths, surveying, "-x"):

@@ -64,7 +64,6 @@ def mutants(policy: str) -> list[Mutant]:
 
 
 def examine(chosen: Sequence[tuple[str, Mutant]], workers: int) -> list[Verdict]:
-    """Try mutants, each with its policy, in new processes."""
     # Not a Pool: its processes may have no children, and the shipped work is done in one.
     with ProcessPoolExecutor(workers, get_context("spawn"), max_tasks_per_child=1) as pool:
         parts = pool.map(_try, [chosen[number::workers] for number in range(workers)])

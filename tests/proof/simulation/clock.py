@@ -65,11 +65,9 @@ class Clock:
         return datetime.fromtimestamp(self.time(), UTC)
 
     def sleep(self, seconds: float) -> None:
-        """Let the code of a function wait."""
         self.elapsed += seconds
 
     def count(self, what: str) -> None:
-        """Count something that happens now."""
         self.counts[what, int(self.now)] += 1
 
     def total(self, what: str) -> int:
@@ -128,6 +126,5 @@ class Clock:
 
 
 def client_error(code: str, status: int) -> ClientError:
-    """Build what boto3 raises."""
     metadata: Any = {"HTTPStatusCode": status}
     return ClientError({"Error": {"Code": code}, "ResponseMetadata": metadata}, "simulated")

@@ -123,7 +123,6 @@ class Cloud:
     # What the state machine needs
 
     def call(self, resource: str, parameters: Json, seconds: float) -> Steps:
-        """Do a task of the state machine."""
         service, operation = resource.rsplit(":", 2)[1:]
         if service == "lambda":
             function = self._functions[parameters["FunctionName"]]
@@ -139,7 +138,6 @@ class Cloud:
         return self.clock.request(service, lambda: action(parameters) or {}, seconds)
 
     def dies(self, execution: Execution, state: str) -> bool:
-        """Tell whether an execution dies when it enters a state."""
         return self.settings.dies(execution, state)
 
     def _send(self, parameters: Json) -> None:
@@ -284,7 +282,6 @@ class Cloud:
 
     @property
     def working(self) -> int:
-        """How many invocations of the function run."""
         return self._limit.running
 
     @property

@@ -71,7 +71,6 @@ class Machine:
         self.states = {name: CompiledState(each) for name, each in definition["States"].items()}
 
     def run(self, execution: Execution, services: Services) -> Generator[simpy.Event, Any, str]:
-        """Run an execution, and give its outcome."""
         clock, name, data = services.clock, self.start, execution.input
         context = Context(execution, clock)
         try:

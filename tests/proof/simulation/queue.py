@@ -62,7 +62,6 @@ class Queue:
         message.is_deleted = True
 
     def wait(self) -> Steps:
-        """Wait until a message can be received."""
         env = self._clock.env
         while (seconds := self._next_visible() - env.now) > 0:
             timer = [env.timeout(seconds)] if math.isfinite(seconds) else []
@@ -105,7 +104,6 @@ class Mapping:
     limit: Limit  # the concurrency that the function may share with others
 
     def start(self) -> None:
-        """Begin to poll."""
         for _ in range(self.concurrency):
             self.clock.env.process(self._poll())
 

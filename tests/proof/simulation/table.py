@@ -97,7 +97,6 @@ class Table:
     # For a test
 
     def having(self, attribute: str) -> list[Json]:
-        """List the records that have an attribute."""
         return [item for item in self.items.values() if attribute in item]
 
 

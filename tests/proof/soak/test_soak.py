@@ -147,7 +147,6 @@ def workflow_proxy_and_change(
             return describe(local.client("cloudformation"), "soak")
 
         def change(policy: str) -> None:
-            """Change the policy. The executions that run go on under the policy before."""
             machines.arn = deploy(policy).state_machine_arn
 
         workflow = Workflow(local, deploy(POLICY))
@@ -364,7 +363,6 @@ def test_all_heals_by_itself_after_disorder_faults_outages_kills_a_flood_and_oth
 
 
 def event_of(event: Any) -> tuple[str, str]:
-    """Give the key and the sequencer of an event."""
     described = s3_object(event)
     return described["key"], described["sequencer"]
 
