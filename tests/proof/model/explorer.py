@@ -26,7 +26,7 @@ from tests.proof.model.state import (
     less,
 )
 
-# With one of these begins the condition of a release.
+# The condition of a release begins with one of these.
 OWN_LOCKS = (OWN_LOCK, "lock_token = :lock_token")
 NEVER = {"N": "253402300799"}  # the year 9999
 

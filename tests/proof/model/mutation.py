@@ -157,7 +157,7 @@ def _unsent(whole: Json, where: str) -> Changes:
     state = states[where]
     if not _is_sender(state):
         return
-    # It only says so.
+    # The execution goes on as if it had sent the event.
     said = {"Result": state.get("ResultSelector", {}), "ResultPath": state["ResultPath"]}
     yield f"with {state['Next']} in its place", {"Type": "Pass", **said, "Next": state["Next"]}
     for at, handler in enumerate(state["Catch"]):

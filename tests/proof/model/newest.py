@@ -14,7 +14,7 @@ class Newest(Promise):
     """The one output of a key is made from its newest event."""
 
     def written(self, state: State, output: Stored) -> int:
-        """Give the upload of an output; if not its own event made it, the last one like it."""
+        """Give the upload that an output was made from: its event's, or the last with its content."""
         etag, version = _made_of(output)
         if version == "null" or (version is None and self.scenario.repairs):
             return max(self._like(state, etag))

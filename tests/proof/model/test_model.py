@@ -18,7 +18,7 @@ SUITES: dict[str, Suite] = each_has("promise", "SUITE")
 
 
 def of_policy(policy: str, *parameters: object) -> Any:
-    """Let a test be about a policy."""
+    """Mark a test with its policy, by which `--policy` chooses tests."""
     name = "-".join(map(str, parameters))
     return pytest.param(*parameters, id=name, marks=pytest.mark.policy(policy))
 

@@ -105,7 +105,7 @@ class Cloud:
         return sequencer
 
     def start(self, event: Json) -> None:
-        """Start an execution, when the function whose code does so gets there."""
+        """Start an execution now: in the code of a function, that is later than `env.now`."""
         execution = Execution(f"execution-{len(self.executions)}", event, self.clock.now)
         self.executions.append(execution)
         self.running += 1
