@@ -10,12 +10,11 @@ import json
 import re
 from collections.abc import Coroutine, Iterator
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from http import HTTPStatus
 from io import BytesIO
 from typing import Any, NamedTuple
 
-from botocore.exceptions import ClientError
 from ministack.services import dynamodb, stepfunctions
 
 from audit_keys.comparing import Reading
@@ -25,6 +24,7 @@ from tests.proof.model.healing import CLAIMED_AT, Items, Swept, sweep
 from tests.proof.model.mutation import redirected
 from tests.proof.model.scenario import INVALID
 from tests.proof.model.source import FUNCTION, REPAIR, SWEEP, Code
+from tests.proof.simulation.clock import client_error
 from tests.proof.simulation.runtime_errors import UncaughtError, check_paths, chooser, find
 
 TABLE, PARKED, BUS = "model-keys", "model-parked", "model-retries"
@@ -118,11 +118,7 @@ class _Replay:
     def _answer(self, call: Call) -> Answer:
         for answer in self._answers:
             if answer.status >= HTTPStatus.BAD_REQUEST:
-                response: Any = {
-                    "Error": {"Code": str(answer.status)},
-                    "ResponseMetadata": {"HTTPStatusCode": answer.status},
-                }
-                raise ClientError(response, call.operation)
+                raise client_error(str(answer.status), answer.status)
             return answer
         raise _Pending(call)
 
@@ -182,8 +178,6 @@ class Engine:
         )
         self._files: tuple[str, ...] = ()
         self._tested: dict[tuple[str, Taken], Effect] = {}
-        self._sweeps: dict[Any, Swept] = {}
-        self._calls: dict[Any, Called] = {}
 
     def _call(self, action: str, **parameters: Any) -> Any:
         """Call DynamoDB in this process, because by HTTP it takes thirty times as long."""
@@ -223,9 +217,11 @@ class Engine:
     def _add(self, whole: dict[str, Any], names: dict[str, str]) -> None:
         states = {names.get(name, name): state for name, state in whole["States"].items()}
         parameters = [state.get("Parameters", {}) for state in states.values()]
-        [limits] = [each["limits"] for each in parameters if "limits" in each] or [{}]
-        fences = [each["Payload"] for each in parameters if "fence" in each.get("Payload", {})]
-        fence = {"fence": fences[0]["fence"]} if fences else {}
+        limits: dict[str, Any] = next(
+            (each["limits"] for each in parameters if "limits" in each), {}
+        )
+        payloads = [each.get("Payload", {}) for each in parameters]
+        fence = next(({"fence": each["fence"]} for each in payloads if "fence" in each), {})
         self.seconds |= {name: longest(state, limits) for name, state in states.items()}
         self.fences |= dict.fromkeys(states, json.dumps(fence))
         self.starts.append(whole["StartAt"])
@@ -324,10 +320,7 @@ class Engine:
         return path.split("'")[1].replace("{}", key) if path.startswith("States.Format") else key
 
     def sweep(self, items: Items) -> Swept:
-        key = (self._sweep, items)
-        if key not in self._sweeps:
-            self._sweeps[key] = sweep(self._sweep, items)
-        return self._sweeps[key]
+        return sweep(self._sweep, items)
 
     def repair(self, reading: Reading) -> dict[str, Any]:
         """Make the event of a repair; time stands still, as it may between two audits."""
@@ -335,22 +328,21 @@ class Engine:
         return made
 
     def call(self, event: str, answers: tuple[Answer, ...]) -> Called:
-        key = (self._function, event, answers)
-        if key not in self._calls:
-            self._calls[key] = self._run(event, answers)
-        return self._calls[key]
+        return _called(self._function, event, answers)
 
-    def _run(self, event: str, answers: tuple[Answer, ...]) -> Called:
-        given, fence = json.loads(event), self._function.run()["Fence"]
-        shipped = fence(_Replay(answers), OUTPUT_BUCKET, 100, _work, True, InvalidImage)
-        try:
-            result: dict[str, str] = shipped.answer({"event": given, "fence": given["fence"]}, 0)
-        except _Pending as pending:
-            call: Call = pending.args[0]
-            return call
-        except Exception as error:
-            return error
-        return result
+
+@cache
+def _called(function: Code, event: str, answers: tuple[Answer, ...]) -> Called:
+    given, fence = json.loads(event), function.run()["Fence"]
+    shipped = fence(_Replay(answers), OUTPUT_BUCKET, 100, _work, True, InvalidImage)
+    try:
+        result: dict[str, str] = shipped.answer({"event": given, "fence": given["fence"]}, 0)
+    except _Pending as pending:
+        call: Call = pending.args[0]
+        return call
+    except Exception as error:
+        return error
+    return result
 
 
 @lru_cache(maxsize=100_000)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta
+from functools import cache
 from math import inf
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -34,6 +35,7 @@ class Swept(NamedTuple):
     messages: tuple[str, ...]
 
 
+@cache
 def sweep(schedule: Code, items: Items) -> Swept:
     """Sweep the records, as the handler does."""
     table, module, sent = Table(Clock(seed=0)), schedule.run(), list[tuple[str, str]]()

@@ -14,7 +14,7 @@ class Newest(Promise):
     """The one output of a key is made from its newest event."""
 
     def written(self, state: State, output: Stored) -> int:
-        """Give the upload that an output was made from: its event's, or the last with its content."""
+        """Give the upload that an output was made from: its event's, or the last one like it."""
         etag, version = _made_of(output)
         if version == "null" or (version is None and self.scenario.repairs):
             return max(self._like(state, etag))
