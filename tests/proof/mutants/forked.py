@@ -27,9 +27,11 @@ from inorder import PROJECT
 
 PATIENCE = 10  # a test fails if it takes so many times as long as without a mutant
 MEMORY_BYTES = 8 << 30
-# The functions' code and their tests, whose names are all different.
-FOLDERS = (f"{PROJECT}/functions/", *(f"{each}/" for each in PROJECT.glob("stacks/*")))
-TESTS = f"{PROJECT}/tests/unit/"
+# Where the functions are, and their tests; no name is in two of these.
+FOLDERS, TESTS = (
+    tuple(f"{each}/" for each in (PROJECT / own, *PROJECT.glob(f"stacks/*/{companions}")))
+    for own, companions in (("functions", "functions"), ("tests/unit", "tests"))
+)
 
 
 class CodeMutant(NamedTuple):
@@ -44,11 +46,10 @@ class Tests:
     """The tests that may notice a mutant: files of tests/unit or stacks, or tests of a file."""
 
     def __init__(self, names: list[str]) -> None:
-        folders = [TESTS, *(f"{each}tests/" for each in FOLDERS)]
         self._paths = [
             folder + name
             for name in names
-            for folder in folders
+            for folder in TESTS
             if Path(folder, name.partition("::")[0]).exists()
         ]
         assert len(self._paths) == len(names), f"one of {names} does not exist"
@@ -129,7 +130,7 @@ def _file_of(test: str) -> str:
 def _forget() -> None:
     """Let all that may be changed, and the tests, be imported anew."""
     for name, module in list(sys.modules.items()):
-        if str(getattr(module, "__file__", None) or "").startswith((*FOLDERS, TESTS)):
+        if str(getattr(module, "__file__", None) or "").startswith(FOLDERS + TESTS):
             del sys.modules[name]
 
 
