@@ -1,13 +1,16 @@
 # One-word verbs. `make` alone lists them.
+#
+# What is in .venv is called by its path: GNU make 3.81, which macOS has, looks for the command of a line that needs no shell
+# in the PATH that make was started with. SAM and other programs look for Python in the exported one.
 PYTHON ?= python3
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: help install demo up down test check states prove model mutants sfn-local test-sfn-local test-aws soak bench bench-full bench-bursts lint checkov format build fence package deploy lock clean
+.PHONY: help install demo up down test check states prove model mutants sfn-local test-sfn-local test-aws soak bench bench-full bench-bursts lint checkov format build fence wheels package deploy companion lock clean
 
 help: ## List the verbs
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: .venv/installed ## Install everything into .venv
 
@@ -21,61 +24,61 @@ install: .venv/installed ## Install everything into .venv
 	@touch $@
 
 demo: install ## Show the problem and the solution: make demo [POLICY=latest-wins] [IMAGES=folder]
-	@inorder demo $(if $(POLICY),--policy "$(POLICY)") $(if $(IMAGES),--images "$(IMAGES)") $(if $(PORT),--port "$(PORT)")
+	@$(BIN)/inorder demo $(if $(POLICY),--policy "$(POLICY)") $(if $(IMAGES),--images "$(IMAGES)") $(if $(PORT),--port "$(PORT)")
 
 up: install ## Start a local AWS with the stack on it: make up [PORT=4566]
-	@inorder up $(if $(PORT),--port "$(PORT)")
+	@$(BIN)/inorder up $(if $(PORT),--port "$(PORT)")
 
 down: install ## Stop it again
-	@inorder down
+	@$(BIN)/inorder down
 
 # Of a wrong edit of an ASL file that the check does not find, TestState names the state within half a minute.
 # Then the other tests run, the quick ones first; ten failures are enough to see what a wrong edit broke. The tests with a
 # local AWS wait much, for leases and schedules: five at a time keep two cores busy.
 # The tests of the web page get a browser. Without one, the last line says why they did not run, and CI fails.
-PYTEST = python -m pytest --maxfail 10
+PYTEST = $(BIN)/python -m pytest --maxfail 10
 QUICK = tests/unit tests/template tests/policies --ignore tests/policies/test_states.py
-SLOW = tests/console tests/proof tests/stack
+SLOW = tests/console tests/proof tests/stack stacks
 PAGE = tests/console/test_views.py
 
-test: install ## Run the tests, the quick ones first
+test: install ## Run the tests, the quick ones first: make test [NIGHT=1], which runs them in full
 	@$(MAKE) --no-print-directory --jobs 2 check states
-	@missing=$$(python -m tests.support.browser $(PAGE)) || exit 1; \
+	@missing=$$($(BIN)/python -m tests.support.browser $(PAGE)) || exit 1; \
 	$(PYTEST) -n 5 --dist loadfile --no-loadscope-reorder $(QUICK) $(SLOW) $${missing:+--ignore $(PAGE)} || exit 1; \
 	if [ "$$missing" ]; then echo "$$missing"; [ "$$CI" != true ]; fi
 
 check: install
-	@inorder check statemachine/*.asl.json
+	@$(BIN)/inorder check statemachine/*.asl.json
 
 states: install
 	@$(PYTEST) tests/policies/test_states.py
 
 prove: install ## Run all that is known about one policy, in minutes: make prove POLICY=name
 	@test -n "$(POLICY)" || { echo "Say which policy: make prove POLICY=name" >&2; exit 1; }
-	@python -m tests.proof "$(POLICY)"
+	@$(BIN)/python -m tests.proof "$(POLICY)"
 
 model: install ## Explore the longer scenarios and all mutants with the model checker
-	@MODEL=1 python -m pytest -n 2 --dist worksteal --timeout 1800 tests/proof/model
+	@MODEL=1 $(BIN)/python -m pytest -n 2 --dist worksteal --timeout 1800 tests/proof/model
 
 mutants: install ## Break the state machines and the functions in every small way: a test must fail each time
-	@python -m tests.proof.mutants
+	@$(BIN)/python -m tests.proof.mutants
 
 sfn-local: install ## Start AWS's Step Functions Local, and a local AWS behind it, in Docker
 	@docker compose version >/dev/null 2>&1 || { echo "There is no docker compose, which Step Functions Local needs: install Docker." >&2; exit 1; }
-	@python -m tests.policies.mock_config out/MockConfigFile.json
+	@$(BIN)/python -m tests.policies.mock_config out/MockConfigFile.json
 	@docker compose up --wait
 
 test-sfn-local: install ## Run the stories and the mocked paths on Step Functions Local
-	@SFN_LOCAL_ENDPOINT=http://127.0.0.1:8083 AWS_ENDPOINT_URL=http://127.0.0.1:4566 python -m pytest tests/policies/test_engines.py
+	@SFN_LOCAL_ENDPOINT=http://127.0.0.1:8083 AWS_ENDPOINT_URL=http://127.0.0.1:4566 $(BIN)/python -m pytest tests/policies/test_engines.py
 
 test-aws: install ## Run the stories and TestState on AWS, in a test stack: make test-aws STACK=name
 	@test -n "$(STACK)" || { echo "Say which stack: make test-aws STACK=name" >&2; exit 1; }
-	@STACK="$(STACK)" python -m pytest tests/policies/test_engines.py tests/policies/test_states.py
+	@STACK="$(STACK)" $(BIN)/python -m pytest tests/policies/test_engines.py tests/policies/test_states.py
 
 soak: install ## Faults, late writes, outages, kills, a flood and other policies for a thousand events: make soak [SEED=1]
-	@SOAK_EVENTS=1000 SOAK_KEYS=50 SOAK_SEED=$(or $(SEED),1) python -m pytest -s --timeout 3600 tests/proof/soak tests/stack/test_audit.py
+	@SOAK_EVENTS=1000 SOAK_KEYS=50 SOAK_SEED=$(or $(SEED),1) $(BIN)/python -m pytest -s --timeout 3600 tests/proof/soak stacks/audit/tests/test_audit_stack.py
 
-BENCH = python -m bench $(if $(WORKLOADS),--workloads "$(WORKLOADS)") $(if $(CONTENDERS),--contenders "$(CONTENDERS)") $(if $(RUNS),--runs "$(RUNS)")
+BENCH = $(BIN)/python -m bench $(if $(WORKLOADS),--workloads "$(WORKLOADS)") $(if $(CONTENDERS),--contenders "$(CONTENDERS)") $(if $(RUNS),--runs "$(RUNS)")
 
 bench: install ## Measure side by side, in a small size: make bench [WORKLOADS="hot crash"] [CONTENDERS="inorder sqs-fifo"] [RUNS=1]
 	@$(BENCH)
@@ -84,52 +87,70 @@ bench-full: install ## Measure all workloads in their full size, in hours: make 
 	@$(BENCH) --full
 
 bench-bursts: install ## Simulate 100,000 uploads at once, and plot the backlog: make bench-bursts [POLICY=latest-wins]
-	@python -m bench.bursts $(POLICY)
+	@$(BIN)/python -m bench.bursts $(POLICY)
 
 lint: install check ## Check code, types, ASL and template
-	ruff check
-	ruff format --check
-	mypy
-	oxlint --deny correctness --allow no-control-regex --ignore-pattern inorder/console/page/vendor inorder/console/page examples/typescript
-	AWS_DEFAULT_REGION=us-east-1 sam validate --lint
-	AWS_DEFAULT_REGION=us-east-1 sam validate --lint --template-file stacks/audit/template.yaml
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/oxlint --deny correctness --allow no-control-regex --ignore-pattern inorder/console/page/vendor inorder/console/page examples/typescript
+	@for template in template.yaml $(wildcard stacks/*/template.yaml examples/*/template.yaml); do \
+	AWS_DEFAULT_REGION=us-east-1 $(BIN)/sam validate --lint --template-file $$template || exit 1; done
 
 # checkov wants other versions of boto3 and networkx than the project, so it has an environment of its own, of what there was at that date.
 checkov: install ## Check the template of every policy and condition with checkov
-	@python -m tests.template.checkov uv tool run --quiet --python $(PYTHON) --exclude-newer 2026-11-20 checkov@3.3.30
+	@$(BIN)/python -m tests.template.checkov $(BIN)/uv tool run --quiet --python $(PYTHON) --exclude-newer 2026-11-20 checkov@3.3.30
 
 format: install ## Format the code
-	ruff check --fix
-	ruff format
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
 
 # `sam build` leaves Python's bytecode out, so that each cold start would compile every module. It does not depend on the
 # machine (https://docs.python.org/3/tutorial/modules.html#compiled-python-files), and Python ignores that of another
 # version or source. SAM's zip has no dates, so a hash says which source it is of.
-BYTECODE = uv run --no-project --python 3.13 python -m compileall -q --invalidation-mode checked-hash -s .aws-sam/build .aws-sam/build
+BYTECODE = $(BIN)/uv run --no-project --python 3.13 python -m compileall -q --invalidation-mode checked-hash -s .aws-sam/build .aws-sam/build
 
-build: install fence ## Build the functions for Lambda, with any Python on this machine, and the fence's package
-	sam build
+build: install wheels ## Build the functions for Lambda, with any Python on this machine, and the packages
+	$(BIN)/sam build
 	@$(BYTECODE) || echo "There is no Python 3.13 for the bytecode: the functions work, and start more slowly." >&2
 
 FENCE = out/fence
 
 fence: install ## Build the fence's package: a wheel, and a Lambda layer, in out/fence
 	@rm -rf "$(FENCE)"
-	@cd functions/inorder_fence && python -m hatchling build --target wheel --directory "$(abspath $(FENCE))"
-	@cd "$(FENCE)" && python -m zipfile --extract *.whl python && python -m zipfile --create inorder_fence_layer.zip python && rm -r python
+	@cd functions/inorder_fence && $(abspath $(BIN))/python -m hatchling build --target wheel --directory "$(abspath $(FENCE))"
+	@cd "$(FENCE)" && $(abspath $(BIN))/python -m zipfile --extract *.whl python && $(abspath $(BIN))/python -m zipfile --create inorder_fence_layer.zip python && rm -r python
+
+WHEELS = out/wheels
+
+wheels: fence ## Build the package of the commands, beside the fence's which it needs, in out/wheels
+	@rm -rf "$(WHEELS)"
+	@$(BIN)/python -m hatchling build --target wheel --directory "$(abspath $(WHEELS))"
+	@cp "$(FENCE)"/*.whl "$(WHEELS)"
 
 package: build ## Write out/packaged.yaml, with its artifacts in a bucket, for other templates: make package BUCKET=name
 	@test -n "$(BUCKET)" || { echo "Say which bucket: make package BUCKET=name" >&2; exit 1; }
 	@mkdir -p out
-	sam package --s3-bucket "$(BUCKET)" --output-template-file out/packaged.yaml
+	$(BIN)/sam package --s3-bucket "$(BUCKET)" --output-template-file out/packaged.yaml
 
 deploy: build ## Deploy to AWS, as samconfig.toml says
-	sam deploy
+	$(BIN)/sam deploy
 
-lock: install ## Update the locked versions: pyproject.toml to requirements.txt and functions/requirements.txt
-	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --extra console --group dev pyproject.toml --output-file requirements.txt
-	uv pip compile --quiet --upgrade --python-version 3.13 --python-platform aarch64-manylinux_2_34 --generate-hashes --no-header --group pyproject.toml:functions --constraint requirements.txt --output-file functions/requirements.txt
+# SAM looks for samconfig.toml beside the template.
+COMPANION = --config-file "$(CURDIR)/samconfig.toml" --config-env companion --template-file
+
+companion: install ## Deploy a stack beside another one: make companion NAME=audit|monitoring|records [STACK=inorder] [PARAMETERS="AuditHours=24"]
+	@test -f "stacks/$(NAME)/template.yaml" || { echo "Say which: make companion NAME=audit, monitoring or records" >&2; exit 1; }
+	$(BIN)/sam build $(COMPANION) "stacks/$(NAME)/template.yaml" --build-dir ".aws-sam/$(NAME)"
+	$(BIN)/sam deploy $(COMPANION) ".aws-sam/$(NAME)/template.yaml" --stack-name "$(or $(STACK),inorder)-$(NAME)" --parameter-overrides "StackName=$(or $(STACK),inorder)" $(PARAMETERS)
+
+lock: install ## Update the locked versions, and check what the tests use of moto and ministack beside their interfaces
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-emit-package inorder-fence --extra console --extra local --group dev pyproject.toml --output-file requirements.txt
+	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.13 --python-platform aarch64-manylinux_2_34 --generate-hashes --no-header --group pyproject.toml:functions --constraint requirements.txt --output-file functions/requirements.txt
+	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.13 --python-platform aarch64-manylinux_2_34 --generate-hashes --no-header --group pyproject.toml:stacks --constraint requirements.txt --output-file stacks/requirements.txt
+	@$(MAKE) --no-print-directory install
+	@$(BIN)/python -m tests.support.private_parts
 
 clean: ## Remove what was installed, built and written
-	@if [ -x $(BIN)/inorder ]; then inorder down; fi
+	@if [ -x $(BIN)/inorder ]; then $(BIN)/inorder down; fi
 	rm -rf .venv .aws-sam out .mypy_cache .pytest_cache .ruff_cache

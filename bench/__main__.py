@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import signal
 import sys
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import click
-from rich.console import Console
 
 from bench import page, results
 from bench.delivery import NAMES
@@ -43,49 +41,41 @@ def main(workloads: str | None, contenders: str | None, runs: int | None, full: 
     taking_part = names(NAMES, NAMES, contenders)
     # Like an interrupt: the local AWS and its functions end too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    bench = Bench(Console(), time.monotonic())
     with laboratory(FOLDER, taking_part) as made:
-        bench.say("deployed")
         made.warm("first", BOUND)
-        bench.say(f"{BOUND} workers are warm")
+        say(f"deployed, and {BOUND} workers are warm")
         for name in chosen:
             this = workload(name, 1 if full else QUICK_SIZE)
             measured = [
-                bench.run(made, this, taking_part, run) for run in range(runs or (3 if full else 1))
+                run_once(made, this, taking_part, run) for run in range(runs or (3 if full else 1))
             ]
             results.merge(name, results.summary(measured), WORKLOADS)
     results.describe()
     for file in page.write():
-        bench.say(f"wrote {file.relative_to(PROJECT)}")
+        say(f"wrote {file.relative_to(PROJECT)}")
 
 
-@dataclass(frozen=True)
-class Bench:
-    """A benchmark that runs, and says what it does."""
+def run_once(
+    made: Laboratory, this: Workload, taking_part: list[str], run: int
+) -> dict[str, Measures]:
+    """Give a workload to each contender, one after the other; each run begins with another one."""
+    first = run % len(taking_part)
+    measured: dict[str, Measures] = {}
+    for contender in taking_part[first:] + taking_part[:first]:
+        measured[contender] = measures(take_turn(made, contender, this, run))
+        shown = [
+            f"{heading} {page.cell(measured[contender], name, form)}"
+            for name, heading, form in page.SHOWN
+        ]
+        say(f"{this.name} {contender}: {', '.join(shown)}")
+        if any(upload.dies for upload in this.uploads):
+            made.warm(f"{this.name}-{run}-{contender}", BOUND)
+    return {contender: measured[contender] for contender in taking_part}
 
-    console: Console
-    began: float  # since when, by the monotonic clock
 
-    def say(self, text: str) -> None:
-        """Print a line with the time."""
-        self.console.print(f"{time.monotonic() - self.began:5.0f} s  {text}", highlight=False)
-
-    def run(
-        self, made: Laboratory, this: Workload, taking_part: list[str], run: int
-    ) -> dict[str, Measures]:
-        """Let the contenders take turns at a workload, in each run another one first."""
-        first = run % len(taking_part)
-        measured: dict[str, Measures] = {}
-        for contender in taking_part[first:] + taking_part[:first]:
-            measured[contender] = measures(take_turn(made, contender, this, run))
-            shown = [
-                f"{heading} {page.cell(measured[contender], name, form)}"
-                for name, heading, form in page.SHOWN
-            ]
-            self.say(f"{this.name} {contender}: {', '.join(shown)}")
-            if any(upload.dies for upload in this.uploads):
-                made.warm(f"{this.name}-{run}-{contender}", BOUND)
-        return {contender: measured[contender] for contender in taking_part}
+def say(text: str) -> None:
+    """Print a line with the time."""
+    print(f"{datetime.now(UTC):%X}  {text}", flush=True)
 
 
 if __name__ == "__main__":

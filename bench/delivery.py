@@ -3,7 +3,8 @@
 EventBridge invokes a function asynchronously: Lambda keeps the event in a queue, tries again while
 the function is throttled, and makes two more attempts if it fails, after one and after two minutes.
 https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html
-ministack has no such queue, and polls a FIFO queue for one batch at a time. So both are here.
+ministack makes such attempts within seconds, also while the function is throttled, and polls a FIFO
+queue for one batch at a time. So both are here.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ FUNCTIONS = ["lock-in-function", "idempotent-function", "uncoordinated"]
 NAMES = [*POLICIES, "lock-in-function", "sqs-fifo", "durable-function", *FUNCTIONS[1:]]
 
 
-class Delivery(ABC):
+class Transport(ABC):
     """Brings events to a contender."""
 
     def __init__(self, laboratory: Laboratory) -> None:
@@ -45,7 +46,7 @@ class Delivery(ABC):
         """End all threads."""
 
 
-class StateMachineDelivery(Delivery):
+class StateMachineTransport(Transport):
     """Starts an execution for each event, as a rule does."""
 
     def __init__(self, laboratory: Laboratory, contender: str) -> None:
@@ -76,7 +77,7 @@ class StateMachineDelivery(Delivery):
         self._client.stop_execution(executionArn=self._started[key])
 
 
-class FunctionDelivery(Delivery):
+class FunctionTransport(Transport):
     """Invokes a function for each event, through a queue like Lambda's own.
 
     Parameters
@@ -141,7 +142,7 @@ class FunctionDelivery(Delivery):
             self._pending += change
 
 
-class FifoDelivery(Delivery):
+class FifoTransport(Transport):
     """Invokes the router for each event, and the function for each message of the FIFO queue.
 
     Lambda polls such a queue and runs one batch for each active message group at a time, up to the
@@ -150,8 +151,8 @@ class FifoDelivery(Delivery):
 
     def __init__(self, laboratory: Laboratory, concurrency: int) -> None:
         super().__init__(laboratory)
-        self._router = FunctionDelivery(laboratory, ROUTER, "sqs-fifo router", ROUTERS)
-        self._function = FunctionDelivery(laboratory, FUNCTION, "sqs-fifo", concurrency)
+        self._router = FunctionTransport(laboratory, ROUTER, "sqs-fifo router", ROUTERS)
+        self._function = FunctionTransport(laboratory, FUNCTION, "sqs-fifo", concurrency)
         self._sqs, self._queue = laboratory.client("sqs"), laboratory.queue
         self._ended = threading.Event()
         self._pollers = ThreadPoolExecutor(concurrency)
@@ -185,7 +186,7 @@ class FifoDelivery(Delivery):
                     )
 
 
-class DurableDelivery(FunctionDelivery):
+class DurableTransport(FunctionTransport):
     """Starts a durable execution for each event. If it fails, it is resumed, not started anew."""
 
     retry_seconds = ()
@@ -201,15 +202,15 @@ class DurableDelivery(FunctionDelivery):
         return super().is_quiet() and not running
 
 
-def delivery(contender: str, laboratory: Laboratory, concurrency: int) -> Delivery:
-    """Make the delivery of a contender."""
+def transport(contender: str, laboratory: Laboratory, concurrency: int) -> Transport:
+    """Make what brings events to a contender."""
     if contender in POLICIES:
-        return StateMachineDelivery(laboratory, contender)
+        return StateMachineTransport(laboratory, contender)
     if contender == "sqs-fifo":
-        return FifoDelivery(laboratory, concurrency)
+        return FifoTransport(laboratory, concurrency)
     if contender == "durable-function":
-        return DurableDelivery(laboratory, concurrency)
-    return FunctionDelivery(laboratory, FUNCTION, contender, concurrency)
+        return DurableTransport(laboratory, concurrency)
+    return FunctionTransport(laboratory, FUNCTION, contender, concurrency)
 
 
 def _messages(sqs: Any, queue: str) -> int:

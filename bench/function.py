@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import files
 from io import BytesIO
@@ -55,13 +55,7 @@ began = time.perf_counter()
 import invert_image.app
 print(time.perf_counter() - began)
 """
-PARTS = {"boto3": "boto3", "aws_lambda_powertools": "Powertools", "invert_image": "Pillow"}
-OTHERS, OWN = "other modules", "`app.py` itself, which creates the S3 client"
-BUILT, COMPILED, BOTOCORE = (
-    "`sam build`",
-    "`make build`: with bytecode",
-    "with bytecode, and botocore without boto3",
-)
+BUILT, COMPILED = "`sam build`", "`make build`: with bytecode"
 
 Measured = dict[str, Any]
 
@@ -76,14 +70,8 @@ def photograph(width: int, height: int, quality: int) -> bytes:
     return file.getvalue()
 
 
-def package(folder: Path, *, bytecode: bool, edit: Mapping[str, str] | None = None) -> Path:
-    """Pack the function with what it needs, as SAM does.
-
-    Parameters
-    ----------
-    edit : mapping, optional
-        What to replace in app.py.
-    """
+def package(folder: Path, *, bytecode: bool) -> Path:
+    """Pack the function with what it needs, as SAM does."""
     folder.mkdir()
     requirements = (SOURCE / "requirements.txt").read_text()
     for name in re.findall(r"^([\w.-]+)==", requirements, re.MULTILINE):
@@ -96,13 +84,6 @@ def package(folder: Path, *, bytecode: bool, edit: Mapping[str, str] | None = No
         target = folder / source.relative_to(SOURCE)
         target.parent.mkdir(exist_ok=True)
         shutil.copy(source, target)
-    handler = folder / "invert_image" / "app.py"
-    app = handler.read_text()
-    for old, new in (edit or {}).items():
-        if old not in app:
-            raise ValueError(f"app.py has no {old}")
-        app = app.replace(old, new)
-    handler.write_text(app)
     if bytecode:
         mode = PycInvalidationMode.CHECKED_HASH
         compileall.compile_dir(folder, quiet=1, invalidation_mode=mode)
@@ -126,63 +107,24 @@ def run(arguments: Sequence[str], path: Path) -> subprocess.CompletedProcess[str
     )
 
 
-def parts(report: str) -> dict[str, float]:
-    """Divide the import of app.py among what it imports.
-
-    Parameters
-    ----------
-    report : str
-        What ``-X importtime`` prints: each module after those that it imports.
-
-    Returns
-    -------
-    dict
-        Seconds by part, without modules that were imported before.
-    """
-    lines = re.findall(r"^import time:\s+(\d+) \|\s+(\d+) \|( +)([\w.]+)$", report, re.MULTILINE)
-    found: dict[str, float] = defaultdict(float)
-    direct: dict[str, float] = defaultdict(float)
-    for own, all_of_it, indent, module in lines:
-        if indent == "   ":  # imported by app.py, or by another module that is not in another one
-            direct[PARTS.get(module.partition(".")[0], OTHERS)] += int(all_of_it) / 1e6
-        elif indent == " ":
-            if module == "invert_image.app":
-                found = direct | {OWN: int(own) / 1e6}
-            direct = defaultdict(float)
-    return dict(sorted(found.items(), key=lambda part: -part[1]))
-
-
 def measure_cold_start(folder: Path, say: Callable[[str], None]) -> Measured:
     """Import the handler in fresh interpreters."""
-    edit = {
-        "import boto3\n": "import botocore.session\n",
-        "boto3.client(": "botocore.session.get_session().create_client(",
-    }
     packages = {
         BUILT: package(folder / "built", bytecode=False),
         COMPILED: package(folder / "compiled", bytecode=True),
-        BOTOCORE: package(folder / "botocore", bytecode=True, edit=edit),
     }
     taken: list[dict[str, float]] = []
-    reports: list[dict[str, float]] = []
     with processor_quota(1) as group:
         started = ["-c", IMPORT, str(group)]
         for _ in range(RUNS):
             taken.append({name: float(run(started, of).stdout) for name, of in packages.items()})
             say(" ".join(f"{seconds:.3f}" for seconds in taken[-1].values()))
-            report = run(["-X", "importtime", *started], packages[COMPILED]).stderr
-            reports.append(parts(report))
-    shares = [{part: each[part] / sum(each.values()) for part in each} for each in reports]
     return {
-        "runs": RUNS,
-        "variants": {
-            each: {
-                "seconds": median(one[each] for one in taken),
-                "ratio": median(one[each] / one[BUILT] for one in taken),
-            }
-            for each in packages
-        },
-        "shares": {part: median(each[part] for each in shares) for part in shares[0]},
+        each: {
+            "seconds": median(one[each] for one in taken),
+            "ratio": median(one[each] / one[BUILT] for one in taken),
+        }
+        for each in packages
     }
 
 
@@ -230,27 +172,24 @@ def measure_sizes(folder: Path, say: Callable[[str], None]) -> Measured:
                 say(f"{name} {size} MB: {taken[name, size][-1]}")
     return {
         name: {
-            "bytes": sources[name].stat().st_size,
-            "sizes": {
-                str(size): {
-                    measure: median(each[measure] for each in taken[name, size])
-                    for measure in taken[name, size][0]
-                }
-                for size in SIZES
-            },
+            str(size): {
+                measure: median(each[measure] for each in taken[name, size])
+                for measure in taken[name, size][0]
+            }
+            for size in SIZES
         }
         for name in IMAGES
     }
 
 
-def chosen(images: Measured) -> int:
+def chosen(measured: Measured) -> int:
     """Choose the least memory with which every image is nearly as fast as it gets."""
 
     def fast(size: int) -> bool:
         return all(
-            each["sizes"][str(size)]["seconds"]
-            <= NEARLY * min(one["seconds"] for one in each["sizes"].values())
-            for each in images.values()
+            measured[name][str(size)]["seconds"]
+            <= NEARLY * min(each["seconds"] for each in measured[name].values())
+            for name in IMAGES
         )
 
     return min(filter(fast, SIZES))
@@ -275,9 +214,9 @@ def main() -> None:
         found = {
             "machine": results.about(),
             "cold": measure_cold_start(Path(folder), print),
-            "images": measure_sizes(Path(folder), print),
+            **measure_sizes(Path(folder), print),
         }
-    FILE.write_text(json.dumps(rounded(found), indent=2) + "\n")
+    FILE.write_text(results.lines(rounded(found)))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,11 +16,9 @@ from botocore.config import Config
 from inorder import PROJECT, local_aws
 from inorder.aws.stack import Stack, deploy
 from inorder.local_aws import LocalAws
-from tests.support.log_size import METADATA
 
 FUNCTION, ROUTER, DURABLE = "bench", "bench-router", "bench-durable"
 POLICIES = {"inorder": "latest-wins"}
-SERVER = Path(__file__).parent / "server"
 ROUTERS = 4
 FUNCTION_SECONDS = 900  # a waiter within a function may wait for long
 # AWS advises six times the time that the function may take, here the 15 s of the product's:
@@ -41,13 +38,12 @@ class Laboratory:
         self.stacks: dict[str, Stack] = {}
 
     def client(self, service: str) -> Any:
-        """Make a client whose calls are not counted as those of a contender."""
+        """Make a client that sends each request once."""
         config = Config(
             inject_host_prefix=False,
             max_pool_connections=100,
             read_timeout=FUNCTION_SECONDS,
             retries={"total_max_attempts": 1},
-            user_agent_extra="inorder-bench",
         )
         # boto3's overloads know literal service names only.
         return self.local.session.client(  # type: ignore[call-overload]
@@ -172,14 +168,12 @@ def laboratory(folder: Path, contenders: list[str]) -> Iterator[Laboratory]:
     for old in folder.glob("*"):
         if old.is_file():
             old.unlink()
-    path = os.pathsep.join([str(SERVER), *filter(None, [os.environ.get("PYTHONPATH")])])
     settings = {
         "BENCH_FOLDER": str(folder),
-        "BENCH_METADATA": json.dumps(METADATA),
         "LAMBDA_WARM_TTL_SECONDS": "36000",
-        "PYTHONPATH": path,
     }
-    with local_aws.running(folder / "local-aws", settings=settings) as local:
+    folder_of_aws = folder / "local-aws"
+    with local_aws.running(folder_of_aws, settings=settings, server="bench.server") as local:
         made = Laboratory(local, folder)
         made.deploy(contenders)
         yield made

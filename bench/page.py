@@ -18,14 +18,13 @@ from bench.laboratory import POLICIES, VISIBILITY_SECONDS
 from bench.results import BASE, Measures, Results
 from bench.workloads import BOUND, workload
 from inorder import PROJECT
-from inorder.cost import DAY, prices, prices_of
+from inorder.cost import prices, prices_of
 from tests.support.resolved_template import template as template_of
 
 TEMPLATE = Path(__file__).parent / "performance.md.jinja"
 DOCUMENT = PROJECT / "docs" / "performance.md"
 PLOTS = PROJECT / "docs" / "performance"
 CONTENDERS = PROJECT / "bench" / "contenders"
-SCALES = "scale-"
 # Measure, name in the table, and how to print it. results.json has more.
 SHOWN = [
     ("stale", "stale", "{:.0f}"),
@@ -41,10 +40,6 @@ COLOURS = dict(
         strict=True,
     )
 )
-
-# For SnapStart: "typically in under 1% of invocations", says AWS of cold starts in
-# https://aws.amazon.com/blogs/compute/aws-lambda-standardizes-billing-for-init-phase/
-EVENTS, COLD_SHARE = 5_000_000, 0.01
 WAIT_MS = 100
 
 
@@ -60,20 +55,11 @@ def page(found: Results, machine: dict[str, Any], of_function: function.Measured
         first_retry=RETRY_SECONDS[0],
         second_retry=RETRY_SECONDS[1],
         visibility=VISIBILITY_SECONDS,
-        plots="\n".join(f"![{text}]({PLOTS.name}/{name}.webp)\n" for name, text in plots(found)),
-        workloads="\n".join(about(name, found[name]) for name in shown(found)),
+        workloads="\n".join(about(name, found[name]) for name in found),
         table=table(found),
         function=function_values(of_function),
     )
     return text
-
-
-def plots(found: Results) -> Iterator[tuple[str, str]]:
-    """Name the plots that there are, with a text for each."""
-    yield "function-seconds", "Function-seconds of each contender in each workload"
-    yield "delay", "Median delay of the newest event over the least possible"
-    if scales(found):
-        yield "scale", "Delay and function time of an event by the number of keys"
 
 
 def design(contender: str) -> str:
@@ -111,7 +97,7 @@ def table(found: Results) -> str:
         [
             f"| workload | measure | {' | '.join(f'`{name}`' for name in NAMES)} |",
             f"| --- | --- |{' ---: |' * len(NAMES)}",
-            *(row for name in shown(found) for row in rows(name, found[name])),
+            *(row for name in found for row in rows(name, found[name])),
         ]
     )
 
@@ -125,21 +111,11 @@ def cell(measures: Measures, name: str, form: str) -> str:
     return text if ratio == "1" else f"{text} ({ratio})"
 
 
-def scales(found: Results) -> list[str]:
-    """List the workloads that differ in the number of keys only."""
-    return [name for name in found if name.startswith(SCALES)]
-
-
-def shown(found: Results) -> list[str]:
-    """List the workloads with a table and bars; those that differ in the keys have a plot."""
-    return [name for name in found if not name.startswith(SCALES)] or list(found)
-
-
 def bars(found: Results, measure: str, label: str) -> Figure:
     """Plot a measure of each contender, one plot for each workload."""
-    figure = Figure(figsize=(9, 0.5 + 1.7 * len(shown(found))), layout="constrained")
-    subplots = figure.subplots(len(shown(found)), 1, squeeze=False)[:, 0]
-    for name, axes in zip(shown(found), subplots, strict=True):
+    figure = Figure(figsize=(9, 0.5 + 1.7 * len(found)), layout="constrained")
+    subplots = figure.subplots(len(found), 1, squeeze=False)[:, 0]
+    for name, axes in zip(found, subplots, strict=True):
         names = [each for each in reversed(NAMES) if each in found[name]]
         values = [found[name][each].get(measure, 0) for each in names]
         drawn = axes.barh(names, values, color=[COLOURS[each] for each in names])
@@ -151,53 +127,24 @@ def bars(found: Results, measure: str, label: str) -> Figure:
     return figure
 
 
-def lines(found: Results) -> Figure:
-    """Plot the delay and the function time of an event by the number of keys."""
-    figure = Figure(figsize=(9, 4), layout="constrained")
-    for axes, measure, label in zip(
-        figure.subplots(1, 2),
-        ("delay_p50", "function_seconds"),
-        ("median delay, seconds", "function time of an event, seconds"),
-        strict=True,
-    ):
-        for contender in NAMES:
-            points = [found[each][contender] for each in scales(found) if contender in found[each]]
-            keys = [point["keys"] for point in points]
-            each_event = [1 if "delay" in measure else point["events"] for point in points]
-            values = [p[measure] / n for p, n in zip(points, each_event, strict=True)]
-            axes.plot(keys, values, marker="o", color=COLOURS[contender], label=contender)
-        axes.set_xscale("log")
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel("keys")
-        axes.set_title(label, fontsize="medium")
-    axes.legend(fontsize="small")
-    return figure
-
-
 def function_values(measured: function.Measured) -> dict[str, Any]:
     """Give the tables and numbers of the function's part of the page."""
-    cold, images = measured["cold"], measured["images"]
-    memory = function.chosen(images)
-    at_memory = {name: each["sizes"][str(memory)] for name, each in images.items()}
-    gigabytes, starts = memory / 1024, EVENTS * COLD_SHARE
-    start = cold["variants"][function.COMPILED]["seconds"]
-    cache = prices()["snapstart_cache"].dollars(gigabytes * 30 * DAY)
-    restores = prices()["snapstart_restores"].dollars(gigabytes * starts)
+    cold, memory = measured["cold"], function.chosen(measured)
     parameters = template_of()["Parameters"]
     return {
         "machine": measured["machine"],
         "runtime": template_of()["Globals"]["Function"]["Runtime"],
-        "runs": cold["runs"],
+        "runs": function.RUNS,
         "rounds": function.ROUNDS,
         "variants": "\n".join(
             f"| {name} | {each['seconds']:.3f} | {each['ratio']:.2f} |"
-            for name, each in cold["variants"].items()
+            for name, each in cold.items()
         ),
-        "saved": f"{1 - cold['variants'][function.COMPILED]['ratio']:.0%}",
-        "to_plain": [f"{each['ratio']:.2f}" for each in at_memory.values()],
+        "saved": f"{1 - cold[function.COMPILED]['ratio']:.0%}",
+        "to_plain": [f"{measured[name][str(memory)]['ratio']:.2f}" for name in function.IMAGES],
         "one_processor": f"{function.ONE_PROCESSOR:,} MB",
-        "images": list(images),
-        "sizes": "\n".join(size_row(size, images) for size in function.SIZES),
+        "images": list(function.IMAGES),
+        "sizes": "\n".join(size_row(size, measured) for size in function.SIZES),
         "memory": memory,
         "nearly": f"{function.NEARLY - 1:.0%}",
         "least": parameters["FunctionMemorySize"]["MinValue"],
@@ -208,12 +155,6 @@ def function_values(measured: function.Measured) -> dict[str, Any]:
             for size in (memory, parameters["FunctionMemorySize"]["MinValue"])
         ],
         "prices": prices_of(),
-        "events": f"{EVENTS:,}",
-        "starts": f"{starts:,.0f}",
-        "cold_share": f"{COLD_SHARE:.0%}",
-        "start_dollars": f"{duration_dollars(start, memory) * starts / 1e6:.2f}",
-        "cache_dollars": f"{cache:.2f}",
-        "restore_dollars": f"{restores:.2f}",
     }
 
 
@@ -222,38 +163,13 @@ def duration_dollars(seconds: float, memory: int) -> float:
     return prices()["lambda_gb_seconds"].dollars(1e6 * seconds * memory / 1024)
 
 
-def size_row(size: int, images: function.Measured) -> str:
+def size_row(size: int, measured: function.Measured) -> str:
     """Write the row of a memory size."""
-    at_size = [each["sizes"][str(size)] for each in images.values()]
     cells = [f"{size:,}", f"{min(size / function.ONE_PROCESSOR, 1):.2f}"]
-    for each in at_size:
+    for each in (measured[name][str(size)] for name in function.IMAGES):
         dollars = duration_dollars(each["seconds"], size)
         cells += [f"{each['share']:.2f}", f"{1000 * each['seconds']:.1f}", f"{dollars:.2f}"]
     return f"| {' | '.join(cells)} |"
-
-
-def memory_lines(measured: function.Measured) -> Figure:
-    """Plot the time and the cost of an invocation by memory."""
-    figure = Figure(figsize=(9, 4), layout="constrained")
-    for axes, label in zip(
-        figure.subplots(1, 2),
-        ("duration, milliseconds", "duration of a million invocations, dollars"),
-        strict=True,
-    ):
-        for name, each in measured["images"].items():
-            seconds = [each["sizes"][str(size)]["seconds"] for size in function.SIZES]
-            values = (
-                [duration_dollars(*of) for of in zip(seconds, function.SIZES, strict=True)]
-                if "dollars" in label
-                else [1000 * one for one in seconds]
-            )
-            axes.plot(function.SIZES, values, marker="o", label=name)
-        axes.axvline(function.chosen(measured["images"]), color="#999999", linestyle=":")
-        axes.set_yscale("log")
-        axes.set_xlabel("memory, MB")
-        axes.set_title(label, fontsize="medium")
-    axes.legend(fontsize="small", loc="center left")
-    return figure
 
 
 def drawn(figure: Figure) -> bytes:
@@ -267,15 +183,13 @@ def files(
     found: Results, machine: dict[str, Any], of_function: function.Measured
 ) -> dict[Path, bytes]:
     """Give the page and its plots: the content by file."""
-    made = {
+    return {
         DOCUMENT: page(found, machine, of_function).encode(),
-        PLOTS / "memory.webp": drawn(memory_lines(of_function)),
         PLOTS / "function-seconds.webp": drawn(bars(found, "function_seconds", "function-seconds")),
         PLOTS / "delay.webp": drawn(
             bars(found, "delay_over_least_p50", "median delay over the least possible, seconds")
         ),
     }
-    return made | ({PLOTS / "scale.webp": drawn(lines(found))} if scales(found) else {})
 
 
 def write() -> Sequence[Path]:

@@ -1,7 +1,6 @@
 """The medians of several runs: bench/results.json, ``{workload: {contender: {measure: value}}}``.
 
-A ratio compares a contender with `BASE` within one run; the ratio that is kept is the median of
-those of all runs.
+A ratio compares a contender with `BASE` within one run. The median of all runs' ratios is kept.
 """
 
 from __future__ import annotations
@@ -26,15 +25,7 @@ PACKAGES = {
     "durable_sdk": "aws-durable-execution-sdk-python",
     "powertools": "aws-lambda-powertools",
 }
-RATIOS = (
-    "function_seconds",
-    "writes",
-    "reads",
-    "log_bytes",
-    "makespan",
-    "delay_p50",
-    "delay_p99",
-)
+RATIOS = ("function_seconds", "writes", "reads", "delay_p50", "delay_p99")
 DIGITS = 3
 
 Measures = dict[str, float]
@@ -69,7 +60,7 @@ def summary(runs: Sequence[Mapping[str, Measures]]) -> dict[str, Measures]:
 
 
 def ratios(measures: Measures, base: Measures) -> Measures:
-    """Divide measures by those of another contender, where it has them and they are not zero."""
+    """Divide measures by another contender's, where it has them and they are not zero."""
     return {
         f"{name}_ratio": measures[name] / base[name]
         for name in RATIOS
@@ -87,11 +78,11 @@ def merge(workload: str, measured: dict[str, Measures], order: Sequence[str]) ->
     """Replace the results of a workload; contenders of different runs do not compare."""
     found = read() | {workload: measured}
     kept = {name: found[name] for name in sorted(found, key=order.index)}
-    FILE.write_text(_lines(kept))
+    FILE.write_text(lines(kept))
 
 
-def _lines(found: Results) -> str:
-    """Write a line for each workload and contender."""
+def lines(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """Write a line for each workload and contender, or what else there is by two names."""
     workloads = [
         f"{json.dumps(name)}: {{\n  "
         + ",\n  ".join(f"{json.dumps(each)}: {json.dumps(of[each])}" for each in of)

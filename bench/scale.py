@@ -1,7 +1,7 @@
 """Computes what breaks first at 10, 1,000 and 100,000 events a second, and writes docs/cost.md.
 
-`python -m bench.scale` writes the tables between their markers. The counts are those of the bill
-(inorder/cost.py), the times those of bench/results.json if they are there.
+`python -m bench.scale` writes the tables between their markers. It counts as the bill does
+(inorder/cost.py), and takes the function's time from bench/results.json if it is there.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from bench import results
 from inorder import PROJECT
 from inorder.cost import (
+    CONTENDERS,
     DAY,
     LOG_LEVELS,
     Bill,
     Workload,
     audit_map,
-    audit_milliseconds,
     bill,
     bill_of,
     of_audit,
@@ -33,6 +34,7 @@ DOCUMENT = "docs/cost.md"
 RATES = (10, 1_000, 100_000)  # events a second
 MONTH = 30 * DAY  # seconds
 AUDITED = (1_000_000, 1_000_000_000)  # objects
+READS_OF_PREFIX = "GET and HEAD requests a second for a prefix of a bucket"
 PARTITION_WRITES = 1000  # units a second, of one partition of a table; no request raises that
 
 
@@ -62,14 +64,18 @@ def needs(of: Policy, work: Workload) -> dict[str, float]:
     }
 
 
+def quotas() -> dict[str, Any]:
+    """Read AWS's quotas by name."""
+    return tomllib.loads((PROJECT / "bench" / "quotas.toml").read_text())
+
+
 def quota_table(of: Policy, work: Workload) -> str:
-    """Render the quotas, that which is reached first first."""
+    """Render the quotas, in the order in which they are reached."""
     needed, rows = needs(of, work), []
-    quotas = tomllib.loads((PROJECT / "bench" / "quotas.toml").read_text())
-    for row in quotas.values():
+    for name, row in quotas().items():
         if isinstance(row, dict):
             reached = row["quota"] / needed[row["per_event"]]
-            cells = [f"[{row['name']}]({row['source']})", f"{row['quota']:,}", f"{reached:,.0f}"]
+            cells = [f"[{name}]({row['source']})", f"{row['quota']:,}", f"{reached:,.0f}"]
             cells += [_share(rate / reached) for rate in RATES]
             rows.append((reached, [*cells, row["more"]]))
     rates = [f"{rate:,}/s" for rate in RATES]
@@ -109,10 +115,9 @@ def hot_key_table(work: Workload) -> str:
 
 def audit_table() -> str:
     """Render what an audit of so many objects takes: hours, and dollars."""
-    quotas = tomllib.loads((PROJECT / "bench" / "quotas.toml").read_text())
     parallel = audit_map()["MaxConcurrency"]
-    milliseconds = audit_milliseconds()
-    rate = min(parallel * 1000 / milliseconds, quotas["reads-of-prefix"]["quota"])
+    milliseconds = tomllib.loads(CONTENDERS.read_text())["assumed"]["audit_ms"]
+    rate = min(parallel * 1000 / milliseconds, quotas()[READS_OF_PREFIX]["quota"])
     rows = []
     for objects in AUDITED:
         paid = bill("audit", {name: objects * used for name, used in of_audit().items()})

@@ -16,8 +16,8 @@ from typing import Any
 from PIL import Image
 
 from bench.contenders.orders import with_orders
-from bench.contenders.recorder import Run
-from bench.delivery import Delivery, delivery
+from bench.contenders.recorder import Processing
+from bench.delivery import Transport, transport
 from bench.laboratory import DURABLE, FUNCTION, ROUTER, Laboratory
 from bench.measures import Turn, Uploaded, intervals_of
 from bench.workloads import Upload, Workload
@@ -25,7 +25,6 @@ from inorder.aws.executions import wait_until
 from inorder.demo.run import _inverse as inverse
 from inorder_fence.fenced_output import output_key
 from tests.support.events import SEQUENCER, shipped
-from tests.support.log_size import log_bytes
 
 QUIET_SECONDS = 1800
 THREADS = 24
@@ -36,7 +35,7 @@ AFTER_DEATH_SECONDS = 1
 class Runner:
     """Makes the uploads of a workload at their times, and delivers their events."""
 
-    def __init__(self, laboratory: Laboratory, target: Delivery, prefix: str) -> None:
+    def __init__(self, laboratory: Laboratory, target: Transport, prefix: str) -> None:
         self._laboratory, self._target, self._prefix = laboratory, target, prefix
         self._pool = ThreadPoolExecutor(THREADS)
         self._changed = threading.Condition()
@@ -154,9 +153,10 @@ def take_turn(laboratory: Laboratory, contender: str, workload: Workload, run: i
     """Let a contender process a workload, and read what was recorded."""
     for mark in laboratory.folder.glob("*.*ed"):  # of the orders of an earlier turn
         mark.unlink()
-    records, calls = (Tail(laboratory.folder / name) for name in ("records", "calls"))
+    files = [laboratory.folder / name for name in ("records", "calls")]
+    offsets = [file.stat().st_size if file.exists() else 0 for file in files]
     laboratory.bound(workload.bound)
-    target = delivery(contender, laboratory, workload.bound)
+    target = transport(contender, laboratory, workload.bound)
     runner = Runner(laboratory, target, f"{workload.name}-{run}-{contender}")
     try:
         began = runner.run(workload.uploads)
@@ -164,31 +164,18 @@ def take_turn(laboratory: Laboratory, contender: str, workload: Workload, run: i
     finally:
         target.close()
     turn = Turn(began, runner.events, runner.newest)
-    read_records(turn, records.read())
-    read_calls(turn, calls.read())
-    if contender in laboratory.stacks:
-        machine = laboratory.stacks[contender].state_machine_arn
-        read_executions(turn, laboratory.client("stepfunctions"), machine)
+    records, calls = map(lines_from, files, offsets)
+    read_records(turn, records)
+    read_calls(turn, calls)
     turn.outputs = {
         key: state_of_output(laboratory, key, content) for key, content in runner.contents.items()
     }
     return turn
 
 
-class Tail:
-    """What is appended to a file from now on."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._offset = file.stat().st_size if file.exists() else 0
-
-    def read(self) -> list[str]:
-        """Read the lines."""
-        if not self._file.exists():
-            return []
-        with self._file.open("rb") as opened:
-            opened.seek(self._offset)
-            return opened.read().decode().splitlines()
+def lines_from(file: Path, offset: int) -> list[str]:
+    """Read the lines that were appended to a file."""
+    return file.read_bytes()[offset:].decode().splitlines() if file.exists() else []
 
 
 def read_records(turn: Turn, lines: list[str]) -> None:
@@ -196,9 +183,9 @@ def read_records(turn: Turn, lines: list[str]) -> None:
     records = [json.loads(line) for line in lines]
     turn.invocations += intervals_of(records)
     for record in records:
-        if record.pop("what") == "run":
+        if record.pop("what") == "processing":
             del record["process"]
-            turn.runs.append(Run(**record))
+            turn.processings.append(Processing(**record))
 
 
 def read_calls(turn: Turn, lines: list[str]) -> None:
@@ -209,26 +196,11 @@ def read_calls(turn: Turn, lines: list[str]) -> None:
             if name not in {FUNCTION, ROUTER, DURABLE}:
                 turn.invocations.append((float(at) - float(number), float(at)))
         else:
-            turn.calls[what] += int(float(number))
-
-
-def read_executions(turn: Turn, client: Any, machine: str) -> None:
-    """Take over the times of the executions of a turn, and what they write to the log."""
-    pages = client.get_paginator("list_executions").paginate(
-        stateMachineArn=machine, PaginationConfig={"PageSize": 1000}
-    )
-    for execution in (each for page in pages for each in page["executions"]):
-        started = execution["startDate"].timestamp()
-        if started >= turn.began - 0.01:  # their milliseconds are cut off
-            turn.executions.append(execution["stopDate"].timestamp() - started)
-            history = client.get_paginator("get_execution_history").paginate(
-                executionArn=execution["executionArn"], PaginationConfig={"PageSize": 1000}
-            )
-            turn.calls["log"] += log_bytes(event for page in history for event in page["events"])
+            turn.calls[what] += 1
 
 
 def state_of_output(laboratory: Laboratory, key: str, newest: bytes) -> str:
-    """Tell whether the output of a key is that of its newest content."""
+    """Tell whether a key's output shows its newest content."""
     with suppress(laboratory.s3.exceptions.NoSuchKey):
         answer = laboratory.s3.get_object(Bucket=laboratory.output_bucket, Key=output_key(key))
         is_right = answer["Body"].read().startswith(inverse(newest))

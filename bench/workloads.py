@@ -96,14 +96,6 @@ def burst(keys: int) -> list[Upload]:
     return [Upload(at=0, key=key, seconds=0.5) for key in range(keys)]
 
 
-def _scale(keys: int) -> Callable[[float], Workload]:
-    return lambda _size: Workload(
-        f"scale-{keys}",
-        f"one upload of each key, {PER_SECOND} a second",
-        tuple(uncontended(keys, PER_SECOND)),
-    )
-
-
 def _share(size: float, whole: int) -> int:
     return max(4, round(size * whole))
 
@@ -144,7 +136,6 @@ MAKERS: dict[str, Callable[[float], Workload]] = {
         tuple(burst(_share(size, 1000))),
         BURST_BOUND,
     ),
-    **{f"scale-{keys}": _scale(keys) for keys in (100, 300, 1000, 3000)},
 }
 NAMES = list(MAKERS)
 QUICK = ["headline-gap0", "headline-gap1", "hot", "hot-slow", "uncontended"]

@@ -1,4 +1,4 @@
-"""What a month costs on AWS: a bill from counts and list prices, and that of the alternatives.
+"""What a month costs on AWS, here and with the alternatives: a bill from counts and list prices.
 
 The counts of a policy are its facts in statemachine/policies.toml, the prices are in prices.toml,
 and contenders.toml has the alternatives and what has to be assumed. Nothing here calls a service.
@@ -10,8 +10,9 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from inorder import PROJECT
@@ -20,7 +21,7 @@ from inorder.model.policies import Cost, Policy, policies, starts_newest
 
 AUDIT = "stacks/audit/audit.asl.json"
 LISTED = 1000  # objects, by one request
-PRICES, CONTENDERS = "inorder/prices.toml", "inorder/contenders.toml"
+PRICES, CONTENDERS = map(Path(__file__).with_name, ("prices.toml", "contenders.toml"))
 LOG_LEVELS = ("ALL", "ERROR", "OFF")
 DAY = 86_400
 WITHOUT_RETRIES = "uncoordinated"
@@ -77,7 +78,6 @@ LINES = {
     "execution_log": ("CloudWatch: log of executions", "log_gb", False),
     "function_log": ("CloudWatch: logs of functions", "log_gb", False),
     "log_storage": ("CloudWatch: storage of logs", "log_storage", False),
-    "traces": ("X-Ray: traces", "traces", False),
     "idle_requests": ("SQS: long polls of an idle queue", "sqs_requests", True),
     "idle_fifo_requests": ("SQS: long polls of an idle FIFO queue", "sqs_fifo_requests", True),
     "sweeps": ("Schedule: requests of Lambda", "lambda_requests", True),
@@ -85,7 +85,6 @@ LINES = {
     "sweep_reads": ("Schedule: reads of DynamoDB", "dynamodb_reads", True),
     "metrics": ("CloudWatch: metrics", "metrics", True),
     "alarms": ("CloudWatch: alarms", "alarms", True),
-    "dashboards": ("CloudWatch: dashboard", "dashboards", True),
 }
 
 
@@ -133,12 +132,11 @@ class Workload:
     retention_days: float = 7
     log_days: float = 14
     heal_minutes: float = 15
-    alarms: str = "loss"
-    dashboard: bool = False
-    tracing: bool = False
     audited: float = 0  # objects that audits in the cloud compare, of which all are right
 
     def __post_init__(self) -> None:
+        if any(isinstance(each, float) and math.isnan(each) for each in astuple(self)):
+            raise ValueError("A number is nan.")
         if self.overwrites + self.duplicates + self.older > 1:
             raise ValueError("The shares of overwrites, duplicates and older events exceed 1.")
 
@@ -161,6 +159,7 @@ class Contender:
     name: str
     lacks: str
     how: str = ""
+    fence: str = "none"
     cost: Mapping[str, Cost] = field(default_factory=dict)
     waits: str = ""
     poll: float = 0
@@ -181,7 +180,7 @@ class BreakEven:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A contender's month beside that of a policy."""
+    """A contender's month beside a policy's."""
 
     contender: Contender
     dollars: float  # what the contender costs
@@ -195,9 +194,10 @@ class Comparison:
 def prices() -> dict[str, Price]:
     """Read the list prices."""
     return {
-        name: Price(**row | {"above": tuple(map(tuple, row.get("above", [])))})
-        for name, row in _read(PRICES).items()
-        if isinstance(row, dict)
+        name: Price(source=page, **row | {"above": tuple(map(tuple, row.get("above", [])))})
+        for page, rows in _read(PRICES).items()
+        if isinstance(rows, dict)
+        for name, row in rows.items()
     }
 
 
@@ -233,10 +233,9 @@ def usage_of(policy: Policy, work: Workload) -> dict[str, float]:
     if policy.name != WITHOUT_RETRIES:
         _add(used, _of_policy(policy, "uncontended", work), work.events * work.retried)
         _add(used, _of_retry(), work.events * work.retried)
-    _add(used, _of_tracing(used["express_requests"]), int(work.tracing))
     _add(used, of_audit(), work.audited)
     _add(used, _of_logs(used, work))
-    _add(used, _fixed(policy, work))
+    _add(used, _fixed(work))
     return used
 
 
@@ -265,14 +264,16 @@ def bill(name: str, used: Usage) -> Bill:
 
 
 def compare(policy: Policy, work: Workload) -> list[Comparison]:
-    """Compare a policy's month with that of each alternative, the cheapest first."""
-    found = []
-    for each in contenders(policy):
-        dollars = bill_of_contender(each, work).dollars
-        overwrites = _break_even_overwrites(policy, each, work)
-        found.append(
-            Comparison(each, dollars, overwrites, _break_even_process_ms(policy, each, work))
+    """Compare a policy's month with each alternative's, the cheapest first."""
+    found = [
+        Comparison(
+            each,
+            bill_of_contender(each, work).dollars,
+            _break_even_overwrites(policy, each, work),
+            _break_even_process_ms(policy, each, work),
         )
+        for each in contenders(policy)
+    ]
     return sorted(found, key=lambda comparison: comparison.dollars)
 
 
@@ -366,7 +367,7 @@ def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, floa
         # What a holder does to start an execution writes as much as a poll.
         "ALL": policy.log.uncontended * len(executions)
         + (count + is_started) * (policy.log.poll or 0),
-        # Any write but those of an uncontended event may be refused.
+        # Any write may be refused, except an uncontended event's.
         "ERROR": assumed["error_kb"] * counted.writes * (situation != "uncontended"),
     }
     used["execution_log"] = kilobytes.get(work.log_level, 0) / 1e6
@@ -403,18 +404,20 @@ def _of_contender(contender: Contender, situation: str, work: Workload) -> dict[
         waited = again * contender.poll * (contender.waits == "function")
         counted = _plus(counted, contender.cost["each_poll"], again)
     once, usual = contender.cost[situation], contender.cost["uncontended"]
-    # One that writes less than usual was told that there is nothing to do.
-    works = once.invocations > 0 and once.writes >= usual.writes
+    gets, puts = _read(CONTENDERS)["s3"][contender.fence][situation]
+    # A record, for one that writes less than usual, or the fence tells that there is nothing to do.
+    is_told = once.invocations == 0 or once.writes < usual.writes
     busy = assumed["call_ms"] * (counted.writes + counted.reads) + waited * 1000
-    busy += work.process_ms * works
+    if not is_told:
+        busy += work.process_ms if puts else gets * assumed["call_ms"]
     busy += assumed["invoke_ms"] * (counted.invocations - once.invocations)
     used = _of_table(counted, counted.writes, work) | _of_function(counted.invocations, work, 0)
     used["lambda_gb_seconds"] = work.gb_seconds(busy)
     if situation != "duplicate" or contender.repeats:
         _add(used, contender.beside)
     _add(used, contender.beside_poll, again)
-    if works:
-        _add(used, _of_s3("none", situation, work))
+    if not is_told:
+        _add(used, _of_s3(contender.fence, situation, work))
     if counted.writes and situation == "uncontended":
         _add(used, _of_storage(work, record_bytes(work, has_event=False)))
     return used
@@ -458,13 +461,6 @@ def _of_retry() -> dict[str, float]:
     }
 
 
-def _of_tracing(executions: float) -> dict[str, float]:
-    """Count what X-Ray's default rule records if the executions are spread evenly."""
-    assumed = _assumed()
-    first = min(executions, assumed["traces_per_second"] * assumed["month_days"] * DAY)
-    return {"traces": first + assumed["traced_share"] * (executions - first)}
-
-
 def _of_logs(used: Usage, work: Workload) -> dict[str, float]:
     """Compute what is stored, once the first logs are deleted."""
     assumed = _assumed()
@@ -477,12 +473,6 @@ def audit_map() -> dict[str, Any]:
     """Read the Distributed Map of an audit."""
     found: dict[str, Any] = json.loads((PROJECT / AUDIT).read_text(encoding="utf-8"))
     return found["States"]["Compare Bucket"]  # type: ignore[no-any-return]
-
-
-def audit_milliseconds() -> int:
-    """Tell what is assumed of the time for one object in a batch."""
-    found: int = _assumed()["audit_ms"]
-    return found
 
 
 def of_audit() -> dict[str, float]:
@@ -504,22 +494,20 @@ def of_audit() -> dict[str, float]:
     }
 
 
-def _fixed(policy: Policy, work: Workload) -> dict[str, float]:
-    """List what a month without events uses, and one with events as well."""
+def _fixed(work: Workload) -> dict[str, float]:
+    """List what a month without events uses, and one with events as well, under any policy."""
     assumed = _assumed()
     used: dict[str, float] = {
-        "alarms": _read(CONTENDERS)["alarms"][work.alarms],
+        "alarms": assumed["alarms"],
         "metrics": assumed["metrics"],
+        "idle_requests": _idle_requests(),
     }
-    if policy.name != WITHOUT_RETRIES:
-        used["idle_requests"] = _idle_requests()
-        used["dashboards"] = int(work.dashboard)
-        used["metrics"] += work.dashboard * assumed["dashboard_metrics"]
-    if policy.index and work.heal_minutes:
+    if work.heal_minutes:
         sweeps = assumed["month_days"] * DAY / 60 / work.heal_minutes
         used |= {"sweeps": sweeps, "sweep_reads": sweeps}
         used["sweep_gb_seconds"] = sweeps * assumed["heal_mb"] / 1024 * assumed["small_ms"] / 1000
         used["metrics"] += 1
+        used["alarms"] += 1
     return used
 
 
@@ -577,8 +565,8 @@ def _add(total: dict[str, float], used: Usage, times: float = 1) -> None:
 
 
 @cache
-def _read(file: str) -> dict[str, Any]:
-    return tomllib.loads((PROJECT / file).read_text(encoding="utf-8"))
+def _read(file: Path) -> dict[str, Any]:
+    return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 def _assumed() -> dict[str, Any]:

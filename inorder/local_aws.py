@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,8 +23,8 @@ import psutil
 from botocore.config import Config
 
 from inorder.errors import Failure
+from inorder.loopback import HOST, bound
 
-HOST = "127.0.0.1"
 REGION = "us-east-1"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 START_SECONDS = 60
@@ -110,12 +109,13 @@ def start(
     port: int | None = None,
     wait_scale: float = 1,
     settings: Mapping[str, str] | None = None,
+    server: str = "inorder.local_server",
 ) -> LocalAws:
     """Start a local AWS, whose log and temporary files are in a folder that is made anew.
 
     The scale is that of the state machines' waits and retry delays, below 1 for tests. The settings
-    are variables for the server, which its functions inherit. If the port is taken, or the server
-    does not start, that is a Failure.
+    are variables for the server, which its functions inherit; the server is a module to run. If the
+    port is taken, or the server does not start, that is a Failure.
     """
     with bound(port) as probe:
         port = int(probe.getsockname()[1])
@@ -139,17 +139,17 @@ def start(
     try:
         with log.open("wb") as output, _signals_held():
             # In a session of its own, Ctrl-C in a terminal does not reach it: this process ends it.
-            server = subprocess.Popen(
-                [sys.executable, "-m", "inorder.local_server"],
+            started = subprocess.Popen(  # noqa: S603 - our own interpreter
+                [sys.executable, "-m", server],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-            process = psutil.Process(server.pid)
-            local = LocalAws(port, server.pid, process.create_time(), str(folder))
-        _wait_until_healthy(local, server, log)
+            process = psutil.Process(started.pid)
+            local = LocalAws(port, started.pid, process.create_time(), str(folder))
+        _wait_until_healthy(local, started, log)
     except BaseException:  # an interrupt too must leave nothing running
         if local:
             local.stop()
@@ -163,9 +163,10 @@ def running(
     port: int | None = None,
     wait_scale: float = 1,
     settings: Mapping[str, str] | None = None,
+    server: str = "inorder.local_server",
 ) -> Iterator[LocalAws]:
     """Start a local AWS and stop it again, whatever happens. Parameters as for `start`."""
-    local = start(folder, port, wait_scale, settings)
+    local = start(folder, port, wait_scale, settings, server)
     try:
         yield local
     finally:
@@ -199,18 +200,6 @@ def _signals_held() -> Iterator[None]:
             signal.signal(each, handler)
     for number in received:
         signal.raise_signal(number)
-
-
-def bound(port: int | None) -> socket.socket:
-    """Bind a socket to a port of the loopback address, any free one if none is given."""
-    made = socket.socket()
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        made.bind((HOST, port or 0))
-    except OSError as error:
-        made.close()
-        raise Failure(f"Port {port} cannot be used: {error.strerror}.") from None
-    return made
 
 
 def _wait_until_healthy(local: LocalAws, server: subprocess.Popen[bytes], log: Path) -> None:

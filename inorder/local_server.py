@@ -10,27 +10,32 @@ import json
 import threading
 from typing import Any
 
-from ministack import app
-from ministack.services import eventbridge, s3
+from ministack.app import main
 
-_fire, _dispatch = s3._fire_s3_event, eventbridge._dispatch_event
+from inorder.ministack_parts import replaces
+
 _event = threading.local()  # a thread fires an event, and dispatches it
 
 
-def _fire_with_version(*arguments: Any, version_id: str | None = None, **named: Any) -> None:
-    _event.version = version_id
-    _fire(*arguments, version_id=version_id, **named)
+def serve() -> None:
+    """Serve until the process is ended."""
 
+    @replaces("services.s3._fire_s3_event")
+    def fire(original: Any, *arguments: Any, version_id: str | None = None, **named: Any) -> None:
+        _event.version = version_id
+        original(*arguments, version_id=version_id, **named)
 
-def _dispatch_with_version(event: dict[str, Any], *arguments: Any, **named: Any) -> Any:
-    version = getattr(_event, "version", None)
-    if event["Source"] == "aws.s3" and version not in {None, "null"}:
-        detail = json.loads(event["Detail"])
-        detail["object"]["version-id"] = version
-        event = event | {"Detail": json.dumps(detail)}
-    return _dispatch(event, *arguments, **named)
+    @replaces("services.eventbridge._dispatch_event")
+    def dispatch(original: Any, event: dict[str, Any], *arguments: Any, **named: Any) -> Any:
+        version = getattr(_event, "version", None)
+        if event["Source"] == "aws.s3" and version not in {None, "null"}:
+            detail = json.loads(event["Detail"])
+            detail["object"]["version-id"] = version
+            event = event | {"Detail": json.dumps(detail)}
+        return original(event, *arguments, **named)
+
+    main()
 
 
 if __name__ == "__main__":
-    s3._fire_s3_event, eventbridge._dispatch_event = _fire_with_version, _dispatch_with_version
-    app.main()
+    serve()

@@ -6,18 +6,16 @@ import gc
 from collections.abc import Iterator
 from io import BytesIO
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]
 from hypothesis import HealthCheck, settings
-from moto.s3.responses import S3Response
 from PIL import Image
 
 from inorder import local_aws
 from inorder.aws import stack
 from inorder.local_aws import LocalAws
-from tests.support import quick_sam
+from tests.support import moto_parts, quick_sam
 from tests.support.in_process import aws
 from tests.support.selection import policies_of
 
@@ -76,19 +74,8 @@ def sam() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def null_versions() -> Iterator[None]:
-    """Let moto find the version ``null`` in a bucket without versions, as AWS does."""
-    head_object: Any = S3Response.head_object
-
-    def head(
-        response: S3Response, bucket_name: str, query: dict[str, Any], *rest: Any, **named: Any
-    ) -> Any:
-        is_null = query.get("versionId") == ["null"]
-        if is_null and not response.backend.get_bucket(bucket_name).is_versioned:
-            query = {name: value for name, value in query.items() if name != "versionId"}
-        return head_object(response, bucket_name, query, *rest, **named)
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(S3Response, "head_object", head)
+        moto_parts.find_null_versions(patch)
         yield
 
 

@@ -1,8 +1,7 @@
 """A durable function that locks the object's key, and is suspended while it is locked.
 
-The lock is that of `lock`, which the published design holds in a plain function. Here the wait is a
-durable wait, which costs no function time, and every operation is a checkpoint. One second is the
-shortest wait there is.
+The published design holds the lock of `lock` in a plain function. Here the wait is a durable wait,
+which costs no function time, and every operation is a checkpoint. One second is the shortest wait.
 
 https://docs.aws.amazon.com/lambda/latest/dg/durable-functions.html
 https://docs.aws.amazon.com/durable-functions/sdk-reference/operations/wait/

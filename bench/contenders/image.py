@@ -46,9 +46,9 @@ fence = Fence(
 
 
 def process(event: dict[str, Any]) -> None:
-    """Make the output that of the object as it is now, whatever output is there.
+    """Write the output of the object as it is now, whatever output is there.
 
     Most functions do this. Which events may be processed, and when, is up to the contender.
     """
-    with recorder.run(event):
+    with recorder.processing(event):
         fence.write_unfenced(ObjectEvent.from_event(event))

@@ -16,7 +16,7 @@ app.fence = replace(app.fence, work=image.work)
 
 def handler(payload: dict[str, Any], context: Any) -> dict[str, str]:
     """Answer the state machine."""
-    with recorder.run(payload["event"]) as run:
+    with recorder.processing(payload["event"]) as this:
         answer: dict[str, str] = app.handler(payload, context)
-        run.written = answer["outcome"] == "Processed"
+        this.written = answer["outcome"] == "Processed"
         return answer

@@ -1,6 +1,6 @@
 """A lock for each object's key, in DynamoDB, with the sequencer of the last event processed.
 
-The design of AWS's sample https://github.com/aws-samples/amazon-s3-endedupe, which is that of
+The design of AWS's sample https://github.com/aws-samples/amazon-s3-endedupe, which AWS explains in
 https://aws.amazon.com/blogs/storage/manage-event-ordering-and-duplicate-events-with-amazon-s3-event-notifications/:
 read the record; if it is locked, try again later; if its sequencer is not older, skip the event;
 otherwise lock it with a conditional write, process, and unlock.
@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from botocore.exceptions import ClientError
 
-# Longer than a run may take. https://docs.powertools.aws.dev has the function's timeout for this;
-# that of the product's function is 15 s.
+# Longer than the work may take. https://docs.powertools.aws.dev takes the function's timeout, here
+# 15 s, for this.
 LEASE_SECONDS = 30
 
 Claim = Literal["taken", "locked", "superseded"]

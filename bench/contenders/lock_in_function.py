@@ -1,6 +1,6 @@
 """A rule and a function that locks the object's key, and waits while it is locked.
 
-The design is that of `lock`. As in AWS's sample, the function sleeps for a random time below one
+`lock` has the design. As in AWS's sample, the function sleeps for a random time below one
 second before it tries again, so the waiting is paid as function time.
 """
 

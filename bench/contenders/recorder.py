@@ -20,7 +20,7 @@ Handler = Callable[[Any, Any], Any]
 
 
 @dataclass
-class Run:
+class Processing:
     """One processing of an object: from the first read of a bucket to the written output."""
 
     key: str
@@ -32,7 +32,7 @@ class Run:
     written: bool = False
 
 
-_run: Run | None = None  # a worker process does one thing at a time
+_now: Processing | None = None  # a worker process does one thing at a time
 
 
 def write(**record: Any) -> None:
@@ -61,11 +61,11 @@ def recorded(handler: Handler) -> Handler:
 
 
 @contextmanager
-def run(event: Any) -> Iterator[Run]:
-    """Record a run. It counts as written unless it fails, or the caller says otherwise."""
-    global _run  # noqa: PLW0603 - see there
+def processing(event: Any) -> Iterator[Processing]:
+    """Record a processing: it counts as written unless it fails, or the caller says otherwise."""
+    global _now  # noqa: PLW0603 - see there
     described = event["detail"]["object"]
-    _run = this = Run(described["key"], described["sequencer"], time.time(), written=True)
+    _now = this = Processing(described["key"], described["sequencer"], time.time(), written=True)
     try:
         yield this
     except BaseException:
@@ -73,15 +73,15 @@ def run(event: Any) -> Iterator[Run]:
         raise
     finally:
         this.ended = time.time()
-        _run = None
-        write(what="run", **asdict(this))
+        _now = None
+        write(what="processing", **asdict(this))
 
 
 def processes(content: bytes) -> str:
-    """Note which content the present run processes, and give its ETag."""
+    """Note which content is being processed, and give its ETag."""
     etag = md5(content, usedforsecurity=False).hexdigest()
-    if _run:
-        _run.etag = etag
+    if _now:
+        _now.etag = etag
     return etag
 
 

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from aws_cdk import CfnStack, aws_dynamodb, aws_iam, aws_lambda, aws_s3, aws_s3_assets, aws_sqs
+from aws_cdk import (
+    CfnStack,
+    Stack,
+    aws_dynamodb,
+    aws_iam,
+    aws_lambda,
+    aws_s3,
+    aws_s3_assets,
+    aws_sqs,
+)
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
@@ -13,7 +22,8 @@ class InOrder(Construct):
     Parameters
     ----------
     template : str
-        The path of the packaged template.
+        The path of the packaged template. CloudFormation names its stack after this construct and
+        the stack around it, in at most 66 characters.
     input_bucket, output_bucket : Bucket
         The first must have EventBridge switched on.
     work_function : Function
@@ -41,7 +51,6 @@ class InOrder(Construct):
             template_url=asset.http_url,
             parameters={
                 "Policy": policy,
-                "Minimal": "true",
                 "InputBucketName": input_bucket.bucket_name,
                 "OutputBucketName": output_bucket.bucket_name,
                 "WorkFunctionArn": work_function.function_arn,
@@ -51,12 +60,13 @@ class InOrder(Construct):
         self.state_machine = stepfunctions.StateMachine.from_state_machine_arn(
             self, "StateMachine", self._output("StateMachineArn")
         )
-        self.table = aws_dynamodb.Table.from_table_arn(
-            self, "KeyTable", self._output("KeyTableArn")
+        self.table = aws_dynamodb.Table.from_table_name(
+            self, "KeyTable", self._output("KeyTableName")
         )
-        self.parked_queue = aws_sqs.Queue.from_queue_arn(
-            self, "ParkedQueue", self._output("ParkedEventsQueueArn")
+        queue_arn = Stack.of(self).format_arn(
+            service="sqs", resource=self._output("ParkedEventsQueueName")
         )
+        self.parked_queue = aws_sqs.Queue.from_queue_arn(self, "ParkedQueue", queue_arn)
         self._work_policy = aws_iam.ManagedPolicy.from_managed_policy_arn(
             self, "WorkPolicy", self._output("WorkFunctionPolicyArn")
         )

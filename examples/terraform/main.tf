@@ -20,12 +20,11 @@ resource "aws_s3_object" "template" {
 }
 
 resource "aws_cloudformation_stack" "in_order" {
-  name         = "in-order"
+  name         = "in-order" # at most 66 characters, as the state machines are named after it
   template_url = "https://${var.artifacts_bucket}.s3.amazonaws.com/${aws_s3_object.template.key}"
   capabilities = ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"]
   parameters = {
     Policy               = "latest-wins"
-    Minimal              = "true"
     InputBucketName      = var.input_bucket
     OutputBucketName     = var.output_bucket
     WorkFunctionArn      = var.work_function_arn

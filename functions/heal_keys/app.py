@@ -25,7 +25,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.config import Config
 
-from heal_keys import stuck
+from inorder_fence import stuck
 
 KEY_TABLE = os.environ["KEY_TABLE"]
 RETRY_QUEUE_URL = os.environ["RETRY_EVENTS_QUEUE_URL"]

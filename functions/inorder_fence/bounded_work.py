@@ -17,9 +17,6 @@ from multiprocessing.connection import Connection
 
 from inorder_fence.fenced_output import Rejection, Result
 
-# A forked process starts in milliseconds: it has the content and all modules already.
-_PROCESSES = multiprocessing.get_context("fork")
-
 
 class TooSlow(Rejection):
     """The work was not done in time. Another attempt would take as long."""
@@ -57,11 +54,17 @@ def in_time(work: Callable[[bytes], Result], content: bytes, seconds: float) -> 
         The work took longer than `seconds`.
     WorkCrashed
         A signal killed its process.
+    NotImplementedError
+        This machine cannot fork, as Windows cannot.
     Exception
         What `work` raises.
     """
-    receiver, sender = _PROCESSES.Pipe(duplex=False)
-    process = _PROCESSES.Process(target=_send_result, args=(sender, work, content))
+    if "fork" not in multiprocessing.get_all_start_methods():
+        raise NotImplementedError("in_time forks a process: it needs Linux, macOS or WSL.")
+    # A forked process starts in milliseconds: it has the content and all modules already.
+    processes = multiprocessing.get_context("fork")
+    receiver, sender = processes.Pipe(duplex=False)
+    process = processes.Process(target=_send_result, args=(sender, work, content))
     process.start()
     sender.close()  # only the child has it now, so its death ends the pipe
     try:

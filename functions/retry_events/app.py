@@ -35,8 +35,9 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from inorder_fence import records
 from retry_events import streams
-from retry_events.retries import Fault, Merge, Message, Park, Start, Wait, as_sendable
+from retry_events.retries import Fault, Merge, Message, Park, Start, Wait
 from retry_events.streams import Stream
 
 KEY_TABLE = os.environ["KEY_TABLE"]
@@ -81,7 +82,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailure
         All messages stay in the queue, and some have failed.
     """
     if "detail" in event:
-        if text := as_sendable(event["detail"]):
+        if records.needs_escapes(event["detail"]):
+            text = records.as_json(event["detail"])
             sqs.send_message(QueueUrl=RETRY_QUEUE_URL, MessageBody=text)
         return {"batchItemFailures": []}
     answer: PartialItemFailureResponse = _handle_batch(event, context)
@@ -90,17 +92,20 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailure
 
 @metrics.log_metrics
 def _handle_batch(event: dict[str, Any], _context: LambdaContext) -> PartialItemFailureResponse:
-    records = [SQSRecord(each) for each in event["Records"]]
-    with ThreadPoolExecutor(len(records)) as pool:
-        outcomes = list(pool.map(handle, records))
+    messages = [SQSRecord(each) for each in event["Records"]]
+    with ThreadPoolExecutor(len(messages)) as pool:
+        outcomes = list(pool.map(handle, messages))
     for outcome in outcomes:
         metrics.add_metric(name=outcome, unit=MetricUnit.Count, value=1)
     if "RetryFailed" in outcomes and FINISHED.isdisjoint(outcomes):
         raise NothingFinished("The log has the reason for each message")
-    kept = [
-        record for record, outcome in zip(records, outcomes, strict=True) if outcome not in FINISHED
-    ]
-    return {"batchItemFailures": [{"itemIdentifier": record.message_id} for record in kept]}
+    return {
+        "batchItemFailures": [
+            {"itemIdentifier": message.message_id}
+            for message, outcome in zip(messages, outcomes, strict=True)
+            if outcome not in FINISHED
+        ]
+    }
 
 
 def handle(record: SQSRecord) -> str:
@@ -187,7 +192,7 @@ def _mark_parked(fault: Fault | None) -> None:
 
 
 def _stream(fault: Fault) -> Stream | None:
-    key = {"id": {"S": streams.record_id(fault)}}
+    key = {"id": {"S": records.retry_id(fault.body)}}
     item = dynamodb.get_item(TableName=KEY_TABLE, Key=key, ConsistentRead=True).get("Item")
     return Stream.of(item) if item else None
 

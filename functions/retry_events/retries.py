@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from inorder_fence.records import Json, as_json, without_history
+
 # With a growth of 2, a burst takes a third longer: the last events wait although there is capacity.
 # See bench/bursts.py.
 FIRST_SECONDS, GROWTH, LONGEST_SECONDS = 5, 1.5, 900
@@ -37,13 +39,6 @@ _GROWS = math.ceil(math.log(LONGEST_SECONDS / FIRST_SECONDS, GROWTH))  # that of
 _COUNTED = re.compile(r"(?P<text>.*) \((?P<count>\d{1,9}) times\)", re.DOTALL)
 _REQUEST = re.compile(r"RequestId: [0-9a-f-]+ (Error: )?")  # Lambda begins with it
 _EPOCH_SECONDS = re.compile(r"[0-9]{1,11}")
-# SQS refuses these, which S3 allows in a key. In JSON they occur in strings only, where an escape
-# can replace them.
-# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
-# https://github.com/Genbox/SimpleS3/issues/5
-_UNSENDABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -185,17 +180,13 @@ class Fault:
         """Tell whether the state machine parks such an event, but could not: SQS refused it."""
         return self.body["reason"].get("rejected") is True
 
-    def _event(self) -> Json:
-        event: Json = self.body["event"]
-        return {name: value for name, value in event.items() if name != "retry"}
-
     def _input(self) -> str:
         history = {
             "attempt": self.attempt + 1,
             "since": str(self.since),
             "reasons": list(self.reasons),
         }
-        return _as_json({**self._event(), "retry": history})
+        return as_json({**without_history(self.body["event"]), "retry": history})
 
     def _park(self, refusal: str | None = None) -> Park:
         """Write what a state machine writes to park an event, and all reasons if it was retried."""
@@ -208,8 +199,8 @@ class Fault:
                 "since": str(self.since),
                 "reasons": list(reasons),
             }
-        changes = {"outcome": "Parked", "reason": reason, "event": self._event()}
-        return Park(_as_json({**self.body, **changes}))
+        event = without_history(self.body["event"])
+        return Park(as_json({**self.body, "outcome": "Parked", "reason": reason, "event": event}))
 
 
 def longest_delay(growths: int) -> float:
@@ -263,16 +254,3 @@ def _counts(reasons: tuple[str, ...]) -> dict[str, int]:
 
 def _line(text: str) -> str:
     return " ".join(text.split())[:REASON_CHARACTERS]
-
-
-def as_sendable(value: Json) -> str | None:
-    """Write JSON that SQS accepts; None if it accepts the JSON of others, who escape nothing."""
-    if _UNSENDABLE.search(json.dumps(value, ensure_ascii=False)):
-        return _as_json(value)
-    return None
-
-
-def _as_json(value: Json) -> str:
-    """Write JSON that is not longer than what a state machine has sent, and that SQS accepts."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return _UNSENDABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -26,12 +26,11 @@ Nothing here reads a clock or calls a service.
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any, Literal
 
+from inorder_fence.records import retry_id
 from retry_events.retries import Fault, longest_delay
 
 # The function ends before. SQS may deliver a message twice at once, and deletes both.
@@ -97,30 +96,6 @@ class Stream:
         return max(min(math.ceil(left), LONGEST_WAIT_SECONDS), 0)
 
 
-def record_id(fault: Fault) -> str:
-    """Name the record of an event's stream; all deliveries of an event have the same.
-
-    Whichever policy has sent the message, an event of S3 is named by its object and its sequencer.
-    Others are named by their content.
-    """
-    event = fault.body["event"]
-    match event:
-        case {
-            "detail": {
-                "bucket": {"name": str(bucket)},
-                "object": {"key": str(key), "sequencer": str(sequencer), **more},
-            }
-        }:
-            version = more.get("version-id")
-            suffix = f"#{version}" if isinstance(version, str) else ""
-            return f"retry:{bucket}/{key}{suffix}@{sequencer}"
-    match fault.body:
-        case {"content": str(content)}:
-            return f"retry:{content}"
-    same = {name: value for name, value in event.items() if name != "retry"}
-    return f"retry:{sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()}"
-
-
 def taken(
     table: str, fault: Fault, before: Stream | None, now: float, status: Status
 ) -> dict[str, Any]:
@@ -129,7 +104,7 @@ def taken(
     The write is refused if another message has taken the stream since it was read.
     """
     item = {
-        "id": {"S": record_id(fault)},
+        "id": {"S": retry_id(fault.body)},
         "status": {"S": status},
         "message_id": {"S": fault.message.id},
         "attempt": {"N": str(fault.attempt + 1)},

@@ -13,8 +13,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from audit_keys.comparing import REPAIRABLE, WRONG, Finding, Reading, Subject, Verdict
 from audit_keys.reading import Reader, Scope
 from audit_keys.repairing import repair_event
@@ -144,11 +142,7 @@ class Audit:
         if any(each.verdict in REPAIRABLE for each in findings):
             for message in self._receive_parked():
                 events[_event_id(message.body.get("event"))] = message.reason
-            waiting = (
-                retrying.retrying_events(self._aws)
-                if self._aws.stack.retry_events_log_group
-                else []
-            )
+            waiting = retrying.retrying_events(self._aws)
             retried = {(each.key, each.version_id): each.reasons for each in waiting}
         for each in findings:
             if each.verdict not in REPAIRABLE or each.reading is None:
@@ -162,22 +156,6 @@ class Audit:
                 yield replace(each, verdict=Verdict.PARKED, reason=reason)
             else:
                 yield each
-
-    def at_most(self, concurrency: int) -> int:
-        """Give how many repairs may run at once: half of the function's concurrency is for events.
-
-        Without the right to read that, it is as many as wanted.
-        """
-        functions = self._aws.client("lambda")
-        try:
-            reserved = functions.get_function_concurrency(
-                FunctionName=self._aws.stack.function_name
-            ).get("ReservedConcurrentExecutions")
-            limit = functions.get_account_settings()["AccountLimit"]["ConcurrentExecutions"]
-        except (BotoCoreError, ClientError):
-            return concurrency
-        available: int = limit if reserved is None else reserved
-        return max(1, min(concurrency, available // 2))
 
     def repair(
         self, findings: Iterable[Finding], concurrency: int
@@ -209,7 +187,7 @@ class Audit:
     def _process(self, event: dict[str, Any]) -> str:
         """Process an event, and give its outcome, or the error with which its execution ended."""
         ended = self._aws.synchronous.start_sync_execution(
-            stateMachineArn=self._aws.stack.started_arn, input=json.dumps(event)
+            stateMachineArn=self._aws.stack.state_machine_arn, input=json.dumps(event)
         )
         output = json.loads(ended.get("output") or "{}")
         return str(output.get("outcome") or ended.get("error") or ended["status"])

@@ -1,4 +1,4 @@
-"""Audits in the cloud: starts the state machine of stacks/audit/template.yaml, and reads what it found."""
+"""Audits in the cloud: starts the state machine of stacks/audit, and reads what it has found."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from audit_keys.comparing import REPAIRED, Finding, Reading, Subject, Verdict
 from inorder.aws.audit import NOTHING, Audit, Report
+from inorder.aws.companions import companion
 from inorder.aws.stack import Connection
 from inorder.errors import Failure
 from inorder_fence import ObjectEvent
@@ -53,21 +52,16 @@ def run(audit: Audit, aws: Connection, prefix: str, progress: Progress) -> Repor
 
 def _deployed(aws: Connection) -> tuple[str, str]:
     """Give the ARN of the state machine that audits a stack, and the name of its log group."""
-    name = f"{aws.stack.name}-audit"
-    try:
-        [stack] = aws.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "ValidationError":
-            raise
+    stack = companion(aws, "audit")
+    if stack is None:
         raise Failure(
-            f"There is no stack {name}, which audits {aws.stack.name} in the cloud."
-            " docs/cost.md says how to deploy it."
-        ) from None
-    outputs = {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
+            f"There is no stack {aws.stack.name}-audit, which audits {aws.stack.name} in the cloud."
+            f" Deploy it: make companion NAME=audit STACK={aws.stack.name}"
+        )
     try:
-        return outputs["AuditStateMachineArn"], outputs["AuditLogGroupName"]
+        return stack.outputs["AuditStateMachineArn"], stack.outputs["AuditLogGroupName"]
     except KeyError as error:  # it is not deployed yet, or another one
-        raise Failure(f"Stack {name} has no output {error.args[0]}.") from None
+        raise Failure(f"Stack {aws.stack.name}-audit has no output {error.args[0]}.") from None
 
 
 def _item_counts(states: Any, arn: str) -> list[dict[str, int]]:

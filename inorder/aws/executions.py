@@ -12,19 +12,9 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from inorder.errors import Failure
-from inorder.model.execution import (
-    ANY,
-    BEGINNING,
-    Entry,
-    Execution,
-    Filter,
-    Step,
-    execution_of,
-    s3_object,
-)
-from inorder.model.outcomes import retrying
-
-__all__ = ["Entry", "Execution", "Filter", "Step", "execution_of", "s3_object"]
+from inorder.model.execution import ANY, BEGINNING, Entry, Execution, Filter, execution_of
+from inorder.model.outcomes import RETRYING
+from inorder_fence.records import s3_object
 
 SECONDS = 60  # for which a caller waits who names no time
 NAMED = 5  # in a message
@@ -49,7 +39,6 @@ class StateMachine(ABC):
     """A state machine on AWS or on a local engine."""
 
     poll_seconds = 0.03  # between two questions whether an execution has ended
-    alias = ""  # its ARN, if that is what starts executions
 
     def __init__(self, client: Any, arn: str) -> None:
         self.client, self.arn = client, arn
@@ -93,7 +82,7 @@ class StateMachine(ABC):
 
     def start(self, event: Any) -> str:
         """Start an execution with an event as its input and give its ARN."""
-        return start(self.client, self.alias or self.arn, json.dumps(event))
+        return start(self.client, self.arn, json.dumps(event))
 
     def describe(self, arn: str) -> Execution:
         """Read one execution."""
@@ -126,7 +115,7 @@ class StateMachine(ABC):
         found: list[Execution] = []
 
         def expected() -> int:
-            return count + sum(each.outcome == retrying() for each in found)
+            return count + sum(each.outcome == RETRYING for each in found)
 
         def all_ended() -> bool:
             found[:] = self.all(prefix)

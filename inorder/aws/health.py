@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from typing import Any
 
-import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
+from inorder.aws.companions import Described, companions
 from inorder.aws.stack import Connection
 from inorder.model import policies
 
@@ -19,13 +19,7 @@ from inorder.model import policies
 SWITCHING_ON = timedelta(minutes=5)
 COLD_START = 2  # seconds that the state waits for longer than the function may take
 FEW_INVOCATIONS = 100  # at a time; new accounts have 10
-FEW_STARTS = 100  # a second
 RIGHT, WRONG, UNKNOWN = "right", "WRONG", "unknown"
-# Each event takes one of each, by the names that Service Quotas has for them.
-RATES = {
-    "states": "StartExecution throttle token refill rate per second",
-    "events": "Invocations throttle limit in transactions per second",
-}
 
 
 @dataclass(frozen=True)
@@ -41,21 +35,14 @@ Findings = Iterator[Finding]
 
 
 class Deployment:
-    """A stack, with what several checks read of it."""
+    """A stack and its companions, with what several checks read of them."""
 
     def __init__(self, aws: Connection) -> None:
         self.aws, self.stack = aws, aws.stack
-        cloudformation = aws.client("cloudformation")
-        pages = cloudformation.get_paginator("list_stack_resources").paginate(
-            StackName=aws.stack.name
-        )
-        self.resources: dict[str, str] = {
-            each["LogicalResourceId"]: each.get("PhysicalResourceId", "")
-            for page in pages
-            for each in page["StackResourceSummaries"]
-        }
-        [described] = cloudformation.describe_stacks(StackName=aws.stack.name)["Stacks"]
-        self.created: datetime = described["CreationTime"]
+        self.main, self.companions = Described(aws, aws.stack.name), companions(aws)
+        # No logical ID is in two of the templates.
+        stacks = (self.main, *self.companions.values())
+        self.resources = {name: each for stack in stacks for name, each in stack.resources.items()}
 
     @cached_property
     def machine(self) -> dict[str, Any]:
@@ -88,24 +75,11 @@ def health(aws: Connection, policy: str | None = None) -> Findings:
             yield Finding(UNKNOWN, f"{name.capitalize()}: {' '.join(str(error).split())}")
 
 
-def _region(deployment: Deployment) -> Findings:
-    region = deployment.aws.client("stepfunctions").meta.region_name
-    partition = boto3.Session().get_partition_for_region(region)
-    if partition == "aws":
-        yield Finding(RIGHT, f"The stack is in {region}.")
-    else:
-        yield Finding(
-            WRONG,
-            f"{region} is in the partition {partition}, and the state machines name that of aws.",
-            "Deploy to a region of the partition aws.",
-        )
-
-
 def _bucket(deployment: Deployment) -> Findings:
     bucket = deployment.stack.input_bucket
     s3 = deployment.aws.client("s3")
     configured = s3.get_bucket_notification_configuration(Bucket=bucket)
-    age = datetime.now(UTC) - deployment.created
+    age = datetime.now(UTC) - deployment.main.created
     if "EventBridgeConfiguration" not in configured:
         yield Finding(
             WRONG,
@@ -157,7 +131,7 @@ def _rules(deployment: Deployment) -> Findings:
             if rule["Name"] == own or rule["State"] == "DISABLED" or not pattern:
                 continue
             targets = events.list_targets_by_rule(Rule=rule["Name"])["Targets"]
-            # A version or an alias has the ARN and a qualifier.
+            # The ARN of a function's version or alias ends with a qualifier.
             found = any(
                 f"{each['Arn']}:".startswith(f"{work}:") for each in targets for work in works
             )
@@ -249,33 +223,6 @@ def _concurrency(deployment: Deployment) -> Findings:
         yield Finding(RIGHT, f"The region allows {limit:,} invocations at a time.")
 
 
-def _quotas(deployment: Deployment) -> Findings:
-    quotas = deployment.aws.client("service-quotas")
-    operations = ("list_service_quotas", "list_aws_default_service_quotas")  # applied, else default
-    rates = {
-        name: [
-            each["Value"]
-            for operation in operations
-            for page in quotas.get_paginator(operation).paginate(ServiceCode=service)
-            for each in page["Quotas"]
-            if each["QuotaName"] == name
-        ]
-        for service, name in RATES.items()
-    }
-    low = {name: rate[0] for name, rate in rates.items() if rate and rate[0] < FEW_STARTS}
-    for name, rate in low.items():
-        yield Finding(
-            WRONG,
-            f"A burst starts late: {name} is {rate:.0f}.",
-            f"Ask AWS for a higher quota: {name}.",
-        )
-    if missing := [name for name, rate in rates.items() if not rate]:
-        yield Finding(UNKNOWN, f"Service Quotas does not have: {', '.join(missing)}.")
-    elif not low:
-        least = min(rate[0] for rate in rates.values())
-        yield Finding(RIGHT, f"The region may start {least:,.0f} executions a second.")
-
-
 def _queues(deployment: Deployment) -> Findings:
     sqs = deployment.aws.client("sqs")
     reads = {
@@ -326,17 +273,13 @@ def _alarms(deployment: Deployment) -> Findings:
         for subscription in page["Subscriptions"]
         if subscription["SubscriptionArn"].startswith("arn:")
     ]
-    if not alarms:
-        yield Finding(WRONG, "The stack has no alarms.", "Set Alarms to loss or all.")
-    elif not topics:
-        yield Finding(
-            WRONG, "The alarms tell nobody.", "Set AlarmEmail or AlarmTopicArn, and deploy."
-        )
+    if not topics:
+        yield Finding(WRONG, "The alarms tell nobody.", "Set AlarmTopicArn, and deploy.")
     elif not confirmed:
         yield Finding(
             WRONG,
             "The alarms' topic has no confirmed subscription.",
-            "Confirm the subscription in the first mail, or subscribe to the topic.",
+            "Subscribe to the topic, and confirm the subscription.",
         )
     else:
         yield Finding(RIGHT, f"{len(alarms)} alarms reach {len(confirmed)} subscriptions.")
@@ -354,19 +297,24 @@ def _log(deployment: Deployment) -> Findings:
         )
 
 
-def _table(deployment: Deployment) -> Findings:
-    described = deployment.aws.client("dynamodb").describe_time_to_live(
-        TableName=deployment.stack.key_table
-    )["TimeToLiveDescription"]
-    is_on = described["TimeToLiveStatus"] in {"ENABLED", "ENABLING"}
-    if is_on and described.get("AttributeName") == "expires_at":
-        yield Finding(RIGHT, "The table removes records when they expire.")
-    else:
-        yield Finding(
-            WRONG,
-            "The table keeps its records for ever.",
-            "aws dynamodb update-time-to-live with the attribute expires_at",
-        )
+def _companions(deployment: Deployment) -> Findings:
+    """Compare what each companion was deployed with to what the stack has now."""
+    main, name = deployment.main, deployment.stack.name
+    given = {"StackName": name, "KmsKeyArn": main.parameters.get("KmsKeyArn", "")}
+    expected = {**main.outputs, **given}
+    for companion, stack in deployment.companions.items():
+        found = {**stack.outputs, **stack.parameters}
+        different = [each for each in expected if each in found and found[each] != expected[each]]
+        for each in different:
+            parameter = f' PARAMETERS="{each}={expected[each]}"' if each in given else ""
+            yield Finding(
+                WRONG,
+                f"The companion {companion} has the {each} {found[each] or '(none)'},"
+                f" and the stack {expected[each] or '(none)'}.",
+                f"make companion NAME={companion} STACK={name}{parameter}",
+            )
+        if not different:
+            yield Finding(RIGHT, f"The companion {companion} fits the stack.")
 
 
 def _change(deployment: Deployment, policy: str) -> Findings:
@@ -377,11 +325,6 @@ def _change(deployment: Deployment, policy: str) -> Findings:
     def first(text: str, remedy: str) -> None:
         wrong.append(Finding(WRONG, f"Before Policy={policy}: {text}", remedy))
 
-    if parameters.get("Minimal") == "true" and policy != parameters.get("Policy"):
-        first(
-            "the stack is minimal, so the change would end what runs.",
-            "Deploy Minimal=false first, and Minimal=true again a day after the change.",
-        )
     if parameters.get("HealMinutes") == "0":
         first(
             "no sweep hands the new policy the events of executions that have died.",
@@ -416,6 +359,6 @@ def _change(deployment: Deployment, policy: str) -> Findings:
 
 
 CHECKS: tuple[Callable[[Deployment], Findings], ...] = (
-    *(_region, _bucket, _rules, _function, _permissions, _concurrency),
-    *(_quotas, _queues, _alarms, _log, _table),
+    *(_bucket, _rules, _function, _permissions, _concurrency),
+    *(_queues, _alarms, _log, _companions),
 )

@@ -17,17 +17,18 @@ from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import Connection
 from inorder.errors import Failure
 from inorder.model import policies
-from inorder.model.execution import FIRST, Execution, Filter, s3_object
-from inorder.model.outcomes import finished
+from inorder.model.execution import Execution, Filter
+from inorder.model.outcomes import FINISHED
 from inorder.story.parts import Facts, Output, Part, Queued, Source
 from inorder.story.reading import parsed
 from inorder_fence import named_version
-from inorder_fence.fenced_output import output_key
+from inorder_fence.fenced_output import MAXIMUM_KEY_BYTES, output_key
+from inorder_fence.records import event_id, first_id, object_key, s3_object
 
 Read = TypeVar("Read")
-LONGEST_ID = 2048  # bytes
-# https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html
-LONGEST_KEY = 1024  # bytes
+# Of a record, in bytes.
+# https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
+LONGEST_ID = 2048
 MAXIMUM_EXECUTIONS = 200  # of one object; each costs a read of its history
 
 
@@ -122,16 +123,13 @@ class _Gathering:
         """Read the records of the key, of its versions, and of its events or contents."""
         if self._policy and not self._policy.cost.uncontended.writes:
             return
-        record = f"{self._stack.input_bucket}/{self._key}"
-        if self._version_id:
-            record += f"#{self._version_id}"
-        ids = {record, *(each.record_id for each in executions if each.record_id)}
+        known = [(each.record_id, each.sequencer) for each in executions if each.record_id]
+        ids = {object_key(self._stack.input_bucket, self._key, self._version_id)}
+        ids |= {named for named, _ in known}
         if self._policy is None or self._policy.keeps == "each":
-            ids |= {f"event:{each.record_id}@{each.sequencer}" for each in executions}
+            ids |= {event_id(*each) for each in known}
         if self._policy is None or self._policy.keeps == "first":
-            ids |= {f"{FIRST}{each}" for each in ids}
-        # A longer one belongs to no record.
-        # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
+            ids |= set(map(first_id, ids))
         for each in sorted(ids):
             if len(each.encode()) <= LONGEST_ID:
                 found = self._aws.table.get_item(Key={"id": each}, ConsistentRead=True)
@@ -156,7 +154,7 @@ class _Gathering:
         key = output_key(self._key)
         s3, bucket = self._aws.client("s3"), self._stack.output_bucket
         keys = [key]
-        if len(key.encode()) > LONGEST_KEY:
+        if len(key.encode()) > MAXIMUM_KEY_BYTES:
             keys = []  # S3 refuses to read it; nothing can have this name
         elif self._policy and self._policy.keeps == "each":
             pages = s3.get_paginator("list_objects_v2").paginate(
@@ -180,11 +178,10 @@ class _Gathering:
     ) -> Iterable[Queued]:
         is_finished = (
             "executions" not in self._unread
-            and all(each.outcome in finished() or each.status == "RUNNING" for each in executions)
+            and all(each.outcome in FINISHED or each.status == "RUNNING" for each in executions)
             and all(each.get("status") in {None, "DONE", "IN_PROGRESS"} for each in records)
         )
-        if self._stack.retry_events_log_group:
-            yield from self._read("retrying", self._retrying)
+        yield from self._read("retrying", self._retrying)
         if not is_finished:
             yield from self._read("parked", self._parked)
         etags = {s3_object(each.event).get("etag") for each in executions}

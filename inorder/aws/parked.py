@@ -18,6 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from inorder.aws.executions import start
 from inorder.aws.stack import Connection
 from inorder.errors import Failure
+from inorder_fence.records import subject_of, without_history
 
 HOLD_SECONDS = 60  # for which a command that was killed hides messages from the next one
 # A receive that waits asks all servers of the queue; still, one may return nothing by chance.
@@ -51,7 +52,7 @@ class ParkedEvent:
     @property
     def subject(self) -> str:
         """The bucket and the key, or the hash of the content; empty for an invalid event."""
-        return subject_in(self.body)
+        return subject_of(self.body)
 
     @property
     def sequencer(self) -> str:
@@ -73,11 +74,6 @@ class ParkedEvent:
     def is_startable(self, named: bool) -> bool:
         """Tell whether to start it again: an invalid event would fail again, unless it is named."""
         return "event" in self.body and (named or bool(self.subject))
-
-
-def subject_in(body: dict[str, Any]) -> str:
-    """Name what a message is about: the bucket and the key, or the hash of the content."""
-    return str(body.get("object_key", body.get("content", "")))
 
 
 def parked_events(aws: Connection) -> Generator[ParkedEvent]:
@@ -145,18 +141,12 @@ def redrive(aws: Connection, ids: set[str]) -> Generator[ParkedEvent]:
     with closing(parked_events(aws)) as events:
         while remaining and (event := next(events, None)):
             if event.id in remaining:
-                text = json.dumps(_without_history(event.body["event"]))
+                # So that it has all attempts again.
+                text = json.dumps(without_history(event.body["event"]))
                 with suppress(states.exceptions.ExecutionAlreadyExists):
-                    start(states, aws.stack.started_arn, text, name=f"redrive-{event.id}")
+                    start(states, aws.stack.state_machine_arn, text, name=f"redrive-{event.id}")
                 sqs.delete_message(
                     QueueUrl=aws.stack.parked_events_queue_url, ReceiptHandle=event.receipt
                 )
                 remaining.remove(event.id)
                 yield event
-
-
-def _without_history(event: Any) -> Any:
-    """Leave out what counts the attempts so far, so that a redriven event has all of them again."""
-    if not isinstance(event, dict):
-        return event
-    return {name: value for name, value in event.items() if name != "retry"}

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from inorder.aws.parked import subject_in
 from inorder.aws.stack import Connection
-from inorder.errors import Failure
 from inorder_fence import named_version
+from inorder_fence.records import subject_of
 
 # No event waits for longer than 15 minutes before the function reads its message again.
 LOG_SECONDS = 1800
@@ -38,7 +37,7 @@ class RetryingEvent:
     @property
     def subject(self) -> str:
         """The bucket and the key, or the hash of the content."""
-        return subject_in(self.body)
+        return subject_of(self.body)
 
     @property
     def key(self) -> str | None:
@@ -76,15 +75,12 @@ class Backlog:
 
 
 def retrying_events(aws: Connection) -> list[RetryingEvent]:
-    """Read which events wait, the one that is tried next first; a Failure if none is retried."""
-    group = aws.stack.retry_events_log_group
-    if not group:
-        raise Failure(f"Stack {aws.stack.name} retries no events.")
+    """Read which events wait, the one that is tried next first."""
     pages = (
         aws.client("logs")
         .get_paginator("filter_log_events")
         .paginate(
-            logGroupName=group,
+            logGroupName=aws.stack.function_log_group,
             startTime=int((time.time() - LOG_SECONDS) * 1000),
             filterPattern=PATTERN,
         )

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import boto3
@@ -18,17 +18,16 @@ from botocore.config import Config
 from inorder import PROJECT
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.errors import Failure
-from inorder.local_aws import LocalAws
+
+if TYPE_CHECKING:
+    from inorder.local_aws import LocalAws  # which needs an extra
 
 CONNECTIONS = 32  # of a client, at a time
 
 
 @dataclass(frozen=True)
 class Stack:
-    """The outputs of template.yaml, and the values of its parameters.
-
-    The outputs of retries are empty if the policy has none.
-    """
+    """The outputs of template.yaml, and the values of its parameters."""
 
     name: str
     input_bucket: str
@@ -36,16 +35,10 @@ class Stack:
     key_table: str
     state_machine_arn: str
     parked_events_queue_url: str
+    retry_events_queue_url: str
     function_name: str
+    function_log_group: str
     parameters: Mapping[str, str]
-    retry_events_queue_url: str = ""
-    retry_events_log_group: str = ""
-    started: str = ""
-
-    @property
-    def started_arn(self) -> str:
-        """What events start: the alias of the state machine if there is one."""
-        return self.started or self.state_machine_arn
 
 
 def deploy(local: LocalAws, name: str, parameters: Mapping[str, str | float]) -> Stack:
@@ -95,14 +88,13 @@ def describe(cloudformation: Any, name: str) -> Stack:
             output_bucket=outputs["OutputBucketName"],
             key_table=outputs["KeyTableName"],
             state_machine_arn=outputs["StateMachineArn"],
-            started=outputs.get("StartedArn", ""),
             parked_events_queue_url=outputs["ParkedEventsQueueUrl"],
+            retry_events_queue_url=outputs["RetryEventsQueueUrl"],
             function_name=outputs["InvertImageFunctionName"],
+            function_log_group=outputs["FunctionLogGroupName"],
             parameters={
                 each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", [])
             },
-            retry_events_queue_url=outputs.get("RetryEventsQueueUrl", ""),
-            retry_events_log_group=outputs.get("FunctionLogGroupName", ""),
         )
     except KeyError as error:
         raise Failure(f"Stack {name} has no output {error.args[0]}.") from None

@@ -81,7 +81,6 @@ def measure(aws: Connection, days: int, now: datetime | None = None) -> Measured
     gigabytes = table.get("TableSizeBytes", 0) / 1e9
     used |= {"storage": gigabytes, "recovery": gigabytes}
     used["alarms"] = len(resources["AWS::CloudWatch::Alarm"])
-    used["dashboards"] = len(resources["AWS::CloudWatch::Dashboard"])
     worker = aws.stack.function_name
     work = {
         metric.name: value
@@ -110,16 +109,13 @@ def of_stack(
         memory=measured.memory,
         log_level=parameters.get("ExecutionLogLevel", work.log_level),
         heal_minutes=float(parameters.get("HealMinutes", work.heal_minutes)),
-        alarms=parameters.get("Alarms", work.alarms),
-        dashboard=parameters.get("Dashboard") == "true",
-        tracing=parameters.get("Tracing") == "true",
     )
 
 
 def of_usage(name: str, chosen: Policy, work: Workload, measured: Measured) -> Bill:
     """Make the bill of what was measured; what no metric has is estimated."""
     modelled = cost.usage_of(chosen, work)
-    estimated = ("events", "s3_gets", "s3_puts", "traces", "metrics")
+    estimated = ("events", "s3_gets", "s3_puts", "metrics")
     return cost.bill(name, {each: modelled[each] for each in estimated} | measured.used)
 
 

@@ -8,13 +8,7 @@ from itertools import groupby
 
 import click
 from rich.console import Console
-from rich.progress import (
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from audit_keys.comparing import REPAIRABLE, Finding, Verdict
 from inorder.aws import cloud_audit
@@ -30,7 +24,7 @@ at_once = click.option(
     type=click.IntRange(1, 500),
     default=5,
     show_default=True,
-    help="Repairs at a time. Fewer than the function's concurrency, which events need, too.",
+    help="Repairs at a time. Leave some of the function's concurrency to the events.",
 )
 graced = click.option(
     "--grace",
@@ -132,7 +126,7 @@ def _repair(audit: Audit, findings: Sequence[Finding], concurrency: int) -> list
     left = []
     with _progress() as progress:
         task = progress.add_task("Repairing", total=len(findings))
-        for finding, outcome in audit.repair(findings, audit.at_most(concurrency)):
+        for finding, outcome in audit.repair(findings, concurrency):
             progress.advance(task)
             if finding.verdict is not Verdict.RIGHT:
                 left.append(finding)
@@ -159,17 +153,8 @@ def _agreed(number: int) -> bool:
     return click.confirm(f"Start {number:,} events?", err=True)
 
 
-class _Rate(ProgressColumn):
-    """How many were done in a second."""
-
-    def render(self, task: object) -> str:
-        """Render it."""
-        speed = getattr(task, "speed", None)
-        return f"{speed:,.0f}/s" if speed else ""
-
-
 def _progress() -> Progress:
     """Make a progress bar beside the results, which shows only on a terminal."""
-    columns = (TextColumn("{task.description}"), MofNCompleteColumn(), _Rate(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)

@@ -13,7 +13,7 @@ from inorder.aws.stack import Connection
 from inorder.commands.executions import since
 from inorder.commands.terminal import aws_errors_in_one_line, deployed, say
 from inorder.console.answers import Answers
-from inorder.local_aws import HOST, bound
+from inorder.loopback import HOST, bound
 
 
 @click.command()
@@ -26,12 +26,8 @@ def console(stack_name: str, port: int | None, since: datetime) -> None:
     The page is for this machine only, and runs until it is interrupted. Its address has a token
     without which nothing can be read or changed.
     """
-    try:
-        from inorder.console.server import serve  # noqa: PLC0415 - it needs an extra
-    except ModuleNotFoundError as error:
-        raise click.ClickException(
-            f"The console needs {error.name}: install inorder[console], as `make install` does."
-        ) from None
+    from inorder.console.server import serve  # noqa: PLC0415 - it needs an extra
+
     with aws_errors_in_one_line():
         aws = Connection(stack_name)
         answers = Answers(aws, machine_of(aws, since), since)

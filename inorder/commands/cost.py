@@ -3,56 +3,41 @@
 from __future__ import annotations
 
 import json
-import math
-from typing import Any
 
 import click
 
 from inorder import cost
-from inorder.aws.inspection import LONGEST_KEY
 from inorder.aws.stack import Connection
 from inorder.aws.usage import measure, of_stack, of_usage
 from inorder.commands.terminal import aws_errors_in_one_line, print_table, say
 from inorder.cost import Bill, Comparison, Workload
 from inorder.model.policies import names, policy
+from inorder_fence.fenced_output import MAXIMUM_KEY_BYTES
 
 
-class Number(click.FloatRange):
-    """A number within a range. For click, nan is within each."""
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Read a number."""
-        number: float = super().convert(value, param, ctx)
-        if math.isnan(number):
-            self.fail(f"{value!r} is not a number.", param, ctx)
-        return number
-
-
-def up_to(most: float) -> Number:
+def up_to(most: float) -> click.FloatRange:
     """Make the type of a number above 0."""
-    return Number(0, most, min_open=True)
+    return click.FloatRange(0, most, min_open=True)
 
 
-SHARE = Number(0, 1)
+SHARE = click.FloatRange(0, 1)
 # https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 LONGEST_MS = 900_000
 # Of one PutObject: https://docs.aws.amazon.com/AmazonS3/latest/userguide/upload-objects.html
 LARGEST_OBJECT_KB = 5_000_000
 MOST_EVENTS = 1e15  # ten thousand times as many as the largest rate of docs/cost.md
+OBJECTS = click.FloatRange(0, MOST_EVENTS)
 SHOWN = 0.005  # dollars; lines below are summed up
 DEFAULT = Workload()
 # What no metric of a stack has.
 UNMEASURED = (
     "The events of the bucket are taken to be as many as the executions; EventBridge also bills"
     " those that the rule does not match, such as tagging.",
-    "S3 has no metric of its requests unless it is asked for one: they are those of the model for"
-    " each execution. What is stored in buckets and logs is not counted.",
+    "S3 has no metric of its requests unless it is asked for one: an execution is taken to make as"
+    " many as in the model. What is stored in buckets and logs is not counted.",
     "SQS counts messages: a request may carry ten, so there are at most as many as counted.",
     "The metrics of functions are billed by name: they are counted as in the model.",
 )
-UNMEASURED_TRACES = "X-Ray has no metric of traces: they are those of its default sampling rule."
 
 
 @click.command("cost")
@@ -73,13 +58,13 @@ UNMEASURED_TRACES = "X-Ray has no metric of traces: they are those of its defaul
     "--object-kb", type=up_to(LARGEST_OBJECT_KB), default=DEFAULT.object_kb, show_default=True
 )
 @click.option(
-    "--key-bytes", type=click.IntRange(1, LONGEST_KEY), default=DEFAULT.key_bytes, show_default=True
+    "--key-bytes",
+    type=click.IntRange(1, MAXIMUM_KEY_BYTES),
+    default=DEFAULT.key_bytes,
+    show_default=True,
 )
 @click.option("--heal-minutes", type=click.Choice(["0", "5", "10", "15", "30", "60"]), default="15")
-@click.option("--alarms", type=click.Choice(["none", "loss", "all"]), default=DEFAULT.alarms)
-@click.option("--dashboard", is_flag=True)
-@click.option("--tracing", is_flag=True)
-@click.option("--audited", type=Number(0, MOST_EVENTS), default=0, help="Objects, in the cloud.")
+@click.option("--audited", type=OBJECTS, default=0, help="Objects, in the cloud.")
 @click.option("--stack-name", help="Take the numbers from the metrics of this stack.")
 @click.option(
     "--days", type=click.IntRange(1, 90), default=7, show_default=True, help="Of metrics."
@@ -95,8 +80,8 @@ def cost_command(
 ) -> None:
     """Compute a month's bill on AWS, and what else would cost less.
 
-    The counts are those of the policy, the prices AWS's list prices, without free tiers. With
-    --stack-name, the bill is that of a running stack, for a month like the last days.
+    It multiplies what the policy's events use by AWS's list prices, without free tiers. With
+    --stack-name, it is the bill of a running stack, for a month like the last days.
     """
     chosen = policy(policy_name)
     try:
@@ -116,8 +101,8 @@ def cost_command(
             )
         chosen, work = of_stack(aws.stack.parameters, measured, work)
         bill = of_usage(stack_name, chosen, work, measured)
-        unknown = [*UNMEASURED, *([UNMEASURED_TRACES] if work.tracing else [])]
-        unknown += [f"No value, so counted as 0: {each}" for each in measured.silent]
+        silent = (f"No value, so counted as 0: {each}" for each in measured.silent)
+        unknown = [*UNMEASURED, *silent]
     found = cost.compare(chosen, work)
     if as_json:
         click.echo(json.dumps(cost.document(bill, found, work, unknown), indent=2))

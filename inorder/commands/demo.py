@@ -48,7 +48,7 @@ def show_demonstration(
     saved_page = commands.OUT / "demo" / "console.html"
     if stack_names and (policy or port):
         raise click.UsageError("A stack that is deployed has a policy and a place already.")
-    pairs = pairs_from_folder(images, keys, say) if images else own_pairs(keys)
+    pairs = pairs_from_folder(images.expanduser(), keys, say) if images else own_pairs(keys)
     if stack_names:
         with aws_errors_in_one_line():
             results, good = _show_deployed(stack_names, pairs, yes)
@@ -63,7 +63,7 @@ def show_demonstration(
         heading, good = "Coordination", not results["on"][0].has_faults
     page = write_report(commands.OUT / "demo", results, heading)
     Console().print(console_table(results, heading))
-    click.echo(f"Report with the pictures: {page}")
+    click.echo(f"The outputs: {page}")
     if not stack_names:
         click.echo(f"Each execution, and why it ended as it did: {saved_page}")
     if not good:

@@ -4,26 +4,58 @@ from __future__ import annotations
 
 import signal
 import sys
+from importlib import import_module
 from types import FrameType
 from typing import Any
 
 import click
 
-from inorder.commands.audit import audit, backfill
-from inorder.commands.console import console
-from inorder.commands.cost import cost_command
-from inorder.commands.demo import show_demonstration
-from inorder.commands.executions import execution, executions, why
-from inorder.commands.health import doctor
-from inorder.commands.local import down, run, up
-from inorder.commands.policy import check, policy_group
-from inorder.commands.queues import list_parked, list_retrying, list_stuck, redrive
+from inorder import IS_CHECKOUT
 from inorder.errors import Failure
 from inorder_fence import __version__
 
+# The commands of each module.
+MODULES = {
+    "demo": ["demo"],
+    "local": ["up", "down", "run"],
+    "policy": ["check", "policy"],
+    "queues": ["parked", "retrying", "redrive", "stuck"],
+    "health": ["doctor"],
+    "audit": ["audit", "backfill"],
+    "executions": ["executions", "execution", "why"],
+    "console": ["console"],
+    "cost": ["cost"],
+}
+# These deploy template.yaml, or write files beside it.
+OF_A_CHECKOUT = {"demo", "up", "down", "run", "policy"}
+# The extra of the package that has a module.
+EXTRAS = dict.fromkeys(["PIL", "starlette", "uvicorn"], "console") | dict.fromkeys(
+    ["cfnlint", "jinja2", "ministack", "psutil", "samcli", "samtranslator"], "local"
+)
+
 
 class Commands(click.Group):
-    """Commands of which each ends with a message and a status if it fails."""
+    """Commands that are imported when they are called, and end with a message if they fail."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Give the names of all commands."""
+        return [name for names in MODULES.values() for name in names]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import a command. One that cannot run here says why."""
+        found = [module for module, names in MODULES.items() if cmd_name in names]
+        if not found:
+            return None
+        if cmd_name in OF_A_CHECKOUT and not IS_CHECKOUT:
+            return _only_says(
+                cmd_name, "This needs a checkout of the project, in which `make install` was run."
+            )
+        try:
+            module = import_module(f"inorder.commands.{found[0]}")
+        except ModuleNotFoundError as error:
+            return _only_says(cmd_name, _missing(error))
+        commands = [each for each in vars(module).values() if isinstance(each, click.Command)]
+        return next(each for each in commands if each.name == cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
@@ -31,12 +63,30 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except Failure as error:
             raise click.ClickException(str(error)) from None
+        except ModuleNotFoundError as error:
+            raise click.ClickException(_missing(error)) from None
+
+
+def _missing(error: ModuleNotFoundError) -> str:
+    """Say which extra has a module; the error is raised again if none has it."""
+    if error.name not in EXTRAS:
+        raise error
+    extra = EXTRAS[error.name]
+    return f"This needs {error.name}: install inorder[{extra}], as `make install` does."
+
+
+def _only_says(name: str, why: str) -> click.Command:
+    def fail(**_: Any) -> None:
+        raise click.ClickException(why)
+
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+    return click.Command(name, callback=fail, short_help=why, context_settings=anything)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="%(version)s")
 def main() -> None:
-    """Ordered, exactly-once processing of S3 events: the local tooling."""
+    """Ordered, exactly-once processing of S3 events: commands for a stack, and a local AWS."""
     # A terminated command cleans up like an interrupted one.
     signal.signal(signal.SIGTERM, _exit)
 
@@ -44,13 +94,6 @@ def main() -> None:
 def _exit(signum: int, _frame: FrameType | None) -> None:
     sys.exit(128 + signum)
 
-
-for command in (
-    *(show_demonstration, up, down, run, check, policy_group),
-    *(list_parked, list_retrying, redrive, list_stuck, doctor, audit, backfill),
-    *(executions, execution, why, console, cost_command),
-):
-    main.add_command(command)
 
 if __name__ == "__main__":
     main()

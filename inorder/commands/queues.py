@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
-from heal_keys import stuck
 from inorder.aws import parked, retrying
-from inorder.aws.executions import s3_object
 from inorder.aws.stack import Connection
 from inorder.commands.terminal import aws_errors_in_one_line, deployed, print_table, printable
+from inorder_fence import stuck
+from inorder_fence.records import s3_object
 
 REASON_CHARACTERS = 500  # in a table; room for an answer outside the function's contract
 NOTHING_PARKED = "Nothing is parked."

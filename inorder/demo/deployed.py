@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import astuple, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import NamedTuple
 from uuid import uuid4
 
 from inorder.aws.executions import wait_until
 from inorder.aws.log import state_machine
 from inorder.aws.stack import Connection, Stack
-from inorder.cost import prices
+from inorder.cost import Bill, Workload, bill_of
 from inorder.demo import run as demo
 from inorder.demo.pictures import PicturePair
-from inorder.demo.report import Counts, Output
+from inorder.demo.report import Counts, FinalOutput
 from inorder.demo.run import (
     EXECUTIONS_AT_ONCE,
     UNCOORDINATED,
-    Run,
+    PictureRun,
     check,
     progress_bars,
 )
 from inorder.errors import Failure
 from inorder.model import outcomes, policies
-from inorder.model.policies import Cost, Policy
+from inorder.model.policies import Policy
 
 # For which a cleanup waits when not even the demonstration saw all executions.
 SHORT_PATIENCE_SECONDS = 30
@@ -34,68 +33,27 @@ SHORT_PATIENCE_SECONDS = 30
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/enable-event-notifications-eventbridge.html
 # What is uploaded before that has no event, so the first object is uploaded again and again.
 FIRST_EVENT_TRIES, FIRST_EVENT_SECONDS = 20, 30.0
+INVOCATION_MS = 1_000  # rather too much
 
 
-EXECUTION_SECONDS, INVOCATION_SECONDS = 5, 1  # rather too much
-
-
-class Price(NamedTuple):
-    """What one unit costs, in US dollars."""
-
-    unit: str
-    dollars: float
-
-
-def priced(unit: str, **quantities: float) -> Price:
-    """Price a unit, which is made of such quantities of what inorder/prices.toml names."""
-    rows = prices()
-    return Price(unit, sum(rows[name].dollars(count) for name, count in quantities.items()))
-
-
-def estimate(
-    keys: int, policy: Policy, memory: int, is_traced: bool = False
-) -> list[tuple[int, Price]]:
-    """Count the requests that the demonstration makes or causes, at most.
+def requests(keys: int, policy: Policy, memory: int) -> Bill:
+    """Make the bill of what the demonstration causes in a stack, at most.
 
     Each key is uploaded twice, both events are delivered again, and the upload, or its two versions
     in a versioned bucket, are deleted. The function has so many MB of memory.
     """
-    cost = policy.cost
-    # Whether an event waits is not known before.
-    either = zip(astuple(cost.uncontended), astuple(cost.waiter or cost.uncontended), strict=True)
-    deletions = 2 * keys if policy.deletions else 0
-    each = [
-        (2 * keys, Cost(*map(max, either))),
-        (keys, cost.duplicate),
-        (keys, cost.older),
-        (deletions, cost.uncontended),
-    ]
-    kilobytes = policy.log.uncontended + (policy.log.poll or 0)
-    execution = priced(
-        f"executions, each of about {EXECUTION_SECONDS} s, with {kilobytes} KB of log"
-        + is_traced * " and a trace",
-        express_requests=1,
-        express_gb_seconds=EXECUTION_SECONDS * 64 / 1024,
-        log_gb=kilobytes / 1e6,
-        traces=int(is_traced),
+    deliveries, deletions = 4 * keys, 2 * keys * policy.deletions
+    share = keys / (deliveries + deletions)  # one event of each key
+    work = Workload(
+        deliveries + deletions,
+        overwrites=share,  # the new picture's event may have to wait
+        duplicates=share,
+        older=share,
+        process_ms=INVOCATION_MS,
+        memory=memory,
     )
-    invocations = sum(number * each_cost.invocations for number, each_cost in each)
-    invocation = priced(
-        f"invocations of the function, each of about {INVOCATION_SECONDS} s",
-        lambda_requests=1,
-        lambda_gb_seconds=INVOCATION_SECONDS * memory / 1024,
-    )
-    writes = sum(number * each_cost.writes for number, each_cost in each)
-    reads = sum(number * each_cost.reads for number, each_cost in each)
-    return [
-        (2 * keys + invocations, priced("S3 writes", s3_puts=1)),
-        (keys + 3 * invocations, priced("S3 reads", s3_gets=1)),
-        (2 * keys + deletions, priced("events of S3", eventbridge_events=1)),
-        (4 * keys + deletions, execution),
-        (invocations, invocation),
-        (writes, priced("writes to the key table, of 2 KB", dynamodb_writes=2)),
-        (reads, priced("reads from the key table, of 4 KB", dynamodb_reads=1)),
-    ]
+    bill = bill_of(policy, work)
+    return replace(bill, lines=[line for line in bill.lines if not line.is_fixed])
 
 
 class Demonstration:
@@ -118,11 +76,10 @@ class Demonstration:
             self.stack.state_machine_arn,
             datetime.now(UTC),
         )
-        self._machine.alias = self.stack.started_arn
         self._keys = len(pairs)
         self._first = (f"{self.prefix}first-event/{pairs[0].key.rpartition('/')[2]}", pairs[0].new)
         prefix = f"{self.prefix}keys/"
-        self._run = Run(
+        self._run = PictureRun(
             aws,
             self.policy,
             self._machine,
@@ -137,13 +94,11 @@ class Demonstration:
     def plan(self) -> str:
         """Say what `show` will do, with how many requests, and what that costs."""
         memory = int(self.stack.parameters.get("FunctionMemorySize", 1769))
-        is_traced = self.stack.parameters.get("Tracing") == "true"
-        requests = estimate(self._keys + 1, self.policy, memory, is_traced)  # with the first event
-        dollars = sum(number * price.dollars for number, price in requests)
+        bill = requests(self._keys + 1, self.policy, memory)  # with the first event
         cost = (
             "This is a local AWS, where it costs nothing."
             if self.aws.is_local
-            else f"At AWS's list prices this costs roughly {max(0.01, dollars):.2f} US dollars."
+            else f"At AWS's list prices it costs roughly {max(0.01, bill.dollars):.2f} US dollars."
         )
         lines = [
             f"Stack {self.stack.name}, policy {self.policy.name}:",
@@ -156,12 +111,12 @@ class Demonstration:
             f" and s3://{self.stack.output_bucket}",
             "  (records in the key table expire by themselves; parked events stay in their queue)",
             "With what this causes in the stack, at most:",
-            *(f"{number:>7,} {price.unit}" for number, price in requests if number),
+            *(f"- {each.name}: {each.quantity:,.1f} {each.unit}" for each in bill.lines),
             cost,
         ]
         return "\n".join(lines)
 
-    def show(self, say: Callable[[str], None]) -> tuple[Counts, list[Output]]:
+    def show(self, say: Callable[[str], None]) -> tuple[Counts, list[FinalOutput]]:
         """Run the demonstration and, however it ends, remove what it created.
 
         A TimeoutError says which event did not arrive or start an execution, or which did not end.
@@ -211,7 +166,7 @@ class Demonstration:
             if self.stack.parameters.get("HandleDeletions") == "true" and self.policy.deletions:
                 expected += removed
             ended = self._machine.wait_for(expected, patience, self.prefix)
-            parked = sum(each.outcome in outcomes.parked() for each in ended)
+            parked = sum(each.outcome in outcomes.PARKED for each in ended)
             if parked:
                 say(f"{parked} events were parked: inorder parked --stack-name {self.stack.name}")
         except TimeoutError as error:

@@ -14,8 +14,8 @@ from inorder.aws.stack import Connection, Stack, deploy
 from inorder.console import saved
 from inorder.console.answers import Answers
 from inorder.demo.pictures import PicturePair
-from inorder.demo.report import Counts, Output
-from inorder.demo.run import EXECUTIONS_AT_ONCE, UNCOORDINATED, Run, check, progress_bars
+from inorder.demo.report import Counts, FinalOutput
+from inorder.demo.run import EXECUTIONS_AT_ONCE, UNCOORDINATED, PictureRun, check, progress_bars
 from inorder.model import policies
 
 SLOW: dict[str, str | float] = {"SlowMark": "slow", "SlowSeconds": 5}
@@ -23,12 +23,11 @@ SLOW: dict[str, str | float] = {"SlowMark": "slow", "SlowSeconds": 5}
 
 def run_demonstration(
     pairs: Sequence[PicturePair], folder: Path, port: int | None, policy: str, page: Path
-) -> dict[str, tuple[Counts, list[Output]]]:
+) -> dict[str, tuple[Counts, list[FinalOutput]]]:
     """Upload the pictures to two stacks on a local AWS, and read the outputs.
 
     The page shows the executions of the stack with coordination. A picture that the function cannot
-    invert is a Failure. The result is that of ``off`` and ``on``, with the outputs in the order of
-    the pairs.
+    invert is a Failure. There is a result for ``off`` and one for ``on``.
     """
     check(pairs)
     with progress_bars() as progress:
@@ -45,7 +44,7 @@ def run_demonstration(
             machines: dict[str, StateMachine] = {}
             deploying = threading.Lock()  # what SAM creates once for all stacks
 
-            def show(mode: str) -> tuple[Counts, list[Output]]:
+            def show(mode: str) -> tuple[Counts, list[FinalOutput]]:
                 with deploying:
                     stack = deploy(local, f"demo-{mode}", {"Policy": deployed[mode].name, **SLOW})
                     stacks[mode] = stack
@@ -53,7 +52,8 @@ def run_demonstration(
                 states = local.client("stepfunctions")
                 machines[mode] = machine = LocalStateMachine(states, stack.state_machine_arn)
                 at_once = EXECUTIONS_AT_ONCE[mode]
-                run = Run(Connection(stack.name, local), deployed[mode], machine, pairs, at_once)
+                aws = Connection(stack.name, local)
+                run = PictureRun(aws, deployed[mode], machine, pairs, at_once)
                 return run.show(partial(progress.advance, tasks[mode]))
 
             # The events of one stack come while SAM deploys the other. Those that wait take longer.

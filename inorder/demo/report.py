@@ -1,14 +1,14 @@
-"""The demonstration's report: a table for the console, and a page with two contact sheets."""
+"""The demonstration's report: a table for the terminal, and a picture of all outputs."""
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Literal
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image, ImageDraw, ImageOps
 from rich.table import Table
 from rich.text import Text
@@ -17,7 +17,8 @@ from inorder.demo.pictures import SLOW_EVERY
 
 SHEET_WIDTH = 900
 LARGEST_CELL = 180
-BACKGROUND, BLANK, STROKE = "#1b1f24", "#3a414a", "#7d8794"
+MARGIN, LETTERS = 16, 20  # around the sheets, and the size of their captions, in pixels
+BACKGROUND, BLANK = "#1b1f24", "#3a414a"
 FRAMES = {"new": BACKGROUND, "old": "#ff1f1f", "missing": BACKGROUND, "other": "#ffb000"}
 
 MEASURES = {
@@ -46,7 +47,7 @@ class Counts:
     `slow` is how many old pictures the function was slow with, `repeated` how often an event was
     processed that had been processed before, `retried` how many executions ended because of a
     fault, each followed by another one, and `lost` how many ended otherwise than in one of the
-    outcomes. `wrong` is what `inorder audit` found, which does not look at the pictures.
+    outcomes. `wrong` is what `inorder audit` found, which does not read the pictures.
     """
 
     keys: int
@@ -71,7 +72,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Output:
+class FinalOutput:
     """The output of one key when all executions have ended; no content if it is missing."""
 
     key: str
@@ -79,10 +80,47 @@ class Output:
     state: Literal["new", "old", "missing", "other"]
 
 
-Results = Mapping[str, tuple[Counts, Sequence[Output]]]  # by the name of the table's column
+Results = Mapping[str, tuple[Counts, Sequence[FinalOutput]]]  # by the name of the table's column
 
 
-def contact_sheet(outputs: Sequence[Output]) -> Image.Image:
+def console_table(results: Results, heading: str) -> Table:
+    """Tabulate the counts; the heading says what the results' names are: ``Coordination``."""
+    table = Table(heading)
+    for name in results:
+        table.add_column(name, justify="right")
+    for measure, label in MEASURES.items():
+        cells = []
+        for counts, _ in results.values():
+            value = getattr(counts, measure)
+            style = ("bold red" if value else "green") if measure in FAULTS else ""
+            cells.append(Text(str(value), style))
+        table.add_row(label, *cells)
+    return table
+
+
+def write_report(folder: Path, results: Results, heading: str) -> Path:
+    """Write `outputs.png` and `summary.json`, and give the picture's file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    summary = json.dumps({name: asdict(counts) for name, (counts, _) in results.items()}, indent=2)
+    (folder / "summary.json").write_text(summary + "\n", encoding="utf-8")
+    file = folder / "outputs.png"
+    sheets = [
+        _captioned(contact_sheet(outputs), caption(f"{heading} {name}", outputs))
+        for name, (_, outputs) in results.items()
+    ]
+    _beside(sheets).save(file)
+    return file
+
+
+def caption(name: str, outputs: Sequence[FinalOutput]) -> str:
+    """Say how many outputs are not the new picture's: ``Coordination off: 1 of 9 is stale``."""
+    states = Counter(output.state for output in outputs)
+    text = f"{name}: {states['old']} of {len(outputs)} stale"
+    others = {"missing": states["missing"], "unexpected": states["other"]}
+    return text + "".join(f", {count} {state}" for state, count in others.items() if count)
+
+
+def contact_sheet(outputs: Sequence[FinalOutput]) -> Image.Image:
     """Draw all outputs as a grid of thumbnails, with those that are not the new picture marked.
 
     It has at most `SHEET_WIDTH` pixels, however many outputs there are.
@@ -98,65 +136,32 @@ def contact_sheet(outputs: Sequence[Output]) -> Image.Image:
     return sheet
 
 
-def console_table(results: Results, heading: str) -> Table:
-    """Tabulate the counts; the heading says what the results' names are: ``Coordination``."""
-    table = Table(heading)
-    for name in results:
-        table.add_column(name, justify="right")
-    for measure, label in MEASURES.items():
-        cells = [
-            Text(_number(counts, measure), _style(counts, measure))
-            for counts, _ in results.values()
-        ]
-        table.add_row(label, *cells)
-    return table
+def _captioned(sheet: Image.Image, text: str) -> Image.Image:
+    """Write a caption above a sheet."""
+    needed = math.ceil(ImageDraw.Draw(sheet).textlength(text, font_size=LETTERS))
+    size = (max(sheet.width, needed), sheet.height + LETTERS + MARGIN)
+    image = Image.new("RGB", size, BACKGROUND)
+    ImageDraw.Draw(image).text((0, 0), text, "white", font_size=LETTERS)
+    image.paste(sheet, (0, LETTERS + MARGIN))
+    return image
 
 
-def write_report(folder: Path, results: Results, heading: str) -> Path:
-    """Write the page, its contact sheets and `summary.json`, over those of an earlier report."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for earlier in folder.glob("contact-sheet-*.png"):
-        earlier.unlink()
-    summary = json.dumps({name: asdict(counts) for name, (counts, _) in results.items()}, indent=2)
-    (folder / "summary.json").write_text(summary + "\n", encoding="utf-8")
-    for name, (_, outputs) in results.items():
-        contact_sheet(outputs).save(folder / f"contact-sheet-{name}.png")
-    templates = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-        undefined=StrictUndefined,
-    )
-    html = templates.get_template("report.html.jinja").render(
-        results=results,
-        heading=heading,
-        measures=MEASURES,
-        faults=FAULTS,
-        number=_number,
-        slow_every=SLOW_EVERY,
-    )
-    page = folder / "report.html"
-    page.write_text(html, encoding="utf-8")
-    return page
+def _beside(images: Sequence[Image.Image]) -> Image.Image:
+    width = sum(each.width for each in images) + MARGIN * (len(images) + 1)
+    height = max(each.height for each in images) + 2 * MARGIN
+    together, left = Image.new("RGB", (width, height), BACKGROUND), MARGIN
+    for each in images:
+        together.paste(each, (left, MARGIN))
+        left += each.width + MARGIN
+    return together
 
 
-def _number(counts: Counts, measure: str) -> str:
-    value = getattr(counts, measure)
-    return f"{value:.1f}" if measure == "seconds" else str(value)
-
-
-def _style(counts: Counts, measure: str) -> str:
-    if measure not in FAULTS:
-        return ""
-    return "bold red" if getattr(counts, measure) else "green"
-
-
-def _cell(output: Output, width: int, height: int) -> Image.Image:
+def _cell(output: FinalOutput, width: int, height: int) -> Image.Image:
     """Draw one output, framed in the colour of its state."""
     border = max(1, width // 24)
     size = (width - 2 * border, height - 2 * border)
-    picture = _hatching(size) if output.content is None else _thumbnail(output.content, size)
-    cell = ImageOps.expand(picture, border, fill=FRAMES[output.state])
+    shown = _blank(size, "missing") if output.content is None else _thumbnail(output.content, size)
+    cell = ImageOps.expand(shown, border, fill=FRAMES[output.state])
     if output.state == "old":
         # A cross as well, for those who cannot tell the frame by its colour.
         draw, side = ImageDraw.Draw(cell), height / 3
@@ -171,18 +176,13 @@ def _thumbnail(content: bytes, size: tuple[int, int]) -> Image.Image:
             picture.draft("RGB", size)  # a large JPEG is decoded at a fraction of its size
             return ImageOps.fit(ImageOps.exif_transpose(picture).convert("RGB"), size)
     except Exception:  # a broken picture can raise almost anything in Pillow
-        unknown = Image.new("RGB", size, BLANK)
-        _write(ImageDraw.Draw(unknown), "?", (size[0] / 2, size[1] / 2), size[1] / 2)
-        return unknown
+        return _blank(size, "?")
 
 
-def _hatching(size: tuple[int, int]) -> Image.Image:
-    width, height = size
-    hatching = Image.new("RGB", size, BACKGROUND)
-    draw = ImageDraw.Draw(hatching)
-    for x in range(-height, width, 8):
-        draw.line((x, height, x + height, 0), fill=STROKE, width=2)
-    return hatching
+def _blank(size: tuple[int, int], sign: str) -> Image.Image:
+    blank = Image.new("RGB", size, BLANK)
+    _write(ImageDraw.Draw(blank), sign, (size[0] / 2, size[1] / 2), size[1] / 4)
+    return blank
 
 
 def _write(draw: ImageDraw.ImageDraw, sign: str, middle: tuple[float, float], size: float) -> None:

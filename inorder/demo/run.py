@@ -25,7 +25,7 @@ from inorder.aws.executions import (
 )
 from inorder.aws.stack import Connection
 from inorder.demo.pictures import SLOW_EVERY, PicturePair
-from inorder.demo.report import Counts, Output
+from inorder.demo.report import Counts, FinalOutput
 from inorder.errors import Failure
 from inorder.model import outcomes, policies
 from inorder.model.execution import Execution
@@ -66,7 +66,7 @@ def progress_bars() -> Progress:
     return Progress(*columns, TimeElapsedColumn())
 
 
-class Run:
+class PictureRun:
     """The events of some pictures in one stack.
 
     While `executions_at_once` run on a local AWS, no key is begun and no event is delivered again.
@@ -93,17 +93,17 @@ class Run:
         self._stopped = threading.Event()
         self._delivered = {pair.key: threading.Event() for pair in pairs}
 
-    def show(self, advance: Callable[[], None]) -> tuple[Counts, list[Output]]:
+    def show(self, advance: Callable[[], None]) -> tuple[Counts, list[FinalOutput]]:
         """Deliver the events, wait until all executions have ended, and count.
 
         A TimeoutError says which event did not start an execution, or which did not end.
         """
         started = time.monotonic()
-        self._deliver(advance)
+        self.deliver(advance)
         ended = self._machine.wait_for(self.expected, PATIENCE_SECONDS, self._prefix)
-        outputs = self._outputs()
+        outputs = self.outputs()
         counted = Counter(_outcomes(ended))
-        foreseen = outcomes.finished() | outcomes.parked() | {outcomes.retrying()}
+        foreseen = outcomes.FINISHED | outcomes.PARKED | {outcomes.RETRYING}
         processed = {each.subject for each in ended if each.outcome == "Processed"}
         states = Counter(output.state for output in outputs)
         audited = Audit(self._aws, self._prefix).run(grace=0)  # nothing runs any more
@@ -112,19 +112,19 @@ class Run:
             slow=len(self._marks),
             stale=states["old"] + states["other"],
             missing=states["missing"],
-            events=counted.total() - counted[outcomes.retrying()],
+            events=counted.total() - counted[outcomes.RETRYING],
             processed=counted["Processed"],
             repeated=counted["Processed"] - len(processed),
             superseded=counted["Superseded"],
             duplicates=counted["Duplicate"],
-            retried=counted[outcomes.retrying()],
-            parked=sum(counted[each] for each in outcomes.parked()),
+            retried=counted[outcomes.RETRYING],
+            parked=sum(counted[each] for each in outcomes.PARKED),
             lost=sum(count for each, count in counted.items() if each not in foreseen),
             wrong=sum(audited.counts[each] for each in REPAIRABLE),
             seconds=round(time.monotonic() - started, 1),
         ), outputs
 
-    def _deliver(self, advance: Callable[[], None]) -> None:
+    def deliver(self, advance: Callable[[], None]) -> None:
         """Upload each old picture and the new one over it; then deliver both events once more.
 
         The new picture's event is then a duplicate, and the old picture's event is out of order.
@@ -203,10 +203,11 @@ class Run:
                 if upload.done():
                     upload.result()  # raises what it has raised
 
-    def _outputs(self) -> list[Output]:
+    def outputs(self) -> list[FinalOutput]:
+        """Read the outputs, in the order of the pairs."""
         return [self._output(pair) for pair in self._pairs]
 
-    def _output(self, pair: PicturePair) -> Output:
+    def _output(self, pair: PicturePair) -> FinalOutput:
         bucket = self._stack.output_bucket
         key = output_key(pair.key)
         if self._policy.keeps == "each":  # an output for each sequencer, the newest last
@@ -216,15 +217,15 @@ class Run:
             answer = self._s3.get_object(Bucket=bucket, Key=key)
         except ClientError as error:
             if error.response["Error"]["Code"] == "NoSuchKey":
-                return Output(pair.key, None, "missing")
+                return FinalOutput(pair.key, None, "missing")
             raise
         content = answer["Body"].read()
         if shows(content, pair.new):
-            return Output(pair.key, content, "new")
+            return FinalOutput(pair.key, content, "new")
         if shows(content, pair.old):
             # Under first-wins either of the two may be processed first.
-            return Output(pair.key, content, "new" if self._policy.keeps == "first" else "old")
-        return Output(pair.key, content, "other")
+            return FinalOutput(pair.key, content, "new" if self._policy.keeps == "first" else "old")
+        return FinalOutput(pair.key, content, "other")
 
 
 def _outcomes(ended: Sequence[Execution]) -> list[str | None]:
@@ -236,7 +237,7 @@ def _outcomes(ended: Sequence[Execution]) -> list[str | None]:
     started = [each for each in ended if each.is_started_by_holder]
     done = Counter(each.subject for each in started if each.outcome == "Processed")
     # A retry is one more execution.
-    retried = [each.outcome for each in started if each.outcome == outcomes.retrying()]
+    retried = [each.outcome for each in started if each.outcome == outcomes.RETRYING]
     delivered: list[str | None] = [*retried]
     for each in ended:
         if each.is_started_by_holder:

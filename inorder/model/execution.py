@@ -10,7 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 from audit_keys.repairing import repaired_at
 from inorder.asl.definition import EXPRESS_SECONDS
-from inorder.model.outcomes import started_name
+from inorder.model.outcomes import STARTED_NAME
+from inorder_fence.records import key_in, object_key_of, s3_object
 
 ENDS = {
     "ExecutionSucceeded": "SUCCEEDED",
@@ -100,7 +101,7 @@ class Execution:
     @property
     def is_started_by_holder(self) -> bool:
         """Whether another execution has started it, when that released the key (latest-wins)."""
-        return f":{started_name()}" in self.arn
+        return f":{STARTED_NAME}" in self.arn
 
     @property
     def outcome(self) -> str | None:
@@ -120,14 +121,14 @@ class Execution:
         return f"{described.get('key')} {described['sequencer']}" if described else self.arn
 
     @property
-    def bucket(self) -> str | None:
-        """The bucket of its event."""
-        return self._object()[0]
-
-    @property
     def key(self) -> str | None:
         """The S3 key of its event; None if it has none, or if it is not known."""
-        return self._object()[1]
+        match self.event:
+            case {"detail": {"object": {"key": key}}}:
+                return str(key)
+            case None:  # the log lacks it
+                return key_in(str(self._in_data("object_key") or ""))
+        return None
 
     @property
     def version_id(self) -> str | None:
@@ -138,7 +139,7 @@ class Execution:
     @property
     def sequencer(self) -> str | None:
         """The sequencer of its event."""
-        found = s3_object(self.event).get("sequencer") or self._reported("sequencer")
+        found = s3_object(self.event).get("sequencer") or self._in_data("sequencer")
         return str(found) if found else None
 
     @property
@@ -154,13 +155,8 @@ class Execution:
     @property
     def record_id(self) -> str | None:
         """What it locks: a key, a version or a content, as the ID of its record has it."""
-        found = self._reported("object_key") or self._reported("content") or self._ids()
-        if found:
-            return str(found)
-        bucket, key = self._object()
-        if not bucket or not key:
-            return None
-        return f"{bucket}/{key}" + (f"#{self.version_id}" if self.version_id else "")
+        found = self._in_data("object_key") or self._in_data("content")
+        return str(found) if found else object_key_of(self.event)
 
     @property
     def attempt(self) -> int:
@@ -183,37 +179,16 @@ class Execution:
         """
         return replace(self, steps=self.steps[-1:] if self.event is None else ())
 
-    def is_of(self, prefix: str) -> bool:
-        """Tell whether its event is one of an S3 key that begins with a prefix."""
-        return not prefix or (self.key or "").startswith(prefix)
-
     @property
     def path(self) -> list[str]:
         """The names of the states that it has passed."""
         return [step.state for step in self.steps if step.state]
 
-    def _object(self) -> tuple[str | None, str | None]:
-        """Give the bucket and the key of its event or, if the log lacks that, of what it says."""
-        detail = self.event.get("detail") if isinstance(self.event, dict) else None
-        named = detail.get("object") if isinstance(detail, dict) else None
-        if isinstance(detail, dict) and isinstance(named, dict) and "key" in named:
-            bucket = detail.get("bucket")
-            return bucket.get("name") if isinstance(bucket, dict) else None, str(named["key"])
-        if self.event is not None:
-            return None, None
-        record_id = str(self._reported("object_key") or self._ids() or "")
-        key = key_of(record_id)
-        return (record_id.partition("/")[0], key) if key else (None, None)
-
-    def _reported(self, name: str) -> Any:
-        return self.output.get(name) if isinstance(self.output, dict) else None
-
-    def _ids(self) -> Any:
-        """Give the ID of its record from the data that its states pass on."""
-        for step in reversed(self.steps):
-            data = step.input if isinstance(step.input, dict) else {}
-            if found := data.get("object_key") or data.get("content"):
-                return found
+    def _in_data(self, name: str) -> Any:
+        """Give a field of its output, or else of the data that its states have passed on."""
+        for data in (self.output, *(step.input for step in reversed(self.steps))):
+            if isinstance(data, dict) and data.get(name):
+                return data[name]
         return None
 
 
@@ -234,7 +209,7 @@ class Filter:
         wanted = {outcome.lower() for outcome in self.outcomes}
         return (
             self.key in (None, execution.key)
-            and execution.is_of(self.prefix)
+            and (execution.key or "").startswith(self.prefix)
             and (not wanted or execution.ended_as.lower() in wanted)
             and self.covers(execution.started)
         )
@@ -411,28 +386,3 @@ def _data(details: Mapping[str, Any], name: Literal["input", "output"]) -> Any:
         return json.loads(details[name])
     except ValueError:
         return None
-
-
-def key_of(record_id: str) -> str | None:
-    """Give the S3 key of a record's ID, which is ``bucket/key`` or ``bucket/key#version``.
-
-    None if the record is of something else, or if the ID has a ``#``: that may begin a version, or
-    be a part of the key.
-    """
-    bucket, slash, key = record_id.partition("/")
-    return key if slash and ":" not in bucket and "#" not in key else None
-
-
-FIRST = "first:"  # the records of first-wins begin with it
-
-
-def subject_of(record: Mapping[str, Any]) -> str:
-    """Give the `Execution.record_id` of those that lock a record."""
-    return str(record.get("id", "")).removeprefix(FIRST)
-
-
-def s3_object(event: Any) -> dict[str, Any]:
-    """Give ``detail.object`` of an event of S3; an empty dict for any other input."""
-    detail = event.get("detail") if isinstance(event, dict) else None
-    described = detail.get("object") if isinstance(detail, dict) else None
-    return described if isinstance(described, dict) and "sequencer" in described else {}

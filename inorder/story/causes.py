@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from inorder.model.execution import Execution, s3_object, subject_of
-from inorder.model.outcomes import done
+from inorder.model.execution import Execution
+from inorder.model.outcomes import DONE
 from inorder.story.parts import Cause, is_newer, order
 from inorder.story.reading import (
     Reading,
@@ -14,6 +14,7 @@ from inorder.story.reading import (
     recorded,
     was_worked_on,
 )
+from inorder_fence.records import locked, s3_object
 
 
 def cause_of(known: Reading, execution: Execution, outcome: str) -> Cause | None:
@@ -77,13 +78,13 @@ def _original(known: Reading, execution: Execution) -> Cause:
             other.arn != execution.arn
             and other.record_id == execution.record_id
             and (not same or other.sequencer == execution.sequencer)
-            and other.outcome in done()
+            and other.outcome in DONE
             and (other.outcome == "Processed" or was_worked_on(other))
             and (other.stopped or known.facts.now) <= (execution.stopped or known.facts.now)
         ):
             return Cause(other.sequencer, other.version_id, other.arn, other.stopped)
     for record in known.facts.records:  # its execution may be older than what was read
-        if subject_of(record) == execution.record_id and record.get("status") == "DONE":
+        if locked(str(record["id"])) == execution.record_id and record.get("status") == "DONE":
             described = s3_object(parsed(record.get("event")))
             sequencer = described.get("sequencer") or record.get("sequencer")
             if not same or sequencer == execution.sequencer:
@@ -109,7 +110,7 @@ def _retry(known: Reading, execution: Execution) -> Cause:
 
 def _blocker(known: Reading, execution: Execution) -> Cause | None:
     for arn, record in known.locks.items():
-        if subject_of(record) == execution.record_id:
+        if locked(str(record["id"])) == execution.record_id:
             sequencer, at = known.held(arn, record)
             return Cause(sequencer, execution.version_id, arn, at)
     return None

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from heal_keys.stuck import DEAD_AFTER
-from inorder.model.execution import LIFE, Execution, s3_object, subject_of
+from inorder.model.execution import LIFE, Execution
 from inorder.story.causes import cause_of
 from inorder.story.events import events_of
 from inorder.story.judging import judge
 from inorder.story.parts import Delivery, Facts, Lock, Pending, Story, clock, span
 from inorder.story.reading import Reading, parsed, time_of
 from inorder.story.sentences import said_queued, said_stuck, short_id, told
+from inorder_fence.records import locked, s3_object
+from inorder_fence.stuck import DEAD_AFTER
 
 
 def tell(facts: Facts) -> Story:
@@ -63,7 +64,7 @@ def _lock(known: Reading, record: Mapping[str, Any]) -> Lock:
     waiting = tuple(
         each.arn
         for each in known.executions
-        if each.record_id == subject_of(record) and known.outcome(each) == "Waiting"
+        if each.record_id == locked(str(record["id"])) and known.outcome(each) == "Waiting"
     )
     text = (
         f"Execution {short_id(arn)} holds the lock since {clock(since)}"

@@ -11,9 +11,9 @@ from typing import Any
 import boto3
 import pytest
 
-from heal_keys.stuck import SINCE
 from inorder.model.policies import policies
 from inorder.run import with_object
+from inorder_fence.stuck import SINCE
 from tests.conftest import picture
 from tests.policies.situations import RED, of
 from tests.proof.simulation import cloud
@@ -96,7 +96,7 @@ def test_an_event_costs_what_the_facts_say(policy: str, monkeypatch: pytest.Monk
 
 @of(*POLICIES)
 def test_an_event_writes_as_much_to_the_log_as_the_facts_say(aws: InProcess) -> None:
-    """The form is that of https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html."""
+    """The form is as in https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html."""
     assert boto3.DEFAULT_SESSION
     for service in ("dynamodb", "eventbridge"):  # as an optimized integration hands it on
         boto3.DEFAULT_SESSION.events.register(

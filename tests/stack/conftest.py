@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from click.testing import CliRunner, Result
 
+from inorder import PROJECT
 from inorder.aws import parked
-from inorder.aws.executions import Execution, LocalStateMachine, s3_object, wait_until
+from inorder.aws.executions import LocalStateMachine, wait_until
 from inorder.aws.stack import Stack, deploy
 from inorder.commands.main import main
 from inorder.local_aws import LocalAws
+from inorder.model.execution import Execution
+from inorder_fence.records import object_key, s3_object
 from tests.conftest import colour_of
 
 SECONDS = 90  # no execution of these tests takes as long, even on a busy machine
@@ -97,7 +102,7 @@ class Workflow:
         return {key: colour_of(content) for key, content in found.items()}
 
     def record_id(self, key: str) -> str:
-        return f"{self.stack.input_bucket}/{key}"
+        return object_key(self.stack.input_bucket, key)
 
     def record(self, key: str) -> dict[str, Any]:
         record: dict[str, Any] = self.table.get_item(
@@ -211,16 +216,12 @@ class Workflow:
     @contextmanager
     def without_events(self) -> Iterator[None]:
         """Lose the events of S3 meanwhile."""
-        events = self.local.client("events")
-        rules = [each["Name"] for each in events.list_rules()["Rules"]]
-        own = [name for name in rules if name.startswith(f"{self.stack.name}-")]
-        for name in own:
-            events.disable_rule(Name=name)
+        events, rule = self.local.client("events"), self.resource("EventsRule").rpartition("/")[2]
+        events.disable_rule(Name=rule)
         try:
             yield
         finally:
-            for name in own:
-                events.enable_rule(Name=name)
+            events.enable_rule(Name=rule)
 
     def unfinished(self) -> list[dict[str, Any]]:
         """List the records that are locked, or that the schedule would find."""
@@ -247,6 +248,16 @@ def inorder(workflow: Workflow, monkeypatch: pytest.MonkeyPatch) -> Inorder:
     monkeypatch.setenv("COLUMNS", "250")
     monkeypatch.setattr(parked, "RECEIVE_SECONDS", 0)  # the local AWS has one server, not many
     return lambda *arguments, **named: CliRunner(mix_stderr=False).invoke(main, arguments, **named)
+
+
+@pytest.fixture(scope="session")
+def fence(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the fence's wheel and layer."""
+    folder = tmp_path_factory.mktemp("fence")
+    # The environment of the tests stays as it is, also if another one should be installed.
+    make = ["make", "--old-file", ".venv/installed", "fence", f"FENCE={folder}"]
+    subprocess.run(make, cwd=PROJECT, check=True)  # noqa: S603 - our own Makefile
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -20,11 +20,15 @@ from inorder import PROJECT
 GLIBC = (2, 34)
 AARCH64 = 183  # of an ELF file's machine: https://refspecs.linuxfoundation.org/elf/
 IN_THE_RUNTIME = {"boto3", "botocore"}
-TEMPLATES = ["template.yaml", "examples/json_index/template.yaml"]
+TEMPLATES = [
+    *("template.yaml", "examples/json_index/template.yaml"),
+    *("stacks/audit/template.yaml", "stacks/records/template.yaml"),
+]
 MEGABYTES = {
     "InvertImageFunction-Shared": 40,  # of all with one CodeUri, runtime and architecture
-    "RetryEventsFunction": 40,
     "JsonIndexFunction": 1,
+    "AuditKeysFunction": 10,
+    "AdaptRecordsFunction": 10,
 }
 
 
@@ -76,7 +80,8 @@ def test_a_functions_libraries_fit_the_runtime(built: Path, function: str) -> No
 def test_a_function_contains_everything_that_it_imports(built: Path, function: str) -> None:
     there = {path.name.removesuffix(".py") for path in (built / function).iterdir()}
     there |= set(sys.stdlib_module_names) | IN_THE_RUNTIME
-    own = {path.parent.name for path in (PROJECT / "functions").glob("*/*.py")}
+    places = ("functions/*/*.py", "stacks/*/functions/*/*.py", "stacks/*/*.py")
+    own = {path.parent.name for place in places for path in PROJECT.glob(place)}
     modules = [path for name in (".", *own) for path in (built / function / name).glob("*.py")]
     assert modules
     for module in modules:

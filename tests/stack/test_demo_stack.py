@@ -16,7 +16,7 @@ from inorder.aws.stack import Connection, deploy
 from inorder.demo import deployed as deployed_demo
 from inorder.demo import run as demo
 from inorder.demo.pictures import own_pairs
-from inorder.demo.run import Run
+from inorder.demo.run import PictureRun
 from inorder.local_aws import LocalAws
 from tests.conftest import picture
 from tests.stack.conftest import RED, SECONDS, Inorder, Workflow
@@ -118,16 +118,16 @@ def test_it_asks_before_it_costs_money_and_counts_what_is_stale_or_missing(
     result = inorder(*command, input="n\n")
     assert (result.exit_code, "Begin? [y/N]" in result.stderr) == (1, True)
     assert contents(workflow) == []
-    bucket, outputs_of = workflow.stack.output_bucket, Run._outputs
+    bucket, outputs_of = workflow.stack.output_bucket, PictureRun.outputs
 
-    def with_faults(run: Run) -> Any:
+    def with_faults(run: PictureRun) -> Any:
         _, first, second = sorted(each for each in contents(workflow) if "/out-" in each)
         workflow.s3.delete_object(Bucket=bucket, Key=second)
         old = demo._inverse(own_pairs(1)[0].old)
         workflow.s3.put_object(Bucket=bucket, Key=first, Body=old)
         return outputs_of(run)
 
-    monkeypatch.setattr(Run, "_outputs", with_faults)
+    monkeypatch.setattr(PictureRun, "outputs", with_faults)
     assert inorder(*command, "--yes").exit_code == 1
     shown = summary(tmp_path)[workflow.stack.name]
     assert (shown["events"], shown["stale"], shown["missing"]) == (4 * KEYS, 1, 1)

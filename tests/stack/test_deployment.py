@@ -1,4 +1,4 @@
-"""A stack with the longest name that CloudFormation allows and all options, until its deletion."""
+"""A stack with the longest name and all options is deployed, updated in place, and deleted."""
 
 from __future__ import annotations
 
@@ -7,46 +7,44 @@ import subprocess
 import sys
 
 from inorder import PROJECT
+from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
+from inorder.new_policy import longest_stack_name
 from tests.conftest import picture
-from tests.stack.conftest import GREEN, Workflow
+from tests.stack.conftest import CYAN, GREEN, MAGENTA, RED, SECONDS, Workflow
 
-NAME = "s" * 128
+NAME = "s" * longest_stack_name()
 OPTIONS: dict[str, str | float] = {
-    "AdaptRecords": "true",
-    "Alarms": "all",
-    "Dashboard": "true",
-    "Tracing": "true",
     "KeyPrefix": "in/",
     "KeySuffix": ".png",
     "HandleDeletions": "false",
-    "RecordsSourceArns": "arn:aws:s3:::other",
     "RecordRetentionDays": 30,
     "RetryHours": 1,
     "HealMinutes": 30,
+    "ExecutionLogLevel": "ERROR",
     "LogRetentionDays": 30,
     "FunctionMemorySize": 3000,
     "PermissionsBoundaryArn": "arn:aws:iam::aws:policy/PowerUserAccess",
 }
 
 
-def deployed(local: LocalAws, address: str, pixels: int) -> Workflow:
-    key = local.client("kms").create_key()["KeyMetadata"]["Arn"]
-    parameters = OPTIONS | {"AlarmEmail": address, "MaximumPixels": pixels, "KmsKeyArn": key}
-    return Workflow(local, deploy(local, NAME, parameters))
+def deployed(local: LocalAws, name: str, **parameters: str | float) -> Workflow:
+    return Workflow(local, deploy(local, name, parameters))
 
 
-def test_changed_parameters_count_and_a_deleted_stack_leaves_its_data(local: LocalAws) -> None:
-    workflow = deployed(local, "one@example.com", pixels=1)
+def test_all_options_count_and_a_deleted_stack_leaves_its_data(local: LocalAws) -> None:
+    options = OPTIONS | {
+        "KmsKeyArn": local.client("kms").create_key()["KeyMetadata"]["Arn"],
+        "AlarmTopicArn": local.client("sns").create_topic(Name="alarms")["TopicArn"],
+    }
+    workflow = deployed(local, NAME, MaximumPixels=1, **options)
+    assert workflow.stack.state_machine_arn.endswith(f":{NAME}_latest-wins")
     workflow.upload("in/too-large.png", picture(GREEN))
     [ended] = workflow.of_key("in/too-large.png", 1)
     assert ended.outcome == "Parked"
 
-    workflow = deployed(local, "another@example.com", pixels=1000)
-    topic = workflow.resource("AlarmTopic")
-    subscribed = local.client("sns").list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
-    assert [each["Endpoint"] for each in subscribed] == ["another@example.com"]
+    workflow = deployed(local, NAME, MaximumPixels=1000, **options)
     workflow.upload("in/x.png", picture(GREEN))
     [ended] = workflow.of_key("in/x.png", 1)
     assert ended.outcome == "Processed"
@@ -56,10 +54,46 @@ def test_changed_parameters_count_and_a_deleted_stack_leaves_its_data(local: Loc
     environment = os.environ | local.environment | {"SAM_CLI_TELEMETRY": "0"}
     subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, check=True)  # noqa: S603
     machines = local.client("stepfunctions").list_state_machines()["stateMachines"]
-    assert workflow.stack.state_machine_arn not in {each["stateMachineArn"] for each in machines}
+    assert not [each for each in machines if each["name"].startswith(NAME)]
     source = {"Bucket": workflow.stack.input_bucket, "Key": "in/x.png"}
     assert workflow.s3.get_object(**source)["Body"].read() == picture(GREEN)
     assert workflow.output("in/x.png") is not None
     assert workflow.record("in/x.png")["status"] == "DONE"
     [parked] = workflow.parked()
     assert parked["object_key"].endswith("/too-large.png")
+
+
+def test_what_runs_waits_or_is_parked_survives_a_change_of_the_policy_and_back(
+    local: LocalAws,
+) -> None:
+    """AWS ends executions whose state machine is deleted, and the local AWS does not."""
+    before = deployed(local, "update", SlowSeconds=10, SlowMark="slow")
+    before.upload("finished.png", picture(RED))
+    [finished] = [each.event for each in before.of_key("finished.png", 1)]
+    before.upload("parked.png", b"no picture")
+    before.of_key("parked.png", 1)
+    with before.limited(0):
+        before.upload("retried.png", picture(RED))
+        wait_until(lambda: before.failed_events() > 0, SECONDS, "the retry queue to have the event")
+    before.upload("running.png", picture(RED) + b"slow")
+    before.wait_for_lock("running.png")
+
+    during = deployed(local, "update", SlowSeconds=0, Policy="every-version", RetryHours=2)
+    assert during.stack.state_machine_arn != before.stack.state_machine_arn
+    kept_ones = ("input_bucket", "output_bucket", "key_table")
+    for kept in (*kept_ones, "retry_events_queue_url", "parked_events_queue_url"):
+        assert getattr(during.stack, kept) == getattr(before.stack, kept)
+    assert before.of_key("running.png", 1)[0].outcome == "Processed"
+    assert before.colour("running.png") == CYAN
+    assert "Processed" in [each.outcome for each in during.of_key("retried.png", 1)]
+
+    after = deployed(local, "update", Policy="latest-wins")
+    assert after.stack.state_machine_arn == before.stack.state_machine_arn
+    assert after.run(finished).outcome == "Duplicate"
+    after.upload("finished.png", picture(GREEN))
+    assert after.of_key("finished.png", 3)[-1].outcome == "Processed"
+    assert after.colour("finished.png") == MAGENTA
+    after.wait_for_retries()
+    after.assert_quiet()
+    [message] = after.parked()
+    assert message["event"]["detail"]["object"]["key"] == "parked.png"

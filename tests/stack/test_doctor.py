@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
+from inorder import PROJECT
 from inorder.aws import health
 from inorder.aws.health import RIGHT, UNKNOWN, WRONG
-from inorder.aws.stack import Connection, deploy
+from inorder.aws.stack import Connection, deploy, sam_deploy
 from inorder.local_aws import LocalAws
 from tests.stack.conftest import Inorder, Workflow
+
+COMPANIONS = ("audit", "monitoring", "records")
 
 
 @pytest.fixture(scope="module")
@@ -25,17 +25,11 @@ def workflow(local: LocalAws) -> Workflow:
     local.client("sqs").create_queue(QueueName="alarms")
     arn = "arn:aws:sqs:us-east-1:000000000000:alarms"
     sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
-    parameters: dict[str, str | float] = {"AlarmTopicArn": topic, "Minimal": "true"}
-    workflow = Workflow(local, deploy(local, "healthy", parameters))
-    expire(workflow, True)  # which the local CloudFormation leaves out
+    workflow = Workflow(local, deploy(local, "healthy", {"AlarmTopicArn": topic}))
+    for name in COMPANIONS:
+        template = PROJECT / "stacks" / name / "template.yaml"
+        sam_deploy(local, f"healthy-{name}", {"StackName": "healthy"}, template)
     return workflow
-
-
-def expire(workflow: Workflow, is_on: bool) -> None:
-    workflow.local.client("dynamodb").update_time_to_live(
-        TableName=workflow.stack.key_table,
-        TimeToLiveSpecification={"Enabled": is_on, "AttributeName": "expires_at"},
-    )
 
 
 @pytest.fixture
@@ -50,49 +44,53 @@ def test_a_healthy_stack_has_nothing_wrong(
     monkeypatch.setattr(health, "SWITCHING_ON", timedelta(0))
     said = inorder("doctor")
     assert said.exit_code == 0, said.output
-    [unknown] = [line for line in said.stdout.splitlines() if not line.startswith(RIGHT)]
-    assert unknown.startswith(f"{UNKNOWN}  Quotas: ")  # the local AWS has none to read
+    lines = said.stdout.splitlines()
+    assert [line for line in lines if not line.startswith(RIGHT)] == []
+    fitting = [f"{RIGHT:<8} The companion {name} fits the stack." for name in COMPANIONS]
+    assert lines[-len(fitting) :] == fitting
 
 
-def test_what_another_deployment_would_have_wrong(
-    deployment: health.Deployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_another_deployment_would_have_wrong(deployment: health.Deployment) -> None:
     object.__setattr__(deployment.stack, "parameters", {"ExecutionLogLevel": "OFF"})
     deployment.resources.clear()
-    config = deployment.aws.client("stepfunctions").meta.config
-    monkeypatch.setattr(config, "region_name", "cn-north-1")
-    for check in (health._log, health._alarms, health._region):
+    for check in (health._log, health._alarms):
         assert [each.state for each in check(deployment)] == [WRONG]
 
 
-def test_a_low_rate_of_starts_is_wrong_and_one_that_is_not_listed_unknown(
-    deployment: health.Deployment,
+@pytest.mark.parametrize(
+    ("of", "changed", "wrong"),
+    [
+        ("outputs", "Version", COMPANIONS),
+        ("outputs", "KeyTableName", ("audit",)),
+        ("outputs", "StateMachineArn", ("monitoring",)),
+        ("outputs", "RetryEventsQueueName", ("audit", "monitoring")),
+        ("parameters", "KmsKeyArn", ("audit", "records")),
+        ("parameters", "HealMinutes", ()),
+    ],
+)
+def test_a_companion_that_was_deployed_with_another_value_is_named(
+    deployment: health.Deployment, of: str, changed: str, wrong: tuple[str, ...]
 ) -> None:
-    starts, invocations = health.RATES.values()
-    rates = {"list_service_quotas": {}, "list_aws_default_service_quotas": {starts: 300.0}}
+    getattr(deployment.main, of)[changed] = "other"
+    found = dict(zip(COMPANIONS, health._companions(deployment), strict=True))
+    assert tuple(name for name, line in found.items() if line.state == WRONG) == wrong
+    for name in wrong:
+        assert f"The companion {name} has the {changed} " in found[name].text
+        given = ' PARAMETERS="KmsKeyArn=other"' if of == "parameters" else ""
+        assert found[name].remedy == f"make companion NAME={name} STACK=healthy{given}"
 
-    def paginator(operation: str) -> Any:
-        def pages(ServiceCode: str) -> Iterator[Any]:  # noqa: N803
-            name = health.RATES[ServiceCode]
-            values = [rate for of, rate in rates[operation].items() if of == name]
-            yield {"Quotas": [{"QuotaName": name, "Value": value} for value in values]}
 
-        return SimpleNamespace(paginate=pages)
-
-    deployment.aws._clients["service-quotas"] = SimpleNamespace(get_paginator=paginator)
-    assert [each.state for each in health._quotas(deployment)] == [UNKNOWN]
-    rates["list_aws_default_service_quotas"][invocations] = 750.0
-    assert [each.state for each in health._quotas(deployment)] == [RIGHT]
-    rates["list_service_quotas"][starts] = 50.0  # this account has another one than the default
-    [finding] = health._quotas(deployment)
-    assert (finding.state, f"{starts} is 50" in finding.text) == (WRONG, True)
+def test_a_companion_of_another_stack_is_named(deployment: health.Deployment) -> None:
+    deployment.companions["records"].parameters["StackName"] = "inorder"
+    [*_, finding] = health._companions(deployment)
+    assert "has the StackName inorder, and the stack healthy." in finding.text
 
 
 @pytest.mark.parametrize(
     ("policy", "changed", "waiting", "said"),
     [
         ("first-wins", {}, 0, "Nothing must be done"),
-        ("latest-wins", {"Minimal": "true"}, 0, "Nothing must be done"),
+        ("latest-wins", {}, 1, "Nothing must be done"),
         ("first-wins", {"HealMinutes": "0"}, 0, "no sweep hands the new policy"),
         ("first-wins", {}, 1, "1 event(s) wait to be retried"),
         ("first-wins", {"HandleDeletions": "false"}, 1, "Nothing must be done"),
@@ -107,7 +105,7 @@ def test_what_must_be_done_before_a_change_of_policy_is_named(
     waiting: int,
     said: str,
 ) -> None:
-    parameters = {"Policy": "latest-wins", "Minimal": "false", "HealMinutes": "15"}
+    parameters = {"Policy": "latest-wins", "HealMinutes": "15"}
     object.__setattr__(deployment.stack, "parameters", parameters | changed)
     sqs, queue = workflow.local.client("sqs"), workflow.stack.retry_events_queue_url
     for _ in range(waiting):
@@ -131,10 +129,9 @@ def break_all(workflow: Workflow) -> None:
     events = client("events")
     events.disable_rule(Name=resource("EventsRule").rpartition("/")[2])
     pattern = {"source": ["aws.s3"], "detail": {"bucket": {"name": [stack.input_bucket]}}}
-    for name, qualifier in (("second", ""), ("third", ":live")):
+    for name, target in (("second", stack.state_machine_arn), ("third", f"{arn}:live")):
         events.put_rule(Name=name, EventPattern=json.dumps(pattern))
-        arn = f"{stack.state_machine_arn}{qualifier}"
-        events.put_targets(Rule=name, Targets=[{"Id": "1", "Arn": arn}])
+        events.put_targets(Rule=name, Targets=[{"Id": "1", "Arn": target}])
     functions.update_function_configuration(**function, Timeout=61)
     functions.put_function_concurrency(**function, ReservedConcurrentExecutions=0)
     client("iam").detach_role_policy(
@@ -151,7 +148,6 @@ def break_all(workflow: Workflow) -> None:
     topic = stack.parameters["AlarmTopicArn"]
     [found] = client("sns").list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
     client("sns").unsubscribe(SubscriptionArn=found["SubscriptionArn"])
-    expire(workflow, False)
 
 
 WRONG_THEN = [
@@ -167,8 +163,6 @@ WRONG_THEN = [
     "Nothing reads the retry queue",
     "An event has been parked for 10 days",
     "no confirmed subscription",
-    "keeps its records for ever",
-    "Before Policy=uncoordinated: the stack is minimal",
     "Before Policy=uncoordinated: the function may take 61 s, and it waits for 15 s",
 ]
 

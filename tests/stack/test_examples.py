@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import boto3
-from botocore.stub import Stubber
 from playwright._impl._driver import compute_driver_executable
-from samcli.vendor.serverlessrepo import publish_application
 from samcli.yamlhelper import yaml_parse
 from samtranslator.parser.parser import Parser  # type: ignore[import-untyped]
 from samtranslator.translator.translator import Translator  # type: ignore[import-untyped]
@@ -23,9 +22,11 @@ from inorder.aws.executions import LocalStateMachine
 from inorder.aws.stack import deploy, sam_deploy
 from inorder.local_aws import LocalAws
 from tests.stack.conftest import SECONDS, Workflow
-from tests.support.resolved_template import template
+from tests.support.resolved_template import of_type, template
 
 EXAMPLES = PROJECT / "examples"
+# A command in an environment of its own.
+ALONE = [sys.executable, "-m", "uv", "run", "--quiet", "--no-project", "--python", sys.executable]
 GIVEN = {"InputBucketName", "OutputBucketName", "WorkFunctionArn", "WorkFunctionRoleName"}
 
 
@@ -54,16 +55,6 @@ def test_an_own_function_deployed_as_its_document_says_is_invoked_instead_of_the
     assert indexing.output(key) is None
 
 
-def package(local: LocalAws, file: Path, bucket: str, packaged: Path) -> None:
-    """Do what `make package` does, without a build, for a template."""
-    local.client("s3").create_bucket(Bucket=bucket)
-    command = [sys.executable, "-m", "samcli", "package", "--region", "us-east-1"]
-    command += ["--template-file", str(file), "--s3-bucket", bucket]
-    command += ["--output-template-file", str(packaged)]
-    environment = os.environ | local.environment
-    subprocess.run(command, env=environment, capture_output=True, check=True)  # noqa: S603
-
-
 def with_transformed_application(local: LocalAws, bucket: str, packaged: Path) -> dict[str, Any]:
     """Transform the inner template, as CloudFormation does, and the local AWS does not."""
     s3, outer = local.client("s3"), yaml_parse(packaged.read_text(encoding="utf-8"))
@@ -81,9 +72,14 @@ def with_transformed_application(local: LocalAws, bucket: str, packaged: Path) -
 def test_nested_application_invokes_the_function_for_the_keys_of_its_suffix(
     local: LocalAws, tmp_path: Path
 ) -> None:
-    packaged = tmp_path / "packaged.yaml"
-    package(local, EXAMPLES / "nested" / "template.yaml", "nested-artifacts", packaged)
-    outer = with_transformed_application(local, "nested-artifacts", packaged)
+    packaged, bucket = tmp_path / "packaged.yaml", "nested-artifacts"
+    local.client("s3").create_bucket(Bucket=bucket)
+    command = [sys.executable, "-m", "samcli", "package", "--region", "us-east-1"]
+    command += ["--template-file", str(EXAMPLES / "nested" / "template.yaml")]
+    command += ["--s3-bucket", bucket, "--output-template-file", str(packaged)]
+    environment = os.environ | local.environment
+    subprocess.run(command, env=environment, capture_output=True, check=True)  # noqa: S603
+    outer = with_transformed_application(local, bucket, packaged)
     assert outer["Resources"]["InOrder"]["Properties"]["Parameters"].keys() >= GIVEN
     cloudformation, s3 = local.client("cloudformation"), local.client("s3")
     cloudformation.create_stack(
@@ -95,6 +91,7 @@ def test_nested_application_invokes_the_function_for_the_keys_of_its_suffix(
         StackName="nested", WaiterConfig={"Delay": 1, "MaxAttempts": SECONDS}
     )
     outputs = outputs_of(local, "nested")
+    assert ":nested-InOrder-" in outputs["StateMachineArn"]  # so its name counts, too
     for key in ("a/one.txt", "a/one.jsonl"):
         s3.put_object(Bucket=outputs["Documents"], Key=key, Body=b'{"a": 1}\n')
 
@@ -105,45 +102,57 @@ def test_nested_application_invokes_the_function_for_the_keys_of_its_suffix(
     assert index["Key"] == "a/out-one.jsonl"
 
 
-def test_sam_publish_takes_the_packaged_template(local: LocalAws, tmp_path: Path) -> None:
-    packaged = tmp_path / "packaged.yaml"
-    package(local, PROJECT / "template.yaml", "published-artifacts", packaged)
-    repository = boto3.Session("test", "test", region_name="us-east-1").client("serverlessrepo")
-    with Stubber(repository) as stubber:  # which checks what is given
-        stubber.add_response("create_application", {"ApplicationId": "arn"})
-        publish_application(packaged.read_text(encoding="utf-8"), repository)
-
-
-def test_cdk_app_passes_parameters_and_reads_outputs_that_there_are(tmp_path: Path) -> None:
+def test_cdk_app_passes_parameters_reads_outputs_and_has_a_function_that_starts(
+    local: LocalAws, fence: Path, tmp_path: Path
+) -> None:
     """The app runs in an environment of its own, with the node of playwright's package."""
     node, _ = compute_driver_executable()
+    out = tmp_path / "cdk"
+    context = {"template": str(PROJECT / "template.yaml")}
+    context["fence"] = str(fence / "inorder_fence_layer.zip")
     environment = os.environ | {
         "JSII_NODE": str(node),
         "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION": "1",
-        "CDK_OUTDIR": str(tmp_path),
-        "CDK_CONTEXT_JSON": json.dumps({"template": str(PROJECT / "template.yaml")}),
+        "CDK_OUTDIR": str(out),
+        "CDK_CONTEXT_JSON": json.dumps(context),
     }
-    command = ["uv", "run", "--quiet", "--no-project", "--python", sys.executable]
-    command += ["--with-requirements", "requirements.txt", "python", "app.py"]
+    command = [*ALONE, "--with-requirements", "requirements.txt", "python", "app.py"]
     subprocess.run(  # noqa: S603
         command, cwd=EXAMPLES / "cdk", env=environment, capture_output=True, check=True
     )
-    resources = json.loads((tmp_path / "Documents.template.json").read_text())["Resources"]
-    [stack] = [each for each in resources.values() if each["Type"] == "AWS::CloudFormation::Stack"]
-    given = stack["Properties"]["Parameters"]
+    resources = json.loads((out / "Documents.template.json").read_text())["Resources"]
+    [stack] = of_type(resources, "CloudFormation::Stack").values()
+    given = stack["Parameters"]
     assert GIVEN <= given.keys() <= template()["Parameters"].keys()
     source = (EXAMPLES / "cdk" / "in_order.py").read_text(encoding="utf-8")
     assert set(re.findall(r'_output\("(\w+)"', source)) <= template()["Outputs"].keys()
+
+    functions = of_type(resources, "Lambda::Function").values()
+    [function] = [each for each in functions if each.get("Layers")]
+    [layer] = of_type(resources, "Lambda::LayerVersion").values()
+    code = out / f"asset.{function['Code']['S3Key'].removesuffix('.zip')}"
+    shutil.unpack_archive(out / f"asset.{layer['Content']['S3Key']}", tmp_path / "opt")
+    path = [str(code), str(tmp_path / "opt" / "python")]
+    module, _, _ = function["Handler"].partition(".")
+    start = f"import sys; sys.path[:0] = {path}; import {module}, inorder_fence as fence"
+    variables = function["Environment"]["Variables"]
+    done = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-I", "-c", f"{start}; print(fence.__file__)"],
+        env=os.environ | local.environment | variables | {"OUTPUT_BUCKET": "indexes"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()).is_relative_to(tmp_path / "opt")
 
 
 def test_terraform_stack_passes_parameters_and_reads_outputs_that_there_are() -> None:
     """The provider's own schema is in a registry, which a test must not need."""
     read = "import hcl2, json, sys; print(json.dumps(hcl2.load(sys.stdin)))"
-    command = ["uv", "run", "--quiet", "--no-project", "--with", "python-hcl2==7.3.1"]
+    command = [*ALONE, "--with", "python-hcl2==7.3.1", "python", "-c", read]
     text = (EXAMPLES / "terraform" / "main.tf").read_bytes()
-    done = subprocess.run(  # noqa: S603
-        [*command, "python", "-c", read], input=text, capture_output=True, check=True
-    )
+    done = subprocess.run(command, input=text, capture_output=True, check=True)  # noqa: S603
     parsed = json.loads(done.stdout)
     [stack] = [
         each["in_order"]

@@ -10,8 +10,6 @@ import sys
 from pathlib import Path
 from zipfile import ZipFile
 
-import pytest
-
 from inorder import PROJECT
 from inorder.local_aws import LocalAws
 from tests.support import events
@@ -19,22 +17,13 @@ from tests.support import events
 FOLDER = PROJECT / "functions" / "inorder_fence"
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("fence")
-    # The environment of the tests stays as it is, also if another one should be installed.
-    make = ["make", "--old-file", ".venv/installed", "fence", f"FENCE={folder}"]
-    subprocess.run(make, cwd=PROJECT, check=True)  # noqa: S603 - our own Makefile
-    return folder
-
-
 def test_the_wheel_alone_runs_the_handler_of_the_readme(
-    built: Path, local: LocalAws, tmp_path: Path
+    fence: Path, local: LocalAws, tmp_path: Path
 ) -> None:
     s3 = local.client("s3")
     for bucket in ("fence-input", "fence-output"):
         s3.create_bucket(Bucket=bucket)
-    [wheel] = built.glob("*.whl")
+    [wheel] = fence.glob("*.whl")
     run = [sys.executable, "-m", "uv", "run", "--quiet", "--isolated", "--no-project"]
     run += ["--python", sys.executable, "--with", f"{wheel}[boto3]", "python", "-I"]
     [handler] = re.findall(r"```python\n(.*?)```", (FOLDER / "README.md").read_text(), re.DOTALL)
@@ -60,9 +49,9 @@ def test_the_wheel_alone_runs_the_handler_of_the_readme(
     assert written == f"X\n{events.SEQUENCER}#".encode()
 
 
-def test_the_layer_has_the_typed_package_where_lambda_looks_for_it(built: Path) -> None:
-    [wheel] = built.glob("*.whl")
-    with ZipFile(wheel) as package, ZipFile(built / "inorder_fence_layer.zip") as layer:
+def test_the_layer_has_the_typed_package_where_lambda_looks_for_it(fence: Path) -> None:
+    [wheel] = fence.glob("*.whl")
+    with ZipFile(wheel) as package, ZipFile(fence / "inorder_fence_layer.zip") as layer:
         files = {name for name in layer.namelist() if not name.endswith("/")}
         assert files == {f"python/{name}" for name in package.namelist()}
     modules = {path.name for path in FOLDER.glob("*.py")}

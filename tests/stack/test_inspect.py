@@ -7,7 +7,7 @@ from typing import Any
 
 from click.testing import Result
 
-from inorder.aws.executions import s3_object
+from inorder_fence.records import s3_object
 from tests.conftest import picture
 from tests.stack.conftest import GREEN, RED, Inorder, Workflow
 

@@ -21,12 +21,13 @@ from typing import Any
 import pytest
 
 from inorder import local_aws
-from inorder.aws.executions import Execution, wait_until
+from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy
+from inorder.model.execution import Execution
 from tests.conftest import WAIT_SCALE, picture
 from tests.stack.conftest import GREEN, MAGENTA, RED, SECONDS, Colour, Workflow
 
-QUEUES = ("RetryEvents", "ParkedEvents", "UndeliveredEvents", "UnadaptedRecords")
+QUEUES = ("RetryEvents", "ParkedEvents", "UndeliveredEvents")
 
 
 @contextmanager
@@ -119,7 +120,7 @@ def test_the_role_suffices_to_park_an_event_and_without_it_the_message_stays(
     [arn] = workflow.queue_attributes(stack.parked_events_queue_url, "QueueArn")
 
     def was_refused() -> bool:
-        lines = logs.filter_log_events(logGroupName=stack.retry_events_log_group)["events"]
+        lines = logs.filter_log_events(logGroupName=stack.function_log_group)["events"]
         return "not authorized to perform: sqs:SendMessage" in str(lines)
 
     with denied(workflow, "RetryEvents", "sqs:SendMessage", arn):

@@ -12,8 +12,9 @@ import pytest
 from botocore.client import BaseClient
 from botocore.exceptions import EndpointConnectionError
 
-from inorder.aws.executions import s3_object, wait_until
+from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy
+from inorder_fence.records import s3_object
 from tests.conftest import WAIT_SCALE, picture
 from tests.proof.soak.fault_proxy import FaultProxy, behind_a_proxy
 from tests.stack.conftest import CYAN, GREEN, MAGENTA, RED, SECONDS, Inorder, Workflow

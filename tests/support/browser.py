@@ -8,7 +8,6 @@ This gets one. If none can be had, it prints a sentence: that TESTS did not run,
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +22,7 @@ ARGUMENTS = [
 ]
 # Another apt may run, such as the updates of a new machine.
 APT = ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=120"]
+APT_UPDATE, APT_INSTALL = [*APT, "update"], [*APT, "install", "--yes", "chromium"]
 DOWNLOAD = [sys.executable, "-m", "playwright", "install", "--only-shell"]
 
 
@@ -62,47 +62,26 @@ def starts() -> bool:
 
 
 def get() -> None:
-    """Install a browser unless there is one: by apt-get, or else by playwright.
+    """Install a browser unless there is one: by apt-get if this user may, or else by playwright.
 
     Raises
     ------
     NoBrowserError
-        None can be had.
+        None can be had. The installers have printed why.
     """
     if starts():
         return
-    why = ["there is no browser"]
-    is_debian, may_install = bool(shutil.which(APT[0])), os.geteuid() == 0
-    ways = [[[*DOWNLOAD, "chromium"]]]
-    if is_debian and may_install:
-        # Also what a downloaded browser needs of the system.
-        ways = [[[*APT, "update"], [*APT, "install", "--yes", "chromium"]]]
-        ways.append([[*DOWNLOAD, "--with-deps", "chromium"]])
-    elif is_debian:
-        why.append("this user may not install one with apt-get")
-    for commands in ways:
-        print(f"Getting a browser with {_name(commands)} ...", file=sys.stderr)
-        error = next(filter(None, map(_run, commands)), "what it brought does not start")
+    ways = [[*DOWNLOAD, "chromium"]]
+    if shutil.which("apt-get") and os.geteuid() == 0:
+        # The last one also gets what a downloaded browser needs of the system.
+        ways = [APT_UPDATE, APT_INSTALL, [*DOWNLOAD, "--with-deps", "chromium"]]
+    for command in ways:
+        print(f"Getting a browser: {' '.join(command)} ...", file=sys.stderr)
+        environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+        subprocess.run(command, env=environment, stdout=sys.stderr, check=False)  # noqa: S603
         if starts():
             return
-        why.append(f"{_name(commands)} failed ({error})")
-    raise NoBrowserError(f"{', '.join(why[:-1])}, and {why[-1]}")
-
-
-def _name(commands: list[list[str]]) -> str:
-    return "apt-get" if commands[0][0] == APT[0] else "playwright install"
-
-
-def _run(command: list[str]) -> str:
-    """Run a command, and give its error, or nothing."""
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    done = subprocess.run(  # noqa: S603 - one of the above
-        command, env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode == 0:
-        return ""
-    errors = re.findall(r"^E(?:rror)?: (.*)$", done.stderr + done.stdout, re.MULTILINE)
-    return next(iter(errors), f"exit code {done.returncode}")
+    raise NoBrowserError("there is no browser, and none can be installed")
 
 
 if __name__ == "__main__":

@@ -13,8 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 from urllib.parse import unquote
 
@@ -22,33 +21,12 @@ import boto3
 import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from moto import mock_aws
-from moto.dynamodb.models import DynamoDBBackend
-from moto.stepfunctions.exceptions import ExecutionDoesNotExist
-from moto.stepfunctions.parser.asl.component.common.error_name.failure_event import (
-    FailureEventException,
-)
-from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
-from moto.stepfunctions.parser.asl.component.common.timeouts.timeout import TimeoutSeconds
-from moto.stepfunctions.parser.asl.component.state.exec.state_task.service import (
-    state_task_service,
-    state_task_service_dynamodb,
-)
-from moto.stepfunctions.parser.asl.component.state.state import CommonStateField
-from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import (
-    WaitFunction,
-)
-from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 
 from inorder import PROJECT
-from inorder.aws.executions import (
-    Entry,
-    Execution,
-    LocalStateMachine,
-    entry_of,
-)
-from inorder.model import policies
+from inorder.aws.executions import LocalStateMachine
+from inorder.model.execution import Execution
 from inorder.model.policies import asl_file
-from tests.support import state_machines
+from tests.support import moto_parts, state_machines
 from tests.support.events import SEQUENCER, created, deleted
 from tests.support.resolved_template import template
 
@@ -59,7 +37,7 @@ FUNCTION, HASH_FUNCTION = (
 )
 BUS, RETRY_BUS = "unique-events", "retry-events"
 KEY_TABLE = template()["Resources"]["KeyTable"]["Properties"]
-LONGEST_HISTORY = 800  # events; a waiter that gives up after 36 polls has about 600
+MOST_STATES = 300  # of an execution; a waiter that gives up enters half as many
 # moto logs every state that fails, and so hides what a test has found.
 logging.getLogger("moto").setLevel(logging.CRITICAL)
 ENVIRONMENT = {
@@ -98,6 +76,15 @@ class InProcess:
     def __init__(self, policy: str, app: ModuleType, canonical_hash: ModuleType) -> None:
         self.policy, self.app, self.canonical_hash = policy, app, canonical_hash
         self.wait_scale = 1.0  # of waits and of delays between attempts
+        self.sleep: Callable[[float], None] = time.sleep
+        # moto runs functions in Docker only; so its calls to Lambda are answered here.
+        assert boto3.DEFAULT_SESSION
+        events: Any = boto3.DEFAULT_SESSION.events  # their types know no handler that answers
+        self.events = events
+        self.events.register_first("before-send.lambda.Invoke", self._serve)
+        self.events.register("provide-client-params.stepfunctions.StartExecution", _as_in_the_model)
+        self.events.register("provide-client-params.events.PutEvents", self._make_buses)
+        make_writes_atomic(self.events)
         self.s3 = boto3.client("s3")
         self.invocations: list[Any] = []
         self.invoke: Callable[[Any], Any] = self.handle
@@ -114,29 +101,15 @@ class InProcess:
         )
         self._sqs = boto3.client("sqs")
         self.parked_queue, self.retry_queue = map(self._make_queue, ("parked", "retries"))
+        self.function_log_group = "functions"
+        boto3.client("logs").create_log_group(logGroupName=self.function_log_group)
         self._bus_queue = ""
         self._making_buses = threading.Lock()
         self.state_machine = self.machine(policy)
-        # moto runs functions in Docker only; so its calls to Lambda are answered here.
-        assert boto3.DEFAULT_SESSION
-        # botocore's types know no handler that answers.
-        boto3.DEFAULT_SESSION.events.register_first(
-            "before-send.lambda.Invoke",
-            self._serve,  # type: ignore[arg-type]
-        )
-        boto3.DEFAULT_SESSION.events.register(
-            "provide-client-params.stepfunctions.StartExecution",
-            _as_in_the_model,  # type: ignore[arg-type]
-        )
-        boto3.DEFAULT_SESSION.events.register(
-            "provide-client-params.events.PutEvents",
-            self._make_buses,
-        )
 
-    @property
-    def like(self) -> str:
-        """The shipped policy from which the policy was made, or its name."""
-        return policies.policy(self.policy).like or self.policy
+    def pause(self, seconds: float) -> None:
+        """Let an execution wait."""
+        self.sleep(seconds * self.wait_scale)
 
     def machine(self, policy: str) -> MotoStateMachine:
         substitutions = {
@@ -147,11 +120,16 @@ class InProcess:
             "RetryEventsQueueUrl": self.retry_queue,
             "RetryEventsBusName": RETRY_BUS,
             "UniqueEventsBusName": BUS,
-            "StateMachineArnPattern": "arn:aws:states:us-east-1:123456789012:stateMachine:{}",
         }
-        definition = state_machines.substitute(PROJECT / asl_file(policy), substitutions)
+        definition = json.loads(
+            state_machines.substitute(PROJECT / asl_file(policy), substitutions)
+        )
+        for state in definition["States"].values():
+            if isinstance(state.get("TimeoutSeconds"), int):
+                state["TimeoutSeconds"] *= self.timeout_scale
         client = boto3.client("stepfunctions")
-        return MotoStateMachine(client, state_machines.create_local(client, definition).arn)
+        made = state_machines.create_local(client, json.dumps(definition))
+        return MotoStateMachine(client, made.arn)
 
     def _make_buses(self, **_: Any) -> None:
         """Create the buses before the first event, because most tests send none."""
@@ -227,14 +205,10 @@ class InProcess:
     def run(self, event: Any) -> Execution:
         return self.wait(self.start(event))
 
-    def record_id(self, object_key: str) -> str:
-        """Give the ID of the record that has the lock of a key."""
-        return f"first:{object_key}" if self.like == "first-wins" else object_key
-
     def record(self, object_key: str) -> dict[str, Any]:
-        key = {"id": self.record_id(object_key)}
-        found: dict[str, Any] = self.table.get_item(Key=key).get("Item", {})
-        return found
+        """Give the record that has the lock of a key, before whose ID there may be a prefix."""
+        ids = object_key, f":{object_key}"
+        return next((each for each in self.records() if each["id"].endswith(ids)), {})
 
     def records(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.table.scan()["Items"]
@@ -255,44 +229,25 @@ class InProcess:
 
 
 class MotoStateMachine(LocalStateMachine):
-    """A state machine on moto whose executions are read in this process.
-
-    moto takes longer to write a history as a response than to run the execution.
-    """
+    """A state machine on moto."""
 
     poll_seconds = 0.005
 
-    def has_ended(self, arn: str) -> bool:
-        ended = self._execution(arn).exec_status != "RUNNING"
-        return ended and self.describe(arn).status != "RUNNING"
-
-    def entries(self, arn: str) -> list[Entry]:
-        try:
-            events = self._execution(arn).to_history_output()["events"]
-        except ExecutionDoesNotExist:
-            return super().entries(arn)  # raises what a client does
+    def running(self) -> list[str]:
+        """List the executions that have not ended, of all state machines."""
+        pages = self.client.get_paginator("list_executions").paginate
+        machines = self.client.list_state_machines()["stateMachines"]
         return [
-            entry_of({**event, "timestamp": datetime.fromisoformat(event["timestamp"])})
-            for event in events
+            execution["executionArn"]
+            for machine in machines
+            for page in pages(stateMachineArn=machine["stateMachineArn"], statusFilter="RUNNING")
+            for execution in page["executions"]
         ]
-
-    def running(self) -> list[Any]:
-        """List moto's executions that have not ended, of all state machines."""
-        executions = (each for machine in self._moto.state_machines for each in machine.executions)
-        return [each for each in executions if each.exec_status == "RUNNING"]
 
     def stop_all(self) -> None:
         """Stop what still runs: it would go on in the next test, with that test's resources."""
         for execution in self.running():
-            execution.stop(datetime.now(UTC), error="Ended", cause="the test has ended")
-
-    def _execution(self, arn: str) -> Any:
-        return self._moto.describe_execution(arn)
-
-    @property
-    def _moto(self) -> Any:
-        _, _, _, region, account, *_ = self.arn.split(":")
-        return stepfunctions_parser_backends[account][region]
+            self.client.stop_execution(executionArn=execution, error="Ended")
 
 
 class Throttled(Exception):
@@ -316,83 +271,40 @@ def _as_in_the_model(params: dict[str, Any], **_: Any) -> dict[str, Any]:
     return {name[0].lower() + name[1:]: value for name, value in params.items()}
 
 
-def make_writes_atomic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check a condition and write in one step, as DynamoDB does, and moto does not."""
-    lock = threading.Lock()
+def make_writes_atomic(events: Any) -> None:
+    """Check a condition and write in one step, as DynamoDB does, and moto does not.
 
-    def atomically(write: Callable[..., Any]) -> Callable[..., Any]:
-        def locked(*arguments: Any, **named: Any) -> Any:
-            with lock:
-                return write(*arguments, **named)
+    The events are those of a client, or of the session that will make clients.
+    """
+    lock, mine = threading.Lock(), threading.local()
 
-        return locked
+    def begin(**_: Any) -> None:
+        lock.acquire()
+        mine.held = True
 
-    for name in ("put_item", "update_item"):
-        monkeypatch.setattr(DynamoDBBackend, name, atomically(getattr(DynamoDBBackend, name)))
+    def end(**_: Any) -> None:
+        if getattr(mine, "held", False):
+            mine.held = False
+            lock.release()
+
+    for operation in ("PutItem", "UpdateItem"):
+        events.register_first(f"before-send.dynamodb.{operation}", begin)
+        events.register_first(f"response-received.dynamodb.{operation}", end)
 
 
 # Done anew for each definition that moto creates or starts, for each path that it evaluates, for
-# each call, for each session, which reads the models of all services, and for each client, these
-# take longer than all else.
-PARSE = "moto.stepfunctions.parser.asl.parse.asl_parser.AmazonStateLanguageParser.parse"
+# each session, which reads the models of all services, and for each client, these take longer than
+# all else.
+PARSE = f"moto.{moto_parts.PARSE}"
 ONCE = {
     name: functools.cache(pkgutil.resolve_name(name))
     for name in (
         PARSE,
-        "moto.stepfunctions.parser.asl.utils.json_path.parse",
-        "moto.core.responses.method_names_from_class",
+        f"moto.{moto_parts.PARSE_PATH}",
         "botocore.session.create_loader",
         "botocore.httpsession.create_urllib3_context",
     )
 }
-
-
-def _scale_seconds(monkeypatch: pytest.MonkeyPatch, aws: InProcess) -> None:
-    def sleep(seconds: float) -> None:
-        time.sleep(seconds * aws.wait_scale)
-
-    def wait(_: object, env: object, wait_seconds: float) -> None:  # noqa: ARG001
-        sleep(wait_seconds)
-
-    def timeout(seconds: TimeoutSeconds, env: object) -> int:  # noqa: ARG001
-        return seconds.timeout_seconds * aws.timeout_scale
-
-    monkeypatch.setattr(TimeoutSeconds, "_eval_seconds", timeout)
-    monkeypatch.setattr(WaitFunction, "_wait_interval", wait)
-    monkeypatch.setattr(retrier_decl, "time", SimpleNamespace(sleep=sleep))
-
-
-def _limit_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refuse a Task's parameters above 256 KiB, as AWS does, where moto looks at results only."""
-    service = state_task_service.StateTaskService
-    dynamodb = state_task_service_dynamodb.StateTaskServiceDynamoDB
-    evaluate, name_error = service._eval_parameters, dynamodb._from_error
-
-    def evaluate_and_measure(state: Any, env: Any) -> Any:
-        parameters = evaluate(state, env)
-        state._verify_size_quota(env, parameters)
-        return parameters
-
-    def keep_name(state: Any, env: Any, ex: Exception) -> Any:
-        if isinstance(ex, FailureEventException):
-            return ex.failure_event
-        return name_error(state, env=env, ex=ex)
-
-    monkeypatch.setattr(service, "_eval_parameters", evaluate_and_measure)
-    monkeypatch.setattr(dynamodb, "_from_error", keep_name)
-
-
-def _stop_endless_executions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stop an execution that never ends, as a broken file may have, before a test waits for it."""
-    evaluate = CommonStateField._eval_body
-
-    def evaluate_or_stop(state: CommonStateField, env: Any) -> None:
-        evaluate(state, env)
-        if len(env.event_manager._history_event_list) > LONGEST_HISTORY:
-            cause = f"its history has more than {LONGEST_HISTORY} events"
-            env.set_stop(stop_date=datetime.now(UTC), error="Endless", cause=cause)
-
-    monkeypatch.setattr(CommonStateField, "_eval_body", evaluate_or_stop)
 
 
 def import_anew(name: str) -> ModuleType:
@@ -408,9 +320,6 @@ def aws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
     policy = mark.args[0] if mark else "latest-wins"
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    make_writes_atomic(monkeypatch)
-    _stop_endless_executions(monkeypatch)
-    _limit_parameters(monkeypatch)
     for name, once in ONCE.items():
         monkeypatch.setattr(name, once)
     with mock_aws(
@@ -420,6 +329,8 @@ def aws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
         running = InProcess(
             policy, import_anew("invert_image.app"), import_anew("canonical_hash.app")
         )
-        _scale_seconds(monkeypatch, running)
+        moto_parts.sleep_with(monkeypatch, running.pause)
+        moto_parts.limit_parameters(monkeypatch, running.events)
+        moto_parts.stop_endless_executions(monkeypatch, MOST_STATES)
         yield running
         running.state_machine.stop_all()

@@ -1,14 +1,12 @@
-"""How much an execution writes to its log at level ALL, from ministack's history of it.
+"""How many bytes AWS writes to the log at level ALL for an entry of a history.
 
-The form is that of https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html, in which
-tests/policies/test_policy_facts.py measures the executions of moto. ministack's history lacks
-some fields and entries that AWS writes; they are put in here.
+https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html has the form.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 # An execution that a rule started, of a machine that CloudFormation named.
@@ -37,28 +35,6 @@ METADATA = {
     },
     "SdkResponseMetadata": {"RequestId": _HEADERS["x-amzn-RequestId"]},
 }
-
-
-def log_bytes(history: Iterable[Mapping[str, Any]]) -> int:
-    """Write the entries of a history as AWS writes them, and give their size."""
-    return sum(size_of(*entry) for event in history for entry in entries(event))
-
-
-def entries(event: Mapping[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
-    """Give the type and the details of an event; a task that is scheduled is started, too."""
-    kind: str = event["type"]
-    details = dict(next((value for name, value in event.items() if name.endswith("Details")), {}))
-    if kind.startswith("Task") and "resource" in details:
-        called = details["resource"].split(":::")[-1].split(":")
-        details |= {"resourceType": called[0], "resource": called[-1]}
-    for name in ("input", "output"):
-        if name in details:
-            details[f"{name}Details"] = {"truncated": False}
-    if kind == "TaskScheduled":
-        yield kind, details | {"region": "us-east-1", "timeoutInSeconds": 10}
-        kind = "TaskStarted"
-        details = {name: details[name] for name in ("resourceType", "resource")}
-    yield kind, details
 
 
 def size_of(kind: str, details: Mapping[str, Any]) -> int:

@@ -51,10 +51,10 @@ def _session() -> boto3.Session:
 def transformed(given: tuple[tuple[str, str], ...] = (), file: str = FILE) -> Json:
     """Transform a template with SAM, which resolves the parameters that are given."""
     parsed = template(file)
-    for resource in parsed["Resources"].values():
-        for field in ("CodeUri", "DefinitionUri"):
-            if field in resource.get("Properties", {}):  # SAM wants them uploaded
-                resource["Properties"][field] = "s3://bucket/key"
+    properties = [each.get("Properties", {}) for each in parsed["Resources"].values()]
+    for each in [*properties, parsed.get("Globals", {}).get("Function", {})]:
+        for field in {"CodeUri", "DefinitionUri"} & each.keys():  # SAM wants them uploaded
+            each[field] = "s3://bucket/key"
     translator = Translator({}, Parser(), boto_session=_session())
     translated: Json = translator.translate(parsed, dict(given))
     translator.metrics.publish()  # to nowhere; without it, SAM warns
@@ -94,7 +94,7 @@ def resolve(parsed: Json, parameters: dict[str, str]) -> tuple[Json, set[str]]:
         name: value.split(",") if types[name] == "CommaDelimitedList" else value
         for name, value in _values(parsed, parameters).items()
     }
-    resolver = _Resolver({**values, **PSEUDO_PARAMETERS}, parsed["Conditions"])
+    resolver = _Resolver({**values, **PSEUDO_PARAMETERS}, parsed.get("Conditions", {}))
     sections = {
         section: {
             name: resolver.resolve({k: v for k, v in each.items() if k != "Condition"})
@@ -163,8 +163,8 @@ class _Resolver:
     def _or(self, argument: list[Any]) -> bool:
         return any(self.resolve(argument))
 
-    def _importvalue(self, argument: Any) -> str:
-        return f"export {self.resolve(argument)}"
+    def _getstackoutput(self, argument: Any) -> str:
+        return "{StackName}.{OutputName}".format(**self.resolve(argument))
 
     def _split(self, argument: list[Any]) -> list[str]:
         separator, text = argument

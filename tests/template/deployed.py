@@ -7,14 +7,10 @@ from typing import Any
 from tests.support.resolved_template import FILE, Json, of_type, resources_with, template
 
 POLICIES: list[str] = template()["Parameters"]["Policy"]["AllowedValues"]
-STREAM = "arn:aws:kinesis:us-east-1:123456789012:stream/s"
 KEY = "arn:aws:kms:us-east-1:123456789012:key/k"
 BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"
 TOPIC = "arn:aws:sns:us-east-1:123456789012:t"
 FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:index-documents"
-ADAPT = {"AdaptRecords": "true"}
-RECORDS = {**ADAPT, "RecordsStreamArn": STREAM}
-MAIL = {"AlarmEmail": "me@example.com"}
 MACHINE, ALARM = "StepFunctions::StateMachine", "CloudWatch::Alarm"
 
 Grant = tuple[str, str]  # action, resource
@@ -62,6 +58,11 @@ class Deployed:
             for action in listed(statement["Action"])
             for resource in listed(statement["Resource"])
         }
+
+
+def state_machine_arn(policy: str) -> str:
+    """Give the ARN of a policy's state machine in the stack named ``stack``."""
+    return f"arn:aws:states:us-east-1:123456789012:stateMachine:stack_{policy}"
 
 
 def listed(one_or_more: Any) -> list[Any]:

@@ -1,10 +1,4 @@
-"""A changed parameter takes effect: SAM's translator, and the conditions, on pairs of values.
-
-SAM hashes a function before parameters have values. So it publishes no new version when only a
-parameter changes, and an alias would keep the old configuration:
-https://docs.aws.amazon.com/serverless-application-model/latest/developerguide/automating-updates-to-serverless-apps.html
-The state machines therefore invoke the functions without a version.
-"""
+"""A changed parameter takes effect: SAM's translator, and the conditions, on pairs of values."""
 
 from __future__ import annotations
 
@@ -15,21 +9,19 @@ import pytest
 from botocore.loaders import Loader
 
 from inorder import PROJECT
+from inorder.model.policies import policy
 from inorder_fence import __version__
-from tests.support.resolved_template import Json, of_type, template
+from tests.support.resolved_template import Json, of_type, resolve, template
 from tests.template.deployed import (
-    ADAPT,
     ALARM,
     BOUNDARY,
     FUNCTION,
     KEY,
     MACHINE,
-    MAIL,
     POLICIES,
-    RECORDS,
-    STREAM,
     TOPIC,
     Deployed,
+    state_machine_arn,
 )
 
 TEMPLATE = template()
@@ -44,35 +36,23 @@ PAIRS = {
     "OutputBucketName": ("", "my-bucket", "WorkFunctionPolicy"),
     "KmsKeyArn": ("", KEY, "KeyTable"),
     "PermissionsBoundaryArn": ("", BOUNDARY, "EventsRole"),
-    "Minimal": ("false", "true", "OptimisticStateMachine"),
     "ContentSources": ("aws.s3", "com.example", "EventsRule"),
     "RecordRetentionDays": ("7", "30", "InvertImageFunction"),
     "RetryHours": ("24", "0", "RetryEventsFunction"),
     "HealMinutes": ("15", "0", "HealKeysFunction"),
-    "DeploymentType": ("ALL_AT_ONCE", "CANARY", "EventsRule"),
     "ExecutionLogLevel": ("ALL", "OFF", "LatestWinsStateMachine"),
     "LogRetentionDays": ("14", "30", "StateMachineLogGroup"),
-    "Tracing": ("false", "true", "LatestWinsStateMachine"),
-    "Alarms": ("loss", "none", "ParkedEventsAlarm"),
-    "AlarmEmail": ("", *MAIL.values(), "ParkedEventsAlarm"),
     "AlarmTopicArn": ("", TOPIC, "ParkedEventsAlarm"),
-    "Dashboard": ("false", "true", "EventsDashboard"),
-    "SavedQueries": ("false", "true", "KeyHistoryQuery"),
     "WorkFunctionArn": ("", FUNCTION, "LatestWinsStateMachine"),
     "WorkFunctionRoleName": ("", "mine", "WorkFunctionPolicy"),
     "FunctionMemorySize": ("1769", "3000", "InvertImageFunction"),
     "MaximumPixels": ("30000000", "1000", "InvertImageFunction"),
-    "AdaptRecords": ("false", "true", "AdaptRecordsFunction"),
-    "RecordsSourceArns": ("", "arn:aws:s3:::my-bucket", "RecordsQueuePolicy"),
-    "RecordsStreamArn": ("", STREAM, "AdaptRecordsStreamMapping"),
     "SlowMark": ("", "slow", "InvertImageFunction"),
     "SlowSeconds": ("0", "2", "InvertImageFunction"),
 }
 WITH = {
     "ContentSources": {"Policy": "content-hash"},
     "WorkFunctionRoleName": {"WorkFunctionArn": FUNCTION},
-    "RecordsSourceArns": ADAPT,
-    "RecordsStreamArn": ADAPT,
 }
 # What waits in a queue would wait in vain, and a bus with a consumer's rule cannot be deleted.
 # https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_DeleteEventBus.html
@@ -87,9 +67,14 @@ def test_every_parameter_has_a_pair() -> None:
 
 
 @pytest.mark.parametrize("parameter", PAIRS)
-def test_a_changed_parameter_changes_what_is_deployed_and_only_minimal_removes_what_holds_events(
+def test_a_changed_parameter_changes_what_is_deployed_and_removes_nothing_that_holds_events(
     parameter: str,
 ) -> None:
+    """SAM hashes a function before parameters have values, so no function may have a version.
+
+    It would publish no new one for a new value, and an alias would keep the old configuration:
+    https://docs.aws.amazon.com/serverless-application-model/latest/developerguide/automating-updates-to-serverless-apps.html
+    """
     one, other, resource = PAIRS[parameter]
     before, after = (
         Deployed(**WITH.get(parameter, {}), **{parameter: value}).resources
@@ -98,7 +83,7 @@ def test_a_changed_parameter_changes_what_is_deployed_and_only_minimal_removes_w
     assert before.get(resource) != after.get(resource)
     assert not of_type(after, "Lambda::Version") | of_type(after, "Lambda::Alias")
     held = {name for name, each in TEMPLATE["Resources"].items() if each["Type"] in STAYING}
-    assert held <= after.keys() or parameter == "Minimal"
+    assert held <= after.keys()
 
 
 def test_another_policy_changes_no_more_than_what_decides_about_new_events() -> None:
@@ -109,11 +94,9 @@ def test_another_policy_changes_no_more_than_what_decides_about_new_events() -> 
 
     So the other tests of this file need only one policy.
     """
-    one, *others = (Deployed(Policy=policy, **RECORDS) for policy in POLICIES)
-    assert len(one.of(MACHINE)) == len(POLICIES)
-    functions = {f"{name}Function" for name in ("RetryEvents", "HealKeys", "AdaptRecords")}
-    changing = functions | {"EventsRule", "InvertImageFunction", "WorkFunctionPolicy"}
-    changing |= {f"{name}Role" for name in ("RetryEvents", "AdaptRecords")}
+    one, *others = (Deployed(Policy=policy) for policy in POLICIES)
+    changing = {"EventsRule", "RetryEventsFunction", "RetryEventsRole"}  # what starts executions
+    changing |= {"InvertImageFunction", "WorkFunctionPolicy"}  # what decides about the output
     for other in others:
         before, after = one.resources, other.resources
         assert after.keys() == before.keys()
@@ -121,12 +104,42 @@ def test_another_policy_changes_no_more_than_what_decides_about_new_events() -> 
         # Without a name, which would replace it.
         assert set(other["EventsRule"]) == {"EventPattern", "Targets"}
         assert other.target() | {"Arn": one.target()["Arn"]} == one.target()
-        for name in functions:
-            started = other.variables(name).get("STATE_MACHINE_ARN")
-            assert started in (None, other.target()["Arn"])
 
 
-def test_a_log_that_is_off_keeps_its_destination_and_traces_are_switched_off_by_name() -> None:
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_rule_and_the_retries_start_the_state_machine_of_the_policy(policy: str) -> None:
+    """The rule's target is an ARN of names, so a deployment must not set it before it is true.
+
+    CloudFormation creates the rule after the role that it refers to, and the role after each state
+    machine:
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-dependson.html
+    """
+    stack = Deployed(Policy=policy)
+    started = [stack.target()["Arn"], stack.variables("RetryEventsFunction")["STATE_MACHINE_ARN"]]
+    started.append(resolve(TEMPLATE, {"Policy": policy})[0]["Outputs"]["StateMachineArn"]["Value"])
+    assert set(started) == {state_machine_arn(policy)}
+    machines = {each["StateMachineName"]: name for name, each in stack.of(MACHINE).items()}
+    assert machines.keys() == {f"stack_{each}" for each in POLICIES}
+    assert stack.target()["RoleArn"] == "EventsRole.Arn"
+    starts = {("states:StartExecution", machine) for machine in machines.values()}
+    assert stack.grants("EventsRole") == starts
+
+
+def test_the_longest_name_of_a_stack_leaves_room_for_each_policy() -> None:
+    """A state machine's name has at most 80 characters.
+
+    https://docs.aws.amazon.com/step-functions/latest/apireference/API_CreateStateMachine.html
+    """
+    shipped = {name for name in POLICIES if policy(name).like is None}
+    longest = 80 - len("_") - max(map(len, shipped))
+    for text in (
+        TEMPLATE["Parameters"]["Policy"]["Description"],
+        (PROJECT / "docs" / "deploy.md").read_text(encoding="utf-8"),
+    ):
+        assert re.search(rf"the stack's name may\s+have\s+at\s+most\s+{longest}\b", text)
+
+
+def test_a_log_that_is_off_keeps_its_destination() -> None:
     """The list of destinations must not be empty.
 
     https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-stepfunctions-statemachine-loggingconfiguration.html
@@ -136,18 +149,18 @@ def test_a_log_that_is_off_keeps_its_destination_and_traces_are_switched_off_by_
         [destination] = logging["Destinations"]
         assert destination["CloudWatchLogsLogGroup"]["LogGroupArn"] == "StateMachineLogGroup.Arn"
         assert (logging["Level"], logging["IncludeExecutionData"]) == ("OFF", True)
-        # No document says that an update without this property switches the traces off.
-        assert machine["TracingConfiguration"] == {"Enabled": False}
 
 
-def test_an_own_function_is_invoked_alone_and_by_none_that_hashes_the_content() -> None:
+def test_an_own_function_is_invoked_instead_of_the_shipped_one() -> None:
     own = f"{FUNCTION}:7"
     stack = Deployed(WorkFunctionArn=own)
     assert "InvertImage" not in json.dumps(stack.resources).replace("InvertImageFunctionArn", "")
-    for machine in stack.of(MACHINE).values():
-        invoked = machine["DefinitionSubstitutions"].get("InvertImageFunctionArn")
-        granted = json.dumps(stack[machine["RoleArn"].removesuffix(".Arn")]).count(f'"{own}"')
-        assert (invoked, granted) in [(own, 1), (None, 0)]
+    invoked = [
+        machine["DefinitionSubstitutions"].get("InvertImageFunctionArn", own)
+        for machine in stack.of(MACHINE).values()
+    ]
+    assert set(invoked) == {own}
+    assert ("lambda:InvokeFunction", own) in stack.grants("StateMachineRole")
 
 
 def test_an_own_function_is_named_by_its_arn() -> None:
@@ -182,29 +195,10 @@ def test_own_buckets_get_the_inputs_and_outputs_and_the_stack_creates_none() -> 
     ]
 
 
-@pytest.mark.parametrize("policy", ["latest-wins", "content-hash"])
-def test_a_minimal_stack_has_one_state_machine_and_no_unused_queue_or_bus(policy: str) -> None:
-    own = {"InputBucketName": "in", "OutputBucketName": "out", "WorkFunctionArn": FUNCTION}
-    whole, minimal = (Deployed(Policy=policy, Minimal=each, **own) for each in ("false", "true"))
-    assert minimal.resources.keys() < whole.resources.keys()
-    [machine] = minimal.of(MACHINE)
-    assert not [name for name in minimal.resources if "Records" in name or "InvertImage" in name]
-    assert ("UniqueEventsBus" in minimal) == (policy == "content-hash")
-    assert minimal.target()["Arn"] == machine
-    assert minimal.grants("EventsRole") == {("states:StartExecution", machine)}
-
-
-def test_the_rule_and_adapted_records_have_the_same_keys_and_content_hash_has_any_key() -> None:
-    given = {"KeyPrefix": "in/", "KeySuffix": ".jpg", **ADAPT}
-    filtered, of_any_source = (
-        Deployed(Policy=each, **given) for each in ("latest-wins", "content-hash")
-    )
-    wildcard = {"key": [{"wildcard": "in/*.jpg"}]}
-    assert filtered["EventsRule"]["EventPattern"]["detail"]["object"] == wildcard
-    assert "detail" not in of_any_source["EventsRule"]["EventPattern"]
-    for stack, expected in ((filtered, ["in/", ".jpg"]), (of_any_source, ["", ""])):
-        variables = stack.variables("AdaptRecordsFunction")
-        assert [variables["KEY_PREFIX"], variables["KEY_SUFFIX"]] == expected
+def test_the_rule_takes_the_keys_of_the_prefix_and_the_suffix() -> None:
+    stack = Deployed(KeyPrefix="in/", KeySuffix=".jpg")
+    [key] = stack["EventsRule"]["EventPattern"]["detail"]["object"]["key"]
+    assert key == {"wildcard": "in/*.jpg"}
 
 
 def test_what_is_retried_waits_in_a_queue_for_as_long_as_it_may() -> None:
@@ -260,10 +254,10 @@ def test_what_holds_data_is_kept_when_the_stack_is_deleted() -> None:
 
     https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html
     """
-    stack = Deployed(**RECORDS)
+    stack = Deployed()
     kinds = ("S3::Bucket", "DynamoDB::Table", "SQS::Queue")
     names = [name for kind in kinds for name in stack.of(kind)]
-    assert len(names) == 9
+    assert len(names) == 6
     kept = {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"}
     for name in names:
         assert stack.resources[name].items() >= kept.items()
@@ -283,8 +277,8 @@ def test_an_alarm_tells_that_a_message_is_old_or_that_a_function_fails() -> None
 
     https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html
     """
-    found, queues = alarms(**RECORDS), Deployed(**RECORDS).of("SQS::Queue")
-    functions = {"RetryEventsFunction", "HealKeysFunction", "AdaptRecordsFunction"}
+    found, queues = alarms(), Deployed().of("SQS::Queue")
+    functions = {"RetryEventsFunction", "HealKeysFunction"}
     assert found.keys() == queues.keys() | functions
     for name in functions:
         alarm = found[name]
@@ -295,52 +289,12 @@ def test_an_alarm_tells_that_a_message_is_old_or_that_a_function_fails() -> None
         metric = (alarm["Namespace"], alarm["MetricName"], alarm["Statistic"])
         assert metric == ("AWS/SQS", "ApproximateAgeOfOldestMessage", "Maximum")
         assert alarm["ComparisonOperator"] == "GreaterThanOrEqualToThreshold"
-        # Four days are left, or three if the message came from another queue.
-        before = [
-            found[other]["Threshold"]
-            for other, each in queues.items()
-            if name in json.dumps(each.get("RedrivePolicy"))
-        ]
-        left = queue["MessageRetentionPeriod"] - alarm["Threshold"] - sum(before)
-        assert left >= (3 if before else 4) * 86400
+        assert queue["MessageRetentionPeriod"] - alarm["Threshold"] >= 4 * 86400
 
 
-def test_an_alarm_reaches_the_address_and_the_topic_and_no_other_account_can_use_it() -> None:
-    """https://docs.aws.amazon.com/sns/latest/dg/sns-access-policy-use-cases.html."""
-    for given, told in [
-        ({}, None),
-        ({"AlarmTopicArn": TOPIC}, [TOPIC]),
-        ({**MAIL, "AlarmTopicArn": TOPIC}, ["AlarmTopic", TOPIC]),
-    ]:
-        assert all(each.get("AlarmActions") == told for each in alarms(**ADAPT, **given).values())
-    stack = Deployed(**MAIL)
-    policy = stack["AlarmTopicPolicy"]
-    assert policy["Topics"] == ["AlarmTopic"]
-    denied, publishing = policy["PolicyDocument"]["Statement"]
-    assert (denied["Effect"], denied["Action"]) == ("Deny", "sns:Publish")
-    assert denied["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
-    assert publishing["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
-    assert (publishing["Action"], publishing["Resource"]) == ("sns:Publish", "AlarmTopic")
-    arns = "arn:aws:cloudwatch:us-east-1:123456789012:alarm:*"
-    assert publishing["Condition"] == {"ArnLike": {"aws:SourceArn": arns}}
-
-
-def test_an_outage_that_eventbridge_survives_gives_up_no_notification() -> None:
-    """SQS allows 1000 receives; a stream keeps its records for 24 hours, if nobody says otherwise.
-
-    https://docs.aws.amazon.com/streams/latest/dev/kinesis-extended-retention.html
-    """
-    stack = Deployed(**RECORDS)
-    queue = stack["RecordsQueue"]
-    receives = queue["RedrivePolicy"]["maxReceiveCount"]
-    assert receives <= 1000
-    hours = receives * queue["VisibilityTimeout"] / 3600
-    assert hours > stack.target()["RetryPolicy"]["MaximumEventAgeInSeconds"] / 3600 == 24
-    concurrency = stack["AdaptRecordsFunctionRecords"]["ScalingConfig"]
-    assert concurrency == {"MaximumConcurrency": 10}  # a backlog leaves the rest to other events
-    stream = stack["AdaptRecordsStreamMapping"]
-    assert "MaximumRetryAttempts" not in stream
-    assert stream["MaximumRecordAgeInSeconds"] == 23 * 3600
+@pytest.mark.parametrize(("topic", "told"), [("", None), (TOPIC, [TOPIC])])
+def test_an_alarm_reaches_the_topic(topic: str, told: list[str] | None) -> None:
+    assert all(each.get("AlarmActions") == told for each in alarms(AlarmTopicArn=topic).values())
 
 
 def test_a_function_that_a_retried_event_comes_back_to_may_be_part_of_a_loop() -> None:
@@ -348,9 +302,8 @@ def test_a_function_that_a_retried_event_comes_back_to_may_be_part_of_a_loop() -
 
     https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html
     """
-    for name, each in Deployed(**RECORDS).of("Lambda::Function").items():
-        outside = name in {"HealKeysFunction", "AdaptRecordsFunction"}  # nothing comes back to them
-        assert each.get("RecursiveLoop") == (None if outside else "Allow"), name
+    for name, each in Deployed().of("Lambda::Function").items():
+        assert each["RecursiveLoop"] == "Allow", name
 
 
 def test_a_region_of_another_partition_is_refused() -> None:
@@ -369,16 +322,6 @@ def test_a_region_of_another_partition_is_refused() -> None:
     )
 
 
-def test_the_documents_say_the_version_and_which_parameters_are_deployed() -> None:
+def test_the_version_is_that_of_the_fence_and_of_the_changelog() -> None:
     assert TEMPLATE["Outputs"]["Version"]["Value"] == __version__
     assert f"## {__version__}" in (PROJECT / "CHANGELOG.md").read_text(encoding="utf-8")
-    text = (PROJECT / "docs" / "parameters.md").read_text(encoding="utf-8")
-    section = text.partition("\n## What is deployed in tests\n")[2]
-    deployed = set()
-    for file, cell in re.findall(r"^\| \[`.+`\]\(\.\./(.+)\) \| (.+) \|$", section, re.MULTILINE):
-        source = (PROJECT / file).read_text(encoding="utf-8")
-        names = re.findall(r"`(\w+)`", cell)
-        assert [each for each in names if not re.search(rf'\b{each}(": |:|=)', source)] == []
-        deployed |= set(names)
-    [only] = re.findall(r"^Only transformed: (.+)$", section, re.MULTILINE)
-    assert deployed ^ set(re.findall(r"`(\w+)`", only)) == set(PAIRS)

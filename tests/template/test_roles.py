@@ -1,13 +1,12 @@
 """Least privilege and encryption, in the template that SAM has transformed.
 
-The ASL tells what the role of a state machine needs: nothing may be missing, and nothing more
-may be there. No local engine enforces these roles.
+The ASL files tell what the role of the state machines needs: nothing may be missing, and nothing
+more may be there. No local engine enforces this role.
 """
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from samcli.yamlhelper import yaml_parse
@@ -15,17 +14,17 @@ from samcli.yamlhelper import yaml_parse
 from inorder import PROJECT
 from inorder.asl.definition import START
 from inorder.model import policies
+from inorder.model.policies import Policy
 from tests.support.resolved_template import Json, of_type, template
 from tests.template.deployed import (
     BOUNDARY,
     KEY,
-    MAIL,
-    RECORDS,
-    STREAM,
+    MACHINE,
     Deployed,
     Grant,
     granting,
     listed,
+    state_machine_arn,
 )
 
 # https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html
@@ -33,11 +32,6 @@ LOGGING = (
     *("logs:CreateLogDelivery", "logs:GetLogDelivery", "logs:UpdateLogDelivery"),
     *("logs:DeleteLogDelivery", "logs:ListLogDeliveries", "logs:PutResourcePolicy"),
     *("logs:DescribeResourcePolicies", "logs:DescribeLogGroups"),
-)
-# https://docs.aws.amazon.com/step-functions/latest/dg/xray-iam.html
-TRACING = (
-    *("xray:GetSamplingRules", "xray:GetSamplingTargets"),
-    *("xray:PutTelemetryRecords", "xray:PutTraceSegments"),
 )
 # The action that an integration needs, and how IAM names what the ASL's parameter names.
 INTEGRATIONS = {
@@ -52,17 +46,16 @@ FILES = {
     machine: each["DefinitionUri"]
     for machine, each in of_type(template()["Resources"], "Serverless::StateMachine").items()
 }
-# Under every-version, a function reads versions, too.
-EVERYTHING = {**RECORDS, "Policy": "every-version"}
-WITH_MAIL = {**RECORDS, **MAIL}
+OF_EACH = next(each.name for each in policies.policies() if each.fence == "each")
+EVERYTHING = {"Policy": OF_EACH}  # under it, the function reads versions, too
 
 
 def needed(stack: Deployed, machine: str) -> set[Grant]:
     """Derive from the ASL and its substitutions what a state machine needs."""
-    found = {(action, "*") for action in LOGGING}
+    found: set[Grant] = set()
     for state in json.loads((PROJECT / FILES[machine]).read_text())["States"].values():
         if state.get("Resource") == START:
-            found.add(("states:StartExecution", machine))
+            found.add(("states:StartExecution", state_machine_arn("*")))
         elif state["Type"] == "Task":
             action, field = INTEGRATIONS[state["Resource"].removeprefix("arn:aws:states:::")]
             [parameters] = state["Parameters"].get("Entries", [state["Parameters"]])
@@ -72,28 +65,33 @@ def needed(stack: Deployed, machine: str) -> set[Grant]:
     return found
 
 
-@pytest.mark.parametrize("machine", FILES)
-def test_a_state_machine_may_do_only_what_its_definition_does(machine: str) -> None:
-    for tracing, more in (("false", ()), ("true", TRACING)):
-        stack = Deployed(Tracing=tracing)
-        role = stack[machine]["RoleArn"].removesuffix(".Arn")
-        expected = needed(stack, machine) | {(action, "*") for action in more}
-        assert stack.grants(role) == expected
+def test_the_state_machines_may_do_only_what_their_definitions_do_together() -> None:
+    stack = Deployed()
+    assert {each["RoleArn"] for each in stack.of(MACHINE).values()} == {"StateMachineRole.Arn"}
+    log = {(action, "*") for action in LOGGING}
+    assert stack.grants("StateMachineRole") == log.union(*(needed(stack, each) for each in FILES))
 
 
-@pytest.mark.parametrize("machine", FILES)
-def test_the_rule_matches_what_the_policy_handles(machine: str) -> None:
-    policy = policies.policy(Path(FILES[machine]).name.split(".")[0].replace("_", "-"))
+@pytest.mark.parametrize("policy", policies.policies(), ids=lambda policy: policy.name)
+def test_the_rule_and_the_work_policy_are_for_what_the_policy_handles(policy: Policy) -> None:
     stack = Deployed(Policy=policy.name)
-    assert stack.target()["Arn"] == machine
     pattern = {
         "source": ["aws.s3"],
         "detail-type": ["Object Created", *(["Object Deleted"] if policy.deletions else [])],
-        "detail": {"bucket": {"name": ["InputBucket"]}},
+        "detail": {"bucket": {"name": ["InputBucket"]}, "object": {"key": [{"wildcard": "*"}]}},
     }
-    if "CanonicalHashFunctionArn" in stack[machine]["DefinitionSubstitutions"]:
+    if policy.keeps is None:  # it has no outputs, and hashes events of any source
         pattern = {"source": ["aws.s3"]}
     assert stack["EventsRule"]["EventPattern"] == pattern
+    actions = {action for action, _ in stack.grants("InvertImageRole")}
+    versions = {"s3:GetObjectVersion", "s3:ListBucketVersions"}
+    assert actions & versions == (versions if policy.fence == "each" else set())
+    assert ("s3:DeleteObject" in actions) == policy.deletions
+    without = Deployed(Policy=policy.name, HandleDeletions="false")
+    assert without.grants("InvertImageRole") == {
+        grant for grant in stack.grants("InvertImageRole") if grant[0] != "s3:DeleteObject"
+    }
+    assert "Object Deleted" not in without["EventsRule"]["EventPattern"].get("detail-type", [])
     sending = stack["InputBucket"]["NotificationConfiguration"]
     assert sending == {"EventBridgeConfiguration": {"EventBridgeEnabled": True}}
 
@@ -117,20 +115,9 @@ FUNCTIONS: dict[str, list[tuple[str, str]]] = {
         # No function receives the messages of these queues, which SQS deletes after 14 days.
         ("ParkedEventsQueue.Arn", "sqs:SendMessage sqs:GetQueueAttributes"),
         ("UndeliveredEventsQueue.Arn", "sqs:GetQueueAttributes"),
-        ("UnadaptedRecordsQueue.Arn", "sqs:GetQueueAttributes"),
-    ],
-    "AdaptRecords": [
-        ("EveryVersionStateMachine", "states:StartExecution"),
-        ("RecordsQueue.Arn", "sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes"),
-        ("UnadaptedRecordsQueue.Arn", "sqs:SendMessage"),
-        # https://docs.aws.amazon.com/lambda/latest/dg/services-kinesis-create.html
-        (STREAM, "kinesis:DescribeStream kinesis:DescribeStreamSummary kinesis:ListShards"),
-        (STREAM, "kinesis:GetRecords kinesis:GetShardIterator"),
-        ("UnadaptedRecordsBucket.Arn/*", "s3:PutObject"),
-        ("UnadaptedRecordsBucket.Arn", "s3:ListBucket"),
     ],
     "RetryEvents": [
-        ("EveryVersionStateMachine", "states:StartExecution"),
+        (state_machine_arn(OF_EACH), "states:StartExecution"),
         ("KeyTable.Arn", "dynamodb:GetItem dynamodb:PutItem"),
         ("RetryEventsQueue.Arn", "sqs:ReceiveMessage sqs:DeleteMessage sqs:SendMessage"),
         ("RetryEventsQueue.Arn", "sqs:ChangeMessageVisibility sqs:GetQueueAttributes"),
@@ -143,38 +130,17 @@ FUNCTIONS: dict[str, list[tuple[str, str]]] = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_may_do_only_what_is_listed_and_log(name: str) -> None:
     stack = Deployed(**EVERYTHING)
-    logs = (f"{name}LogGroup.Arn", "logs:CreateLogStream logs:PutLogEvents")
+    logs = ("FunctionLogGroup.Arn", "logs:CreateLogStream logs:PutLogEvents")
     assert stack.grants(f"{name}Role") == granting(*FUNCTIONS[name], logs)
     function = stack[f"{name}Function"]
     assert function["Role"] == f"{name}Role.Arn"
-    assert function["LoggingConfig"]["LogGroup"] == f"{name}LogGroup"
-
-
-@pytest.mark.parametrize(
-    ("name", "parameters", "gone"),
-    [
-        ("InvertImage", {"Policy": "latest-wins"}, "s3:GetObjectVersion s3:ListBucketVersions"),
-        ("InvertImage", {"HandleDeletions": "false"}, "s3:DeleteObject"),
-        (
-            *("AdaptRecords", {"RecordsStreamArn": ""}),
-            "kinesis:DescribeStream kinesis:DescribeStreamSummary kinesis:ListShards"
-            " kinesis:GetRecords kinesis:GetShardIterator s3:PutObject s3:ListBucket",
-        ),
-    ],
-)
-def test_a_function_may_do_less_where_less_is_asked_for(
-    name: str, parameters: dict[str, str], gone: str
-) -> None:
-    before = Deployed(**EVERYTHING).grants(f"{name}Role")
-    after = Deployed(**EVERYTHING | parameters).grants(f"{name}Role")
-    assert {action for action, _ in before - after} == set(gone.split())
-    assert after < before
+    assert function["LoggingConfig"]["LogGroup"] == "FunctionLogGroup"
 
 
 def test_there_is_no_other_role_and_a_role_has_one_service_and_grants_nothing_else() -> None:
-    stack = Deployed(**EVERYTHING, Tracing="true", KmsKeyArn=KEY, PermissionsBoundaryArn=BOUNDARY)
-    roles = {machine.replace("StateMachine", "Role") for machine in FILES} | {"EventsRole"}
-    assert stack.of("IAM::Role").keys() == roles | {f"{function}Role" for function in FUNCTIONS}
+    stack = Deployed(**EVERYTHING, KmsKeyArn=KEY, PermissionsBoundaryArn=BOUNDARY)
+    roles = {f"{name}Role" for name in (*FUNCTIONS, "StateMachine", "Events")}
+    assert stack.of("IAM::Role").keys() == roles
     for name, role in stack.of("IAM::Role").items():
         assert "ManagedPolicyArns" not in role, name
         assert role["PermissionsBoundary"] == BOUNDARY, name
@@ -187,7 +153,10 @@ def test_there_is_no_other_role_and_a_role_has_one_service_and_grants_nothing_el
         [service] = listed(trust["Principal"]["Service"])
         assert trust["Action"] in ("sts:AssumeRole", ["sts:AssumeRole"])
         assert service.removesuffix(".amazonaws.com") in {"lambda", "states", "events"}
-    queues = [f"{name}Queue" for name in ("ParkedEvents", "UndeliveredEvents", "UnadaptedRecords")]
+        # https://docs.aws.amazon.com/step-functions/latest/dg/procedure-create-iam-role.html
+        if service == "states.amazonaws.com":
+            assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": "123456789012"}}
+    queues = [f"{name}Queue" for name in ("ParkedEvents", "UndeliveredEvents")]
     assert stack.variables("HealKeysFunction")["ALARMED_QUEUE_URLS"].split() == queues
 
 
@@ -197,10 +166,9 @@ TLS_ONLY = {
 }
 
 
-def test_a_bucket_is_encrypted_private_and_tls_only() -> None:
+def test_a_bucket_is_private_and_tls_only() -> None:
     stack = Deployed(**EVERYTHING)
     for name, bucket in stack.of("S3::Bucket").items():
-        assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
         assert [*bucket["PublicAccessBlockConfiguration"].values()] == [True] * 4
         policy, resources = stack[f"{name}Policy"], [f"{name}.Arn", f"{name}.Arn/*"]
         assert policy["Bucket"] == name
@@ -208,9 +176,7 @@ def test_a_bucket_is_encrypted_private_and_tls_only() -> None:
         assert statement == TLS_ONLY | {"Action": "s3:*", "Resource": resources}
 
 
-SOURCES = ["arn:aws:s3:::one", "arn:aws:sns:us-east-1:123456789012:two"]
 EVENTBRIDGE = "events.amazonaws.com"
-OF_ACCOUNT = {"StringEquals": {"aws:SourceAccount": "123456789012"}}
 RULES = "arn:aws:events:us-east-1:123456789012:rule/*"
 # Who may send to each queue, beside the roles.
 SENDERS: dict[str, list[tuple[str, Json]]] = {
@@ -218,17 +184,12 @@ SENDERS: dict[str, list[tuple[str, Json]]] = {
     # From any rule, and so from one that a deployment has deleted, while EventBridge still tries.
     "UndeliveredEventsQueue": [(EVENTBRIDGE, {"ArnLike": {"aws:SourceArn": RULES}})],
     "RetryEventsQueue": [(EVENTBRIDGE, {"ArnEquals": {"aws:SourceArn": "RetryEventsRule.Arn"}})],
-    "RecordsQueue": [
-        ("s3.amazonaws.com", OF_ACCOUNT | {"ArnEquals": {"aws:SourceArn": SOURCES}}),
-        ("sns.amazonaws.com", {"ArnEquals": {"aws:SourceArn": SOURCES}}),
-    ],
-    "UnadaptedRecordsQueue": [],
 }
 
 
 def test_a_queue_is_encrypted_and_accepts_messages_over_tls_of_named_senders_only() -> None:
     """SQS is reported to refuse a statement with two resources; no linter tells."""
-    stack = Deployed(**EVERYTHING, RecordsSourceArns=",".join(SOURCES))
+    stack = Deployed()
     assert stack.of("SQS::Queue").keys() == SENDERS.keys()
     for name, senders in SENDERS.items():
         assert stack[name]["SqsManagedSseEnabled"] is True
@@ -240,12 +201,10 @@ def test_a_queue_is_encrypted_and_accepts_messages_over_tls_of_named_senders_onl
         for each in allowed:
             assert (each["Effect"], each["Action"]) == ("Allow", "sqs:SendMessage")
             assert each["Resource"] == f"{name}.Arn"
-    nobody = Deployed(**EVERYTHING)["RecordsQueuePolicy"]["PolicyDocument"]["Statement"]
-    assert [each["Effect"] for each in nobody] == ["Deny"]
 
 
 def test_a_log_expires_and_the_table_has_recovery_expiry_and_pay_per_request() -> None:
-    stack = Deployed(**EVERYTHING, LogRetentionDays="30")
+    stack = Deployed(LogRetentionDays="30")
     for group in stack.of("Logs::LogGroup").values():
         assert group["RetentionInDays"] == "30"
     table = stack["KeyTable"]
@@ -254,29 +213,35 @@ def test_a_log_expires_and_the_table_has_recovery_expiry_and_pay_per_request() -
     assert table["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
 
 
-@pytest.mark.parametrize(
-    "kind", ["S3::Bucket", "DynamoDB::Table", "SQS::Queue", "Logs::LogGroup", "SNS::Topic"]
-)
+@pytest.mark.parametrize("kind", ["S3::Bucket", "DynamoDB::Table", "SQS::Queue", "Logs::LogGroup"])
 def test_what_holds_data_is_encrypted_with_the_named_key(kind: str) -> None:
-    encrypted = Deployed(**WITH_MAIL, KmsKeyArn=KEY).of(kind).values()
+    encrypted = Deployed(KmsKeyArn=KEY).of(kind).values()
     assert encrypted
     for each in encrypted:
         assert KEY in json.dumps(each)
         assert "SqsManagedSseEnabled" not in each  # a queue has one of the two
-    for each in Deployed(**WITH_MAIL).of(kind).values():
+    for each in Deployed().of(kind).values():
         assert "kms" not in json.dumps(each).lower()
 
 
-def test_each_role_that_reads_or_writes_encrypted_data_may_use_the_key_and_no_other() -> None:
-    stack = Deployed(**WITH_MAIL, KmsKeyArn=KEY)
+def test_each_role_may_use_the_key_through_the_encrypted_services_that_it_calls() -> None:
+    """GenerateDataKey is what a sender to a queue, or who writes an object, needs beside Decrypt.
+
+    https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
+    """
+    stack = Deployed(KmsKeyArn=KEY)
     for name in stack.of("IAM::Role"):
-        services = {action.partition(":")[0] for action, _ in stack.grants(name)}
-        uses = [each for each in stack.statements(name) if "kms:Decrypt" in each["Action"]]
-        assert bool(uses) == bool(services & {"s3", "sqs", "dynamodb"}), name
+        called = {action.partition(":")[0] for action, _ in stack.grants(name)}
+        uses = [each for each in stack.statements(name) if each["Resource"] == KEY]
+        via = {
+            service.partition(".")[0]
+            for each in uses
+            for service in listed(each["Condition"]["StringEquals"]["kms:ViaService"])
+        }
+        assert via == called & {"s3", "sqs", "dynamodb"}, name
         for each in uses:
-            assert each["Resource"] == KEY
-            via = each["Condition"]["StringEquals"]["kms:ViaService"]
-            assert {service.partition(".")[0] for service in via} == {"s3", "sqs", "dynamodb"}
+            assert each["Action"] == ["kms:Decrypt", "kms:GenerateDataKey"]
 
 
 def test_the_example_of_a_key_admits_each_service_that_writes_to_what_it_encrypts() -> None:
@@ -290,7 +255,10 @@ def test_the_example_of_a_key_admits_each_service_that_writes_to_what_it_encrypt
         for service in listed(statement["Principal"].get("Service", []))
         if isinstance(service, str)
     }
-    assert set(admitted) == senders | {"cloudwatch.amazonaws.com"}
+    # Alarms send to a topic of yours, and buckets and topics to the queue of stacks/records.
+    assert set(admitted) == senders | {
+        f"{each}.amazonaws.com" for each in ("cloudwatch", "s3", "sns")
+    }
     for service, statement in admitted.items():
         assert {*statement["Action"]} == {"kms:GenerateDataKey*", "kms:Decrypt"}
         assert ("Condition" in statement) == (service != EVENTBRIDGE)

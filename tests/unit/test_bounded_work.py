@@ -96,6 +96,18 @@ def test_error_of_the_work_is_raised(
         in_time(work, content, LONG)
 
 
+def test_on_a_machine_that_cannot_fork_the_fence_is_imported_and_the_call_says_so() -> None:
+    code = (
+        "import multiprocessing as m; m.get_context = None; m.get_all_start_methods = list;"
+        "import inorder_fence; inorder_fence.in_time(bytes, b'', 1)"
+    )
+    done = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    said = "NotImplementedError: in_time forks a process: it needs Linux, macOS or WSL."
+    assert done.stderr.splitlines()[-1] == said
+
+
 # Prints the bytes of memory that the work, and the process that receives its result, need at most.
 MEASURE = """
 import resource, sys

@@ -54,6 +54,7 @@ def test_a_port_that_is_taken_is_named(command: str, monkeypatch: pytest.MonkeyP
         ("run bad.json", "Error: bad.json is not valid JSON: "),
         ("run good.json --policy nothing", "Error: There is no policy 'nothing': latest-wins, "),
         ("demo --images nowhere", "Error: Cannot read folder nowhere: "),
+        ("demo --images ~/photos", "Error: Cannot read folder /home/me/photos: "),
         ("check bare.json", "bare.json: Done: comment: has no Comment that says why it is there"),
     ],
 )
@@ -61,6 +62,7 @@ def test_bad_input_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, complaint: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/me")
     Path("bad.json").write_text("{'source': 'aws.s3'}")
     Path("good.json").write_text("{}")
     done = {"Type": "Fail", "Error": "Done"}
@@ -107,5 +109,5 @@ def test_the_console_without_its_extra_says_what_to_install(
 ) -> None:
     monkeypatch.delitem(sys.modules, "inorder.console.server", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    needed = "Error: The console needs uvicorn: install inorder[console], as `make install` does."
+    needed = "Error: This needs uvicorn: install inorder[console], as `make install` does."
     assert error_of("console") == needed

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import html
 import json
-import re
 from dataclasses import asdict, replace
 from io import BytesIO
 from pathlib import Path
 
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image, ImageColor, ImageOps
 
 from inorder.aws.stack import Stack
 from inorder.demo import deployed as deployed_demo
 from inorder.demo.pictures import own_pairs, pairs_from_folder
-from inorder.demo.report import Counts, Output, write_report
+from inorder.demo.report import (
+    FRAMES,
+    LARGEST_CELL,
+    Counts,
+    FinalOutput,
+    caption,
+    contact_sheet,
+    write_report,
+)
 from inorder.demo.run import _inverse, shows
 from inorder.errors import Failure
+from inorder.model.policies import policy
 from tests.conftest import picture
 
 
@@ -77,12 +84,24 @@ def test_a_stack_without_known_pictures_is_refused() -> None:
         ({"Policy": "content-hash"}, "makes no pictures"),
     ]
     for parameters, complaint in complaints:
-        stack = Stack("name", "in", "out", "table", "arn", "url", "function", parameters)
+        stack = Stack(
+            "name", "in", "out", "table", "arn", "parked", "retries", "function", "log", parameters
+        )
         with pytest.raises(Failure, match=complaint):
             deployed_demo.policy_of(stack)
 
 
-HOSTILE_KEY = """gallery/<script>alert('1')</script>"quoted" & </code>.jpg"""
+@pytest.mark.parametrize(("name", "deliveries"), [("latest-wins", 60), ("first-wins", 40)])
+def test_the_estimate_counts_each_delivery_and_nothing_that_the_stack_costs_anyway(
+    name: str, deliveries: int
+) -> None:
+    bill = deployed_demo.requests(10, policy(name), 1769)
+    counted = {line.name: line.quantity for line in bill.lines}
+    assert counted["EventBridge: events of the bucket"] == pytest.approx(deliveries)
+    assert counted["Lambda: requests"] > 0
+    assert not any(line.is_fixed for line in bill.lines)
+
+
 OFF = Counts(
     **{"keys": 100, "slow": 20, "stale": 17, "missing": 1, "events": 203, "processed": 202},
     **{"repeated": 21, "superseded": 11, "duplicates": 12, "parked": 13, "lost": 2},
@@ -90,27 +109,26 @@ OFF = Counts(
     seconds=41.27,
 )
 ON = replace(OFF, stale=0, missing=0, lost=0, wrong=0, events=204)
-FRESH, STALE = Output("fresh.png", PICTURE, "new"), Output("stale.png", PICTURE, "old")
-MISSING, OTHER = Output("missing.png", None, "missing"), Output("other.png", PICTURE, "other")
+FRESH, STALE = FinalOutput("fresh.png", PICTURE, "new"), FinalOutput("stale.png", PICTURE, "old")
+MISSING = FinalOutput("missing.png", None, "missing")
+OTHER = FinalOutput("other.png", b"no picture", "other")
 
 
-def test_a_report_has_counts_and_sheets_replaces_another_and_loads_nothing_else(
-    tmp_path: Path,
-) -> None:
-    write_report(tmp_path, {"my-stack": (ON, [FRESH, STALE])}, "Stack")
-    outputs = [FRESH, STALE, MISSING, OTHER, Output(HOSTILE_KEY, PICTURE, "old")]
-    file = write_report(tmp_path, {"off": (OFF, outputs), "on": (ON, [FRESH])}, "Coordination")
-    names = {"summary.json", "contact-sheet-off.png", "contact-sheet-on.png", "report.html"}
-    assert {path.name for path in tmp_path.iterdir()} == names
+def test_a_report_has_the_counts_and_a_marked_picture_of_each_output(tmp_path: Path) -> None:
+    outputs = [FRESH, STALE, MISSING, OTHER]
+    results = {"off": (OFF, outputs), "on": (ON, [FRESH])}
+    write_report(tmp_path, {"my-stack": (ON, [STALE])}, "Stack")
+    file = write_report(tmp_path, results, "Coordination")
+    assert {path.name for path in tmp_path.iterdir()} == {"summary.json", "outputs.png"}
     counts = {"off": asdict(OFF), "on": asdict(ON)}
     assert json.loads((tmp_path / "summary.json").read_text()) == counts
-    page = file.read_text(encoding="utf-8")
-    codes = re.findall("<code>(.*?)</code>", page)
-    assert [html.unescape(code) for code in codes] == ["stale.png", HOSTILE_KEY]
-    assert "default-src 'none'; img-src 'self';" in page
-    assert not re.search("<script|//", page)
-    images = re.findall(r'<img [^>]*src="([^"]*)"', page)
-    assert images == ["contact-sheet-off.png", "contact-sheet-on.png"]
-    text = " ".join(re.sub("<[^>]*>", " ", page).split())
-    assert "2 of 5 outputs show the old picture, 1 missing, 1 unexpected" in text
-    assert "Stale outputs 17 0" in text
+    assert caption("off", outputs) == "off: 1 of 4 stale, 1 missing, 1 unexpected"
+    assert caption("on", [FRESH]) == "on: 0 of 1 stale"
+    sheet = contact_sheet(outputs)
+    cells = [
+        (column * LARGEST_CELL, row) for row in (0, LARGEST_CELL * 3 // 4) for column in (0, 1)
+    ]
+    frames = [ImageColor.getrgb(FRAMES[each.state]) for each in outputs]
+    assert [sheet.getpixel(cell) for cell in cells] == frames
+    with Image.open(file) as together:
+        assert together.width > 3 * LARGEST_CELL  # a sheet of two columns, and one of one

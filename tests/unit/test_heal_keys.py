@@ -13,8 +13,8 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from heal_keys.stuck import DEAD_AFTER, INDEX
-from heal_keys.stuck import SINCE as ATTRIBUTE
+from inorder_fence.stuck import DEAD_AFTER, INDEX
+from inorder_fence.stuck import SINCE as ATTRIBUTE
 from tests.support.events import created
 from tests.support.in_process import KEY_TABLE, Context
 from tests.support.resolved_template import template

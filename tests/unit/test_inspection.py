@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,9 +31,11 @@ class LocalConnection(Connection):
     """A connection to what runs in this process."""
 
     def __init__(self, aws: InProcess, parameters: dict[str, str]) -> None:
-        arn, queue = aws.state_machine.arn, aws.parked_queue
         self.refused: set[str] = set()
-        self.stack = Stack("test", INPUT, OUTPUT, TABLE, arn, queue, "f", parameters)
+        self.stack = Stack(
+            *("test", INPUT, OUTPUT, TABLE, aws.state_machine.arn, aws.parked_queue),
+            *(aws.retry_queue, "f", aws.function_log_group, parameters),
+        )
         self.table = aws.table
 
     def client(self, service: str) -> Any:
@@ -137,7 +138,6 @@ def test_an_event_that_waits_for_a_retry_is_found(
     aws: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = connection(aws)
-    here.stack = replace(here.stack, retry_events_log_group="group")
     times = dict.fromkeys(("since", "next"), "2026-11-22T10:00:00+00:00")
     waits = {"object_key": "input/x#1", "key": "x#1", "attempts": 1, "reasons": [], **times}
     monkeypatch.setattr(retrying, "retrying_events", lambda _: [RetryingEvent(waits)])

@@ -1,20 +1,83 @@
-"""Rules for the project's own files: locks, and what the Makefile does on a new machine."""
+"""Rules for the project's own files: sizes, imports, locks, and what make does."""
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
 import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from inorder import PROJECT
+from inorder_fence import __version__
 from tests.proof import __main__ as prove
 from tests.support.resolved_template import template
 
-LOCKS = [PROJECT / "requirements.txt", PROJECT / "functions" / "requirements.txt"]
+# Lines of what is tracked, without requirements, vendored files and images. Something new goes in
+# by taking something out; longer lines and denser code are no way to keep a limit.
+NOT_COUNTED = ("*requirements.txt", "*/vendor/*", "*.svg", "*.png", "*.jpg")
+SIZES = {
+    "everything": (44_500, ["*"]),
+    "tests and proofs": (18_500, ["tests/*.py", "stacks/*/tests/*.py"]),
+    "inorder and bench": (15_000, ["inorder/*", "bench/*"]),
+    "documents": (2_100, ["README.md", "CONTRIBUTING.md", "docs/*.md"]),
+    "the template": (980, ["template.yaml"]),
+}
+NO_DOCUMENT = "docs/recipes/*"  # a recipe is code with its text
+
+LOCKS = [PROJECT / folder / "requirements.txt" for folder in (".", "functions", "stacks")]
+
+
+def tracked(*patterns: str) -> list[Path]:
+    """List the files of a pattern of git, whose ``*`` stands for any folders as well."""
+    listed = subprocess.run(  # noqa: S603
+        ["git", "ls-files", "-z", "--", *patterns],  # noqa: S607
+        cwd=PROJECT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    return [PROJECT / name for name in listed.split("\0") if name and (PROJECT / name).is_file()]
+
+
+@pytest.mark.parametrize("what", SIZES)
+def test_the_project_stays_small(what: str) -> None:
+    most, patterns = SIZES[what]
+    without = [NO_DOCUMENT] if what == "documents" else []
+    files = tracked(*patterns, *(f":!{each}" for each in (*NOT_COUNTED, *without)))
+    assert files
+    assert sum(file.read_bytes().count(b"\n") for file in files) <= most
+
+
+def test_the_template_is_plain_and_its_lines_are_short() -> None:
+    text = (PROJECT / "template.yaml").read_text(encoding="utf-8")
+    assert [line for line in text.splitlines() if len(line) > 120] == []
+    assert re.findall(r"<<:|[:-] +[&*]\w+", text) == []  # merge keys, anchors and aliases
+    assert len(template()["Parameters"]) <= 24
+    assert len(template()["Conditions"]) <= 16
+
+
+def imported(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def test_imports_go_one_way() -> None:
+    """Lambda has a function's folder, and packages; the ruff.toml files have the other rules."""
+    packages = {"boto3", "botocore", "PIL", "aws_lambda_powertools", *sys.stdlib_module_names}
+    for file in tracked("functions/*.py", "stacks/*/*.py", ":!stacks/*/tests/*"):
+        own = {file.parent.name} | ({"main_stack"} if "stacks" in file.parts else set())
+        others = {each.partition(".")[0] for each in imported(file)} - packages - own
+        assert {each for each in others if not each.startswith("mypy_")} <= {"inorder_fence"}, file
 
 
 def pins(file: Path) -> dict[str, str]:
@@ -28,8 +91,13 @@ def test_locks_have_hashes_and_no_index_and_a_function_runs_with_what_it_was_tes
         assert requirements
         assert all("--hash=sha256:" in each for each in requirements if "==" in each)
         assert not re.search(r"https?://|file:|--index|--find-links", text)
-    tested, deployed = map(pins, LOCKS)
-    assert deployed.items() <= tested.items()
+    tested, *deployed = map(pins, LOCKS)
+    assert all(each.items() <= tested.items() for each in deployed)
+
+
+def test_the_package_of_the_commands_needs_the_fence_of_its_version() -> None:
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    assert f"inorder-fence=={__version__}" in project["dependencies"]
 
 
 def make(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -71,10 +139,23 @@ def test_without_a_browser_the_last_line_says_what_did_not_run_and_ci_fails(
     assert tests.endswith("--ignore tests/console/test_views.py") == bool(said)
 
 
+def test_no_verb_needs_the_path_to_find_what_is_in_the_environment() -> None:
+    """GNU make 3.81, which macOS has, does not look there."""
+    verbs = re.findall(r"^([a-z-]+):.* ## ", (PROJECT / "Makefile").read_text(), re.MULTILINE)
+    there = {path.name for path in (PROJECT / ".venv" / "bin").iterdir()}
+    assert {"inorder", "python", "sam", "uv"} <= there
+    given = ["PYTHON=/python", "POLICY=latest-wins", "STACK=s", "BUCKET=b", "IMAGES=~/my photos"]
+    for verb in verbs:
+        printed = make(PROJECT, "--dry-run", verb, *given)
+        assert printed.returncode == 0, printed.stderr
+        for part in re.split(r"\n|&&|\|\||;|\$\(|\bthen\b|\bdo\b|[{}()]", printed.stdout):
+            words = [word for word in part.split() if not re.match(r"@?[A-Z_]+=", word)]
+            assert not words or words[0].lstrip("@") not in there, (verb, part)
+
+
 def test_the_bytecode_is_that_of_the_functions_python() -> None:
     printed = make(PROJECT, "--dry-run", "build").stdout
-    properties = [each.get("Properties", {}) for each in template()["Resources"].values()]
-    [runtime] = {each["Runtime"] for each in properties if "Runtime" in each}
+    runtime = template()["Globals"]["Function"]["Runtime"]
     assert f"--python {runtime.removeprefix('python')} " in printed
 
 
@@ -94,3 +175,7 @@ def test_the_proof_stops_at_the_first_step_that_fails_and_says_what_to_do(
     assert re.search(said, capsys.readouterr().out, re.DOTALL)
     del made[2]
     assert prove.prove("latest-wins") == 0
+    assert prove.prove("latest-wins", "step 0") == 0
+    said = r"(?s)has none.*latest-wins has passed: step 0, step 1, step 3\..*: step 0\.\n"
+    assert re.search(said, capsys.readouterr().out)
+    assert prove.prove("latest-wins", "unknown") == 1

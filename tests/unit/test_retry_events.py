@@ -15,6 +15,7 @@ import boto3
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
+from inorder_fence.records import retry_id
 from retry_events.retries import (
     LONGEST_SECONDS,
     MAXIMUM_REASONS,
@@ -26,7 +27,8 @@ from retry_events.retries import (
     Start,
     Wait,
 )
-from retry_events.streams import AGAIN_SECONDS, Stream, record_id, taken
+from retry_events.streams import AGAIN_SECONDS, Stream, taken
+from tests.support import moto_parts
 from tests.support.events import created, sqs_batch
 from tests.support.in_process import Context, make_writes_atomic
 from tests.support.resolved_template import template
@@ -265,7 +267,7 @@ def test_an_event_is_not_longer_than_it_came_and_is_parked_if_it_would_be_too_la
 
 
 def test_an_event_too_deep_to_write_is_parked_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retry_events.retries._as_json", Mock(side_effect=RecursionError))
+    monkeypatch.setattr("retry_events.retries.as_json", Mock(side_effect=RecursionError))
     given = fault()
     assert decide(given) == Park(given.message.body)
 
@@ -284,8 +286,7 @@ class Retries:
         self.now = NOW
         self.has_failed = False  # the last call of the function
         monkeypatch.setattr(function, "time", SimpleNamespace(time=lambda: self.now))
-        monkeypatch.setattr("moto.sqs.models.unix_time", lambda: self.now)
-        monkeypatch.setattr("moto.sqs.models.unix_time_millis", lambda: self.now * 1000)
+        moto_parts.tell_time(monkeypatch, lambda: self.now)
 
     def send(self, *bodies: str) -> None:
         for text in bodies:
@@ -364,7 +365,6 @@ class Retries:
 
 @pytest.fixture
 def retries(load: Load, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> Retries:
-    make_writes_atomic(monkeypatch)  # the function's threads write at once
     boto3.client("dynamodb").create_table(
         TableName="keys",
         KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
@@ -379,6 +379,7 @@ def retries(load: Load, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> Retrie
         RETRY_HOURS=str(HOURS),
         EXECUTION_SECONDS="300",
     )
+    make_writes_atomic(function.dynamodb.meta.events)  # its threads write at once
     made = Retries(function, monkeypatch)
     made.lines = lines
     return made
@@ -650,5 +651,5 @@ CONTENT = {"content": "content:9b2c"}
 def test_all_messages_of_an_event_and_no_others_have_one_stream(
     one: dict[str, Any], other: dict[str, Any], is_same: bool
 ) -> None:
-    first, second = (record_id(fault(body=json.dumps(each))) for each in (one, other))
+    first, second = map(retry_id, (one, other))
     assert (first == second) is is_same

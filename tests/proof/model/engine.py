@@ -15,10 +15,9 @@ from http import HTTPStatus
 from io import BytesIO
 from typing import Any, NamedTuple
 
-from ministack.services import dynamodb, stepfunctions
-
 from audit_keys.comparing import Reading
 from inorder.asl.lease import longest
+from inorder.ministack_parts import part
 from invert_image.inversion import InvalidImage, InvertedImage
 from tests.proof.model.healing import CLAIMED_AT, Items, Swept, sweep
 from tests.proof.model.mutation import redirected
@@ -183,7 +182,7 @@ class Engine:
         """Call DynamoDB in this process, because by HTTP it takes thirty times as long."""
         headers = {"x-amz-target": f"DynamoDB_20120810.{action}", "host": "localhost"}
         body = json.dumps(parameters).encode()
-        made = dynamodb.handle_request("POST", "/", headers, body, {})
+        made = part("services.dynamodb.handle_request")("POST", "/", headers, body, {})
         status, _, answer = _result_of(made)
         assert status == HTTPStatus.OK, answer
         return json.loads(answer or "{}")
@@ -272,7 +271,7 @@ class Engine:
         parameters |= {"definition": self._alone[name], "stateName": name, "input": data}
         parameters |= {"context": {"Execution": running}}
         # As `_call` would, but that starts a thread for each.
-        status, _, answer = stepfunctions._test_state(parameters)
+        status, _, answer = part("services.stepfunctions._test_state")(parameters)
         assert status == HTTPStatus.OK, answer
         tested = json.loads(answer)
         sent = json.loads(tested["inspectionData"]["afterParameters"]) if sends else {}

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from audit_keys.repairing import SOURCE
-from inorder.asl.definition import is_renewal
+from inorder.asl.roles import Role, does
 from tests.proof.model.engine import (
     Answer,
     Call,
@@ -199,7 +199,7 @@ class Executions:
         problem = problem or self._promise.steps(state, run, item, step)
         before = run
         after, run = self._apply(state, run, item, step)
-        if step.item != item and is_renewal(here):
+        if step.item != item and does(here, Role.RENEWS):
             after = self._may_stop(after, self._event(run))
         problem = problem or self._given_up(step)
         yield self._go(*self._promise.remembers(after, run, step), step, who, problem)

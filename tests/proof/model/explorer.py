@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from audit_keys.comparing import Reading, Subject
-from inorder.asl.definition import OWN_LOCK
+from inorder.asl.roles import OWN_LOCK
 from inorder_fence import ObjectEvent
 from inorder_fence.fenced_output import OutputState
 from tests.proof.model.engine import Call, Sent, is_sender, read, service_of

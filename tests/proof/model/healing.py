@@ -13,7 +13,7 @@ from math import inf
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from heal_keys import stuck
+from inorder_fence import stuck
 from retry_events.retries import Fault, Start
 from retry_events.retries import Message as Received
 from tests.proof.model.source import SWEEP, Code, call, change

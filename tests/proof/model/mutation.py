@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from inorder.asl.definition import INVOKE, PUT_EVENTS, SEND, is_end, is_renewal
+from inorder.asl.definition import INVOKE, PUT_EVENTS, SEND, is_end
+from inorder.asl.roles import Role, does, doing
 
 if TYPE_CHECKING:
     from tests.proof.model.source import Code
@@ -204,9 +205,9 @@ def _shorter(whole: Json, where: str) -> Changes:
         if fewer:
             less = _edited(state, ("Parameters", "limits", name), fewer)
             yield f"with {fewer} as its {name}", less
-    if is_renewal(state):
+    if does(state, Role.RENEWS):
         yield "with no renewal", _bypassed(whole, where, state["Next"])
-    if state.get("Resource") == INVOKE and any(map(is_renewal, states.values())):
+    if state.get("Resource") == INVOKE and doing(states, Role.RENEWS):
         longer = state["TimeoutSeconds"] * 11 // 10
         yield f"with {longer} s", {**state, "TimeoutSeconds": longer}
         again = _edited(state, ("Retry", -1, "MaxAttempts"), 1)

@@ -16,8 +16,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from audit_keys import repairing
-from heal_keys import stuck
-from inorder_fence import fenced_output
+from inorder_fence import fenced_output, stuck
 
 LOOPS_AT_MOST = 100  # in one run; the shipped fence makes fewer than 30
 

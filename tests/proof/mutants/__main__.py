@@ -35,9 +35,7 @@ def main(names: list[str]) -> int:
 def _others_survive(name: str, verdicts: dict[str, bool]) -> bool:
     survivors = {mutant for mutant, survives in verdicts.items() if survives}
     click.echo(f"{name}: {len(verdicts)} mutants, {len(survivors)} survive")
-    # A policy that was made from another has its survivors, as far as it has the mutants.
-    is_made = any(each.like for each in policies.policies() if each.name == name)
-    expected = {k: reason for k, reason in reasons(name).items() if k in verdicts or not is_made}
+    expected = reasons(name)
     for mutant in sorted(survivors & expected.keys()):
         click.echo(f"survives, as expected: {name}: {mutant}: {expected[mutant]}")
     for mutant in sorted(survivors - expected.keys()):

@@ -23,6 +23,9 @@ TESTED_BY = {
         "test_app.py",
         "test_bounded_work.py",
         "test_fenced_output.py",
+        "test_heal_keys.py",
+        "test_records.py",
+        "test_retry_events.py",
     ],
     "invert_image": ["test_app.py", "test_inversion.py"],
     "retry_events": ["test_retry_events.py"],
@@ -50,7 +53,7 @@ _BY_HAND = (
     ),
     (
         "the age is read from the index only",
-        "heal_keys/stuck.py",
+        "inorder_fence/stuck.py",
         ("(age := now - _time(record)) < dead_after",),
         ("(age := now - _time(record)) < timedelta.min",),
     ),

@@ -13,10 +13,10 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from heal_keys.stuck import SINCE
 from inorder import PROJECT
-from inorder.model.outcomes import finished
+from inorder.model.outcomes import FINISHED
 from inorder.model.policies import asl_file
+from inorder_fence.stuck import SINCE
 from tests.proof.simulation.clock import EPOCH, Clock, Outage, Steps
 from tests.proof.simulation.function import Function, Limit, Objects, load
 from tests.proof.simulation.machine import Execution, Json, Machine
@@ -117,7 +117,7 @@ class Cloud:
         execution.outcome = yield from self.machine.run(execution, self)
         execution.ended = self.clock.now
         self.running -= 1
-        if execution.outcome in finished():
+        if execution.outcome in FINISHED:
             self.finished.setdefault(sequencer_of(execution.input), execution.ended)
 
     # What the state machine needs
@@ -151,7 +151,7 @@ class Cloud:
         [entry] = parameters["Entries"]
         if entry["EventBusName"] == "${UniqueEventsBusName}":
             self.forwarded[sequencer_of(entry["Detail"])] += 1
-        else:
+        elif entry["EventBusName"] == "${RetryEventsBusName}":  # a recipe has the default bus
             body = json.dumps(entry["Detail"])
             self.clock.count("by EventBridge")
             self.bus.deliver("sqs", lambda: self.retries.send(body))

@@ -106,7 +106,7 @@ class CompiledState:
         """Give the following state and its data; None and the output at the end."""
         state, following = self._state, self._state.get("Next")
         if self._choose:
-            following = self._choose(data)
+            following = self._choose(data, context.execution.input)
         match state["Type"]:
             case "Wait":
                 yield services.clock.env.timeout(find(state["SecondsPath"], data))
@@ -177,7 +177,7 @@ _TOKEN = re.compile(
 )
 _CONTEXT: dict[str, Callable[[Context], Any]] = {
     "$$.Execution.Id": lambda context: context.execution.id,
-    "$$.StateMachine.Name": lambda _: "",  # there is one
+    "$$.StateMachine.Id": lambda _: "",  # there is one
     "$$.State.EnteredTime": lambda context: context.clock.datetime().isoformat(),
 }
 _INTRINSICS: dict[str, Callable[..., Any]] = {

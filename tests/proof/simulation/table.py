@@ -9,7 +9,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from heal_keys.stuck import INDEX, SINCE
+from inorder_fence.stuck import INDEX, SINCE
 from tests.proof.simulation.clock import Clock, ServiceError
 
 Json = dict[str, Any]

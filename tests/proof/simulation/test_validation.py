@@ -11,7 +11,6 @@ import itertools
 import threading
 import time
 from collections import Counter
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ import pytest
 from tests.conftest import picture
 from tests.proof.simulation.cloud import Cloud, Settings
 from tests.proof.simulation.conftest import DAY
-from tests.support import in_process
 from tests.support.in_process import TABLE, InProcess, Throttled, import_anew
 from tests.unit.test_retry_events import NOW, Retries
 
@@ -86,11 +84,9 @@ def retries(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> Retries:
     return Retries(import_anew("retry_events.app"), monkeypatch)
 
 
-def test_a_burst_on_moto_ends_as_the_simulation_says(
-    aws: InProcess, retries: Retries, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_burst_on_moto_ends_as_the_simulation_says(aws: InProcess, retries: Retries) -> None:
     clock = VirtualTime(aws)
-    monkeypatch.setattr(in_process, "time", SimpleNamespace(sleep=clock.sleep))
+    aws.sleep = clock.sleep
     aws.invoke = function = Limited(aws, clock)
     for event in [aws.upload(f"{number}.png", picture((9, 9, 9))) for number in range(UPLOADS)]:
         aws.start(event)

@@ -1,13 +1,12 @@
 """A proxy before the local AWS that makes calls of functions and of state machines fail.
 
 The functions call S3, DynamoDB, SQS and Step Functions through it. What a state machine calls is
-asked for only, because ministack makes these calls within its process (`server/sitecustomize.py`).
+asked for only, because ministack makes these calls within its process (`server.py`).
 """
 
 from __future__ import annotations
 
 import http.client
-import os
 import random
 import re
 import threading
@@ -30,7 +29,6 @@ HOLD_SECONDS = 300  # longer than a test that stops a call needs on any machine
 # others write in between.
 LATE_SECONDS = 3, 8
 _SIGNED_FOR = re.compile(r"Credential=[^/]+/\d+/[^/]+/(\w+)/")
-_SERVER = Path(__file__).parent / "server"
 
 
 @dataclass
@@ -173,10 +171,10 @@ def behind_a_proxy(
         settings = {
             **{f"AWS_ENDPOINT_URL_{each}": url for each in ("S3", "DYNAMODB", "SQS", "SFN")},
             "FAULT_PROXY": proxy.address,
-            "PYTHONPATH": f"{_SERVER}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
         }
         try:
-            with local_aws.running(folder, wait_scale=wait_scale, settings=settings) as local:
+            server = "tests.proof.soak.server"
+            with local_aws.running(folder, None, wait_scale, settings, server) as local:
                 proxy.target = local.port
                 yield local, proxy
         finally:

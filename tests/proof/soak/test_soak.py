@@ -32,8 +32,10 @@ import pytest
 from botocore.exceptions import ClientError
 
 from inorder import PROJECT
-from inorder.aws.executions import Execution, Listed, LocalStateMachine, s3_object, wait_until
+from inorder.aws.executions import Listed, LocalStateMachine, wait_until
 from inorder.aws.stack import Stack, describe, sam_deploy
+from inorder.model.execution import Execution
+from inorder_fence.records import s3_object
 from tests.conftest import WAIT_SCALE, colour_of, picture
 from tests.proof.soak.fault_proxy import KINDS, FaultProxy, behind_a_proxy
 from tests.stack.conftest import Workflow
@@ -378,7 +380,7 @@ def invocations_of(execution: Execution) -> int:
 
 
 def _is_by_the_other_policy(execution: Execution) -> bool:
-    return OTHER_POLICY in execution.arn
+    return f"_{OTHER_POLICY}:" in execution.arn
 
 
 def check(workflow: Workflow, ended: list[Execution], parked: list[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Runs checkov on the template of each policy and condition, and on the audit's: `make checkov`.
+"""Runs checkov on the template of each policy and condition, and of the companions: `make checkov`.
 
 checkov pins versions that do not fit the project's lock, so the arguments are a command that runs
 it in an environment of its own.
@@ -18,7 +18,7 @@ import click
 
 from inorder import PROJECT
 from tests.support.resolved_template import resources_with
-from tests.template.deployed import ADAPT, FUNCTION, MAIL, POLICIES, RECORDS
+from tests.template.deployed import FUNCTION, KEY, POLICIES, TOPIC
 
 OUT = PROJECT / "out" / "checkov"
 ACCEPTED = Path(__file__).with_name("accepted.toml")
@@ -26,9 +26,16 @@ ACCEPTED = Path(__file__).with_name("accepted.toml")
 OPTIONS: list[dict[str, str]] = [
     {},
     {"InputBucketName": "in", "WorkFunctionArn": FUNCTION, "HealMinutes": "0"},
-    {**ADAPT, **MAIL, "InputBucketVersioning": "Enabled", "Tracing": "true"},
-    {**RECORDS, "RecordsSourceArns": "arn:aws:s3:::my-bucket", "DeploymentType": "LINEAR"},
+    {"KmsKeyArn": KEY, "InputBucketVersioning": "Enabled", "AlarmTopicArn": TOPIC},
 ]
+COMPANIONS = {
+    "audit": {"AuditHours": "24", "AuditRepairs": "true"},
+    "monitoring": {},
+    "records": {
+        "RecordsSourceArns": "arn:aws:s3:::my-bucket",
+        "RecordsStreamArn": "arn:aws:kinesis:us-east-1:123456789012:stream/s",
+    },
+}
 
 
 def findings(checkov: list[str]) -> set[tuple[str, str, str]]:
@@ -39,8 +46,8 @@ def findings(checkov: list[str]) -> set[tuple[str, str, str]]:
         for policy in POLICIES
         for number, options in enumerate(OPTIONS)
     }
-    audit = {"AuditHours": "24", "AuditRepairs": "true"}
-    stacks["audit"] = resources_with(audit, "stacks/audit/template.yaml")
+    for name, parameters in COMPANIONS.items():
+        stacks[name] = resources_with(parameters, f"stacks/{name}/template.yaml")
     for name, resources in stacks.items():
         text = json.dumps({"AWSTemplateFormatVersion": "2010-09-09", "Resources": resources})
         (OUT / f"{name}.json").write_text(text, encoding="utf-8")

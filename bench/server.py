@@ -1,0 +1,135 @@
+"""The local AWS that counts the calls of a turn, and lacks what would distort the comparison.
+
+State machines call the other services within ministack's process, where no proxy sees them, so the
+calls are counted here. What is mended:
+
+- ministack sleeps 0.15 s before the first state of each execution.
+- It ignores MaxDelaySeconds and JitterStrategy, so that what was throttled together comes again
+  together.
+- It reports a throttled function as Lambda.Unknown, so that no Retry for throttling applies.
+- It goes on with the attempts of a state after its execution was aborted.
+- It resumes durable executions one after the other, and forgets one whose invocation is throttled
+  or fails. AWS invokes the function again, after a time that it does not tell:
+  https://docs.aws.amazon.com/lambda/latest/dg/durable-execution-sdk-retries.html
+- It keeps all histories, and Python stops it to look for garbage in them, for more than half a
+  second at a time after some thousand executions.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import gc
+import os
+import random
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
+
+from inorder import local_server
+from inorder.ministack_parts import part, put, replaces
+from tests.support.local_calls import Call, take_over
+
+READS = {"GetItem", "Query", "Scan", "BatchGetItem", "TransactGetItems"}
+WRITES = {"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"}
+START_SECONDS = 0.15
+THROTTLED_SECONDS, FAILED_SECONDS = 0.05, 1
+NEVER = 1_000_000_000
+
+
+def count(what: str, name: str, number: float = 1) -> None:
+    """Write down a call."""
+    os.write(calls, f"{time.time()} {what} {name} {number}\n".encode())
+
+
+def count_of_table(operation: str) -> None:
+    """Count a call of DynamoDB."""
+    if operation in READS | WRITES:
+        count("read" if operation in READS else "write", operation)
+
+
+def install_counters() -> None:
+    """Count the calls of DynamoDB, and the seconds of all functions."""
+
+    @replaces("services.dynamodb.handle_request")
+    def handle(
+        original: Any, method: str, path: str, headers: Any, *arguments: Any, **more: Any
+    ) -> Any:
+        count_of_table(headers.get("x-amz-target", "").rpartition(".")[2])
+        return original(method, path, headers, *arguments, **more)
+
+    @replaces("services.lambda_svc._emit_lambda_logs")
+    def emit_logs(
+        original: Any,
+        func: Any,
+        request_id: str,
+        text: str,
+        error: bool,
+        milliseconds: int,
+        **more: Any,
+    ) -> None:
+        count("invocation", (func.get("config") or func)["FunctionName"], milliseconds / 1000)
+        original(func, request_id, text, error, milliseconds, **more)
+
+
+def make(call: Call) -> Any:
+    """Make a call of a state, and count it."""
+    call.must_not_be_aborted()
+    if call.service == "dynamodb":
+        count_of_table(call.operation[0].upper() + call.operation[1:])
+    return call.make()
+
+
+def mend_executions() -> None:
+    """Let executions start at once, and retry as on AWS."""
+
+    def sleep(seconds: float) -> None:
+        if seconds != START_SECONDS:
+            time.sleep(seconds)
+
+    put("services.stepfunctions.time", SimpleNamespace(**{**vars(time), "sleep": sleep}))
+
+    @replaces("services.stepfunctions._find_matching_retrier")
+    def find(original: Any, retriers: Any, error: str, counts: Any) -> Any:
+        retrier, number = original(retriers, error, counts)
+        if retrier is None:
+            return retrier, number
+        delay = retrier["IntervalSeconds"] * retrier["BackoffRate"] ** counts.get(number, 0)
+        delay = min(delay, retrier["MaxDelaySeconds"])
+        if retrier["JitterStrategy"] == "FULL":
+            delay = random.uniform(0, delay)  # noqa: S311 - not for a secret
+        return {**retrier, "IntervalSeconds": delay, "BackoffRate": 1}, number
+
+
+def mend_durable_functions() -> None:
+    """Resume durable executions side by side, and again if that fails."""
+
+    @replaces("services.lambda_svc.invoke_durable_resume")
+    def resume(original: Any, *arguments: Any) -> None:
+        context = contextvars.copy_context()
+        threading.Thread(target=context.run, args=(original, *arguments), daemon=True).start()
+
+    @replaces("services.lambda_svc._execute_function")
+    def execute(original: Any, func: Any, event: Any) -> Any:
+        result = original(func, event)
+        arn = event.get("DurableExecutionArn") if isinstance(event, dict) else None
+        while arn and result.get("throttle"):
+            time.sleep(THROTTLED_SECONDS)
+            result = original(func, event)
+        if arn and result.get("error"):
+            name, context = (func.get("config") or func)["FunctionName"], contextvars.copy_context()
+            resume_again = part("services.lambda_svc.invoke_durable_resume")
+            again = threading.Timer(FAILED_SECONDS, context.run, (resume_again, name, arn, {}))
+            again.daemon = True
+            again.start()
+        return result
+
+
+if __name__ == "__main__":
+    calls = os.open(f"{os.environ['BENCH_FOLDER']}/calls", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    install_counters()
+    take_over(make)
+    mend_executions()
+    mend_durable_functions()
+    gc.set_threshold(700, 10, NEVER)  # what has stayed for long is not garbage
+    local_server.serve()

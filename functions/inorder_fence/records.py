@@ -1,0 +1,149 @@
+"""How records of the key table and messages of the queues are named, written and read.
+
+State machines write them by intrinsic functions; tests/unit/test_records.py compares the two. A
+record's ID is one of these::
+
+    bucket/key                    a key, whose lock it is: `object_key`
+    bucket/key#version            a version, in a bucket that has versions: `object_key`
+    first:OBJECT_KEY              the same under first-wins
+    event:OBJECT_KEY@SEQUENCER    an event, under every-version
+    content:SOURCE/TYPE/HASH      a content, under content-hash
+    retry:...                     a stream of retries, whatever the policy
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from hashlib import sha256
+from typing import Any
+
+Json = dict[str, Any]
+
+FIRST = "first:"
+# SQS refuses these, or replaces them by U+FFFD: its documents say both. In JSON they occur in
+# strings only, where an escape can replace them. S3 allows U+FFFE and U+FFFF in a key.
+# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
+# https://github.com/Genbox/SimpleS3/issues/5
+_REFUSED = re.compile("[\ud800-\udfff\ufffe\uffff]")
+
+
+# IDs of records
+
+
+def object_key(bucket: str, key: str, version_id: Any = None) -> str:
+    """Name a key or, if it is given a version, that version: the field ``object_key``."""
+    return f"{bucket}/{key}#{version_id}" if isinstance(version_id, str) else f"{bucket}/{key}"
+
+
+def first_id(named: str) -> str:
+    """Give the ID of a key's record under first-wins."""
+    return f"{FIRST}{named}"
+
+
+def event_id(named: str, sequencer: str | None) -> str:
+    """Give the ID of an event's record under every-version."""
+    return f"event:{named}@{sequencer}"
+
+
+def retry_id(body: Json) -> str:
+    """Give the ID of the record of an event's retries; all deliveries of an event have the same.
+
+    Whichever policy has sent the message, an event of S3 is named by its object and its sequencer.
+    Others are named by their content.
+    """
+    event = body["event"]
+    named, sequencer = object_key_of(event), s3_object(event).get("sequencer")
+    if named and isinstance(sequencer, str):
+        return f"retry:{named}@{sequencer}"
+    if isinstance(content := body.get("content"), str):
+        return f"retry:{content}"
+    text = json.dumps(without_history(event), sort_keys=True)
+    return f"retry:{sha256(text.encode()).hexdigest()}"
+
+
+def locked(record_id: str) -> str:
+    """Tell what a record locks: an `object_key` or a content."""
+    return record_id.removeprefix(FIRST)
+
+
+def key_in(named: str) -> str | None:
+    """Give the S3 key of an `object_key`.
+
+    None if it names something else, or has a ``#``: that may begin a version, or be a part of the
+    key.
+    """
+    bucket, slash, key = named.partition("/")
+    return key if slash and ":" not in bucket and "#" not in key else None
+
+
+# Events
+
+
+def s3_object(event: Any) -> Json:
+    """Give ``detail.object`` of an event of S3; an empty dict for any other input."""
+    detail = event.get("detail") if isinstance(event, dict) else None
+    described = detail.get("object") if isinstance(detail, dict) else None
+    return described if isinstance(described, dict) and "sequencer" in described else {}
+
+
+def object_key_of(event: Any) -> str | None:
+    """Give the `object_key` of an event of S3; None for any other input."""
+    match event:
+        case {"detail": {"bucket": {"name": str(bucket)}, "object": {"key": str(key), **more}}}:
+            return object_key(bucket, key, more.get("version-id"))
+    return None
+
+
+def without_history(event: Any) -> Any:
+    """Leave out ``retry``, which counts the attempts so far: the event as S3 has sent it."""
+    if not isinstance(event, dict):
+        return event
+    return {name: value for name, value in event.items() if name != "retry"}
+
+
+# Messages
+
+
+def retry_message(event: Json, error: str, cause: str, record_id: str = "") -> str:
+    """Write what a state machine sends to the retry queue, whichever policy wrote the record.
+
+    Parameters
+    ----------
+    record_id : str
+        ID of the event's record: it names an event that is not of S3.
+    """
+    if record_id.startswith("content:"):
+        subject = {"content": record_id}
+    elif named := object_key_of(event):
+        sequencer = s3_object(event).get("sequencer", "")
+        subject = {"object_key": named, "sequencer": str(sequencer)}
+    else:
+        subject = {"object_key": record_id}
+    return as_json(_body("Retrying", subject, error, cause) | {"event": event})
+
+
+def parked_message(record: Json, error: str, cause: str) -> str:
+    """Write the message that parks a record without an event, as DynamoDB gives it."""
+    subject = {"object_key": record["id"]["S"]}
+    return as_json(_body("Parked", subject, error, cause) | {"record": record})
+
+
+def subject_of(body: Json) -> str:
+    """Tell what a message is about: its `object_key` or its content; "" if the event is invalid."""
+    return str(body.get("object_key", body.get("content", "")))
+
+
+def _body(outcome: str, subject: Json, error: str, cause: str) -> Json:
+    return {"outcome": outcome, **subject, "reason": {"Error": error, "Cause": cause}}
+
+
+def as_json(value: Any) -> str:
+    """Write JSON that SQS takes, and that is as short as the JSON of States.JsonToString."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _REFUSED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def needs_escapes(value: Any) -> bool:
+    """Tell whether SQS refuses the JSON of a service that escapes nothing."""
+    return bool(_REFUSED.search(json.dumps(value, ensure_ascii=False)))

@@ -1,0 +1,21 @@
+"""The loopback address, the only one on which anything of this project listens."""
+
+from __future__ import annotations
+
+import socket
+
+from inorder.errors import Failure
+
+HOST = "127.0.0.1"
+
+
+def bound(port: int | None) -> socket.socket:
+    """Bind a socket to a port of the loopback address, any free one if none is given."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((HOST, port or 0))
+    except OSError as error:
+        made.close()
+        raise Failure(f"Port {port} cannot be used: {error.strerror}.") from None
+    return made

@@ -1,0 +1,120 @@
+"""The wheel of the commands: installed outside the checkout, they work on a deployed stack."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from inorder import PROJECT
+from inorder_fence import __version__
+from tests.conftest import picture
+from tests.stack.conftest import RED, Workflow
+
+UV = [sys.executable, "-m", "uv", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def install(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Install the wheel with some of its extras, at the locked versions; give the folder."""
+    folder = tmp_path_factory.mktemp("tool")
+    make = ["make", "--old-file", ".venv/installed", "wheels"]
+    make += [f"FENCE={folder}/fence", f"WHEELS={folder}/wheels"]
+    subprocess.run(make, cwd=PROJECT, check=True)  # noqa: S603 - our own Makefile
+    environment = folder / "environment"
+    new = [*UV, "venv", "--python", sys.executable, str(environment)]
+    subprocess.run(new, check=True)  # noqa: S603
+
+    def with_extras(extras: str) -> Path:
+        command = [*UV, "pip", "install", "--python", str(environment)]
+        command += ["--find-links", str(folder / "wheels")]
+        command += ["--constraint", str(PROJECT / "requirements.txt"), f"inorder{extras}"]
+        subprocess.run(command, check=True)  # noqa: S603
+        return environment / "bin"
+
+    return with_extras
+
+
+def settings(workflow: Workflow) -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    return own | workflow.local.environment | {"STACK_NAME": workflow.stack.name}
+
+
+def test_the_commands_of_the_person_on_call_work_without_a_checkout(
+    install: Callable[[str], Path], workflow: Workflow, tmp_path: Path
+) -> None:
+    inorder = install("") / "inorder"
+
+    def run(arguments: str) -> tuple[int, str]:
+        done = subprocess.run(  # noqa: S603 - our own command
+            [inorder, *arguments.split()],
+            cwd=tmp_path,
+            env=settings(workflow),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    workflow.upload("on-call.png", picture(RED))
+    workflow.upload("no-picture.png", b"none")
+    for key in ("on-call.png", "no-picture.png"):
+        [ended] = workflow.of_key(key, 1)
+    wrong = {}
+    for arguments, said in {
+        "--version": __version__,
+        "why on-call.png": "made from the object as it is now.",
+        "executions --key on-call.png": "Processed",
+        f"execution {ended.arn}": "Parked",
+        "audit --prefix on-call": "1 right",
+        "backfill --prefix on-call": "",
+        "parked --json": "no-picture.png",
+        "retrying": "",
+        "stuck": "No key is stuck.",
+        "redrive --all": "Started: ",
+        "doctor": "right    The rule is enabled.",
+        "cost": "A month of latest-wins",
+    }.items():
+        code, printed = run(arguments)
+        # What `doctor` finds wrong, such as an alarm that tells nobody, is right of this stack.
+        if code != (arguments == "doctor") or said not in printed:
+            wrong[arguments] = printed
+    file = PROJECT / "statemachine" / "latest_wins.asl.json"
+    for arguments, said in {
+        "demo --keys 3": "This needs a checkout of the project, ",
+        "up --help": "This needs a checkout of the project, ",
+        f"check {file}": "This needs cfnlint: install inorder[local], ",
+        "console": "This needs ",
+    }.items():
+        code, printed = run(arguments)
+        if code != 1 or not re.fullmatch(rf"Error: {re.escape(said)}.*\n", printed):
+            wrong[arguments] = printed
+    assert not wrong, "\n".join(f"{name}: {printed}" for name, printed in wrong.items())
+    code, printed = run("--help")
+    assert (code, "demo  ", "console  ") == (0, *re.findall(r"(?:demo|console)  ", printed))
+
+
+def test_the_console_is_an_extra(
+    install: Callable[[str], Path], workflow: Workflow, tmp_path: Path
+) -> None:
+    console = subprocess.Popen(  # noqa: S603 - our own command
+        [install("[console]") / "inorder", "console"],
+        cwd=tmp_path,
+        env=settings(workflow),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert console.stdout
+        address = console.stdout.readline().partition("#")[0]
+        with urllib.request.urlopen(address, timeout=30) as page:  # noqa: S310 - on loopback
+            assert b'<script type="module"' in page.read()
+    finally:
+        console.terminate()
+        console.wait(30)

@@ -1,0 +1,58 @@
+"""The calls that state machines make within ministack's process, where no proxy sees them.
+
+A server of a test or of the comparison takes them over, and gives errors the names of AWS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from inorder.ministack_parts import part, replaces
+
+
+class CallFailedError(Exception):
+    """A call fails with an error that the state machine catches or retries by its name."""
+
+
+class Call(NamedTuple):
+    """A call of a state's service."""
+
+    state: str
+    execution: Any
+    service: str  # of the resource's ARN, such as `dynamodb`
+    operation: str
+    make: Callable[[], Any]
+
+    def must_not_be_aborted(self) -> None:
+        """End what ministack would go on with: the attempts of an execution that has ended."""
+        if self.execution["status"] != "RUNNING":
+            raise CallFailedError("Aborted")
+
+
+def take_over(handle: Callable[[Call], Any]) -> None:
+    """Let `handle` make each call, or raise CallFailedError, and give its result."""
+    failed = part("services.stepfunctions._ExecutionError")
+    task: ContextVar[tuple[str, Any]] = ContextVar("task")
+
+    @replaces("services.stepfunctions._execute_task")
+    def execute(original: Any, definition: Any, data: Any, execution: Any, context: Any) -> Any:
+        task.set((context["State"]["Name"], execution))
+        return original(definition, data, execution, context)
+
+    @replaces("services.stepfunctions._invoke_resource")
+    def invoke(original: Any, resource: str, parameters: Any) -> Any:
+        def make() -> Any:
+            try:
+                return original(resource, parameters)
+            except failed as error:
+                if "TooManyRequestsException" in error.cause:
+                    error.error = "Lambda.TooManyRequestsException"
+                raise
+
+        *_, service, operation = resource.split(":")[:7]
+        try:
+            return handle(Call(*task.get(), service, operation, make))
+        except CallFailedError as error:
+            raise failed(str(error), "") from None

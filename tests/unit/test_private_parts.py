@@ -1,0 +1,47 @@
+"""What the project uses of moto and ministack beside their interfaces is there, and is little."""
+
+from __future__ import annotations
+
+import re
+
+import moto.core.utils
+import pytest
+from ministack.services import stepfunctions
+
+from inorder import PROJECT, ministack_parts
+from tests.support import moto_parts, private_parts
+
+MODULES = {
+    "inorder/ministack_parts.py",
+    "tests/support/moto_parts.py",
+    "tests/unit/test_private_parts.py",
+}
+INTERFACES = r"from moto import mock_aws|from ministack\.app import main"
+
+
+def test_there_are_at_most_25_and_each_is_where_it_was() -> None:
+    assert len(ministack_parts.PARTS | moto_parts.PARTS) <= 25
+    assert list(private_parts.moved()) == []
+
+
+def test_a_part_that_an_update_has_moved_or_changed_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(stepfunctions, "_invoke_resource")
+    monkeypatch.setattr(moto.core.utils, "utcnow", lambda zone: zone)
+    gone, changed = private_parts.moved()
+    assert re.fullmatch(
+        r"ministack [\d.]+: services.stepfunctions._invoke_resource is not there."
+        r" inorder/ministack_parts.py needs it to let a state's call fail, .*\.",
+        gone,
+    )
+    assert "core.utils.utcnow has the parameters (zone), not (). tests/support/moto" in changed
+
+
+def test_no_other_module_touches_them() -> None:
+    for file in PROJECT.glob("*/**/*.py"):
+        name = str(file.relative_to(PROJECT))
+        if name.startswith((".", "out/")) or name in MODULES:
+            continue
+        found = re.findall(r"^ *(?:from|import) (?:moto|ministack)\b.*", file.read_text(), re.M)
+        assert [line for line in found if not re.fullmatch(INTERFACES, line.strip())] == [], name

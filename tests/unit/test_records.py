@@ -1,0 +1,84 @@
+"""Records and messages: a state machine names and writes them as the functions and the tool do."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from inorder.model.policies import definition, names
+from inorder_fence import records
+from tests.support.events import created
+
+ODD = r"a/b#c@d e%20é😀%s{}'\\.png"
+IDS = {
+    "object_key.$": lambda key, _: key,
+    "record_id.$": lambda key, _: records.first_id(key),
+    "event_id.$": records.event_id,
+}
+PARAMETERS = [
+    (f"{policy}: {name}", state.get("Parameters", {}))
+    for policy in names()
+    for name, state in definition(policy)["States"].items()
+]
+FORMATS = [
+    pytest.param(field, parameters[field], id=f"{place}: {field}")
+    for place, parameters in PARAMETERS
+    for field in IDS
+    if str(parameters.get(field)).startswith("States.Format(")
+]
+SENT = [
+    pytest.param(parameters["MessageBody"], id=place)
+    for place, parameters in PARAMETERS
+    if place.endswith(": Retry Event")
+]
+
+
+def formatted(intrinsic: str, event: dict[str, Any]) -> str:
+    """Evaluate a States.Format whose arguments are fields of the execution's input."""
+    call = re.fullmatch(r"States\.Format\('([^']*)', (.*)\)", intrinsic)
+    assert call
+    text, *others = call[1].split("{}")
+    for path, other in zip(call[2].split(", "), others, strict=True):
+        value: Any = event
+        for plain, quoted in re.findall(r"\.(\w+)|\['([\w-]+)'\]", path.partition("Input")[2]):
+            value = value[plain or quoted]
+        text += value + other
+    return text
+
+
+@pytest.mark.parametrize(("field", "intrinsic"), FORMATS)
+def test_a_state_machine_names_a_record_as_the_module_does(field: str, intrinsic: str) -> None:
+    version = "3HL4kqtJlcpXroDTDmJ+rmSpXd3dIbrHY" if "version-id" in intrinsic else None
+    event = created(ODD, sequencer="0A", version_id=version)
+    key = records.object_key_of(event)
+    assert key == records.object_key("input", ODD, version)
+    assert formatted(intrinsic, event) == IDS[field](key, "0A")
+
+
+def test_the_ids_of_all_kinds_of_records_are_compared() -> None:
+    assert {each.values[0] for each in FORMATS} == IDS.keys()
+
+
+@pytest.mark.parametrize("sent", SENT)
+def test_a_state_machine_sends_the_fields_of_the_modules_message(sent: dict[str, Any]) -> None:
+    of_content = "content.$" in sent
+    message = records.retry_message(created(ODD), "E", "c", "content:x" if of_content else "")
+    fields = {name.removesuffix(".$") for name in sent}
+    assert fields == {"execution", *json.loads(message)}
+    assert sent["outcome"] == json.loads(message)["outcome"]
+
+
+@pytest.mark.parametrize(
+    ("named", "key"),
+    [
+        (records.object_key("b", "a/k.png"), "a/k.png"),
+        (records.object_key("b", "k", "v"), None),  # or is it the key k#v?
+        ("content:aws.s3/Object Created/9b2c", None),
+        ("b", None),
+    ],
+)
+def test_a_key_is_read_from_a_name_that_has_only_one_meaning(named: str, key: str | None) -> None:
+    assert records.key_in(named) == key
