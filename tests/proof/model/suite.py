@@ -52,6 +52,11 @@ class Suite:
         for changes in self.changes:
             yield from changes(self.policy.definition)
 
+    def search(self, engine: Engine, scenario: Scenario) -> Result:
+        """Search every state of a scenario for the first violation."""
+        engine.load(self.policy.definition)
+        return search(self.policy(engine, scenario), limit(scenario))
+
     def find(self, engine: Engine, mutant: Mutant) -> tuple[Scenario, Result] | None:
         policy = self.policy
         engine.load(

@@ -20,7 +20,7 @@ from tests.proof.model.suite import Suite, limit
 class FenceAlone(Newest):
     """The output of a key ends as its newest event's, although nothing keeps events apart."""
 
-    has_records = False
+    holding = frozenset()  # there is no lock
     definition = json.dumps(
         {
             "StartAt": "Invert Image",

@@ -11,8 +11,7 @@ from tests.proof.model.conftest import Searched
 from tests.proof.model.engine import Engine
 from tests.proof.model.mutation import Mutant
 from tests.proof.model.scenario import Scenario
-from tests.proof.model.search import search
-from tests.proof.model.suite import LONG, Suite, limit
+from tests.proof.model.suite import LONG, Suite
 
 SUITES: dict[str, Suite] = each_has("promise", "SUITE")
 
@@ -34,8 +33,7 @@ def of_policy(policy: str, *parameters: object) -> Any:
 def test_promise_holds_in_every_state(
     engine: Engine, suite: Suite, scenario: Scenario, searched: Searched
 ) -> None:
-    engine.load(suite.policy.definition)
-    searched(str(suite), scenario, search(suite.policy(engine, scenario), limit(scenario)))
+    searched(str(suite), scenario, suite.search(engine, scenario))
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,8 @@ _CODE: dict[str, dict[str, str]] = {
         "app.py _start_execution: len(text) > MAXIMUM_BYTES -> len(text) >= MAXIMUM_BYTES": _INSTANT,
         "notifications.py s3_records: isinstance(records, list) and records -> records": "then each of them is malformed",
         "notifications.py _json: no raise MalformedNotification(f'The mes...": "None is no notification either",
-        "app.py handler: 0 -> -1": "all records of a batch are of one source",
+        "app.py _adapt_batch: 0 -> -1": "all records of a batch are of one source",
+        "app.py handler: no AttributeNames=['QueueArn']": "no attribute is used",
     },
     "invert_image": {
         "app.py : 9 -> 8": _CHOSEN,
