@@ -3,7 +3,8 @@
 EventBridge invokes a function asynchronously: Lambda keeps the event in a queue, tries again while
 the function is throttled, and makes two more attempts if it fails, after one and after two minutes.
 https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html
-ministack has no such queue, and polls a FIFO queue for one batch at a time. So both are here.
+ministack makes such attempts within seconds, also while the function is throttled, and polls a FIFO
+queue for one batch at a time. So both are here.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from typing import Any
 import networkx as nx
 
 Json = dict[str, Any]
-Finding = tuple[str, str]  # state, or "" for the whole file; what is wrong
-Rule = Callable[[Json], Iterator[Finding]]
+Violation = tuple[str, str]  # state, or "" for the whole file; what is wrong
+Rule = Callable[[Json], Iterator[Violation]]
 
 PUT, UPDATE, DELETE, GET = (
     f"arn:aws:states:::dynamodb:{action}Item" for action in ("put", "update", "delete", "get")
@@ -24,9 +24,6 @@ INVOKE, SEND, PUT_EVENTS, START = (
 # https://docs.aws.amazon.com/step-functions/latest/dg/choosing-workflow-type.html
 EXPRESS_SECONDS = 300
 CONDITION_FAILED = ["DynamoDB.ConditionalCheckFailedException"]
-# With this begins the condition of a write that only the lock's holder may make. A renewed lock's
-# token begins with that of the claim.
-OWN_LOCK = "begins_with(lock_token, :lock_token)"
 
 _TOKEN = re.compile(r"(\$\$?(?:\.[\w-]+|\[[^\]]*\])*)|'(?:[^'\\]|\\.)*'")
 
@@ -48,35 +45,22 @@ def _once_each(pairs: list[tuple[str, Any]]) -> Json:
     return dict(pairs)
 
 
+def each_state(check: Callable[[Json], Iterator[str]]) -> Rule:
+    """Make a rule of a check that concerns one state at a time."""
+
+    def rule(definition: Json) -> Iterator[Violation]:
+        for name, state in definition["States"].items():
+            yield from ((name, wrong) for wrong in check(state))
+
+    return rule
+
+
 def targets(state: Json, ignoring: list[str] | None = None) -> list[str]:
     """List the states that may follow a state, without the Catch for exactly `ignoring`."""
     catches = [each for each in state.get("Catch", []) if each["ErrorEquals"] != ignoring]
     rules = [state, *state.get("Choices", []), *catches]
     following = [rule["Next"] for rule in rules if "Next" in rule]
     return following + ([state["Default"]] if "Default" in state else [])
-
-
-def written(state: Json, word: str) -> list[str]:
-    """List the attributes of an update's clause."""
-    parameters = state.get("Parameters", {})
-    names = parameters.get("ExpressionAttributeNames", {})
-    clauses = re.split(r"\b(SET|REMOVE|ADD|DELETE)\b", parameters.get("UpdateExpression", ""))
-    parts = ",".join(clauses[at + 1] for at, each in enumerate(clauses) if each == word)
-    attributes = [part.split("=")[0].strip() for part in re.split(r",(?![^(]*\))", parts)]
-    return [names.get(each, each) for each in attributes]
-
-
-def is_renewal(state: Json) -> bool:
-    """Tell whether a state gives its execution's own lock another token."""
-    is_own = state.get("Parameters", {}).get("ConditionExpression", "").startswith(OWN_LOCK)
-    return state.get("Resource") == UPDATE and is_own and "lock_token" in written(state, "SET")
-
-
-def records_event(state: Json) -> bool:
-    """Tell whether a state writes its execution's event to the table."""
-    parameters = state.get("Parameters", {})
-    values = parameters.get("ExpressionAttributeValues", {})
-    return "event" in parameters.get("Item", {}) or ":event" in values
 
 
 def is_end(state: Json) -> bool:
@@ -121,12 +105,6 @@ def payload(template: Any) -> Iterator[str]:
         yield from payload(each)
 
 
-def payload_paths(template: Any) -> Iterator[str]:
-    """List the paths that a payload template reads."""
-    for expression in payload(template):
-        yield from paths(expression)
-
-
-def paths(expression: Any) -> list[str]:
-    """List the paths of an expression, but not what looks like one in its literals."""
-    return [path for path in _TOKEN.findall(str(expression)) if path]
+def paths(*expressions: Any) -> list[str]:
+    """List the paths of expressions, but not what looks like one in their literals."""
+    return [path for each in expressions for path in _TOKEN.findall(str(each)) if path]

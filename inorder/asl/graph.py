@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import networkx as nx
 
-from inorder.asl.definition import Finding, Json, Rule, graph, is_end, targets
+from inorder.asl.definition import Json, Rule, Violation, each_state, graph, is_end, targets
 
 MOST_SENTENCES = 2  # of a Comment
 
@@ -16,7 +16,7 @@ MOST_SENTENCES = 2  # of a Comment
 _SENTENCE_END = re.compile(r"[.!?][\"')*`]*(?=\s+[\"'(*`]*[A-Z]|\s*$)")
 
 
-def _schema(definition: Json) -> Iterator[Finding]:
+def _schema(definition: Json) -> Iterator[Violation]:
     """Ask cfn-lint, which knows ASL's schema, by way of the resource that would hold the file."""
     # Their import takes longer than most commands, which need only what else is known of a file.
     from cfnlint import ManualArgs  # noqa: PLC0415
@@ -41,7 +41,7 @@ def _schema(definition: Json) -> Iterator[Finding]:
         yield place[1] if in_state else "", f"{where}{match.message} ({match.rule.id})"
 
 
-def _next(definition: Json) -> Iterator[Finding]:
+def _next(definition: Json) -> Iterator[Violation]:
     states: Json = definition["States"]
     for name, state in states.items():
         for target in targets(state):
@@ -49,67 +49,61 @@ def _next(definition: Json) -> Iterator[Finding]:
                 yield name, f"goes on to {target}, and there is no such state"
 
 
-def _reached(definition: Json) -> Iterator[Finding]:
+def _reached(definition: Json) -> Iterator[Violation]:
     states, start = definition["States"], definition["StartAt"]
     for name in sorted(set(states) - {start} - nx.descendants(graph(states), start)):
         yield name, "no state leads to it"
 
 
-def _comment(definition: Json) -> Iterator[Finding]:
-    for name, state in definition["States"].items():
-        if not state.get("Comment"):
-            yield name, "has no Comment that says why it is there"
-        for part in [state, *state.get("Choices", [])]:
-            sentences = len(_SENTENCE_END.findall(part.get("Comment", "")))
-            if sentences > MOST_SENTENCES:
-                yield name, f"its Comment has {sentences} sentences, and at most two are allowed"
+@each_state
+def _comment(state: Json) -> Iterator[str]:
+    if not state.get("Comment"):
+        yield "has no Comment that says why it is there"
+    for part in [state, *state.get("Choices", [])]:
+        sentences = len(_SENTENCE_END.findall(part.get("Comment", "")))
+        if sentences > MOST_SENTENCES:
+            yield f"its Comment has {sentences} sentences, and at most two are allowed"
 
 
-def _timeout_retry_catch(definition: Json) -> Iterator[Finding]:
-    for name, state in definition["States"].items():
-        if state["Type"] != "Task":
-            continue
-        for field in ("TimeoutSeconds", "Retry", "Catch"):
-            if not state.get(field):
-                yield name, f"a Task without {field}"
-        if state.get("Catch") and "States.ALL" not in state["Catch"][-1]["ErrorEquals"]:
-            yield (
-                name,
-                "its Catch does not end with States.ALL, so that an error may lose the event",
-            )
+@each_state
+def _timeout_retry_catch(state: Json) -> Iterator[str]:
+    if state["Type"] != "Task":
+        return
+    for field in ("TimeoutSeconds", "Retry", "Catch"):
+        if not state.get(field):
+            yield f"a Task without {field}"
+    if state.get("Catch") and "States.ALL" not in state["Catch"][-1]["ErrorEquals"]:
+        yield "its Catch does not end with States.ALL, so that an error may lose the event"
 
 
-def _default(definition: Json) -> Iterator[Finding]:
-    for name, state in definition["States"].items():
-        if state["Type"] == "Choice" and "Default" not in state:
-            yield name, "a Choice without Default"
+@each_state
+def _default(state: Json) -> Iterator[str]:
+    if state["Type"] == "Choice" and "Default" not in state:
+        yield "a Choice without Default"
 
 
-def _outcome(definition: Json) -> Iterator[Finding]:
+@each_state
+def _all_errors(state: Json) -> Iterator[str]:
+    for field in ("Retry", "Catch"):
+        errors = [each["ErrorEquals"] for each in state.get(field, [])]
+        if any("States.ALL" in each for each in errors[:-1]):
+            yield f"States.ALL is not the last in its {field}"
+        if any("States.ALL" in each and len(each) > 1 for each in errors):
+            yield f"States.ALL is not alone in its {field}"
+
+
+def _outcome(definition: Json) -> Iterator[Violation]:
     """Compare the name of each end with what it reports: commands read this, metrics the name."""
     for name, state in definition["States"].items():
         if not is_end(state):
             continue
-        if state["Type"] not in {"Pass", "Fail"}:
-            yield (
-                name,
-                f"ends with a {state['Type']}, which reports no outcome: add a Pass after it",
-            )
+        if (kind := state["Type"]) not in {"Pass", "Fail"}:
+            yield name, f"ends with a {kind}, which reports no outcome: add a Pass after it"
             continue
-        field = "Error" if state["Type"] == "Fail" else "Parameters.outcome"
+        field = "Error" if kind == "Fail" else "Parameters.outcome"
         told = state.get("Error", state.get("Parameters", {}).get("outcome"))
         if told != name.replace(" ", ""):
             yield name, f"ends with {field} {told}, and not {name.replace(' ', '')}, its own name"
-
-
-def _all_errors(definition: Json) -> Iterator[Finding]:
-    for name, state in definition["States"].items():
-        for field in ("Retry", "Catch"):
-            errors = [each["ErrorEquals"] for each in state.get(field, [])]
-            if any("States.ALL" in each for each in errors[:-1]):
-                yield name, f"States.ALL is not the last in its {field}"
-            if any("States.ALL" in each and len(each) > 1 for each in errors):
-                yield name, f"States.ALL is not alone in its {field}"
 
 
 SCHEMA: dict[str, Rule] = {"schema": _schema}

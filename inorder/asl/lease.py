@@ -22,22 +22,15 @@ from inorder.asl import walk
 from inorder.asl.definition import (
     CONDITION_FAILED,
     EXPRESS_SECONDS,
-    INVOKE,
-    OWN_LOCK,
-    PUT,
-    PUT_EVENTS,
-    SEND,
-    UPDATE,
-    Finding,
     Json,
     Rule,
+    Violation,
     conditions,
     graph,
     is_end,
-    is_renewal,
     targets,
-    written,
 )
+from inorder.asl.roles import OWN_LOCK, TOKEN, Role, does, doing
 
 NO_TIMEOUT = 99_999_999  # what AWS takes for a Task without TimeoutSeconds
 THROTTLED = ["Lambda.TooManyRequestsException"]
@@ -50,7 +43,8 @@ NOT_WRITTEN = {
     "DynamoDB.ThrottlingException",
 }
 LIMITS = "$.limits"
-RETRY_BUS = "${RetryEventsBusName}"
+FREES = (Role.RELEASES, Role.BREAKS)  # both remove the lock token
+HANDS_OVER = (Role.PARKS, Role.RETRIES)
 
 
 class LeaseNumbers(NamedTuple):
@@ -127,7 +121,7 @@ def lease_numbers(definition: Json) -> LeaseNumbers | None:
     so in a way that this cannot compute.
     """
     states: Json = definition["States"]
-    claims = _claims(states)
+    claims = doing(states, Role.CLAIMS)
     breaks = _breaks(states)
     if not claims or not breaks:
         return None
@@ -138,7 +132,7 @@ def lease_numbers(definition: Json) -> LeaseNumbers | None:
     if missing := [*_unused_limits(states, given, choice, condition, wait)]:
         raise ValueError("; ".join(missing))
     return LeaseNumbers(
-        holder=max(_held(states, name) for name in (claim, *_renewals(states))),
+        holder=max(_held(states, name) for name in (claim, *doing(states, Role.RENEWS))),
         # A lock that is seen at the first poll has the shortest lease.
         lease=given["lease_polls"] * given["poll_seconds"],
         waiter=(given["maximum_polls"] - 1) * given["poll_seconds"],
@@ -152,35 +146,22 @@ def _held(states: Json, taker: str) -> float:
     That ends with the last Task that does work, or, if no fence protects that work, with the
     release that marks it as done.
     """
-    renewals = _renewals(states)
+    renewals = doing(states, Role.RENEWS)
 
     def following(name: str, state: Json) -> list[str]:
         if name == taker:
             return [state["Next"]]
-        if state.get("Resource") == SEND:
-            return []
         after = _while_held(states, taker, name, state)
         return [each for each in after if each not in renewals]
 
     ways = graph(states, following)
     reached = {taker} | nx.descendants(ways, taker)
-    works = {name for name in reached if _is_work(states[name])}
-    ends = {name for name in reached if _is_release(states[name])}
+    works = {name for name in reached if does(states[name], Role.WORKS)}
+    ends = {name for name in reached if does(states[name], *FREES)}
     last = works if all(_is_fenced(states[name]) for name in works) else works | ends
-    return max((_slowest(states, ways, taker, name) for name in last), default=0)
-
-
-def _slowest(states: Json, drawn: nx.DiGraph, start: str, end: str) -> float:
-    """Add up the slowest way from a state to another one, both included."""
-    between = ({start} | nx.descendants(drawn, start)) & ({end} | nx.ancestors(drawn, end))
-    ways = drawn.subgraph(between).copy()
-    if not nx.is_directed_acyclic_graph(ways):
-        again = nx.find_cycle(ways, start)[0][0]
-        raise ValueError(f"a holder may come to {again} again and again")
-    for _, target, data in ways.edges(data=True):
-        data["weight"] = longest(states[target])
-    rest: float = nx.dag_longest_path_length(ways)
-    return longest(states[start]) + rest
+    before = last.union(*(nx.ancestors(ways, name) for name in last))
+    needed = ways.subgraph(reached & before)
+    return walk.slowest(needed, taker, lambda name: longest(states[name])) if last else 0
 
 
 def _unused_limits(
@@ -222,7 +203,7 @@ def _written(states: Json, path: str) -> list[str]:
     return found
 
 
-def _poll(definition: Json) -> Iterator[Finding]:
+def _poll(definition: Json) -> Iterator[Violation]:
     """Follow an execution from each count of a poll to the next: it must wait in between.
 
     Otherwise polls would pass faster than the seconds of which a lease is made, for instance while
@@ -240,98 +221,84 @@ def _poll(definition: Json) -> Iterator[Finding]:
             _, drawn = walk.ways(definition)
         except ValueError:
             return  # which the seconds of the lease tell, too
-        waits = [place for place in drawn if states[place.state]["Type"] == "Wait"]
-        drawn.remove_nodes_from(waits)
-        for place in sorted(place for place in drawn if place.state in counters):
-            for after in drawn.successors(place):
-                again = [
-                    each
-                    for each in {after} | nx.descendants(drawn, after)
-                    if each.state in counters
-                ]
-                if again:
+        drawn.remove_nodes_from([at for at in drawn if states[at.state]["Type"] == "Wait"])
+        polls = [visit for visit in drawn if visit.state in counters]
+        for visit in sorted(polls, key=lambda each: each.state):
+            for after in drawn.successors(visit):
+                reached = {after} | nx.descendants(drawn, after)
+                if again := [each for each in polls if each in reached]:
                     way = min((nx.shortest_path(drawn, after, each) for each in again), key=len)
                     via = ", ".join(each.state for each in way[:-1])
-                    yield place.state, f"a poll may follow another one without a wait, by {via}"
+                    yield visit.state, f"a poll may follow another one without a wait, by {via}"
                     return
 
 
-def _claim(definition: Json) -> Iterator[Finding]:
+def _claim(definition: Json) -> Iterator[Violation]:
     """Follow each claim until its lock is released or its event is parked.
 
     A release frees the key if it succeeds, and if its condition fails the lock was another's. A
     park counts even if it fails, as nothing better can be done: then the lease ends the lock.
     """
     states: Json = definition["States"]
-    claims = _claims(states)
+    claims = doing(states, Role.CLAIMS)
     for claim in claims:
-        if _may_leave(states[claim]) and not _is_comparison(states, claim, states[claim]["Next"]):
+        if does(states[claim], Role.SHARES) and not _is_comparison(
+            states, claim, states[claim]["Next"]
+        ):
             yield (
                 claim,
                 "it may leave the lock to another execution, and the next state does not tell",
             )
 
         def following(name: str, state: Json, claim: str = claim) -> list[str]:
-            if state.get("Resource") == SEND:
-                return []
-            if _is_release(state):
-                return targets({"Catch": state.get("Catch", [])}, CONDITION_FAILED)
-            return _as_holder(states, claim, name, state)
+            return _while_held(states, claim, name, state, CONDITION_FAILED)
 
         reached = {claim} | nx.descendants(graph(states, following), claim)
         for name in sorted(reached):
             state = states[name]
-            frees = _is_release(state) or state.get("Resource") == SEND
-            if is_end(state) and not frees:
+            if is_end(state) and not does(state, *FREES, *HANDS_OVER):
                 yield claim, f"its lock is neither released nor its event parked on a way to {name}"
         yield from _without_lock(states, claim)
 
 
-def _late(definition: Json) -> Iterator[Finding]:
+def _late(definition: Json) -> Iterator[Violation]:
     """Check that no claim, and no write that records an event, is repeated without an answer.
 
     A write without an answer may take effect at any later time: also after its execution has failed
     and another one has recorded the same event, whose record the first one would then release.
     """
     states: Json = definition["States"]
-    records = [name for name, state in states.items() if _is_record(state)]
-    for name in sorted({*_claims(states), *records}):
+    for name in sorted(doing(states, Role.CLAIMS, Role.RECORDS)):
         for retrier in states[name].get("Retry", []):
             errors = sorted(set(retrier["ErrorEquals"]) - NOT_WRITTEN)
             if errors and retrier.get("MaxAttempts", 3):
                 yield name, f"it may still be written after {errors[0]}, so do not repeat it"
 
 
-def _is_record(state: Json) -> bool:
-    """Tell whether a state writes a whole record that sweeps find."""
-    item = state.get("Parameters", {}).get("Item", {})
-    return state.get("Resource") == PUT and "in_progress_since" in item
-
-
-def _without_lock(states: Json, claim: str) -> Iterator[Finding]:
+def _without_lock(states: Json, claim: str) -> Iterator[Violation]:
     """Follow a claim that failed: nothing may be worked on before another claim, or a renewal.
 
     The same holds after a renewal that failed.
     """
-    takers = {claim, *_renewals(states)}
+    takers = {claim, *doing(states, Role.RENEWS)}
     free = graph(states, lambda name, state: [] if name in takers else targets(state))
     for taker in sorted(takers):
         for catcher in states[taker].get("Catch", []):
             after = {catcher["Next"]} | nx.descendants(free, catcher["Next"])
             for name in sorted(after - takers):
                 compares = _is_comparison(states, claim, catcher["Next"])
-                if _is_work(states[name]) and not compares:
+                if does(states[name], Role.WORKS) and not compares:
                     yield taker, f"if it fails, {name} may work without the lock"
 
 
-def _renewal(definition: Json) -> Iterator[Finding]:
+def _renewal(definition: Json) -> Iterator[Violation]:
     """Check that a renewal gives the lock another token, and that each release knows that one.
 
     The new token begins with the old one, so that a release by the claim's token works before and
     after the renewal, also if the renewal's answer was lost.
     """
     states: Json = definition["States"]
-    for name in (renewals := _renewals(states)):
+    for name in (renewals := doing(states, Role.RENEWS)):
         values = states[name]["Parameters"].get("ExpressionAttributeValues", {})
         clause = states[name]["Parameters"]["UpdateExpression"]
         set_to = re.search(r"lock_token = (:\w+)", clause)
@@ -340,12 +307,16 @@ def _renewal(definition: Json) -> Iterator[Finding]:
             yield name, "its new token is not $.lock_token with a text behind it"
     for name, state in states.items() if renewals else ():
         condition = state.get("Parameters", {}).get("ConditionExpression", "")
-        if _is_release(state) and ":lock_token" in condition and not condition.startswith(OWN_LOCK):
+        if (
+            does(state, *FREES)
+            and ":lock_token" in condition
+            and not condition.startswith(OWN_LOCK)
+        ):
             yield name, f"it does not know a renewed lock: its condition must begin with {OWN_LOCK}"
 
 
-def _lease(definition: Json) -> Iterator[Finding]:
-    claims = _claims(definition["States"])
+def _lease(definition: Json) -> Iterator[Violation]:
+    claims = doing(definition["States"], Role.CLAIMS)
     try:
         numbers = lease_numbers(definition)
     except ValueError as error:
@@ -366,9 +337,9 @@ def _lease(definition: Json) -> Iterator[Finding]:
         )
 
 
-def _express(definition: Json) -> Iterator[Finding]:
+def _express(definition: Json) -> Iterator[Violation]:
     """Add up a file without a lease; `_lease` does so for one that has a lease."""
-    if _claims(definition["States"]) and _breaks(definition["States"]):
+    if doing(definition["States"], Role.CLAIMS) and _breaks(definition["States"]):
         return
     try:
         seconds = longest_execution(definition)
@@ -379,24 +350,6 @@ def _express(definition: Json) -> Iterator[Finding]:
         yield "", f"the longest execution takes {seconds:g} of Express's {EXPRESS_SECONDS} s"
 
 
-def _claims(states: Json) -> list[str]:
-    """List the states that write a lock token, with the whole record or into it."""
-    return [
-        name
-        for name, state in states.items()
-        if (state.get("Resource") == PUT and "lock_token" in state["Parameters"].get("Item", {}))
-        or (
-            state.get("Resource") == UPDATE
-            and "lock_token" in written(state, "SET")
-            and not is_renewal(state)
-        )
-    ]
-
-
-def _renewals(states: Json) -> list[str]:
-    return [name for name, state in states.items() if is_renewal(state)]
-
-
 def _breaks(states: Json) -> list[tuple[str, Json]]:
     """List the Choices with a rule that breaks a lock, and its condition on the polls."""
     return [
@@ -405,36 +358,14 @@ def _breaks(states: Json) -> list[tuple[str, Json]]:
         for rule in state.get("Choices", [])
         for condition in conditions(rule)
         if "NumericGreaterThanEqualsPath" in condition
-        and (_is_release(states[rule["Next"]]) or _takes_over(states[rule["Next"]]))
+        and does(states[rule["Next"]], *FREES, Role.TAKES_OVER)
     ]
-
-
-def _is_work(state: Json) -> bool:
-    """Tell whether a Task has an effect elsewhere: it invokes a function, or sends to a bus."""
-    buses = [entry.get("EventBusName") for entry in state.get("Parameters", {}).get("Entries", [])]
-    is_sent = state.get("Resource") == PUT_EVENTS and buses != [RETRY_BUS]
-    return state.get("Resource") == INVOKE or is_sent
 
 
 def _is_fenced(state: Json) -> bool:
     """Tell whether a Task hands its function a fence, so that it may be repeated."""
     payload = state.get("Parameters", {}).get("Payload")
     return isinstance(payload, dict) and payload.get("fence") in {"newest", "each"}
-
-
-def _may_leave(claim: Json) -> bool:
-    """Tell whether a claim may succeed although another execution has the lock, and keeps it."""
-    expression = claim["Parameters"].get("UpdateExpression", "")
-    return "if_not_exists(lock_token" in "".join(expression.split())
-
-
-def _takes_over(claim: Json) -> bool:
-    """Tell whether a claim may replace another execution's lock, which it has watched."""
-    parameters = claim.get("Parameters", {})
-    values = parameters.get("ExpressionAttributeValues", {})
-    compared = re.findall(r"\block_token = (:\w+)", parameters.get("ConditionExpression", ""))
-    is_claim = claim.get("Resource") == PUT and "lock_token" in parameters.get("Item", {})
-    return is_claim and any(values[each].get("S.$") != "$.lock_token" for each in compared)
 
 
 def _is_comparison(states: Json, claim: str, name: str) -> bool:
@@ -445,30 +376,25 @@ def _is_comparison(states: Json, claim: str, name: str) -> bool:
         {each.get("Variable"), each.get("StringEqualsPath")}
         for each in (first, *first.get("And", []))
     ]
-    return {returned, "$.lock_token"} in compared
+    return {returned, TOKEN} in compared
 
 
-def _as_holder(states: Json, claim: str, name: str, state: Json) -> list[str]:
-    """List what may follow a state if the claim was not refused, and took the lock.
+def _while_held(
+    states: Json, taker: str, name: str, state: Json, refused: list[str] | None = None
+) -> list[str]:
+    """List what may follow a state while the lock is held that a claim or a renewal has taken.
 
-    A claim may leave the lock to another execution. Then a Choice after it compares the lock
-    token that the claim returned, and a holder takes the first rule.
+    A claim may leave the lock to another execution. Then a Choice after it compares the lock token
+    that the claim returned, and a holder takes the first rule. A release ends the lock, unless it
+    fails with another error than `refused`.
     """
-    if name == states[claim].get("Next") and _is_comparison(states, claim, name):
+    if does(state, *HANDS_OVER):
+        return []
+    if does(state, *FREES):
+        return targets({"Catch": state.get("Catch", [])}, refused)
+    if name == states[taker].get("Next") and _is_comparison(states, taker, name):
         return [state["Choices"][0]["Next"]]
-    return targets(state, CONDITION_FAILED if name == claim else None)
-
-
-def _while_held(states: Json, taker: str, name: str, state: Json) -> list[str]:
-    """List what may follow a state while the lock is held: a release ends that if it succeeds."""
-    if _is_release(state):
-        return targets({"Catch": state.get("Catch", [])})
-    return _as_holder(states, taker, name, state)
-
-
-def _is_release(state: Json) -> bool:
-    """Tell whether a state removes a lock token."""
-    return state.get("Resource") == UPDATE and "lock_token" in written(state, "REMOVE")
+    return targets(state, CONDITION_FAILED if name == taker else None)
 
 
 def _only(found: list[Any], what: str) -> Any:

@@ -15,26 +15,21 @@ from inorder.asl.definition import (
     SEND,
     START,
     UPDATE,
-    Finding,
     Json,
     Rule,
+    Violation,
     conditions,
+    each_state,
     expressions,
     paths,
-    payload_paths,
+    payload,
 )
 
 STATE_TYPES = {"Pass", "Task", "Choice", "Wait", "Succeed", "Fail"}
 RESOURCES = {PUT, UPDATE, DELETE, GET, INVOKE, SEND, PUT_EVENTS, START}
 INTRINSICS = {
-    "ArrayLength",
-    "Format",
-    "Hash",
-    "JsonToString",
-    "MathAdd",
-    "StringSplit",
-    "StringToJson",
-    "UUID",
+    *("ArrayLength", "Format", "Hash", "JsonToString", "MathAdd"),
+    *("StringSplit", "StringToJson", "UUID"),
 }
 CONTEXT = {
     "$$.Execution.Id",
@@ -48,19 +43,19 @@ CONTEXT = {
 NULLS = {("ResultPath", "Task"), ("OutputPath", "Choice")}
 
 
-def _type(definition: Json) -> Iterator[Finding]:
-    for name, state in definition["States"].items():
-        if state["Type"] not in STATE_TYPES:
-            yield name, f"not every engine is known to run a {state['Type']}"
+@each_state
+def _type(state: Json) -> Iterator[str]:
+    if state["Type"] not in STATE_TYPES:
+        yield f"not every engine is known to run a {state['Type']}"
 
 
-def _resource(definition: Json) -> Iterator[Finding]:
-    for name, state in definition["States"].items():
-        if state["Type"] == "Task" and state["Resource"] not in RESOURCES:
-            yield name, f"not every engine has {state['Resource']}"
+@each_state
+def _resource(state: Json) -> Iterator[str]:
+    if state["Type"] == "Task" and state["Resource"] not in RESOURCES:
+        yield f"not every engine has {state['Resource']}"
 
 
-def _jsonata(definition: Json) -> Iterator[Finding]:
+def _jsonata(definition: Json) -> Iterator[Violation]:
     for name, state in [("", definition), *definition["States"].items()]:
         for part in [state, *state.get("Choices", []), *state.get("Catch", [])]:
             if part.get("QueryLanguage") == "JSONata":
@@ -69,42 +64,42 @@ def _jsonata(definition: Json) -> Iterator[Finding]:
                 yield name, f"not every engine has {field}"
 
 
-def _operator(definition: Json) -> Iterator[Finding]:
-    for name, state in definition["States"].items():
-        for condition in [each for rule in state.get("Choices", []) for each in conditions(rule)]:
-            for operator, value in condition.items():
-                is_safe = operator == "StringEqualsPath" or operator.startswith("Numeric")
-                if operator.endswith("Path") and not is_safe:
-                    yield name, f"{operator} is not the same on every engine"
-                if operator == "IsPresent" and not value:
-                    yield name, "IsPresent: false is not the same on every engine; use Not"
+@each_state
+def _operator(state: Json) -> Iterator[str]:
+    for condition in [each for rule in state.get("Choices", []) for each in conditions(rule)]:
+        for operator, value in condition.items():
+            is_safe = operator == "StringEqualsPath" or operator.startswith("Numeric")
+            if operator.endswith("Path") and not is_safe:
+                yield f"{operator} is not the same on every engine"
+            if operator == "IsPresent" and not value:
+                yield "IsPresent: false is not the same on every engine; use Not"
 
 
-def _intrinsic(definition: Json) -> Iterator[Finding]:
-    for name, state in definition["States"].items():
-        for expression in expressions(state):
-            functions = set(re.findall(r"States\.(\w+)\(", expression))
-            for function in sorted(functions - INTRINSICS):
-                yield name, f"not every engine has States.{function}"
-            if functions and (not expression.isascii() or "\\" in expression):
-                yield name, f"escapes and non-ASCII are not the same on every engine: {expression}"
+@each_state
+def _intrinsic(state: Json) -> Iterator[str]:
+    for expression in expressions(state):
+        functions = set(re.findall(r"States\.(\w+)\(", expression))
+        for function in sorted(functions - INTRINSICS):
+            yield f"not every engine has States.{function}"
+        if functions and (not expression.isascii() or "\\" in expression):
+            yield f"escapes and non-ASCII are not the same on every engine: {expression}"
 
 
-def _context(definition: Json) -> Iterator[Finding]:
-    for name, state in definition["States"].items():
-        for path in [each for text in expressions(state) for each in paths(text)]:
-            plain = re.sub(r"(?<=^\$\$\.Execution\.Input)[.\[].*", "", path)
-            if path.startswith("$$") and plain not in CONTEXT:
-                yield name, f"{path} is not the same on every engine"
-        if any(path.startswith("$$") for path in payload_paths(state.get("ResultSelector"))):
-            yield name, "not every engine has the context object in ResultSelector"
+@each_state
+def _context(state: Json) -> Iterator[str]:
+    for path in paths(*expressions(state)):
+        plain = re.sub(r"(?<=^\$\$\.Execution\.Input)[.\[].*", "", path)
+        if path.startswith("$$") and plain not in CONTEXT:
+            yield f"{path} is not the same on every engine"
+    if any(path.startswith("$$") for path in paths(*payload(state.get("ResultSelector")))):
+        yield "not every engine has the context object in ResultSelector"
 
 
-def _null(definition: Json) -> Iterator[Finding]:
-    for name, state in definition["States"].items():
-        for field, value in state.items():
-            if _has_null(value) and (field, state["Type"]) not in NULLS:
-                yield name, f"a null in its {field} is not the same on every engine"
+@each_state
+def _null(state: Json) -> Iterator[str]:
+    for field, value in state.items():
+        if _has_null(value) and (field, state["Type"]) not in NULLS:
+            yield f"a null in its {field} is not the same on every engine"
 
 
 def _has_null(value: Any) -> bool:

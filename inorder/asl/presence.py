@@ -8,17 +8,16 @@ from typing import Any
 
 from inorder.asl.definition import (
     INVOKE,
-    OWN_LOCK,
     SEND,
     UPDATE,
-    Finding,
     Json,
     Rule,
-    is_renewal,
+    Violation,
     paths,
-    payload_paths,
-    written,
+    payload,
 )
+from inorder.asl.flow import Flow
+from inorder.asl.roles import OWN_LOCK, Role, does, doing, written
 
 DataPath = tuple[str, ...]
 # Paths that are surely present, each with all its parents. Those of the context begin with "$$".
@@ -33,7 +32,7 @@ SET_CLAUSE = re.compile(r"(#?\w+) = (?:if_not_exists\(\1, )?(:\w+)")
 _STEP = re.compile(r"\.([\w-]+)|\['([^']+)'\]|\[(\d+)\]")
 
 
-def _guard(definition: Json) -> Iterator[Finding]:
+def _guard(definition: Json) -> Iterator[Violation]:
     """Find paths that may be absent where they are read.
 
     A path is known to be present if on every way to the state it was tested by IsPresent, or
@@ -43,126 +42,84 @@ def _guard(definition: Json) -> Iterator[Finding]:
     the first state finds there may be read later as ``$$.Execution.Input``. In a file that parks no
     event only comparisons are checked: it promises nothing for the events that it loses.
     """
-    states: Json = definition["States"]
-    parks = any(state.get("Resource") == SEND for state in states.values())
-    for name, known in sorted(_flow(definition).items()):
-        state, absent = states[name], set[str]()
-        list(_edges(states, state, known, absent))
+    flow = _Presence(definition)
+    inputs = flow.inputs(frozenset([()]))
+    parks = doing(flow.states, Role.PARKS, Role.RETRIES)
+    for name, known in sorted(inputs.items()):
+        state, absent = flow.states[name], flow.absent.get(name, set())
         if parks:
-            seen = _within(known, _path(state.get("InputPath", "$")))
-            reads = list(payload_paths(state.get("Parameters")))
+            seen = flow.at(known, state.get("InputPath", "$"))
+            reads = paths(*payload(state.get("Parameters")))
             for field in set(state) - {"InputPath", "OutputPath", "ResultPath"}:
                 reads += paths(state[field]) if field.endswith("Path") else []
             absent |= {path for path in reads if not _is_known(path, seen)}
-            selected = payload_paths(state.get("ResultSelector"))
-            absent |= {path for path in selected if not _is_known(path, _result(states, state))}
+            selected = paths(*payload(state.get("ResultSelector")))
+            absent |= {path for path in selected if not _is_known(path, flow.result(state))}
         for path in sorted(absent):
             yield name, f"reads {path}, which may be absent"
 
 
-def _flow(definition: Json) -> dict[str, Known]:
-    """Tell for each state that may be reached which paths are surely present in its input."""
-    states: Json = definition["States"]
-    start = definition["StartAt"]
-    flow: dict[str, Known] = {start: frozenset([()])}
-    waiting = [start]
-    while waiting:
-        name = waiting.pop()
-        # No state leads to the first one, so its data is the execution's input.
-        for target, known in _edges(
-            states, states[name], flow[name], set(), is_first=name == start
-        ):
-            common = flow[target] & known if target in flow else known
-            if flow.get(target) != common:
-                flow[target] = common
-                waiting.append(target)
-    return flow
+class _Presence(Flow[Known]):
+    unknown = frozenset([()])
 
+    def __init__(self, definition: Json) -> None:
+        super().__init__(definition)
+        # What a state compares without knowing it. What is known only shrinks, so it stays absent.
+        self.absent: dict[str, set[str]] = {}
 
-def _edges(
-    states: Json, state: Json, known: Known, absent: set[str], is_first: bool = False
-) -> Iterator[tuple[str, Known]]:
-    """Follow a state's ways out, and add to `absent` what it compares without knowing it."""
-    if state["Type"] == "Choice":
-        known = _within(known, _path(state.get("InputPath", "$")))
-        ways = []
-        for rule in state["Choices"]:
-            holds, known = _judge(rule, known, absent)
-            ways.append((rule["Next"], holds))
-        if "Default" in state:
-            ways.append((state["Default"], known))
-        for target, found in ways:
-            of_input = _with_parents(INPUT + each for each in found) if is_first else frozenset()
-            yield target, _within(found, _path(state.get("OutputPath", "$"))) | of_input
-    elif "Next" in state:
-        yield state["Next"], _after(states, state, known)
-    for catcher in state.get("Catch", []):
-        fault = _with_parents([("Error",), ("Cause",)])
-        yield catcher["Next"], _placed(known, catcher.get("ResultPath", "$"), fault)
+    def at(self, known: Known, path: str | None) -> Known:
+        steps = _path(path)
+        inside = [each[len(steps) :] for each in known if each[: len(steps)] == steps]
+        return frozenset([(), *inside]) | _context(known)
 
+    def value(self, expression: str, known: Known, _place: str) -> Known:
+        return self.at(known, expression)
 
-def _judge(rule: Json, known: Known, absent: set[str]) -> tuple[Known, Known]:
-    """Tell what is known after a rule of a Choice holds, and what after it does not."""
-    if "Not" in rule:
-        holds, fails = _judge(rule["Not"], known, absent)
-        return fails, holds
-    if "And" in rule:
-        ends = []
-        for part in rule["And"]:
-            known, fails = _judge(part, known, absent)
-            ends.append(fails)
-        return known, frozenset.intersection(*ends)
-    if "Or" in rule:
-        ends = []
-        for part in rule["Or"]:
-            holds, known = _judge(part, known, absent)
-            ends.append(holds)
-        return frozenset.intersection(*ends), known
-    read = [rule["Variable"], *(rule[each] for each in rule if each.endswith("Path"))]
-    read_then = known | _with_parents(map(_path, read))
-    if "IsPresent" in rule:
-        return (read_then, known) if rule["IsPresent"] else (known, read_then)
-    absent |= {path for path in read if not _is_known(path, known)}
-    return read_then, read_then
+    def literal(self, _value: Any) -> Known:
+        return self.unknown
 
+    def fields(self, made: dict[str, Known]) -> Known:
+        inside = [(name, *path) for name, each in made.items() for path in each - _context(each)]
+        return frozenset([(), *inside])
 
-def _after(states: Json, state: Json, known: Known) -> Known:
-    """Tell what is known of the output of a state that is not a Choice."""
-    seen = _within(known, _path(state.get("InputPath", "$")))
-    output = seen
-    if state["Type"] in {"Pass", "Task"}:
-        result = _result(states, state)
-        if "ResultSelector" in state:
-            result = _shape(state["ResultSelector"], result)
-        elif state["Type"] == "Pass":
-            result = _shape(state["Parameters"], seen) if "Parameters" in state else seen
-            result = _shape(state["Result"], seen) if "Result" in state else result
-        output = _placed(known, state.get("ResultPath", "$"), result)
-    return _within(output, _path(state.get("OutputPath", "$")))
+    def placed(self, known: Known, path: str, value: Known) -> Known:
+        steps = _path(path)
+        others = [each for each in known - _context(known) if each[: len(steps)] != steps]
+        added = [steps + each for each in value - _context(value)]
+        return _with_parents([*others, *added]) | _context(known)
 
+    def result(self, state: Json) -> Known:
+        parameters = state.get("Parameters", {})
+        if state.get("Resource") == UPDATE and parameters.get("ReturnValues") == "ALL_NEW":
+            found = _updated(state)
+            if parameters.get("ConditionExpression") == OWN_LOCK:
+                found |= self._claimed()
+            return _with_parents(("Attributes", *path) for path in found)
+        field = RESULTS.get(state.get("Resource", ""))
+        return _with_parents([(field,)] if field else [()])
 
-def _result(states: Json, state: Json) -> Known:
-    parameters = state.get("Parameters", {})
-    if state.get("Resource") == UPDATE and parameters.get("ReturnValues") == "ALL_NEW":
-        found = _updated(state)
-        if parameters.get("ConditionExpression") == OWN_LOCK:
-            found |= _claimed(states)
-        return _with_parents(("Attributes", *path) for path in found)
-    field = RESULTS.get(state.get("Resource", ""))
-    return _with_parents([(field,)] if field else [()])
+    def judge(self, name: str, condition: Json, known: Known) -> tuple[Known, Known]:
+        read = [condition["Variable"], *(condition[at] for at in condition if at.endswith("Path"))]
+        learned = [_path(each) for each in read]
+        if name == self.start:  # no state leads there, so its data is the execution's input
+            learned += [INPUT + path for path in learned]
+        read_then = known | _with_parents(learned)
+        if "IsPresent" in condition:
+            return (read_then, known) if condition["IsPresent"] else (known, read_then)
+        absent = {path for path in read if not _is_known(path, known)}
+        self.absent[name] = self.absent.get(name, set()) | absent
+        return read_then, read_then
 
+    def join(self, one: Known, other: Known) -> Known:
+        return one & other
 
-def _claimed(states: Json) -> set[DataPath]:
-    """Tell which attributes a record has whose lock is this execution's: all that a claim sets."""
-    updates = [each for each in states.values() if each.get("Resource") == UPDATE]
-    claims = [
-        found
-        for each in updates
-        if ("lock_token", "S") in (found := _updated(each)) and not is_renewal(each)
-    ]
-    removed = {name for each in updates for name in written(each, "REMOVE")}
-    common = set.intersection(*claims) if claims else set()
-    return {path for path in common if path[0] not in removed}
+    def _claimed(self) -> set[DataPath]:
+        """Tell which attributes a record has whose lock is this execution's: what a claim sets."""
+        updates = [each for each in self.states.values() if each.get("Resource") == UPDATE]
+        claims = [_updated(each) for each in updates if does(each, Role.CLAIMS)]
+        removed = {name for each in updates for name in written(each, "REMOVE")}
+        common = set.intersection(*claims) if claims else set()
+        return {path for path in common if path[0] not in removed}
 
 
 def _updated(state: Json) -> set[DataPath]:
@@ -178,33 +135,6 @@ def _updated(state: Json) -> set[DataPath]:
     names = parameters.get("ExpressionAttributeNames", {})
     clauses = SET_CLAUSE.findall(parameters["UpdateExpression"])
     return {(names.get(attribute, attribute), types[value]) for attribute, value in clauses}
-
-
-def _shape(template: Any, known: Known) -> Known:
-    """Tell what is known of the value that a payload template makes."""
-    found: set[DataPath] = {()}
-    for key, value in template.items() if isinstance(template, dict) else ():
-        is_read = key.endswith(".$")
-        inside = _within(known, _path(value)) if is_read else _shape(value, known)
-        name = key.removesuffix(".$")
-        found |= {(name, *path) for path in inside - _context(inside)}
-    return frozenset(found)
-
-
-def _placed(known: Known, at: str | None, value: Known) -> Known:
-    """Tell what is known after a value was put at a path; `at` is a ResultPath."""
-    if at is None:
-        return known
-    path = _path(at)
-    others = [each for each in known - _context(known) if each[: len(path)] != path]
-    placed = _with_parents([*others, *(path + each for each in value - _context(value))])
-    return placed | _context(known)
-
-
-def _within(known: Known, path: DataPath) -> Known:
-    """Tell what is known of the value at a path; at the least that it is there."""
-    inside = [each[len(path) :] for each in known if each[: len(path)] == path]
-    return frozenset([(), *inside]) | _context(known)
 
 
 def _context(known: Known) -> Known:

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from inorder.asl.definition import GET, UPDATE, Finding, Json, Rule, paths, payload
+from inorder.asl.definition import GET, UPDATE, Json, Rule, Violation, paths, payload
+from inorder.asl.flow import Flow
 
 # Of the data of an execution, and of the input and the output of a state:
 # https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html
@@ -17,11 +18,12 @@ LEAST_BYTES = 10_000
 OTHER_BYTES = 1_024  # for each value that is not the event, or a part of it
 # The other fields of an event are short: an S3 key has at most 1,024 bytes.
 EVENTS = {"$$.Execution.Input", "$$.Execution.Input.detail"}
+MANY = 1_000  # events are too many in any case, so that a loop which adds some is not followed on
 TOO_LARGE = "States.DataLimitExceeded"  # States.ALL does not catch it
 
 # How often the event is in each field of the data. In a text it counts twice, because JSON may
-# escape each of its characters. Data that is the event itself has the one field "".
-Data = dict[str, int]
+# escape each of its characters. Data without known fields has the one field "".
+Sizes = dict[str, int]
 
 
 def largest_event(definition: Json) -> int:
@@ -32,7 +34,7 @@ def largest_event(definition: Json) -> int:
     return min((MOST_BYTES - other) // events for _, events, other in _sizes(definition) if events)
 
 
-def _size(definition: Json) -> Iterator[Finding]:
+def _size(definition: Json) -> Iterator[Violation]:
     for name, events, other in _sizes(definition):
         if events and (most := (MOST_BYTES - other) // events) < LEAST_BYTES:
             yield name, f"its data is too large for an event of more than {most} bytes"
@@ -40,128 +42,82 @@ def _size(definition: Json) -> Iterator[Finding]:
 
 def _sizes(definition: Json) -> Iterator[tuple[str, int, int]]:
     """Give how often a state's data or payload has the event, and the bytes of the rest."""
-    states: Json = definition["States"]
-    stored = _stored(states)
-    for name, data in _flow(definition, stored).items():
-        state = states[name]
-        output = _output(state, data, stored)
-        yield name, sum(data.values()), OTHER_BYTES * len(data)
-        yield name, sum(output.values()), OTHER_BYTES * len(output)
-        yield name, _read(state, stored), OTHER_BYTES
+    flow = _Sizes(definition)
+    for name, data in flow.inputs({"": 1}).items():
+        state = flow.states[name]
+        kept = [data, flow.output(state, data)]
+        for each in [*kept, {"": sum(flow.result(state).values())}]:
+            yield name, sum(each.values()), OTHER_BYTES * len(each)
         caught = [error for each in state.get("Catch", []) for error in each["ErrorEquals"]]
         if "Parameters" in state and TOO_LARGE not in caught:
-            expressions = list(payload(state["Parameters"]))
-            sent = sum(_events(each, data) for each in expressions)
-            others = sum(not _events(each, data) for each in expressions)
+            sent = [_events(each, data) for each in payload(state["Parameters"])]
             literal = len(json.dumps(state["Parameters"]))
-            yield name, sent, literal + OTHER_BYTES * others
+            yield name, sum(sent), literal + OTHER_BYTES * sent.count(0)
 
 
-def _stored(states: Json) -> Data:
-    """Tell how often the event is in each attribute of a record."""
-    stored: Data = {}
-    for state in states.values():
+class _Sizes(Flow[Sizes]):
+    unknown: Sizes = {"": 0}  # noqa: RUF012 - never changed
+
+    def __init__(self, definition: Json) -> None:
+        super().__init__(definition)
+        self._stored: Sizes = {}  # in each attribute of a record
+        for state in self.states.values():
+            parameters = state.get("Parameters", {})
+            values = parameters.get("ExpressionAttributeValues", {})
+            clauses = re.findall(r"(#?\w+) = (:\w+)", parameters.get("UpdateExpression", ""))
+            written = {attribute: values.get(value, {}) for attribute, value in clauses}
+            for attribute, value in (parameters.get("Item", {}) | written).items():
+                events = sum(_events(each, {}) for each in payload(value))
+                self._stored[attribute] = max(self._stored.get(attribute, 0), events)
+
+    def at(self, data: Sizes, path: str | None) -> Sizes:
+        return data if path == "$" else {"": _events(path, data)} if path else {}
+
+    def value(self, expression: str, data: Sizes, _place: str) -> Sizes:
+        return {"": _events(expression, data)}
+
+    def literal(self, _value: Any) -> Sizes:
+        return self.unknown
+
+    def fields(self, made: dict[str, Sizes]) -> Sizes:
+        return {name: sum(each.values()) for name, each in made.items()}
+
+    def placed(self, data: Sizes, path: str, value: Sizes) -> Sizes:
+        if path == "$":
+            return value
+        return data | {path.removeprefix("$.").split(".")[0]: sum(value.values())}
+
+    def result(self, state: Json) -> Sizes:
+        """Give the attributes of a record that a Task returns."""
         parameters = state.get("Parameters", {})
-        written = dict(parameters.get("Item", {}))
-        values = parameters.get("ExpressionAttributeValues", {})
-        for clause in re.findall(r"#?\w+ = :\w+", parameters.get("UpdateExpression", "")):
-            attribute, value = clause.split(" = ")
-            written[attribute] = values.get(value, {})
-        for attribute, value in written.items():
-            events = sum(_events(each, {}) for each in payload(value))
-            stored[attribute] = max(stored.get(attribute, 0), events)
-    return stored
+        if state.get("Resource") == UPDATE and "ReturnValues" in parameters:
+            return {f"Attributes.{name}": events for name, events in self._stored.items()}
+        if state.get("Resource") != GET:
+            return self.unknown
+        projected = parameters.get("ProjectionExpression")
+        names = self._stored if projected is None else map(str.strip, projected.split(","))
+        return {f"Item.{name}": self._stored.get(name, 0) for name in names}
+
+    def join(self, one: Sizes, other: Sizes) -> Sizes:
+        largest = {each: max(one.get(each, 0), other.get(each, 0)) for each in one.keys() | other}
+        return {field: min(events, MANY) for field, events in largest.items()}
 
 
-def _flow(definition: Json, stored: Data) -> dict[str, Data]:
-    """Tell for each state what its input may hold."""
-    flow: dict[str, Data] = {definition["StartAt"]: {"": 1}}
-    waiting = [definition["StartAt"]]
-    while waiting:
-        name = waiting.pop()
-        for target, data in _edges(definition["States"][name], flow[name], stored):
-            before = flow.get(target, {})
-            fields = before.keys() | data.keys()
-            merged = {field: max(before.get(field, 0), data.get(field, 0)) for field in fields}
-            if target not in flow or merged != before:
-                flow[target] = merged
-                waiting.append(target)
-    return flow
-
-
-def _edges(state: Json, data: Data, stored: Data) -> Iterator[tuple[str, Data]]:
-    after = _output(state, data, stored)
-    for rule in [state, *state.get("Choices", [])]:
-        if "Next" in rule:
-            yield rule["Next"], after
-    if "Default" in state:
-        yield state["Default"], after
-    for each in state.get("Catch", []):
-        yield each["Next"], _placed(data, each.get("ResultPath", "$"), {"Error": 0, "Cause": 0})
-
-
-def _output(state: Json, data: Data, stored: Data) -> Data:
-    """Tell what a state's output may hold."""
-    result = data
-    if state["Type"] in {"Pass", "Task"}:
-        if state["Type"] == "Task":
-            result = {"result": _read(state, stored)}
-        elif "Parameters" in state:
-            result = _shape(state["Parameters"], data)
-        elif "Result" in state:
-            result = {"result": 0}
-        if "ResultSelector" in state:
-            result = _selected(state, result, stored)
-        result = _placed(data, state.get("ResultPath", "$"), result)
-    return {} if state.get("OutputPath", "$") is None else result
-
-
-def _selected(state: Json, result: Data, stored: Data) -> Data:
-    """Tell what a ResultSelector leaves of a result: the attributes of a record that it names."""
-    record = _read(state, stored)
-    if not record:
-        return _shape(state["ResultSelector"], result)
-    named = re.sub(r"\$\.(Attributes|Item)\.", "$.", json.dumps(state["ResultSelector"]))
-    return _shape(json.loads(named), stored | {"Attributes": record, "Item": record})
-
-
-def _read(state: Json, stored: Data) -> int:
-    """Tell how often the event is in what a Task returns."""
-    parameters = state.get("Parameters", {})
-    returns_record = state.get("Resource") == UPDATE and "ReturnValues" in parameters
-    if state.get("Resource") != GET and not returns_record:
-        return 0
-    projected = parameters.get("ProjectionExpression")
-    names = stored if projected is None else [each.strip() for each in projected.split(",")]
-    return sum(stored.get(name, 0) for name in names)
-
-
-def _shape(template: Any, data: Data) -> Data:
-    return {
-        name.removesuffix(".$"): sum(_events(each, data) for each in payload({name: value}))
-        for name, value in template.items()
-    }
-
-
-def _placed(data: Data, at: str | None, result: Data) -> Data:
-    if at is None:
-        return data
-    if at == "$":
-        return result
-    return data | {at.removeprefix("$.").split(".")[0]: sum(result.values())}
-
-
-def _events(expression: str, data: Data) -> int:
+def _events(expression: str, data: Sizes) -> int:
     """Tell how often the event is in the value of an expression."""
     found = 0
     for path in paths(expression):
         if path in EVENTS:
             found += 1
-        elif path == "$":
-            found += sum(data.values())
-        elif path.startswith("$."):
-            found += data.get(re.split(r"[.\[]", path[2:])[0], data.get("", 0))
+        elif not path.startswith("$$"):
+            found += sum(events for field, events in data.items() if _is_part(path, field))
     return 2 * found if "JsonToString" in expression else found
+
+
+def _is_part(path: str, field: str) -> bool:
+    """Tell whether a path leads to a field, or into it, or to what has it."""
+    one, other = re.split(r"[.\[]", path)[1:], [*filter(None, field.split("."))]
+    return all(each == step for each, step in zip(one, other, strict=False))
 
 
 RULES: dict[str, Rule] = {"size": _size}

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from inorder.errors import Failure
 from inorder.model.execution import ANY, BEGINNING, Entry, Execution, Filter, execution_of
-from inorder.model.outcomes import retrying
+from inorder.model.outcomes import RETRYING
 from inorder_fence.records import s3_object
 
 SECONDS = 60  # for which a caller waits who names no time
@@ -115,7 +115,7 @@ class StateMachine(ABC):
         found: list[Execution] = []
 
         def expected() -> int:
-            return count + sum(each.outcome == retrying() for each in found)
+            return count + sum(each.outcome == RETRYING for each in found)
 
         def all_ended() -> bool:
             found[:] = self.all(prefix)

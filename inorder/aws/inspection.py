@@ -18,7 +18,7 @@ from inorder.aws.stack import Connection
 from inorder.errors import Failure
 from inorder.model import policies
 from inorder.model.execution import Execution, Filter
-from inorder.model.outcomes import finished
+from inorder.model.outcomes import FINISHED
 from inorder.story.parts import Facts, Output, Part, Queued, Source
 from inorder.story.reading import parsed
 from inorder_fence import named_version
@@ -178,7 +178,7 @@ class _Gathering:
     ) -> Iterable[Queued]:
         is_finished = (
             "executions" not in self._unread
-            and all(each.outcome in finished() or each.status == "RUNNING" for each in executions)
+            and all(each.outcome in FINISHED or each.status == "RUNNING" for each in executions)
             and all(each.get("status") in {None, "DONE", "IN_PROGRESS"} for each in records)
         )
         yield from self._read("retrying", self._retrying)

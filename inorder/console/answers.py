@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from botocore.exceptions import ClientError
 from PIL import Image
 
+from inorder.asl.roles import Role, does, roles
 from inorder.aws import parked, retrying
 from inorder.aws.audit import Audit
 from inorder.aws.executions import StateMachine, start
@@ -61,7 +62,7 @@ class Answers:
         self._aws, self._stack, self._machine, self._since = aws, aws.stack, machine, since
         # To receive a message hides it, so only one at a time may receive all of a queue.
         self._receiving = threading.Lock()
-        self._definition: Any = None
+        self._definition: dict[str, Any] | None = None
         self.executions = LiveList(machine, since)
 
     def stack(self) -> dict[str, Any]:
@@ -83,13 +84,26 @@ class Answers:
             "notes": notes,
         }
 
-    def definition(self) -> Any:
-        """Give the state machine's ASL."""
+    def definition(self) -> dict[str, Any]:
+        """Give the state machine's ASL, and what each state does: its roles, as texts.
+
+        In `returned` is the field in which a claim that may leave the lock to another execution
+        returns the record.
+        """
         if self._definition is None:
             described = self._aws.client("stepfunctions").describe_state_machine(
                 stateMachineArn=self._machine.arn
             )
-            self._definition = json.loads(described["definition"])
+            definition = json.loads(described["definition"])
+            states = definition["States"].items()
+            self._definition = definition | {
+                "roles": {name: sorted(roles(state)) for name, state in states},
+                "returned": {
+                    name: state["ResultPath"].removeprefix("$.")
+                    for name, state in states
+                    if does(state, Role.SHARES)
+                },
+            }
         return self._definition
 
     def execution(self, arn: str) -> dict[str, Any]:
@@ -131,7 +145,7 @@ class Answers:
     def picture(self, which: str, key: str, version_id: str | None = None) -> Picture:
         """Read a picture from the input bucket (``source``) or the output bucket (``output``).
 
-        The key is that of the picture itself: the outputs of a story have theirs.
+        The key names the picture itself: each output of a story has its own.
         """
         buckets = {"source": self._stack.input_bucket, "output": self._stack.output_bucket}
         if which not in buckets or not key:
@@ -171,18 +185,10 @@ class Answers:
 
     def retrying(self) -> dict[str, Any]:
         """List the events that wait for a retry, the one that is tried next first."""
+        names = ("subject", "key", "version_id", "since", "next", "reasons")
         events = [
-            {
-                "subject": each.subject,
-                "key": each.key,
-                "version_id": each.version_id,
-                "sequencer": each.body.get("sequencer"),
-                "attempts": each.body["attempts"],
-                "since": each.since,
-                "next": each.next,
-                "reasons": each.reasons,
-                "body": each.body,
-            }
+            {name: getattr(each, name) for name in names}
+            | {"sequencer": each.body.get("sequencer"), "attempts": each.body["attempts"]}
             for each in retrying.retrying_events(self._aws)
         ]
         return {"events": events, "backlog": asdict(retrying.backlog(self._aws))}
@@ -219,32 +225,19 @@ class Answers:
         left_out = [{"id": each, "reason": reason} for each, reason in reasons.items()]
         return {"started": started, "left_out": left_out}
 
-    def run(self, event: Any, dry_run: bool) -> dict[str, Any]:
-        """Start an execution, or only check its event."""
+    def run(self, event: Any) -> dict[str, Any]:
+        """Start an execution."""
         text = json.dumps(event)
         if len(text) > LARGEST_EVENT:
             reason = f"The event has more than {LARGEST_EVENT:,} bytes."
             raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
-        if dry_run:
-            return {"arn": None}
         states = self._aws.client("stepfunctions")
         return {"arn": start(states, self._stack.state_machine_arn, text)}
 
 
 def _parked(event: ParkedEvent) -> dict[str, Any]:
-    body = event.body.get("event")
-    reason = event.body.get("reason")
-    detail = body.get("detail") if isinstance(body, dict) else None
-    bucket = detail.get("bucket") if isinstance(detail, dict) else None
-    return {
-        "id": event.id,
-        "parked_at": event.parked_at,
-        "subject": event.subject,
-        "bucket": bucket.get("name") if isinstance(bucket, dict) else None,
-        "key": s3_object(body).get("key") or key_in(event.subject),
-        "sequencer": event.sequencer or None,
-        "reason": event.reason,
-        "reasons": reason.get("reasons", []) if isinstance(reason, dict) else [],
-        "is_startable": event.is_startable(named=False),
-        "body": event.body,
+    named = {
+        each: getattr(event, each) for each in ("id", "parked_at", "subject", "reason", "body")
     }
+    key = s3_object(event.body.get("event")).get("key") or key_in(event.subject)
+    return named | {"key": key, "sequencer": event.sequencer or None}

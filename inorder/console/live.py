@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from inorder.aws.executions import StateMachine
 from inorder.model.execution import BEGINNING, Execution, Filter, to_json
@@ -19,17 +19,12 @@ PATIENCE_SECONDS = 0.5  # for which an answer waits for what is new
 PAUSE_SECONDS = 0.5  # between two reads
 
 
-class Row(NamedTuple):
+class Listed(NamedTuple):
     """An execution in the list, with the revision in which it came or changed."""
 
     revision: int
     execution: Execution
     text: str  # as JSON; to make it takes longer than all the rest of an answer
-
-
-def row(execution: Execution) -> dict[str, Any]:
-    """Give what the list shows of an execution."""
-    return {name: getattr(execution, name) for name in FIELDS}
 
 
 class LiveList:
@@ -43,16 +38,15 @@ class LiveList:
         self._read_at = 0.0
         self._error: Exception | None = None
         self._is_loading = True
-        self._rows: dict[str, Row] = {}
-        self._newest_first: list[Row] = []
+        self._rows: dict[str, Listed] = {}
+        self._newest_first: list[Listed] = []
         # Larger than any of a server that had this port before.
         self._first = self._revision = int(time.time() * 1000)
 
-    def answer(self, wanted: Filter, revision: int | None = None) -> str:
-        """List executions, as JSON; or raise what reading has met, if it failed last.
+    def answer(self, revision: int | None = None) -> str:
+        """List all executions, as JSON; or raise what reading has met, if it failed last.
 
-        Given the revision of an earlier answer, only what has changed since. One that has changed
-        so that it is no longer wanted is in ``gone``.
+        Given the revision of an earlier answer, only those that have come or changed since.
         """
         reader = self._begin()
         reader.join(PATIENCE_SECONDS)
@@ -62,21 +56,9 @@ class LiveList:
         if error:
             raise error
         is_whole = revision is None or not self._first <= revision <= now
-        limit = wanted.limit if is_whole else None
-        changed = rows if is_whole else [each for each in rows if each.revision > (revision or 0)]
-        texts: list[str] = []
-        gone: list[str] = []
-        for each in changed:
-            if not wanted.accepts(each.execution):
-                gone.append(each.execution.arn)
-            elif limit is None or len(texts) < limit:
-                texts.append(each.text)
-        facts = {
-            "revision": now,
-            "is_whole": is_whole,
-            "is_loading": is_loading,
-            "gone": [] if is_whole else gone,
-        }
+        since = -1 if is_whole or revision is None else revision
+        texts = [each.text for each in rows if each.revision > since]
+        facts = {"revision": now, "is_whole": is_whole, "is_loading": is_loading}
         return f'{to_json(facts)[:-1]}, "executions": [{", ".join(texts)}]}}'
 
     def _begin(self) -> threading.Thread:
@@ -116,7 +98,9 @@ class LiveList:
         if not changed:
             return len(found)
         revision = self._revision + 1
-        self._rows |= {each.arn: Row(revision, each, to_json(row(each))) for each in changed}
+        for each in changed:
+            shown = to_json({name: getattr(each, name) for name in FIELDS})
+            self._rows[each.arn] = Listed(revision, each, shown)
         newest_first = sorted(
             self._rows.values(), key=lambda each: each.execution.started or BEGINNING, reverse=True
         )

@@ -1,4 +1,4 @@
-"""The page: its modules are named in one file, and found through an import map."""
+"""The page: its modules have names, which are found through an import map."""
 
 from __future__ import annotations
 
@@ -11,19 +11,24 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent / "page"
 IMPORT_MAP = '<script type="importmap">'
+VENDORED = {
+    "preact": "vendor/preact.js",
+    "preact/hooks": "vendor/preact-hooks.js",
+    "htm": "vendor/htm.js",
+    "@dagrejs/dagre": "vendor/dagre.js",
+}
 
 
 def modules() -> dict[str, str]:
     """Give the file of each module, relative to the folder of the page, by its specifier."""
-    found: dict[str, str] = json.loads((FOLDER / "modules.json").read_text(encoding="utf-8"))
-    return found
+    return VENDORED | {f"inorder/{file.stem}": file.name for file in FOLDER.glob("*.js")}
 
 
-def index(addresses: Mapping[str, str]) -> tuple[str, str]:
-    """Give the page with a map of specifiers to addresses, and the text of that map."""
+def index(addresses: Mapping[str, str]) -> str:
+    """Give the page with a map of specifiers to addresses."""
     text = json.dumps({"imports": dict(addresses)})
     html = (FOLDER / "index.html").read_text(encoding="utf-8")
-    return html.replace(IMPORT_MAP, f"{IMPORT_MAP}{text}"), text
+    return html.replace(IMPORT_MAP, f"{IMPORT_MAP}{text}")
 
 
 def content_security_policy(page: str, **sources: str) -> str:

@@ -16,7 +16,7 @@ from PIL import Image, ImageOps
 
 from inorder.console import page
 from inorder.console.answers import Answers, Refused
-from inorder.model.execution import ANY, to_json
+from inorder.model.execution import to_json
 
 CHARSET = '<meta charset="utf-8">'
 PICTURE_SIZE = (480, 480)  # at most, so that a hundred photographs fit into a file
@@ -26,7 +26,7 @@ def read(answers: Answers) -> dict[str, Any]:
     """Ask all that the page can ask."""
     executions: dict[str, Any] = {"is_loading": True}
     while executions["is_loading"]:
-        executions = json.loads(answers.executions.answer(ANY))
+        executions = json.loads(answers.executions.answer())
     rows = executions["executions"]
     keys = sorted({each["key"] for each in rows} - {None})
     parked_events = answers.parked_events()  # once, as each time takes seconds
@@ -55,7 +55,7 @@ def read(answers: Answers) -> dict[str, Any]:
 def write(file: Path, data: Mapping[str, Any]) -> None:
     """Write the page with its scripts, its style and the answers in it."""
     names = {name: specifier for specifier, name in page.modules().items()}
-    html, _ = page.index({specifier: _script(name) for name, specifier in names.items()})
+    html = page.index({specifier: _script(name) for name, specifier in names.items()})
     html = re.sub(
         r'<link rel="stylesheet" href="/page/([^"]+)">',
         lambda found: f"<style>{_text(found[1])}</style>",

@@ -9,9 +9,9 @@ loopback address is refused as a host.
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
 from http import HTTPStatus
 from socket import socket
 from typing import Any
@@ -20,19 +20,18 @@ import uvicorn
 from botocore.exceptions import BotoCoreError, ClientError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from inorder.console import page
 from inorder.console.answers import Answers, Refused
 from inorder.errors import Failure
-from inorder.model.execution import Filter, to_json
+from inorder.model.execution import to_json
 
 NAMES = ("127.0.0.1", "localhost", "[::1]")
 HTTP_PORT = 80  # browsers leave it out of Host and Origin
@@ -51,7 +50,7 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
     """Make the server's application."""
 
     def index(_: Request) -> Response:
-        html, _map = page.index({name: f"/page/{file}" for name, file in page.modules().items()})
+        html = page.index({name: f"/page/{file}" for name, file in page.modules().items()})
         policy = page.content_security_policy(
             html,
             script_src="'self'",
@@ -63,17 +62,9 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
         return HTMLResponse(html, headers={"Content-Security-Policy": policy})
 
     def executions(request: Request) -> Response:
-        asked = request.query_params
-        wanted = Filter(
-            asked.get("key"),
-            asked.get("prefix", ""),
-            frozenset(asked.getlist("outcome")),
-            _time(asked.get("since")),
-            _time(asked.get("until")),
-            _number(asked.get("limit")),
-        )
-        text = answers.executions.answer(wanted, _number(asked.get("revision")))
-        return Response(text, media_type="application/json")
+        revision = request.query_params.get("revision", "")
+        known = int(revision) if re.fullmatch("[0-9]{1,18}", revision) else None
+        return Response(answers.executions.answer(known), media_type="application/json")
 
     def execution(request: Request) -> Response:
         return _json(answers.execution(_asked(request, "arn")))
@@ -94,15 +85,17 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
         return _json(answers.audit(request.query_params.get("prefix", "")))
 
     def redrive(body: Mapping[str, Any]) -> Any:
-        ids = body.get("ids")
+        ids, dry_run = body.get("ids"), body.get("dry_run")
         if not isinstance(ids, list) or not all(isinstance(each, str) for each in ids):
             raise Refused(HTTPStatus.BAD_REQUEST, "ids is not a list of texts.")
-        return answers.redrive(ids, _dry_run(body))
+        if not isinstance(dry_run, bool):
+            raise Refused(HTTPStatus.BAD_REQUEST, "dry_run is neither true nor false.")
+        return answers.redrive(ids, dry_run)
 
     def run(body: Mapping[str, Any]) -> Any:
         if not isinstance(body.get("event"), dict):
             raise Refused(HTTPStatus.BAD_REQUEST, "The event is not a JSON object.")
-        return answers.run(body["event"], _dry_run(body))
+        return answers.run(body["event"])
 
     api = [
         Route("/stack", lambda _: _json(answers.stack())),
@@ -123,7 +116,7 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
             Mount("/page", StaticFiles(directory=page.FOLDER)),
             Mount("/api", routes=api),
         ],
-        middleware=[Middleware(Guard, port=port, token=token)],
+        middleware=[Middleware(BaseHTTPMiddleware, dispatch=Guard(port, token))],
         exception_handlers={
             HTTPException: lambda _, error: _error(error.status_code, error.detail),
             Refused: lambda _, error: _error(error.status, str(error)),
@@ -146,54 +139,40 @@ def serve(answers: Answers, listening: socket, token: str) -> None:
 class Guard:
     """Refuses requests of other sites, and of those that do not know the token."""
 
-    def __init__(self, app: ASGIApp, port: int, token: str) -> None:
-        self._app, self._token = app, token
+    def __init__(self, port: int, token: str) -> None:
+        self._token = token.encode()
         self._hosts = {f"{name}:{port}" for name in NAMES}
         if port == HTTP_PORT:
             self._hosts |= {*NAMES}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
         """Answer a request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        is_api = scope["path"].startswith("/api/")
-        is_page = scope["path"] == "/" or scope["path"].startswith("/page/")
+        path = request.scope["path"]
+        is_page = path == "/" or path.startswith("/page/")
+        token = request.headers.get("x-inorder-token", "").encode()
+        if why_not := self._why_not(request, path):
+            response = _error(HTTPStatus.FORBIDDEN, why_not)
+        elif not is_page and not secrets.compare_digest(token, self._token):
+            response = _error(HTTPStatus.UNAUTHORIZED, NOT_KNOWN)
+            response.headers["WWW-Authenticate"] = "X-Inorder-Token"
+        else:
+            response = await call_next(request)
+        response.headers.update(HEADERS)
+        is_data = path.startswith("/api/")
+        response.headers["Cache-Control"] = "no-store" if is_data else "no-cache"
+        response.headers.setdefault("Content-Security-Policy", "default-src 'none'")
+        return response
 
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                headers.update(HEADERS)
-                headers["Cache-Control"] = "no-store" if is_api else "no-cache"
-                headers.setdefault("Content-Security-Policy", "default-src 'none'")
-            await send(message)
-
-        headers = Headers(scope=scope)
-        app: ASGIApp = self._app
-        if why_not := self._why_not(scope, headers):
-            app = _error(HTTPStatus.FORBIDDEN, why_not)
-        elif not is_page and not self._is_known(headers.get("x-inorder-token", "")):
-            app = _error(
-                HTTPStatus.UNAUTHORIZED, NOT_KNOWN, {"WWW-Authenticate": "X-Inorder-Token"}
-            )
-        await app(scope, receive, send_with_headers)
-
-    def _why_not(self, scope: Scope, headers: Headers) -> str:
-        host = headers.get("host", "")
+    def _why_not(self, request: Request, path: str) -> str:
+        headers, host = request.headers, request.headers.get("host", "")
         if host not in self._hosts:
             return "This is not the host."
         # A link on another site may lead to the page, but such a site can use nothing else.
-        is_page = scope["path"] == "/" and headers.get("sec-fetch-mode") == "navigate"
-        if headers.get("sec-fetch-site", "none") not in {"none", "same-origin"} and not is_page:
-            return "This is a request of another site."
-        if scope["method"] in {"GET", "HEAD"}:
-            return ""
-        if headers.get("origin") != f"http://{host}":
-            return "This is a request of another site."
-        return ""
-
-    def _is_known(self, token: str) -> bool:
-        return secrets.compare_digest(token.encode(), self._token.encode())
+        is_link = path == "/" and headers.get("sec-fetch-mode") == "navigate"
+        is_own = headers.get("sec-fetch-site", "none") in {"none", "same-origin"} or is_link
+        if request.method not in {"GET", "HEAD"}:
+            is_own = is_own and headers.get("origin") == f"http://{host}"
+        return "" if is_own else "This is a request of another site."
 
 
 def _changing(change: Callable[[Mapping[str, Any]], Any]) -> Callable[..., Awaitable[Response]]:
@@ -220,9 +199,9 @@ def _json(value: Any) -> Response:
     return Response(to_json(value), media_type="application/json")
 
 
-def _error(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
+def _error(status: int, reason: str) -> Response:
     text = to_json({"error": " ".join(reason.split())})
-    return Response(text, status, headers, media_type="application/json")
+    return Response(text, status, media_type="application/json")
 
 
 def _aws_error(_: Request, error: Exception) -> Response:
@@ -234,28 +213,3 @@ def _asked(request: Request, name: str) -> str:
     if not value:
         raise Refused(HTTPStatus.BAD_REQUEST, f"Say the {name}.")
     return value
-
-
-def _time(text: str | None) -> datetime | None:
-    if not text:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise Refused(HTTPStatus.BAD_REQUEST, f"{text!r} is not a time.") from None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
-
-
-def _number(text: str | None) -> int | None:
-    if not text:
-        return None
-    if not text.isascii() or not text.isdigit() or len(text) > 18:  # noqa: PLR2004
-        raise Refused(HTTPStatus.BAD_REQUEST, f"{text!r} is not a number.")
-    return int(text)
-
-
-def _dry_run(body: Mapping[str, Any]) -> bool:
-    dry_run = body.get("dry_run")
-    if not isinstance(dry_run, bool):
-        raise Refused(HTTPStatus.BAD_REQUEST, "dry_run is neither true nor false.")
-    return dry_run

@@ -33,8 +33,6 @@ SHORT_PATIENCE_SECONDS = 30
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/enable-event-notifications-eventbridge.html
 # What is uploaded before that has no event, so the first object is uploaded again and again.
 FIRST_EVENT_TRIES, FIRST_EVENT_SECONDS = 20, 30.0
-
-
 INVOCATION_MS = 1_000  # rather too much
 
 
@@ -48,7 +46,7 @@ def requests(keys: int, policy: Policy, memory: int) -> Bill:
     share = keys / (deliveries + deletions)  # one event of each key
     work = Workload(
         deliveries + deletions,
-        overwrites=2 * share,  # whether an event waits is not known before
+        overwrites=share,  # the new picture's event may have to wait
         duplicates=share,
         older=share,
         process_ms=INVOCATION_MS,
@@ -168,7 +166,7 @@ class Demonstration:
             if self.stack.parameters.get("HandleDeletions") == "true" and self.policy.deletions:
                 expected += removed
             ended = self._machine.wait_for(expected, patience, self.prefix)
-            parked = sum(each.outcome in outcomes.parked() for each in ended)
+            parked = sum(each.outcome in outcomes.PARKED for each in ended)
             if parked:
                 say(f"{parked} events were parked: inorder parked --stack-name {self.stack.name}")
         except TimeoutError as error:

@@ -103,7 +103,7 @@ class PictureRun:
         ended = self._machine.wait_for(self.expected, PATIENCE_SECONDS, self._prefix)
         outputs = self.outputs()
         counted = Counter(_outcomes(ended))
-        foreseen = outcomes.finished() | outcomes.parked() | {outcomes.retrying()}
+        foreseen = outcomes.FINISHED | outcomes.PARKED | {outcomes.RETRYING}
         processed = {each.subject for each in ended if each.outcome == "Processed"}
         states = Counter(output.state for output in outputs)
         audited = Audit(self._aws, self._prefix).run(grace=0)  # nothing runs any more
@@ -112,13 +112,13 @@ class PictureRun:
             slow=len(self._marks),
             stale=states["old"] + states["other"],
             missing=states["missing"],
-            events=counted.total() - counted[outcomes.retrying()],
+            events=counted.total() - counted[outcomes.RETRYING],
             processed=counted["Processed"],
             repeated=counted["Processed"] - len(processed),
             superseded=counted["Superseded"],
             duplicates=counted["Duplicate"],
-            retried=counted[outcomes.retrying()],
-            parked=sum(counted[each] for each in outcomes.parked()),
+            retried=counted[outcomes.RETRYING],
+            parked=sum(counted[each] for each in outcomes.PARKED),
             lost=sum(count for each, count in counted.items() if each not in foreseen),
             wrong=sum(audited.counts[each] for each in REPAIRABLE),
             seconds=round(time.monotonic() - started, 1),
@@ -237,7 +237,7 @@ def _outcomes(ended: Sequence[Execution]) -> list[str | None]:
     started = [each for each in ended if each.is_started_by_holder]
     done = Counter(each.subject for each in started if each.outcome == "Processed")
     # A retry is one more execution.
-    retried = [each.outcome for each in started if each.outcome == outcomes.retrying()]
+    retried = [each.outcome for each in started if each.outcome == outcomes.RETRYING]
     delivered: list[str | None] = [*retried]
     for each in ended:
         if each.is_started_by_holder:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from audit_keys.repairing import repaired_at
 from inorder.asl.definition import EXPRESS_SECONDS
-from inorder.model.outcomes import started_name
+from inorder.model.outcomes import STARTED_NAME
 from inorder_fence.records import key_in, object_key_of, s3_object
 
 ENDS = {
@@ -101,7 +101,7 @@ class Execution:
     @property
     def is_started_by_holder(self) -> bool:
         """Whether another execution has started it, when that released the key (latest-wins)."""
-        return f":{started_name()}" in self.arn
+        return f":{STARTED_NAME}" in self.arn
 
     @property
     def outcome(self) -> str | None:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from inorder import PROJECT
-from inorder.asl.definition import START, records_event
 from inorder.asl.lease import LeaseNumbers, lease_numbers, longest_execution
+from inorder.asl.roles import Role, doing
 
 FACTS = "statemachine/policies.toml"
 DOCUMENT = "docs/policies.md"  # has the tables
@@ -86,18 +86,14 @@ def policies(project: Path = PROJECT) -> list[Policy]:
 @cache
 def recording() -> frozenset[str]:
     """Name the states of all policies that write their event to the table."""
-    return frozenset(
-        name
-        for policy in names()
-        for name, state in definition(policy)["States"].items()
-        if records_event(state)
-    )
+    files = [definition(policy)["States"] for policy in names()]
+    return frozenset(name for states in files for name in doing(states, Role.RECORDS))
 
 
 @cache
 def starts_newest(name: str) -> bool:
     """Tell whether a holder of a policy starts the newest event, in an execution of its own."""
-    return any(state.get("Resource") == START for state in definition(name)["States"].values())
+    return bool(doing(definition(name)["States"], Role.STARTS))
 
 
 def names(project: Path = PROJECT) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inorder.model.execution import Execution
-from inorder.model.outcomes import done
+from inorder.model.outcomes import DONE
 from inorder.story.parts import Cause, is_newer, order
 from inorder.story.reading import (
     Reading,
@@ -78,7 +78,7 @@ def _original(known: Reading, execution: Execution) -> Cause:
             other.arn != execution.arn
             and other.record_id == execution.record_id
             and (not same or other.sequencer == execution.sequencer)
-            and other.outcome in done()
+            and other.outcome in DONE
             and (other.outcome == "Processed" or was_worked_on(other))
             and (other.stopped or known.facts.now) <= (execution.stopped or known.facts.now)
         ):

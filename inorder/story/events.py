@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from inorder.model.execution import LIFE
-from inorder.model.outcomes import done
+from inorder.model.outcomes import DONE
 from inorder.story.parts import Event, order
 from inorder.story.reading import Reading, happened, parsed, time_of
 from inorder_fence.records import s3_object
@@ -64,9 +64,7 @@ def _together(known: Reading, earlier: Event, learnt: Event) -> Event:
         outcome = before if before != "Unknown" else outcome  # another event was processed
     elif outcome == "Duplicate":
         outcome = "Processed"
-    if before == "Processed" or (
-        before in {"Parked", "Retrying"} and outcome not in done() | _ALIVE
-    ):
+    if before == "Processed" or (before in {"Parked", "Retrying"} and outcome not in DONE | _ALIVE):
         outcome = before
     return replace(
         earlier,

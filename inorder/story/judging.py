@@ -7,7 +7,7 @@ from typing import Any
 
 from audit_keys.comparing import Verdict as Compared
 from audit_keys.comparing import compare
-from inorder.model.outcomes import done, finished, retrying
+from inorder.model.outcomes import DONE, FINISHED, RETRYING
 from inorder.story.parts import (
     Event,
     Facts,
@@ -97,7 +97,7 @@ class _Judging:
     def forwarded(self) -> Verdict:
         """Judge a policy that forwards events and writes no outputs."""
         said = "This policy writes no outputs."
-        unfinished = [each for each in self._events if each.outcome not in finished()]
+        unfinished = [each for each in self._events if each.outcome not in FINISHED]
         if unfinished:
             return self._because(unfinished[-1], said, "be forwarded")
         if not self._events or not self._facts.has("executions"):
@@ -208,7 +208,7 @@ class _Judging:
     def _is_own(self, event: Event) -> bool:
         """Tell whether an event's outcome is one that the shipped policies do not have."""
         ended = {each.ended_as for each in self._facts.executions if each.status == "SUCCEEDED"}
-        return event.outcome in ended - finished() - {retrying()}
+        return event.outcome in ended - FINISHED - {RETRYING}
 
     def _should_have_output(self, event: Event) -> bool:
         if event.is_deletion or event.outcome == "Superseded":
@@ -216,7 +216,7 @@ class _Judging:
         return not any(self._removes(other, event) for other in self._events)
 
     def _removes(self, other: Event, event: Event) -> bool:
-        if not (other.is_deletion and self._facts.handles_deletions and other.outcome in done()):
+        if not (other.is_deletion and self._facts.handles_deletions and other.outcome in DONE):
             return False
         if event.version_id:  # a delete marker has a version of its own, and removes none
             return other.version_id == event.version_id

@@ -61,6 +61,24 @@ def waiter_data(limits: dict[str, int]) -> Data:
 # What *Prepare Event* prepares for an execution that may have to wait.
 WAITER_START = {"lock_token": ANY, "expires_at": str(NEVER), "polls": 0, "watched_lock": NO_LOCK}
 
+# After a dead holder, and after the key's records have expired.
+RECOVERY = ["A1 lock 1=Processed is=A", "A1 1=Processed expired 1=Processed is=A"]
+REFUSED_INPUTS = "empty=InvalidEvent list=InvalidEvent no-key=InvalidEvent"
+
+NOTHING_READ = "the next state ends the execution and reads nothing; the data is kept for the log"
+NO_RECORD = (
+    "without a record, status <> DONE is true too, on moto and ministack; AWS does not document it"
+)
+SENDING_SURVIVORS = {
+    f"{state} with no {change}": NOTHING_READ
+    for state, change in (
+        ("Park Invalid Event", "ResultPath"),
+        ("Send By EventBridge", "Catch.0.ResultPath"),
+        ("Send Invalid Event By EventBridge", "Catch.0.ResultPath"),
+        ("Send Invalid Event By EventBridge", "ResultPath"),
+    )
+}
+
 S3_EVENTS = [CREATED, VERSIONED, DELETED, NO_S3_EVENT]
 NOT_SENT, NOT_FORWARDED = "QueueLost*2 TimedOut", "ForwardFailed*2 TimedOut"
 WRITE_FAILED, RELEASE_FAILED = "Busy*2 TimedOut", "Busy*3 TimedOut"

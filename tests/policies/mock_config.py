@@ -15,8 +15,7 @@ from tests.policies.paths import paths
 from tests.policies.table import RESPONSES, Data
 from tests.policies.tables import TABLES
 
-# Mocks one service only, for an engine that cannot be pointed at a local one.
-NOT_ALL_MOCKED = ("content-hash", "AllRealButTheEventBus", {"Forward Event": ["Forwarded"]})
+NOT_ALL = "AllRealButTheEventBus"  # the case that mocks `Cases.mocked` only
 METADATA = {"SdkHttpMetadata": {"HttpStatusCode": 200}}
 
 
@@ -36,10 +35,9 @@ def mock_config(*, of_attempts: bool = True) -> Data:
             name: mocked(path.responses(of_attempts=of_attempts))
             for name, path in paths(policy).items()
         }
-        for policy in TABLES
+        | {NOT_ALL: mocked(table.mocked)}
+        for policy, table in TABLES.items()
     }
-    policy, case, responses = NOT_ALL_MOCKED
-    cases[policy][case] = mocked(responses)
     machines = {policy: {"TestCases": each} for policy, each in cases.items()}
     return {"StateMachines": machines, "MockedResponses": used}
 

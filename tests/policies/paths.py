@@ -11,7 +11,7 @@ import random
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -55,11 +55,6 @@ class Path:
     def shows(self) -> set[Any]:
         return _all(step.shows for step in self.steps)
 
-    @property
-    def has_helpful_retry(self) -> bool:
-        """Whether some attempt ends otherwise than the one before it."""
-        return any(len(set(step.responses)) > 1 for step in self.steps)
-
     def responses(self, *, of_attempts: bool = True) -> dict[str, list[str]]:
         """Give all responses of each Task, in order; or the first one whenever it is entered."""
         given: dict[str, list[str]] = defaultdict(list)
@@ -70,7 +65,7 @@ class Path:
 
 def mocked_definition(policy: str) -> str:
     """Read a policy's ASL file for mocked services, which cannot know a random lock token."""
-    text = substitute(PROJECT / asl_file(policy), defaultdict(lambda: "mocked"))
+    text = substitute(PROJECT / asl_file(policy), {})
     for limit, fewer in FEWER.items():
         text = re.sub(rf'"{limit}": \d+', f'"{limit}": {fewer}', text)
     return text.replace('"lock_token.$": "States.UUID()"', '"lock_token": "mine"')
@@ -78,21 +73,18 @@ def mocked_definition(policy: str) -> str:
 
 @cache
 def paths(policy: str) -> dict[str, Path]:
-    """Make paths that have each transition, each response, and each retry that helps."""
+    """Make paths that have each transition, and each response to each Task."""
     walker, found = _Walker(policy), dict[str, Path]()
-    for helps in (False, True):
-        walker.options = _options(TABLES[policy], helps=helps)
-        missing = _all({(name, each) for each in all_} for name, all_ in walker.options.items())
-        missing |= _all({(name, each) for each in targets(s)} for name, s in STATES[policy].items())
-        missing -= _all(path.shows for path in found.values())
-        for _ in range(MOST_WALKS):
-            if not missing:
-                break
-            path = walker.walk()
-            if new := path.shows & missing:
-                found[_name(path, new)] = path
-                missing -= new
-        assert not missing, f"{policy}: no walk has {sorted(missing, key=str)}"
+    missing = _all({(name, each) for each in all_} for name, all_ in walker.options.items())
+    missing |= _all({(name, each) for each in targets(s)} for name, s in STATES[policy].items())
+    for _ in range(MOST_WALKS):
+        if not missing:
+            break
+        path = walker.walk()
+        if new := path.shows & missing:
+            found[_name(path, new)] = path
+            missing -= new
+    assert not missing, f"{policy}: no walk has {sorted(missing, key=str)}"
     return dict(_needed(found))
 
 
@@ -100,22 +92,19 @@ def _all(parts: Iterable[set[Any]]) -> set[Any]:
     return set[Any]().union(*parts)
 
 
-def _options(table: Cases, *, helps: bool) -> dict[str, list[Responses]]:
-    """List the responses to each Task, also those whose last one alone succeeds if it `helps`."""
+def _options(table: Cases) -> dict[str, list[Responses]]:
+    """List the responses to each Task, the same in all attempts."""
     options: dict[str, list[Responses]] = defaultdict(list)
     for way in table.ways:
         if way.response and way.response != TIMED_OUT:
             options[way.state].append((way.response,) * way.attempts)
-            if helps and way.attempts > 1:
-                [[success], *_] = options[way.state]
-                options[way.state].append((way.response, success))
     return options
 
 
 def _name(path: Path, new: set[Any]) -> str:
     """Name a path, with letters and digits only, by the first step that no other has."""
     step = next(each for each in path.steps if each.shows & new)
-    way = "".join(step.responses) or f"Then{step.following}"
+    way = "".join(step.responses[:1]) or f"Then{step.following}"
     return re.sub(r"\W", "", step.state + way)
 
 
@@ -130,12 +119,12 @@ def _needed(found: dict[str, Path]) -> Iterable[tuple[str, Path]]:
 class _Walker:
     """Runs a state machine, and answers for its services at random."""
 
-    options: Mapping[str, list[Responses]]
     ended: tuple[str | None, Any]  # the state that follows the last one, and its output
 
     def __init__(self, policy: str) -> None:
         self._chance = random.Random(policy)  # noqa: S311
         self._events = TABLES[policy].events
+        self.options = _options(TABLES[policy])
         self._machine = Machine(json.loads(mocked_definition(policy)))
         self.clock = Clock(0)
         self._left: list[str] = []

@@ -7,51 +7,17 @@ from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 
-from inorder.model.policies import like
-from inorder_fence.records import first_id, object_key
+from inorder_fence.records import object_key
 from tests.conftest import colour_of, picture
 from tests.policies.places import Place
 from tests.policies.situations import BLUE, CYAN, GREEN, MAGENTA, RED, YELLOW
+from tests.policies.tables import TABLES
 from tests.support.events import created
 
 # "A1": a red picture is uploaded, which makes event 1; B and C are others, and a is no image. "-2":
 # the object is deleted, which makes event 2. "1=Processed": event 1 arrives, and ends so. A name in
 # `RECORDS` gives the key that record; "expired" takes all its records. A name in `EVENTS` is an
 # event. "is=AB": the outputs are the inverses of these pictures.
-STORIES: dict[str, list[str]] = {
-    "latest-wins": [
-        "A1 1=Processed 1=Duplicate B2 2=Processed 1=Superseded 2=Duplicate is=B",
-        "A1 B2 C3 2=Superseded 3=Processed 1=Superseded is=C",
-        "a1 1=Parked 1=Parked A2 2=Processed 1=Superseded is=A",
-        "A1 1=Processed -2 2=Processed is= B3 3=Processed 2=Superseded 1=Superseded is=B",
-        "A1 1=Processed -2 B3 2=Superseded 3=Processed 2=Superseded is=B",
-        "A1 -2 2=Processed 1=Superseded is=",
-        "A1 lock 1=Processed is=A",
-        "A1 1=Processed expired 1=Processed is=A",
-    ],
-    "every-version": [
-        "A1 1=Processed 1=Duplicate B2 2=Processed 1=Duplicate is=AB -3 3=Processed is=",
-        "A1 -2 2=Processed 1=Superseded 2=Duplicate is=",
-        "A1 B2 1=Parked 2=Processed is=B",
-        "a1 1=Parked 1=Parked is=",
-        "A1 waiter 1=Processed is=A",
-        "A1 lock 1=Processed is=A",
-        "A1 1=Processed expired 1=Processed is=A",
-    ],
-    "first-wins": [
-        "A1 1=Processed 1=Duplicate B2 2=Duplicate is=A",
-        "A1 B2 1=Superseded 2=Processed 1=Duplicate is=B",
-        "a1 1=Parked 1=Parked A2 1=Superseded 2=Processed 1=Duplicate is=A",
-        "A1 lock 1=Processed is=A",
-        "A1 1=Processed expired 1=Processed is=A",
-        "A1 -2 2=InvalidEvent is=",
-    ],
-    "content-hash": ["paid=Processed again=Duplicate other=Processed shipped=Processed"],
-    "uncoordinated": ["A1 B2 2=Processed 1=Processed is=B"],
-}
-for shipped in ("latest-wins", "every-version", "first-wins"):
-    STORIES[shipped].append("empty=InvalidEvent list=InvalidEvent no-key=InvalidEvent")
-
 CONTENTS = {"A": picture(RED), "B": picture(GREEN), "C": picture(BLUE), "a": b"no image"}
 INVERSES = {"A": CYAN, "B": MAGENTA, "C": YELLOW}
 DEAD = {"status": "IN_PROGRESS", "lock_token": "dead", "execution": "dead", "event": "{}"}
@@ -66,12 +32,11 @@ EVENTS: dict[str, Any] = {
     "list": [],
     "no-key": created(key=None),
 }
-# Each with its policies: shipped ones, and those that were made from them.
+# Each story of each policy.
 TOLD = [
     pytest.param(story, policy, marks=pytest.mark.policy(policy), id=f"{policy}: {story}")
-    for shipped, stories in STORIES.items()
-    for policy in like(shipped)
-    for story in stories
+    for policy, table in TABLES.items()
+    for story in table.stories
 ]
 
 
@@ -87,10 +52,8 @@ def tell(place: Place, story: str, policy: str) -> None:
             outcome = place.machine(policy).run(events[name], place.seconds).outcome
             assert outcome == expected, f"{outcome} is not {step} in: {story}"
         elif name in RECORDS:
-            named = object_key(place.input_bucket, key)
-            record_id = first_id(named) if policy in like("first-wins") else named
-            record = {"id": record_id, **RECORDS[name]}
-            place.table.put_item(Item=record)
+            record_id = TABLES[policy].lock.format(object_key(place.input_bucket, key))
+            place.table.put_item(Item={"id": record_id, **RECORDS[name]})
         elif name == "expired":
             for record in place.table.scan()["Items"]:
                 if key in record["id"]:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tests.support.events import SEQUENCER, shipped
@@ -20,16 +20,17 @@ Flow = Mapping[str, str]
 
 
 class Row(NamedTuple):
-    """A state, its input, and the state that follows; a Task also has a response."""
+    """A state, its input, and the state that follows; a Task's response; an event of its own."""
 
     state: str
     input: Any
     following: str | None
     response: str = ""
+    event: Any = None  # of the execution, if not the table's first one
 
 
 class Output(NamedTuple):
-    """A state, its input and output, a Task's response, and the event if not the table's."""
+    """A state, its input and output, a Task's response, and an event of its own."""
 
     state: str
     input: Any
@@ -66,6 +67,13 @@ class Cases:
     outputs: list[Output]  # of each Pass, and of each Task whose result is read later
     writes: list[Write]  # of each state with a condition
     events: list[Any]  # inputs of executions
+    stories: list[str]  # `stories` explains them
+    seconds: tuple[int, ...]  # holder, lease, waiter and longest execution, or only the last
+    # The small changes of the file that no test can notice, each with the reason: `make mutants`.
+    survivors: Mapping[str, str] = field(default_factory=dict)
+    lock: str = "{}"  # the ID of the record that has a key's lock, by bucket/key
+    # What Step Functions Local mocks in the stories too, because it reaches no local event bus.
+    mocked: Mapping[str, list[str]] = field(default_factory=dict)
 
     @property
     def ways(self) -> Iterator[Way]:

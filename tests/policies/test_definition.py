@@ -3,54 +3,69 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from inorder.asl.definition import CONDITION_FAILED, GET, INVOKE
+from inorder import PROJECT
+from inorder.asl.definition import CONDITION_FAILED, GET, INVOKE, START
 from inorder.asl.lease import NOT_WRITTEN, lease_numbers, longest_execution
 from inorder.aws.executions import only_one
 from inorder.model import policies
 from inorder.model.execution import Execution
+from tests.policies.tables import TABLES
 from tests.support.resolved_template import template
 
 EACH = pytest.mark.parametrize("policy", policies.names())
-# The seconds in the Comment of a policy with a lock.
-STATED = re.compile(
-    r"a holder needs its lock for at most (\d+) .* a lease is (\d+) .*"
-    r" a waiter gives up after (\d+) .* the longest execution takes (\d+) of"
-)
 BUS = "${RetryEventsBusName}"
 ANY_FAULT = {"States.ALL", "States.TaskFailed"}
+
+
+def started_by(policy: str) -> list[str]:
+    """List the states of a policy that start an execution."""
+    states = policies.definition(policy)["States"]
+    return [name for name, state in states.items() if state.get("Resource") == START]
 
 
 def states_of(policy: str) -> list[dict[str, Any]]:
     return list(policies.definition(policy)["States"].values())
 
 
-@pytest.mark.parametrize(
-    "policy", policies.like("latest-wins", "every-version", "first-wins", "content-hash")
-)
-def test_holder_lease_and_waiter_have_the_seconds_that_the_comment_states(policy: str) -> None:
+@EACH
+def test_holder_lease_waiter_and_longest_execution_take_their_seconds(policy: str) -> None:
     definition = policies.definition(policy)
-    stated = STATED.search(definition["Comment"])
-    assert stated
-    assert lease_numbers(definition) == tuple(map(int, stated.groups()))
+    found = lease_numbers(definition) or (longest_execution(definition),)
+    assert found == TABLES[policy].seconds
 
 
-@pytest.mark.parametrize("machine", ["machine", "machine:live"])  # AWS does not say which
-@pytest.mark.parametrize("policy", policies.like("latest-wins"))
-def test_an_execution_that_a_holder_starts_is_known_by_its_name(policy: str, machine: str) -> None:
-    name = policies.definition(policy)["States"]["Start Newest Event"]["Parameters"]["Name.$"]
+@EACH
+def test_each_placeholder_has_a_value_in_the_template_and_each_value_a_placeholder(
+    policy: str,
+) -> None:
+    file = policies.asl_file(policy)
+    [machine] = [
+        each["Properties"]
+        for each in template()["Resources"].values()
+        if str(each["Properties"].get("DefinitionUri")).endswith(Path(file).name)
+    ]
+    placeholders = re.findall(r"\$\{(\w+)\}", (PROJECT / file).read_text())
+    assert set(placeholders) == machine["DefinitionSubstitutions"].keys()
+    assert f"_{policy}" in str(machine["Name"])
+
+
+@pytest.mark.parametrize(
+    ("policy", "state"),
+    [(policy, state) for policy in policies.names() for state in started_by(policy)],
+)
+def test_a_holder_starts_its_own_state_machine_and_the_name_tells(policy: str, state: str) -> None:
+    parameters = policies.definition(policy)["States"][state]["Parameters"]
+    assert parameters["StateMachineArn.$"] == "$$.StateMachine.Id"
+    name = parameters["Name.$"]
     prefix, _, _ = name.removeprefix("States.Format('").partition("{}', States.UUID())")
-    arn = f"arn:aws:states:us-east-1:123456789012:express:{machine}:{prefix}1:2"
+    arn = f"arn:aws:states:us-east-1:123456789012:express:machine:{prefix}1:2"
     assert Execution(arn, "RUNNING", None).is_started_by_holder
     assert only_one([arn], prefix) == only_one([arn], "2") == arn
-
-
-@pytest.mark.parametrize("policy", policies.like("uncoordinated"))
-def test_the_longest_execution_without_a_lock_takes_its_seconds(policy: str) -> None:
-    assert longest_execution(policies.definition(policy)) == 54
 
 
 @EACH

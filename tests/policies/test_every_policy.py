@@ -8,15 +8,17 @@ from collections import Counter
 import pytest
 
 from inorder.asl.size import LEAST_BYTES, largest_event
-from inorder.model.policies import definition, like
+from inorder.model.policies import definition, policies
 from tests.conftest import picture
 from tests.policies.places import Moto
 from tests.policies.situations import RED, of
 from tests.policies.stories import TOLD, tell
+from tests.policies.tables import TABLES
 from tests.support.events import changed
 from tests.support.in_process import InProcess
 
-LOCKING = like("latest-wins", "every-version", "first-wins")
+LOCKING = [policy for policy, table in TABLES.items() if "lock_token" in table.data]
+FORWARDING = [each.name for each in policies() if each.fence is None]
 
 
 @pytest.mark.parametrize(("story", "policy"), TOLD)
@@ -24,18 +26,18 @@ def test_a_story_happens_as_it_is_told(aws: InProcess, story: str, policy: str) 
     tell(Moto(aws), story, policy)
 
 
-@of(*LOCKING, *like("content-hash"))
+@of(*LOCKING)
 def test_of_five_copies_at_once_one_is_processed(aws: InProcess) -> None:
     aws.wait_scale = 0.2
     event = aws.upload("x.png", picture(RED))
     executions = [aws.start(event) for _ in range(5)]
     outcomes = Counter(aws.wait(execution).outcome for execution in executions)
     assert outcomes == {"Processed": 1, "Duplicate": 4}
-    done = aws.forwarded() if aws.like == "content-hash" else aws.invocations
+    done = aws.forwarded() if aws.policy in FORWARDING else aws.invocations
     assert len(done) == 1
 
 
-@of(*LOCKING)
+@of(*[each for each in LOCKING if each not in FORWARDING])
 def test_an_event_as_large_as_the_check_computes_is_processed(aws: InProcess) -> None:
     event = aws.upload("x.png", picture(RED))
     # In the record, which has the event as a text, each quote takes four bytes instead of two.

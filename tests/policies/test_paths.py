@@ -1,7 +1,4 @@
-"""ministack takes the paths of each policy as the interpreter does, with all services mocked.
-
-It repeats a response in all attempts, so it runs only the paths in which no retry helps.
-"""
+"""ministack takes the paths of each policy as the interpreter does, with all services mocked."""
 
 from __future__ import annotations
 
@@ -22,9 +19,7 @@ from tests.support.state_machines import create_local
 SECONDS = 60
 
 
-def wrongly_ended(
-    machine: LocalStateMachine, policy: str, *, helpful_retries: bool, seconds: float
-) -> list[tuple[str, Any]]:
+def wrongly_ended(machine: LocalStateMachine, policy: str, seconds: float) -> list[tuple[str, Any]]:
     """Run all paths of a policy, at once, on an engine that has read the file of mocks.
 
     List those that took another path, or ended otherwise than it says.
@@ -32,7 +27,6 @@ def wrongly_ended(
     started = {
         name: LocalStateMachine(machine.client, f"{machine.arn}#{name}").start(path.event)
         for name, path in paths(policy).items()
-        if path.has_helpful_retry == helpful_retries
     }
     wrong = []
     for name, arn in started.items():
@@ -57,7 +51,7 @@ def mocking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
 
 
 @pytest.mark.parametrize("policy", TABLES)
-def test_every_path_without_a_helpful_retry_is_taken(policy: str, mocking: LocalAws) -> None:
-    assert any(not path.has_helpful_retry for path in paths(policy).values())
+def test_every_path_is_taken(policy: str, mocking: LocalAws) -> None:
+    assert paths(policy)
     machine = create_local(mocking.client("stepfunctions"), mocked_definition(policy), name=policy)
-    assert wrongly_ended(machine, policy, helpful_retries=False, seconds=SECONDS) == []
+    assert wrongly_ended(machine, policy, SECONDS) == []

@@ -96,7 +96,7 @@ def test_an_event_costs_what_the_facts_say(policy: str, monkeypatch: pytest.Monk
 
 @of(*POLICIES)
 def test_an_event_writes_as_much_to_the_log_as_the_facts_say(aws: InProcess) -> None:
-    """The form is that of https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html."""
+    """The form is as in https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html."""
     assert boto3.DEFAULT_SESSION
     for service in ("dynamodb", "eventbridge"):  # as an optimized integration hands it on
         boto3.DEFAULT_SESSION.events.register(

@@ -12,12 +12,12 @@ import pytest
 
 from inorder.asl.definition import targets
 from inorder.local_aws import LocalAws
-from inorder.model.policies import like
 from tests.policies.common import Text
-from tests.policies.places import SUBSTITUTIONS, on_aws
+from tests.policies.places import on_aws
 from tests.policies.table import DELETED, EXECUTION, FAULT, RESPONSES, TIMED_OUT, Data, item
 from tests.policies.tables import STATES, TABLES
 from tests.support.resolved_template import template
+from tests.support.state_machines import substitute
 
 AWS = on_aws()  # `make test-aws STACK=name` runs these tests there
 CONDITION = "ConditionExpression"
@@ -46,8 +46,6 @@ def run_state(
     if error and (found := retrier_of(states[name], error)):
         configuration = {"stateConfiguration": {"retrierRetryCount": found["MaxAttempts"]}}
     definition = json.dumps({"StartAt": next(iter(states)), "States": states})
-    for substitution, value in (SUBSTITUTIONS | resources).items():
-        definition = definition.replace(f"${{{substitution}}}", value)
     given = TABLES[policy].events[0] if event is None else event
     context = {
         "Execution": {"Id": EXECUTION, "Name": "test", "Input": given},
@@ -56,10 +54,10 @@ def run_state(
     }
     client: Any = aws.states if aws else local.client("stepfunctions")
     tested: Data = client.test_state(
-        definition=definition,
+        definition=substitute(definition, resources),
         stateName=name,
         input=json.dumps(data),
-        roleArn=aws.role if aws else "arn:aws:iam::123456789012:role/test",
+        roleArn=aws.describe(policy)["roleArn"] if aws else "arn:aws:iam::123456789012:role/test",
         inspectionLevel="DEBUG",
         **({"mock": mock} if mock else {}),
         **({"context": json.dumps(context)} if mock or not aws else {}),
@@ -101,7 +99,8 @@ def test_each_state_gives_and_is_followed_by_what_the_table_says(
     local: LocalAws, policy: str, state: str
 ) -> None:
     for row in (row for row in TABLES[policy].rows if row.state == state):
-        tested = run_state(local, policy, state, row.input, mocked(policy, state, row.response))
+        mock = mocked(policy, state, row.response)
+        tested = run_state(local, policy, state, row.input, mock, event=row.event)
         assert tested.get("nextState") == row.following, row
     for each in (output for output in TABLES[policy].outputs if output.state == state):
         mock = mocked(policy, state, each.response)
@@ -180,8 +179,8 @@ def told_by(policy: str, state: str) -> Data:
         return told | {"reason": {"Error": "InvalidEvent", "Cause": Text("This is not an .*")}}
     if state == "Send Invalid Event By EventBridge":
         return told
-    if policy in like("content-hash"):
-        return told | {"content": "b/k"}
+    if content := TABLES[policy].data.get("content"):
+        return told | {"content": content}
     if state == "Retry Lost Event":
         reason = {"Error": "HolderDied", "Cause": Text(".*for a whole lease.*")}
         return told | {"object_key": "b/k", "reason": reason, "event": DELETED}

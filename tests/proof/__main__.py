@@ -1,7 +1,8 @@
-"""Runs all that is known about one policy: `make prove POLICY=name`."""
+"""Runs all that is known about one policy, or some steps of it: `make prove POLICY=name`."""
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 import time
@@ -12,7 +13,8 @@ import click
 from inorder import PROJECT
 from inorder.model import policies
 
-PYTEST = (sys.executable, "-m", "pytest", "-qq", "-n", "2", "--maxfail", "5", "--tb", "short")
+PYTHON = (sys.executable, "-m")
+PYTEST = (*PYTHON, "pytest", "-qq", "-n", "2", "--maxfail", "5", "--tb", "short", "--policy")
 STATES, PATHS, ENGINES = (
     f"tests/policies/test_{each}.py" for each in ("states", "paths", "engines")
 )
@@ -29,16 +31,16 @@ class Step(NamedTuple):
 
 def steps(policy: str) -> list[Step]:
     """List the parts of the proof of a policy, the quick ones first: docs/policies.md has them."""
-    file, stem = policies.asl_file(policy), policies.stem(policy)
-    folder = f"tests/policies/{stem}"
-    of_policy = (*PYTEST, "--policy", policy)
-    apart = (STATES, PATHS, ENGINES, "tests/unit/test_new_policy.py")
-    others = [f"--ignore={each}" for each in apart]
+    file = policies.asl_file(policy)
+    folder = f"tests/policies/{policies.stem(policy)}"
+    of_policy = (*PYTEST, policy)
+    apart = (STATES, PATHS, ENGINES, "tests/policies/test_recipes.py")
+    others = (f"--ignore={each}" for each in apart)
     return [
         Step(
             "check",
             f"Each line names a state of {file}, a rule, and what to change.",
-            (sys.executable, "-m", "inorder.commands.main", "check", file),
+            (*PYTHON, "inorder.commands.main", "check", file),
         ),
         Step(
             "states",
@@ -52,10 +54,10 @@ def steps(policy: str) -> list[Step]:
         ),
         Step(
             "behaviour",
-            f"Mend {file}, or template.yaml if the test is of tests/template. If it promises"
-            f" something else by now, change the tests in {folder} and the facts in"
-            f" {policies.FACTS}: with `like` there, the tests of the shipped policy run with it.",
-            (*of_policy, *others, "tests/policies", "tests/template", "tests/unit"),
+            f"Mend {file}, or template.yaml if the test is of tests/template. If the policy now"
+            f" promises something else, change STORIES and the tests in {folder}, and the facts"
+            f" in {policies.FACTS}.",
+            (*of_policy, *others, "tests/policies", "tests/template"),
         ),
         Step(
             "engines",
@@ -71,18 +73,24 @@ def steps(policy: str) -> list[Step]:
         Step(
             "mutants",
             f"No test notices what SURVIVES names: add a case to {folder}/cases.py, or give the"
-            " reason in tests/proof/mutants/survivors.py.",
-            (sys.executable, "-m", "tests.proof.mutants", policy),
+            " reason in SURVIVORS there.",
+            (*PYTHON, "tests.proof.mutants", policy),
         ),
     ]
 
 
-def prove(policy: str) -> int:
-    """Run all parts until one fails, and print what each did; give the exit code."""
-    begun, left = time.monotonic(), steps(policy)
+def prove(policy: str, *wanted: str) -> int:
+    """Run all parts, or the wanted ones, until one fails; print what each runs, and did."""
+    parts = steps(policy)
+    if unknown := set(wanted) - {each.name for each in parts}:
+        click.echo(f"A proof has no part {', '.join(sorted(unknown))}.", err=True)
+        return 1
+    left = [each for each in parts if not wanted or each.name in wanted]
+    names = ", ".join(each.name for each in left)
     while left:
         step = left.pop(0)
         click.secho(f"{step.name} ...", bold=True)
+        click.echo(shlex.join(step.command))
         since = time.monotonic()
         code = subprocess.run(step.command, cwd=PROJECT, check=False).returncode  # noqa: S603
         took = f"{time.monotonic() - since:.0f} s"
@@ -95,12 +103,14 @@ def prove(policy: str) -> int:
             return 1
         else:
             click.secho(f"{step.name}: passed in {took}", fg="green")
-    click.secho(f"{policy} has passed all, in {time.monotonic() - begun:.0f} s.", bold=True)
+    click.secho(f"{policy} has passed: {names}.", bold=True)
     return 0
 
 
 if __name__ == "__main__":
-    [name] = sys.argv[1:]
-    if name not in policies.names():
-        sys.exit(f"There is no policy {name!r}: {', '.join(policies.names())}.")
-    sys.exit(prove(name))
+    policy, *wanted = sys.argv[1:]
+    if policy not in policies.names():
+        sys.exit(
+            f"There is no policy {policy!r}. {policies.FACTS} has {', '.join(policies.names())}."
+        )
+    sys.exit(prove(policy, *wanted))

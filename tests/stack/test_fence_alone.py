@@ -42,7 +42,7 @@ process = handler
 def slow_work(content):
     if content.endswith(b"slow"):
         (HERE / "reading").touch()
-        while len((HERE / "ended").read_bytes()) < {INVOCATIONS - 1}:
+        while (HERE / "ended").stat().st_size < {INVOCATIONS - 1}:
             time.sleep(0.1)
     return work(content)
 
@@ -72,19 +72,6 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
         started.stop()
 
 
-class SlowestLast(PictureRun):
-    """The demonstration's events, of which the newest comes when the slow picture has been read."""
-
-    def __init__(self, folder: Path, *given: Any) -> None:
-        super().__init__(*given)
-        self._folder = folder
-
-    def _put(self, key: str, content: bytes) -> None:
-        if content == PAIRS[-1].new:
-            wait_until((self._folder / "reading").exists, SECONDS, "the slow picture")
-        super()._put(key, content)
-
-
 class Example:
     """A deployed example, as the demonstration uses a state machine."""
 
@@ -98,12 +85,10 @@ class Example:
         self.client = local.client
         self._sqs, self._seen = local.client("sqs"), dict[str, Any]()
         self._queue = self._sqs.create_queue(QueueName=f"{name}-seen")["QueueUrl"]
-        attributes = self._sqs.get_queue_attributes(
-            QueueUrl=self._queue, AttributeNames=["QueueArn"]
-        )["Attributes"]
+        arn = f"arn:aws:sqs:us-east-1:000000000000:{name}-seen"
         events = local.client("events")
-        [rule] = [each["Name"] for each in events.list_rules(NamePrefix=f"{name}-")["Rules"]]
-        events.put_targets(Rule=rule, Targets=[{"Id": "seen", "Arn": attributes["QueueArn"]}])
+        [rule] = events.list_rules(NamePrefix=f"{name}-")["Rules"]
+        events.put_targets(Rule=rule["Name"], Targets=[{"Id": "seen", "Arn": arn}])
 
     def received(self, url: str) -> Iterator[Any]:
         """Take the messages of a queue."""
@@ -129,10 +114,6 @@ class Example:
             Payload=json.dumps(event),
         )
 
-    def failed(self) -> list[Any]:
-        """Take what waits for a person."""
-        return list(self.received(self.deployed["FailedEventsUrl"]))
-
     def show(self) -> list[str]:
         """Deliver the demonstration's events, and tell what each output shows in the end."""
         stack = SimpleNamespace(
@@ -142,13 +123,18 @@ class Example:
         )
         aws: Any = SimpleNamespace(client=self.client, stack=stack)
         machine: Any = self
-        run = SlowestLast(self.folder, aws, policy("latest-wins"), machine, PAIRS, len(PAIRS))
+        run = PictureRun(aws, policy("latest-wins"), machine, PAIRS, len(PAIRS))
+        put = run._put
+
+        def after_reading(key: str, content: bytes) -> None:
+            if content == PAIRS[-1].new:
+                wait_until((self.folder / "reading").exists, SECONDS, "the slow picture")
+            put(key, content)
+
+        run._put = after_reading  # type: ignore[method-assign]
         run.deliver(lambda: None)
-        wait_until(
-            lambda: len((self.folder / "ended").read_bytes()) == INVOCATIONS,
-            SECONDS,
-            "the function",
-        )
+        ended = self.folder / "ended"
+        wait_until(lambda: ended.stat().st_size == INVOCATIONS, SECONDS, "the function")
         return [each.state for each in run.outputs()]
 
 
@@ -185,7 +171,7 @@ def test_of_the_demonstrations_events_no_output_is_stale_and_without_the_fence_t
         states = [pool.submit(each.show) for each in (fenced, unfenced)]
     assert [each.result().count("old") for each in states] == [0, 1]
     assert states[0].result() == ["new"] * len(PAIRS)
-    assert fenced.failed() == []
+    assert list(fenced.received(fenced.deployed["FailedEventsUrl"])) == []
 
 
 def test_a_deletion_removes_the_output(fenced: Example) -> None:
@@ -211,7 +197,7 @@ def test_what_fails_three_times_waits_for_a_person(fenced: Example) -> None:
     found: list[Any] = []
 
     def has_failed() -> bool:
-        found.extend(fenced.failed())
+        found.extend(list(fenced.received(fenced.deployed["FailedEventsUrl"])))
         return bool(found)
 
     wait_until(has_failed, SECONDS, "the event to fail")

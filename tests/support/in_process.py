@@ -24,10 +24,8 @@ from moto import mock_aws
 
 from inorder import PROJECT
 from inorder.aws.executions import LocalStateMachine
-from inorder.model import policies
 from inorder.model.execution import Execution
 from inorder.model.policies import asl_file
-from inorder_fence.records import first_id
 from tests.support import moto_parts, state_machines
 from tests.support.events import SEQUENCER, created, deleted
 from tests.support.resolved_template import template
@@ -112,11 +110,6 @@ class InProcess:
     def pause(self, seconds: float) -> None:
         """Let an execution wait."""
         self.sleep(seconds * self.wait_scale)
-
-    @property
-    def like(self) -> str:
-        """The shipped policy from which the policy was made, or its name."""
-        return policies.policy(self.policy).like or self.policy
 
     def machine(self, policy: str) -> MotoStateMachine:
         substitutions = {
@@ -212,14 +205,10 @@ class InProcess:
     def run(self, event: Any) -> Execution:
         return self.wait(self.start(event))
 
-    def record_id(self, object_key: str) -> str:
-        """Give the ID of the record that has the lock of a key."""
-        return first_id(object_key) if self.like == "first-wins" else object_key
-
     def record(self, object_key: str) -> dict[str, Any]:
-        key = {"id": self.record_id(object_key)}
-        found: dict[str, Any] = self.table.get_item(Key=key).get("Item", {})
-        return found
+        """Give the record that has the lock of a key, before whose ID there may be a prefix."""
+        ids = object_key, f":{object_key}"
+        return next((each for each in self.records() if each["id"].endswith(ids)), {})
 
     def records(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.table.scan()["Items"]

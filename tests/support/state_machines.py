@@ -10,11 +10,23 @@ from uuid import uuid4
 
 from inorder.aws.executions import LocalStateMachine
 
+# What stands in for a resource that a test does not have: AWS checks the form of a definition.
+_STAND_INS = {
+    "Arn": "arn:aws:lambda:us-east-1:123456789012:function:{}",
+    "Url": "https://sqs.us-east-1.amazonaws.com/123456789012/{}",
+    "Name": "{}",
+}
 
-def substitute(file: Path, substitutions: Mapping[str, str]) -> str:
-    """Read an ASL file, with its ``${Names}`` replaced as SAM does it."""
-    text = file.read_text(encoding="utf-8")
-    return re.sub(r"\$\{(\w+)\}", lambda found: substitutions[found[1]], text)
+
+def substitute(definition: Path | str, substitutions: Mapping[str, str]) -> str:
+    """Replace the ``${Names}`` of an ASL file, or of its text, as SAM does it."""
+    text = definition if isinstance(definition, str) else definition.read_text(encoding="utf-8")
+
+    def value(found: re.Match[str]) -> str:
+        name, kind = found.groups()
+        return substitutions.get(name + kind) or _STAND_INS[kind].format(name)
+
+    return re.sub(rf"\$\{{(\w+?)({'|'.join(_STAND_INS)})\}}", value, text)
 
 
 def create_local(

@@ -1,4 +1,4 @@
-"""Each rule of `inorder check`, on the shipped files, copies that break it, and two versions."""
+"""Each rule of `inorder check`, on the shipped files and copies that break it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from inorder import PROJECT, asl
 from inorder.asl import check_file
+from inorder.asl.roles import Role, doing, roles
 from inorder.asl.size import largest_event
-from inorder.asl.versions import differences
-from inorder.commands.main import main
 from inorder.model import policies
 from inorder.model.policies import asl_file
 
@@ -143,7 +141,6 @@ def test_a_broken_rule_is_found(tmp_path: Path, place: str, value: str, finding:
         ("KeyTableName: !Ref", "More: x\n        KeyTableName: !Ref", "substitutions: "),
         ("KeyTableName: !Ref", "TableName: !Ref", "substitutions: "),
         ("DefinitionUri: statemachine/latest_wins", "DefinitionUri: x", "template: no resource"),
-        ('$.details.name = "Superseded"', '$.details.name = "Old"', "Superseded: names: "),
         ("Resources:", "Resources: [", "template: template.yaml cannot be read: "),
     ],
 )
@@ -157,6 +154,17 @@ def test_a_template_that_does_not_fit_is_found(
     (tmp_path / "template.yaml").write_text(template.replace(old, new, 1))
     found = check_file(Path(file))
     assert found[0].startswith(finding)
+
+
+@pytest.mark.usefixtures("no_schema")
+def test_an_end_and_a_broken_lock_without_a_metric_are_found(tmp_path: Path) -> None:
+    watching = tmp_path / "stacks" / "monitoring" / "template.yaml"
+    watching.parent.mkdir(parents=True)
+    watched = ["Processed", "Superseded", "Retrying", "Parked", "Invalid Event", "Not Parked"]
+    watching.write_text(" || ".join(f'$.details.name = "{each}"' for each in watched))
+    (tmp_path / "statemachine").mkdir()
+    found = check_file(Path(shutil.copy(FILE, tmp_path / "statemachine")))
+    assert [each.partition(": names: ")[0] for each in found] == ["Break Lock", "Duplicate"]
 
 
 @pytest.mark.parametrize(
@@ -175,6 +183,28 @@ def test_a_file_that_is_no_state_machine_is_found(tmp_path: Path, text: str, fin
     assert check_file(tmp_path) == ["json: cannot be read: Is a directory"]
 
 
+def test_what_a_state_does_is_read_from_its_expressions_substituted_or_not() -> None:
+    text = FILE.read_text(encoding="utf-8")
+    for states in (json.loads(each)["States"] for each in (text, re.sub(r"\$\{\w+\}", "x", text))):
+        assert {role.value: {*doing(states, role)} for role in Role if doing(states, role)} == {
+            "claims": {"Claim Key"},
+            "shares": {"Claim Key"},
+            "records": {"Claim Key"},
+            "breaks": {"Break Lock"},
+            "works": {"Invert Image"},
+            "renews": {"Renew Lock"},
+            "releases": {
+                *("Release Lock", "Release Lock Only", "Release Failed Key"),
+                "Release Unanswered Claim",
+            },
+            "starts": {"Start Newest Event"},
+            "parks": {"Park Event", "Park Invalid Event"},
+            "retries": {"Retry Event", "Send By EventBridge", "Send Invalid Event By EventBridge"},
+        }
+    claim = policies.definition("first-wins")["States"]["Claim Key"]
+    assert roles(claim) == {Role.CLAIMS, Role.TAKES_OVER, Role.RECORDS}
+
+
 @pytest.mark.parametrize(
     ("policy", "largest"),
     [
@@ -191,41 +221,3 @@ def test_the_largest_event_is_that_of_which_no_state_has_too_much(
     policy: str, largest: int
 ) -> None:
     assert largest_event(policies.definition(policy)) == largest
-
-
-# Two versions
-
-
-@pytest.mark.parametrize("policy", policies.names())
-def test_a_version_may_run_beside_itself(policy: str) -> None:
-    assert list(differences(policies.definition(policy), policies.definition(policy))) == []
-
-
-@pytest.mark.parametrize(
-    ("shipped", "instead", "said"),
-    [
-        ('"TimeoutSeconds": 62', '"TimeoutSeconds": 66', "lease: a holder of the other version"),
-        ("lock_token", "lease_token", "records: lock_token is read by"),
-        ('"Superseded"', '"Overtaken"', "outcomes: Superseded is gone"),
-        ("{}/{}#{}", "{}/{}@{}", "records: the id is"),
-        ('"DONE"', '"READY"', "values in records: DONE is gone"),
-        ('"fence": "newest"', '"fence": "each"', "fence = newest is gone"),
-        ('"reason.$": "$.fault"', '"why.$": "$.fault"', "fields of retried events: why is new"),
-    ],
-)
-def test_what_breaks_beside_the_version_before_is_named(
-    shipped: str, instead: str, said: str
-) -> None:
-    text = FILE.read_text(encoding="utf-8")
-    assert shipped in text
-    found = list(differences(json.loads(text), json.loads(text.replace(shipped, instead))))
-    assert any(said in each for each in found), found
-
-
-def test_the_command_compares_with_a_file_and_refuses_what_is_none(tmp_path: Path) -> None:
-    other = tmp_path / "other.asl.json"
-    for text, said in ((FILE.read_text(), "may run beside"), ("[]", "is not a state machine")):
-        other.write_text(text)
-        result = CliRunner().invoke(main, ["check", str(FILE), "--against", str(other)])
-        assert said in result.output
-        assert result.exit_code == (text == "[]")

@@ -69,7 +69,7 @@ def status(client: TestClient, path: str, method: str = "GET", **headers: Any) -
     sent = {"X-Inorder-Token": TOKEN, "Origin": f"http://{HOST}"} | named
     del client.headers["X-Inorder-Token"]
     known = {name: value for name, value in sent.items() if value is not None}
-    answer = client.request(method, path, headers=known, json={"event": {}, "dry_run": False})
+    answer = client.request(method, path, headers=known, json={"event": {}})
     client.headers.update(KNOWN)
     assert answer.status_code < 400 or [*answer.json()] == ["error"]
     return answer.status_code
@@ -82,7 +82,7 @@ def test_only_the_loopback_address_is_served(aws: InProcess, here: LocalConnecti
         assert status(client, "/api/definition", Host=host) == 200
         assert status(client, "/api/run", "POST", Host=host, Origin=f"http://{host}") == 200
     for host in ("evil.example", f"evil.example:{PORT}", "", "127.0.0.1", f"127.0.0.1:{PORT + 1}"):
-        for path in ("/", "/api/stack", "/page/modules.json", "/page/none"):
+        for path in ("/", "/api/stack", "/page/html.js", "/page/none"):
             assert status(client, path, Host=host) == 403
     # A browser leaves out the port if it is 80.
     assert status(serving(answers, 80), "/api/definition", Host="127.0.0.1") == 200
@@ -137,7 +137,7 @@ def test_only_scripts_of_the_page_may_run(client: TestClient) -> None:
     assert {"default-src 'none'", "frame-ancestors 'none'"} < {*policy}
     assert f"script-src 'sha256-{digest}' 'self'" in policy
     assert re.findall(r"<script(?![^>]* src=)", page.text) == ["<script"]
-    for path in ("/", "/page/modules.json", "/api/stack", "/api/none", "/none"):
+    for path in ("/", "/page/html.js", "/api/stack", "/api/none", "/none"):
         headers = client.get(path).headers
         assert headers["X-Content-Type-Options"] == "nosniff"
         assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
@@ -168,7 +168,7 @@ def test_pictures_are_shown_whatever_the_object_says_it_is_and_nothing_else(
 def test_a_bad_question_is_named_and_so_is_an_error_of_aws(
     here: LocalConnection, client: TestClient
 ) -> None:
-    for question in ("execution", "picture?which=table&key=x", "executions?since=yesterday"):
+    for question in ("execution", "picture?which=table&key=x"):
         assert status(client, f"/api/{question}") == 400
     here.refused = {"sqs"}
     answer = client.get("/api/parked")
@@ -191,8 +191,7 @@ def test_a_dry_run_names_what_a_redrive_starts_and_a_redrive_starts_that(
     event = aws.upload(STRANGE, b"no image")
     aws.run(event)
     first = parked_events()[STRANGE]
-    assert (first["body"]["event"], first["is_startable"]) == (event, True)
-    assert (invalid["key"], invalid["is_startable"]) == (None, False)
+    assert (first["body"]["event"], invalid["key"]) == (event, None)
     body = {"ids": [first["id"], invalid["id"], "gone", first["id"]], "dry_run": True}
     planned = posted(client, "redrive", body)
     assert planned["started"] == [first["id"]]
@@ -202,27 +201,19 @@ def test_a_dry_run_names_what_a_redrive_starts_and_a_redrive_starts_that(
     assert posted(client, "redrive", body | {"dry_run": False}) == planned
     aws.state_machine.wait_for(3)
     assert parked_events()[STRANGE]["id"] != first["id"]  # it has been parked anew
+    assert posted(client, "run", {"event": {}})["arn"] in aws.state_machine.arns()
 
 
 def test_a_bad_change_is_named_and_changes_nothing(aws: InProcess, client: TestClient) -> None:
     for path, body, code in [
-        *(("run", body, 400) for body in (b"{", b"[" * 100_000, b"[]", b'{"event": {}}')),
-        ("run", b'{"event": {}, "dry_run": 0}', 400),
+        *(("run", body, 400) for body in (b"{", b"[" * 100_000, b"[]", b'{"event": []}')),
         ("run", b" " * (LARGEST_BODY + 1), 413),
         ("redrive", b'{"ids": "all", "dry_run": false}', 400),
+        ("redrive", b'{"ids": [], "dry_run": 0}', 400),
     ]:
         answer = client.post(f"/api/{path}", content=body, headers=CHANGING)
         assert (answer.status_code, set(answer.json())) == (code, {"error"}), body[:50]
     assert aws.state_machine.arns() == []
-
-
-def test_what_is_run_or_redriven_starts_an_execution(aws: InProcess, here: LocalConnection) -> None:
-    aws.run({"no": "event"})  # which is parked
-    client = serving(Answers(here, aws.state_machine))
-    [parked_event] = got(client, "parked")["events"]
-    posted(client, "redrive", {"ids": [parked_event["id"]], "dry_run": False})
-    posted(client, "run", {"event": {}, "dry_run": False})
-    assert len(aws.state_machine.arns()) == 3
 
 
 # What is saved
@@ -243,4 +234,10 @@ def test_no_text_in_the_data_ends_the_element_of_a_saved_page(
     answers = json.loads(data)
     assert {"policy": "latest-wins", "is_local": False}.items() <= answers["/api/stack"].items()
     assert set(answers["/api/story"]) == {key, "broken.png"}
+    definition = answers["/api/definition"]
+    assert definition["roles"]["Claim Key"] == ["claims", "records", "shares"]
+    assert (definition["roles"]["S3 Object Event?"], definition["returned"]) == (
+        [],
+        {"Claim Key": "claim"},
+    )
     assert html.index("connect-src 'none'") < html.index(data)

@@ -24,6 +24,7 @@ from inorder.demo.report import (
 )
 from inorder.demo.run import _inverse, shows
 from inorder.errors import Failure
+from inorder.model.policies import policy
 from tests.conftest import picture
 
 
@@ -88,6 +89,17 @@ def test_a_stack_without_known_pictures_is_refused() -> None:
         )
         with pytest.raises(Failure, match=complaint):
             deployed_demo.policy_of(stack)
+
+
+@pytest.mark.parametrize(("name", "deliveries"), [("latest-wins", 60), ("first-wins", 40)])
+def test_the_estimate_counts_each_delivery_and_nothing_that_the_stack_costs_anyway(
+    name: str, deliveries: int
+) -> None:
+    bill = deployed_demo.requests(10, policy(name), 1769)
+    counted = {line.name: line.quantity for line in bill.lines}
+    assert counted["EventBridge: events of the bucket"] == pytest.approx(deliveries)
+    assert counted["Lambda: requests"] > 0
+    assert not any(line.is_fixed for line in bill.lines)
 
 
 OFF = Counts(

@@ -22,7 +22,7 @@ from tests.support.resolved_template import resolve
 
 SHIPPED = [each.name for each in policies.policies() if each.like is None]
 NOT_COPIED = shutil.ignore_patterns(".git", ".venv", ".aws-sam", "out", "__pycache__", ".*_cache")
-# Of the tests that read each policy, the quick ones, for one source; in the nightly job, all.
+# Of the tests that read each policy, the quick ones, for one source; at night, all.
 SOURCES, TESTS = ["every-version"], ["tests/unit/test_policies.py", "tests/unit/test_documents.py"]
 TESTS += ["tests/template", "tests/policies/test_definition.py", "tests/policies/made_by_test"]
 if os.environ.get("NIGHT"):
@@ -75,10 +75,11 @@ def test_a_new_policy_has_the_facts_of_its_source_until_they_are_edited(project:
         assert new == replace(copied, name=made, like="every-version")
 
 
-def test_the_longest_name_of_a_policy_limits_the_names_of_stacks(project: Path) -> None:
-    assert new_policy.longest_stack_name(project) == 66
-    new_policy.create("fourteen-chars", "latest-wins", project)
-    assert new_policy.longest_stack_name(project) == 65
+def test_the_command_says_what_a_long_name_leaves_for_the_names_of_stacks(project: Path) -> None:
+    command = [sys.executable, "-m", "inorder.commands.main", "policy", "new", "fourteen-chars"]
+    said = subprocess.check_output(command, cwd=project, text=True).splitlines()  # noqa: S603
+    assert said[0] == "Written: statemachine/fourteen_chars.asl.json"
+    assert said[-1].endswith("the stack's name may now have 65 instead of 66.")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from samcli.yamlhelper import yaml_parse
 
 from inorder import PROJECT
 from inorder.asl.definition import INVOKE, is_end
+from inorder.asl.roles import Role, doing
 from inorder.model import outcomes, policies
 
 POLICIES = policies.policies()
@@ -21,17 +22,20 @@ def test_the_template_offers_the_policies_in_the_same_order_and_each_file_is_of_
         policies.policy("nothing")
 
 
-@pytest.mark.parametrize("policy", ["every-version", "first-wins", "content-hash"])
-def test_a_policy_ends_only_in_outcomes_that_the_default_one_has(policy: str) -> None:
-    states = policies.definition(policy)["States"].values()
-    ends = {each.get("Error") or each["Parameters"]["outcome"] for each in states if is_end(each)}
-    assert ends <= outcomes.finished() | outcomes.parked() | {outcomes.retrying(), "NotParked"}
-
-
-def test_the_outcomes_are_told_apart_by_what_the_default_policy_does_with_the_event() -> None:
-    assert outcomes.finished() == {"Processed", "Superseded", "Duplicate"}
-    assert outcomes.parked() == {"Parked", "InvalidEvent"}
-    assert outcomes.retrying() == "Retrying"
+@pytest.mark.parametrize("policy", policies.names())
+def test_the_words_for_outcomes_are_those_of_the_files(policy: str) -> None:
+    states = policies.definition(policy)["States"]
+    ends = [each for each in states.values() if is_end(each)]
+    good = {each["Parameters"]["outcome"] for each in ends if each["Type"] == "Pass"}
+    bad = {each["Error"] for each in ends if each["Type"] == "Fail"}
+    assert good <= outcomes.FINISHED | {outcomes.RETRYING}
+    queued = outcomes.PARKED | {outcomes.NOT_PARKED}
+    assert bad <= queued or not doing(states, Role.PARKS)  # then it loses its events
+    if policy == "latest-wins":
+        assert good | bad == outcomes.FINISHED | {outcomes.RETRYING} | queued
+        [start] = doing(states, Role.STARTS)
+        named = states[start]["Parameters"]["Name.$"]
+        assert named == f"States.Format('{outcomes.STARTED_NAME}{{}}', States.UUID())"
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)

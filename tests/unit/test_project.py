@@ -175,3 +175,7 @@ def test_the_proof_stops_at_the_first_step_that_fails_and_says_what_to_do(
     assert re.search(said, capsys.readouterr().out, re.DOTALL)
     del made[2]
     assert prove.prove("latest-wins") == 0
+    assert prove.prove("latest-wins", "step 0") == 0
+    said = r"(?s)has none.*latest-wins has passed: step 0, step 1, step 3\..*: step 0\.\n"
+    assert re.search(said, capsys.readouterr().out)
+    assert prove.prove("latest-wins", "unknown") == 1

@@ -29,7 +29,8 @@ if (!saved) {
   addEventListener("storage", (event) => event.key === NAME && location.reload());
 }
 
-const query = (given) => {
+/** Parameters as they are in an address, without those that are empty. */
+export const query = (given) => {
   const entries = Object.entries(given).filter(
     ([, value]) => value !== undefined && value !== null && value !== "",
   );

@@ -95,15 +95,11 @@ function App() {
         <div><dt class="hidden">Policy</dt><dd>${stack.policy}</dd></div>
         <div><dt class="hidden">Where</dt>
           <dd class="where">${saved ? "saved page" : stack.is_local ? "local AWS" : stack.region}
-          </dd></div>`
-      }</dl></header>
+          </dd></div>`}</dl></header>
     <main id="main" ref=${main} tabindex="-1">
-      ${
-        saved &&
-        html`<p class="note">
+      ${saved && html`<p class="note">
         <${Icon} name="clock" />This page was saved at ${day(savedAt)} ${clock(savedAt)} UTC. It
-          shows what was true then, and can change nothing.</p>`
-      }
+          shows what was true then, and can change nothing.</p>`}
       ${isLocked ? html`<${Locked} />` : error && html`<p class="note bad-text">${error.message}
       </p>`}
       ${!isLocked && html`<${Safely} key=${place} view=${View} id=${route.id}

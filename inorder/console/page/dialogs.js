@@ -39,29 +39,19 @@ export function Redrive({ events, close }) {
   const list = (entries, what) =>
     entries.length > 0 &&
     html`<h3>${what}</h3>
-    <ul class="plain-list">${entries.map(
-      ([id, reason]) => html`<li>
-    <${Key}>${byId.get(id)?.key ?? byId.get(id)?.subject ?? id}<//>${
-      reason &&
-      html` <span
-    class="quiet-text">${plain(reason)}</span>`
-    }</li>`,
-    )}</ul>`;
+    <ul class="plain-list">${entries.map(([id, reason]) => html`<li>
+    <${Key}>${byId.get(id)?.key ?? byId.get(id)?.subject ?? id}<//>${reason && html` <span
+    class="quiet-text">${plain(reason)}</span>`}</li>`)}</ul>`;
   const end = () => close(isDone);
   return html`<${Dialog} title=${isDone ? "Started again" : `Redrive ${plural(ids.length,
     "event")}?`} close=${end} actions=${html`
       <button onClick=${end}>${isDone ? "Close" : "Cancel"}</button>
-      ${
-        !isDone &&
-        html`<button class="primary" disabled=${!found?.started.length}
+      ${!isDone && html`<button class="primary" disabled=${!found?.started.length}
         onClick=${() => {
           setState({});
           send(false, found.started);
-        }}>Start ${found ? plural(found.started.length, "event") : ""} again</button>`
-      }`}>
-    ${
-      error
-        ? html`<${ErrorBox} error=${error} />`
+        }}>Start ${found ? plural(found.started.length, "event") : ""} again</button>`}`}>
+    ${error ? html`<${ErrorBox} error=${error} />`
         : !found
           ? html`<${Loading} what="the queue" />`
           : html`
@@ -77,12 +67,15 @@ export function Redrive({ events, close }) {
       ${list(
         found.left_out.map((each) => [each.id, each.reason]),
         "Left out",
-      )}`
-    }<//>`;
+      )}`}<//>`;
 }
 
-/** Run an event again, edited if wanted; or only show it. */
-export function RunAgain({ event, close, isReadOnly }) {
+export const Shown = ({ message, close }) => html`<${Dialog} title="Parked message" close=${close}
+  actions=${html`<button onClick=${() => close()}>Close</button>`}>
+  <${Json} label="Parked message" value=${message} /><//>`;
+
+/** Run an event again, edited if wanted. */
+export function RunAgain({ event, close }) {
   const [text, setText] = useState(() => JSON.stringify(event, null, 2));
   const [state, setState] = useState({});
   const problem = useMemo(() => {
@@ -95,22 +88,15 @@ export function RunAgain({ event, close, isReadOnly }) {
       return error.message;
     }
   }, [text]);
-  if (isReadOnly)
-    return html`<${Dialog} title="Parked message" close=${close} actions=${html`<button
-    onClick=${() => close()}>Close</button>`}><${Json} label="Parked message" value=${event} />
-      <//>`;
-  const run = async () => {
+  const run = () => {
     setState({ isBusy: true });
-    const parsed = JSON.parse(text);
-    await post("/api/run", { event: parsed, dry_run: true })
-      .then(() => post("/api/run", { event: parsed, dry_run: false }))
-      .then(
-        ({ arn }) => {
-          close();
-          location.hash = href("execution", arn);
-        },
-        (error) => setState({ error }),
-      );
+    post("/api/run", { event: JSON.parse(text) }).then(
+      ({ arn }) => {
+        close();
+        location.hash = href("execution", arn);
+      },
+      (error) => setState({ error }),
+    );
   };
   return html`<${Dialog} title="Run this event again" close=${close} actions=${html`<button
     onClick=${() => close()}>Cancel</button>

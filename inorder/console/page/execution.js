@@ -4,14 +4,15 @@ import { saved } from "inorder/api";
 import { change, href } from "inorder/route";
 import {
   Badge,
-  ErrorBox,
   Fact,
   Icon,
   Json,
   Key,
-  Loading,
   Mono,
   Outcome,
+  Pane,
+  Read,
+  Segments,
   When,
   useData,
   useNarrow,
@@ -31,32 +32,24 @@ export function Execution({ id: arn, parameters }) {
     const timer = isRunning && !saved && setTimeout(() => read(true), 1000);
     return () => clearTimeout(timer);
   }, [execution]);
-  const failed = error ?? definition.error;
-  if (!execution || !definition.data) {
+  if (!execution || !definition.data)
     // The heading stays the same element, so that it keeps the focus.
     return html`<article class="execution"><div class="title"><h1 tabindex="-1">Execution</h1></div>
-      ${failed ? html`<${ErrorBox} error=${failed} again=${saved ? null : read} />` :
-        html`<${Loading} what="the execution" />`}</article>`;
-  }
+      <${Read} what="the execution" error=${error ?? definition.error}
+        again=${saved ? null : read} /></article>`;
   return html`<article class="execution">
     <div class="title"><h1 tabindex="-1">
       <${Key}>${execution.key ?? execution.record_id ?? execution.id}<//></h1>
       <${Outcome} name=${execution.ended_as} />
       <span class="actions">
-        ${
-          execution.key &&
-          html`<a class="button" href=${href("key", execution.key, { version:
+        ${execution.key && html`<a class="button" href=${href("key", execution.key, { version:
             execution.version_id })}>
-          <${Icon} name="lanes" />Timeline of this key</a>`
-        }
+          <${Icon} name="lanes" />Timeline of this key</a>`}
         ${!saved && execution.event && html`<button onClick=${() => setEditing(true)}>
         <${Icon} name="play" />Run again …</button>`}
       </span></div>
-    ${
-      execution.cause &&
-      html`<div class="callout bad"><${Icon} name="pause" /><div><strong>${execution.error}</strong>
-      <p class="cause">${cause(execution.cause)}</p></div></div>`
-    }
+    ${execution.cause && html`<${Callout} tone="bad" icon="pause" error=${execution.error}>
+      ${cause(execution.cause)}<//>`}
     <dl class="facts">
       <${Fact} name="Started (UTC)"><${When} at=${execution.started} precise=${true} /><//>
       <${Fact} name="Duration">
@@ -71,19 +64,20 @@ export function Execution({ id: arn, parameters }) {
     </dl>
     ${
       execution.missing > 0 &&
-      html`<div class="callout warn"><${Icon} name="alert" />
-      <div>At least ${plural(execution.missing, "entry", "entries")} of this execution are missing
-        from the log.</div></div>`
-    }
+      html`<${Callout} tone="warn">At least ${plural(execution.missing, "entry", "entries")} of this
+        execution are missing from the log.<//>`}
     ${
       execution.truncated &&
-      html`<div class="callout warn"><${Icon} name="alert" />
-      <div>The log has cut some data off, so it is not shown.</div></div>`
-    }
+      html`<${Callout} tone="warn">The log has cut some data off, so it is not shown.<//>`}
     <${Panes} execution=${execution} definition=${definition.data} parameters=${parameters} />
     ${isEditing && html`<${RunAgain} event=${execution.event} close=${() => setEditing(false)} />`}
   </article>`;
 }
+
+const Callout = ({ tone, icon = "alert", error, children }) =>
+  html`<div class="callout ${tone}"><${Icon} name=${icon} /><div>${
+    error ? html`<strong>${error}</strong><p class="cause">${children}</p>` : children
+  }</div></div>`;
 
 /** A cause may be JSON with an error and a cause of its own. */
 function cause(text) {
@@ -110,25 +104,22 @@ function Panes({ execution, definition, parameters }) {
   }, [parameters.step, parameters.state, steps]);
   const name = parameters.state ?? steps[index]?.state;
   return html`<div class="panes">
-    <section class="pane graph-pane" aria-label="Graph"><div class="pane-title">
-        <h2>State machine</h2>
-        <div class="segments" role="group" aria-label="Size of the graph">
-          <button aria-pressed=${!parameters.size}
-            onClick=${() => change({ size: "" })}>Fit</button>
-          <button aria-pressed=${Boolean(parameters.size)}
-            onClick=${() => change({ size: "full" })}>100 %</button></div>
-        <div class="segments" role="group" aria-label="Which states to draw">
-          <button aria-pressed=${!all} onClick=${() => change({ graph: "path" })}>Path</button>
-          <button aria-pressed=${all} onClick=${() => change({ graph: "all" })}>All states</button>
-          </div></div>
+    <${Pane} title="State machine" kind="graph-pane" beside=${html`<${Segments}
+      label="Size of the graph" choices=${[
+        ["Fit", !parameters.size, { size: "" }],
+        ["100 %", Boolean(parameters.size), { size: "full" }],
+      ]} /><${Segments} label="Which states to draw" choices=${[
+        ["Path", !all, { graph: "path" }],
+        ["All states", all, { graph: "all" }],
+      ]} />`}>
       <div class="graph-box" ref=${box}>
         <${Graph} room=${width} definition=${definition} execution=${execution} selected=${name}
           all=${all} parameters=${parameters} />
         </div>
-      <${Legend} /></section>
-    <section class="pane steps-pane" aria-label="Steps"><div class="pane-title"><h2>Steps</h2>
-      <span class="quiet-text">${plural(steps.length, "state")} passed</span></div>
-      <${Steps} execution=${execution} selected=${index} parameters=${parameters} /></section>
+      <${Legend} /><//>
+    <${Pane} title="Steps" kind="steps-pane" beside=${html`<span
+      class="quiet-text">${plural(steps.length, "state")} passed</span>`}>
+      <${Steps} execution=${execution} selected=${index} parameters=${parameters} /><//>
     <${Details} execution=${execution} definition=${definition} name=${name} index=${index}
       parameters=${parameters} />
   </div>`;
@@ -142,11 +133,9 @@ const Legend = () => html`<ul class="legend"
     "failed",
     "running",
     "not",
-  ].map(
-    (each) => html`<li
+  ].map((each) => html`<li
   class=${BECAME[each].tone}>
-  <span class="dot"><${Icon} name=${BECAME[each].icon} /></span>${BECAME[each].text}</li>`,
-  )}<li>
+  <span class="dot"><${Icon} name=${BECAME[each].icon} /></span>${BECAME[each].text}</li>`)}<li>
     <svg width="26" height="8" aria-hidden="true"><path class="edge none catch" d="M0,4H26" />
     </svg>a Catch</li></ul>`;
 
@@ -175,8 +164,7 @@ function Steps({ execution, selected, parameters }) {
       <span class="lane" aria-hidden="true">${
         step.entered &&
         html`<i class=${step.type === "Wait" ? "wait" : ""} style=${place(step)}>
-        </i>`
-      }</span>
+        </i>`}</span>
       <span class="step-took">${span(step.seconds)}</span></a></li>`;
   })}</ol>`;
 }
@@ -196,27 +184,18 @@ function Details({ execution, definition, name, index, parameters }) {
     <div class="pane-title"><h2>${name}</h2><${Badge} tone=${BECAME[is].tone}
       icon=${BECAME[is].icon}>${BECAME[is].text}<//></div>
     ${state?.Comment && html`<p class="comment">${state.Comment}</p>`}
-    ${
-      visits.length > 1 &&
-      html`<nav class="visits" aria-label="Visits of this state">
+    ${visits.length > 1 && html`<nav class="visits" aria-label="Visits of this state">
       <a class="button" aria-disabled=${at < 1} href=${to(visits[Math.max(at - 1, 0)])}>Earlier</a>
       <span>visit ${at + 1} of ${visits.length}</span>
       <a class="button" aria-disabled=${at > visits.length - 2}
-        href=${to(visits[Math.min(at + 1, visits.length - 1)])}>Later</a></nav>`
-    }
-    ${
-      step &&
-      html`<dl class="facts">
+        href=${to(visits[Math.min(at + 1, visits.length - 1)])}>Later</a></nav>`}
+    ${step && html`<dl class="facts">
       <${Fact} name="Kind">${kind(state).text}<//>
       <${Fact} name="Entered (UTC)"><${When} at=${step.entered} precise=${true} date=${false} /><//>
       <${Fact} name="Duration">
-        ${step.seconds === null ? "not ended, or not known" : span(step.seconds)}<//></dl>`
-    }
-    ${
-      step?.error &&
-      html`<div class=${`callout ${is === "failed" ? "bad" : "warn"}`}><${Icon} name="alert" /><div>
-      <strong>${step.error}</strong><p class="cause">${cause(step.cause)}</p></div></div>`
-    }
+        ${step.seconds === null ? "not ended, or not known" : span(step.seconds)}<//></dl>`}
+    ${step?.error && html`<${Callout} tone=${is === "failed" ? "bad" : "warn"} error=${step.error}>
+      ${cause(step.cause)}<//>`}
     ${
       step?.attempts?.length > 0 &&
       html`<table class="attempts"><caption>${plural(step.attempts.length, "attempt")}</caption>
@@ -227,16 +206,12 @@ function Details({ execution, definition, name, index, parameters }) {
         <td>${span(between(attempt.started, attempt.ended))}</td>
         <td>${attempt.error ? html`<span class="bad-text">${attempt.error}
         </span>` : attempt.ended ? "succeeded" : "not ended"}</td>
-          </tr>`,
-      )}</tbody></table>`
-    }
+          </tr>`)}</tbody></table>`}
     <div class="tabs" role="tablist"
-      aria-label="Data of this state">${tabs.map(
-        ([each, text]) => html`
+      aria-label="Data of this state">${tabs.map(([each, text]) => html`
       <button role="tab" id=${`tab-${each}`} aria-controls="data" aria-selected=${tab === each}
       tabindex=${tab === each ? 0 : -1} onClick=${() => change({ tab: each, state: name })}
-        onKeyDown=${turn}>${text}</button>`,
-      )}</div>
+        onKeyDown=${turn}>${text}</button>`)}</div>
     <div role="tabpanel" id="data" aria-labelledby=${`tab-${tab}`}>
       <${Json} label=${TABS[tab]} value=${tab === "definition" ? state : step[tab]} /></div>
   </section>`;

@@ -1,10 +1,4 @@
 // The list of executions: live, filtered in the page, with only the visible rows in the document.
-import {
-  Virtualizer,
-  elementScroll,
-  observeElementOffset,
-  observeElementRect,
-} from "@tanstack/virtual-core";
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "inorder/html";
 import { get, saved } from "inorder/api";
 import { change, href } from "inorder/route";
@@ -16,6 +10,7 @@ import {
   Loading,
   Mono,
   Outcome,
+  SearchBox,
   When,
   useNarrow,
   useNow,
@@ -32,19 +27,17 @@ let known = { revision: undefined, byArn: new Map(), rows: null, isLoading: true
 async function refresh() {
   const found = await get("/api/executions", { revision: known.revision });
   const byArn = found.is_whole ? new Map() : known.byArn;
-  const isNew = found.is_whole || found.executions.length > 0 || found.gone?.length > 0;
   for (const row of found.executions) {
     const searched =
       `${row.key ?? row.record_id ?? ""}\n${row.id}\n${row.sequencer ?? ""}`.toLowerCase();
     byArn.set(row.arn, { ...row, searched });
   }
-  for (const arn of found.gone ?? []) byArn.delete(arn);
   // ISO 8601 sorts as text.
-  const rows = isNew
-    ? [...byArn.values()].sort((a, b) => (b.started ?? "").localeCompare(a.started ?? "", "en"))
-    : known.rows;
+  const rows =
+    found.is_whole || found.executions.length
+      ? [...byArn.values()].sort((a, b) => (b.started ?? "").localeCompare(a.started ?? "", "en"))
+      : known.rows;
   known = { revision: found.revision, byArn, rows, isLoading: found.is_loading ?? false };
-  return known;
 }
 
 export function useExecutions(isLive) {
@@ -68,34 +61,6 @@ export function useExecutions(isLive) {
     };
   }, [isLive]);
   return state;
-}
-
-function useVirtual(count, size, scroller) {
-  const [, redraw] = useState({});
-  const [virtual] = useState(
-    () =>
-      new Virtualizer({
-        count,
-        getScrollElement: () => null,
-        estimateSize: () => size,
-        scrollToFn: elementScroll,
-        observeElementRect,
-        observeElementOffset,
-        onChange() {},
-      }),
-  );
-  virtual.setOptions({
-    ...virtual.options,
-    count,
-    getScrollElement: () => scroller.current,
-    estimateSize: () => size,
-    overscan: 8,
-    onChange: () => redraw({}),
-  });
-  useLayoutEffect(() => virtual._didMount(), []);
-  useLayoutEffect(() => virtual._willUpdate());
-  useLayoutEffect(() => virtual.measure(), [size]);
-  return virtual;
 }
 
 export function Executions({ parameters, stack }) {
@@ -135,38 +100,23 @@ export function Executions({ parameters, stack }) {
         !saved &&
         html`<button class="live" aria-pressed=${!paused} onClick=${() => change({ paused: paused ?
           "" : "1" })}>
-        <span class="pulse" aria-hidden="true"></span>${paused ? "Paused" : "Live"}</button>`
-      }
+        <span class="pulse" aria-hidden="true"></span>${paused ? "Paused" : "Live"}</button>`}
     </div>
     <div class="filters" role="search" aria-label="Filter executions">
-      <label class="search"><${Icon} name="search" /><span
-        class="hidden">Key, ID or sequencer</span>
-        <input id="search" type="search" placeholder="Key, ID or sequencer" value=${q} dir="auto"
-          onInput=${(event) => change({ q: event.target.value })} /></label>
-      ${
-        !saved &&
-        html`<label class="select"><span class="hidden">Started</span>
+      <${SearchBox} label="Key, ID or sequencer" value=${q} />
+      ${!saved && html`<label class="select"><span class="hidden">Started</span>
         <select value=${range} onChange=${(event) => change({ range: event.target.value })}>
-        <option value="">Any time</option>${Object.keys(RANGES).map(
-          (each) => html`<option
+        <option value="">Any time</option>${Object.keys(RANGES).map((each) => html`<option
           value=${each}>Last ${each.replace("m", " min").replace("h", " h")}</option>`,
-        )}</select></label>`
-      }
+        )}</select></label>`}
       <div class="chips" role="group" aria-label="Outcomes">
-        ${names.map(
-          (
-            name,
-          ) => html`<button key=${name} class="chip ${outcome(name).tone}"
+        ${names.map((name) => html`<button key=${name} class="chip ${outcome(name).tone}"
             aria-pressed=${wanted.has(name)}
           onClick=${() => toggle(name)}>
           <${Icon} name=${outcome(name).icon} />${outcome(name).text} <span
-            class="count">${(counts.get(name) ?? 0).toLocaleString("en")}</span></button>`,
-        )}
-        ${
-          (wanted.size > 0 || q || range) &&
-          html`<button class="plain"
-          onClick=${() => change({ q: "", range: "", outcome: "" })}>Clear filters</button>`
-        }
+            class="count">${(counts.get(name) ?? 0).toLocaleString("en")}</span></button>`)}
+        ${(wanted.size > 0 || q || range) && html`<button class="plain"
+          onClick=${() => change({ q: "", range: "", outcome: "" })}>Clear filters</button>`}
       </div>
     </div>
     ${error && html`<${ErrorBox} error=${error} />`}
@@ -186,8 +136,7 @@ export function Executions({ parameters, stack }) {
           rows.length
             ? "Clear a filter to see others."
             : "Upload an object to the input bucket, and its execution appears here."
-        }<//>`
-    }
+        }<//>`}
     ${stack?.notes.map((note) => html`<p class="note" key=${note}><${Icon} name="question" />${note}
     </p>`)}
   </section>`;
@@ -195,30 +144,29 @@ export function Executions({ parameters, stack }) {
 
 const COLUMNS = ["Outcome", "Key", "Started (UTC)", "Duration", "Attempt", "Sequencer"];
 
+const MORE = 8; // rows above and below those in sight
+
 function Table({ rows }) {
   const scroller = useRef(null);
-  const isNarrow = useNarrow();
-  const virtual = useVirtual(rows.length, isNarrow ? 76 : 46, scroller);
+  const [top, setTop] = useState(0);
+  const size = useNarrow() ? 76 : 46; // pixels: the height of each row, as in the style
   const longest = useMemo(
     () => rows.reduce((most, row) => Math.max(most, row.seconds ?? 0), 1),
     [rows],
   );
   // What is read stays where it is when new rows come above it.
+  const first = Math.min(Math.floor(top / size), rows.length - 1);
   const anchor = useRef(null);
   useLayoutEffect(() => {
-    const before = anchor.current;
-    const at =
-      before && scroller.current.scrollTop > 4
-        ? rows.findIndex((row) => row.arn === before.arn)
-        : -1;
-    if (before && at > before.index)
-      scroller.current.scrollTop += (at - before.index) * (isNarrow ? 76 : 46);
+    const { arn, index } = anchor.current ?? {};
+    const at = top > 4 ? rows.findIndex((row) => row.arn === arn) : -1;
+    if (at > index) scroller.current.scrollTop += (at - index) * size;
   }, [rows]);
-  const items = virtual.getVirtualItems();
-  const first = items.find((item) => item.end > (scroller.current?.scrollTop ?? 0));
   useLayoutEffect(() => {
-    anchor.current = first && { arn: rows[first.index]?.arn, index: first.index };
+    anchor.current = { arn: rows[first].arn, index: first };
   });
+  const from = Math.max(first - MORE, 0);
+  const inSight = Math.ceil(Math.max(innerHeight, screen.height) / size);
 
   const move = (event) => {
     const step = {
@@ -233,9 +181,11 @@ function Table({ rows }) {
     if (!step || !row) return;
     event.preventDefault();
     const next = Math.min(Math.max(Number(row.dataset.index) + step, 0), rows.length - 1);
-    virtual.scrollToIndex(next);
+    const box = scroller.current;
+    const lowest = (next + 1) * size - box.clientHeight;
+    box.scrollTop = Math.min(Math.max(box.scrollTop, lowest), next * size);
     const focus = (tries) => {
-      const link = scroller.current?.querySelector(`[data-index="${next}"] a`);
+      const link = box.querySelector(`[data-index="${next}"] a`);
       if (link) link.focus({ preventScroll: true });
       else if (tries) requestAnimationFrame(() => focus(tries - 1));
     };
@@ -247,14 +197,12 @@ function Table({ rows }) {
       <div class="row head" role="row" aria-rowindex="1">
       ${COLUMNS.map((name) => html`<span role="columnheader">${name}</span>`)}</div>
       </div>
-    <div class="scroller" ref=${scroller} role="rowgroup" onKeyDown=${move}>
-      <div class="all-rows" role="presentation" style=${{ height: `${virtual.getTotalSize()}px` }}>
-      ${items.map(
-        (item) =>
-          rows[item.index] &&
-          html`<${Row} key=${rows[item.index].arn} row=${rows[item.index]} index=${item.index}
-            top=${item.start} longest=${longest} />`,
-      )}
+    <div class="scroller" ref=${scroller} role="rowgroup" onKeyDown=${move}
+      onScroll=${() => setTop(scroller.current.scrollTop)}>
+      <div class="all-rows" role="presentation" style=${{ height: `${rows.length * size}px` }}>
+      ${rows.slice(from, first + inSight + MORE).map(
+        (row, index) => html`<${Row} key=${row.arn} row=${row} index=${from + index}
+          top=${(from + index) * size} longest=${longest} />`)}
     </div></div>
   </div>`;
 }
@@ -270,8 +218,7 @@ function Row({ row, index, top, longest }) {
         row.key &&
         html`<a class="to-lanes" href=${href("key", row.key, { version: row.version_id })}
         aria-label=${`Timeline of ${plain(row.key)}`} title="Timeline of this key">
-          <${Icon} name="lanes" /></a>`
-      }</span>
+          <${Icon} name="lanes" /></a>`}</span>
     <span role="cell" class="cell-started"><${When} at=${row.started} /> <span class="ago">
     ${ago(row.started)}</span></span>
     <span role="cell" class="cell-took"><${Took} row=${row} longest=${longest} /></span>

@@ -151,7 +151,7 @@ function curve(points) {
   return others.length > 1 ? text : `${text}L${others[0].x},${others[0].y}`;
 }
 
-/** From the side of one state to that of another, for an edge that is not laid out. */
+/** From the side of one state to another state, for an edge that is not laid out. */
 function straight(from, to) {
   const side = to.x > from.x ? 1 : -1;
   const start = { x: from.x + (side * from.width) / 2, y: from.y };
@@ -171,13 +171,9 @@ export function Graph({ definition, execution, selected, all, parameters, room }
   const names = Object.keys(definition.States).filter((name) => all || states.has(name));
   const { graph, kinds } = useMemo(() => layout(definition, names), [definition, names.join("|")]);
   // dagre leaves edges that go back out of its width.
+  const sides = ({ x, width }) => [x - width / 2, x + width / 2];
   const xs = [
-    ...graph
-      .nodes()
-      .flatMap((name) => [
-        graph.node(name).x - graph.node(name).width / 2,
-        graph.node(name).x + graph.node(name).width / 2,
-      ]),
+    ...graph.nodes().flatMap((name) => sides(graph.node(name))),
     ...graph.edges().flatMap((each) => graph.edge(each).points.map((point) => point.x)),
   ];
   const [left, { height }] = [Math.min(...xs) - 6, graph.graph()];
@@ -194,27 +190,19 @@ export function Graph({ definition, execution, selected, all, parameters, room }
     if (node) box.current.parentElement.scrollLeft = (node.x - left) * scale - room / 2;
   }, [graph, selected, scale]);
 
-  // One stop of the Tab key; the arrow keys go to the nearest state in a direction.
+  // One stop of the Tab key; the arrow keys go to the next state below, or above.
   const current = nodes.some((node) => node.name === selected) ? selected : definition.StartAt;
+  const order = nodes.map(({ name }) => name).sort((a, b) => {
+    const [one, other] = [graph.node(a), graph.node(b)];
+    return one.y - other.y || one.x - other.x;
+  });
   const move = (event) => {
-    const [dx, dy] =
-      { ArrowDown: [0, 1], ArrowUp: [0, -1], ArrowRight: [1, 0], ArrowLeft: [-1, 0] }[event.key] ??
-      [];
-    const from = nodes.find(
-      (node) => node.name === event.target.closest?.("[data-state]")?.dataset.state,
-    );
-    if (dx === undefined || !from) return;
+    const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
+    const from = order.indexOf(event.target.closest?.("[data-state]")?.dataset.state);
+    if (!step || from < 0) return;
     event.preventDefault();
-    const far = (node) => {
-      const [along, across] = [
-        (node.x - from.x) * dx + (node.y - from.y) * dy,
-        Math.abs((node.x - from.x) * dy) + Math.abs((node.y - from.y) * dx),
-      ];
-      return along > 4 ? along + 2.5 * across : Infinity;
-    };
-    const nearest = nodes.reduce((best, node) => (far(node) < far(best) ? node : best), from);
-    if (nearest !== from)
-      box.current.querySelector(`[data-state="${CSS.escape(nearest.name)}"]`).focus();
+    const next = order[from + step];
+    if (next) box.current.querySelector(`[data-state="${CSS.escape(next)}"]`).focus();
   };
   const line = (v, w, points) => {
     const isPassed = v === START || passed.has(id(v, w));
@@ -233,12 +221,10 @@ export function Graph({ definition, execution, selected, all, parameters, room }
   return html`<div class="graph" ref=${box} onKeyDown=${move}>
     <svg role="group" aria-label="States" viewBox=${`${left} 0 ${width} ${height}`}
       width=${width * scale} height=${height * scale}>
-      <defs>${["none", "good", "warn"].map(
-        (tone) => html`<marker id=${`end-${tone}`}
+      <defs>${["none", "good", "warn"].map((tone) => html`<marker id=${`end-${tone}`}
         class=${tone} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7"
           orient="auto" markerUnits="userSpaceOnUse">
-        <path d="M0,0.6 L7.4,4 L0,7.4z" /></marker>`,
-      )}</defs>
+        <path d="M0,0.6 L7.4,4 L0,7.4z" /></marker>`)}</defs>
       <circle class="start" cx=${graph.node(START).x} cy=${graph.node(START).y} r="6" />
       ${drawn.map(({ v, w, isPassed, how, points }) => {
         const tone = isPassed ? (how === "next" || v === START ? "good" : "warn") : "none";
@@ -283,8 +269,7 @@ function Node({ node, state, became, isSelected, isStop, link }) {
         ? html`<path class="shape"
         d=${`M${left + 12},${top}h${side}l12,${half}l-12,${half}h${-side}l-12,${-half}z`} />`
         : html`<rect class="shape" x=${left} y=${top} width=${width} height=${height}
-          rx=${isEnd ? half : 9} />`
-    }
+          rx=${isEnd ? half : 9} />`}
     <g class="sign"><circle cx=${left + 23} cy=${node.y} r="11" />
       <svg x=${left + 15} y=${node.y - 8} width="16" height="16" viewBox="0 0 16 16">
         <path d=${iconPath(is === "not" ? what.icon : icon)} /></svg></g>

@@ -1,7 +1,7 @@
 // One key: the verdict, the timeline, the pictures and the story.
 import { html, useEffect, useMemo, useState } from "inorder/html";
 import { picture, saved, savedAt } from "inorder/api";
-import { change, href } from "inorder/route";
+import { href } from "inorder/route";
 import {
   Empty,
   ErrorBox,
@@ -11,6 +11,9 @@ import {
   Mono,
   Number_,
   Outcome,
+  Pane,
+  Read,
+  Segments,
   When,
   useData,
 } from "inorder/parts";
@@ -24,8 +27,7 @@ export function KeyView({ id: key, parameters, stack }) {
       key
         ? html`<${Story} key=${`${key} ${parameters.version}`} name=${key}
     parameters=${parameters} stack=${stack} />`
-        : html`<${Recent} />`
-    }</article>`;
+        : html`<${Recent} />`}</article>`;
 }
 
 function Search({ current }) {
@@ -49,17 +51,13 @@ function Recent() {
   const keys = [...new Set((rows ?? []).map((row) => row.key).filter(Boolean))].slice(0, 200);
   return html`<h1 tabindex="-1">Timeline of a key</h1>${error && html`<${ErrorBox}
     error=${error} />`}
-    ${
-      keys.length
-        ? html`<h2>Recent keys</h2><ul class="recent">${keys.map(
+    ${keys.length ? html`<h2>Recent keys</h2><ul class="recent">${keys.map(
             (key) => html`<li><a href=${href("key", key)}>
-      <${Key}>${key}<//></a></li>`,
-          )}</ul>`
+      <${Key}>${key}<//></a></li>`)}</ul>`
         : rows
           ? html`<${Empty} icon="lanes"
         title="No key is known yet.">Enter the key of an object above.<//>`
-          : html`<${Loading} what="keys" />`
-    }`;
+          : html`<${Loading} what="keys" />`}`;
 }
 
 function Story({ name, parameters, stack }) {
@@ -83,12 +81,9 @@ function Story({ name, parameters, stack }) {
   const title = html`<h1 tabindex="-1">
     <${Key}>${name}<//></h1>${parameters.version && html`<span class="quiet-text">version <${Mono}>
     ${parameters.version}<//></span>`}`;
-  const failed = error ?? definition.error;
-  if (failed)
-    return html`<div class="title">${title}</div><${ErrorBox} error=${failed} again=${saved ? null :
-      read} />`;
   if (!story || !definition.data)
-    return html`<div class="title">${title}</div><${Loading} what="what became of its events" />`;
+    return html`<div class="title">${title}</div><${Read} what="what became of its events"
+      error=${error ?? definition.error} again=${saved ? null : read} />`;
   const verdict = VERDICTS[story.verdict.state] ?? VERDICTS.unknown;
   const zoom = { 2: 2, 4: 4 }[parameters.zoom] ?? 1;
   const hasRun = story.deliveries.length > 0;
@@ -100,23 +95,20 @@ function Story({ name, parameters, stack }) {
     <div class=${`callout verdict ${verdict.tone}`}><${Icon} name=${verdict.icon} size=${20} /><div>
     <strong>${verdict.text}.</strong>
       <p>${plain(story.verdict.text)}</p></div></div>
-    ${
-      hasRun &&
-      html`<section class="pane" aria-label="Timeline"><div class="pane-title"><h2>Timeline</h2>
-      <span class="quiet-text">${plural(story.events.length, "event")}, ${executions},${" "}
+    ${hasRun && html`<${Pane} title="Timeline" beside=${html`<span class="quiet-text">
+        ${plural(story.events.length, "event")}, ${executions},${" "}
         ${day(story.deliveries[0].started)} UTC</span>
-        <div class="segments" role="group" aria-label="Zoom">${[1, 2, 4].map(
-          (each) => html`<button aria-pressed=${zoom === each}
-          onClick=${() => change({ zoom: each === 1 ? "" : each })}>${each}×</button>`,
-        )}</div></div>
+        <${Segments} label="Zoom" choices=${[1, 2, 4].map((each) => [
+          `${each}×`,
+          zoom === each,
+          { zoom: each === 1 ? "" : each },
+        ])} />`}>
       <${Timeline} story=${story} definition=${definition.data} keeps=${stack?.keeps}
         numbers=${numbers} readAt=${new Date(savedAt ?? at).getTime()} zoom=${zoom}
         selected=${parameters.execution} />
-      <${Legend} /></section>`
-    }
+      <${Legend} /><//>`}
     <div class="halves">
-      <section class="pane" aria-label="Story"><div class="pane-title"><h2>What happened</h2></div>
-        <${Sentences} story=${story} numbers=${numbers} /></section>
+      <${Pane} title="What happened"><${Sentences} story=${story} numbers=${numbers} /><//>
       <div class="side">
         ${stack?.has_pictures !== false && html`<${Pictures} story=${story} numbers=${numbers}
           version=${parameters.version} />`}
@@ -131,7 +123,7 @@ const Legend = () => html`<ul class="legend lanes" aria-label="What the signs me
   <li><svg width="30" height="20"><rect class="lock" x="1" y="1" width="28" height="18" rx="4" />
   </svg>holds the lock</li>
   <li><svg width="30" height="14"><rect class="work" x="1" y="1" width="28" height="12" rx="3" />
-  </svg>the function runs</li>
+  </svg>does the work</li>
   <li><svg width="18" height="18"><path class="written" d="M9,1l8,8l-8,8l-8,-8z" />
   </svg>writes the output</li>
   <li><svg width="34" height="14" class="cause-sign"><circle cx="5" cy="7" r="4" />
@@ -145,12 +137,10 @@ function Sentences({ story, numbers }) {
     ...story.unknown.map((each) => ["question", `Not known: ${each}`]),
   ];
   return html`<ol class="story">
-    ${story.deliveries.map(
-      (each) => html`<li key=${each.execution}>
+    ${story.deliveries.map((each) => html`<li key=${each.execution}>
       <${Number_} number=${numbers.get(eventName(each.sequencer, each.version_id))} /><div>
       <a href=${href("execution", each.execution)}>
-      <${Outcome} name=${each.outcome} /></a><p>${plain(each.text)}</p></div></li>`,
-    )}
+      <${Outcome} name=${each.outcome} /></a><p>${plain(each.text)}</p></div></li>`)}
     ${!story.deliveries.length && html`<li><${Icon} name="question" /><p>${story.sentences[0]}</p>
     </li>`}
     ${rest.map(([icon, text]) => html`<li><${Icon} name=${icon} /><p>${plain(text)}</p></li>`)}
@@ -160,21 +150,17 @@ function Sentences({ story, numbers }) {
 function Pictures({ story, numbers, version }) {
   const none = "not a picture, or not in the saved page";
   const number = (output) => numbers.get(eventName(output.sequencer, output.version_id ?? version));
-  return html`<section class="pane" aria-label="Pictures"><div class="pane-title"><h2>Pictures</h2>
-    </div><div class="pictures">
+  return html`<${Pane} title="Pictures"><div class="pictures">
     <${Picture} which="source" of=${story.source && story.key} version=${version} name="Input"
       none=${story.source ? none : "the object does not exist"}>
       ${story.source && "as it is now"}<//>
     ${story.outputs.map(
-      (
-        each,
-      ) => html`<${Picture} key=${each.key} which="output" of=${each.key} name="Output"
+      (each) => html`<${Picture} key=${each.key} which="output" of=${each.key} name="Output"
         none=${none}>
       of event <${Number_} number=${number(each)} /> ${each.modified &&
-        `written ${clock(each.modified)}`}<//>`,
-    )}
+        `written ${clock(each.modified)}`}<//>`)}
     ${!story.outputs.length && html`<${Picture} name="Output" none="there is no output" />`}
-  </div></section>`;
+  </div><//>`;
 }
 
 function Picture({ which, of, version, name, none, children }) {
@@ -191,25 +177,17 @@ function Picture({ which, of, version, name, none, children }) {
       found.then((each) => each && URL.revokeObjectURL(each));
     };
   }, [which, of, version]);
-  return html`<figure>${
-    address
-      ? html`<img src=${address} alt=${`${name} of this key`}
+  return html`<figure>${address ? html`<img src=${address} alt=${`${name} of this key`}
     onError=${() => setAddress(null)} />`
-      : html`<div class="no-picture">${address === null ? none : "Reading the picture …"}</div>`
-  }
+      : html`<div class="no-picture">${address === null ? none : "Reading the picture …"}</div>`}
     <figcaption><strong>${name}</strong> <span>${children}</span></figcaption></figure>`;
 }
 
-const Events = ({
-  story,
-  numbers,
-}) => html`<section class="pane" aria-label="Events"><div class="pane-title">
-  <h2>Events, oldest first</h2></div><ul class="events">
-  ${story.events.map(
+const Events = ({ story, numbers }) =>
+  html`<${Pane} title="Events, oldest first"><ul class="events">${story.events.map(
     (
       each,
     ) => html`<li><${Number_} number=${numbers.get(eventName(each.sequencer, each.version_id))} />
     <span>${each.is_deletion === null ? "event" : each.is_deletion ? "deleted" : "created"} <${When}
       at=${each.at} date=${false} /></span>
-    <${Mono} cut=${14}>${each.sequencer}<//><${Outcome} name=${each.outcome} /></li>`,
-  )}</ul></section>`;
+    <${Mono} cut=${14}>${each.sequencer}<//><${Outcome} name=${each.outcome} /></li>`)}</ul><//>`;

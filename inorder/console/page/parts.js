@@ -1,6 +1,7 @@
 // Small parts that several views use.
 import { html, useCallback, useEffect, useRef, useState } from "inorder/html";
 import { get } from "inorder/api";
+import { change } from "inorder/route";
 import { clock, day, outcome, plain, short } from "inorder/words";
 
 // 16 by 16, drawn with a stroke.
@@ -43,7 +44,7 @@ export const Outcome = ({ name }) => {
   return html`<${Badge} tone=${tone} icon=${icon}>${text}<//>`;
 };
 
-// What is in a key decides its direction, and must not change that of the text around it.
+// A key may read from right to left, and must not change the direction of the text around it.
 export const Key = ({ children }) =>
   html`<bdi class="key" dir="auto">${plain(children ?? "(no key)")}</bdi>`;
 export const Mono = ({ children, cut }) =>
@@ -73,6 +74,32 @@ export const Empty = ({
   <p>${children}</p></div>`;
 export const Loading = ({ what }) => html`<p class="loading" role="status">
   <span class="spinner" aria-hidden="true"></span>Reading ${what} …</p>`;
+/** What was read, which a function draws; until then, that it is read, or why it cannot be. */
+export const Read = ({ what, error, again, isThere, children }) => {
+  if (error) return html`<${ErrorBox} error=${error} again=${again} />`;
+  return isThere ? children() : html`<${Loading} what=${what} />`;
+};
+export const SearchBox = ({ label, hint = label, value, parameter = "q" }) =>
+  html`<label class="search"><${Icon} name="search" /><span class="hidden">${label}</span>
+    <input id="search" type="search" placeholder=${hint} value=${value} dir="auto"
+      onInput=${(event) => change({ [parameter]: event.target.value })} /></label>`;
+
+/** A table; on a narrow screen, its rows are cards. A column: [heading, class, cell of a row]. */
+export const Cards = ({ columns, rows, name, picked }) =>
+  html`<table class="cards"><thead><tr>${columns.map(
+    ([heading, kind]) => html`<th class=${kind}>${heading}</th>`)}</tr></thead><tbody>${rows.map(
+    (row) => html`<tr key=${name(row)} class=${picked?.has(name(row)) ? "picked" : ""}>${
+      columns.map(([, kind, cell]) => html`<td class=${kind}>${cell(row)}</td>`)
+    }</tr>`)}</tbody></table>`;
+export const Pane = ({ title, kind = "", beside, children }) =>
+  html`<section class="pane ${kind}" aria-label=${title}><div class="pane-title">
+    <h2>${title}</h2>${beside}</div>${children}</section>`;
+
+/** Buttons of which one is pressed: [text, whether it is, what it changes in the address]. */
+export const Segments = ({ label, choices }) =>
+  html`<div class="segments" role="group" aria-label=${label}>${choices.map(
+    ([text, isPressed, changes]) => html`<button aria-pressed=${isPressed}
+      onClick=${() => change(changes)}>${text}</button>`)}</div>`;
 export const Fact = ({ name, children }) => html`<div><dt>${name}</dt><dd>${children}</dd></div>`;
 
 /** Read data, again whenever the parameters change. */

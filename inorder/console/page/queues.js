@@ -1,42 +1,52 @@
 // Events that are parked, or wait for a retry.
-import { html, useMemo, useState } from "inorder/html";
+import { html, useState } from "inorder/html";
 import { saved, savedAt } from "inorder/api";
 import { change, href } from "inorder/route";
 import {
+  Cards,
   Empty,
-  ErrorBox,
   Icon,
   Key,
-  Loading,
   Mono,
+  Read,
+  SearchBox,
   When,
   useData,
   useNow,
 } from "inorder/parts";
-import { Redrive, RunAgain } from "inorder/dialogs";
+import { Redrive, RunAgain, Shown } from "inorder/dialogs";
 import { ago, plain, plural } from "inorder/words";
 
 const SEARCHED = ["key", "subject", "sequencer", "reason", "reasons", "id"];
-const fits = (event, text) =>
-  SEARCHED.some((name) =>
-    String(event[name] ?? "")
-      .toLowerCase()
-      .includes(text),
-  );
-const Reread = ({ read }) =>
-  !saved && html`<button onClick=${read}><${Icon} name="again" />Read again</button>`;
-const Subject = ({ event }) =>
-  html`<${Key}>${event.key ?? (event.subject || "Not a valid event")}<//>`;
+function fitting(events, text) {
+  const wanted = text.trim().toLowerCase();
+  const has = (value) => String(value ?? "").toLowerCase().includes(wanted);
+  return events.filter((event) => SEARCHED.some((name) => has(event[name])));
+}
+
+/** A view of a queue: how many events there are, what happens to them, and their table. */
+const Queue = ({ title, count, lead, read, children }) =>
+  html`<section class="queue"><div class="title"><h1 tabindex="-1">${title}</h1>
+    <p class="quiet-text" role="status">${count}</p><span class="actions">${
+      !saved && html`<button onClick=${read}><${Icon} name="again" />Read again</button>`
+    }</span></div>
+    <p class="lead">${lead}</p>${children}</section>`;
+
+const subject = (event) => {
+  const name = html`<${Key}>${event.key ?? (event.subject || "Not a valid event")}<//>`;
+  return event.key
+    ? html`<a href=${href("key", event.key, { version: event.version_id })}>${name}</a>`
+    : name;
+};
+const sequencer = (event) =>
+  event.sequencer ? html`<${Mono} cut=${12}>${event.sequencer}<//>` : "–";
 
 export function Parked({ parameters }) {
   const { data, error, read } = useData("/api/parked");
   const [dialog, setDialog] = useState(null);
   const { q = "" } = parameters;
   const picked = new Set(parameters.pick?.split(","));
-  const found = useMemo(
-    () => (data?.events ?? []).filter((each) => fits(each, q.trim().toLowerCase())),
-    [data, q],
-  );
+  const found = fitting(data?.events ?? [], q);
   const chosen = found.filter((each) => picked.has(each.id));
   const pick = (ids) => change({ pick: [...ids].join(",") });
   const toggle = (id) => {
@@ -49,133 +59,78 @@ export function Parked({ parameters }) {
     ? plural(chosen.length, "selected event")
     : `all ${wanted.length}${q ? " that match" : ""}`;
   const isAll = chosen.length > 0 && chosen.length === found.length;
-  return html`<section class="queue"><div class="title"><h1 tabindex="-1">Parked events</h1>
-    <p class="quiet-text" role="status">${data ? plural(data.events.length, "event") : ""}</p>
-    <span class="actions"><${Reread} read=${read} /></span></div>
-    <p class="lead">Each of these could not be processed. It is kept complete, with the reason,
-      until a person decides.
-      Redriven, it starts a new execution.</p>
-    ${
-      error
-        ? html`<${ErrorBox} error=${error} again=${read} />`
-        : !data
-          ? html`<${Loading} what="parked events" />`
-          : !data.events.length
-            ? html`<${Empty} icon="check" title="Nothing is parked.">Each event was processed, or is
-              on its way.<//>`
-            : html`
-    <div class="filters"><label class="search"><${Icon} name="search" />
-    <span class="hidden">Key or reason</span>
-      <input id="search" type="search" dir="auto" placeholder="Key or reason" value=${q}
-      onInput=${(event) => change({ q: event.target.value })} /></label>
-      ${
-        !saved &&
-        html`<button class="primary" disabled=${!wanted.length}
-          onClick=${() => setDialog({ redrive: wanted })}>
-        <${Icon} name="again" />Redrive ${which} …</button>`
-      }</div>
-    ${
-      !found.length
-        ? html`<${Empty} icon="search" title="No parked event fits the filter." />`
-        : html`<table class="cards"><thead><tr>
-      ${
-        !saved &&
-        html`<th class="pick">
-        <input type="checkbox" aria-label="Select all" checked=${isAll}
-          onChange=${() => pick(isAll ? [] : found.map((each) => each.id))} />
-        </th>`
-      }<th>Key</th><th>Reason</th><th>Parked (UTC)</th><th>Sequencer</th><th>
-        <span class="hidden">Actions</span></th></tr></thead>
-      <tbody>${found.map(
-        (each) => html`<tr key=${each.id} class=${picked.has(each.id) ? "picked" : ""}>
-        ${
-          !saved &&
-          html`<td class="pick">
-          <input type="checkbox" aria-label=${`Select ${plain(each.key ?? each.id)}`}
-            checked=${picked.has(each.id)}
-          onChange=${() => toggle(each.id)} /></td>`
-        }
-        <td class="subject">${
-          each.key
-            ? html`<a href=${href("key", each.key)}>
-          <${Subject} event=${each} /></a>`
-            : html`<${Subject} event=${each} />`
-        }</td>
-        <td class="reason">${plain(each.reason)}</td><td><${When} at=${each.parked_at} /></td>
-          <td>${each.sequencer ? html`<${Mono} cut=${12}>${each.sequencer}<//>` : "–"}</td>
-        <td class="row-actions">
-          <button class="plain" onClick=${() => setDialog({ show: each })}>Event</button>${
+  const all = html`<input type="checkbox" aria-label="Select all" checked=${isAll}
+    onChange=${() => pick(isAll ? [] : found.map((each) => each.id))} />`;
+  const one = ({ id, key }) => html`<input type="checkbox" checked=${picked.has(id)}
+    aria-label=${`Select ${plain(key ?? id)}`} onChange=${() => toggle(id)} />`;
+  const actions = (event) => html`<button class="plain"
+    onClick=${() => setDialog({ show: event.body })}>Event</button>${
+      !saved &&
+      event.body?.event &&
+      html`<button class="plain"
+        onClick=${() => setDialog({ edit: event.body.event })}>Edit and run …</button>`}`;
+  const columns = [
+    ...(saved ? [] : [[all, "pick", one]]),
+    ["Key", "subject", subject],
+    ["Reason", "reason", (event) => plain(event.reason)],
+    ["Parked (UTC)", "", (event) => html`<${When} at=${event.parked_at} />`],
+    ["Sequencer", "", sequencer],
+    [html`<span class="hidden">Actions</span>`, "row-actions", actions],
+  ];
+  const close = () => setDialog(null);
+  return html`<${Queue} title="Parked events" count=${data && plural(data.events.length, "event")}
+    read=${read} lead="Each of these could not be processed. It is kept complete, with the reason,
+      until a person decides. Redriven, it starts a new execution.">
+    <${Read} what="parked events" error=${error} again=${read} isThere=${data}>${() =>
+      !data.events.length
+        ? html`<${Empty} icon="check" title="Nothing is parked.">Each event was processed, or is
+          on its way.<//>`
+        : html`<div class="filters"><${SearchBox} label="Key or reason" value=${q} />${
             !saved &&
-            each.body?.event &&
-            html`<button class="plain"
-              onClick=${() => setDialog({ edit: each.body.event })}>Edit and run …</button>`
-          }</td></tr>`,
-      )}</tbody></table>`
-    }`
-    }
-    ${
-      dialog?.redrive &&
-      html`<${Redrive} events=${dialog.redrive}
+            html`<button class="primary" disabled=${!wanted.length}
+              onClick=${() => setDialog({ redrive: wanted })}>
+              <${Icon} name="again" />Redrive ${which} …</button>`}</div>
+          ${found.length ? html`<${Cards} columns=${columns} rows=${found} name=${(each) => each.id}
+                picked=${picked} />`
+              : html`<${Empty} icon="search" title="No parked event fits the filter." />`}`}<//>
+    ${dialog?.redrive && html`<${Redrive} events=${dialog.redrive}
       close=${(isDone) => {
-        setDialog(null);
+        close();
         if (isDone) {
           pick([]);
           read();
         }
-      }} />`
-    }
-    ${dialog?.edit && html`<${RunAgain} event=${dialog.edit} close=${() => setDialog(null)} />`}
-    ${dialog?.show && html`<${RunAgain} event=${dialog.show.body} close=${() => setDialog(null)}
-      isReadOnly=${true} />`}
-  </section>`;
+      }} />`}
+    ${dialog?.edit && html`<${RunAgain} event=${dialog.edit} close=${close} />`}
+    ${dialog?.show && html`<${Shown} message=${dialog.show} close=${close} />`}<//>`;
 }
 
 export function Retrying({ parameters }) {
   const { data, error, read } = useData("/api/retrying");
   const now = useNow(!saved);
   const { q = "" } = parameters;
-  const found = (data?.events ?? []).filter((each) => fits(each, q.trim().toLowerCase()));
   const { waiting = 0, unread = 0 } = data?.backlog ?? {};
-  return html`<section class="queue"><div class="title"><h1 tabindex="-1">Retrying events</h1>
-    <p class="quiet-text" role="status">${data ? `${waiting} waiting, ${unread} due in the queue` :
-      ""}</p><span class="actions">
-    <${Reread} read=${read} /></span></div>
-    <p class="lead">Each of these met a fault that may pass. It is tried again automatically.</p>
-    ${
-      error
-        ? html`<${ErrorBox} error=${error} again=${read} />`
-        : !data
-          ? html`<${Loading} what="retrying events" />`
-          : !data.events.length
-            ? html`<${Empty} icon="check"
-      title="No event waits for a retry.">
-      ${
-        waiting + unread > 0
-          ? "The queue has messages that the function has not logged yet."
-          : "No execution has met a fault lately."
-      }<//>`
-            : html`
-    <div class="filters"><label class="search"><${Icon} name="search" />
-    <span class="hidden">Key or reason</span>
-      <input id="search" type="search" dir="auto" placeholder="Key or reason" value=${q}
-      onInput=${(event) => change({ q: event.target.value })} /></label></div>
-    <table class="cards"><thead><tr><th>Key</th><th>Next attempt</th><th>Attempts</th>
-    <th>Reasons</th><th>Failed first (UTC)</th>
-      <th>Sequencer</th></tr></thead><tbody>
-    ${found.map(
-      (each) => html`<tr key=${`${each.subject} ${each.sequencer}`}>
-      <td class="subject">${
-        each.key
-          ? html`<a href=${href("key", each.key, { version: each.version_id })}>
-      <${Subject} event=${each} /></a>`
-          : html`<${Subject} event=${each} />`
-      }</td>
-      <td><strong>${ago(each.next, saved ? new Date(savedAt) : now)}
-      </strong> <span class="quiet-text">
-        <${When} at=${each.next} date=${false} /></span></td><td>${each.attempts}</td>
-        <td class="reason">${plain(each.reasons)}</td><td>
-        <${When} at=${each.since} /></td>
-      <td>${each.sequencer && html`<${Mono} cut=${12}>${each.sequencer}<//>`}</td></tr>`,
-    )}</tbody></table>`
-    }</section>`;
+  const next = (event) => html`<strong>${ago(event.next, saved ? new Date(savedAt) : now)}
+    </strong> <span class="quiet-text"><${When} at=${event.next} date=${false} /></span>`;
+  const columns = [
+    ["Key", "subject", subject],
+    ["Next attempt", "", next],
+    ["Attempts", "", (event) => event.attempts],
+    ["Reasons", "reason", (event) => plain(event.reasons)],
+    ["Failed first (UTC)", "", (event) => html`<${When} at=${event.since} />`],
+    ["Sequencer", "", sequencer],
+  ];
+  const why =
+    waiting + unread > 0
+      ? "The queue has messages that the function has not logged yet."
+      : "No execution has met a fault lately.";
+  return html`<${Queue} title="Retrying events" read=${read}
+    count=${data && `${waiting} waiting, ${unread} due in the queue`}
+    lead="Each of these met a fault that may pass. It is tried again automatically.">
+    <${Read} what="retrying events" error=${error} again=${read} isThere=${data}>${() =>
+      !data.events.length
+        ? html`<${Empty} icon="check" title="No event waits for a retry.">${why}<//>`
+        : html`<div class="filters"><${SearchBox} label="Key or reason" value=${q} /></div>
+          <${Cards} columns=${columns} rows=${fitting(data.events, q)}
+            name=${(each) => `${each.subject} ${each.sequencer}`} />`}<//><//>`;
 }

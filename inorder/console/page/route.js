@@ -1,5 +1,6 @@
 // The address: #/view/id?parameters. Every filter and selection is in it, so that it can be shared.
 import { useEffect, useState } from "inorder/html";
+import { query } from "inorder/api";
 
 function parse() {
   const [path, search = ""] = location.hash.slice(1).split(/\?(.*)/s);
@@ -18,13 +19,8 @@ function parse() {
   };
 }
 
-export function href(view, id, parameters = {}) {
-  const entries = Object.entries(parameters).filter(
-    ([, value]) => value !== undefined && value !== null && value !== "",
-  );
-  const search = entries.length ? `?${new URLSearchParams(entries)}` : "";
-  return `#/${view}${id === undefined ? "" : `/${encodeURIComponent(id)}`}${search}`;
-}
+export const href = (view, id, parameters = {}) =>
+  `#/${view}${id === undefined ? "" : `/${encodeURIComponent(id)}`}${query(parameters)}`;
 
 export function useRoute() {
   const [route, setRoute] = useState(parse);

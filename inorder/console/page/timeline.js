@@ -1,4 +1,4 @@
-// The executions of a key as lanes: who waited, who held the lock, when the function ran, and whose
+// The executions of a key as lanes: who waited, who held the lock, who did the work, and whose
 // output is there.
 import { html, useMemo } from "inorder/html";
 import { href } from "inorder/route";
@@ -9,23 +9,9 @@ const BREAK = 72; // pixels of a time without anything
 
 const time = (text) => (text ? new Date(text).getTime() : null);
 
-/** What a state of the ASL does to the key's record, and whether it invokes the function. */
-function effects(state) {
-  const { Item = {}, UpdateExpression = "", ...given } = state?.Parameters ?? {};
-  const locks = "lock_token" in Item || /\block_token = /.test(UpdateExpression);
-  const isHolder = given.ConditionExpression?.startsWith("begins_with(lock_token");
-  return {
-    records: "event" in Item || ":event" in (given.ExpressionAttributeValues ?? {}),
-    claims: locks && !isHolder,
-    renews: locks && isHolder,
-    releases: /\bREMOVE\b.*\block_token\b/.test(UpdateExpression),
-    works: /:lambda:/.test(state?.Resource),
-  };
-}
-
 /**
- * What an execution did, as spans of time: it waited, held the lock, ran the function; and what it
- * recorded and wrote.
+ * What an execution did, as spans of time: it waited, held the lock, did the work; and when it
+ * recorded its event and wrote its output. The server tells what each state does.
  */
 export function phases(execution, definition, keeps, now) {
   const end = time(execution.stopped) ?? now;
@@ -44,28 +30,24 @@ export function phases(execution, definition, keeps, now) {
     const [entered, exited] = [time(step.entered), time(step.exited) ?? end];
     const isDone = step.exited && !step.error;
     if (step.type === "Wait") waiting ??= entered;
-    const does = effects(definition.States[step.state]);
-    if (does.records && isDone) found.recorded ??= exited;
-    // Under latest-wins a claim may record its event although another execution holds the lock.
-    const holds = !step.output?.claim || step.output.claim.lock_token === step.output.lock_token;
+    const does = definition.roles[step.state] ?? [];
+    if (does.includes("records") && isDone) found.recorded ??= exited;
+    // A claim may record its event although another execution keeps the lock.
+    const record = step.output?.[definition.returned[step.state]];
+    const holds = !record || record.lock_token === step.output.lock_token;
     // A renewal takes the lock if the answer to the claim was lost.
-    const takes = does.claims || (does.renews && !locked);
+    const takes = does.includes("claims") || (does.includes("renews") && !locked);
     if (takes && isDone && holds) {
       if (waiting) found.waits.push([waiting, exited]);
       [waiting, locked] = [null, exited];
     }
-    if (does.works) {
-      const attempts = step.attempts?.filter((each) => each.started) ?? [];
-      found.works.push(
-        ...attempts.map((each) => [
-          time(each.started),
-          time(each.ended) ?? exited,
-          Boolean(each.error),
-        ]),
-      );
-      if (!attempts.length) found.works.push([entered, exited, Boolean(step.error)]);
+    if (does.includes("works")) {
+      const known = step.attempts?.filter((each) => each.started) ?? [];
+      const whole = { started: step.entered, ended: step.exited, error: step.error };
+      for (const { started, ended, error } of known.length ? known : [whole])
+        found.works.push([time(started), time(ended) ?? exited, Boolean(error)]);
     }
-    if (does.releases && isDone && locked) {
+    if (does.includes("releases") && isDone && locked) {
       found.locks.push([locked, exited]);
       locked = null;
     }
@@ -87,30 +69,25 @@ function leftLock(lane, lanes, now) {
   return [lane.end, Math.min(...later, now)];
 }
 
-/** A scale on which times without anything are cut out. */
-function scaleOf(lanes, width, now) {
-  const spans = lanes
-    .map(({ from, end }) => [from, end])
-    .filter(([from]) => from)
-    .sort((a, b) => a[0] - b[0]);
-  const busy = [];
+/** Spans in their order, put together where less than a gap is between them. */
+function joined(spans, gap) {
+  const found = [];
   for (const [from, end] of spans) {
-    if (busy.length && from <= busy.at(-1)[1]) busy.at(-1)[1] = Math.max(busy.at(-1)[1], end);
-    else busy.push([from, end]);
+    const last = found.at(-1);
+    if (last && from - last[1] <= gap) last[1] = Math.max(last[1], end);
+    else found.push([from, end]);
   }
-  const total = busy.reduce((sum, [from, end]) => sum + end - from, 0);
-  const parts = [];
-  for (const [from, end] of busy) {
-    if (parts.length && from - parts.at(-1)[1] < Math.max(0.08 * total, 300)) parts.at(-1)[1] = end;
-    else parts.push([from, end]);
-  }
+  return found;
+}
+const length = (spans) => spans.reduce((sum, [from, end]) => sum + end - from, 0);
+
+/** A scale on which times without anything are cut out. */
+function scaleOf(lanes, width) {
+  const spans = lanes.map(({ from, end }) => [from, end]).sort((a, b) => a[0] - b[0]);
+  const busy = joined(spans, 0);
+  const parts = joined(busy, Math.max(0.08 * length(busy), 300));
   const room = Math.max(width - BREAK * (parts.length - 1), 60);
-  const each =
-    room /
-    Math.max(
-      parts.reduce((sum, [from, end]) => sum + end - from, 0),
-      1,
-    );
+  const each = room / Math.max(length(parts), 1);
   let x = 0;
   const placed = parts.map(([from, end], index) => {
     const part = {
@@ -129,7 +106,7 @@ function scaleOf(lanes, width, now) {
       ? part.x + Math.min(Math.max(moment - part.from, 0), part.end - part.from) * each
       : 0;
   };
-  return { parts: placed, at, each, now };
+  return { parts: placed, at, each };
 }
 
 function ticks({ parts, each }) {
@@ -176,7 +153,6 @@ export function Timeline({ story, definition, keeps, numbers, readAt, zoom, sele
   const width = Math.max(boxWidth, isNarrow ? 560 : 700) * zoom;
   const drawn = useMemo(() => {
     const executions = new Map(story.executions.map((each) => [each.arn, each]));
-    const now = Math.max(readAt, 0);
     const lanes = story.deliveries
       .filter((each) => executions.get(each.execution)?.started)
       .map((delivery, index) => {
@@ -186,16 +162,16 @@ export function Timeline({ story, definition, keeps, numbers, readAt, zoom, sele
           execution,
           index,
           number: numbers.get(eventName(delivery.sequencer, delivery.version_id)),
-          ...phases(execution, definition, keeps, now),
+          ...phases(execution, definition, keeps, readAt),
         };
       });
-    for (const lane of lanes) lane.left = leftLock(lane, lanes, now);
+    for (const lane of lanes) lane.left = leftLock(lane, lanes, readAt);
     return { lanes, byArn: new Map(lanes.map((lane) => [lane.execution.arn, lane])) };
   }, [story, definition, keeps, numbers, readAt]);
   const { lanes, byArn } = drawn;
   if (!lanes.length) return null;
   const right = 152; // for the word that the output is current
-  const scale = scaleOf(lanes, width - gutter - right - 14, readAt);
+  const scale = scaleOf(lanes, width - gutter - right - 14);
   const x = (moment) => gutter + 10 + scale.at(moment);
   const y = (lane) => 34 + lane.index * height + offset;
   const top = 34 + lanes.length * height + 14;
@@ -212,10 +188,9 @@ export function Timeline({ story, definition, keeps, numbers, readAt, zoom, sele
       isOutput: true,
     },
   ].filter(({ spans, isOutput }) => spans.length || (isOutput && keeps));
-  const all = width;
   const bottom = top + feet.length * foot + 8;
   return html`<div class="timeline" ref=${box} tabindex="0" role="region" aria-label="Timeline">
-    <svg width=${all} height=${bottom} role="group" aria-label="One lane for each execution">
+    <svg width=${width} height=${bottom} role="group" aria-label="One lane for each execution">
       <defs>
         <pattern id="hatch" width="7" height="7" patternUnits="userSpaceOnUse"
           patternTransform="rotate(45)">
@@ -225,12 +200,10 @@ export function Timeline({ story, definition, keeps, numbers, readAt, zoom, sele
           orient="auto" markerUnits="userSpaceOnUse">
           <path d="M0.5,1 L7,4 L0.5,7" /></marker>
       </defs>
-      <g class="axis">${ticks(scale).map(
-        (tick) => html`<g>
+      <g class="axis">${ticks(scale).map((tick) => html`<g>
         <line x1=${gutter + 10 + tick.x} x2=${gutter + 10 + tick.x} y1="24" y2=${bottom} />
         <text x=${gutter + 10 + tick.x} y="15" text-anchor=${tick.isFirst ? "start" : "middle"}>
-        ${tick.text}</text></g>`,
-      )}</g>
+        ${tick.text}</text></g>`)}</g>
       ${scale.parts
         .filter((part) => part.gap)
         .map((part) => {
@@ -245,23 +218,15 @@ export function Timeline({ story, definition, keeps, numbers, readAt, zoom, sele
         })}
       ${lanes.map((lane) => lane.written && html`<path class="drop"
         d=${`M${x(lane.written)},${y(lane) + 14}V${top + feet.length * foot - 26}`} />`)}
-      ${lanes.map(
-        (
-          lane,
-        ) => html`<${Lane} key=${lane.execution.arn} lane=${lane} x=${x} y=${y(lane)}
-          height=${height} width=${all}
+      ${lanes.map((lane) => html`<${Lane} key=${lane.execution.arn} lane=${lane} x=${x} y=${y(lane)}
+          height=${height} width=${width}
         isNarrow=${isNarrow} numbers=${numbers}
-          isSelected=${selected === lane.execution.arn} />`,
-      )}
+          isSelected=${selected === lane.execution.arn} />`)}
       ${lanes.map((lane) => html`<${CauseLine} lane=${lane} byArn=${byArn} x=${x} y=${y} />`)}
       ${feet.map(
-        (
-          each,
-          index,
-        ) => html`<${Foot} ...${each} at=${top + index * foot} height=${foot} x=${x}
+        (each, index) => html`<${Foot} ...${each} at=${top + index * foot} height=${foot} x=${x}
           gutter=${gutter}
-        isNarrow=${isNarrow} last=${right - 14} />`,
-      )}
+        isNarrow=${isNarrow} last=${right - 14} />`)}
     </svg></div>`;
 }
 
@@ -318,7 +283,7 @@ function Lane({ lane, x, y, height, width, isNarrow, numbers, isSelected }) {
     .join(", ");
   const isAlive = !execution.stopped;
   const stop = x(lane.end);
-  const wide = (spans) => spans.filter(([from, to]) => x(to) - x(from) > 46);
+  const isWide = ([from, to]) => x(to) - x(from) > 64; // there is room for a word
   return html`<a class=${`lane ${tone} ${isSelected ? "selected" : ""}`} href=${href("execution",
     execution.arn)}
     aria-label=${plain(delivery.text)}>
@@ -336,34 +301,22 @@ function Lane({ lane, x, y, height, width, isNarrow, numbers, isSelected }) {
     ${
       lane.left &&
       html`${box(lane.left, 28, "lock left")}<text class="left-text" x=${x(lane.left[0]) + 34}
-      y=${y + 4}>${hasRoom ? "its lock is left, until it is broken" : ""}</text>`
-    }
+      y=${y + 4}>${hasRoom ? "its lock is left, until it is broken" : ""}</text>`}
     ${lane.waits.map((each) => box(each, 18, "wait"))}
     ${lane.locks.map((each) => box(each, 28, `lock ${each[2] ? "open" : ""}`))}
     ${lane.works.map((each) => box(each, 14, each[2] ? "work failed" : "work"))}
-    ${wide(lane.waits).map(
-      ([from, to]) =>
-        x(to) - x(from) > 64 &&
-        html`<g class="wait-text">
+    ${lane.waits.filter(isWide).map(([from, to]) => html`<g class="wait-text">
       <rect x=${(x(from) + x(to)) / 2 - 23} y=${y - 7.5} width="46" height="15" rx="7.5" />
-      <text x=${(x(from) + x(to)) / 2} y=${y + 4} text-anchor="middle">waits</text></g>`,
-    )}
-    ${wide(lane.works).map(
-      ([from, to]) =>
-        x(to) - x(from) > 62 &&
-        html`<text class="work-text" x=${x(from) + 8}
-      y=${y + 4}>function</text>`,
-    )}
+      <text x=${(x(from) + x(to)) / 2} y=${y + 4} text-anchor="middle">waits</text></g>`)}
+    ${lane.works.filter(isWide).map(([from]) => html`<text class="work-text" x=${x(from) + 8}
+      y=${y + 4}>works</text>`)}
     <circle class="begin" cx=${x(lane.from)} cy=${y} r="3.5" />
     ${lane.written && html`<path class="written"
       d=${`M${x(lane.written)},${y - 8}l8,8l-8,8l-8,-8z`} />`}
-    ${
-      isAlive
-        ? html`<path class="alive" d=${`M${stop + 3},${y - 6}l7,6l-7,6`} />`
+    ${isAlive ? html`<path class="alive" d=${`M${stop + 3},${y - 6}l7,6l-7,6`} />`
         : html`<g class="end"><circle cx=${stop + 13} cy=${y} r="10" />
         <svg x=${stop + 5} y=${y - 8} width="16" height="16" viewBox="0 0 16 16">
-        <path d=${iconPath(icon)} /></svg></g>`
-    }
+        <path d=${iconPath(icon)} /></svg></g>`}
   </a>`;
 }
 
@@ -388,8 +341,7 @@ function CauseLine({ lane, byArn, x, y }) {
 function Foot({ name, at, height, spans, x, gutter, isNarrow, isOutput, last = 0 }) {
   const h = 22;
   const texts = spans.map(
-    (each) => `${each.isRemoved ? "removed by " : ""}event ${each.number} from ${clock(each.at)}`,
-  );
+    (each) => `${each.isRemoved ? "removed by " : ""}event ${each.number} from ${clock(each.at)}`);
   const y = at + height - h - 4;
   return html`<g class=${isOutput ? "outputs" : "records"} role="img"
     aria-label=${`${name}: ${texts.join(", ") || "none"}`}>

@@ -82,7 +82,10 @@ class ContentHash(Locking):
         return self.free(state)
 
 
+# A dead execution has left its lock.
 LEFT = (Scenario((1,), item='{"lock_token": {"S": "left behind"}}'),)
+# One event, or two of one content (AA) or of two: without a fault, with what `suite` has for all
+# policies, with damaged events that no queue takes, and with one or two faults.
 SMALL = (
     *scenarios("1, 11 12, 12 AA"),
     *damaged("detail-type", "detail"),

@@ -164,4 +164,23 @@ WRITES = [
     *refused("Mark Event Failed", STARTED | {"status": "DONE"}, STARTED | {"execution": "another"}),
 ]
 
-CASES = Cases(DATA, CHOICES, FLOW, OUTPUTS, WRITES, common.S3_EVENTS)
+SECONDS = (70, 72, 90, 282)  # holder, lease, waiter, longest execution
+STORIES = [
+    "A1 1=Processed 1=Duplicate B2 2=Processed 1=Duplicate is=AB -3 3=Processed is=",
+    "A1 -2 2=Processed 1=Superseded 2=Duplicate is=",
+    "A1 B2 1=Parked 2=Processed is=B",
+    "a1 1=Parked 1=Parked is=",
+    "A1 waiter 1=Processed is=A",
+    *common.RECOVERY,
+    common.REFUSED_INPUTS,
+]
+
+OWN_LOCK = "a waiter's own lock is in a record, and is never the lock that it watches"
+SURVIVORS = {
+    **common.SENDING_SURVIVORS,
+    "Record Event with ConditionExpression: no attribute_not_exists(id)": common.NO_RECORD,
+    "Key State? with Choices 3 and 4 swapped": OWN_LOCK,
+    "Key State? with Choices 4 and 5 swapped": OWN_LOCK,
+}
+
+CASES = Cases(DATA, CHOICES, FLOW, OUTPUTS, WRITES, common.S3_EVENTS, STORIES, SECONDS, SURVIVORS)

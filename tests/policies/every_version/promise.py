@@ -207,11 +207,19 @@ class EveryVersion(Locking):
         return None
 
 
-DELETIONS = scenarios(
+# `scenarios` explains the codes: "12 A-" is an upload and a deletion, with events in any order.
+
+# An object is deleted while a holder stalls or dies; in a versioned bucket, a version, or a marker.
+DELETED_OBJECT = scenarios(
     "12 A- breaks=1, 12 A1 crashes=1 breaks=1 versioned, 12 A- versioned, 123 A-2 AB1 versioned"
 )
 # The bucket's versioning is enabled after the first upload, or is suspended.
 SWITCHED = scenarios("12 AB A- switched=2, 12 A- versioned switched=1, 23 AB1 switched=2")
+# A service fails beside an execution that dies or stalls; an execution starts again.
+SEVERAL_FAULTS = scenarios(
+    "11 12 crashes=1 faults=1, 11 breaks=1 faults=1, 11 restarts=1 expiries=1"
+)
+THREE_EVENTS = scenarios("123, 123 A-A A-C AB-, 123 AB1 switched=2")
 # What a dead execution left: its lock, or itself as the oldest waiter.
 LOCK, WAITER = '{"lock_token": {"S": "left behind"}}', '{"oldest_waiting": {"S": "00"}}'
 LEFT = tuple(Scenario((1,), item=item) for item in (LOCK, WAITER))
@@ -222,17 +230,15 @@ SUITE = Suite(
     short=(
         *scenarios("1 crashes=1 faults=1, 11 12 crashes=1 breaks=1, 12 AA"),
         *scenarios("12 crashes=1 breaks=1 versioned"),
-        *(*SMALL, *LATE, *LEFT, *DELETIONS, *SWITCHED),
+        *(*SMALL, *LATE, *LEFT, *DELETED_OBJECT, *SWITCHED),
     ),
     full=(
-        *(*LATE_LONG, *WHOLE, *LARGE, *LEFT_FOR_TWO, *ODD_TWICE),
-        *scenarios("1 a, 123, 123 A-A A-C AB-, 11 12 crashes=1 faults=1, 11 breaks=1 faults=1"),
-        *scenarios("11 restarts=1 expiries=1, 12 A- crashes=1 breaks=1 versioned switched=1"),
-        *scenarios("123 AB1 switched=2"),
+        *(*LATE_LONG, *WHOLE, *LARGE, *LEFT_FOR_TWO, *ODD_TWICE, *SEVERAL_FAULTS, *THREE_EVENTS),
+        *scenarios("1 a, 12 A- crashes=1 breaks=1 versioned switched=1"),
     ),
     sought=(
         *scenarios("1, 1 a, 11 12, 11 12 crashes=1 breaks=1"),
-        *(*EDGES, *BLIND, *LATE, *LATE_LONG, *ODD_TWICE, *LEFT, *DELETIONS, *SWITCHED),
+        *(*EDGES, *BLIND, *LATE, *LATE_LONG, *ODD_TWICE, *LEFT, *DELETED_OBJECT, *SWITCHED),
         *scenarios("12 versioned, 23 A-C, 11 12 faults=1, 11 breaks=1 faults=1, 123 A-C"),
         *LEFT_FOR_TWO,
         *scenarios("123"),

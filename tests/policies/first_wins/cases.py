@@ -81,4 +81,29 @@ WRITES = [
     *common.release("Release Failed Key", status="FAILED", expires_at=table.NEVER),
 ]
 
-CASES = Cases(DATA, CHOICES, FLOW, OUTPUTS, WRITES, common.S3_EVENTS)
+SECONDS = (70, 72, 78, 253)  # holder, lease, waiter, longest execution
+STORIES = [
+    "A1 1=Processed 1=Duplicate B2 2=Duplicate is=A",
+    "A1 B2 1=Superseded 2=Processed 1=Duplicate is=B",
+    "a1 1=Parked 1=Parked A2 1=Superseded 2=Processed 1=Duplicate is=A",
+    "A1 -2 2=InvalidEvent is=",
+    *common.RECOVERY,
+    common.REFUSED_INPUTS,
+]
+SURVIVORS = {
+    **common.SENDING_SURVIVORS,
+    "Claim Key with ConditionExpression: no attribute_not_exists(id)": common.NO_RECORD,
+}
+
+CASES = Cases(
+    DATA,
+    CHOICES,
+    FLOW,
+    OUTPUTS,
+    WRITES,
+    common.S3_EVENTS,
+    STORIES,
+    SECONDS,
+    SURVIVORS,
+    lock="first:{}",
+)

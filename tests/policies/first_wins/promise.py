@@ -74,7 +74,7 @@ class FirstWins(Locking, Newest):
         elif not self.is_disturbed(state) and not self.scenario.is_versioned(newest):
             output = dict(state.outputs).get(KEY)
             if not output or self.written(state, output) not in state.done:
-                return f"I1: the output is that of {self.output(state)}, which is not done"
+                return f"I1: the output is of {self.output(state)}, which is not done"
         return self.free(state)
 
 
@@ -83,22 +83,27 @@ LEFT = (
     Scenario((1,), item='{"lock_token": {"S": "left behind"}}'),
     Scenario((1,), item='{"lock_token": {"S": "left behind"}, "event": {"S": "{}"}}', faults=1),
 )
+# `scenarios` explains the codes: in "12 aB", no image and then one, the events come in any order.
+# Events and deliveries of a key meet, without a fault, or with one.
+MEETING = scenarios("1, 1 a, 11 12, 12 aB Ab AA")
+FAULTY = scenarios("11 crashes=1 breaks=1, 12 crashes=1, 12 breaks=1, 12 expiries=1")
+# Two versions of an object, and then also without the bucket's versioning: each has one event.
+VERSIONS = scenarios("12 versioned, 12 AB versioned switched=2")
 FIRST = (
-    *scenarios("1, 1 a, 11 12, 12 aB Ab AA"),
+    *MEETING,
     *damaged('detail-type="Object Deleted"'),
-    *(*EDGES, *BLIND, *LATE, *LEFT),
-    *scenarios("12 versioned, 12 AB versioned switched=2, 11 crashes=1 breaks=1"),
-    *scenarios("12 crashes=1, 12 breaks=1, 12 expiries=1"),
+    *(*EDGES, *BLIND, *LATE, *LEFT, *VERSIONS, *FAULTY),
 )
+# The same with two faults, or with three events.
+SEVERAL_FAULTS = scenarios(
+    "1 crashes=1 faults=1, 12 crashes=1 breaks=1, 11 12 crashes=1 faults=1, 11 breaks=1 faults=1, "
+    "11 restarts=1 expiries=1, 11 crashes=1 restarts=1"
+)
+THREE_EVENTS = scenarios("123, 123 crashes=1, 123 ABC versioned switched=2")
 SUITE = Suite(
     FirstWins,
     short=tuple(scenario for scenario in FIRST if scenario not in LARGE),
-    full=(
-        *(*LATE_LONG, *LARGE, *ODD_TWICE),
-        *scenarios("123, 123 ABC versioned switched=2, 1 crashes=1 faults=1"),
-        *scenarios("12 crashes=1 breaks=1, 123 crashes=1, 11 12 crashes=1 faults=1"),
-        *scenarios("11 breaks=1 faults=1, 11 restarts=1 expiries=1, 11 crashes=1 restarts=1"),
-    ),
+    full=(*(*LATE_LONG, *LARGE, *ODD_TWICE, *SEVERAL_FAULTS, *THREE_EVENTS),),
     sought=(
         *FIRST,
         *LATE_LONG,

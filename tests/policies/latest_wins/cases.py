@@ -99,7 +99,7 @@ WRITES = [
     Write("Claim Key", DONE | {"status": "FAILED"}, CLAIMED),
     Write("Claim Key", {"status": "DONE"}, CLAIMED),  # another policy's
     Write("Claim Key", MINE | {"status": "IN_PROGRESS"}, CLAIMED),  # its answer was lost
-    # The lock stays with whoever has it, and the clock is that of the newest waiter.
+    # The lock stays with whoever has it, and the time is the newest waiter's.
     Write("Claim Key", OLDER | THEIRS | common.SINCE, {"sequencer": "0B"} | THEIRS | IN_PROGRESS),
     *refused(
         "Claim Key",
@@ -124,4 +124,26 @@ WRITES = [
     ),
 ]
 
-CASES = Cases(HOLDER, CHOICES, FLOW, OUTPUTS, WRITES, common.S3_EVENTS)
+SECONDS = (70, 72, 78, 258)  # holder, lease, waiter, longest execution
+STORIES = [
+    "A1 1=Processed 1=Duplicate B2 2=Processed 1=Superseded 2=Duplicate is=B",
+    "A1 B2 C3 2=Superseded 3=Processed 1=Superseded is=C",
+    "a1 1=Parked 1=Parked A2 2=Processed 1=Superseded is=A",
+    "A1 1=Processed -2 2=Processed is= B3 3=Processed 2=Superseded 1=Superseded is=B",
+    "A1 1=Processed -2 B3 2=Superseded 3=Processed 2=Superseded is=B",
+    "A1 -2 2=Processed 1=Superseded is=",
+    *common.RECOVERY,
+    common.REFUSED_INPUTS,
+]
+
+CASES = Cases(
+    HOLDER,
+    CHOICES,
+    FLOW,
+    OUTPUTS,
+    WRITES,
+    common.S3_EVENTS,
+    STORIES,
+    SECONDS,
+    common.SENDING_SURVIVORS,
+)

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import json
+from threading import Event
+from typing import Any
 
 import pytest
 
 from inorder.aws.executions import wait_until
 from tests.conftest import colour_of, picture
-from tests.policies.situations import GREEN, MAGENTA, RED, HeldBack
+from tests.policies.situations import GREEN, MAGENTA, RED
 from tests.support.in_process import InProcess
 
 pytestmark = pytest.mark.policy("latest-wins")
 
 
 def test_the_holder_starts_the_newest_event_and_an_older_one_gives_up(aws: InProcess) -> None:
+    worked, release = Event(), Event()
+
+    def answer_late(payload: Any) -> Any:
+        answer = aws.handle(payload)
+        worked.set()
+        assert release.wait(30)
+        return answer
+
+    aws.invoke = answer_late
     older = aws.upload("x.png", picture(RED))
-    answers = HeldBack(aws)
     holder = aws.start(older)
-    assert answers.worked.wait(30)
+    assert worked.wait(30)
     newer = aws.upload("x.png", picture(GREEN))
     waiting = aws.start(newer)
 
@@ -28,7 +38,7 @@ def test_the_holder_starts_the_newest_event_and_an_older_one_gives_up(aws: InPro
     wait_until(is_recorded, 30, "the newer event")
     duplicate = aws.run(older)
     assert (duplicate.outcome, "Wait For Lock" in duplicate.path) == ("Superseded", False)
-    answers.release.set()
+    release.set()
     assert aws.wait(holder).path[-3:] == ["Start Newest Event", "Final Outcome?", "Processed"]
     wait_until(lambda: aws.record("input/x.png")["status"] == "DONE", 30, "the newer event's end")
     assert colour_of(aws.output("out-x.png")) == MAGENTA

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from inorder.asl.definition import OWN_LOCK
+from inorder.asl.roles import OWN_LOCK
 from tests.proof.model.audits import Audits
 from tests.proof.model.engine import Call, Message, is_sender, read, service_of
 from tests.proof.model.state import (

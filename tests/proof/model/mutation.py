@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from inorder.asl.definition import INVOKE, PUT_EVENTS, SEND, is_renewal
+from inorder.asl.definition import INVOKE, PUT_EVENTS, SEND
+from inorder.asl.roles import Role, does, doing
 
 if TYPE_CHECKING:
     from tests.proof.model.source import Code
@@ -145,14 +146,14 @@ def time_changes_of(definition: str) -> Iterator[Mutant]:
     """Make all mutants of an ASL file whose lease is too short, or is not waited for."""
     whole = json.loads(definition)
     states = whole["States"]
-    has_lock = any(map(is_renewal, states.values()))
+    has_lock = bool(doing(states, Role.RENEWS))
     for where, state in states.items():
         for name, count in state.get("Parameters", {}).get("limits", {}).items():
             fewer = {"poll_seconds": count // 2, "lease_polls": count * 9 // 10}.get(name)
             if fewer:
                 less = _edited(state, ("Parameters", "limits", name), fewer)
                 yield Mutant(where, f"with {fewer} as its {name}", _with(whole, where, less))
-        if is_renewal(state):
+        if does(state, Role.RENEWS):
             yield Mutant(
                 where, "with no renewal", json.dumps(_bypassed(whole, where, state["Next"]))
             )

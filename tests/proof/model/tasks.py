@@ -6,7 +6,7 @@ import functools
 import json
 from collections.abc import Iterator
 
-from inorder.asl.definition import is_renewal
+from inorder.asl.roles import Role, does
 from tests.proof.model.engine import Step, is_sender, is_write, read
 from tests.proof.model.functions import Functions
 from tests.proof.model.state import Move, Run, State, attribute
@@ -41,7 +41,7 @@ class Tasks(Functions):
         problem = problem or self._promise.steps(state, run, item, step)
         before = run
         after, run = self._apply(state, run, item, step)
-        if step.item != item and is_renewal(here):
+        if step.item != item and does(here, Role.RENEWS):
             after = self._may_stop(after, self._event(run))
         problem = problem or self._given_up(step)
         yield self._go(*self._promise.remembers(after, run, step), step, who, problem)

@@ -6,19 +6,14 @@ records; all others share outputs, which the fence orders whoever writes.
 
 from __future__ import annotations
 
-import re
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 
-from inorder import PROJECT
 from tests.policies.every_version.promise import EveryVersion
-from tests.policies.first_wins.promise import FirstWins
 from tests.policies.latest_wins.promise import LatestWins
 from tests.proof.model.conftest import Searched
 from tests.proof.model.engine import OTHER, Engine, Step
@@ -241,63 +236,3 @@ def test_a_breakage_is_found(
 ) -> None:
     assert {first, second} not in ({LATEST, EACH}, {LATEST})
     assert found(engine, SHORT[mixture], first, second).problem == problem
-
-
-class Parking(LatestWins):
-    """A version that parks what the shipped one drops as superseded."""
-
-    def is_rejection(self, state: State, run: Run, reason: str | None) -> bool:
-        is_late = reason == "Superseded" and state.happened > run.event
-        return is_late or super().is_rejection(state, run, reason)
-
-
-class Skipping(FirstWins):
-    """A version that drops what need not wait; another execution waits."""
-
-    def outcomes(self, state: State, run: Run) -> dict[str, bool]:
-        return super().outcomes(state, run) | {"Skipped": True}
-
-
-RECIPES = sorted((PROJECT / "docs" / "recipes").glob("*.diff"))
-PROMISES: dict[str, type[Locking]] = {
-    "park-late-events": Parking,
-    "skip-instead-of-waiting": Skipping,
-    "one-event-for-all-versions": FirstWins,
-}
-# A dry run marks events as done that have no output, so it must be a stack of its own, as it says.
-WRONG = {"dry-run": "I4: 1a ends in Processed, which is not true"}
-
-
-def beside(recipe: Path, folder: Path) -> tuple[type[Locking], str, str]:
-    """Give the shipped policy of a recipe, its definition, and the one that the recipe makes."""
-    promise = PROMISES.get(recipe.stem, LatestWins)
-    [name] = re.findall(r"^--- a/(statemachine/.+)$", recipe.read_text(), re.MULTILINE)
-    (folder / "statemachine").mkdir()
-    (folder / name).write_text(promise.definition)
-    command = ["git", "apply", "--include", name, str(recipe)]
-    subprocess.run(command, cwd=folder, check=True)  # noqa: S603
-    # The object of the model is one of those that are processed.
-    return promise, promise.definition, (folder / name).read_text().replace('"*.jpg"', '"k*"')
-
-
-@pytest.mark.policy("latest-wins", "first-wins")
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda each: each.stem)
-def test_the_shipped_version_beside_that_of_a_recipe_keeps_its_promise(
-    engine: Engine, recipe: Path, tmp_path: Path, searched: Searched
-) -> None:
-    """As they run after a deployment, for five minutes or as long as it is gradual."""
-    promise, shipped, changed = beside(recipe, tmp_path)
-    assert shipped != changed
-    if recipe.stem in WRONG:
-        mixture = Mixture((promise, promise), Scenario((1, 1)), frozenset())
-        assert found(engine, mixture, shipped, changed).problem == WRONG[recipe.stem]
-        return
-    scenarios = [Scenario((1, 1), crashes=1), Scenario((1, 2))]
-    if promise.records_waiters:  # else an event may be lost with its execution, or be skipped
-        scenarios.append(Scenario((1, 2), breaks=1))
-        long = (Scenario((1, 2), faults=1), Scenario((1, 2), crashes=1, breaks=1))
-        scenarios += long * LONG
-    for scenario in scenarios:
-        mixture = Mixture((promise, promise), scenario, frozenset())
-        result = found(engine, mixture, shipped, changed)
-        searched(f"{mixture} beside {recipe.stem}".split("; ")[0], scenario, result)

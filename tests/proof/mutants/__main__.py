@@ -7,7 +7,6 @@ from collections import defaultdict
 
 import click
 
-from inorder.model.policies import policies
 from tests.proof.mutants import functions
 from tests.proof.mutants.forked import Tests
 from tests.proof.mutants.harness import POLICIES, examine, mutants
@@ -33,9 +32,7 @@ def main(names: list[str]) -> int:
 def _others_survive(name: str, verdicts: dict[str, bool]) -> bool:
     survivors = {mutant for mutant, survives in verdicts.items() if survives}
     click.echo(f"{name}: {len(verdicts)} mutants, {len(survivors)} survive")
-    # A policy that was made from another has its survivors, as far as it has the mutants.
-    is_made = any(each.like for each in policies() if each.name == name)
-    expected = {k: reason for k, reason in reasons(name).items() if k in verdicts or not is_made}
+    expected = reasons(name)
     for mutant in sorted(survivors & expected.keys()):
         click.echo(f"survives, as expected: {name}: {mutant}: {expected[mutant]}")
     for mutant in sorted(survivors - expected.keys()):

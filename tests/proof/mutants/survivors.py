@@ -3,39 +3,8 @@
 
 from __future__ import annotations
 
-from inorder.model.policies import policies
+from tests.policies.tables import TABLES
 
-_NO_ITEM = (
-    "without a record, status <> DONE is true too, on moto and ministack; AWS does not document it"
-)
-_FAILS = "the next state ends the execution and reads nothing; the data is kept for the log"
-_OWN = "a waiter's own lock is in a record, and is never the lock that it watches"
-_SECOND = "it makes no difference whether a record counts in the second in which it expires"
-
-_SHIPPED: dict[str, str] = {
-    **{
-        f"{name} with ConditionExpression: no attribute_not_exists(id)": _NO_ITEM
-        for name in (
-            "first-wins: Claim Key",
-            "every-version: Record Event",
-            "content-hash: Claim Content",
-        )
-    },
-    **{
-        f"{policy}: {name}": _FAILS
-        for policy in ("latest-wins", "every-version", "first-wins", "content-hash")
-        for name in (
-            "Park Invalid Event with no ResultPath",
-            "Send By EventBridge with no Catch.0.ResultPath",
-            "Send Invalid Event By EventBridge with no Catch.0.ResultPath",
-            "Send Invalid Event By EventBridge with no ResultPath",
-        )
-    },
-    "every-version: Key State? with Choices 3 and 4 swapped": _OWN,
-    "every-version: Key State? with Choices 4 and 5 swapped": _OWN,
-    "content-hash: Claim Content with Catch 1 and 2 swapped": "no error is both of them",
-    "content-hash: Claim Content with ConditionExpression: comparison 3, <, as <=": _SECOND,
-}
 _INSTANT = "it makes no difference on which side the one instant counts"
 _CHOSEN = "a number that was chosen: no promise depends on it"
 _SHORTER = "a shorter wait for an answer is one more fault, which is retried"
@@ -151,11 +120,4 @@ _CODE: dict[str, dict[str, str]] = {
 
 def reasons(name: str) -> dict[str, str]:
     """Give the mutants of a policy or function that survive, and why."""
-    shipped = {each.name: each.like or each.name for each in policies()}.get(name)
-    if shipped is None:
-        return _CODE.get(name, {})
-    return {
-        mutant.removeprefix(f"{shipped}: "): reason
-        for mutant, reason in _SHIPPED.items()
-        if mutant.startswith(f"{shipped}: ")
-    }
+    return dict(TABLES[name].survivors) if name in TABLES else _CODE.get(name, {})

@@ -14,7 +14,7 @@ from typing import Any
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from inorder import PROJECT
-from inorder.model.outcomes import finished
+from inorder.model.outcomes import FINISHED
 from inorder.model.policies import asl_file
 from tests.proof.simulation.clock import EPOCH, Clock, Outage, Steps
 from tests.proof.simulation.function import Function, Limit, Objects, load
@@ -121,7 +121,7 @@ class Cloud:
         execution.outcome = yield from self.machine.run(execution, self)
         execution.ended = self.clock.now
         self.running -= 1
-        if execution.outcome in finished():
+        if execution.outcome in FINISHED:
             self.finished.setdefault(sequencer_of(execution.input), execution.ended)
 
     def events_by_key(self) -> dict[str, list[str]]:
@@ -178,7 +178,7 @@ class Cloud:
         [entry] = parameters["Entries"]
         if entry["EventBusName"] == "${UniqueEventsBusName}":
             self.forwarded[sequencer_of(entry["Detail"])] += 1
-        else:
+        elif entry["EventBusName"] == "${RetryEventsBusName}":  # a recipe has the default bus
             body = json.dumps(entry["Detail"])
             self.clock.count("by EventBridge")
             self.bus.deliver("sqs", lambda: self.retries.send(body))

@@ -110,7 +110,7 @@ class State:
         state, following = self._state, self._state.get("Next")
         match self._kind:
             case "Choice":
-                following = self._choose(data)
+                following = self._choose(data, context.execution.input)
             case "Wait":
                 yield services.clock.env.timeout(find(state["SecondsPath"], data))
             case "Fail":
@@ -193,7 +193,7 @@ _INTRINSICS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _no_choice(_: Any) -> str:
+def _no_choice(*_: Any) -> str:
     return ""
 
 

@@ -1,0 +1,104 @@
+"""What does a state do to its key's record and to its event? Decided here, and nowhere else.
+
+A record is locked while it has a ``lock_token``. Each execution makes a token of its own and keeps
+it at ``$.lock_token`` of its data. A message to a queue, or to the retry bus, names its outcome.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Any
+
+from inorder.asl.definition import INVOKE, PUT, PUT_EVENTS, SEND, START, UPDATE, Json, payload
+from inorder.model.outcomes import RETRYING
+
+TOKEN = "$.lock_token"  # noqa: S105 - where an execution has the token of its own lock
+# The condition of a write that only the lock's holder may make begins with this. A renewed lock's
+# token begins with the token of the claim.
+OWN_LOCK = "begins_with(lock_token, :lock_token)"
+
+
+class Role(StrEnum):
+    """Something that a state does."""
+
+    CLAIMS = "claims"  # takes the lock: writes its token into a record that is not its own yet
+    SHARES = "shares"  # claims, and may succeed although another execution keeps the lock
+    TAKES_OVER = "takes over"  # claims, also in place of a lock that it has watched
+    RENEWS = "renews"  # gives its own lock another token
+    RELEASES = "releases"  # removes the token of its own lock
+    BREAKS = "breaks"  # removes the token of a lock that it has watched
+    RECORDS = "records"  # writes its execution's event to the table
+    WORKS = "works"  # has an effect elsewhere: invokes a function, or sends the event to a bus
+    STARTS = "starts"  # starts an execution of the newest event
+    PARKS = "parks"  # sends the event to the queue of parked events
+    RETRIES = "retries"  # sends the event to the retry queue, or to the bus that leads there
+
+
+def roles(state: Json) -> frozenset[Role]:
+    """Tell what a state does, from its ASL, substituted or not."""
+    resource, parameters = state.get("Resource"), state.get("Parameters", {})
+    values = parameters.get("ExpressionAttributeValues", {})
+    found = set[Role]()
+    if resource in {PUT, UPDATE}:
+        found |= _lock(resource, parameters, values)
+    if "event" in parameters.get("Item", {}) or ":event" in values:
+        found.add(Role.RECORDS)
+    retries = _outcome(parameters) == RETRYING
+    if resource == INVOKE or (resource == PUT_EVENTS and not retries):
+        found.add(Role.WORKS)
+    if resource == START:
+        found.add(Role.STARTS)
+    if resource in {SEND, PUT_EVENTS} and retries:
+        found.add(Role.RETRIES)
+    if resource == SEND and not retries:
+        found.add(Role.PARKS)
+    return frozenset(found)
+
+
+def does(state: Json, *wanted: Role) -> bool:
+    """Tell whether a state does one of some things."""
+    return not roles(state).isdisjoint(wanted)
+
+
+def doing(states: Json, *wanted: Role) -> list[str]:
+    """List the states that do one of some things."""
+    return [name for name, state in states.items() if does(state, *wanted)]
+
+
+def written(state: Json, word: str) -> list[str]:
+    """List the attributes of an update's clause."""
+    parameters = state.get("Parameters", {})
+    names = parameters.get("ExpressionAttributeNames", {})
+    clauses = re.split(r"\b(SET|REMOVE|ADD|DELETE)\b", parameters.get("UpdateExpression", ""))
+    parts = ",".join(clauses[at + 1] for at, each in enumerate(clauses) if each == word)
+    attributes = [part.split("=")[0].strip() for part in re.split(r",(?![^(]*\))", parts)]
+    return [names.get(each, each) for each in attributes]
+
+
+def _lock(resource: str, parameters: Json, values: Json) -> set[Role]:
+    """Tell what a write does to the lock."""
+    condition = parameters.get("ConditionExpression", "")
+    if resource == PUT:
+        compared = re.findall(r"\block_token = (:\w+)", condition)
+        claims = {Role.CLAIMS} if "lock_token" in parameters.get("Item", {}) else set()
+        others = any(values.get(each, {}).get("S.$") != TOKEN for each in compared)
+        return claims | ({Role.TAKES_OVER} if claims and others else set())
+    found = set[Role]()
+    update = {"Parameters": parameters}
+    if "lock_token" in written(update, "SET"):
+        found.add(Role.RENEWS if condition.startswith(OWN_LOCK) else Role.CLAIMS)
+        keeps = "if_not_exists(lock_token" in "".join(parameters["UpdateExpression"].split())
+        found |= {Role.SHARES} if keeps and Role.CLAIMS in found else set()
+    if "lock_token" in written(update, "REMOVE"):
+        found.add(Role.RELEASES if TOKEN in payload(values) else Role.BREAKS)
+    return found
+
+
+def _outcome(parameters: Json) -> Any:
+    """Give the outcome that a message names."""
+    details = [each.get("Detail") for each in parameters.get("Entries", [])]
+    for message in (parameters.get("MessageBody"), *details):
+        if isinstance(message, dict):
+            return message.get("outcome")
+    return None
