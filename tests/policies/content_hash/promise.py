@@ -6,9 +6,9 @@ import json
 
 from inorder import PROJECT
 from tests.policies.searches import named
-from tests.proof.model.engine import Answer, Step
-from tests.proof.model.locking import Locking, known_record
+from tests.proof.model.engine import Answer, Effect
 from tests.proof.model.mutation import late_changes_of, time_changes_of
+from tests.proof.model.promise import Promise, known_record
 from tests.proof.model.scenario import Scenario, scenarios
 from tests.proof.model.state import Run, State, attribute
 from tests.proof.model.suite import (
@@ -23,7 +23,7 @@ from tests.proof.model.suite import (
 )
 
 
-class ContentHash(Locking):
+class ContentHash(Promise):
     """Of the events with one content, one is forwarded."""
 
     definition = (PROJECT / "statemachine" / "content_hash.asl.json").read_text()
@@ -43,7 +43,7 @@ class ContentHash(Locking):
         """Give what is known before the content is hashed."""
         return {"content": "aws.s3/Object Created"}
 
-    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
+    def steps(self, state: State, run: Run, item: str | None, step: Effect) -> str | None:
         forwarded = self.forwarded(state, run.event)
         if run.state == "Forward Event" and forwarded and not self.may_repeat(state):
             return f"I3: {run.event} is forwarded although {min(forwarded)} was"
@@ -61,7 +61,7 @@ class ContentHash(Locking):
         is_expired = state.expiries < self.scenario.expiries
         return is_expired or self.had_error(state) or self.is_disturbed(state)
 
-    def remembers(self, state: State, run: Run, step: Step) -> tuple[State, Run]:
+    def remembers(self, state: State, run: Run, step: Effect) -> tuple[State, Run]:
         if run.state == "Forward Event" and step.following == "Release Lock":
             state = state._replace(effective=state.effective | {run.event})
         return state, run

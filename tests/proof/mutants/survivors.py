@@ -14,10 +14,10 @@ _REFUSED = "the condition of the write refuses what was read too early"
 _SAME = "it computes the same"
 _GIVEN = "the function gives it; the default is for the command and the tests"
 _PILLOW = "Pillow does the same without it"
-_ALWAYS = "no image that Pillow reads is otherwise"
-_NAMED = "where an event has a version, S3 names that of each object"
-_UNREAD = "nothing reads it of what was found"
-_COLLECTED = "garbage collection does it, too"
+_ALWAYS = "it holds for every image that Pillow reads"
+_NAMED = "where an event has a version, S3 names the version of each object"
+_UNREAD = "no caller reads it"
+_COLLECTED = "the garbage collector does it, too"
 # Of the code of the functions.
 _CODE: dict[str, dict[str, str]] = {
     "heal_keys": {
