@@ -59,13 +59,10 @@ _CODE: dict[str, dict[str, str]] = {
         "inversion.py : 2000 -> 1000": _CHOSEN,
         "inversion.py invert: 0 -> -1": "only a JPEG needs it, which has one frame",
         "inversion.py invert: no save_all=len(frames) > 1": _PILLOW,
-        "inversion.py _invert_gif: no formats=['GIF']": _PILLOW,
         "inversion.py _decode: no source.load()": _PILLOW,
         "inversion.py _decode: 0 -> 1 (3)": _ALWAYS,
         "inversion.py _decode: 0 -> -1 (3)": _ALWAYS,
         "inversion.py _inverted: image.getpalette() or () -> image.getpalette()": _ALWAYS,
-        "inversion.py _inverted: image.convert('I').convert('I;16') if... -> image.convert('I').convert('I;16')": _SAME,
-        "inversion.py _inverted: image.mode == 'I;16B' -> True": _SAME,
         "inversion.py _inverted: value * -1 -> value / -1": _SAME,
         "inversion.py _inverted_transparency: no case _: return None": _SAME,
         "inversion.py _inverted_transparency: no return None": _SAME,
@@ -76,14 +73,6 @@ _CODE: dict[str, dict[str, str]] = {
         "inversion.py _encoder_options: no 'quality'": _CHOSEN,
         "inversion.py _encoder_options: 50 -> 100": _CHOSEN,
         "inversion.py _encoder_options: 50 -> 25": _CHOSEN,
-        "inversion.py _tiff_compression: no 'tiff_adobe_deflate'": _SAME,
-        **dict.fromkeys(
-            (
-                f"inversion.py _tiff_compression: no {mode!r}"
-                for mode in ("P", "PA", "I;16", "I;16B")
-            ),
-            _ALWAYS,
-        ),
         **dict.fromkeys(
             (
                 f"inversion.py _encoder_buffer: {change}"
@@ -94,7 +83,6 @@ _CODE: dict[str, dict[str, str]] = {
             ),
             "a buffer that suffices may have another size",
         ),
-        "inversion.py _tiff_compression: page.mode not in {'P', 'PA', 'I;16', ... -> True": _ALWAYS,
     },
     "inorder_fence": {
         "stuck.py : False -> True": _GIVEN,

@@ -240,7 +240,7 @@ class Disorder:
 
     def flood(self) -> None:
         """Upload objects that cannot be processed, all at once."""
-        contents = [bomb("JPEG", scans=1500), bomb_png()]
+        contents = [bomb(scans=1500), bomb_png()]
         with ThreadPoolExecutor(8) as pool:
             for number in range(FLOOD):
                 pool.submit(self._workflow.upload, f"bomb-{number}.jpg", contents[number % 2])
