@@ -55,7 +55,7 @@ class Seen:
 
 Survey = dict[str, Seen]
 # The policy, the mutant, and what killed it, or "".
-Verdict = tuple[str, str, str]
+Tried = tuple[str, str, str]
 
 
 def mutants(policy: str) -> list[Mutant]:
@@ -63,14 +63,14 @@ def mutants(policy: str) -> list[Mutant]:
     return [*mutants_of(definition), *changes_of(definition)]
 
 
-def examine(chosen: Sequence[tuple[str, Mutant]], workers: int) -> list[Verdict]:
+def examine(chosen: Sequence[tuple[str, Mutant]], workers: int) -> list[Tried]:
     # Not a Pool: its processes may have no children, and the shipped work is done in one.
     with ProcessPoolExecutor(workers, get_context("spawn"), max_tasks_per_child=1) as pool:
         parts = pool.map(_try, [chosen[number::workers] for number in range(workers)])
         return [verdict for part in parts for verdict in part]
 
 
-def _try(chosen: Sequence[tuple[str, Mutant]]) -> list[Verdict]:
+def _try(chosen: Sequence[tuple[str, Mutant]]) -> list[Tried]:
     session = _Session(chosen)
     run_pytest([str(PROJECT / TESTED_BY)], session)
     if session.problem:
@@ -82,7 +82,7 @@ class _Session:
     """A plugin of pytest that makes the tests read other files, and decides which tests run."""
 
     def __init__(self, chosen: Sequence[tuple[str, Mutant]]) -> None:
-        self._chosen, self.verdicts = chosen, list[Verdict]()
+        self._chosen, self.verdicts = chosen, list[Tried]()
         self.problem = "pytest ended before it ran a test"
         self.seen = Seen()
         self._temporary = tempfile.TemporaryDirectory(prefix="inorder-mutants-")
