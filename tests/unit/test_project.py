@@ -167,7 +167,7 @@ def test_the_proof_stops_at_the_first_step_that_fails_and_says_what_to_do(
         files = [part for part in step.command if part.startswith(("tests/", "statemachine/"))]
         assert all((PROJECT / file).exists() for file in files)
     made = [
-        prove.Step(f"step {number}", f"Mend {number}.", ("sh", "-c", f"exit {code}"))
+        prove.Part(f"step {number}", f"Mend {number}.", ("sh", "-c", f"exit {code}"))
         for number, code in enumerate([0, prove.EMPTY, 1, 0])
     ]
     monkeypatch.setattr(prove, "steps", lambda _: [*made])
