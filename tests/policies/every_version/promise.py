@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from inorder import PROJECT
 from tests.policies.searches import ALL, LOCKING, named, no_retry, no_update
-from tests.proof.model.engine import Effect, read
+from tests.proof.model.engine import StepResult, read
 from tests.proof.model.fence import EACH
 from tests.proof.model.promise import Promise
 from tests.proof.model.scenario import INVALID, Scenario, scenarios
@@ -33,7 +33,7 @@ class EveryVersion(Promise):
     def event_id(self, run: Run) -> str:
         return f"event:{self.run_key(run)}@{self.sequencer(run)}"
 
-    def steps(self, state: State, run: Run, item: str | None, step: Effect) -> str | None:
+    def steps(self, state: State, run: Run, item: str | None, step: StepResult) -> str | None:
         sequencer = self.sequencer(run)
         if run.state == "Claim Key" and step.following == "First Poll?":
             oldest = attribute(item, "oldest_waiting") or sequencer
@@ -53,7 +53,7 @@ class EveryVersion(Promise):
             return self._clears(run, item, step)
         return super().steps(state, run, item, step)
 
-    def _clears(self, run: Run, item: str | None, step: Effect) -> str | None:
+    def _clears(self, run: Run, item: str | None, step: StepResult) -> str | None:
         data = read(run.data)
         # The model drops fields that no state reads, in a mutant perhaps this one.
         watched, oldest = data.get("watched_waiter", {}), attribute(item, "oldest_waiting")
@@ -65,7 +65,7 @@ class EveryVersion(Promise):
     def is_disturbed(self, state: State) -> bool:
         return self.had_error(state) or super().is_disturbed(state)
 
-    def remembers(self, state: State, run: Run, step: Effect) -> tuple[State, Run]:
+    def remembers(self, state: State, run: Run, step: StepResult) -> tuple[State, Run]:
         """Remember which runs have waited for their turn since the oldest waiter was cleared."""
         if run.state == "Record Oldest Waiter":
             return state, run._replace(in_line=True)

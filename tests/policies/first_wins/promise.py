@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from inorder import PROJECT
 from tests.policies.searches import LOCKING, named, no_retry, no_update
-from tests.proof.model.engine import Effect
+from tests.proof.model.engine import StepResult
 from tests.proof.model.newest import KEY, Newest
 from tests.proof.model.promise import known_record
 from tests.proof.model.scenario import Scenario, scenarios
@@ -29,7 +29,7 @@ class FirstWins(Newest):
         record_id = self.run_key(run)
         return {"object_key": record_id.removeprefix("first:"), "record_id": record_id}
 
-    def steps(self, state: State, run: Run, item: str | None, step: Effect) -> str | None:
+    def steps(self, state: State, run: Run, item: str | None, step: StepResult) -> str | None:
         done = self._done(state, run.event)
         free = not done and attribute(item, "lock_token") is None
         if run.state == "Claim Key" and step.following == "First Poll?" and free:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from inorder import PROJECT
 from tests.policies.searches import ALL, LOCKING, OF_NEWEST, named, no_retry, no_update
-from tests.proof.model.engine import Effect, read
+from tests.proof.model.engine import StepResult, read
 from tests.proof.model.fence import NEWEST
 from tests.proof.model.newest import Newest
 from tests.proof.model.promise import known_record
@@ -19,7 +19,7 @@ class LatestWins(Newest):
     definition = (PROJECT / "statemachine" / "latest_wins.asl.json").read_text()
     holding = frozenset({"Invert Image"})
 
-    def steps(self, state: State, run: Run, item: str | None, step: Effect) -> str | None:
+    def steps(self, state: State, run: Run, item: str | None, step: StepResult) -> str | None:
         if step.started:
             sequencer = read(step.started)["detail"]["object"]["sequencer"]
             if sequencer <= self.sequencer(run):

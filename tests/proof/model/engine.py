@@ -47,7 +47,7 @@ OTHER = " (2)"  # ends the name of each state of a second file
 Metadata = tuple[tuple[str, str], ...]
 
 
-class Call(NamedTuple):
+class S3Call(NamedTuple):
     """The next S3 call of the function; `condition` is its If-Match or If-None-Match."""
 
     operation: str
@@ -58,7 +58,7 @@ class Call(NamedTuple):
     metadata: Metadata = ()
 
 
-class Answer(NamedTuple):
+class S3Answer(NamedTuple):
     """What S3 answered to a call."""
 
     status: int
@@ -71,7 +71,7 @@ class Answer(NamedTuple):
 
 
 # The function's next S3 call, or its handler's result, or its exception.
-Called = Call | dict[str, str] | Exception
+Called = S3Call | dict[str, str] | Exception
 
 
 class Sent(NamedTuple):
@@ -81,7 +81,7 @@ class Sent(NamedTuple):
     body: str
 
 
-class Effect(NamedTuple):
+class StepResult(NamedTuple):
     """What a state did: the next state, its data, the record, and what it sent or started."""
 
     following: str | None
@@ -111,17 +111,17 @@ class _Pending(BaseException):
 class _Replay:
     """An S3 client that gives recorded answers and stops the function at the next call."""
 
-    def __init__(self, answers: tuple[Answer, ...]) -> None:
+    def __init__(self, answers: tuple[S3Answer, ...]) -> None:
         self._answers = iter(answers)
 
-    def _answer(self, call: Call) -> Answer:
+    def _answer(self, call: S3Call) -> S3Answer:
         for answer in self._answers:
             if answer.status >= HTTPStatus.BAD_REQUEST:
                 raise client_error(str(answer.status), answer.status)
             return answer
         raise _Pending(call)
 
-    def _read_object(self, call: Call) -> dict[str, Any]:
+    def _read_object(self, call: S3Call) -> dict[str, Any]:
         answer = self._answer(call)
         found = {
             **{"ETag": answer.etag, "Metadata": dict(answer.metadata)},
@@ -131,25 +131,25 @@ class _Replay:
 
     def head_object(self, Bucket: str, Key: str, VersionId: str | None = None) -> dict[str, Any]:  # noqa: N803
         what = "HEAD output" if Bucket == OUTPUT_BUCKET else "HEAD source"
-        return self._read_object(Call(what, Key, version=VersionId))
+        return self._read_object(S3Call(what, Key, version=VersionId))
 
     def get_object(self, Key: str, IfMatch: str | None = None, **rest: str) -> dict[str, Any]:  # noqa: N803
-        return self._read_object(Call("GET source", Key, IfMatch, rest.get("VersionId")))
+        return self._read_object(S3Call("GET source", Key, IfMatch, rest.get("VersionId")))
 
     def put_object(self, Key: str, Body: bytes, Metadata: dict[str, str], **rest: str) -> Any:  # noqa: N803
         condition = rest.get("IfMatch") or rest.get("IfNoneMatch")
         metadata = tuple(sorted(Metadata.items()))
-        call = Call("PUT output", Key, condition, content=Body.decode(), metadata=metadata)
+        call = S3Call("PUT output", Key, condition, content=Body.decode(), metadata=metadata)
         return {"ETag": self._answer(call).etag}
 
     def delete_object(self, Key: str, IfMatch: str | None = None, **_: str) -> None:  # noqa: N803
-        self._answer(Call("DELETE output", Key, IfMatch))
+        self._answer(S3Call("DELETE output", Key, IfMatch))
 
     def get_paginator(self, _: str) -> _Replay:
         return self
 
     def paginate(self, Prefix: str, **_: str) -> Iterator[dict[str, Any]]:  # noqa: N803
-        answer = self._answer(Call("LIST outputs", Prefix))
+        answer = self._answer(S3Call("LIST outputs", Prefix))
         yield {"Contents": [{"Key": key} for key in answer.keys]}
 
 
@@ -176,7 +176,7 @@ class Engine:
             KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
         )
         self._files: tuple[str, ...] = ()
-        self._tested: dict[tuple[str, Taken], Effect] = {}
+        self._tested: dict[tuple[str, Taken], StepResult] = {}
 
     def _call(self, action: str, **parameters: Any) -> Any:
         """Call DynamoDB in this process, because by HTTP it takes thirty times as long."""
@@ -211,7 +211,7 @@ class Engine:
             for name, state in self.states.items()
         }
         self._live = {faults: live_fields(self.states, faults) for faults in (False, True)}
-        self._steps: dict[tuple[Taken, bool], Effect] = {}
+        self._steps: dict[tuple[Taken, bool], StepResult] = {}
 
     def _add(self, whole: dict[str, Any], names: dict[str, str]) -> None:
         states = {names.get(name, name): state for name, state in whole["States"].items()}
@@ -228,7 +228,7 @@ class Engine:
             limits["poll_seconds"] = 0  # TestState would wait
         self.states |= states
 
-    def step(self, taken: Taken, faults: bool) -> Effect:
+    def step(self, taken: Taken, faults: bool) -> StepResult:
         """Take a state, and drop the fields that no state will read.
 
         If no service may still fail (`faults`), these include those that are read after a failure.
@@ -246,14 +246,14 @@ class Engine:
             self._steps[key] = step
         return self._steps[key]
 
-    def _test_state(self, taken: Taken) -> Effect:
+    def _test_state(self, taken: Taken) -> StepResult:
         name, execution, data, item, event, mock, token = taken
         state, given = self.states[name], json.loads(event)
         try:  # AWS raises here, and decides what follows a Choice
             check = chooser(state) if state["Type"] == "Choice" else partial(check_paths, state)
             expected = check(json.loads(data), given)
         except UncaughtError as uncaught:
-            return Effect(None, data, item, error=f"States.Runtime, as {uncaught},")
+            return StepResult(None, data, item, error=f"States.Runtime, as {uncaught},")
         service = service_of(state)
         sends = service in ANSWERS and not mock
         parameters: dict[str, Any] = {"inspectionLevel": "DEBUG"} if sends else {}
@@ -296,7 +296,7 @@ class Engine:
         following = expected or following
         dumped = json.dumps(output, sort_keys=True)
         error, started = tested.get("error"), json.dumps(sent["Input"]) if "Input" in sent else None
-        return Effect(following, dumped, item, _message(sent), started, error)
+        return StepResult(following, dumped, item, _message(sent), started, error)
 
     def attempts(self, name: str, error: str) -> tuple[int, int]:
         """Tell which retrier of a state retries an error, and how often; TestState does not retry.
@@ -326,18 +326,18 @@ class Engine:
         made: dict[str, Any] = self._repair.run()["repair_event"]("b", reading, NOW)
         return made
 
-    def call(self, event: str, answers: tuple[Answer, ...]) -> Called:
+    def call(self, event: str, answers: tuple[S3Answer, ...]) -> Called:
         return _called(self._function, event, answers)
 
 
 @cache
-def _called(function: Code, event: str, answers: tuple[Answer, ...]) -> Called:
+def _called(function: Code, event: str, answers: tuple[S3Answer, ...]) -> Called:
     given, fence = json.loads(event), function.run()["Fence"]
     shipped = fence(_Replay(answers), OUTPUT_BUCKET, 100, _work, True, InvalidImage)
     try:
         result: dict[str, str] = shipped.answer({"event": given, "fence": given["fence"]}, 0)
     except _Pending as pending:
-        call: Call = pending.args[0]
+        call: S3Call = pending.args[0]
         return call
     except Exception as error:
         return error

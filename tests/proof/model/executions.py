@@ -14,10 +14,10 @@ from typing import Any
 from audit_keys.repairing import SOURCE
 from inorder.asl.roles import Role, does
 from tests.proof.model.engine import (
-    Answer,
-    Call,
-    Effect,
+    S3Answer,
+    S3Call,
     Sent,
+    StepResult,
     Taken,
     is_sender,
     is_write,
@@ -44,7 +44,7 @@ ENDLESS = "I5: this may go on for ever"
 THROTTLING = "DynamoDB.ThrottlingException"
 
 # What S3 did, the state afterwards, its answer, and what is wrong.
-Answered = tuple[str, State, Answer, str | None]
+Answered = tuple[str, State, S3Answer, str | None]
 
 
 class Executions:
@@ -82,13 +82,17 @@ class Executions:
     def _text(self, event: int, more: str) -> str:
         return json.dumps(self._scenario.event(event) | read(more), sort_keys=True)
 
-    def _step(self, state: State, run: Run, item: str | None, mock: str | None = None) -> Effect:
+    def _step(
+        self, state: State, run: Run, item: str | None, mock: str | None = None
+    ) -> StepResult:
         faults = state.faults + state.refusals + state.lates > 0 or bool(state.transient)
         event = self._input(run)
         taken = Taken(run.state, run.execution, run.data, item, event, mock, run.token)
         return self._engine.step(taken, faults)
 
-    def _go(self, state: State, run: Run, step: Effect, label: str, problem: str | None) -> Move:
+    def _go(
+        self, state: State, run: Run, step: StepResult, label: str, problem: str | None
+    ) -> Move:
         """Take a run from a Task to its next pause."""
         if step.following is None:
             return label, state, problem or f"I4: ended by {step.error} in {run.state}"
@@ -128,7 +132,9 @@ class Executions:
             run = run._replace(state=step.following, data=step.data)
         return state, path, ENDLESS
 
-    def _apply(self, state: State, run: Run, before: str | None, step: Effect) -> tuple[State, Run]:
+    def _apply(
+        self, state: State, run: Run, before: str | None, step: StepResult
+    ) -> tuple[State, Run]:
         """Put what a Task wrote and sent into a state, and note in the run that it did."""
         if step.item != before:
             items = dict(state.items)
@@ -232,7 +238,7 @@ class Executions:
     def _fail(self, state: State, run: Run, item: str | None, error: str, label: str) -> Move:
         return self._go(state, run, self._step(state, run, item, f"!{error}"), label, None)
 
-    def _given_up(self, step: Effect) -> str | None:
+    def _given_up(self, step: StepResult) -> str | None:
         """Check that an event in the retry queue is retried, unless it was rejected."""
         sent = step.message
         if not sent or not sent.is_retry or self._scenario.is_closed or self._retried(sent):
@@ -339,7 +345,7 @@ class Executions:
         """Take one S3 call of a run's function, or give its result to the execution."""
         next_call = self._promise.call(self._event(run), run.answers)
         who = run.execution
-        if isinstance(next_call, Call):
+        if isinstance(next_call, S3Call):
             for label, after, answer, problem in self._answers(state, next_call):
                 answered = run._replace(answers=(*run.answers, answer))
                 yield f"{who}: {label}", after.with_run(answered), problem
@@ -382,7 +388,7 @@ class Executions:
             each._replace(may_stop=each.may_stop and (may_stop or each.event != event))
             for each in state.orphans
         }
-        if isinstance(self._promise.call(event, run.answers), Call):
+        if isinstance(self._promise.call(event, run.answers), S3Call):
             left.add(Orphan(event, run.answers, may_stop))
         return state.with_orphans(left)
 
@@ -395,53 +401,55 @@ class Executions:
     def _call_orphan(self, state: State, orphan: Orphan) -> Iterator[Move]:
         state = state._replace(orphans=less(state.orphans, orphan))
         next_call = self._promise.call(orphan.event, orphan.answers)
-        assert isinstance(next_call, Call)
+        assert isinstance(next_call, S3Call)
         for label, after, answer, problem in self._answers(state, next_call):
             may_stop = orphan.may_stop and not answer.owes
             answered = Orphan(orphan.event, (*orphan.answers, answer), may_stop)
-            if isinstance(self._promise.call(answered.event, answered.answers), Call):
+            if isinstance(self._promise.call(answered.event, answered.answers), S3Call):
                 after = after.with_orphans({*after.orphans, answered})  # noqa: PLW2901
             sequencer = read(orphan.event)["detail"]["object"]["sequencer"]
             yield f"orphan of {sequencer.lstrip('0')[:2]}: {label}", after, problem
 
-    def _answers(self, state: State, call: Call) -> Iterator[Answered]:
+    def _answers(self, state: State, call: S3Call) -> Iterator[Answered]:
         what, outputs = call.operation, dict(state.outputs)
         output = outputs.get(call.key)
         if what == "HEAD output":
             if output:
-                yield what, state, Answer(200, output.etag, metadata=output.metadata), None
+                yield what, state, S3Answer(200, output.etag, metadata=output.metadata), None
             else:
-                yield f"{what} (none)", state, Answer(404), None
+                yield f"{what} (none)", state, S3Answer(404), None
         elif what == "LIST outputs":
             keys = tuple(key for key in sorted(outputs) if key.startswith(call.key))
-            yield what, state, Answer(200, keys=keys), None
+            yield what, state, S3Answer(200, keys=keys), None
         elif "source" in what:
             answer, remark = self._read_source(state, call)
             yield f"{what}{remark}", state, answer, None
         else:
             yield from self._write_output(state, call, output)
 
-    def _read_source(self, state: State, call: Call) -> tuple[Answer, str]:
+    def _read_source(self, state: State, call: S3Call) -> tuple[S3Answer, str]:
         upload = self._scenario.current(state.happened)
         if call.version:
             upload = self._scenario.find(call.version, state.happened)
         if upload and self._scenario.is_deletion(upload):
-            return Answer(405), " (a marker)"
+            return S3Answer(405), " (a marker)"
         if upload is None:
-            return Answer(404), " (none)"
+            return S3Answer(404), " (none)"
         content = self._scenario.content(upload)
         etag = f'"etag-{content}"'
         if call.condition not in {None, etag}:
-            return Answer(412), " (changed)"
+            return S3Answer(412), " (changed)"
         version = "null" if self._scenario.is_versioned(state.happened) else None
         version = str(upload) if self._scenario.is_named(upload) else version
-        return Answer(200, etag, content, version=version), ""
+        return S3Answer(200, etag, content, version=version), ""
 
-    def _write_output(self, state: State, call: Call, output: Stored | None) -> Iterator[Answered]:
+    def _write_output(
+        self, state: State, call: S3Call, output: Stored | None
+    ) -> Iterator[Answered]:
         what = call.operation
         if call.condition and call.condition != (output.etag if output else "*"):
             status = 412 if output else 404
-            yield f"{what} ({status})", state, Answer(status), None
+            yield f"{what} ({status})", state, S3Answer(status), None
             return
         outputs = dict(state.outputs)
         outputs.pop(call.key, None)
@@ -451,14 +459,14 @@ class Executions:
             problem = self._promise.writes(state, call.key, output, new)
         after = self._shown(state._replace(outputs=tuple(sorted(outputs.items()))))
         owes = self._promise.owes(state, new)
-        yield what, after, Answer(200, new.etag if new else "", owes=owes), problem
+        yield what, after, S3Answer(200, new.etag if new else "", owes=owes), problem
         if state.faults:
             # The SDK retries, and fails because its first attempt has done the work.
             status = 412 if new else 404
             lost = f"{what} (the answer is lost, {status})"
-            yield lost, after.spend("faults"), Answer(status, owes=owes), None
+            yield lost, after.spend("faults"), S3Answer(status, owes=owes), None
             under_way = f"{what} (another write is under way, 409)"
-            yield under_way, state.spend("faults"), Answer(409), None
+            yield under_way, state.spend("faults"), S3Answer(409), None
 
     def _shown(self, state: State) -> State:
         shown = self._promise.shows(state)

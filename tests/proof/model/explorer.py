@@ -9,7 +9,7 @@ from audit_keys.comparing import Reading, Subject
 from inorder.asl.roles import OWN_LOCK
 from inorder_fence import ObjectEvent
 from inorder_fence.fenced_output import OutputState
-from tests.proof.model.engine import Call, Sent, is_sender, read, service_of
+from tests.proof.model.engine import S3Call, Sent, is_sender, read, service_of
 from tests.proof.model.executions import ENDLESS, Executions
 from tests.proof.model.state import (
     ACTED,
@@ -117,7 +117,7 @@ class Explorer(Executions):
     def _commutes(self, state: State, event: str, works: Run | Orphan) -> bool:
         """Tell whether the next step of a function commutes with all other steps."""
         next_call = self._promise.call(event, works.answers)
-        if not isinstance(next_call, Call):
+        if not isinstance(next_call, S3Call):
             return True
         return "source" in next_call.operation and state.happened == self._scenario.last
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar
 
-from tests.proof.model.engine import Answer, Called, Effect, Engine, is_sender, read
+from tests.proof.model.engine import Called, Engine, S3Answer, StepResult, is_sender, read
 from tests.proof.model.scenario import Scenario
 from tests.proof.model.state import SENT, Run, State, Stored, attribute
 
@@ -41,7 +41,7 @@ class Promise:
         self.engine = engine
         self.scenario = scenario
 
-    def call(self, event: str, answers: tuple[Answer, ...]) -> Called:
+    def call(self, event: str, answers: tuple[S3Answer, ...]) -> Called:
         return self.engine.call(event, answers)
 
     # The records
@@ -93,7 +93,7 @@ class Promise:
             return f"I3: {run.execution} works under another event's IDs"
         return None
 
-    def steps(self, state: State, run: Run, item: str | None, step: Effect) -> str | None:
+    def steps(self, state: State, run: Run, item: str | None, step: StepResult) -> str | None:
         """Check a Task: I3, that no refused write is retried, and that a broken lock was watched.
 
         `item` is the record before it, `state` was before it, without the run.
@@ -120,7 +120,7 @@ class Promise:
                 return f"I3: {run.execution} works while {others[0].execution} does"
         return None
 
-    def _breaks(self, state: State, run: Run, item: str | None, step: Effect) -> str | None:
+    def _breaks(self, state: State, run: Run, item: str | None, step: StepResult) -> str | None:
         data = read(run.data)
         watched = data["watched_lock"]
         if not watched["lock_token"] or data["polls"] < watched["break_at_poll"]:
@@ -145,7 +145,7 @@ class Promise:
             return f"I5: {run.execution} gives up at a lock that it has seen for a lease"
         return None
 
-    def remembers(self, state: State, run: Run, step: Effect) -> tuple[State, Run]:
+    def remembers(self, state: State, run: Run, step: StepResult) -> tuple[State, Run]:
         """Remember what the promise refers to after a Task; `state` is without the run.
 
         A lock with another token has a lease of its own.

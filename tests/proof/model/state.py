@@ -9,7 +9,7 @@ from string import ascii_lowercase
 from typing import Any, NamedTuple, TypeVar
 
 from audit_keys.repairing import SOURCE
-from tests.proof.model.engine import Answer, Metadata, read
+from tests.proof.model.engine import Metadata, S3Answer, read
 
 # What an execution has done to tables and queues: nothing; something; it has recorded its event in
 # a table, and so in an index; it has sent its event to a queue.
@@ -38,7 +38,7 @@ class Run(NamedTuple):
     more: str  # as in its `Arrival`
     state: str
     data: str
-    answers: tuple[Answer, ...] = ()  # what its function has received from S3 so far
+    answers: tuple[S3Answer, ...] = ()  # what its function has received from S3 so far
     tried: tuple[int, ...] = ()  # the retriers of the state that it has used
     locked: str | None = None  # the lock that it has seen at its first poll and at each since
     in_line: bool = False  # its event has waited for its turn since the key was last claimed
@@ -70,7 +70,7 @@ class Orphan(NamedTuple):
     """
 
     event: str
-    answers: tuple[Answer, ...]
+    answers: tuple[S3Answer, ...]
     may_stop: bool = False
 
     @property

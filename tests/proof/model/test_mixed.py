@@ -16,7 +16,7 @@ import pytest
 from tests.policies.every_version.promise import EveryVersion
 from tests.policies.latest_wins.promise import LatestWins
 from tests.proof.model.conftest import Searched
-from tests.proof.model.engine import OTHER, Effect, Engine
+from tests.proof.model.engine import OTHER, Engine, StepResult
 from tests.proof.model.newest import KEY
 from tests.proof.model.promise import Promise
 from tests.proof.model.scenario import Scenario
@@ -91,7 +91,7 @@ class Mixed(Promise):
         part = self.of(run.state)
         return getattr(part, check)(self.seen(state, part), _plain(run), *rest)
 
-    def steps(self, state: State, run: Run, item: str | None, step: Effect) -> Any:
+    def steps(self, state: State, run: Run, item: str | None, step: StepResult) -> Any:
         return self.ask("steps", state, run, item, _known(step))
 
     def passes(self, state: State, run: Run, following: str) -> Any:
@@ -107,7 +107,7 @@ class Mixed(Promise):
         part = self.parts[0]
         return part.may_need(self.seen(state, part), removed, seconds)
 
-    def remembers(self, state: State, run: Run, step: Effect) -> tuple[State, Run]:
+    def remembers(self, state: State, run: Run, step: StepResult) -> tuple[State, Run]:
         known, moved = self.ask("remembers", state, run, _known(step))
         runs = (
             each._replace(in_line=new.in_line)
@@ -148,7 +148,7 @@ def _plain(run: Run) -> Run:
     return run._replace(state=_name(run.state))
 
 
-def _known(step: Effect) -> Effect:
+def _known(step: StepResult) -> StepResult:
     return step._replace(following=step.following and _name(step.following))
 
 
