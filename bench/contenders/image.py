@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from typing import Any
-
-import boto3
 
 from bench.contenders import recorder
 from bench.contenders.orders import orders_of
-from inorder_fence import S3_CONFIG, Fence, ObjectEvent
-from invert_image.configuration import Configuration
+from inorder_fence import ObjectEvent, Rejection
+from invert_image import app
 from invert_image.inversion import InvertedImage, invert
-
-configuration = Configuration.from_environment()
 
 
 class OrderedToFail(Exception):
@@ -33,16 +30,10 @@ def work(content: bytes) -> InvertedImage:
         os._exit(1)
     if orders.get("fails") and recorder.once(f"{etag}.failed"):
         raise OrderedToFail
-    return invert(content, configuration.maximum_pixels)
+    return invert(content, app.MAXIMUM_PIXELS)
 
 
-fence = Fence(
-    boto3.client("s3", config=S3_CONFIG),
-    configuration.output_bucket,
-    configuration.maximum_bytes,
-    work,
-    configuration.handles_deletions,
-)
+fence = replace(app.fence, work=work, rejection=Rejection)
 
 
 def process(event: dict[str, Any]) -> None:

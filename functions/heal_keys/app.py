@@ -1,14 +1,13 @@
 """Lambda handler: hands the events of dead executions to the retry queue, on a schedule.
 
-A sweep is bounded: it takes the oldest 1,000 records, begins within a minute of its time, or not at
-all, and lasts for two minutes at most. So it has ended before the next one begins, five minutes
-after it or later. The retry queue bounds how fast the events are started, so that they do not
-burden a service that has just recovered.
-(Lambda may invoke a sweep twice by chance. What both send merges in the retry queue.)
+A sweep takes the oldest 1,000 records. It begins within a minute of its time, or not at all, and
+lasts for two minutes at most. So it has ended before the next one begins, at least five minutes
+later. If Lambda invokes it twice, messages of one event merge in the retry queue. That queue bounds
+how fast the events are started, so that they do not burden a service that has just recovered.
 
-A sweep also reads the attributes of the queues that only people read: SQS has metrics of a queue,
-which alarms watch, for six hours after it was last used. If something failed, the sweep itself
-fails in the end, so that the metric Errors and its alarm show it.
+A sweep also reads the attributes of the queues that only people read: SQS reports the metrics of a
+queue, which alarms watch, for six hours after its last use. If something failed, the sweep fails
+after it has done the rest, so that the metric Errors and its alarm show it.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/monitoring-using-cloudwatch.html
 """
 
@@ -32,10 +31,11 @@ RETRY_QUEUE_URL = os.environ["RETRY_EVENTS_QUEUE_URL"]
 PARKED_QUEUE_URL = os.environ["PARKED_EVENTS_QUEUE_URL"]
 ALARMED_QUEUE_URLS = os.environ["ALARMED_QUEUE_URLS"].split()
 RECORDS_AT_MOST = 1000
-# Before the timeout. Three calls can follow: a record is read, its event is sent, and it leaves the
-# index. Each takes 10 s at most, and the pause between its two attempts.
+# How long before the timeout the last record is begun. Three calls follow: the record is read, its
+# event is sent, and it leaves the index. Each takes two attempts, of 10 s at most, and a pause.
 LAST_RECORD_MILLISECONDS = 40_000
-# Of an index of millions of entries, the rest is read by a later sweep, when these have left it.
+# How long before it the index is read. If it has millions of entries, a later sweep reads the rest,
+# when those that were read have left it.
 LAST_PAGE_MILLISECONDS = 80_000
 CONFIG = Config(
     connect_timeout=2, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 2}
@@ -47,7 +47,7 @@ sqs = boto3.client("sqs", config=CONFIG)
 
 
 class SweepFailed(Exception):
-    """Something of a sweep failed. The rest of it was done."""
+    """A part of a sweep failed. The rest was done."""
 
 
 @logger.inject_lambda_context

@@ -1,4 +1,7 @@
-"""What a work function needs: the fence, the event that it gets, and a limit of the work's time."""
+"""What a work function needs: the fence, the event that it gets, and a limit of the work's time.
+
+`records` and `stuck` are for the project's own functions and its tool.
+"""
 
 from inorder_fence.bounded_work import in_time
 from inorder_fence.fenced_output import S3_CONFIG, Fence, Rejection, Result

@@ -5,14 +5,14 @@ event was processed. So the function makes its write conditional on what it has 
 
     1 read the output         its ETag, and the sequencer in its metadata
     2 read the source         only if it is still the object that the event names
-    3 write the output        only if its ETag is still that of step 1
+    3 write the output        only if its ETag is still the one of step 1
     4 check the source again  only where step 3 cannot notice a deletion: see below
 
 The order matters. If a newer event's output is there before step 1, step 1 reads its sequencer, and
 the event is superseded. Sequencers of two versions do not compare; but then step 2 finds that
 another version is current. If a newer event's output comes after step 1, step 3 fails, and the
 fence starts again. A deletion takes the same steps: step 2 finds that there is no source, and step
-3 deletes the output, only if its ETag is still that of step 1.
+3 deletes the output, only if its ETag is still the one of step 1.
 
 Step 3 alone would miss three things:
 
@@ -22,12 +22,12 @@ Step 3 alone would miss three things:
 - "No output" cannot reveal one that was created and deleted meanwhile. So after a first write, the
   function checks the source again.
 - In a versioned bucket, an earlier version can become current again without an upload, and its
-  output be right again without a write. So after it wrote the output of a version, or over that of
-  another version, or deleted an output, the function checks the source again.
+  output be right again without a write. So the function checks the source again after it wrote the
+  output of a version, replaced the output of another version, or deleted an output.
 
-If step 4 finds another source, the fence starts again, and makes the output that of the source as
-it is then. A retry of an event whose output is there also takes step 4, because the attempt that
-wrote the output may have died before it did.
+If step 4 finds another source, the fence starts again, and processes the source as it is then. A
+retry of an event whose output is there also takes step 4, because the attempt that wrote the output
+may have died before it did.
 
 An object without a version of its own, in a bucket that has versions, is the null version. Its
 events name no version, and their sequencers order them. If the event of another version makes its
@@ -112,8 +112,8 @@ class Result(Protocol):
 
 
 @dataclass(frozen=True)
-class Output:
-    """How an event ended, and where its output is, or would be.
+class Answer:
+    """What became of an event, and where its output is, or would be.
 
     Attributes
     ----------
@@ -130,21 +130,21 @@ class Output:
 class Attempt(Enum):
     """What became of one attempt to take all steps."""
 
-    DONE = auto()  # the output is that of the event
+    DONE = auto()  # the output was made for the event
     SUPERSEDED = auto()  # a newer event decides what the output is
     AGAIN = auto()  # another writer came between the steps: take all of them again
     STALE = auto()  # the source has changed since the output was written: follow the source
 
 
 class Condition(Enum):
-    """Whether the condition of a write or deletion held."""
+    """Whether the condition of a write or a deletion was met."""
 
     HELD = auto()
     FAILED = auto()  # so S3 has changed nothing
 
 
 class Order(Enum):
-    """Where an output's event stands to another event of the key."""
+    """Whether an output's event is older or newer than another event of the key."""
 
     OLDER = -1
     SAME = 0
@@ -281,14 +281,14 @@ class Fence:
         event = ObjectEvent.from_event(payload["event"])
         expires_at = str(int(time.time()) + record_retention_days * 86_400)
         try:
-            output = FENCES[payload["fence"]](self, event)
+            answer = FENCES[payload["fence"]](self, event)
         except (Rejection, self.rejection) as error:
             reason = {"error": type(error).__name__, "cause": str(error)}
             return {"outcome": "Rejected", **reason, "expires_at": expires_at}
-        return {"outcome": output.outcome, "output_key": output.key, "expires_at": expires_at}
+        return {"outcome": answer.outcome, "output_key": answer.key, "expires_at": expires_at}
 
-    def write_newest(self, event: ObjectEvent) -> Output:
-        """Make the one output of a key that of its newest event; a deletion deletes it.
+    def write_newest(self, event: ObjectEvent) -> Answer:
+        """Write the one output of a key for its newest event; a deletion deletes it.
 
         Raises
         ------
@@ -303,12 +303,12 @@ class Fence:
         if not event.is_deletion:
             return self._settle(event, _of_allowed_length(key), self._apply_creation)
         if not self.handles_deletions:
-            return Output("Superseded", key)
+            return Answer("Superseded", key)
         if _is_too_long(key):  # no event had an output
-            return Output("Processed", key)
+            return Answer("Processed", key)
         return self._settle(event, key, self._follow_source)
 
-    def write_each(self, event: ObjectEvent) -> Output:
+    def write_each(self, event: ObjectEvent) -> Answer:
         """Give each event an output of its own, which is written once.
 
         The output goes to ``<folder>/out-<name>/<version or sequencer>``. The deletion of a version
@@ -330,13 +330,13 @@ class Fence:
         if not event.is_deletion:
             return self._settle(event, _of_allowed_length(key), self._give_own_output)
         if not self.handles_deletions:
-            return Output("Superseded", key)
+            return Answer("Superseded", key)
         if not _is_too_long(key if event.version_id else prefix):
             for old in [key] if event.version_id else self._list_outputs(prefix):
                 self._delete_older(old, event)
-        return Output("Processed", key)
+        return Answer("Processed", key)
 
-    def write_unfenced(self, event: ObjectEvent) -> Output:
+    def write_unfenced(self, event: ObjectEvent) -> Answer:
         """Write the output of the source as it is now, whatever output is there.
 
         Most functions do this. It is here for the demonstration. The output names the content that
@@ -345,30 +345,30 @@ class Fence:
         key = _of_allowed_length(output_key(event.key))
         content, etag = self._read_source(event)
         self._write_output(key, self.work(content), replace(event, etag=etag))
-        return Output("Processed", key)
+        return Answer("Processed", key)
 
     def _settle(
         self,
         event: ObjectEvent,
         key: str,
         attempt: Callable[[ObjectEvent, str, dict[str, Result]], Attempt],
-    ) -> Output:
+    ) -> Answer:
         """Make attempts until one of them gives an outcome."""
         results: dict[str, Result] = {}  # of `work`, by the source's ETag
         outcome: Literal["Processed", "Superseded"] = "Processed"
         for _ in attempts():
             match attempt(event, key, results):
                 case Attempt.DONE:
-                    return Output(outcome, key)
+                    return Answer(outcome, key)
                 case Attempt.SUPERSEDED:
-                    return Output("Superseded", key)
+                    return Answer("Superseded", key)
                 case Attempt.STALE:
                     attempt = self._follow_source
                     outcome = "Superseded"
         raise OutputContended(f"The output {key!r} changed under all attempts to write it.")
 
     def _apply_creation(self, event: ObjectEvent, key: str, results: dict[str, Result]) -> Attempt:
-        """Make the output that of a creation, unless it is that of a newer event."""
+        """Write the output of a creation, unless a newer event has written it."""
         output = self.read_output(key)  # step 1
         match output.order(event):
             case Order.NEWER:
@@ -378,13 +378,13 @@ class Fence:
         return self._replace_output(output, event, key, results)
 
     def _follow_source(self, event: ObjectEvent, key: str, results: dict[str, Result]) -> Attempt:
-        """Make the output that of the source as it is now; delete it if there is no source."""
+        """Write the output of the source as it is now; delete the output if there is no source."""
         output = self.read_output(key)  # step 1
         source = self.find_source(event)  # step 2
         if source is None:
             return self._delete_orphan(output, event, key)
         if not source.version_id:
-            return Attempt.SUPERSEDED  # by the upload that came after, which has its own event
+            return Attempt.SUPERSEDED  # by a later upload, which has its own event
         if output.shows(source):
             return Attempt.SUPERSEDED  # the output is right already
         return self._replace_output(output, source, key, results)
@@ -590,7 +590,7 @@ class Fence:
 
 
 # By the name that the state machine sends.
-FENCES: dict[str, Callable[[Fence, ObjectEvent], Output]] = {
+FENCES: dict[str, Callable[[Fence, ObjectEvent], Answer]] = {
     "newest": Fence.write_newest,
     "each": Fence.write_each,
     "none": Fence.write_unfenced,

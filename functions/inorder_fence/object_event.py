@@ -17,12 +17,12 @@ class ObjectEvent:
     bucket, key : str
         Of the object. EventBridge does not URL-encode the key.
     sequencer : str
-        Orders the events of one key; in a versioned bucket, those of one version.
+        Orders the events of one key or, in a versioned bucket, of one version.
     etag : str
         ETag of the created object, without quotes. Empty for a deletion.
     version_id : str or None
         In a versioned bucket: the version, or the delete marker, that was created or deleted. An
-        event of the null version has none; what `Fence` finds of it has ``null``.
+        event of the null version names none; what `Fence` reads of it has ``null``.
     is_deletion : bool
         Whether the object was deleted, or a delete marker was created.
     """
@@ -36,7 +36,7 @@ class ObjectEvent:
 
     @property
     def object_id(self) -> tuple[str | None, str]:
-        """What tells it from other objects of its key: the version, if it has one, and the ETag."""
+        """Identifies the object among all of its key: its version, if it has one, and its ETag."""
         return named_version(self.version_id), self.etag
 
     @classmethod

@@ -120,22 +120,20 @@ def retry_message(event: Json, error: str, cause: str, record_id: str = "") -> s
         subject = {"object_key": named, "sequencer": str(sequencer)}
     else:
         subject = {"object_key": record_id}
-    return as_json(_body("Retrying", subject, error, cause) | {"event": event})
+    reason = {"Error": error, "Cause": cause}
+    return as_json({"outcome": "Retrying", **subject, "reason": reason, "event": event})
 
 
 def parked_message(record: Json, error: str, cause: str) -> str:
     """Write the message that parks a record without an event, as DynamoDB gives it."""
-    subject = {"object_key": record["id"]["S"]}
-    return as_json(_body("Parked", subject, error, cause) | {"record": record})
+    named, reason = record["id"]["S"], {"Error": error, "Cause": cause}
+    body = {"outcome": "Parked", "object_key": named, "reason": reason, "record": record}
+    return as_json(body)
 
 
 def subject_of(body: Json) -> str:
     """Tell what a message is about: its `object_key` or its content; "" if the event is invalid."""
     return str(body.get("object_key", body.get("content", "")))
-
-
-def _body(outcome: str, subject: Json, error: str, cause: str) -> Json:
-    return {"outcome": outcome, **subject, "reason": {"Error": error, "Cause": cause}}
 
 
 def as_json(value: Any) -> str:

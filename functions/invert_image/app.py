@@ -6,6 +6,7 @@ always a fault: an error that may pass.
 
 from __future__ import annotations
 
+import os
 import time
 from functools import partial
 from typing import Any
@@ -16,12 +17,15 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from inorder_fence import S3_CONFIG, Fence, Result, in_time
-from invert_image.configuration import Configuration
 from invert_image.inversion import InvalidImage, invert
 
+RECORD_RETENTION_DAYS = int(os.environ["RECORD_RETENTION_DAYS"])
+MAXIMUM_PIXELS = int(os.environ["MAXIMUM_PIXELS"])  # of all frames together
+# For the demonstration: how many seconds longer a slow object takes, and how its content ends. If
+# this end is empty, all objects are slow.
+SLOW_SECONDS, SLOW_MARK = float(os.environ["SLOW_SECONDS"]), os.environ["SLOW_MARK"].encode()
 # Of the function's timeout, this leaves the calls of S3 the time of an attempt without an answer.
 WORK_SECONDS = 9
-configuration = Configuration.from_environment()
 logger = Logger()
 metrics = Metrics()
 s3 = boto3.client("s3", config=S3_CONFIG)
@@ -39,7 +43,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:  #
     """
     described = event["event"]["detail"]["object"]
     logger.append_keys(source_key=described["key"], sequencer=described["sequencer"])
-    answer = fence.answer(event, configuration.record_retention_days)
+    answer = fence.answer(event, RECORD_RETENTION_DAYS)
     name = answer.get("error", answer["outcome"])
     if "error" in answer:
         logger.warning(name, extra={"cause": answer["cause"]})
@@ -51,17 +55,16 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:  #
 
 def work(content: bytes) -> Result:
     """Make the output from a source's content."""
-    if content.endswith(configuration.slow_mark):
-        time.sleep(configuration.slow_seconds)
-    limited = partial(invert, maximum_pixels=configuration.maximum_pixels)
-    return in_time(limited, content, WORK_SECONDS)
+    if content.endswith(SLOW_MARK):
+        time.sleep(SLOW_SECONDS)
+    return in_time(partial(invert, maximum_pixels=MAXIMUM_PIXELS), content, WORK_SECONDS)
 
 
 fence = Fence(
     s3,
-    configuration.output_bucket,
-    configuration.maximum_bytes,
+    os.environ["OUTPUT_BUCKET"],
+    int(os.environ["MAXIMUM_BYTES"]),
     work,
-    configuration.handles_deletions,
+    os.environ["HANDLES_DELETIONS"] == "true",
     rejection=InvalidImage,
 )

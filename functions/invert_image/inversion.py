@@ -9,17 +9,15 @@ from io import BytesIO
 from typing import Any
 
 from PIL import Image, ImageChops, ImageFile, ImageSequence
-from PIL.ExifTags import Base as Tag
 from PIL.JpegImagePlugin import JpegImageFile, get_sampling
-from PIL.TiffImagePlugin import TiffImageFile
 
 # `invert` checks its own limit before it decodes. Pillow only warns of some images over its limit.
 Image.MAX_IMAGE_PIXELS = None
 
 # And GIF. Pillow opens many more formats, some with other programs (EPS with Ghostscript).
-_FORMATS = ("BMP", "JPEG", "PNG", "TIFF", "WEBP")
+_FORMATS = ("BMP", "JPEG", "PNG", "WEBP")
 
-# Limits the time that many small frames take: 2,000 pages of a TIFF take about 3 seconds.
+# Limits the time that many small frames take.
 _MAXIMUM_FRAMES = 2_000
 
 # The maximum of one segment of a JPEG, and of one side of a WebP.
@@ -41,8 +39,6 @@ _METADATA: dict[str, type | tuple[type, ...]] = {
     "loop": int,
     "xmp": bytes,
 }
-
-_TIFF_TEXTS = (Tag.ImageDescription, Tag.Make, Tag.Model, Tag.DateTime, Tag.Artist, Tag.Copyright)
 
 
 class InvalidImage(ValueError):
@@ -68,13 +64,12 @@ def invert(content: bytes, maximum_pixels: int) -> InvertedImage:
     - 16 bits per channel become 8, except in grey without alpha.
     - Of a multi-picture JPEG (MPO), only the primary picture is left.
     - A PNG loses its texts and gamma.
-    - A TIFF loses its XMP, EXIF and GPS directories; its orientation is applied to its pixels.
-    - Lossy WebP, and JPEG within TIFF, get Pillow's default quality.
+    - Lossy WebP gets Pillow's default quality.
 
     Parameters
     ----------
     content
-        The bytes of a BMP, GIF, JPEG, PNG (or APNG), TIFF or WebP file.
+        The bytes of a BMP, GIF, JPEG, PNG (or APNG) or WebP file.
     maximum_pixels
         The most pixels (width times height) that all frames together may have. Each takes up to
         16 bytes of memory, in lossless WebP up to 45 (measured).
@@ -88,8 +83,7 @@ def invert(content: bytes, maximum_pixels: int) -> InvertedImage:
     ------
     InvalidImage
         The format is none of these, or the image is damaged or too large, has no inverse, or
-        cannot be written by Pillow. Examples are pixels in floating point, 32 bits or CIELAB, BMP
-        with alpha, and animations in 16-bit grey.
+        cannot be written by Pillow, such as an animation in 16-bit grey.
     """
     try:
         if content.startswith(b"GIF8"):
@@ -187,7 +181,7 @@ def _decode(content: bytes, maximum_pixels: int) -> tuple[str, list[Image.Image]
 def _inverted(image: Image.Image) -> Image.Image:
     """Invert the pixels of an image or, if it has one, its palette."""
     match image.mode:
-        case "P" | "PA":
+        case "P":
             inverted = image.copy()
             inverted.putpalette(bytes(image.getpalette() or ()).translate(_INVERTED))
             return inverted
@@ -201,15 +195,8 @@ def _inverted(image: Image.Image) -> Image.Image:
             # again. So this inverts the colours that one sees; the result has no K. Adobe's JPEGs
             # store CMYK inverted, but Pillow's reader and writer both correct that.
             return ImageChops.invert(image.convert("RGB")).convert("CMYK")
-        case "I;16" | "I;16B":
-            # One byte order, because a TIFF cannot have pages of both; Pillow converts through "I".
-            native = image.convert("I").convert("I;16") if image.mode == "I;16B" else image
-            if (
-                isinstance(image, TiffImageFile)
-                and image.tag_v2[Tag.PhotometricInterpretation] == 0
-            ):
-                return native.copy()  # Zero is white here, and black in the TIFF that is written.
-            return native.point(lambda value: value * -1 + 65535)
+        case "I;16":
+            return image.point(lambda value: value * -1 + 65535)
         case _:
             raise InvalidImage(f"pixels of mode {image.mode} have no inverse")
 
@@ -255,15 +242,6 @@ def _encoder_options(source: ImageFile.ImageFile, content: bytes) -> dict[str, A
             "subsampling": get_sampling(source),
             "progressive": "progressive" in source.info,
         }
-    elif isinstance(source, TiffImageFile):
-        tags = source.tag_v2
-        if Tag.XResolution not in tags:
-            options.pop("dpi", None)  # Pillow's default, which is not in the file.
-        options |= {
-            "compression": _tiff_compression(source),
-            "tiffinfo": {tag: tags[tag] for tag in _TIFF_TEXTS if isinstance(tags.get(tag), str)},
-        }
-        source.info = {}  # Otherwise Pillow keeps it for the next page.
     elif source.format == "PNG":
         if source.mode == "I;16" and getattr(source, "is_animated", False):
             raise InvalidImage("an animation in 16-bit grey")  # Pillow would merge the frames.
@@ -281,17 +259,6 @@ def _encoder_options(source: ImageFile.ImageFile, content: bytes) -> dict[str, A
             options |= {"lossless": True, "quality": 50}
         options["exact"] = True
     return options
-
-
-def _tiff_compression(page: TiffImageFile) -> str:
-    """Give the compression of a page or, if Pillow cannot write it, a lossless one."""
-    writable = {"raw", "packbits", "tiff_lzw", "tiff_adobe_deflate", "lzma", "zstd"}
-    if page.mode == "1":
-        writable |= {"group3", "group4", "tiff_ccitt"}
-    elif page.mode not in {"P", "PA", "I;16", "I;16B"}:
-        writable |= {"jpeg"}
-    compression: str = page.info["compression"]
-    return compression if compression in writable else "tiff_adobe_deflate"
 
 
 @contextmanager

@@ -1,17 +1,17 @@
 """Lambda handler: starts the events again whose executions failed, or parks them.
 
-A message that must wait stays in the queue: its visibility ends when it is due, and it is reported
-as failed, so that Lambda does not delete it. A message is finished when its event has started an
-execution or has been parked. After a crash in between, SQS delivers it again: the event is started
-twice, and the state machine drops the duplicate, or it is parked twice. Of several messages of one
-event, one goes on: `streams` says which.
+A message that must wait stays in the queue: its visibility timeout ends when it is due, and it is
+reported as failed, so that Lambda does not delete it. A message is finished when its event has
+started an execution or has been parked. After a crash in between, SQS delivers it again: the event
+is started twice, and the state machine drops the duplicate, or it is parked twice. If several
+messages have the same event, one goes on: `streams` says which.
 
 The messages of a batch are handled at the same time, so that an outage, in which each call takes as
 long as it may, does not take ten times as long.
 
-An event with characters that SQS refuses comes from the event bus, of which EventBridge cannot
-deliver it to the queue, nor to a dead-letter queue. The function writes it to the queue with
-escapes, and leaves all others of the bus to EventBridge.
+State machines send to an event bus what SQS may refuse. EventBridge delivers it to the queue, but
+an event with characters that SQS refuses neither there nor to a dead-letter queue. The function
+writes such an event to the queue with escapes, and leaves all others to EventBridge.
 
 If nothing of a batch is finished and something failed, the function fails: the same messages stay,
 but the metric Errors and its alarm show it. An event that could not be parked has failed, too.
@@ -55,8 +55,8 @@ OUTCOMES = {
 FINISHED = {"RetryStarted", "RetryParked", "RetryMerged"}
 logger = Logger()
 metrics = Metrics()
-# The queue retries; to try again here would keep other messages waiting. The longest six calls
-# in a row end before the function's timeout.
+# The queue retries; to try again here would keep other messages waiting. A message needs at most
+# six calls, one after the other, which end before the function's timeout.
 config = Config(connect_timeout=2, read_timeout=3, retries={"total_max_attempts": 1})
 dynamodb = boto3.client("dynamodb", config=config)
 states = boto3.client("stepfunctions", config=config)
@@ -64,7 +64,7 @@ sqs = boto3.client("sqs", config=config)
 
 
 class NothingFinished(Exception):
-    """A batch of which nothing is finished, and something failed."""
+    """No message of a batch is finished, and one has failed."""
 
 
 @logger.inject_lambda_context
@@ -212,24 +212,17 @@ def _start(name: str, text: str) -> str:
 def _described(fault: Fault) -> dict[str, Any]:
     """Describe a fault for the log, from which `inorder retrying` reads it."""
     names = ("object_key", "sequencer", "content")
+    described = records.s3_object(fault.body["event"])
+    # An `object_key` does not tell a key from a version.
+    fields = {"key": "key", "version_id": "version-id"}
     return {
         **{name: fault.body[name] for name in names if name in fault.body},
-        **_object(fault.body["event"]),
+        **{name: described[field] for name, field in fields.items() if field in described},
         "attempts": fault.attempt + 1,
         "since": _iso(fault.since),
         "age_seconds": round(time.time() - fault.since),  # the metric RetryAge of the template
         "reasons": fault.reasons,
     }
-
-
-def _object(event: dict[str, Any]) -> dict[str, Any]:
-    """Name the object of an event, because a record's ID does not tell a key from a version."""
-    match event:
-        case {"detail": {"object": {"key": key, "version-id": version_id}}}:
-            return {"key": key, "version_id": version_id}
-        case {"detail": {"object": {"key": key}}}:
-            return {"key": key}
-    return {}
 
 
 def _iso(seconds: float) -> str:

@@ -23,9 +23,9 @@ from inorder_fence.records import Json, as_json, without_history
 # See bench/bursts.py.
 FIRST_SECONDS, GROWTH, LONGEST_SECONDS = 5, 1.5, 900
 MAXIMUM_REASONS, REASON_CHARACTERS = 10, 200
-# How often an event is retried, however long the patience, after errors that the event itself makes
-# likely. An outage makes them, too: 12 retries take three quarters of an hour. The names of a
-# function that is out of time or memory are Lambda's; an execution that died is found by a sweep.
+# How often an event is retried after an error that the event itself makes likely, however long the
+# patience. An outage causes these errors, too: 12 retries take three quarters of an hour. Lambda
+# has the names for a function that is out of time or memory; a sweep names an execution that died.
 # https://github.com/aws-solutions-library-samples/accelerated-intelligent-document-processing-on-aws/issues/917
 RETRIES_AT_MOST = {
     "Sandbox.Timedout": 12,
@@ -35,7 +35,7 @@ RETRIES_AT_MOST = {
 }
 # https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html
 MAXIMUM_INPUT_BYTES = 262_144
-_GROWS = math.ceil(math.log(LONGEST_SECONDS / FIRST_SECONDS, GROWTH))  # that often
+_GROWTHS = math.ceil(math.log(LONGEST_SECONDS / FIRST_SECONDS, GROWTH))  # to the longest delay
 _COUNTED = re.compile(r"(?P<text>.*) \((?P<count>\d{1,9}) times\)", re.DOTALL)
 _REQUEST = re.compile(r"RequestId: [0-9a-f-]+ (Error: )?")  # Lambda begins with it
 _EPOCH_SECONDS = re.compile(r"[0-9]{1,11}")
@@ -68,7 +68,7 @@ class Message:
     def delay(self, growths: int) -> float:
         """Compute a delay in seconds.
 
-        It is between half and the whole of what has grown, so that events that failed together do
+        It is between half of the grown delay and all of it, so that events that failed together do
         not return together. The same message always has the same delay.
 
         Parameters
@@ -132,8 +132,8 @@ class Fault:
     def decide(self, now: float, patience: float) -> Wait | Start | Park:
         """Decide what to do.
 
-        An event that failed before its patience was over is tried once more, however late it is
-        now: it was not tried while the queue was not read.
+        An event that failed before the patience was over is tried once more, however late it is
+        now: while the queue was not read, it was not tried.
 
         Parameters
         ----------
@@ -205,7 +205,7 @@ class Fault:
 
 def longest_delay(growths: int) -> float:
     """Give the longest delay, in seconds, that has grown so often."""
-    return min(FIRST_SECONDS * GROWTH ** min(growths, _GROWS), LONGEST_SECONDS)
+    return min(FIRST_SECONDS * GROWTH ** min(growths, _GROWTHS), LONGEST_SECONDS)
 
 
 def _wait(seconds: float) -> Wait:

@@ -10,9 +10,9 @@ it takes the stream with a conditional write::
     the record has this message    SQS delivers it again, after a minute: it goes on
     it reports the attempt that    the execution that the stream has started has failed: the message
     the record has                 goes on with the next attempt
-    the record is silent           no message has come from the execution that was started, for as
-                                   long as it can take and its message can wait: it has died, or
-                                   there was nothing left to do
+    the record is silent           the execution that was started has sent no message, for as long
+                                   as it can take and its message can wait: it has died, or there
+                                   was nothing left to do
     parked before it was sent      somebody has started the event again: a new stream begins
     otherwise                      another message has the stream: this one waits until the record
                                    is silent, or is finished, once the event is parked
@@ -33,9 +33,9 @@ from typing import Any, Literal
 from inorder_fence.records import retry_id
 from retry_events.retries import Fault, longest_delay
 
-# The function ends before. SQS may deliver a message twice at once, and deletes both.
+# By then the function has ended. SQS may deliver a message twice at once; one deletion is for both.
 AGAIN_SECONDS = 60
-# A message that waits is read that often, to finish it soon after its event is parked.
+# So often a message that waits is read, to finish it soon after its event is parked.
 LONGEST_WAIT_SECONDS = 900
 KEPT_SECONDS = 2 * 86_400  # after the last write to a record; then DynamoDB may delete it
 
@@ -48,7 +48,7 @@ class Stream:
 
     message_id: str  # the message that has gone on last
     attempt: int  # the retry that it has started
-    at: int  # when, in seconds since 1970
+    at: int  # when it took the stream, in seconds since 1970
     status: Status  # whether it has started a retry, parks the event, or has parked it
 
     @classmethod

@@ -53,8 +53,8 @@ class StateMachine(ABC):
     def select(self, wanted: Filter = ANY) -> list[Execution]:
         """List executions without their steps, the one that started last first.
 
-        The first call reads each of them. Later calls read only what is new. If several threads
-        call it at once, they wait for each other.
+        The first call reads each that has ended. Later calls read those that have ended since. If
+        several threads call it at once, they wait for each other.
         """
 
     @abstractmethod
@@ -145,10 +145,6 @@ class StateMachine(ABC):
                 events[described["sequencer"]] = execution.event
         return {key: [events[each] for each in sorted(events)] for key, events in found.items()}
 
-    def delete(self) -> None:
-        """Delete the state machine."""
-        self.client.delete_state_machine(stateMachineArn=self.arn)
-
 
 class Listed(NamedTuple):
     """An execution in a local engine's list."""
@@ -167,8 +163,6 @@ class LocalStateMachine(StateMachine):
     def __init__(self, client: Any, arn: str) -> None:
         super().__init__(client, arn)
         self._running: dict[str, Execution] = {}
-        self._index: dict[str, Listed] = {}  # what the engine has listed
-        self._knows_all = False  # whether that was all
         self._summaries: dict[str, Execution] = {}
 
     def entries(self, arn: str) -> list[Entry]:
@@ -223,34 +217,19 @@ class LocalStateMachine(StateMachine):
     def _listed(self, since: datetime | None, few: bool = False) -> Iterator[Listed]:
         """List executions, those first that have started or ended last, as the engine does.
 
-        Nothing is asked for that is known from before, or that had ended before a time.
+        Executions that had ended before `since` may be left out.
         """
-        seen: set[str] = set()
-        size = SHORT_PAGE if few or self._knows_all else LONG_PAGE
         pages = self.client.get_paginator("list_executions").paginate(
-            stateMachineArn=self.arn, PaginationConfig={"PageSize": size}
+            stateMachineArn=self.arn,
+            PaginationConfig={"PageSize": SHORT_PAGE if few else LONG_PAGE},
         )
         for page in pages:
-            items = [
-                Listed(each["executionArn"], each["status"], each["startDate"].astimezone(UTC))
-                for each in page["executions"]
-            ]
-            is_known = all(self._index.get(each.arn) == each for each in items)
-            self._index |= {each.arn: each for each in items}
-            seen |= {each.arn for each in items}
-            yield from items
-            if is_known and self._knows_all and not self._has_ended_below(seen):
-                yield from [each for each in self._index.values() if each.arn not in seen]
-                return
+            for each in page["executions"]:
+                started = each["startDate"].astimezone(UTC)
+                yield Listed(each["executionArn"], each["status"], started)
             times = [each.get("stopDate") or each["startDate"] for each in page["executions"]]
             if since and times and max(times) < since:
                 return
-        self._knows_all = True
-
-    def _has_ended_below(self, seen: set[str]) -> bool:
-        """Tell whether one has ended that the engine lists further down, as some engines do."""
-        ran = {each.arn for each in self._index.values() if each.status == "RUNNING"} - seen
-        return bool(ran and not ran <= set(self.arns("RUNNING")))
 
     def _summary(self, arn: str) -> Execution:
         if arn not in self._summaries:

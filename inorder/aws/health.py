@@ -23,7 +23,7 @@ RIGHT, WRONG, UNKNOWN = "right", "WRONG", "unknown"
 
 
 @dataclass(frozen=True)
-class Finding:
+class Check:
     """A line of the report: its state, what is so, and what mends it."""
 
     state: str
@@ -31,7 +31,7 @@ class Finding:
     remedy: str = ""
 
 
-Findings = Iterator[Finding]
+Checks = Iterator[Check]
 
 
 class Deployment:
@@ -61,7 +61,7 @@ class Deployment:
         return described
 
 
-def health(aws: Connection, policy: str | None = None) -> Findings:
+def health(aws: Connection, policy: str | None = None) -> Checks:
     """Check a stack, also for a change of policy. What may not be read is unknown."""
     deployment = Deployment(aws)
     checks = list(CHECKS)
@@ -72,33 +72,33 @@ def health(aws: Connection, policy: str | None = None) -> Findings:
             yield from check(deployment)
         except (ClientError, BotoCoreError) as error:
             name = getattr(check, "__name__", "change of policy").strip("_").replace("_", " ")
-            yield Finding(UNKNOWN, f"{name.capitalize()}: {' '.join(str(error).split())}")
+            yield Check(UNKNOWN, f"{name.capitalize()}: {' '.join(str(error).split())}")
 
 
-def _bucket(deployment: Deployment) -> Findings:
+def _bucket(deployment: Deployment) -> Checks:
     bucket = deployment.stack.input_bucket
     s3 = deployment.aws.client("s3")
     configured = s3.get_bucket_notification_configuration(Bucket=bucket)
     age = datetime.now(UTC) - deployment.main.created
     if "EventBridgeConfiguration" not in configured:
-        yield Finding(
+        yield Check(
             WRONG,
             f"The bucket {bucket} sends no events to EventBridge.",
             "docs/deploy.md, 'Use your own input bucket', says how to switch that on.",
         )
     elif "InputBucket" in deployment.resources and age < SWITCHING_ON:
-        yield Finding(
+        yield Check(
             UNKNOWN,
             "The stack is younger than five minutes: S3 may not send events yet.",
             "Upload again what was uploaded before and has no output.",
         )
     else:
-        yield Finding(RIGHT, f"The bucket {bucket} sends events to EventBridge.")
+        yield Check(RIGHT, f"The bucket {bucket} sends events to EventBridge.")
     own = set(deployment.resources.values())
     for each in configured.get("LambdaFunctionConfigurations", []):
         name = each["LambdaFunctionArn"].split(":")[6]
         if name in own or each["LambdaFunctionArn"] in deployment.stack.function_name:
-            yield Finding(
+            yield Check(
                 WRONG,
                 f"The bucket also invokes the function {name} itself, without a lock.",
                 "Remove this notification from the bucket.",
@@ -106,24 +106,24 @@ def _bucket(deployment: Deployment) -> Findings:
     for each in configured.get("QueueConfigurations", []):
         name = each["QueueArn"].rpartition(":")[2]
         if any(url.endswith(f"/{name}") for url in own):
-            yield Finding(
+            yield Check(
                 WRONG,
                 f"The bucket also sends notifications to {name}: each event comes twice.",
                 "Remove this notification, or the bucket's EventBridge configuration.",
             )
 
 
-def _rules(deployment: Deployment) -> Findings:
+def _rules(deployment: Deployment) -> Checks:
     events, stack = deployment.aws.client("events"), deployment.stack
     own = deployment.resources["EventsRule"].rpartition("/")[2]
     if events.describe_rule(Name=own)["State"] == "DISABLED":
-        yield Finding(
+        yield Check(
             WRONG,
             f"The rule {own} is disabled: no event starts an execution.",
             f"aws events enable-rule --name {own}, and upload again what came meanwhile.",
         )
     else:
-        yield Finding(RIGHT, "The rule is enabled.")
+        yield Check(RIGHT, "The rule is enabled.")
     works = (stack.state_machine_arn, deployment.function["FunctionArn"])
     for page in events.get_paginator("list_rules").paginate():
         for rule in page["Rules"]:
@@ -136,7 +136,7 @@ def _rules(deployment: Deployment) -> Findings:
                 f"{each['Arn']}:".startswith(f"{work}:") for each in targets for work in works
             )
             if found and _matches(events, pattern, stack):
-                yield Finding(
+                yield Check(
                     WRONG,
                     f"The rule {rule['Name']} also sends the bucket's events to the stack.",
                     "Remove its target: events that come twice cost twice.",
@@ -153,17 +153,17 @@ def _matches(events: Any, pattern: str, stack: Any) -> bool:
     return bool(answer["Result"])
 
 
-def _function(deployment: Deployment) -> Findings:
+def _function(deployment: Deployment) -> Checks:
     limits = _limits(json.loads(deployment.machine["definition"]))
     timeout = deployment.function["Timeout"]
     if limits and timeout > min(limits):
-        yield Finding(
+        yield Check(
             WRONG,
             f"The function may take {timeout} s, and the policy waits for {min(limits)} s.",
             f"Give it a timeout of at most {min(limits)} s.",
         )
     else:
-        yield Finding(RIGHT, f"The function's timeout of {timeout} s fits the policy.")
+        yield Check(RIGHT, f"The function's timeout of {timeout} s fits the policy.")
 
 
 def _limits(definition: Any) -> list[int]:
@@ -176,7 +176,7 @@ def _limits(definition: Any) -> list[int]:
     ]
 
 
-def _permissions(deployment: Deployment) -> Findings:
+def _permissions(deployment: Deployment) -> Checks:
     role, stack = deployment.function["Role"], deployment.stack
     iam = deployment.aws.client("iam")
     needed = {
@@ -194,36 +194,36 @@ def _permissions(deployment: Deployment) -> Findings:
         if result["EvalDecision"] != "allowed"
     ]
     if denied:
-        yield Finding(
+        yield Check(
             WRONG,
             f"The function's role lacks {', '.join(denied)}.",
             "Name the role in WorkFunctionRoleName, or attach the policy WorkFunctionPolicyArn.",
         )
     else:
-        yield Finding(RIGHT, "The function's role may read and write the buckets.")
+        yield Check(RIGHT, "The function's role may read and write the buckets.")
 
 
-def _concurrency(deployment: Deployment) -> Findings:
+def _concurrency(deployment: Deployment) -> Checks:
     functions, name = deployment.aws.client("lambda"), deployment.stack.function_name
     reserved = functions.get_function_concurrency(FunctionName=name)
     if reserved.get("ReservedConcurrentExecutions") == 0:
-        yield Finding(
+        yield Check(
             WRONG,
             "The function's reserved concurrency is 0: each event is retried, then parked.",
             f"aws lambda delete-function-concurrency --function-name {name}",
         )
     limit = functions.get_account_settings()["AccountLimit"]["ConcurrentExecutions"]
     if limit < FEW_INVOCATIONS:
-        yield Finding(
+        yield Check(
             WRONG,
             f"The region allows {limit} invocations at a time: a burst is retried for long.",
             "Ask AWS for a higher quota of Lambda's concurrent executions.",
         )
     else:
-        yield Finding(RIGHT, f"The region allows {limit:,} invocations at a time.")
+        yield Check(RIGHT, f"The region allows {limit:,} invocations at a time.")
 
 
-def _queues(deployment: Deployment) -> Findings:
+def _queues(deployment: Deployment) -> Checks:
     sqs = deployment.aws.client("sqs")
     reads = {
         "ParkedEventsQueue": "inorder parked lists them",
@@ -239,21 +239,21 @@ def _queues(deployment: Deployment) -> Findings:
             waiting[name] = int(attributes["ApproximateNumberOfMessages"]), remedy
     for name, (messages, remedy) in waiting.items():
         if messages:
-            yield Finding(WRONG, f"{name} has {messages} unread message(s).", remedy)
+            yield Check(WRONG, f"{name} has {messages} unread message(s).", remedy)
     if not any(messages for messages, _ in waiting.values()):
-        yield Finding(RIGHT, "No queue has messages that a person must read.")
+        yield Check(RIGHT, "No queue has messages that a person must read.")
     mappings = deployment.aws.client("lambda").list_event_source_mappings(
         FunctionName=deployment.resources["RetryEventsFunction"]
     )["EventSourceMappings"]
     if not any(each["State"] in {"Enabled", "Enabling", "Creating"} for each in mappings):
-        yield Finding(
+        yield Check(
             WRONG,
             "Nothing reads the retry queue: failed events are not tried again.",
             "Enable the event source mapping of RetryEventsFunction.",
         )
 
 
-def _alarms(deployment: Deployment) -> Findings:
+def _alarms(deployment: Deployment) -> Checks:
     cloudwatch, sns = deployment.aws.client("cloudwatch"), deployment.aws.client("sns")
     own = set(deployment.resources.values())
     alarms = [
@@ -264,7 +264,7 @@ def _alarms(deployment: Deployment) -> Findings:
     ]
     for alarm in alarms:
         if alarm["StateValue"] == "ALARM":
-            yield Finding(WRONG, alarm["AlarmDescription"], "docs/operate.md, 'Alarms'")
+            yield Check(WRONG, alarm["AlarmDescription"], "docs/operate.md, 'Alarms'")
     topics = {action for alarm in alarms for action in alarm["AlarmActions"]}
     confirmed = [
         subscription
@@ -274,30 +274,30 @@ def _alarms(deployment: Deployment) -> Findings:
         if subscription["SubscriptionArn"].startswith("arn:")
     ]
     if not topics:
-        yield Finding(WRONG, "The alarms tell nobody.", "Set AlarmTopicArn, and deploy.")
+        yield Check(WRONG, "The alarms tell nobody.", "Set AlarmTopicArn, and deploy.")
     elif not confirmed:
-        yield Finding(
+        yield Check(
             WRONG,
             "The alarms' topic has no confirmed subscription.",
             "Subscribe to the topic, and confirm the subscription.",
         )
     else:
-        yield Finding(RIGHT, f"{len(alarms)} alarms reach {len(confirmed)} subscriptions.")
+        yield Check(RIGHT, f"{len(alarms)} alarms reach {len(confirmed)} subscriptions.")
 
 
-def _log(deployment: Deployment) -> Findings:
+def _log(deployment: Deployment) -> Checks:
     level = deployment.stack.parameters.get("ExecutionLogLevel", "ALL")
     if level == "ALL":
-        yield Finding(RIGHT, "The log keeps each state of each execution.")
+        yield Check(RIGHT, "The log keeps each state of each execution.")
     else:
-        yield Finding(
+        yield Check(
             WRONG,
             f"The log keeps {level} only: why, executions and the console know little.",
             "Set ExecutionLogLevel to ALL.",
         )
 
 
-def _companions(deployment: Deployment) -> Findings:
+def _companions(deployment: Deployment) -> Checks:
     """Compare what each companion was deployed with to what the stack has now."""
     main, name = deployment.main, deployment.stack.name
     given = {"StackName": name, "KmsKeyArn": main.parameters.get("KmsKeyArn", "")}
@@ -307,23 +307,23 @@ def _companions(deployment: Deployment) -> Findings:
         different = [each for each in expected if each in found and found[each] != expected[each]]
         for each in different:
             parameter = f' PARAMETERS="{each}={expected[each]}"' if each in given else ""
-            yield Finding(
+            yield Check(
                 WRONG,
                 f"The companion {companion} has the {each} {found[each] or '(none)'},"
                 f" and the stack {expected[each] or '(none)'}.",
                 f"make companion NAME={companion} STACK={name}{parameter}",
             )
         if not different:
-            yield Finding(RIGHT, f"The companion {companion} fits the stack.")
+            yield Check(RIGHT, f"The companion {companion} fits the stack.")
 
 
-def _change(deployment: Deployment, policy: str) -> Findings:
+def _change(deployment: Deployment, policy: str) -> Checks:
     """Check what must be done before a change of policy: docs/policies.md, 'Switch policies'."""
     parameters, new = deployment.stack.parameters, policies.policy(policy)
-    wrong: list[Finding] = []
+    wrong: list[Check] = []
 
     def first(text: str, remedy: str) -> None:
-        wrong.append(Finding(WRONG, f"Before Policy={policy}: {text}", remedy))
+        wrong.append(Check(WRONG, f"Before Policy={policy}: {text}", remedy))
 
     if parameters.get("HealMinutes") == "0":
         first(
@@ -355,10 +355,10 @@ def _change(deployment: Deployment, policy: str) -> Findings:
             f"the function may take {timeout} s, and it waits for {min(limits)} s.",
             f"Give the function a timeout of at most {min(limits)} s.",
         )
-    yield from wrong or [Finding(RIGHT, f"Nothing must be done before Policy={policy}.")]
+    yield from wrong or [Check(RIGHT, f"Nothing must be done before Policy={policy}.")]
 
 
-CHECKS: tuple[Callable[[Deployment], Findings], ...] = (
+CHECKS: tuple[Callable[[Deployment], Checks], ...] = (
     *(_bucket, _rules, _function, _permissions, _concurrency),
     *(_queues, _alarms, _log, _companions),
 )

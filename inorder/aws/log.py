@@ -30,7 +30,7 @@ from inorder.model.execution import (
 
 CLOCK_DIFFERENCE = timedelta(minutes=10)  # at most, between this machine and AWS
 LATE = timedelta(minutes=2)  # by which an entry may come after later ones
-# These are in the text of an event's JSON as they are in the key, and mean nothing in a pattern.
+# JSON escapes none of these characters, and none has a meaning in a pattern.
 _PLAIN = re.compile(r"[\w./ -]{1,800}", re.ASCII)
 
 
@@ -90,7 +90,7 @@ class AwsStateMachine(StateMachine):
         return _in_order(self._read(f'{{ $.execution_arn = "{arn}" }}', since, until).get(arn, {}))
 
     def select(self, wanted: Filter = ANY) -> list[Execution]:
-        """List executions from their first and last entries, and those of their waits."""
+        """List executions from their first and last entries, and the entries of their waits."""
         since = wanted.since or (self._since - CLOCK_DIFFERENCE if self._since else BEGINNING)
         with self._selecting:
             if wanted.key is not None and self._level == "ALL" and self._has_data:

@@ -31,10 +31,9 @@ class ParkedEvent:
     """A message in the queue of parked events."""
 
     id: str  # of the message, for as long as it is in the queue
-    receipt: str  # what SQS needs in order to delete it
+    receipt: str  # with which SQS deletes it
     parked_at: datetime  # when it was sent
-    # What the state machine wrote. That of an invalid event has neither key nor sequencer.
-    body: dict[str, Any]
+    body: dict[str, Any]  # what the state machine wrote; an invalid event has no key or sequencer
 
     @classmethod
     def of(cls, message: dict[str, Any]) -> ParkedEvent:
@@ -43,7 +42,7 @@ class ParkedEvent:
             body = json.loads(message["Body"])
         except ValueError:
             body = None
-        if not isinstance(body, dict):  # a message that no state machine sent
+        if not isinstance(body, dict):  # no state machine has sent it
             body = {"reason": {"Error": "NoParkedEvent", "Cause": message["Body"]}}
         sent = int(message["Attributes"]["SentTimestamp"]) / 1000
         parked_at = datetime.fromtimestamp(sent, UTC)
@@ -51,7 +50,7 @@ class ParkedEvent:
 
     @property
     def subject(self) -> str:
-        """The bucket and the key, or the hash of the content; empty for an invalid event."""
+        """What it is about: see `inorder_fence.records.subject_of`."""
         return subject_of(self.body)
 
     @property
@@ -72,23 +71,17 @@ class ParkedEvent:
         return " ".join(text.split())
 
     def is_startable(self, named: bool) -> bool:
-        """Tell whether to start it again: an invalid event would fail again, unless it is named."""
+        """Tell whether to start it again: an invalid event would fail, so it must be named."""
         return "event" in self.body and (named or bool(self.subject))
 
 
 def parked_events(aws: Connection) -> Generator[ParkedEvent]:
-    """Receive each parked event once, as `messages` does."""
-    with closing(messages(aws, aws.stack.parked_events_queue_url)) as received:
-        yield from map(ParkedEvent.of, received)
+    """Receive each parked event once.
 
-
-def messages(aws: Connection, queue: str) -> Generator[dict[str, Any]]:
-    """Receive each message of a queue once.
-
-    SQS cannot show a message without hiding it for a while. Those that are not deleted are
-    visible again as soon as the iterator is closed.
+    SQS cannot show a message without hiding it for a while. Those that are not deleted are visible
+    again as soon as the iterator is closed.
     """
-    sqs = aws.client("sqs")
+    sqs, queue = aws.client("sqs"), aws.stack.parked_events_queue_url
     receipts: dict[str, str] = {}
     without_news = 0
     try:
@@ -99,13 +92,12 @@ def messages(aws: Connection, queue: str) -> Generator[dict[str, Any]]:
                 VisibilityTimeout=HOLD_SECONDS,
                 WaitTimeSeconds=RECEIVE_SECONDS,
                 MessageSystemAttributeNames=["SentTimestamp"],
-                MessageAttributeNames=["All"],
             ).get("Messages", [])
             news = [message for message in received if message["MessageId"] not in receipts]
             without_news = 0 if news else without_news + 1
             # A message may come again; only its latest receipt counts.
             receipts |= {each["MessageId"]: each["ReceiptHandle"] for each in received}
-            yield from news
+            yield from map(ParkedEvent.of, news)
     finally:
         # A deleted message is refused, alone. If SQS cannot be reached, all return by themselves.
         with suppress(BotoCoreError, ClientError):
@@ -130,11 +122,11 @@ def only_one(events: Sequence[ParkedEvent], beginning: str) -> ParkedEvent:
 def redrive(aws: Connection, ids: set[str]) -> Generator[ParkedEvent]:
     """Start parked events again, and remove each from the queue once it has started.
 
-    A message that is gone, or hidden by another redrive, is left out. Interrupted in between, an
-    event is started again by the next redrive. The execution is named after the message; where
-    names are unique, as on the local AWS, it is refused as started already. Express on AWS lets
-    names repeat: there it ends as a duplicate, or, if the event fails again, is parked twice.
-    Either way nothing is lost and nothing is processed twice.
+    A message that is gone, or hidden by another redrive, is left out. If this is interrupted after
+    an event has started, the next redrive starts the event again. The execution is named after the
+    message: where names are unique, as on the local AWS, the second start is refused. Express on
+    AWS lets names repeat: there the second execution ends as a duplicate or, if the event fails
+    again, parks it twice. Either way nothing is lost and nothing is processed twice.
     """
     states, sqs = aws.client("stepfunctions"), aws.client("sqs")
     remaining = set(ids)

@@ -1,8 +1,8 @@
 """Events that wait for a retry: to list them without disturbing them.
 
-A message that waits is invisible: SQS gives it to no reader. To receive one that is visible would
-hide it from the function. So nothing here receives messages: the function logs until when each one
-waits, and that is read. The queue only counts its messages.
+A message that waits is invisible: SQS gives it to no reader. To receive a visible one would hide it
+from the function. So nothing here receives messages. The function logs until when each one waits,
+and this log is read. SQS only counts the messages.
 """
 
 from __future__ import annotations
@@ -70,24 +70,17 @@ class RetryingEvent:
 class Backlog:
     """How many messages are in the retry queue, as SQS estimates it."""
 
-    waiting: int  # those that wait or are being handled
-    unread: int  # those that the function may read now
+    waiting: int  # or being handled
+    unread: int  # which the function may read now
 
 
 def retrying_events(aws: Connection) -> list[RetryingEvent]:
     """Read which events wait, the one that is tried next first."""
-    pages = (
-        aws.client("logs")
-        .get_paginator("filter_log_events")
-        .paginate(
-            logGroupName=aws.stack.function_log_group,
-            startTime=int((time.time() - LOG_SECONDS) * 1000),
-            filterPattern=PATTERN,
-        )
-    )
-    lines = sorted(
-        (line for page in pages for line in page["events"]), key=lambda line: line["timestamp"]
-    )
+    reading = aws.client("logs").get_paginator("filter_log_events")
+    group, since = aws.stack.function_log_group, int((time.time() - LOG_SECONDS) * 1000)
+    pages = reading.paginate(logGroupName=group, startTime=since, filterPattern=PATTERN)
+    lines = [line for page in pages for line in page["events"]]
+    lines.sort(key=lambda line: line["timestamp"])
     latest = {entry["message_id"]: entry for line in lines if (entry := _entry(line["message"]))}
     events = [
         RetryingEvent({name: entry[name] for name in FIELDS if name in entry})
@@ -107,7 +100,7 @@ def backlog(aws: Connection) -> Backlog:
 
 
 def _entry(message: str) -> dict[str, Any] | None:
-    """Read a line of the log, if it says what has become of a message."""
+    """Read a line of the log; None if it does not say what has become of a message."""
     try:
         entry = json.loads(message)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The commands that look at executions and at what became of an object."""
+"""The commands about executions, and about what became of an object's events."""
 
 from __future__ import annotations
 
@@ -35,10 +35,7 @@ UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 EARLIEST = datetime(1971, 1, 1, tzinfo=UTC)  # a log begins in 1970, and clocks differ
 SHORTEST_ID = 8
 FOLLOW_SECONDS = 1.0
-COLUMNS = (
-    *("Start (UTC)", "ID", "Key", "Sequencer", "Outcome"),
-    *("Waited", "Duration", "Attempt"),
-)
+COLUMNS = ["Start (UTC)", "ID", "Key", "Sequencer", "Outcome", "Waited", "Duration", "Attempt"]
 
 
 class Since(click.ParamType):
@@ -198,29 +195,18 @@ def row(execution: Execution, name: str | None = None) -> list[str]:
         execution.key or execution.record_id or "?",
         f"repair {at:%Y-%m-%dT%H:%M:%SZ}" if at else execution.sequencer or "?",
         execution.ended_as,
-        seconds(execution.waited),
-        seconds(execution.seconds),
+        *("" if each is None else span(each) for each in (execution.waited, execution.seconds)),
         str(execution.attempt),
     ]
 
 
-def seconds(value: float | None) -> str:
-    """Write a duration, if it is known."""
-    return "" if value is None else span(value)
-
-
 def short_ids(found: Sequence[Execution]) -> dict[str, str]:
-    """Give the shortest beginning of each ID that no other of the list has, by ARN."""
-    ids = sorted(each.id for each in found)
-    shared = {}
-    for before, this, after in zip(["", *ids], ids, [*ids[1:], ""], strict=False):
-        shared[this] = max(_in_common(before, this), _in_common(this, after))
-    return {each.arn: each.id[: max(SHORTEST_ID, shared[each.id] + 1)] for each in found}
-
-
-def _in_common(one: str, other: str) -> int:
-    pairs = zip(one, other, strict=False)
-    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+    """Give the beginnings of all IDs by ARN, as short as they still differ from each other."""
+    ids = {each.id for each in found}
+    length = SHORTEST_ID
+    while len({each[:length] for each in ids}) < len(ids):
+        length += 1
+    return {each.arn: each.id[:length] for each in found}
 
 
 def facts(execution: Execution) -> Iterator[tuple[str, str]]:

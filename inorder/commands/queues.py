@@ -10,10 +10,11 @@ import click
 
 from inorder.aws import parked, retrying
 from inorder.aws.stack import Connection
-from inorder.commands.terminal import aws_errors_in_one_line, deployed, print_table, printable
+from inorder.commands.terminal import aws_errors_in_one_line, deployed, print_table, printable, say
 from inorder_fence import stuck
 from inorder_fence.records import s3_object
 
+TIME = "%Y-%m-%d %H:%M:%S"
 REASON_CHARACTERS = 500  # in a table; room for an answer outside the function's contract
 NOTHING_PARKED = "Nothing is parked."
 
@@ -30,21 +31,19 @@ def list_parked(stack_name: str, as_json: bool) -> None:
             described = {"id": event.id, "parked_at": event.parked_at.isoformat(), **event.body}
             click.echo(json.dumps(described))
     elif events:
-        print_table(
-            ["ID", "Parked (UTC)", "Key", "Sequencer", "Reason"],
-            [
-                (
-                    event.id[:8],
-                    f"{event.parked_at:%Y-%m-%d %H:%M:%S}",
-                    event.subject,
-                    event.sequencer,
-                    event.reason[:REASON_CHARACTERS],
-                )
-                for event in sorted(events, key=lambda event: event.parked_at)
-            ],
-        )
+        rows = [
+            (
+                event.id[:8],
+                f"{event.parked_at:{TIME}}",
+                event.subject,
+                event.sequencer,
+                event.reason[:REASON_CHARACTERS],
+            )
+            for event in sorted(events, key=lambda event: event.parked_at)
+        ]
+        print_table(["ID", "Parked (UTC)", "Key", "Sequencer", "Reason"], rows)
     else:
-        click.echo(NOTHING_PARKED, err=True)
+        say(NOTHING_PARKED)
 
 
 @click.command("retrying")
@@ -63,25 +62,21 @@ def list_retrying(stack_name: str, as_json: bool) -> None:
         for event in events:
             click.echo(json.dumps(event.body))
     elif events:
-        print_table(
-            ["Key", "Sequencer", "Attempts", "Since (UTC)", "Next attempt (UTC)", "Reasons"],
-            [
-                (
-                    event.subject,
-                    str(event.body.get("sequencer", "")),
-                    str(event.body["attempts"]),
-                    f"{event.since:%Y-%m-%d %H:%M:%S}",
-                    f"{event.next:%Y-%m-%d %H:%M:%S}",
-                    event.reasons[:REASON_CHARACTERS],
-                )
-                for event in events
-            ],
-        )
-    click.echo(
-        f"The queue has about {backlog.waiting} messages that wait and {backlog.unread} that the"
-        " function can read.",
-        err=True,
-    )
+        columns = ["Key", "Sequencer", "Attempts", "Since (UTC)", "Next attempt (UTC)", "Reasons"]
+        rows = [
+            (
+                event.subject,
+                str(event.body.get("sequencer", "")),
+                str(event.body["attempts"]),
+                f"{event.since:{TIME}}",
+                f"{event.next:{TIME}}",
+                event.reasons[:REASON_CHARACTERS],
+            )
+            for event in events
+        ]
+        print_table(columns, rows)
+    unread = f"{backlog.unread} that the function can read"
+    say(f"The queue has about {backlog.waiting} messages that wait and {unread}.")
 
 
 @click.command()
@@ -103,14 +98,12 @@ def redrive(stack_name: str, everything: bool, event_id: str | None) -> None:
         if event_id:
             events = [parked.only_one(events, event_id)]
         startable = [event for event in events if event.is_startable(named=not everything)]
-        for event in events:
-            if event not in startable:
-                reason = printable(event.reason)
-                click.echo(f"Left out, would fail again: {event.id[:8]} {reason}", err=True)
+        for event in (each for each in events if each not in startable):
+            say(f"Left out, would fail again: {event.id[:8]} {event.reason}")
         for event in parked.redrive(aws, {event.id for event in startable}):
             click.echo(f"Started: {event.id[:8]} {printable(event.subject)}")
         if not events:
-            click.echo(NOTHING_PARKED, err=True)
+            say(NOTHING_PARKED)
 
 
 @click.command("stuck")
@@ -136,19 +129,17 @@ def list_stuck(stack_name: str, redrive: bool, seconds: int) -> None:
         read = [stuck.read(dynamodb, table, entry.id, now, dead_after) for entry in entries]
         keys = [key for key in read if key]
         if not keys:
-            click.echo("No key is stuck.", err=True)
+            say("No key is stuck.")
             return
-        print_table(
-            ["ID", "Sequencer", "In progress for"],
-            [
-                (
-                    key.id,
-                    str(s3_object(key.event).get("sequencer", "")),
-                    str(timedelta(seconds=int(key.age.total_seconds()))),
-                )
-                for key in keys
-            ],
-        )
+        rows = [
+            (
+                key.id,
+                str(s3_object(key.event).get("sequencer", "")),
+                str(timedelta(seconds=int(key.age.total_seconds()))),
+            )
+            for key in keys
+        ]
+        print_table(["ID", "Sequencer", "In progress for"], rows)
         queues = aws.stack.retry_events_queue_url, aws.stack.parked_events_queue_url
         for key in keys if redrive else []:
             stuck.hand_over(sqs, *queues, dynamodb, table, key)

@@ -30,8 +30,8 @@ STATUSES = {
     "TIMED_OUT": "TimedOut",
 }
 # Calls of a service or a function, as all entries name them: https://docs.aws.amazon.com/
-# step-functions/latest/apireference/API_HistoryEvent.html. An optimized integration, also that of
-# Lambda, has the first; a function whose ARN is the Resource itself has the second.
+# step-functions/latest/apireference/API_HistoryEvent.html. An optimized integration, such as
+# Lambda's, has the first; a function whose ARN is the Resource itself has the second.
 _CALLS = ("Task", "LambdaFunction")
 _BEGUN = {f"{each}Scheduled" for each in _CALLS}
 _SUCCEEDED = {f"{each}Succeeded" for each in _CALLS}
@@ -154,7 +154,7 @@ class Execution:
 
     @property
     def record_id(self) -> str | None:
-        """What it locks: a key, a version or a content, as the ID of its record has it."""
+        """The `object_key` or the content that it locks: see `inorder_fence.records`."""
         found = self._in_data("object_key") or self._in_data("content")
         return str(found) if found else object_key_of(self.event)
 
@@ -198,10 +198,9 @@ class Filter:
 
     key: str | None = None
     prefix: str = ""
-    # One of these is what it `ended_as`, in upper or lower case.
+    # It `ended_as` one of these, in upper or lower case.
     outcomes: frozenset[str] = frozenset()
-    since: datetime | None = None  # between which it started
-    until: datetime | None = None
+    since: datetime | None = None  # when it started, or later
     limit: int | None = None  # the greatest number to list: the newest
 
     def accepts(self, execution: Execution) -> bool:
@@ -216,10 +215,7 @@ class Filter:
 
     def covers(self, started: datetime | None) -> bool:
         """Tell whether an execution that started then is to be listed; an unknown time is."""
-        if started is None:
-            return True
-        after = self.since is None or started >= self.since
-        return after and (self.until is None or started <= self.until)
+        return started is None or self.since is None or started >= self.since
 
 
 ANY = Filter()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from inorder.model.execution import Execution
 from inorder.model.outcomes import DONE
 from inorder.story.parts import Cause, is_newer, order
 from inorder.story.reading import (
-    Reading,
+    Known,
     happened,
     parsed,
     read_record,
@@ -17,7 +19,7 @@ from inorder.story.reading import (
 from inorder_fence.records import locked, s3_object
 
 
-def cause_of(known: Reading, execution: Execution, outcome: str) -> Cause | None:
+def cause_of(known: Known, execution: Execution, outcome: str) -> Cause | None:
     """Tell why an execution ended as it did, or for what it waits; None if nothing caused it."""
     match outcome:
         case "Superseded":
@@ -33,7 +35,7 @@ def cause_of(known: Reading, execution: Execution, outcome: str) -> Cause | None
     return Cause(reason=reason_of(execution))
 
 
-def _superseder(known: Reading, execution: Execution) -> Cause:
+def _superseder(known: Known, execution: Execution) -> Cause:
     """Find the newer event: the record names it if the state machine read one there."""
     if not was_worked_on(execution):
         newest = read_record(execution).get("sequencer")
@@ -43,7 +45,7 @@ def _superseder(known: Reading, execution: Execution) -> Cause:
         each
         for each in known.executions
         if _is_later(each, execution)
-        and (each.started or known.facts.now) <= (execution.stopped or known.facts.now)
+        and (each.started or known.facts.now) <= _stopped(known, execution)
     ]
     if not newer:
         return Cause(is_certain=False)
@@ -59,7 +61,7 @@ def _is_later(other: Execution, execution: Execution) -> bool:
 
 
 def _caused_by(
-    known: Reading, sequencer: str | None, version_id: str | None, is_certain: bool
+    known: Known, sequencer: str | None, version_id: str | None, is_certain: bool
 ) -> Cause:
     times = [
         (at, each.arn)
@@ -70,29 +72,34 @@ def _caused_by(
     return Cause(sequencer, version_id, arn, at, is_certain=is_certain)
 
 
-def _original(known: Reading, execution: Execution) -> Cause:
+def _original(known: Known, execution: Execution) -> Cause:
     """Find the execution that processed the event before."""
-    same = known.facts.keeps not in {"first", None}
+    is_of_event = known.facts.keeps not in {"first", None}
     for other in reversed(known.executions):
         if (
             other.arn != execution.arn
             and other.record_id == execution.record_id
-            and (not same or other.sequencer == execution.sequencer)
+            and (not is_of_event or other.sequencer == execution.sequencer)
             and other.outcome in DONE
             and (other.outcome == "Processed" or was_worked_on(other))
-            and (other.stopped or known.facts.now) <= (execution.stopped or known.facts.now)
+            and _stopped(known, other) <= _stopped(known, execution)
         ):
             return Cause(other.sequencer, other.version_id, other.arn, other.stopped)
     for record in known.facts.records:  # its execution may be older than what was read
         if locked(str(record["id"])) == execution.record_id and record.get("status") == "DONE":
             described = s3_object(parsed(record.get("event")))
             sequencer = described.get("sequencer") or record.get("sequencer")
-            if not same or sequencer == execution.sequencer:
+            if not is_of_event or sequencer == execution.sequencer:
                 return Cause(sequencer, described.get("version-id"))
-    return Cause(execution.sequencer if same else None, execution.version_id, is_certain=False)
+    sequencer = execution.sequencer if is_of_event else None
+    return Cause(sequencer, execution.version_id, is_certain=False)
 
 
-def _retry(known: Reading, execution: Execution) -> Cause:
+def _stopped(known: Known, execution: Execution) -> datetime:
+    return execution.stopped or known.facts.now
+
+
+def _retry(known: Known, execution: Execution) -> Cause:
     """Find the next attempt: an execution, or a message that waits."""
     reason = reason_of(execution)
     for other in known.executions:
@@ -108,7 +115,7 @@ def _retry(known: Reading, execution: Execution) -> Cause:
     return Cause(reason=reason, is_certain=False)
 
 
-def _blocker(known: Reading, execution: Execution) -> Cause | None:
+def _blocker(known: Known, execution: Execution) -> Cause | None:
     for arn, record in known.locks.items():
         if locked(str(record["id"])) == execution.record_id:
             sequencer, at = known.held(arn, record)

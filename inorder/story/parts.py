@@ -12,18 +12,25 @@ from audit_keys.repairing import repaired_at
 from inorder.model.execution import Execution
 from inorder_fence.fenced_output import OutputState, compare_sequencers
 
-Part = Literal["executions", "records", "outputs", "source", "parked", "retrying", "undelivered"]
+Part = Literal[
+    "executions",
+    "records",
+    "object",
+    "output",
+    "parked events",
+    "events that are retried",
+]  # as a sentence names it
 
 
 @dataclass(frozen=True)
 class Queued:
     """An event of the object in a queue."""
 
-    queue: Literal["parked", "retrying", "undelivered"]
+    queue: Literal["parked", "retrying"]
     id: str  # of the message
     version_id: str | None
     sequencer: str | None
-    since: datetime | None  # when it was parked, first failed, or was sent
+    since: datetime | None  # when it was parked, or first failed
     reason: str
     next: datetime | None = None  # when it is tried again
     attempts: int = 0  # how often it has failed
@@ -69,7 +76,7 @@ class Facts:
     policy: str
     keeps: Literal["newest", "first", "each", "last"] | None
     now: datetime
-    executions: tuple[Execution, ...] = ()  # those of the key, with their steps
+    executions: tuple[Execution, ...] = ()  # of the key, with their steps
     # The items of the key table that belong to the object.
     records: tuple[Mapping[str, Any], ...] = ()
     queued: tuple[Queued, ...] = ()
@@ -109,8 +116,8 @@ class Cause:
 
 
 @dataclass(frozen=True)
-class Delivery:
-    """One execution of the story."""
+class ToldExecution:
+    """An execution of an event of the object, and why it ended so."""
 
     execution: str  # its ARN
     id: str  # the last part of that
@@ -118,11 +125,8 @@ class Delivery:
     version_id: str | None
     is_deletion: bool
     started: datetime | None
-    stopped: datetime | None
     # As it ended; ``Waiting`` or ``Working`` if it runs, ``Unknown`` if its end is not known.
     outcome: str
-    waited: float | None  # for how many seconds it waited for the lock
-    attempt: int
     cause: Cause | None
     text: str  # the same in a sentence
 
@@ -136,8 +140,7 @@ class Event:
     is_deletion: bool | None  # None if that is not known
     etag: str | None  # of what was created
     at: datetime | None  # when S3 says that it happened; else when its first execution started
-    # What has become of it: an outcome, ``Waiting``, ``Working``, ``Undelivered``, ``Died`` or
-    # ``Unknown``.
+    # What has become of it: an outcome, ``Waiting``, ``Working``, ``Died`` or ``Unknown``.
     outcome: str
     executions: tuple[str, ...]  # the ARNs of its executions, oldest first
 
@@ -146,7 +149,6 @@ class Event:
 class Lock:
     """A lock of the object."""
 
-    record_id: str
     execution: str  # ARN of the holder
     sequencer: str | None  # of the event that the holder works on
     since: datetime | None  # when the holder claimed it
@@ -159,17 +161,14 @@ class Lock:
 class Pending:
     """Something that will still happen to the object, or that a person must decide."""
 
-    kind: Literal["waiting", "retrying", "parked", "undelivered", "stuck"]
+    kind: Literal["waiting", "retrying", "parked", "stuck"]
     sequencer: str | None
-    version_id: str | None
-    since: datetime | None
-    next: datetime | None  # when it is tried again
     id: str  # of the message or the record
     text: str  # the same in a sentence
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judgement:
     """Whether the output is as the policy promises."""
 
     # ``right``; ``pending``: it will be; ``parked``: the newest event is, so a person must
@@ -186,21 +185,23 @@ class Story:
     key: str
     policy: str
     events: tuple[Event, ...]  # all that are known, oldest first
-    deliveries: tuple[Delivery, ...]  # the executions, the one that started first first
+    deliveries: tuple[ToldExecution, ...]  # the executions, the one that started first first
     locks: tuple[Lock, ...]
     pending: tuple[Pending, ...]
     outputs: tuple[Output, ...]
-    verdict: Verdict
+    verdict: Judgement
     unknown: tuple[str, ...]  # what could not be read, in sentences
 
     def sentences(self) -> list[str]:
         """Tell the story, oldest first."""
-        told = [delivery.text for delivery in self.deliveries]
-        if not told:
-            told = ["No execution of an event of this object was found."]
-        told += [lock.text for lock in self.locks]
-        told += [pending.text for pending in self.pending]
-        return [*told, self.verdict.text, *(f"Not known: {each}" for each in self.unknown)]
+        none = ["No execution of an event of this object was found."]
+        return [
+            *([each.text for each in self.deliveries] or none),
+            *(each.text for each in self.locks),
+            *(each.text for each in self.pending),
+            self.verdict.text,
+            *(f"Not known: {each}" for each in self.unknown),
+        ]
 
 
 _order = cmp_to_key(compare_sequencers)
@@ -212,7 +213,7 @@ def order(sequencer: str | None) -> Any:
 
 
 def is_newer(one: str | None, other: str | None) -> bool:
-    """Tell whether the event of one sequencer is newer than that of another, of the same key."""
+    """Tell whether an event is newer than another one of the same key, by their sequencers."""
     return compare_sequencers(one or "", other or "") > 0
 
 

@@ -1,9 +1,10 @@
-"""What was read about an object: its executions, its locks, and what they say."""
+"""What the executions, records and locks of one object say."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -12,8 +13,8 @@ from inorder.model.policies import recording
 from inorder.story.parts import Facts
 
 
-class Reading:
-    """The facts about one object, with those parts of them that are wanted."""
+class Known:
+    """The facts about one object, limited to the version that was asked for, if any."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
@@ -46,16 +47,16 @@ class Reading:
     def held(self, arn: str, record: Mapping[str, Any]) -> tuple[str | None, datetime | None]:
         """Give the event of a lock's holder, and since when it has the lock.
 
-        Under `latest-wins` the record tells this of the newest event, which may be another's.
+        Under `latest-wins` the record has the newest event, which another execution may have.
         """
-        since = time_of(record.get("in_progress_since") or record.get("claimed_at"))
         if self.waits(record) and arn in self.by_arn:
             return self.by_arn[arn].sequencer, recorded(self.by_arn[arn])
         is_known = arn in self.by_arn or self.facts.keeps != "newest"
+        since = time_of(record.get("in_progress_since") or record.get("claimed_at"))
         return record.get("sequencer") if is_known else None, since
 
     def waits(self, record: Mapping[str, Any]) -> bool:
-        """Tell whether the event of a record waits for an execution that works on another one."""
+        """Tell whether a record's event waits for an execution that works on another event."""
         if "execution" not in record or "event" not in record:
             return False
         holder = self.by_arn.get(str(record["execution"]))
@@ -67,18 +68,15 @@ class Reading:
 
 def happened(execution: Execution) -> datetime | None:
     """Give the time of an event as S3 says, else when its execution started."""
-    event = execution.event if isinstance(execution.event, dict) else {}
-    return time_of(event.get("time")) or execution.started
+    return time_of(_dict(execution.event).get("time")) or execution.started
 
 
 def recorded(execution: Execution) -> datetime | None:
     """Give the time at which an execution wrote its event to the table; else when it started."""
-    written = [
-        step.exited
-        for step in execution.steps
-        if step.state in recording() and step.exited and not step.error
-    ]
-    return written[0] if written else execution.started
+    for step in execution.steps:
+        if step.state in recording() and step.exited and not step.error:
+            return step.exited
+    return execution.started
 
 
 def was_worked_on(execution: Execution) -> bool:
@@ -89,23 +87,20 @@ def was_worked_on(execution: Execution) -> bool:
 def read_record(execution: Execution) -> dict[str, str]:
     """Give what an execution read last in the record that it waited for."""
     for step in reversed(execution.steps):
-        item = _dict(_dict(_dict(step.input).get("record")).get("Item"))
-        if item:
+        if item := _dict(_dict(_dict(step.input).get("record")).get("Item")):
             return {name: str(_dict(value).get("S", "")) for name, value in item.items()}
     return {}
 
 
 def reason_of(execution: Execution) -> str:
     """Give the error and the cause in one line."""
-    reason = _dict(execution.output).get("reason")
-    if not isinstance(reason, dict):
-        cause = parsed(execution.cause)
-        reason = cause if isinstance(cause, dict) and "Error" in cause else None
-    if reason is None:
-        text = f"{execution.error}: {execution.cause}" if execution.cause else f"{execution.error}"
-    else:
-        text = f"{reason.get('Error')}: {reason.get('Cause')}"
-    return " ".join(text.split())
+    error: Any = execution.error
+    cause: Any = execution.cause
+    for reason in (_dict(execution.output).get("reason"), parsed(execution.cause)):
+        if isinstance(reason, dict) and "Error" in reason:
+            error, cause = reason["Error"], reason.get("Cause")
+            break
+    return " ".join((f"{error}: {cause}" if cause else f"{error}").split())
 
 
 def _dict(value: Any) -> dict[str, Any]:
@@ -114,16 +109,14 @@ def _dict(value: Any) -> dict[str, Any]:
 
 def parsed(text: Any) -> Any:
     """Parse JSON; None if it is none."""
-    try:
+    with suppress(TypeError, ValueError):
         return json.loads(text)
-    except (TypeError, ValueError):
-        return None
+    return None
 
 
 def time_of(text: Any) -> datetime | None:
     """Parse a time; None if it is none, or has no zone."""
-    try:
+    with suppress(TypeError, ValueError):
         at = datetime.fromisoformat(text)
-    except (TypeError, ValueError):
-        return None
-    return at if at.tzinfo else None
+        return at if at.tzinfo else None
+    return None

@@ -1,8 +1,9 @@
-"""The sentences of a story, one for each execution, lock and queued event."""
+"""The sentences of a story, one for each execution, lock and event that is not finished."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 from inorder.model.execution import Execution
 from inorder.story.parts import Cause, Facts, Queued, clock, named, span
@@ -10,26 +11,25 @@ from inorder.story.reading import was_worked_on
 
 
 def told(facts: Facts, execution: Execution, outcome: str, cause: Cause | None) -> str:
-    """Say when an execution started, of which event it was, and how and why it ended."""
-    what = {True: "deleted", False: "created"}[execution.is_deletion]
-    version = f" of version {execution.version_id}" if execution.version_id else ""
+    """Say when an execution started, which event it had, and how and why it ended."""
+    what = "deleted" if execution.is_deletion else "created"
     attempt = f" (attempt {execution.attempt})" if execution.attempt > 1 else ""
     if execution.is_started_by_holder:
         attempt += " (started as the lock was released)"
-    event = f"{named(execution.sequencer)}{version} ({what})"
+    event = f"{named(execution.sequencer)}{_version(execution.version_id)} ({what})"
     waited = f" It waited {span(execution.waited)}." if execution.waited else ""
     said = _said(facts, execution, outcome, cause)
     return (
         f"{clock(execution.started)}: {event}, execution {execution.id}{attempt}:"
         f" {outcome}. {said}{waited}"
-    ).strip()
+    )
 
 
 def _said(facts: Facts, execution: Execution, outcome: str, cause: Cause | None) -> str:
     last = execution.path[-1] if execution.path else "a state that is not known"
     if cause is None:
         texts = {
-            "Processed": _processed(facts, execution),
+            "Processed": _said_processed(facts, execution),
             "Waiting": "It waits for the lock.",
             "Working": f"It is in {last}.",
             "Unknown": f"The log has no end of it; the last state there is {last}. It cannot be"
@@ -40,10 +40,8 @@ def _said(facts: Facts, execution: Execution, outcome: str, cause: Cause | None)
         "Superseded": _said_superseded(execution, cause),
         "Duplicate": _said_duplicate(execution, cause),
         "Retrying": _said_retrying(facts, cause),
-        "Parked": _sentence(cause.reason),
-        "InvalidEvent": _sentence(cause.reason),
-        "NotParked": _sentence(cause.reason),
-        "Waiting": f"Execution {short_id(cause.execution)} holds the lock since {clock(cause.at)}.",
+        "Waiting": f"Execution {_id(cause.execution)} holds the lock since {clock(cause.at)}.",
+        **dict.fromkeys(("Parked", "InvalidEvent", "NotParked"), _sentence(cause.reason)),
         **dict.fromkeys(("TimedOut", "Aborted"), f"It ended in {last}, unfinished."),
     }
     if outcome in texts:
@@ -53,21 +51,19 @@ def _said(facts: Facts, execution: Execution, outcome: str, cause: Cause | None)
     return f"No state of the policy has foreseen this: {_sentence(cause.reason)}"
 
 
-def _processed(facts: Facts, execution: Execution) -> str:
+def _said_processed(facts: Facts, execution: Execution) -> str:
     took = f" after {span(execution.seconds)}" if execution.seconds is not None else ""
     if facts.keeps is None:
         return f"The event was forwarded{took}."
-    done = "The output was removed" if execution.is_deletion else "The output was written"
-    return f"{done}{took}."
+    return f"The output was {'removed' if execution.is_deletion else 'written'}{took}."
 
 
 def _said_superseded(execution: Execution, cause: Cause) -> str:
     if cause.sequencer is None:
         found = "its object had been replaced or deleted, or a newer output was there"
         return f"The function found that {found}; no newer event is known."
-    version = f" of version {cause.version_id}" if cause.version_id else ""
-    name = f"{named(cause.sequencer)}{version}"
-    by = f" by execution {short_id(cause.execution)}" if cause.execution else ""
+    name = f"{named(cause.sequencer)}{_version(cause.version_id)}"
+    by = f" by execution {_id(cause.execution)}" if cause.execution else ""
     when = f", recorded at {clock(cause.at)}{by}" if cause.at else ""
     if cause.is_certain:
         return f"The newer {name}{when}{',' if when else ''} decides the output."
@@ -77,29 +73,51 @@ def _said_superseded(execution: Execution, cause: Cause) -> str:
 
 
 def _said_duplicate(execution: Execution, cause: Cause) -> str:
+    is_same = cause.sequencer == execution.sequencer
+    name = "this event" if is_same else named(cause.sequencer)
     if cause.execution:
-        other = "" if cause.sequencer == execution.sequencer else f" {named(cause.sequencer)}"
-        return (
-            f"Execution {short_id(cause.execution)} had processed{other or ' this event'}"
-            f" at {clock(cause.at)}."
-        )
-    if cause.is_certain and cause.sequencer != execution.sequencer:
-        return f"The record says that {named(cause.sequencer)} was processed before."
+        return f"Execution {_id(cause.execution)} had processed {name} at {clock(cause.at)}."
     if cause.is_certain:
-        return "The record says that this event was processed before."
+        return f"The record says that {name} was processed before."
     return "It was processed before, by an execution that was not read."
 
 
 def _said_retrying(facts: Facts, cause: Cause) -> str:
     if cause.execution:
-        later = f"Execution {short_id(cause.execution)} tried again at {clock(cause.at)}."
+        later = f"Execution {_id(cause.execution)} tried again at {clock(cause.at)}."
     elif cause.at:
         later = f"It is tried again at {clock(cause.at)}."
-    elif not facts.has("retrying"):
+    elif not facts.has("events that are retried"):
         later = "When it is tried again is not known."
     else:
         later = "It is tried again as soon as the function that retries reads it."
     return f"{_sentence(cause.reason)} {later}"
+
+
+def said_locked(
+    arn: str,
+    sequencer: str | None,
+    since: datetime | None,
+    age: timedelta | None,
+    death: str,
+    waiting: Sequence[str],
+) -> str:
+    """Say who holds a lock, whether the holder has died, and who waits for it."""
+    lasts = f", for {span(age.total_seconds())}" if age else ""
+    text = f"Execution {_id(arn)} holds the lock since {clock(since)}{lasts}, for event"
+    text += f" {sequencer or '(unknown)'}."
+    if death:
+        text += f" It {death}: the next event of the key, or the schedule, breaks the lock."
+    if waiting:
+        text += f" {len(waiting)} wait for it: {', '.join(map(_id, waiting))}."
+    return text
+
+
+def said_recorded(sequencer: str | None, since: datetime) -> str:
+    """Say that an event waits for the lock."""
+    return (
+        f"Event {sequencer} is recorded as the newest since {clock(since)} and waits for the lock."
+    )
 
 
 def said_stuck(facts: Facts, sequencer: str | None, since: datetime) -> str:
@@ -117,21 +135,22 @@ def said_stuck(facts: Facts, sequencer: str | None, since: datetime) -> str:
 
 def said_queued(each: Queued) -> str:
     """Say why an event is in a queue, and what becomes of it."""
-    event, since = f"Event {each.sequencer or '(unknown)'}", clock(each.since)
-    reason = _sentence(each.reason)
+    event, since, why = f"Event {each.sequencer or '(unknown)'}", clock(each.since), each.reason
     if each.queue == "parked":
         again = f"`inorder redrive {each.id[:8]}` starts it again."
-        return f"{event} is parked since {since}: {reason} {again}"
-    if each.queue == "retrying":
-        failed = f"failed first at {since}, and {each.attempts} times so far: {reason}"
-        return f"{event} {failed} It is tried again at {clock(each.next)}."
-    return f"{event} started no execution; it is in UndeliveredEventsQueue since {since}. {reason}"
+        return f"{event} is parked since {since}: {_sentence(why)} {again}"
+    failed = f"failed first at {since}, and {each.attempts} times so far: {_sentence(why)}"
+    return f"{event} {failed} It is tried again at {clock(each.next)}."
+
+
+def _version(version_id: str | None) -> str:
+    return f" of version {version_id}" if version_id else ""
 
 
 def _sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
-def short_id(arn: str | None) -> str:
+def _id(arn: str | None) -> str:
     """Give the last part of the ARN of an execution."""
     return (arn or "").rpartition(":")[2]

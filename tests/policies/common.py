@@ -22,8 +22,8 @@ from tests.policies.table import (
     TIMED_OUT,
     VERSIONED,
     Data,
+    Effect,
     Flow,
-    Output,
     Row,
     Write,
     answer,
@@ -220,35 +220,35 @@ def answers(*, processed: str, superseded: str, expires: bool = True) -> list[Ro
 SENT = [Row("Retried Later?", {"sent": {"outcome": to}}, to) for to in ("Retrying", "Parked")]
 
 
-def adds(state: str, data: Data, response: str = "", **added: Any) -> Output:
+def adds(state: str, data: Data, response: str = "", **added: Any) -> Effect:
     """Let a state add fields to its input, or replace some."""
-    return Output(state, data, data | added, response)
+    return Effect(state, data, data | added, response)
 
 
-def prepared(start: Data, **ids: str) -> list[Output]:
+def prepared(start: Data, **ids: str) -> list[Effect]:
     """Give what *Prepare Event* and *Prepare Version* prepare, from nothing but the event.
 
     `ids` are formats with the fields ``key``, which has the version, and ``sequencer``.
     """
-    outputs = [Output("S3 Object Event?", CREATED, {})]  # hands on nothing of the event
+    outputs = [Effect("S3 Object Event?", CREATED, {})]  # hands on nothing of the event
     for state, event in (("Prepare Event", CREATED), ("Prepare Version", VERSIONED)):
         described, bucket = event["detail"]["object"], event["detail"]["bucket"]["name"]
         version = f"#{described['version-id']}" if event is VERSIONED else ""
         key, sequencer = f"{bucket}/{described['key']}{version}", described["sequencer"]
         own = {each: text.format(key=key, sequencer=sequencer) for each, text in ids.items()}
         output = {"object_key": key, "sequencer": sequencer, **own, **start}
-        outputs.append(Output(state, {}, output, event=event))
+        outputs.append(Effect(state, {}, output, event=event))
     return outputs
 
 
-def outcomes(data: Data, *names: str) -> list[Output]:
+def outcomes(data: Data, *names: str) -> list[Effect]:
     told = {"object_key": data["object_key"], "sequencer": data["sequencer"]}
     result, reason = {"result": data["inversion"]["Payload"]}, {"reason": data["fault"]}
     more: Data = {"Processed": result, "Retrying": reason}
-    return [Output(name, data, {"outcome": name} | told | more.get(name, {})) for name in names]
+    return [Effect(name, data, {"outcome": name} | told | more.get(name, {})) for name in names]
 
 
-def rejections(data: Data) -> list[Output]:
+def rejections(data: Data) -> list[Effect]:
     rejected = data | {"inversion": answer(REJECTED)}
     reason = {"Error": REJECTED["error"], "Cause": REJECTED["cause"], "rejected": True}
     unknown = adds("Reject Result", data | {"inversion": answer(None)}, fault=UNKNOWN_RESULT)
@@ -257,7 +257,7 @@ def rejections(data: Data) -> list[Output]:
     ids = ("object_key", "event_id", "record_id", "sequencer", "lock_token")
     kept = {name: data[name] for name in (*ids, "claim", "recorded") if name in data}
     kept |= {"expires_at": REJECTED["expires_at"], "fault": reason}
-    return [Output("Reject Object", rejected, kept), unknown]
+    return [Effect("Reject Object", rejected, kept), unknown]
 
 
 @dataclass(eq=False)
@@ -277,7 +277,7 @@ NULL = Text(".* It returned: null")
 UNKNOWN_RESULT = {"Error": "UnknownResult", "Cause": NULL, "rejected": True}
 
 
-def handed_over(data: Data) -> list[Output]:
+def handed_over(data: Data) -> list[Effect]:
     return [
         adds("Park Event", data, "Sent", sent={"outcome": "Parked"}),
         adds("Retry Event", data, "Sent", sent={"outcome": "Retrying"}),
@@ -285,7 +285,7 @@ def handed_over(data: Data) -> list[Output]:
     ]
 
 
-def waiter_outputs(data: Data, *drops: str, locked: str = "key") -> list[Output]:
+def waiter_outputs(data: Data, *drops: str, locked: str = "key") -> list[Effect]:
     """Give what a waiter reads, counts (which drops fields) and remembers, and why it gives up."""
     dropped = {"record", "inversion", "fault", *drops}
     counted = {name: value for name, value in data.items() if name not in dropped}
@@ -297,7 +297,7 @@ def waiter_outputs(data: Data, *drops: str, locked: str = "key") -> list[Output]
     return [
         adds(read, data, "Free", record=RESPONSES["Free"]["Return"]),
         adds(read, data, TIMED_OUT, refusal=ANY),
-        Output("Count Poll", seen, counted | {"polls": 8, "watched_lock": NO_LOCK}),
+        Effect("Count Poll", seen, counted | {"polls": 8, "watched_lock": NO_LOCK}),
         adds("Watch Lock", seen, watched_lock=watched),
         adds("Give Up Waiting", data, fault=reason),
     ]

@@ -32,7 +32,7 @@ MOST_WALKS = 20_000
 Responses = tuple[str, ...]
 
 
-class Step(NamedTuple):
+class PassedState(NamedTuple):
     """A state, the responses to the attempts of its Task, and the state that follows."""
 
     state: str
@@ -49,7 +49,7 @@ class Path:
     """A way through a state machine from an input."""
 
     event: Any
-    steps: list[Step]
+    steps: list[PassedState]
 
     @property
     def shows(self) -> set[Any]:
@@ -131,7 +131,7 @@ class _Walker:
 
     def walk(self) -> Path:
         event = self._chance.choice(self._events)
-        name, data, steps = self._machine.start, event, list[Step]()
+        name, data, steps = self._machine.start, event, list[PassedState]()
         context, last = Context(Execution("test", event, 0), self.clock), dict[str, Responses]()
         while True:
             # The same again, often: a lease is over after some polls that see the same.
@@ -141,7 +141,7 @@ class _Walker:
             list(self._run(name, data, context))
             following, data = self.ended
             assert not self._left, f"{name} makes no attempt that gets {self._left}"
-            steps.append(Step(name, last[name], following))
+            steps.append(PassedState(name, last[name], following))
             if following is None:
                 return Path(event, steps)
             name = following

@@ -29,7 +29,7 @@ class Row(NamedTuple):
     event: Any = None  # of the execution, if not the table's first one
 
 
-class Output(NamedTuple):
+class Effect(NamedTuple):
     """A state, its input and output, a Task's response, and an event of its own."""
 
     state: str
@@ -64,7 +64,7 @@ class Cases:
     data: Data  # input that suits every state but the Choices
     choices: list[Row]
     flow: Flow  # of all other states
-    outputs: list[Output]  # of each Pass, and of each Task whose result is read later
+    outputs: list[Effect]  # of each Pass, and of each Task whose result is read later
     writes: list[Write]  # of each state with a condition
     events: list[Any]  # inputs of executions
     stories: list[str]  # `stories` explains them

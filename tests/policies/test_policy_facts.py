@@ -49,12 +49,12 @@ class CountingTable(Table):
             return write(request)
         finally:
             self.used["writes"] += 1
-            self.used["plain writes"] += "event" not in self.items[key].attrs
+            self.used["plain writes"] += "event" not in self.items[key]
             # A changed entry is removed and written anew.
             self.used["index"] += len(before ^ self._indexed())
 
     def _indexed(self) -> set[tuple[str, str]]:
-        return {(item.attrs["id"].value, item.attrs[SINCE].value) for item in self.having(SINCE)}
+        return {(item["id"]["S"], item[SINCE]["S"]) for item in self.having(SINCE)}
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -1,6 +1,6 @@
 """Each recipe of docs/recipes, applied to a copy of the project, passes the proof of its policy.
 
-`make test` runs the quick parts, and with RECIPES=1, as every night, all of them.
+`make test` runs the quick parts, and with NIGHT=1, as every night, all of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def test_the_page_links_each_recipe_and_there_are_at_most_six() -> None:
 def test_a_copy_with_the_recipe_passes_the_proof(recipe: Path, tmp_path: Path) -> None:
     project = Path(shutil.copytree(PROJECT, tmp_path / "project", ignore=NOT_COPIED))
     [policy] = [name for name in policies.names() if policies.asl_file(name) in recipe.read_text()]
-    parts = [step.name for step in steps(policy)] if os.environ.get("RECIPES") else QUICK
+    parts = [step.name for step in steps(policy)] if os.environ.get("NIGHT") else QUICK
     for command in (
         ["git", "apply", str(recipe)],
         [sys.executable, "-m", "tests.proof", policy, *parts],

@@ -72,9 +72,9 @@ class Switch:
     def _change(self) -> None:
         self._ids = {each.id for each in self.cloud.executions}
         self.recorded = {
-            sequencer_of(json.loads(record.attrs["event"].value))
+            sequencer_of(json.loads(record["event"]["S"]))
             for record in self.cloud.table.having("event")
-            if record.attrs["status"].value == "IN_PROGRESS"
+            if record["status"]["S"] == "IN_PROGRESS"
         }
         self.cloud.machine = Machine(json.loads((PROJECT / asl_file(self.after)).read_text()))
         self.newer = self._upload(self.later)

@@ -21,7 +21,7 @@ STATES, PATHS, ENGINES = (
 EMPTY = 5  # what pytest exits with if no test is about the policy
 
 
-class Step(NamedTuple):
+class Part(NamedTuple):
     """A part of the proof."""
 
     name: str
@@ -29,7 +29,7 @@ class Step(NamedTuple):
     command: tuple[str, ...]
 
 
-def steps(policy: str) -> list[Step]:
+def steps(policy: str) -> list[Part]:
     """List the parts of the proof of a policy, the quick ones first: docs/policies.md has them."""
     file = policies.asl_file(policy)
     folder = f"tests/policies/{policies.stem(policy)}"
@@ -37,40 +37,40 @@ def steps(policy: str) -> list[Step]:
     apart = (STATES, PATHS, ENGINES, "tests/policies/test_recipes.py")
     others = (f"--ignore={each}" for each in apart)
     return [
-        Step(
+        Part(
             "check",
             f"Each line names a state of {file}, a rule, and what to change.",
             (*PYTHON, "inorder.commands.main", "check", file),
         ),
-        Step(
+        Part(
             "states",
             f"Either {file} is wrong, or {folder}/cases.py must say what the state now does.",
             (*of_policy, STATES),
         ),
-        Step(
+        Part(
             "paths",
             f"Mend {file}, or FLOW and `events` of {folder}/cases.py, of which the paths are made.",
             (*of_policy, PATHS),
         ),
-        Step(
+        Part(
             "behaviour",
             f"Mend {file}, or template.yaml if the test is of tests/template. If the policy now"
             f" promises something else, change STORIES and the tests in {folder}, and the facts"
             f" in {policies.FACTS}.",
             (*of_policy, *others, "tests/policies", "tests/template"),
         ),
-        Step(
+        Part(
             "engines",
             f"An engine understands {file} otherwise: write that state in another way.",
             (*of_policy, ENGINES),
         ),
-        Step(
+        Part(
             "model",
             f"The trace shows how {folder}/promise.py is broken. If a mutant or a state is not"
             " known, change the names there.",
             (*of_policy, "tests/proof/model"),
         ),
-        Step(
+        Part(
             "mutants",
             f"No test notices what SURVIVES names: add a case to {folder}/cases.py, or give the"
             " reason in SURVIVORS there.",

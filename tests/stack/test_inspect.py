@@ -50,7 +50,7 @@ def test_executions_are_listed_one_is_shown_and_why_tells_their_story(
     told = succeeded(inorder("why", STRANGE)).splitlines()
     assert f"The newer event {newer}, recorded at " in told[2]
     output = SHOWN.replace("list/", "list/out-")
-    assert f"The output {output} is that of event {newer}. That is right" in told[3]
+    assert f"The output {output} was made for event {newer}. That is right" in told[3]
 
 
 def test_a_stack_that_does_not_exist_or_has_another_template_is_reported_in_one_line(

@@ -31,9 +31,6 @@ ERROR_OF_DYNAMODB = (
 TAKE_STATE = f"{ASL}.component.state.state.CommonStateField._eval_body"
 HEAD_OBJECT = "s3.responses.S3Response.head_object"
 NOW = "core.utils.utcnow"
-CONDITION = "dynamodb.comparisons.get_filter_expression"
-VALUE = "dynamodb.models.dynamo_type.DynamoType"
-UPDATE = "dynamodb.parsing.expressions.UpdateExpressionParser.make"
 
 # Each part's parameters, or None if it is no function; and what it is needed for.
 PARTS: dict[str, tuple[str | None, str]] = {
@@ -49,9 +46,6 @@ PARTS: dict[str, tuple[str | None, str]] = {
         "find the version null in a bucket without versions",
     ),
     NOW: ("", "let SQS wait in a test's time"),
-    CONDITION: ("expr, names, values", "evaluate conditions in the simulation"),
-    VALUE: ("type_as_dict", "compare values in the simulation"),
-    UPDATE: ("expression_str", "parse updates in the simulation"),
 }
 MOST_BYTES = 262_144  # of a Task's parameters
 

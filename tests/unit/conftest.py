@@ -36,7 +36,7 @@ def taken_from(queue_url: str) -> list[str]:
 def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
     """Import a function's module in moto: give its name and its settings.
 
-    Its ``STATE_MACHINE_ARN`` is that of a state machine that does nothing.
+    ``STATE_MACHINE_ARN`` names a state machine that does nothing.
     """
 
     def load_function(name: str, **settings: str) -> ModuleType:

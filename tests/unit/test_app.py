@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from inorder_fence.fenced_output import ATTEMPTS
-from invert_image.configuration import Configuration
 from tests.conftest import picture
-from tests.support.in_process import ENVIRONMENT, InProcess
+from tests.support.in_process import InProcess, import_anew
 from tests.support.resolved_template import template
 from tests.unit.conftest import Lines, print_lines_of
 from tests.unit.test_bounded_work import bomb
@@ -26,11 +25,11 @@ def printing(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def configure(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    def set_configuration(**settings: str) -> None:
-        configuration = Configuration.from_environment(ENVIRONMENT | settings)
-        monkeypatch.setattr(aws.app, "configuration", configuration)
+    def change(**settings: Any) -> None:
+        for name, value in settings.items():
+            monkeypatch.setattr(aws.app, name, value)
 
-    return set_configuration
+    return change
 
 
 def test_image_is_processed_logged_and_counted(aws: InProcess, lines: Lines) -> None:
@@ -59,18 +58,17 @@ def test_image_is_processed_logged_and_counted(aws: InProcess, lines: Lines) -> 
 )
 def test_rejection_is_answered_logged_and_counted(
     aws: InProcess,
-    monkeypatch: pytest.MonkeyPatch,
     configure: Callable[..., None],
     lines: Lines,
     content: Any,
     error: str,
     cause: str,
 ) -> None:
-    configure(MAXIMUM_PIXELS="255")
+    configure(MAXIMUM_PIXELS=255)
     if content == "slow":
-        content = bomb("JPEG")
-        configure(MAXIMUM_PIXELS="10000000", SLOW_SECONDS="0.2")  # which are not the work's
-        monkeypatch.setattr(aws.app, "WORK_SECONDS", 0.1)
+        content = bomb()
+        # The slow seconds are not the work's.
+        configure(MAXIMUM_PIXELS=10**7, SLOW_SECONDS=0.2, WORK_SECONDS=0.1)
     answer = aws.handle({"event": aws.upload("x.png", content), "fence": "newest"})
     assert answer.keys() == {"outcome", "error", "cause", "expires_at"}
     assert (answer["outcome"], answer["error"]) == ("Rejected", error)
@@ -108,7 +106,7 @@ def test_demonstration_can_slow_all_or_marked_objects_down(
     naps: int,
 ) -> None:
     slept: list[float] = []
-    configure(SLOW_MARK=mark, SLOW_SECONDS="7.5")
+    configure(SLOW_MARK=mark.encode(), SLOW_SECONDS=7.5)
     monkeypatch.setattr(aws.app.time, "sleep", slept.append)
     event = aws.upload("x.png", RED + end.encode())
     assert aws.handle({"event": event, "fence": "newest"})["outcome"] == "Processed"
@@ -116,6 +114,9 @@ def test_demonstration_can_slow_all_or_marked_objects_down(
 
 
 @pytest.mark.parametrize("value", ["true", "false"])
-def test_deletions_are_handled_if_the_setting_says_so(value: str) -> None:
-    configuration = Configuration.from_environment(ENVIRONMENT | {"HANDLES_DELETIONS": value})
-    assert configuration.handles_deletions is (value == "true")
+def test_deletions_are_handled_if_the_setting_says_so(
+    aws: InProcess, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    assert aws.app.fence.handles_deletions
+    monkeypatch.setenv("HANDLES_DELETIONS", value)
+    assert import_anew("invert_image.app").fence.handles_deletions is (value == "true")

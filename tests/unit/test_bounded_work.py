@@ -38,19 +38,19 @@ def test_result_is_that_of_the_work() -> None:
     assert in_time(invert_any, content, LONG) == invert_any(content)
 
 
-def bomb(file_format: str, scans: int = 100) -> bytes:
-    """Give a valid picture of which Pillow's C code has work for half a second or more."""
-    if file_format == "JPEG":  # each scan takes few bytes, and a pass over all pixels
-        content = encoded(Image.new("L", (3000, 3000)), "JPEG", progressive=True)
-        scan = content[content.rindex(b"\xff\xda") : -2]
-        return content[:-2] + scans * scan + content[-2:]
-    return encoded(noise(size=(1000, 1000)), "TIFF", compression="lzma")
+def bomb(scans: int = 100) -> bytes:
+    """Give a valid picture of which Pillow's C code has work for half a second or more.
+
+    Each scan takes few bytes, and a pass over all pixels.
+    """
+    content = encoded(Image.new("L", (3000, 3000)), "JPEG", progressive=True)
+    scan = content[content.rindex(b"\xff\xda") : -2]
+    return content[:-2] + scans * scan + content[-2:]
 
 
-@pytest.mark.parametrize("file_format", ["JPEG", "TIFF"])
-def test_picture_that_takes_too_long_is_rejected(file_format: str) -> None:
+def test_picture_that_takes_too_long_is_rejected() -> None:
     with pytest.raises(TooSlow, match=r"not done after 0.1 seconds"):
-        in_time(invert_any, bomb(file_format), 0.1)
+        in_time(invert_any, bomb(), 0.1)
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGSEGV, signal.SIGKILL])
@@ -125,7 +125,7 @@ print(of_this_process + most() - before)
 """
 
 
-@pytest.mark.parametrize("file_format", ["JPEG", "PNG", "TIFF", "WEBP", "lossless WEBP"])
+@pytest.mark.parametrize("file_format", ["JPEG", "PNG", "WEBP", "lossless WEBP"])
 def test_the_largest_image_fits_into_the_functions_memory(tmp_path: Path, file_format: str) -> None:
     """Measure a part of the pixels: memory is proportional to them."""
     side = 1000

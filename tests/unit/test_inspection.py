@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -43,12 +42,8 @@ class LocalConnection(Connection):
             raise REFUSAL
         if service == "cloudformation":  # for which moto wants more packages
             meta = SimpleNamespace(endpoint_url="https://cloudformation.us-east-1.amazonaws.com")
-            return SimpleNamespace(describe_stack_resource=self._resource, meta=meta)
+            return SimpleNamespace(meta=meta)
         return boto3.client(service)  # type: ignore[call-overload]
-
-    def _resource(self, **_: Any) -> dict[str, Any]:
-        queue = boto3.client("sqs").create_queue(QueueName="undelivered")["QueueUrl"]
-        return {"StackResourceDetail": {"PhysicalResourceId": queue}}
 
 
 def connection(aws: InProcess, **parameters: str) -> LocalConnection:
@@ -143,17 +138,3 @@ def test_an_event_that_waits_for_a_retry_is_found(
     monkeypatch.setattr(retrying, "retrying_events", lambda _: [RetryingEvent(waits)])
     [queued] = gather(here, aws.state_machine, "x#1").queued
     assert (queued.queue, queued.version_id) == ("retrying", None)
-
-
-def test_an_undelivered_event_is_found(aws: InProcess) -> None:
-    event = aws.upload("x.png", RED)
-    sqs = boto3.client("sqs")
-    queue = sqs.create_queue(QueueName="undelivered")["QueueUrl"]
-    why: Any = {"ERROR_CODE": {"DataType": "String", "StringValue": "NO_PERMISSIONS"}}
-    for body in (json.dumps(event), json.dumps(aws.upload("other.png", RED)), "no JSON"):
-        sqs.send_message(QueueUrl=queue, MessageBody=body, MessageAttributes=why)
-    told = story(aws)
-    [pending] = told.pending
-    sequencer = event["detail"]["object"]["sequencer"]
-    assert (pending.kind, pending.sequencer) == ("undelivered", sequencer)
-    assert told.verdict.state == "wrong"

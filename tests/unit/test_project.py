@@ -21,7 +21,7 @@ from tests.support.resolved_template import template
 
 # Lines of what is tracked, without requirements, vendored files and images. Something new goes in
 # by taking something out; longer lines and denser code are no way to keep a limit.
-NOT_COUNTED = ("*requirements.txt", "*/vendor/*", "*.svg", "*.png", "*.jpg")
+NOT_COUNTED = ("*requirements.txt", "*/vendor/*", "*.jpg", "*.png", "*.webp")
 SIZES = {
     "everything": (44_500, ["*"]),
     "tests and proofs": (18_500, ["tests/*.py", "stacks/*/tests/*.py"]),
@@ -43,7 +43,8 @@ def tracked(*patterns: str) -> list[Path]:
         capture_output=True,
         text=True,
     ).stdout
-    return [PROJECT / name for name in listed.split("\0") if name and (PROJECT / name).is_file()]
+    files = [PROJECT / name for name in listed.split("\0") if name]
+    return [file for file in files if file.is_file() and not file.is_symlink()]
 
 
 @pytest.mark.parametrize("what", SIZES)
@@ -166,7 +167,7 @@ def test_the_proof_stops_at_the_first_step_that_fails_and_says_what_to_do(
         files = [part for part in step.command if part.startswith(("tests/", "statemachine/"))]
         assert all((PROJECT / file).exists() for file in files)
     made = [
-        prove.Step(f"step {number}", f"Mend {number}.", ("sh", "-c", f"exit {code}"))
+        prove.Part(f"step {number}", f"Mend {number}.", ("sh", "-c", f"exit {code}"))
         for number, code in enumerate([0, prove.EMPTY, 1, 0])
     ]
     monkeypatch.setattr(prove, "steps", lambda _: [*made])

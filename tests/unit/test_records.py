@@ -71,6 +71,60 @@ def test_a_state_machine_sends_the_fields_of_the_modules_message(sent: dict[str,
     assert sent["outcome"] == json.loads(message)["outcome"]
 
 
+S3_EVENT, ORDER = created(ODD), {"detail-type": "Order", "detail": {"order": "x"}}
+RETRIED = {"retry": {"attempt": 3}}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        (S3_EVENT, S3_EVENT | {"id": "another"} | RETRIED, True),
+        (S3_EVENT, created(ODD, sequencer="0056"), False),
+        (S3_EVENT, created("other.png"), False),
+        (S3_EVENT, created(ODD, bucket="other"), False),
+        (S3_EVENT, created(ODD, version_id=5), True),  # not a version
+        (S3_EVENT, created(ODD, version_id="3HL4"), False),
+        (created(version_id="3HL4"), created(version_id="9A2C"), False),
+        (created("a", bucket=None), created("b", bucket=None), False),  # names no object
+        (created(sequencer=None), created(sequencer=None, etag="other"), False),
+        (ORDER, dict(reversed(ORDER.items())) | RETRIED, True),
+        (ORDER, ORDER | {"detail": {"order": "é"}}, False),
+    ],
+)
+def test_all_deliveries_of_an_event_and_no_others_have_one_record_of_retries(
+    one: dict[str, Any], other: dict[str, Any], is_same: bool
+) -> None:
+    first, second = (records.retry_id({"event": event}) for event in (one, other))
+    assert (first == second) is is_same
+
+
+def test_a_content_has_one_record_of_retries_whatever_its_event() -> None:
+    ids = [
+        records.retry_id({"event": event, "content": content})
+        for event, content in ((ORDER, "content:a"), (ORDER | RETRIED, "content:a"), (ORDER, "b"))
+    ]
+    assert ids[0] == ids[1] != ids[2]
+    assert ids[0] != records.retry_id({"event": ORDER})
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        None,
+        "text",
+        [1],
+        {},
+        {"detail": 7},
+        {"detail": {"object": 7}},
+        {"detail": {"object": {"key": "x"}}},
+    ],
+)
+def test_any_other_input_has_no_object_and_is_started_again_as_it_is(event: Any) -> None:
+    assert records.s3_object(event) == {}
+    assert records.object_key_of(event) is None
+    assert records.without_history(event) == event
+
+
 @pytest.mark.parametrize(
     ("named", "key"),
     [

@@ -15,7 +15,6 @@ import boto3
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from inorder_fence.records import retry_id
 from retry_events.retries import (
     LONGEST_SECONDS,
     MAXIMUM_REASONS,
@@ -622,34 +621,3 @@ def test_a_message_that_loses_the_race_for_the_stream_waits(
     monkeypatch.setattr(retries.dynamodb, "put_item", put_after_another)
     assert len(retries.poll(6)) == 1
     assert retries.started() == []
-
-
-ORDER = {"detail-type": "Order", "detail": {"order": "x"}}  # not of S3
-CONTENT = {"content": "content:9b2c"}
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "is_same"),
-    [
-        (body(EVENT), body(EVENT | {"id": "another"}), True),
-        (body(EVENT), body(EVENT | {"retry": retry(3)}), True),
-        (body(EVENT), body(EVENT, object_key="named by another policy"), True),
-        (body(EVENT), body(created("a b/é😀.png", sequencer="0056")), False),
-        (body(EVENT), body(created("other.png")), False),
-        (body(EVENT), body(created("a b/é😀.png", bucket="other")), False),
-        (body(EVENT), body(created("a b/é😀.png", version_id=5)), True),  # not a version
-        (body(EVENT), body(created("a b/é😀.png", version_id="3HL4")), False),
-        (body(created(version_id="3HL4")), body(created(version_id="9A2C")), False),
-        (body(ORDER), body(dict(reversed(ORDER.items()))), True),
-        (body(ORDER), body(ORDER | {"retry": retry(4)}), True),
-        (body(ORDER), body(ORDER | {"detail": {"order": "é"}}), False),
-        (body(ORDER), body(ORDER, **CONTENT), False),
-        (body(ORDER, **CONTENT), body(ORDER | {"retry": retry(4)}, **CONTENT), True),
-        (body(ORDER, **CONTENT), body(ORDER, content="content:9b2d"), False),
-    ],
-)
-def test_all_messages_of_an_event_and_no_others_have_one_stream(
-    one: dict[str, Any], other: dict[str, Any], is_same: bool
-) -> None:
-    first, second = map(retry_id, (one, other))
-    assert (first == second) is is_same

@@ -7,7 +7,7 @@ from unittest.mock import ANY
 
 from tests.policies import common, table
 from tests.policies.common import adds, refused
-from tests.policies.table import EXECUTION, HASHED, NO_S3_EVENT, Cases, Output, Row, Write, answer
+from tests.policies.table import EXECUTION, HASHED, NO_S3_EVENT, Cases, Effect, Row, Write, answer
 from tests.support.events import shipped
 
 LIMITS = common.limits_of(__name__)
@@ -74,19 +74,19 @@ NAMED = START | {
 }
 
 OUTPUTS = [
-    Output("Complete Event?", ORDER, {}),
-    Output("Prepare Event", {}, common.WAITER_START | {"content": NAME}),
-    Output("Name Content", START | {"hashing": answer(HASHED)}, NAMED),
+    Effect("Complete Event?", ORDER, {}),
+    Effect("Prepare Event", {}, common.WAITER_START | {"content": NAME}),
+    Effect("Name Content", START | {"hashing": answer(HASHED)}, NAMED),
     *common.waiter_outputs(DATA, "sequencer", "hashing", locked="content"),
     *common.handed_over(DATA),
-    Output("Retrying", DATA, {"outcome": "Retrying", "content": "b/k", "reason": table.FAULT}),
+    Effect("Retrying", DATA, {"outcome": "Retrying", "content": "b/k", "reason": table.FAULT}),
     adds("Reject Result", UNKNOWN, fault=common.UNKNOWN_RESULT),
-    Output(
+    Effect(
         "Processed",
         DATA,
         {"outcome": "Processed", "content": "b/k", "expires_at": HASHED["expires_at"]},
     ),
-    Output("Duplicate", DATA, {"outcome": "Duplicate", "content": "b/k"}),
+    Effect("Duplicate", DATA, {"outcome": "Duplicate", "content": "b/k"}),
 ]
 
 MINE = {"lock_token": "mine", "execution": EXECUTION, "status": "IN_PROGRESS"}

@@ -6,9 +6,9 @@ import json
 
 from inorder import PROJECT
 from tests.policies.searches import named
-from tests.proof.model.engine import Answer, Step
-from tests.proof.model.locking import Locking, known_record
+from tests.proof.model.engine import S3Answer, StepResult
 from tests.proof.model.mutation import late_changes_of, time_changes_of
+from tests.proof.model.promise import Promise, known_record
 from tests.proof.model.scenario import Scenario, scenarios
 from tests.proof.model.state import Run, State, attribute
 from tests.proof.model.suite import (
@@ -23,7 +23,7 @@ from tests.proof.model.suite import (
 )
 
 
-class ContentHash(Locking):
+class ContentHash(Promise):
     """Of the events with one content, one is forwarded."""
 
     definition = (PROJECT / "statemachine" / "content_hash.asl.json").read_text()
@@ -32,7 +32,7 @@ class ContentHash(Locking):
     holding = frozenset({"Forward Event", "Release Lock"})
     odd = (None, "text", {}, {"hash": "h", "now": "1", "expires_at": 5})
 
-    def call(self, event: str, answers: tuple[Answer, ...]) -> dict[str, str]:  # noqa: ARG002
+    def call(self, event: str, answers: tuple[S3Answer, ...]) -> dict[str, str]:  # noqa: ARG002
         etag = json.loads(event)["detail"]["object"]["etag"]
         return {"hash": f"hash of {etag}", "now": "1", "expires_at": "1"}
 
@@ -43,7 +43,7 @@ class ContentHash(Locking):
         """Give what is known before the content is hashed."""
         return {"content": "aws.s3/Object Created"}
 
-    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
+    def steps(self, state: State, run: Run, item: str | None, step: StepResult) -> str | None:
         forwarded = self.forwarded(state, run.event)
         if run.state == "Forward Event" and forwarded and not self.may_repeat(state):
             return f"I3: {run.event} is forwarded although {min(forwarded)} was"
@@ -61,7 +61,7 @@ class ContentHash(Locking):
         is_expired = state.expiries < self.scenario.expiries
         return is_expired or self.had_error(state) or self.is_disturbed(state)
 
-    def remembers(self, state: State, run: Run, step: Step) -> tuple[State, Run]:
+    def remembers(self, state: State, run: Run, step: StepResult) -> tuple[State, Run]:
         if run.state == "Forward Event" and step.following == "Release Lock":
             state = state._replace(effective=state.effective | {run.event})
         return state, run

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from inorder import PROJECT
 from tests.policies.searches import ALL, LOCKING, named, no_retry, no_update
-from tests.proof.model.engine import Step, read
+from tests.proof.model.engine import StepResult, read
 from tests.proof.model.fence import EACH
-from tests.proof.model.locking import Locking
+from tests.proof.model.promise import Promise
 from tests.proof.model.scenario import INVALID, Scenario, scenarios
-from tests.proof.model.state import Output, Run, State, attribute
+from tests.proof.model.state import Run, State, Stored, attribute
 from tests.proof.model.suite import BLIND, EDGES, LARGE, LATE, LATE_LONG, ODD_TWICE, SMALL, Suite
 
 
-class EveryVersion(Locking):
+class EveryVersion(Promise):
     """Each event is processed once, one at a time, in order among those that wait."""
 
     definition = (PROJECT / "statemachine" / "every_version.asl.json").read_text()
@@ -33,7 +33,7 @@ class EveryVersion(Locking):
     def event_id(self, run: Run) -> str:
         return f"event:{self.run_key(run)}@{self.sequencer(run)}"
 
-    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
+    def steps(self, state: State, run: Run, item: str | None, step: StepResult) -> str | None:
         sequencer = self.sequencer(run)
         if run.state == "Claim Key" and step.following == "First Poll?":
             oldest = attribute(item, "oldest_waiting") or sequencer
@@ -53,7 +53,7 @@ class EveryVersion(Locking):
             return self._clears(run, item, step)
         return super().steps(state, run, item, step)
 
-    def _clears(self, run: Run, item: str | None, step: Step) -> str | None:
+    def _clears(self, run: Run, item: str | None, step: StepResult) -> str | None:
         data = read(run.data)
         # The model drops fields that no state reads, in a mutant perhaps this one.
         watched, oldest = data.get("watched_waiter", {}), attribute(item, "oldest_waiting")
@@ -65,7 +65,7 @@ class EveryVersion(Locking):
     def is_disturbed(self, state: State) -> bool:
         return self.had_error(state) or super().is_disturbed(state)
 
-    def remembers(self, state: State, run: Run, step: Step) -> tuple[State, Run]:
+    def remembers(self, state: State, run: Run, step: StepResult) -> tuple[State, Run]:
         """Remember which runs have waited for their turn since the oldest waiter was cleared."""
         if run.state == "Record Oldest Waiter":
             return state, run._replace(in_line=True)
@@ -97,7 +97,7 @@ class EveryVersion(Locking):
         lives = oldest in {self.sequencer(each) for each in state.runs}
         return min(watched["clear_at_poll"], patience), "waiter" if lives else ""
 
-    def writes(self, state: State, key: str, before: Output | None, after: Output) -> str | None:  # noqa: ARG002
+    def writes(self, state: State, key: str, before: Stored | None, after: Stored) -> str | None:  # noqa: ARG002
         event = self.written(after)
         if key != self.output_key(event):
             return f"I3: {event} is written to {key}"
@@ -106,11 +106,11 @@ class EveryVersion(Locking):
     def is_deleted(self, state: State, event: int) -> bool:
         return self.scenario.is_deleted(event, state.happened)
 
-    def owes(self, state: State, after: Output | None) -> bool:
+    def owes(self, state: State, after: Stored | None) -> bool:
         """Tell whether the object had been deleted when its output was written."""
         return after is not None and self.is_deleted(state, self.written(after))
 
-    def written(self, output: Output) -> int:
+    def written(self, output: Stored) -> int:
         made_of = dict(output.metadata)
         version = made_of.get("source-version-id")
         return int(version) if version else self.scenario.number(made_of["sequencer"])

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from inorder import PROJECT
 from tests.policies.searches import LOCKING, named, no_retry, no_update
-from tests.proof.model.engine import Step
-from tests.proof.model.locking import Locking, known_record
+from tests.proof.model.engine import StepResult
 from tests.proof.model.newest import KEY, Newest
+from tests.proof.model.promise import known_record
 from tests.proof.model.scenario import Scenario, scenarios
 from tests.proof.model.state import Run, State, attribute
 from tests.proof.model.suite import BLIND, EDGES, LARGE, LATE, LATE_LONG, ODD_TWICE, Suite, damaged
 
 
-class FirstWins(Locking, Newest):
+class FirstWins(Newest):
     """One event of a key is processed."""
 
     definition = (PROJECT / "statemachine" / "first_wins.asl.json").read_text()
@@ -29,7 +29,7 @@ class FirstWins(Locking, Newest):
         record_id = self.run_key(run)
         return {"object_key": record_id.removeprefix("first:"), "record_id": record_id}
 
-    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
+    def steps(self, state: State, run: Run, item: str | None, step: StepResult) -> str | None:
         done = self._done(state, run.event)
         free = not done and attribute(item, "lock_token") is None
         if run.state == "Claim Key" and step.following == "First Poll?" and free:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from inorder import PROJECT
 from tests.policies.searches import ALL, LOCKING, OF_NEWEST, named, no_retry, no_update
-from tests.proof.model.engine import Step, read
+from tests.proof.model.engine import StepResult, read
 from tests.proof.model.fence import NEWEST
-from tests.proof.model.locking import Locking, known_record
 from tests.proof.model.newest import Newest
+from tests.proof.model.promise import known_record
 from tests.proof.model.scenario import Scenario, scenarios
 from tests.proof.model.state import Run, State, attribute
 from tests.proof.model.suite import BLIND, EDGES, LATE, LATE_LONG, ODD_TWICE, Suite
 
 
-class LatestWins(Locking, Newest):
+class LatestWins(Newest):
     """The output of a key ends as its newest event says."""
 
     definition = (PROJECT / "statemachine" / "latest_wins.asl.json").read_text()
     holding = frozenset({"Invert Image"})
 
-    def steps(self, state: State, run: Run, item: str | None, step: Step) -> str | None:
+    def steps(self, state: State, run: Run, item: str | None, step: StepResult) -> str | None:
         if step.started:
             sequencer = read(step.started)["detail"]["object"]["sequencer"]
             if sequencer <= self.sequencer(run):

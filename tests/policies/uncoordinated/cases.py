@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.policies.table import CREATED, PROCESSED, Cases, Output, answer
+from tests.policies.table import CREATED, PROCESSED, Cases, Effect, answer
 
 CASES = Cases(
     data=CREATED,
@@ -12,7 +12,7 @@ CASES = Cases(
         "Processed": "",
         "Lost": "",
     },
-    outputs=[Output("Processed", answer(PROCESSED), {"outcome": "Processed", "result": PROCESSED})],
+    outputs=[Effect("Processed", answer(PROCESSED), {"outcome": "Processed", "result": PROCESSED})],
     writes=[],
     events=[CREATED],
     stories=["A1 B2 2=Processed 1=Processed is=B"],

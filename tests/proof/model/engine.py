@@ -6,29 +6,34 @@ changes only one state.
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from collections.abc import Coroutine, Iterator
 from datetime import UTC, datetime
+from functools import cache, lru_cache, partial
 from http import HTTPStatus
 from io import BytesIO
 from typing import Any, NamedTuple
 
-from botocore.exceptions import ClientError
-
 from audit_keys.comparing import Reading
 from inorder.asl.lease import longest
 from inorder.ministack_parts import part
-from inorder_fence import ObjectEvent
 from invert_image.inversion import InvalidImage, InvertedImage
 from tests.proof.model.healing import CLAIMED_AT, Items, Swept, sweep
 from tests.proof.model.mutation import redirected
 from tests.proof.model.scenario import INVALID
 from tests.proof.model.source import FUNCTION, REPAIR, SWEEP, Code
+from tests.proof.simulation.clock import client_error
 from tests.proof.simulation.runtime_errors import UncaughtError, check_paths, chooser, find
 
 TABLE, PARKED, BUS = "model-keys", "model-parked", "model-retries"
+NAMES = {
+    "KeyTableName": TABLE,
+    "ParkedEventsQueueUrl": PARKED,
+    "RetryEventsQueueUrl": "model-retries",
+    "RetryEventsBusName": BUS,
+    "UniqueEventsBusName": "model-unique",
+}
 # What the services answer that an event is sent to; what is sent is read from the parameters.
 ANSWERS = {
     "sqs": {"MessageId": "1"},
@@ -38,13 +43,11 @@ ANSWERS = {
 OUTPUT_BUCKET = "output"
 NOW = datetime.fromtimestamp(0, UTC)
 OTHER = " (2)"  # ends the name of each state of a second file
-# As the handler's `FENCES`, which cannot be imported without the function's environment.
-FENCES = {"newest": "write_newest", "each": "write_each", "none": "write_unfenced"}
 
 Metadata = tuple[tuple[str, str], ...]
 
 
-class Call(NamedTuple):
+class S3Call(NamedTuple):
     """The next S3 call of the function; `condition` is its If-Match or If-None-Match."""
 
     operation: str
@@ -55,7 +58,7 @@ class Call(NamedTuple):
     metadata: Metadata = ()
 
 
-class Answer(NamedTuple):
+class S3Answer(NamedTuple):
     """What S3 answered to a call."""
 
     status: int
@@ -67,20 +70,24 @@ class Answer(NamedTuple):
     owes: bool = False  # the writer must check the source after this write
 
 
-class Message(NamedTuple):
-    """What a state machine sent: to the retry queue, or to that of parked events."""
+# The function's next S3 call, or its handler's result, or its exception.
+Called = S3Call | dict[str, str] | Exception
+
+
+class Sent(NamedTuple):
+    """What a state machine sent to the retry queue, or to the queue of parked events."""
 
     is_retry: bool
     body: str
 
 
-class Step(NamedTuple):
+class StepResult(NamedTuple):
     """What a state did: the next state, its data, the record, and what it sent or started."""
 
     following: str | None
     data: str
     item: str | None
-    message: Message | None = None
+    message: Sent | None = None
     started: str | None = None
     error: str | None = None
 
@@ -104,46 +111,45 @@ class _Pending(BaseException):
 class _Replay:
     """An S3 client that gives recorded answers and stops the function at the next call."""
 
-    def __init__(self, answers: tuple[Answer, ...]) -> None:
+    def __init__(self, answers: tuple[S3Answer, ...]) -> None:
         self._answers = iter(answers)
 
-    def _answer(self, call: Call) -> Answer:
+    def _answer(self, call: S3Call) -> S3Answer:
         for answer in self._answers:
             if answer.status >= HTTPStatus.BAD_REQUEST:
-                response: Any = {
-                    "Error": {"Code": str(answer.status)},
-                    "ResponseMetadata": {"HTTPStatusCode": answer.status},
-                }
-                raise ClientError(response, call.operation)
+                raise client_error(str(answer.status), answer.status)
             return answer
         raise _Pending(call)
 
-    def head_object(self, Bucket: str, Key: str, VersionId: str | None = None) -> dict[str, Any]:  # noqa: N803
-        what = "HEAD output" if Bucket == OUTPUT_BUCKET else "HEAD source"
-        answer = self._answer(Call(what, Key, version=VersionId))
-        found = {"ETag": answer.etag, "Metadata": dict(answer.metadata)}
+    def _read_object(self, call: S3Call) -> dict[str, Any]:
+        answer = self._answer(call)
+        found = {
+            **{"ETag": answer.etag, "Metadata": dict(answer.metadata)},
+            **{"Body": BytesIO(answer.content.encode()), "ContentLength": len(answer.content)},
+        }
         return found | ({"VersionId": answer.version} if answer.version else {})
 
+    def head_object(self, Bucket: str, Key: str, VersionId: str | None = None) -> dict[str, Any]:  # noqa: N803
+        what = "HEAD output" if Bucket == OUTPUT_BUCKET else "HEAD source"
+        return self._read_object(S3Call(what, Key, version=VersionId))
+
     def get_object(self, Key: str, IfMatch: str | None = None, **rest: str) -> dict[str, Any]:  # noqa: N803
-        answer = self._answer(Call("GET source", Key, IfMatch, rest.get("VersionId")))
-        body = BytesIO(answer.content.encode())
-        found = {"Body": body, "ContentLength": len(answer.content)}
-        return found | ({"VersionId": answer.version} if answer.version else {})
+        return self._read_object(S3Call("GET source", Key, IfMatch, rest.get("VersionId")))
 
     def put_object(self, Key: str, Body: bytes, Metadata: dict[str, str], **rest: str) -> Any:  # noqa: N803
         condition = rest.get("IfMatch") or rest.get("IfNoneMatch")
         metadata = tuple(sorted(Metadata.items()))
-        call = Call("PUT output", Key, condition, content=Body.decode(), metadata=metadata)
+        call = S3Call("PUT output", Key, condition, content=Body.decode(), metadata=metadata)
         return {"ETag": self._answer(call).etag}
 
     def delete_object(self, Key: str, IfMatch: str | None = None, **_: str) -> None:  # noqa: N803
-        self._answer(Call("DELETE output", Key, IfMatch))
+        self._answer(S3Call("DELETE output", Key, IfMatch))
 
     def get_paginator(self, _: str) -> _Replay:
         return self
 
     def paginate(self, Prefix: str, **_: str) -> Iterator[dict[str, Any]]:  # noqa: N803
-        answer = self._answer(Call("LIST outputs", Prefix))
+        answer = self._answer(S3Call("LIST outputs", Prefix))
         yield {"Contents": [{"Key": key} for key in answer.keys]}
 
 
@@ -169,10 +175,8 @@ class Engine:
             AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
             KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
         )
-        self._definitions: tuple[str, ...] = ()
-        self._tested: dict[tuple[str, Taken], Step] = {}
-        self._sweeps: dict[Any, Swept] = {}
-        self._calls: dict[Any, Call | dict[str, str] | Exception] = {}
+        self._files: tuple[str, ...] = ()
+        self._tested: dict[tuple[str, Taken], StepResult] = {}
 
     def _call(self, action: str, **parameters: Any) -> Any:
         """Call DynamoDB in this process, because by HTTP it takes thirty times as long."""
@@ -184,41 +188,33 @@ class Engine:
         return json.loads(answer or "{}")
 
     def load(
-        self,
-        *definitions: str,
-        function: Code = FUNCTION,
-        sweep: Code = SWEEP,
-        repair: Code = REPAIR,
+        self, *files: str, function: Code = FUNCTION, sweep: Code = SWEEP, repair: Code = REPAIR
     ) -> None:
         """Take the steps of these from now on: the shipped ones, or a mutant of one of them."""
         self._function, self._sweep, self._repair = function, sweep, repair
-        if definitions == self._definitions:
+        if files == self._files:
             return
-        self._definitions = definitions
+        self._files = files
         self.states: dict[str, Any] = {}
         self.seconds: dict[str, float] = {}
         self.fences: dict[str, str] = {}
         self.starts: list[str] = []
-        for number, definition in enumerate(definitions):
-            for name, value in {
-                "KeyTableName": TABLE,
-                "ParkedEventsQueueUrl": PARKED,
-                "RetryEventsQueueUrl": "model-retries",
-                "RetryEventsBusName": BUS,
-                "UniqueEventsBusName": "model-unique",
-            }.items():
-                definition = definition.replace(f"${{{name}}}", value)  # noqa: PLW2901
-            self._add(_of_version(json.loads(definition), number))
+        for number, file in enumerate(files):
+            known = re.sub(r"\$\{(\w+)\}", lambda found: NAMES.get(found[1], found[0]), file)
+            whole = json.loads(known)
+            # The states of a second file get other names.
+            names = {name: f"{name}{OTHER}" for name in whole["States"]} if number else {}
+            self._add(redirected(whole, names), names)
         # TestState reads no other state, and reading all of them takes most of its time.
         self._alone = {
             name: json.dumps({"StartAt": name, "States": {name: state}})
             for name, state in self.states.items()
         }
         self._live = {faults: live_fields(self.states, faults) for faults in (False, True)}
-        self._steps: dict[tuple[Taken, bool], Step] = {}
+        self._steps: dict[tuple[Taken, bool], StepResult] = {}
 
-    def _add(self, whole: dict[str, Any]) -> None:
-        states = whole["States"]
+    def _add(self, whole: dict[str, Any], names: dict[str, str]) -> None:
+        states = {names.get(name, name): state for name, state in whole["States"].items()}
         parameters = [state.get("Parameters", {}) for state in states.values()]
         limits: dict[str, Any] = next(
             (each["limits"] for each in parameters if "limits" in each), {}
@@ -232,7 +228,7 @@ class Engine:
             limits["poll_seconds"] = 0  # TestState would wait
         self.states |= states
 
-    def step(self, taken: Taken, faults: bool) -> Step:
+    def step(self, taken: Taken, faults: bool) -> StepResult:
         """Take a state, and drop the fields that no state will read.
 
         If no service may still fail (`faults`), these include those that are read after a failure.
@@ -250,13 +246,14 @@ class Engine:
             self._steps[key] = step
         return self._steps[key]
 
-    def _test_state(self, taken: Taken) -> Step:
+    def _test_state(self, taken: Taken) -> StepResult:
         name, execution, data, item, event, mock, token = taken
         state, given = self.states[name], json.loads(event)
-        try:
-            expected = self._check(state, json.loads(data), given)
+        try:  # AWS raises here, and decides what follows a Choice
+            check = chooser(state) if state["Type"] == "Choice" else partial(check_paths, state)
+            expected = check(json.loads(data), given)
         except UncaughtError as uncaught:
-            return Step(None, data, item, error=f"States.Runtime, as {uncaught},")
+            return StepResult(None, data, item, error=f"States.Runtime, as {uncaught},")
         service = service_of(state)
         sends = service in ANSWERS and not mock
         parameters: dict[str, Any] = {"inspectionLevel": "DEBUG"} if sends else {}
@@ -266,7 +263,10 @@ class Engine:
             failure = {"errorOutput": {"error": mock[1:], "cause": ""}}
             parameters["mock"] = failure if mock.startswith("!") else {"result": mock}
         elif service == "dynamodb":
-            self._set_item(self.item_key(name, data), item)
+            key = {"id": {"S": self.item_key(name, data)}}
+            self._call("DeleteItem", TableName=TABLE, Key=key)
+            if item:
+                self._call("PutItem", TableName=TABLE, Item=json.loads(item))
         running = {"Id": execution, "Name": execution, "Input": given}
         parameters |= {"definition": self._alone[name], "stateName": name, "input": data}
         parameters |= {"context": {"Execution": running}}
@@ -276,7 +276,12 @@ class Engine:
         tested = json.loads(answer)
         sent = json.loads(tested["inspectionData"]["afterParameters"]) if sends else {}
         if is_write(state) and not mock:
-            item = self._get_item(self.item_key(name, data))
+            written = self._call("GetItem", TableName=TABLE, Key=key).get("Item", {})
+            written |= {
+                each: {"S": CLAIMED_AT}
+                for each in written.keys() & {"claimed_at", "in_progress_since"}
+            }
+            item = json.dumps(written, sort_keys=True) if written else None
         output = json.loads(tested.get("output", "{}"))
         for caught in ("refusal", "fault", "queue_fault"):
             if "Cause" in output.get(caught, {}):
@@ -291,14 +296,7 @@ class Engine:
         following = expected or following
         dumped = json.dumps(output, sort_keys=True)
         error, started = tested.get("error"), json.dumps(sent["Input"]) if "Input" in sent else None
-        return Step(following, dumped, item, _message(sent), started, error)
-
-    def _check(self, state: dict[str, Any], data: Any, event: Any) -> str | None:
-        """Raise where AWS would; return what must follow a Choice."""
-        if state["Type"] == "Choice":
-            return chooser(state)(data, event)
-        check_paths(state, data, event)
-        return None
+        return StepResult(following, dumped, item, _message(sent), started, error)
 
     def attempts(self, name: str, error: str) -> tuple[int, int]:
         """Tell which retrier of a state retries an error, and how often; TestState does not retry.
@@ -320,56 +318,33 @@ class Engine:
         # A recipe has a second record of each key.
         return path.split("'")[1].replace("{}", key) if path.startswith("States.Format") else key
 
-    def _set_item(self, key: str, item: str | None) -> None:
-        if item:
-            self._call("PutItem", TableName=TABLE, Item=json.loads(item))
-        else:
-            self._call("DeleteItem", TableName=TABLE, Key={"id": {"S": key}})
-
-    def _get_item(self, key: str) -> str | None:
-        found = self._call("GetItem", TableName=TABLE, Key={"id": {"S": key}})
-        item = found.get("Item")
-        for name in {"claimed_at", "in_progress_since"} & set(item or ()):
-            item[name] = {"S": CLAIMED_AT}
-        return json.dumps(item, sort_keys=True) if item else None
-
     def sweep(self, items: Items) -> Swept:
-        """Let the schedule sweep the key table."""
-        key = (self._sweep, items)
-        if key not in self._sweeps:
-            self._sweeps[key] = sweep(self._sweep, items)
-        return self._sweeps[key]
+        return sweep(self._sweep, items)
 
     def repair(self, reading: Reading) -> dict[str, Any]:
         """Make the event of a repair; time stands still, as it may between two audits."""
         made: dict[str, Any] = self._repair.run()["repair_event"]("b", reading, NOW)
         return made
 
-    def call(self, event: str, answers: tuple[Answer, ...]) -> Call | dict[str, str] | Exception:
-        """Give the function's next S3 call, or its handler's result, or its exception."""
-        key = (self._function, event, answers)
-        if key not in self._calls:
-            self._calls[key] = self._run(event, answers)
-        return self._calls[key]
-
-    def _run(self, event: str, answers: tuple[Answer, ...]) -> Call | dict[str, str] | Exception:
-        fence = self._function.run()["Fence"](_Replay(answers), OUTPUT_BUCKET, 100, _work, True)
-        try:
-            given = json.loads(event)
-            output = getattr(fence, FENCES[given["fence"]])(ObjectEvent.from_event(given))
-        except _Pending as pending:
-            call: Call = pending.args[0]
-            return call
-        except Exception as error:
-            name = type(error).__name__
-            if name in {"InvalidImage", "SourceChanged"}:
-                reason = {"error": name, "cause": str(error)}
-                return {"outcome": "Rejected", **reason, "expires_at": "1"}
-            return error
-        return {"outcome": output.outcome, "output_key": output.key, "expires_at": "1"}
+    def call(self, event: str, answers: tuple[S3Answer, ...]) -> Called:
+        return _called(self._function, event, answers)
 
 
-@functools.lru_cache(maxsize=100_000)
+@cache
+def _called(function: Code, event: str, answers: tuple[S3Answer, ...]) -> Called:
+    given, fence = json.loads(event), function.run()["Fence"]
+    shipped = fence(_Replay(answers), OUTPUT_BUCKET, 100, _work, True, InvalidImage)
+    try:
+        result: dict[str, str] = shipped.answer({"event": given, "fence": given["fence"]}, 0)
+    except _Pending as pending:
+        call: S3Call = pending.args[0]
+        return call
+    except Exception as error:
+        return error
+    return result
+
+
+@lru_cache(maxsize=100_000)
 def read(text: str) -> Any:
     """Read JSON that is read very often; the result must not be changed."""
     return json.loads(text)
@@ -400,19 +375,12 @@ def _result_of(made: Coroutine[Any, Any, Any]) -> Any:
     raise AssertionError("It awaits something.")
 
 
-def _message(sent: dict[str, Any]) -> Message | None:
+def _message(sent: dict[str, Any]) -> Sent | None:
     """Give the message that comes to a queue; template.yaml's bus hands the detail on."""
     if "MessageBody" in sent:
-        return Message(sent["QueueUrl"] != PARKED, json.dumps(sent["MessageBody"]))
+        return Sent(sent["QueueUrl"] != PARKED, json.dumps(sent["MessageBody"]))
     details = [each["Detail"] for each in sent.get("Entries", []) if each["EventBusName"] == BUS]
-    return Message(is_retry=True, body=json.dumps(details[0])) if details else None
-
-
-def _of_version(whole: Any, number: int) -> Any:
-    """Name the states of a second file so that they differ from those of the first."""
-    names = {name: f"{name}{OTHER}" for name in whole["States"]} if number else {}
-    made = redirected(whole, names)
-    return made | {"States": {names.get(k, k): v for k, v in made["States"].items()}}
+    return Sent(is_retry=True, body=json.dumps(details[0])) if details else None
 
 
 def live_fields(states: dict[str, Any], faults: bool) -> dict[str, frozenset[str] | None]:
@@ -438,13 +406,11 @@ def live_fields(states: dict[str, Any], faults: bool) -> dict[str, frozenset[str
         live[name] = {
             found or "$" for found in re.findall(r"(?<![.$])\$(?![${])(?:\.(\w+))?", text)
         }
-    changed = True
-    while changed:
-        changed = False
+    before: dict[str, set[str]] = {}
+    while before != live:
+        before = {name: set(fields) for name, fields in live.items()}
         for name, targets in edges.items():
-            before = len(live[name])
             for target, written in targets:
                 if written != "$":
                     live[name] |= live[target] - {(written or "").removeprefix("$.")}
-            changed |= len(live[name]) > before
     return {name: None if "$" in fields else frozenset(fields) for name, fields in live.items()}

@@ -1,4 +1,4 @@
-"""The mutants of the fence. The numbers are those of its steps."""
+"""The mutants of the fence. The numbers in their names are its steps."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ has attempts, and a sweep comes two days after everything else.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import datetime, timedelta
+from functools import cache
 from math import inf
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -17,6 +17,8 @@ from inorder_fence import stuck
 from retry_events.retries import Fault, Start
 from retry_events.retries import Message as Received
 from tests.proof.model.source import SWEEP, Code, call, change
+from tests.proof.simulation.clock import Clock
+from tests.proof.simulation.table import Table
 
 CLAIMED_AT = "2000-01-01T00:00:00+00:00"  # what each record says
 RETRIES = "retries"  # the URL of the retry queue
@@ -33,47 +35,19 @@ class Swept(NamedTuple):
     messages: tuple[str, ...]
 
 
-class _Refused(Exception):
-    """The condition of a write does not hold."""
-
-
-class _Aws:
-    """The clients of a sweep, on the records of a state of the search."""
-
-    exceptions = SimpleNamespace(ConditionalCheckFailedException=_Refused)
-
-    def __init__(self, items: Items) -> None:
-        self.records: dict[str, Any] = {key: json.loads(item) for key, item in items}
-        self.messages: list[str] = []
-
-    def get_paginator(self, _: str) -> _Aws:
-        return self
-
-    def paginate(self, IndexName: str, **_: str) -> Iterator[dict[str, Any]]:  # noqa: N803
-        assert IndexName == stuck.INDEX
-        found = [record for record in self.records.values() if stuck.SINCE in record]
-        yield {"Items": [{name: record[name] for name in ("id", stuck.SINCE)} for record in found]}
-
-    def get_item(self, Key: dict[str, dict[str, str]], **_: Any) -> dict[str, Any]:  # noqa: N803
-        return {"Item": self.records[Key["id"]["S"]]}
-
-    def send_message(self, QueueUrl: str, MessageBody: str) -> None:  # noqa: N803
-        if QueueUrl == RETRIES:
-            self.messages.append(MessageBody)
-
-    def update_item(self, Key: dict[str, dict[str, str]], **_: Any) -> None:  # noqa: N803
-        record = self.records[Key["id"]["S"]]
-        self.records[Key["id"]["S"]] = {k: v for k, v in record.items() if k != stuck.SINCE}
-
-
+@cache
 def sweep(schedule: Code, items: Items) -> Swept:
     """Sweep the records, as the handler does."""
-    aws, module = _Aws(items), schedule.run()
-    for entry in module["oldest"](aws, "", SWEPT_AT, 100):
-        key = module["read"](aws, "", entry.id, SWEPT_AT)
-        module["hand_over"](aws, RETRIES, "", aws, "", key)
-    texts = ((key, json.dumps(item, sort_keys=True)) for key, item in aws.records.items())
-    return Swept(tuple(sorted(texts)), tuple(aws.messages))
+    table, module, sent = Table(Clock(seed=0)), schedule.run(), list[tuple[str, str]]()
+    table.items = {key: json.loads(item) for key, item in items}
+    sqs = SimpleNamespace(
+        send_message=lambda QueueUrl, MessageBody: sent.append((QueueUrl, MessageBody))  # noqa: N803
+    )
+    for entry in module["oldest"](table, "", SWEPT_AT, 100):
+        key = module["read"](table, "", entry.id, SWEPT_AT)
+        module["hand_over"](sqs, RETRIES, "", table, "", key)
+    texts = ((key, json.dumps(item, sort_keys=True)) for key, item in table.items.items())
+    return Swept(tuple(sorted(texts)), tuple(body for url, body in sent if url == RETRIES))
 
 
 def retried(body: str, is_patient: bool) -> dict[str, Any] | None:

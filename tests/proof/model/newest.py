@@ -5,16 +5,16 @@ from __future__ import annotations
 from audit_keys.repairing import DIGITS
 from tests.proof.model.promise import Promise
 from tests.proof.model.scenario import INVALID
-from tests.proof.model.state import Output, Run, State
+from tests.proof.model.state import Run, State, Stored
 
 KEY = "out-k"
 
 
 class Newest(Promise):
-    """The one output of a key is that of its newest event."""
+    """The one output of a key is made from its newest event."""
 
-    def written(self, state: State, output: Output) -> int:
-        """Give the upload of an output; if not its own event made it, the last one like it."""
+    def written(self, state: State, output: Stored) -> int:
+        """Give the upload that an output was made from: its event's, or the last one like it."""
         etag, version = _made_of(output)
         if version == "null" or (version is None and self.scenario.repairs):
             return max(self._like(state, etag))
@@ -31,11 +31,10 @@ class Newest(Promise):
         ]
 
     def output(self, state: State) -> int | None:
-        """Give the upload of the output that is there."""
         output = dict(state.outputs).get(KEY)
         return self.written(state, output) if output else None
 
-    def writes(self, state: State, key: str, before: Output | None, after: Output) -> str | None:
+    def writes(self, state: State, key: str, before: Stored | None, after: Stored) -> str | None:
         """Check I2, and that no output is written twice.
 
         An output that names the null version, but no event of it, is written again by one that has
@@ -53,7 +52,7 @@ class Newest(Promise):
             return None
         return self._replaces(state, before, after, new)
 
-    def _replaces(self, state: State, before: Output, after: Output, new: int) -> str | None:
+    def _replaces(self, state: State, before: Stored, after: Stored, new: int) -> str | None:
         if _made_of(before)[1] == "null" and _made_of(after) == (_made_of(before)[0], None):
             return None
         old = self.written(state, before)
@@ -74,7 +73,7 @@ class Newest(Promise):
     def _is_back(self, old: int, new: int) -> str | None:
         return f"I2: the output of {old} becomes {new}'s" if new < old else None
 
-    def owes(self, state: State, after: Output | None) -> bool:
+    def owes(self, state: State, after: Stored | None) -> bool:
         """Tell whether the source had changed already when the output was written."""
         return (self.written(state, after) if after else None) != self.scenario.current(
             state.happened
@@ -124,11 +123,10 @@ class Newest(Promise):
         while newest > 1 and self.scenario.current(newest - 1) == current:
             newest -= 1
         if not right and newest not in state.parked | state.logged:
-            return f"I1: all is quiet and the output is that of {written}, not of {current}"
+            return f"I1: all is quiet and the output was made from {written}, not from {current}"
         return None
 
 
-def _made_of(output: Output) -> tuple[str, str | None]:
-    """Give the ETag and the version that an output names."""
+def _made_of(output: Stored) -> tuple[str, str | None]:
     metadata = dict(output.metadata)
     return metadata["source-etag"], metadata.get("source-version-id")

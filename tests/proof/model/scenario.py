@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from itertools import product
 from typing import Any
 
-from tests.support.events import created, deleted
+from tests.support.events import changed, created, deleted, without
 
 INVALID = "invalid"
 FLAGS = {"versioned", "blind", "odd"}
@@ -20,8 +20,8 @@ class Scenario:
     What happens to the object is numbered from 1, and `contents` has one character for each: a
     letter is an upload, "ABA" if the third has the first one's content; a small letter is not an
     image. "-" is a deletion, in a versioned bucket a delete marker. There, a digit is the permanent
-    deletion of that version or marker. Sequencers then fall from version to version, and those of
-    the null version are the lowest, because they must not be compared.
+    deletion of that version or marker. Sequencers then fall from version to version, and the null
+    version has the lowest ones, because they must not be compared.
     """
 
     events: tuple[int, ...]  # delivered, in any order; a number that stands twice is a duplicate
@@ -62,7 +62,6 @@ class Scenario:
 
     @property
     def last(self) -> int:
-        """The last thing that happens."""
         return max(self.events, default=0) + self.lost
 
     def letter(self, event: int) -> str:
@@ -73,7 +72,6 @@ class Scenario:
         return not self.letter(event).isalpha()
 
     def content(self, event: int) -> str:
-        """Give the content of an upload."""
         letter = self.letter(event)
         return letter if letter.isupper() else f"{INVALID} {letter}"
 
@@ -115,7 +113,6 @@ class Scenario:
         return None if is_gone or not there else there[0]
 
     def version_id(self, event: int) -> str:
-        """Give the ID of a version."""
         return str(self.version(event)) if self.is_named(event) else "null"
 
     def is_deleted(self, upload: int, happened: int) -> bool:
@@ -131,51 +128,37 @@ class Scenario:
         return there[-1] if there and not self.is_deletion(there[-1]) else None
 
     def sequencer(self, event: int) -> str:
-        """Give the sequencer of an event."""
         return f"{9 - self.version(event) if self.is_named(event) else 0}{event}"
 
     def number(self, sequencer: str) -> int:
-        """Give the event of a sequencer."""
         return int(sequencer[-1])
 
     def key(self, event: int) -> str:
-        """Give the ID of the record of an event's key."""
         return f"b/k#{self.version(event)}" if self.is_named(event) else "b/k"
 
     def event(self, number: int) -> dict[str, Any]:
-        """Build an event."""
-        version = str(self.version(number)) if self.is_named(number) else None
-        same: dict[str, Any] = {
-            "bucket": "b",
-            "sequencer": self.sequencer(number),
-            "version_id": version,
-        }
+        same: dict[str, Any] = {"bucket": "b", "sequencer": self.sequencer(number)}
+        if self.is_named(number):
+            same["version_id"] = str(self.version(number))
         if self.is_deletion(number):
             made = deleted("k", **same)
         else:
             made = created("k", **same, etag=f"etag-{self.content(number)}")
-        if self.damaged:
-            path, _, value = self.damaged.partition("=")
-            *parents, last = path.split(".")
-            inside = made
-            for parent in parents:
-                inside = inside[parent]
-            inside.pop(last, None)
-            if value:
-                inside[last] = json.loads(value)
-        return made
+        path, _, value = self.damaged.partition("=")
+        if value:
+            return changed(made, path, json.loads(value))
+        return without(made, path) if path else made
 
 
 def scenarios(text: str) -> tuple[Scenario, ...]:
     """Read scenarios, such as ``1 crashes=1, 11 12 A- Ab breaks=1 versioned``.
 
     The first one has one event. The others have two deliveries, of one event (11) or of two (12),
-    each with each of the contents (A- and Ab).
+    each with each of the contents (A- and Ab): these are five scenarios.
     """
-    found = []
+    found: list[Scenario] = []
     for part in text.split(", "):
-        adversary: dict[str, Any] = {}
-        events, contents = [], []
+        adversary, events, contents = dict[str, Any](), list[tuple[int, ...]](), list[str]()
         for word in part.split():
             name, _, count = word.partition("=")
             if word.isdigit():

@@ -6,15 +6,16 @@ A policy's `Promise` says what must hold in each state; `Explorer` lists the mov
 from __future__ import annotations
 
 from array import array
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 
+from tests.proof.model.executions import ENDLESS
 from tests.proof.model.explorer import Explorer
 from tests.proof.model.promise import Promise
-from tests.proof.model.state import State
-from tests.proof.model.steps import ENDLESS
-from tests.proof.model.symmetry import renamed
+from tests.proof.model.state import State, renamed
 
 LONGEST = 400  # steps of a path; the shipped state machines need at most 300
 
@@ -94,30 +95,23 @@ class Search:
             yield label, same, self._numbers.setdefault(same, len(self._states)), problem
 
     def _circle(self) -> tuple[int, list[str]] | None:
-        """Find a path that comes back to one of its states: what is left without all that end."""
-        before, following = defaultdict[int, list[int]](list), Counter[int]()
+        """Find a path that comes back to the state in which it begins, and its moves."""
+        before = defaultdict[int, list[int]](list)
         for at, to in zip(self._edges[::2], self._edges[1::2], strict=True):
             before[to].append(at)
-            following[at] += 1
-        ends = [at for at in range(len(self._states)) if not following[at]]
-        while ends:
-            for at in before[ends.pop()]:
-                following[at] -= 1
-                if not following[at]:
-                    ends.append(at)
-        endless = {at for at, left in following.items() if left}
-        if not endless:
-            return None
-        here, labels, passed = min(endless), list[str](), set[int]()
-        while here not in passed:
-            passed.add(here)
-            label, here = next(
-                (label, number)
-                for label, _, number, _ in self._moves(here)
-                if number in endless - {here} and not may_repeat(label)
-            )
-            labels.append(label)
-        return min(endless), labels
+        try:
+            TopologicalSorter(before).prepare()
+        except CycleError as error:
+            circle: list[int] = error.args[1]  # its first state is also its last one
+            return circle[0], [
+                next(
+                    label
+                    for label, _, number, _ in self._moves(at)
+                    if number == to and not may_repeat(label)
+                )
+                for at, to in pairwise(circle)
+            ]
+        return None
 
     def _result(self, at: int, problem: str | None = None, *labels: str) -> Result:
         trace = [*reversed(labels)]

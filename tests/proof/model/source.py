@@ -32,7 +32,6 @@ class Code:
 
     @classmethod
     def of(cls, module: ModuleType) -> Code:
-        """Parse a shipped module."""
         path = Path(str(module.__file__))
         return cls(path.name, module.__name__, "shipped", ast.parse(path.read_text()))
 
@@ -57,7 +56,7 @@ def _module(code: Code) -> ModuleType:
             loop.body.insert(0, ast.Expr(parsed("count_loop()")))
     module = ModuleType(code.module)  # dataclasses look it up in sys.modules
     exec(compile(ast.fix_missing_locations(tree), code.file, "exec"), module.__dict__)  # noqa: S102
-    module.__dict__["time"] = SimpleNamespace(sleep=lambda _: None)
+    module.__dict__["time"] = SimpleNamespace(sleep=lambda _: None, time=lambda: 1)
     return module
 
 
@@ -119,7 +118,6 @@ def _mentions(node: ast.AST, name: str | None) -> bool:
 
 
 def call(name: str) -> Find:
-    """Find the call of a method or function."""
     return lambda method: (
         node
         for node in ast.walk(method)
@@ -129,7 +127,7 @@ def call(name: str) -> Find:
 
 
 def keyword(name: str, argument: str | None) -> Find:
-    """Find a keyword argument of a call; that of ``**`` is None."""
+    """Find a keyword argument of a call; ``**`` has the name None."""
     return lambda method: (
         each
         for node in call(name)(method)

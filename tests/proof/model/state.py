@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import functools
+import re
+from collections.abc import Iterable
+from string import ascii_lowercase
+from typing import Any, NamedTuple, TypeVar
 
 from audit_keys.repairing import SOURCE
-from tests.proof.model.engine import Answer, Metadata, read
+from tests.proof.model.engine import Metadata, S3Answer, read
 
 # What an execution has done to tables and queues: nothing; something; it has recorded its event in
 # a table, and so in an index; it has sent its event to a queue.
 NOTHING, ACTED, RECORDED, SENT = range(4)
+Part = TypeVar("Part")
 
 
-class Delivery(NamedTuple):
+class Arrival(NamedTuple):
     """An execution that will start."""
 
-    # Its number. A repair has that of what it repairs: of the upload, or the deletion.
+    # Its number. A repair has the number of the upload or deletion that it repairs.
     event: int
     more: str = "{}"  # the fields, as JSON, that `retry_events` or a repair has in the event
 
@@ -30,10 +35,10 @@ class Run(NamedTuple):
     execution: str
     number: int
     event: int
-    more: str  # as in its `Delivery`
+    more: str  # as in its `Arrival`
     state: str
     data: str
-    answers: tuple[Answer, ...] = ()  # what its function has received from S3 so far
+    answers: tuple[S3Answer, ...] = ()  # what its function has received from S3 so far
     tried: tuple[int, ...] = ()  # the retriers of the state that it has used
     locked: str | None = None  # the lock that it has seen at its first poll and at each since
     in_line: bool = False  # its event has waited for its turn since the key was last claimed
@@ -48,7 +53,7 @@ class Run(NamedTuple):
 
     @property
     def is_repair(self) -> bool:
-        """Whether its event is that of a repair."""
+        """Whether an audit has made its event."""
         return is_repair(self.more)
 
     def owns(self, token: str | None) -> bool:
@@ -65,7 +70,7 @@ class Orphan(NamedTuple):
     """
 
     event: str
-    answers: tuple[Answer, ...]
+    answers: tuple[S3Answer, ...]
     may_stop: bool = False
 
     @property
@@ -79,12 +84,12 @@ class Audited(NamedTuple):
     subject: str | None  # the version that has an output of its own, if each has
     version: str | None  # of the source
     record: str | None
-    output: Output | None
+    output: Stored | None
     alone: str | None  # the newest sequencer of a repair, if nothing else was going on
     happened: int = 0  # the age of the source, if that is read first, which is wrong
 
 
-class Output(NamedTuple):
+class Stored(NamedTuple):
     """An output's content and metadata. Its ETag is its content's, as in S3."""
 
     content: str
@@ -98,7 +103,7 @@ class Output(NamedTuple):
 class State(NamedTuple):
     """A state of the search; the numbers are what the adversary may still do."""
 
-    waiting: tuple[Delivery, ...]  # what will be delivered
+    waiting: tuple[Arrival, ...]  # what will be delivered
     items: tuple[tuple[str, str], ...]
     crashes: int
     breaks: int
@@ -112,13 +117,13 @@ class State(NamedTuple):
     repairs: int
     transient: tuple[str, ...]
     happened: int = 0  # how much of the object's history has happened
-    outputs: tuple[tuple[str, Output], ...] = ()
+    outputs: tuple[tuple[str, Stored], ...] = ()
     parked: frozenset[int] = frozenset()
     runs: tuple[Run, ...] = ()
     orphans: tuple[Orphan, ...] = ()
     late: tuple[Run, ...] = ()  # writes that will take effect, as the run that made each was before
     # What may be restarted: name, delivery, number of runs.
-    known: tuple[tuple[str, Delivery, int], ...] = ()
+    known: tuple[tuple[str, Arrival, int], ...] = ()
     audits: tuple[Audited, ...] = ()
     issued: str = ""  # the newest sequencer of a repair
     covered: bool = False  # a repair of what happens last was processed, or has to be
@@ -140,17 +145,25 @@ class State(NamedTuple):
         return dict(self.items).get(key)
 
     def spend(self, budget: str) -> State:
-        """Let the adversary do one thing less."""
         return self._replace(**{budget: getattr(self, budget) - 1})
 
     def without(self, run: Run) -> State:
-        return self._replace(runs=tuple(other for other in self.runs if other != run))
+        return self._replace(runs=less(self.runs, run))
 
     def with_run(self, run: Run) -> State:
         return self._replace(runs=tuple(sorted((*self.runs, run), key=lambda each: each[:2])))
 
-    def with_delivery(self, delivery: Delivery) -> State:
+    def with_delivery(self, delivery: Arrival) -> State:
         return self._replace(waiting=tuple(sorted((*self.waiting, delivery))))
+
+    def with_orphans(self, orphans: Iterable[Orphan]) -> State:
+        return self._replace(orphans=tuple(sorted(set(orphans), key=repr)))
+
+
+def less(parts: tuple[Part, ...], one: Part) -> tuple[Part, ...]:
+    """Leave out one of several parts, which may be equal."""
+    at = parts.index(one)
+    return (*parts[:at], *parts[at + 1 :])
 
 
 def is_repair(more: str) -> bool:
@@ -165,3 +178,86 @@ def attribute(item: str | None, name: str) -> str | None:
     """Read an attribute of a record, which is a string."""
     value: str | None = read(item or "{}").get(name, {}).get("S")
     return value
+
+
+# Names are only compared with each other. So any names may stand for any others of the same event,
+# as long as they differ, and states that differ in names only are equal.
+
+_NAME = re.compile(r"\b[1-9][a-z]\b")
+_GONE = "gone"  # a name in a lock that is there no more, and that nobody will take again
+
+
+def free_name(state: State, event: int) -> str | None:
+    """Name an execution as no other one that anything in a state refers to.
+
+    It is None if there are more than a search of anything right has.
+    """
+    referring = (state.items, state.runs, state.broken, state.known, state.late)
+    known = set(_NAME.findall(repr(referring)))
+    names = (f"{event}{letter}" for letter in ascii_lowercase)
+    return next((name for name in names if name not in known), None)
+
+
+def renamed(state: State) -> State:
+    """Name the executions of each event in the order of what they do."""
+    named = (state.items, state.runs, state.late, state.known, state.broken)
+    new = _renamed(*named)
+    fields = ("items", "runs", "late", "known", "broken")
+    return state if new == named else state._replace(**dict(zip(fields, new, strict=True)))
+
+
+@functools.lru_cache(maxsize=100_000)
+def _renamed(
+    items: tuple[tuple[str, str], ...],
+    runs: tuple[Run, ...],
+    late: tuple[Run, ...],
+    known: tuple[Any, ...],
+    broken: frozenset[str],
+) -> tuple[Any, ...]:
+    kept = _all_names(item for _, item in items)
+    used = kept | {run.execution for run in (*runs, *late)} | {name for name, *_ in known}
+    does: dict[str, list[Any]] = {name: [] for name in used}
+    for run in (*runs, *late):
+        does[run.execution].append(_masked(run))
+    new: dict[str, str] = {}
+    letters = dict.fromkeys("123456789", 0)
+    for name in sorted(used, key=lambda each: (each not in kept, does[each], each)):
+        new[name] = f"{name[0]}{ascii_lowercase[letters[name[0]]]}"
+        letters[name[0]] += 1
+    texts = (text for run in (*runs, *late) for text in (run.data, run.locked or ""))
+    others = _all_names((*texts, *broken))
+    if others <= used and all(name == other for name, other in new.items()):
+        return items, runs, late, known, broken
+
+    def rename(text: str) -> str:
+        return _NAME.sub(lambda found: new.get(found[0], _GONE), text)
+
+    def rename_run(run: Run) -> Run:
+        locked = run.locked and rename(run.locked)
+        return run._replace(execution=new[run.execution], data=rename(run.data), locked=locked)
+
+    return (
+        tuple((key, rename(item)) for key, item in items),
+        tuple(sorted(map(rename_run, runs), key=lambda run: run[:2])),
+        tuple(sorted(map(rename_run, late))),
+        tuple(sorted((new[name], what, number) for name, what, number in known)),
+        frozenset(map(rename, broken)),
+    )
+
+
+def _all_names(texts: Iterable[str]) -> set[str]:
+    return set().union(*map(_names, texts))
+
+
+@functools.lru_cache(maxsize=100_000)
+def _names(text: str) -> frozenset[str]:
+    return frozenset(_NAME.findall(text))
+
+
+@functools.lru_cache(maxsize=100_000)
+def _masked(run: Run) -> tuple[Any, ...]:
+    """Tell what a run does, without its name."""
+    data, locked = (text.replace(run.execution, "") for text in (run.data, run.locked or ""))
+    answers = tuple(map(repr, run.answers))
+    does = run._replace(execution="", data=data, locked=locked, answers=())
+    return (run.state, data, run.more, run.number, locked, answers, *does)

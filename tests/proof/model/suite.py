@@ -1,7 +1,7 @@
 """What is searched of a policy, and its mutants, in which the search must find a violation.
 
-`mutation` makes those of the state machine, `fence` those of the function's fence, `healing` those
-of the schedule.
+`mutation` makes mutants of the state machine, `fence` of the function's fence, and `healing` of the
+schedule.
 """
 
 from __future__ import annotations
@@ -12,27 +12,18 @@ from dataclasses import dataclass
 
 from tests.proof.model.engine import Engine
 from tests.proof.model.healing import sweeps_of
-from tests.proof.model.mutation import (
-    Mutant,
-    expression_changes_of,
-    late_changes_of,
-    mutants_of,
-    sending_changes_of,
-    time_changes_of,
-)
+from tests.proof.model.mutation import ALL_KINDS, Mutant
 from tests.proof.model.promise import Promise
 from tests.proof.model.scenario import Scenario
 from tests.proof.model.search import Result, search
-from tests.proof.model.source import SWEEP, Code
+from tests.proof.model.source import FUNCTION, SWEEP, Code
 
 STATES_AT_MOST = 5_000  # of a scenario in which a mutant is sought
 # A search ends at so many states, by the number of events; `make model` allows ten times as many.
-# So the search of a broken file takes about as long as that of a good one, which in CI has at most
-# 3,176, 8,488 and 19,057 states.
+# So a broken file is searched for about as long as a good one, which in CI has at most 3,176, 8,488
+# and 19,057 states.
 LIMITS = {1: 20_000, 2: 60_000, 3: 30_000}
 LONG = bool(os.environ.get("MODEL"))  # `make model`
-
-Found = tuple[Scenario, Result] | None
 
 
 @dataclass(frozen=True)
@@ -48,19 +39,12 @@ class Suite:
     # The mutants that break no promise; comments say what the shipped code is for.
     survivors: frozenset[str] = frozenset()
     whole: tuple[Scenario, ...] = ()  # for deep mutants: each state of these is searched
-    changes: tuple[Callable[[str], Iterator[Mutant]], ...] = (
-        mutants_of,
-        expression_changes_of,
-        sending_changes_of,
-        time_changes_of,
-        late_changes_of,
-    )
+    changes: tuple[Callable[[str], Iterator[Mutant]], ...] = ALL_KINDS
 
     def __str__(self) -> str:
         return self.policy.__name__
 
     def mutants(self) -> Iterator[Mutant]:
-        """Make all mutants."""
         for fence in self.fences:
             yield Mutant(fence.file, f"without {fence.name}", function=fence)
         for sweep in sweeps_of(self.policy.definition):
@@ -70,27 +54,25 @@ class Suite:
 
     def search(self, engine: Engine, scenario: Scenario) -> Result:
         """Search every state of a scenario for the first violation."""
-        engine.load(self.policy.definition, function=self.policy.function)
+        engine.load(self.policy.definition)
         return search(self.policy(engine, scenario), limit(scenario))
 
-    def find(self, engine: Engine, mutant: Mutant) -> Found:
-        """Search for a violation in a mutant."""
+    def find(self, engine: Engine, mutant: Mutant) -> tuple[Scenario, Result] | None:
         policy = self.policy
         engine.load(
             mutant.definition or policy.definition,
-            function=mutant.function or policy.function,
+            function=mutant.function or FUNCTION,
             sweep=mutant.sweep or SWEEP,
         )
-        limits = [(scenario, STATES_AT_MOST) for scenario in self.sought]
-        for scenario, most in (*limits, *((each, limit(each)) for each in self.whole)):
-            result = search(policy(engine, scenario), most)
-            if result.problem:
-                return scenario, result
+        for scenarios, most in ((self.sought, lambda _: STATES_AT_MOST), (self.whole, limit)):
+            for scenario in scenarios:
+                result = search(policy(engine, scenario), most(scenario))
+                if result.problem:
+                    return scenario, result
         return None
 
 
 def limit(scenario: Scenario) -> int:
-    """Give the number of states at which a search ends."""
     return LIMITS[len(scenario.events)] * (10 if LONG else 1)
 
 
@@ -110,10 +92,8 @@ DAMAGED = (
     *damaged("detail.object.version-id=5"),
 )
 
-FAILED, TIMEOUT, THROTTLED = (
-    *("States.TaskFailed", "States.Timeout"),
-    "Lambda.TooManyRequestsException",
-)
+FAILED, TIMEOUT = "States.TaskFailed", "States.Timeout"
+THROTTLED = "Lambda.TooManyRequestsException"
 # Messages are refused, come twice, or come back to a dead execution.
 REFUSED = (
     Scenario((1,), damaged="detail.object.key", refusals=2),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -15,19 +14,12 @@ from tests.proof.model.scenario import Scenario
 from tests.proof.model.suite import LONG, Suite
 
 SUITES: dict[str, Suite] = each_has("promise", "SUITE")
-FAILURES_AT_MOST = 3  # of a policy; its other searches then fail at once
-_failures: Counter[str] = Counter()
 
 
 def of_policy(policy: str, *parameters: object) -> Any:
-    """Let a test be about a policy."""
+    """Mark a test with its policy, by which `--policy` chooses tests."""
     name = "-".join(map(str, parameters))
     return pytest.param(*parameters, id=name, marks=pytest.mark.policy(policy))
-
-
-def smallest_first(suite: Suite) -> list[Scenario]:
-    scenarios = suite.short + (suite.full if LONG else ())
-    return sorted(scenarios, key=lambda scenario: len(scenario.events))
 
 
 @pytest.mark.parametrize(
@@ -35,22 +27,13 @@ def smallest_first(suite: Suite) -> list[Scenario]:
     [
         of_policy(policy, suite, scenario)
         for policy, suite in SUITES.items()
-        for scenario in smallest_first(suite)
+        for scenario in sorted(suite.short + suite.full * LONG, key=lambda each: len(each.events))
     ],
 )
 def test_promise_holds_in_every_state(
-    engine: Engine,
-    suite: Suite,
-    scenario: Scenario,
-    searched: Searched,
+    engine: Engine, suite: Suite, scenario: Scenario, searched: Searched
 ) -> None:
-    if _failures[str(suite)] == FAILURES_AT_MOST:
-        pytest.fail(
-            f"not searched, because {suite} has failed {FAILURES_AT_MOST} times", pytrace=False
-        )
-    result = suite.search(engine, scenario)
-    _failures[str(suite)] += bool(result.problem) or not result.ended
-    searched(str(suite), scenario, result)
+    searched(str(suite), scenario, suite.search(engine, scenario))
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 from tests.policies.every_version.promise import EveryVersion
 from tests.policies.first_wins.promise import FirstWins
 from tests.policies.latest_wins.promise import LatestWins
-from tests.proof.model.audits import Audits
 from tests.proof.model.conftest import Searched
 from tests.proof.model.engine import Engine
+from tests.proof.model.explorer import Explorer
 from tests.proof.model.promise import Promise
 from tests.proof.model.scenario import Scenario
 from tests.proof.model.search import search
@@ -96,6 +96,6 @@ def test_each_part_of_the_event_of_a_repair_is_needed(engine: Engine, part: str)
 def test_a_source_that_is_read_before_the_record_breaks_a_promise(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Audits, "source_first", True)
+    monkeypatch.setattr(Explorer, "source_first", True)
     engine.load(LatestWins.definition)
     assert search(LatestWins(engine, Scenario((1, 2), repairs=1)), 20_000).problem

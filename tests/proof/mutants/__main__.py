@@ -7,9 +7,10 @@ from collections import defaultdict
 
 import click
 
+from inorder.model import policies
 from tests.proof.mutants import functions
 from tests.proof.mutants.forked import Tests
-from tests.proof.mutants.harness import POLICIES, examine, mutants
+from tests.proof.mutants.harness import examine, mutants
 from tests.proof.mutants.survivors import reasons
 
 WORKERS = 2
@@ -17,7 +18,9 @@ WORKERS = 2
 
 def main(names: list[str]) -> int:
     """Print how many mutants are killed; fail if others survive than are expected."""
-    chosen = [(name, each) for name in names if name in POLICIES for each in mutants(name)]
+    if unknown := set(names) - {*policies.names(), *functions.TESTED_BY}:
+        sys.exit(f"There is no policy and no function named {', '.join(sorted(unknown))}.")
+    chosen = [(name, each) for name in names if name in policies.names() for each in mutants(name)]
     verdicts: dict[str, dict[str, bool]] = defaultdict(dict)
     for policy, mutant, killer in examine(chosen, WORKERS) if chosen else ():
         verdicts[policy][mutant] = not killer
@@ -43,4 +46,4 @@ def _others_survive(name: str, verdicts: dict[str, bool]) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:] or [*POLICIES, *functions.TESTED_BY]))
+    sys.exit(main(sys.argv[1:] or [*policies.names(), *functions.TESTED_BY]))

@@ -27,10 +27,14 @@ from inorder import PROJECT
 
 PATIENCE = 10  # a test fails if it takes so many times as long as without a mutant
 MEMORY_BYTES = 8 << 30
-FUNCTIONS, TESTS = f"{PROJECT}/functions/", f"{PROJECT}/tests/unit/"
+# Where the functions are, and their tests; no name is in two of these.
+FOLDERS, TESTS = (
+    tuple(f"{each}/" for each in (PROJECT / own, *PROJECT.glob(f"stacks/*/{companions}")))
+    for own, companions in (("functions", "functions"), ("tests/unit", "tests"))
+)
 
 
-class Mutant(NamedTuple):
+class CodeMutant(NamedTuple):
     """One change, made in a process in which nothing has been imported that may be changed."""
 
     name: str
@@ -39,22 +43,29 @@ class Mutant(NamedTuple):
 
 
 class Tests:
-    """The tests under tests/unit that may notice a mutant: files, or single tests of a file."""
+    """The tests that may notice a mutant: files of tests/unit or stacks, or tests of a file."""
 
-    def __init__(self, paths: list[str]) -> None:
-        self._paths = paths
+    def __init__(self, names: list[str]) -> None:
+        self._paths = [
+            folder + name
+            for name in names
+            for folder in TESTS
+            if Path(folder, name.partition("::")[0]).exists()
+        ]
+        assert len(self._paths) == len(names), f"one of {names} does not exist"
         self._seconds: dict[str, float] = {}
         self._calls: dict[str, set[str]] = {}
         self._kills: Counter[tuple[str, str]] = Counter()
 
-    def survivors(self, chosen: Iterable[Mutant], workers: int) -> Iterator[tuple[Mutant, bool]]:
-        """Try mutants, and tell of each whether it survives."""
+    def survivors(
+        self, chosen: Iterable[CodeMutant], workers: int
+    ) -> Iterator[tuple[CodeMutant, bool]]:
         _forget()
         surveying = _Surveying(self._seconds, self._calls)
-        if _run(self._paths, surveying):
+        if run_pytest(self._paths, surveying, "-x"):
             raise RuntimeError(f"{surveying.failed or self._paths} fails without a mutant")
         gc.freeze()
-        trying: dict[int, tuple[Mutant, int]] = {}
+        trying: dict[int, tuple[CodeMutant, int]] = {}
         for mutant in chosen:
             if len(trying) == workers:
                 yield self._ended(trying)
@@ -69,7 +80,7 @@ class Tests:
         while trying:
             yield self._ended(trying)
 
-    def _ended(self, trying: dict[int, tuple[Mutant, int]]) -> tuple[Mutant, bool]:
+    def _ended(self, trying: dict[int, tuple[CodeMutant, int]]) -> tuple[CodeMutant, bool]:
         pid, status = os.wait()
         mutant, receiver = trying.pop(pid)
         with suppress(ProcessLookupError):  # what the mutant has started and not ended
@@ -80,7 +91,7 @@ class Tests:
         self._kills[mutant.where, killer] += 1
         return mutant, not killer and status == 0
 
-    def _try(self, mutant: Mutant) -> str:
+    def _try(self, mutant: CodeMutant) -> str:
         """Give the test that kills a mutant; the files that kill quickly are imported first."""
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
         _forget()
@@ -90,12 +101,12 @@ class Tests:
             by_file[_file_of(name)].append(name)
         for file, names in by_file.items():
             trying = _Trying({name: self._seconds[name] for name in names})
-            code = _run([path for path in self._paths if _file_of(path) == file], trying)
-            if code:
+            of_file = [path for path in self._paths if _file_of(path) == file]
+            if run_pytest(of_file, trying, "-x"):
                 return trying.failed or "the import"
         return ""
 
-    def _able(self, mutant: Mutant) -> list[str]:
+    def _able(self, mutant: CodeMutant) -> list[str]:
         """Choose the tests that call the function, or else the files that call its file."""
         able = [name for name, calls in self._calls.items() if mutant.where in calls]
         if not able:
@@ -106,11 +117,10 @@ class Tests:
                 if any(each.startswith(file) for each in calls)
             }
             able = [name for name in self._calls if not files or _file_of(name) in files]
-
-        def cost(name: str) -> float:
-            return self._seconds[name] / (1 + self._kills[mutant.where, name]) ** 2
-
-        return sorted(able, key=cost)
+        kills = self._kills
+        return sorted(
+            able, key=lambda name: self._seconds[name] / (1 + kills[mutant.where, name]) ** 2
+        )
 
 
 def _file_of(test: str) -> str:
@@ -120,14 +130,15 @@ def _file_of(test: str) -> str:
 def _forget() -> None:
     """Let all that may be changed, and the tests, be imported anew."""
     for name, module in list(sys.modules.items()):
-        if str(getattr(module, "__file__", None) or "").startswith((FUNCTIONS, TESTS)):
+        if str(getattr(module, "__file__", None) or "").startswith(FOLDERS + TESTS):
             del sys.modules[name]
 
 
-def _run(paths: list[str], plugin: Any) -> int:
-    options = ["-x", "-qq", "--no-summary", "-p", "no:cacheprovider"]
+def run_pytest(paths: list[str], plugin: Any, *more: str) -> int:
+    """Run tests with a plugin, which decides what is said; pytest says nothing."""
+    options = ["-qq", "--no-summary", "-p", "no:cacheprovider", *more]
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
-        return int(pytest.main([*(TESTS + path for path in paths), *options], plugins=[plugin]))
+        return int(pytest.main([*paths, *options], plugins=[plugin]))
 
 
 class _Run:
@@ -162,7 +173,7 @@ class _Surveying(_Run):
 
         def note(frame: FrameType, event: str, _: object) -> None:
             path, code = frame.f_code.co_filename, frame.f_code
-            if event == "call" and path.startswith(FUNCTIONS):
+            if event == "call" and path.startswith(FOLDERS):
                 name = code.co_qualname.replace(".<locals>", "")
                 calls.add(f"{path.rpartition('/')[2]}:{name}")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from tests.proof.mutants.forked import FUNCTIONS, Mutant
+from tests.proof.mutants.forked import FOLDERS, CodeMutant
 
 TESTED_BY = {
     "adapt_records": ["test_adapt_records.py"],
@@ -32,25 +32,16 @@ TESTED_BY = {
 }
 # Of what is said to people, and of types, nothing is changed; a frozen class is for mypy.
 _KEPT = {"annotation", "returns", "decorator_list"}
+_PAIRS: tuple[tuple[type[Any], type[Any]], ...] = (
+    *((ast.Eq, ast.NotEq), (ast.In, ast.NotIn), (ast.Is, ast.IsNot), (ast.Add, ast.Sub)),
+    *((ast.Mult, ast.Div), (ast.BitOr, ast.BitAnd), (ast.LShift, ast.RShift)),
+)
 _OPPOSITE: dict[type[ast.AST], list[type[Any]]] = {
-    ast.Eq: [ast.NotEq],
-    ast.NotEq: [ast.Eq],
+    **{one: [other] for pair in _PAIRS for one, other in (pair, pair[::-1])},
     ast.Lt: [ast.GtE, ast.LtE],
     ast.LtE: [ast.Gt, ast.Lt],
     ast.Gt: [ast.LtE, ast.GtE],
     ast.GtE: [ast.Lt, ast.Gt],
-    ast.In: [ast.NotIn],
-    ast.NotIn: [ast.In],
-    ast.Is: [ast.IsNot],
-    ast.IsNot: [ast.Is],
-    ast.Add: [ast.Sub],
-    ast.Sub: [ast.Add],
-    ast.Mult: [ast.Div],
-    ast.Div: [ast.Mult],
-    ast.BitOr: [ast.BitAnd],
-    ast.BitAnd: [ast.BitOr],
-    ast.LShift: [ast.RShift],
-    ast.RShift: [ast.LShift],
 }
 # What no rule makes: what is wrong, the file, and its code with something else in its place.
 _BY_HAND = (
@@ -61,7 +52,7 @@ _BY_HAND = (
         ('with closing(response["Body"]) as body:\n            read = body.read()', "return read"),
     ),
     (
-        "the age is that of the index's entry",
+        "the age is read from the index only",
         "inorder_fence/stuck.py",
         ("(age := now - _time(record)) < dead_after",),
         ("(age := now - _time(record)) < timedelta.min",),
@@ -69,8 +60,9 @@ _BY_HAND = (
 )
 
 
-def mutants(function: str) -> Iterator[Mutant]:
-    for path in sorted(Path(FUNCTIONS, function).glob("*.py")):
+def mutants(function: str) -> Iterator[CodeMutant]:
+    [folder] = (path for parent in FOLDERS for path in Path(parent).glob(function))
+    for path in sorted(folder.glob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         seen: Counter[str] = Counter()
         for where, name in _changed(tree):
@@ -78,16 +70,16 @@ def mutants(function: str) -> Iterator[Mutant]:
             seen[full] += 1
             number = f" ({seen[full]})" if seen[full] > 1 else ""
             code = compile(ast.fix_missing_locations(tree), path, "exec")
-            yield Mutant(full + number, f"{path.name}:{where}", _Finder(path, code).install)
+            yield CodeMutant(full + number, f"{path.name}:{where}", _Finder(path, code).install)
     for name, file, old, new in _BY_HAND:
         if file.startswith(f"{function}/"):
-            path = Path(FUNCTIONS, file)
+            path = folder.parent / file
             text = path.read_text(encoding="utf-8")
             for one, other in zip(old, new, strict=True):
                 assert one in text, f"{file} has no {one}"
                 text = text.replace(one, other)
             finder = _Finder(path, compile(text, path, "exec"))
-            yield Mutant(f"{path.name}: {name}", f"{path.name}:", finder.install)
+            yield CodeMutant(f"{path.name}: {name}", f"{path.name}:", finder.install)
 
 
 class _Finder:
@@ -153,6 +145,10 @@ def _elements(node: ast.AST | None) -> list[str]:
     return [ast.unparse(each) for each in getattr(node, "elts", [])]
 
 
+def _without_each(parts: list[Any]) -> list[list[Any]]:
+    return [[*parts[:at], *parts[at + 1 :]] for at in range(len(parts))]
+
+
 def _others(  # noqa: PLR0912
     node: ast.AST, parent: ast.AST, field: str
 ) -> Iterator[ast.AST | None]:
@@ -161,7 +157,9 @@ def _others(  # noqa: PLR0912
         case ast.Constant(value=bool(value)):
             yield ast.Constant(not value)
         case ast.Constant(value=int(value) | float(value)):
-            yield from map(ast.Constant, _other_numbers(value))
+            is_small = abs(value) < 10
+            others = (value + 1, value - 1) if is_small else (value * 2, value // 2)
+            yield from map(ast.Constant, others)
         case ast.Compare(left, [operator], right):
             yield from (ast.Compare(left, [each()], right) for each in _OPPOSITE[type(operator)])
         case ast.BinOp(left, operator, right):
@@ -169,8 +167,7 @@ def _others(  # noqa: PLR0912
                 ast.BinOp(left, each(), right) for each in _OPPOSITE.get(type(operator), [])
             )
         case ast.BoolOp(operator, values):
-            for at in range(len(values)):
-                rest = [*values[:at], *values[at + 1 :]]
+            for rest in _without_each(values):
                 yield ast.BoolOp(operator, rest) if len(rest) > 1 else rest[0]
         case ast.UnaryOp(ast.Not() | ast.Invert(), operand):
             yield operand
@@ -181,10 +178,9 @@ def _others(  # noqa: PLR0912
         case ast.Call(ast.Name("min" | "max"), [one, other]):
             yield from (one, other)
         case ast.Dict(keys, values):
-            for at in range(len(keys)):
-                yield ast.Dict(keys[:at] + keys[at + 1 :], values[:at] + values[at + 1 :])
+            yield from map(ast.Dict, _without_each(keys), _without_each(values))
         case ast.Set(elts) if len(elts) > 1:
-            yield from (ast.Set(elts[:at] + elts[at + 1 :]) for at in range(len(elts)))
+            yield from map(ast.Set, _without_each(elts))
         case ast.Raise() | ast.AugAssign() | ast.Expr(ast.Call()):
             yield ast.Pass()
         case ast.Return() if not isinstance(parent, ast.FunctionDef):
@@ -199,20 +195,10 @@ def _others(  # noqa: PLR0912
             yield None
     if field in {"test", "guard"}:
         yield from (ast.Constant(value=True), ast.Constant(value=False))
-    if field == "ifs" or (
-        isinstance(parent, ast.Call) and _is_tolerant(parent) and field == "args"
-    ):
+    is_tolerant = isinstance(parent, ast.Call) and getattr(parent.func, "id", "") == "suppress"
+    if field == "ifs" or (field == "args" and is_tolerant):
         yield None
     if isinstance(parent, ast.ExceptHandler) and isinstance(node, ast.Tuple):
-        for at in range(len(node.elts)):
-            yield ast.Tuple(node.elts[:at] + node.elts[at + 1 :], ast.Load())
+        yield from (ast.Tuple(rest, ast.Load()) for rest in _without_each(node.elts))
     if field == "iter":  # the first page, and no other
         yield ast.parse(f"[*({ast.unparse(node)})][:1]", mode="eval").body
-
-
-def _other_numbers(value: float) -> tuple[float, float]:
-    return (value + 1, value - 1) if abs(value) < 10 else (value * 2, value // 2)
-
-
-def _is_tolerant(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Name) and call.func.id == "suppress"

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
-from _pytest.runner import runtestprotocol
 
 from inorder import PROJECT, asl
 from inorder.asl import check_file
 from inorder.aws import executions
 from inorder.model import policies
 from tests.proof.model.mutation import Mutant, changes_of, mutants_of
+from tests.proof.mutants.forked import run_pytest
 from tests.support.selection import policies_of
 
 TESTED_BY = "tests/policies"
@@ -39,7 +36,6 @@ PATIENCE = 5  # a test fails if it takes so many times as long as without a muta
 CHECK, SCHEMA = "inorder check", "the schema"
 SECONDS = {CHECK: 0.0, SCHEMA: 0.5}  # that these take: they and the tests run in this order
 
-POLICIES = policies.names()
 _asl_file = policies.asl_file
 
 
@@ -59,7 +55,7 @@ class Seen:
 
 Survey = dict[str, Seen]
 # The policy, the mutant, and what killed it, or "".
-Verdict = tuple[str, str, str]
+Tried = tuple[str, str, str]
 
 
 def mutants(policy: str) -> list[Mutant]:
@@ -67,42 +63,26 @@ def mutants(policy: str) -> list[Mutant]:
     return [*mutants_of(definition), *changes_of(definition)]
 
 
-def examine(chosen: Sequence[tuple[str, Mutant]], workers: int) -> list[Verdict]:
-    """Try mutants, each with its policy, in new processes."""
-    about = {policy for policy, _ in chosen}
+def examine(chosen: Sequence[tuple[str, Mutant]], workers: int) -> list[Tried]:
     # Not a Pool: its processes may have no children, and the shipped work is done in one.
     with ProcessPoolExecutor(workers, get_context("spawn"), max_tasks_per_child=1) as pool:
-        numbers = range(workers)
-        parts = pool.map(_survey, repeat(about), numbers, repeat(workers))
-        survey = {name: seen for part in parts for name, seen in part.items()}
-        tried = pool.map(_try, [chosen[number::workers] for number in numbers], repeat(survey))
-        return [verdict for part in tried for verdict in part]
+        parts = pool.map(_try, [chosen[number::workers] for number in range(workers)])
+        return [verdict for part in parts for verdict in part]
 
 
-def _survey(about: set[str], number: int, of: int) -> Survey:
-    run = _Surveying(about, number, of)
-    _run_pytest(run)
-    return run.survey
+def _try(chosen: Sequence[tuple[str, Mutant]]) -> list[Tried]:
+    session = _Session(chosen)
+    run_pytest([str(PROJECT / TESTED_BY)], session)
+    if session.problem:
+        raise RuntimeError(session.problem)
+    return session.verdicts
 
 
-def _try(chosen: Sequence[tuple[str, Mutant]], survey: Survey) -> list[Verdict]:
-    run = _Trying(chosen, survey)
-    _run_pytest(run)
-    return run.verdicts
-
-
-def _run_pytest(run: _Run) -> None:
-    tests = PROJECT / TESTED_BY
-    options = ["-qq", "--no-summary", "-p", "no:cacheprovider"]
-    pytest.main([str(tests), *options], plugins=[run])
-    if run.problem:
-        raise RuntimeError(run.problem)
-
-
-class _Run:
+class _Session:
     """A plugin of pytest that makes the tests read other files, and decides which tests run."""
 
-    def __init__(self) -> None:
+    def __init__(self, chosen: Sequence[tuple[str, Mutant]]) -> None:
+        self._chosen, self.verdicts = chosen, list[Tried]()
         self.problem = "pytest ended before it ran a test"
         self.seen = Seen()
         self._temporary = tempfile.TemporaryDirectory(prefix="inorder-mutants-")
@@ -110,8 +90,9 @@ class _Run:
         (self._folder / "statemachine").mkdir()
         (self._folder / "template.yaml").symlink_to(PROJECT / "template.yaml")
         self._executions: list[tuple[Any, str]] = []
+        self._failure = ""
         # Must happen before test modules are imported.
-        for policy in POLICIES:
+        for policy in policies.names():
             self.write(policy, (PROJECT / _asl_file(policy)).read_text(encoding="utf-8"))
         policies.asl_file = self._file  # type: ignore[assignment]
         begin = executions.StateMachine.start
@@ -124,7 +105,7 @@ class _Run:
         executions.StateMachine.start = start  # type: ignore[assignment,method-assign]
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Run what this run is for, instead of each test once."""
+        """Run each test without a mutant, and then those that may notice one of the mutants."""
         # Imported by now, so that they have found this run's files.
         in_process = sys.modules["tests.support.in_process"]
         test_states = sys.modules["tests.policies.test_states"]
@@ -142,12 +123,31 @@ class _Run:
 
         in_process.InProcess.__init__ = init
         test_states.run_state = run_one  # type: ignore[attr-defined]
-        self.problem = ""
-        self.run_all(session)
+        self.problem, survey = "", Survey()
+        items = {item.nodeid: item for item in session.items if self._concerns(item)}
+        for name, item in items.items():
+            failure = self.run_test(item, 60)
+            if self.seen.shares_a_server:  # again, because the first one starts it
+                failure += self.run_test(item, 60)
+            if failure:
+                self.problem = f"{name} fails without a mutant:\n{failure}"
+                return True
+            survey[name] = self.seen
+        for policy, mutant in self._chosen:
+            shipped = self.path(policy).read_text(encoding="utf-8")
+            assert mutant.definition
+            self.load(policy, mutant.definition)
+            try:
+                killer = self._killer(policy, mutant, items, survey)
+            finally:
+                self.load(policy, shipped)
+            self.verdicts.append((policy, str(mutant), killer))
         return True
 
-    def run_all(self, session: pytest.Session) -> None:
-        raise NotImplementedError
+    def _concerns(self, item: pytest.Item) -> bool:
+        named = policies_of(item)
+        left_out = {item.path.name, getattr(item, "originalname", "")} & NOT_TESTED_BY
+        return not left_out and (not named or not named.isdisjoint(dict(self._chosen)))
 
     def path(self, policy: str) -> Path:
         return self._folder / _asl_file(policy)
@@ -167,14 +167,18 @@ class _Run:
 
     def run_test(self, item: pytest.Item, seconds: float) -> str:
         """Run a test, and give the report of its failure, or ""."""
-        self.seen = Seen()
+        self.seen, self._failure = Seen(), ""
         self._executions.clear()
+        item.add_marker(pytest.mark.timeout(seconds), append=False)
         begun = time.monotonic()
-        with _at_most(seconds):
-            # With the session as the next item, all but the session's fixtures are torn down.
-            reports = runtestprotocol(item, log=False, nextitem=item.session)  # type: ignore[arg-type]
+        # With the session as the next item, all but the session's fixtures are torn down.
+        item.ihook.pytest_runtest_protocol(item=item, nextitem=item.session)
         self.seen.seconds = time.monotonic() - begun
-        return "".join(report.longreprtext for report in reports if report.failed)
+        return self._failure
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._failure += report.longreprtext
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
@@ -189,54 +193,13 @@ class _Run:
         for policy in policies_of(item):
             self.seen.states.setdefault(policy, set())
 
-
-class _Surveying(_Run):
-    def __init__(self, about: set[str], number: int, of: int) -> None:
-        super().__init__()
-        self._about, self._number, self._of = about, number, of
-        self.survey: Survey = {}
-
-    def run_all(self, session: pytest.Session) -> None:
-        items = [item for item in session.items if self._concerns(item)]
-        for item in items[self._number :: self._of]:
-            failure = self.run_test(item, 60)
-            if self.seen.shares_a_server:  # again, because the first one starts it
-                failure += self.run_test(item, 60)
-            if failure:
-                self.problem = f"{item.nodeid} fails without a mutant:\n{failure}"
-                return
-            self.survey[item.nodeid] = self.seen
-
-    def _concerns(self, item: pytest.Item) -> bool:
-        named = policies_of(item)
-        left_out = {item.path.name, getattr(item, "originalname", "")} & NOT_TESTED_BY
-        return not left_out and (not named or bool(self._about & named))
-
-
-class _Trying(_Run):
-    def __init__(self, chosen: Sequence[tuple[str, Mutant]], survey: Survey) -> None:
-        super().__init__()
-        self._chosen, self._survey = chosen, survey
-        self.verdicts: list[Verdict] = []
-
-    def run_all(self, session: pytest.Session) -> None:
-        items = {item.nodeid: item for item in session.items if item.nodeid in self._survey}
-        for policy, mutant in self._chosen:
-            shipped = self.path(policy).read_text(encoding="utf-8")
-            assert mutant.definition
-            self.load(policy, mutant.definition)
-            try:
-                killer = self._killer(policy, mutant, items)
-            finally:
-                self.load(policy, shipped)
-            self.verdicts.append((policy, str(mutant), killer))
-
-    def _killer(self, policy: str, mutant: Mutant, items: dict[str, pytest.Item]) -> str:
-        able = {
-            name: seen.seconds
-            for name, seen in self._survey.items()
-            if seen.can_notice(policy, mutant.where)
-        }
+    def _killer(
+        self, policy: str, mutant: Mutant, items: dict[str, pytest.Item], survey: Survey
+    ) -> str:
+        noticing = (
+            (n, seen) for n, seen in survey.items() if seen.can_notice(policy, mutant.where)
+        )
+        able = {name: seen.seconds for name, seen in noticing}
         for name, seconds in sorted((SECONDS | able).items(), key=lambda each: each[1]):
             if name in SECONDS:
                 found = self._wrong(policy, with_schema=name == SCHEMA)
@@ -258,17 +221,3 @@ class _Trying(_Run):
             except (KeyError, TypeError, ValueError):
                 return ""  # a rule may rely on what only the schema checks
         return ""
-
-
-@contextmanager
-def _at_most(seconds: float) -> Iterator[None]:
-    def stop(*_: Any) -> NoReturn:
-        raise TimeoutError(f"longer than {seconds:.0f} s")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)

@@ -14,10 +14,10 @@ _REFUSED = "the condition of the write refuses what was read too early"
 _SAME = "it computes the same"
 _GIVEN = "the function gives it; the default is for the command and the tests"
 _PILLOW = "Pillow does the same without it"
-_ALWAYS = "no image that Pillow reads is otherwise"
-_NAMED = "where an event has a version, S3 names that of each object"
-_UNREAD = "nothing reads it of what was found"
-_COLLECTED = "garbage collection does it, too"
+_ALWAYS = "it holds for every image that Pillow reads"
+_NAMED = "where an event has a version, S3 names the version of each object"
+_UNREAD = "no caller reads it"
+_COLLECTED = "the garbage collector does it, too"
 # Of the code of the functions.
 _CODE: dict[str, dict[str, str]] = {
     "heal_keys": {
@@ -49,7 +49,8 @@ _CODE: dict[str, dict[str, str]] = {
         "app.py _start_execution: len(text) > MAXIMUM_BYTES -> len(text) >= MAXIMUM_BYTES": _INSTANT,
         "notifications.py s3_records: isinstance(records, list) and records -> records": "then each of them is malformed",
         "notifications.py _json: no raise MalformedNotification(f'The mes...": "None is no notification either",
-        "app.py handler: 0 -> -1": "all records of a batch are of one source",
+        "app.py _adapt_batch: 0 -> -1": "all records of a batch are of one source",
+        "app.py handler: no AttributeNames=['QueueArn']": "no attribute is used",
     },
     "invert_image": {
         "app.py : 9 -> 8": _CHOSEN,
@@ -58,13 +59,10 @@ _CODE: dict[str, dict[str, str]] = {
         "inversion.py : 2000 -> 1000": _CHOSEN,
         "inversion.py invert: 0 -> -1": "only a JPEG needs it, which has one frame",
         "inversion.py invert: no save_all=len(frames) > 1": _PILLOW,
-        "inversion.py _invert_gif: no formats=['GIF']": _PILLOW,
         "inversion.py _decode: no source.load()": _PILLOW,
         "inversion.py _decode: 0 -> 1 (3)": _ALWAYS,
         "inversion.py _decode: 0 -> -1 (3)": _ALWAYS,
         "inversion.py _inverted: image.getpalette() or () -> image.getpalette()": _ALWAYS,
-        "inversion.py _inverted: image.convert('I').convert('I;16') if... -> image.convert('I').convert('I;16')": _SAME,
-        "inversion.py _inverted: image.mode == 'I;16B' -> True": _SAME,
         "inversion.py _inverted: value * -1 -> value / -1": _SAME,
         "inversion.py _inverted_transparency: no case _: return None": _SAME,
         "inversion.py _inverted_transparency: no return None": _SAME,
@@ -75,14 +73,6 @@ _CODE: dict[str, dict[str, str]] = {
         "inversion.py _encoder_options: no 'quality'": _CHOSEN,
         "inversion.py _encoder_options: 50 -> 100": _CHOSEN,
         "inversion.py _encoder_options: 50 -> 25": _CHOSEN,
-        "inversion.py _tiff_compression: no 'tiff_adobe_deflate'": _SAME,
-        **dict.fromkeys(
-            (
-                f"inversion.py _tiff_compression: no {mode!r}"
-                for mode in ("P", "PA", "I;16", "I;16B")
-            ),
-            _ALWAYS,
-        ),
         **dict.fromkeys(
             (
                 f"inversion.py _encoder_buffer: {change}"
@@ -93,7 +83,6 @@ _CODE: dict[str, dict[str, str]] = {
             ),
             "a buffer that suffices may have another size",
         ),
-        "inversion.py _tiff_compression: page.mode not in {'P', 'PA', 'I;16', ... -> True": _ALWAYS,
     },
     "inorder_fence": {
         "stuck.py : False -> True": _GIVEN,

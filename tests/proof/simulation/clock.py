@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import simpy
 from botocore.exceptions import ClientError, ReadTimeoutError
@@ -15,8 +15,10 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 EPOCH = 1_800_000_000.0
 SHORTEST, LONGEST = 0.005, 0.02  # seconds of a call that succeeds, or that is refused
 
+# What a service does in an outage. ``errors``: it answers that it failed. ``silence``: it neither
+# does anything nor answers. ``lost answers``: it does what it is asked to, but does not answer.
 Kind = Literal["errors", "silence", "lost answers"]
-KINDS: tuple[Kind, ...] = ("errors", "silence", "lost answers")
+KINDS: tuple[Kind, ...] = get_args(Kind)
 Steps = Generator[simpy.Event, Any, Any]
 T = TypeVar("T")
 
@@ -36,23 +38,16 @@ class Outage:
     service: str
     start: float  # in seconds
     end: float
-    # ``errors``: it answers that it failed. ``silence``: it neither does anything nor answers.
-    # ``lost answers``: it does what it is asked to, but does not answer.
     kind: Kind = "errors"
 
 
 class Clock:
-    """The time, the outages, and how often what has happened in each second.
-
-    Attributes
-    ----------
-    elapsed : float
-        How long the code of a function has been running, whose calls take no time of `env`.
-    """
+    """The time, the outages, and how often what has happened in each second."""
 
     def __init__(self, seed: int, outages: Iterable[Outage] = ()) -> None:
         self.env = simpy.Environment()
         self.random = random.Random(seed)  # noqa: S311
+        # How long the code of a function has been running, whose calls take no time of `env`.
         self.elapsed = 0.0
         self.counts: Counter[tuple[str, int]] = Counter()
         self._outages = list(outages)
@@ -67,39 +62,39 @@ class Clock:
         return EPOCH + self.now
 
     def datetime(self) -> datetime:
-        """Give the time as Python's datetime."""
         return datetime.fromtimestamp(self.time(), UTC)
 
     def sleep(self, seconds: float) -> None:
-        """Let the code of a function wait."""
         self.elapsed += seconds
 
     def count(self, what: str) -> None:
-        """Count something that happens now."""
         self.counts[what, int(self.now)] += 1
 
     def total(self, what: str) -> int:
-        """Give how often something has happened."""
         return sum(count for (name, _), count in self.counts.items() if name == what)
 
-    def peak(self, what: str, since: float = 0, window: int = 1) -> int:
-        """Give how often something has happened at most within a number of seconds."""
-        seconds = [second for name, second in self.counts if name == what and second >= since]
-        return max(
-            (sum(self.counts[what, each + n] for n in range(window)) for each in seconds), default=0
-        )
+    def peak(self, what: str, since: float = 0) -> int:
+        """Give how often something has happened at most within a second."""
+        counts = self.counts.items()
+        return max((n for (name, at), n in counts if name == what and at >= since), default=0)
 
     def trouble(self, service: str) -> Kind | None:
         """Tell what is wrong with a service now."""
+        now = self.now
         for outage in self._outages:
-            if outage.service == service and outage.start <= self.now < outage.end:
+            if outage.service == service and outage.start <= now < outage.end:
                 return outage.kind
         return None
 
-    def request(self, service: str, action: Callable[[], T], seconds: float) -> Steps:
-        """Do what a task of a state machine asks a service for."""
+    def _asked(self, service: str) -> Kind | None:
+        """Count a call of a service, and tell what is wrong with it."""
         trouble = self.trouble(service)
         self.count(f"{service}, failing" if trouble else service)
+        return trouble
+
+    def request(self, service: str, action: Callable[[], T], seconds: float) -> Steps:
+        """Do what a task of a state machine asks a service for."""
+        trouble = self._asked(service)
         latency = self.random.uniform(SHORTEST, LONGEST)
         yield self.env.timeout(seconds if trouble == "silence" else latency)
         if trouble == "errors":
@@ -115,15 +110,8 @@ class Clock:
     def call(
         self, service: str, action: Callable[[], T], seconds: float = 3, attempts: int = 1
     ) -> T:
-        """Do what the code of a function asks a service for; the parameters are as for `request`.
-
-        Raises
-        ------
-        ClientError, ReadTimeoutError
-            As boto3 raises them, when its attempts are used up.
-        """
-        trouble = self.trouble(service)
-        self.count(f"{service}, failing" if trouble else service)
+        """Do what the code of a function asks a service for; raise as boto3 after all attempts."""
+        trouble = self._asked(service)
         is_answered = trouble in {None, "errors"}
         # Between two attempts boto3 pauses for half a second or, for the third one, a second.
         # https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
@@ -138,6 +126,5 @@ class Clock:
 
 
 def client_error(code: str, status: int) -> ClientError:
-    """Build what boto3 raises."""
     metadata: Any = {"HTTPStatusCode": status}
     return ClientError({"Error": {"Code": code}, "ResponseMetadata": metadata}, "simulated")

@@ -16,18 +16,24 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from inorder import PROJECT
 from inorder.model.outcomes import FINISHED
 from inorder.model.policies import asl_file
+from inorder_fence.stuck import SINCE
 from tests.proof.simulation.clock import EPOCH, Clock, Outage, Steps
 from tests.proof.simulation.function import Function, Limit, Objects, load
 from tests.proof.simulation.machine import Execution, Json, Machine
-from tests.proof.simulation.queue import Bus, Mapping, Message, Queue
+from tests.proof.simulation.queue import Bus, Mapping, Queue, QueuedMessage
 from tests.proof.simulation.table import Table
 from tests.support.events import created
-from tests.support.resolved_template import template
+from tests.support.resolved_template import resolve, template
 
-RESOURCES = template()["Resources"]
-CONSUMER = RESOURCES["RetryEventsFunction"]["Properties"]
-QUEUE = RESOURCES["RetryEventsQueue"]["Properties"]
-SWEEP_SECONDS = RESOURCES["HealKeysFunction"]["Properties"]["Timeout"]
+TEMPLATE = template()
+DEFAULTS = {name: each["Default"] for name, each in TEMPLATE["Parameters"].items()}
+RESOURCES = {
+    name: each["Properties"]
+    for name, each in resolve(TEMPLATE, {})[0]["Resources"].items()
+    if "Properties" in each
+}
+CONSUMER = RESOURCES["RetryEventsFunction"]["Events"]["Faults"]["Properties"]
+CONSUMER_SECONDS = 0.2  # of the retries' function for a batch, if no call has to wait
 Dies = Callable[[Execution, str], bool]
 
 
@@ -40,43 +46,33 @@ class Settings:
     seconds: float = 0.5
     # Whether the retries' function has to get along with that concurrency too.
     shares_concurrency: bool = False
-    retry_hours: float = 24
-    heal_minutes: float = 15
+    retry_hours: float = DEFAULTS["RetryHours"]
+    heal_minutes: float = DEFAULTS["HealMinutes"]
     outages: Iterable[Outage] = ()
     dies: Dies = lambda _, __: False  # tells whether an execution dies when it enters a state
     poison: frozenset[str] = frozenset()  # keys of objects for which the function fails
     twice: float = 0  # the share of the messages that SQS delivers twice
-    # For how long the retries' function takes for a batch if no call has to wait.
-    consumer_seconds: float = 0.2
-    # Of the retries' function.
-    maximum_concurrency: int = CONSUMER["Events"]["Faults"]["Properties"]["ScalingConfig"][
-        "MaximumConcurrency"
-    ]
+    maximum_concurrency: int = CONSUMER["ScalingConfig"]["MaximumConcurrency"]
     seed: int = 1
 
 
 class Cloud:
-    """A deployed stack.
-
-    Attributes
-    ----------
-    forwarded : Counter
-        How often content-hash has forwarded the event of each sequencer.
-    arrived, finished : dict
-        When an event arrived, and when it was finished, by sequencer.
-    """
+    """A deployed stack."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.clock = clock = Clock(settings.seed, settings.outages)
         self.table, self.objects, self.bus = Table(clock), Objects(clock), Bus(clock)
-        self.retries = Queue(clock, QUEUE["VisibilityTimeout"], settings.twice)
+        visibility = RESOURCES["RetryEventsQueue"]["VisibilityTimeout"]
+        self.retries = Queue(clock, visibility, settings.twice)
         definition = (PROJECT / asl_file(settings.policy)).read_text(encoding="utf-8")
         self.machine = Machine(json.loads(definition))
         self.executions: list[Execution] = []
         self.running = 0
         self.parked: list[Json] = []
+        # How often content-hash has forwarded the event of each sequencer.
         self.forwarded: Counter[str] = Counter()
+        # When an event arrived, and when it was finished, by sequencer.
         self.arrived: dict[str, float] = {}
         self.finished: dict[str, float] = {}
         self._numbers = count(1)
@@ -109,7 +105,7 @@ class Cloud:
         return sequencer
 
     def start(self, event: Json) -> None:
-        """Start an execution, when the function whose code does so gets there."""
+        """Start an execution now: in the code of a function, that is later than `env.now`."""
         execution = Execution(f"execution-{len(self.executions)}", event, self.clock.now)
         self.executions.append(execution)
         self.running += 1
@@ -124,25 +120,9 @@ class Cloud:
         if execution.outcome in FINISHED:
             self.finished.setdefault(sequencer_of(execution.input), execution.ended)
 
-    def events_by_key(self) -> dict[str, list[str]]:
-        """List the sequencers of the events that have arrived."""
-        found: dict[str, dict[str, None]] = {}
-        for each in self.executions:
-            key = each.input["detail"]["object"]["key"]
-            found.setdefault(key, {})[sequencer_of(each.input)] = None
-        return {key: list(sequencers) for key, sequencers in found.items()}
-
-    def reasons(self) -> Counter[str]:
-        """Count the errors for which executions were started again."""
-        texts = [
-            each.input["retry"]["reasons"] for each in self.executions if "retry" in each.input
-        ]
-        return Counter(text.partition(":")[0] for reasons in texts for text in reasons)
-
     # What the state machine needs
 
     def call(self, resource: str, parameters: Json, seconds: float) -> Steps:
-        """Do a task of the state machine."""
         service, operation = resource.rsplit(":", 2)[1:]
         if service == "lambda":
             function = self._functions[parameters["FunctionName"]]
@@ -153,28 +133,21 @@ class Cloud:
             "getItem": self.table.get,
             "sendMessage": self._send,
             "putEvents": self._put_events,
-            "startExecution": self._start_from_state,
+            "startExecution": lambda parameters: self.start(parameters["Input"]),
         }[operation]
-        return self.clock.request(service, lambda: action(parameters), seconds)
+        return self.clock.request(service, lambda: action(parameters) or {}, seconds)
 
     def dies(self, execution: Execution, state: str) -> bool:
-        """Tell whether an execution dies when it enters a state."""
         return self.settings.dies(execution, state)
 
-    def _send(self, parameters: Json) -> Json:
+    def _send(self, parameters: Json) -> None:
         if parameters["QueueUrl"] == "${RetryEventsQueueUrl}":
             self.retries.send(json.dumps(parameters["MessageBody"]))
         else:
             assert parameters["QueueUrl"] == "${ParkedEventsQueueUrl}"
             self.parked.append(parameters["MessageBody"])
-        return {}
 
-    def _start_from_state(self, parameters: Json) -> Json:
-        self.clock.count("started by holders")
-        self.start(parameters["Input"])
-        return {}
-
-    def _put_events(self, parameters: Json) -> Json:
+    def _put_events(self, parameters: Json) -> None:
         [entry] = parameters["Entries"]
         if entry["EventBusName"] == "${UniqueEventsBusName}":
             self.forwarded[sequencer_of(entry["Detail"])] += 1
@@ -182,18 +155,22 @@ class Cloud:
             body = json.dumps(entry["Detail"])
             self.clock.count("by EventBridge")
             self.bus.deliver("sqs", lambda: self.retries.send(body))
-        return {}
 
     # The functions
 
     def _make_functions(self) -> dict[str, Function]:
         clock, settings = self.clock, self.settings
+        fences = load("inorder_fence/fenced_output.py", {}, {})
+        hashes = load("canonical_hash/app.py", {}, _environment("CanonicalHashFunction"))
         time = SimpleNamespace(time=clock.time, sleep=clock.sleep)
-        fences = load("inorder_fence/fenced_output.py", {})
-        hashes = load("canonical_hash/app.py", {}, RECORD_RETENTION_DAYS="7")
         fences.time = hashes.time = time  # type: ignore[attr-defined]
         result = SimpleNamespace(content=b"", content_type="")
         fence = fences.Fence(self.objects, "output", 1, lambda _: result, True)
+        days = DEFAULTS["RecordRetentionDays"]
+        answers: dict[str, Callable[[Json], Json]] = {
+            "InvertImageFunction": lambda payload: fence.answer(payload, days),
+            "CanonicalHashFunction": lambda payload: hashes.handler(payload, None),
+        }
 
         def failing_for_poison(answer: Callable[[Json], Json]) -> Callable[[Json], Json]:
             def answer_or_fail(payload: Json) -> Json:
@@ -204,40 +181,33 @@ class Cloud:
 
             return answer_or_fail
 
-        answers: dict[str, Callable[[Json], Json]] = {
-            "InvertImageFunction": lambda payload: fence.answer(payload, 7),
-            "CanonicalHashFunction": lambda payload: hashes.handler(payload, None),
-        }
         return {
             f"${{{name}Arn}}": Function(
                 clock,
                 failing_for_poison(answer),
                 settings.seconds,
-                RESOURCES[name]["Properties"]["Timeout"],
+                RESOURCES[name]["Timeout"],
                 self._limit,
             )
             for name, answer in answers.items()
         }
 
     def _start_retries(self) -> None:
-        settings, messages = self.settings, dict[str, Message]()
-        function = load(
-            "retry_events/app.py",
-            {
-                "dynamodb": self.table,
-                "stepfunctions": self._states(),
-                "sqs": self._sqs(messages),
-            },
-            KEY_TABLE="",
-            STATE_MACHINE_ARN="",
-            RETRY_EVENTS_QUEUE_URL="retries",
-            PARKED_EVENTS_QUEUE_URL="parked",
-            RETRY_HOURS=str(settings.retry_hours),
-            EXECUTION_SECONDS="300",
-        )
+        settings, messages = self.settings, dict[str, QueuedMessage]()
+        environment = _environment("RetryEventsFunction", RETRY_HOURS=settings.retry_hours)
+
+        def start_execution(input: str, **_: str) -> Json:  # noqa: A002
+            self.clock.call("states", lambda: self.start(json.loads(input)))
+            return {"executionArn": ""}
+
+        # Express lets names repeat.
+        exceptions = SimpleNamespace(ExecutionAlreadyExists=NotImplementedError)
+        states = SimpleNamespace(start_execution=start_execution, exceptions=exceptions)
+        clients = {"dynamodb": self.table, "stepfunctions": states, "sqs": self._sqs(messages)}
+        function = load("retry_events/app.py", clients, environment)
         function.time = SimpleNamespace(time=self.clock.time)  # type: ignore[attr-defined]
 
-        def handle(message: Message) -> bool:
+        def handle(message: QueuedMessage) -> bool:
             messages[message.id] = message
             attributes = {
                 "SentTimestamp": str(int((EPOCH + message.sent) * 1000)),
@@ -249,65 +219,41 @@ class Cloud:
             del messages[message.id]
             return outcome in function.FINISHED
 
-        limit = self._limit if settings.shares_concurrency else Limit()
         Mapping(
             self.clock,
             self.retries,
             handle,
+            CONSUMER["BatchSize"],
             settings.maximum_concurrency,
-            settings.consumer_seconds,
-            limit,
+            CONSUMER_SECONDS,
+            self._limit if settings.shares_concurrency else Limit(),
         ).start()
 
-    def _states(self) -> SimpleNamespace:
-        def start_execution(input: str, **_: str) -> Json:  # noqa: A002
-            self.clock.call("states", lambda: self.start(json.loads(input)))
-            return {"executionArn": ""}
+    def _sqs(self, messages: dict[str, QueuedMessage]) -> SimpleNamespace:
+        """Make boto3's client, for a function that has received messages."""
 
-        # Express lets names repeat.
-        exceptions = SimpleNamespace(ExecutionAlreadyExists=NotImplementedError)
-        return SimpleNamespace(start_execution=start_execution, exceptions=exceptions)
-
-    def _sqs(self, messages: dict[str, Message]) -> SimpleNamespace:
         def send_message(QueueUrl: str, MessageBody: str) -> None:  # noqa: N803
-            def send() -> None:
-                if QueueUrl == "retries":
-                    self.retries.send(MessageBody)
-                else:
-                    self.parked.append(json.loads(MessageBody))
-
-            self.clock.call("sqs", send)
-
-        def change_message_visibility(
-            ReceiptHandle: str,  # noqa: N803
-            VisibilityTimeout: int,  # noqa: N803
-            **_: str,
-        ) -> None:
-            message = messages[ReceiptHandle]
-            self.clock.call("sqs", lambda: self.retries.show(message, VisibilityTimeout))
-
-        def get_queue_attributes(**_: Any) -> None:
-            self.clock.call("sqs", lambda: None, attempts=2)
+            if QueueUrl == "RetryEventsQueue":
+                self.clock.call("sqs", lambda: self.retries.send(MessageBody))
+            else:
+                self.clock.call("sqs", lambda: self.parked.append(json.loads(MessageBody)))
 
         return SimpleNamespace(
             send_message=send_message,
-            change_message_visibility=change_message_visibility,
-            get_queue_attributes=get_queue_attributes,
+            change_message_visibility=lambda ReceiptHandle, VisibilityTimeout, **_: self.clock.call(  # noqa: N803
+                "sqs", lambda: self.retries.show(messages[ReceiptHandle], VisibilityTimeout)
+            ),
+            get_queue_attributes=lambda **_: self.clock.call("sqs", lambda: None, attempts=2),
         )
 
     def _sweep(self) -> Steps:
         clock = self.clock
-        function = load(
-            "heal_keys/app.py",
-            {"dynamodb": self.table, "sqs": self._sqs({})},
-            KEY_TABLE="",
-            RETRY_EVENTS_QUEUE_URL="retries",
-            PARKED_EVENTS_QUEUE_URL="parked",
-            ALARMED_QUEUE_URLS="parked undelivered unadapted",
-        )
+        clients = {"dynamodb": self.table, "sqs": self._sqs({})}
+        function = load("heal_keys/app.py", clients, _environment("HealKeysFunction"))
         function.datetime = SimpleNamespace(now=lambda _: clock.datetime())  # type: ignore[attr-defined]
+        seconds = RESOURCES["HealKeysFunction"]["Timeout"]
         context = SimpleNamespace(
-            get_remaining_time_in_millis=lambda: 1000 * (SWEEP_SECONDS - clock.elapsed)
+            get_remaining_time_in_millis=lambda: 1000 * (seconds - clock.elapsed)
         )
         handle = inspect.unwrap(function.handler)
         while True:
@@ -326,34 +272,28 @@ class Cloud:
     def run_until_quiet(self, seconds: float) -> None:
         """Let the time pass until nothing is left to do, or the seconds are over."""
         while not self.is_quiet():
-            assert self.clock.now < seconds, self.describe()
+            assert self.clock.now < seconds, Counter(each.outcome for each in self.executions)
             self.clock.env.run(until=self.clock.now + 5)
 
     def is_quiet(self) -> bool:
-        """Tell whether nothing is left to do."""
+        """Tell whether nothing is left to do, and no record is in the index."""
         busy = self.running or self.retries.size or self.bus.pending
-        return not busy and self.table.is_quiet()
+        return not busy and not self.table.having(SINCE)
 
     @property
     def working(self) -> int:
-        """The number of invocations of the function that run."""
         return self._limit.running
-
-    def describe(self) -> Json:
-        """Sum up what has happened."""
-        return {
-            "seconds": round(self.makespan),
-            "outcomes": dict(Counter(each.outcome for each in self.executions)),
-            "parked": len(self.parked),
-            "invocations": self.clock.total("invocations"),
-            "refusals": self.clock.total("refusals"),
-            "in the retry queue": self.retries.size,
-        }
 
     @property
     def makespan(self) -> float:
         """From the beginning until the last event was finished, in seconds."""
         return max(self.finished.values(), default=0)
+
+
+def _environment(function: str, **others: float) -> dict[str, str]:
+    """Give the environment of a function in the template, in which a resource is its name."""
+    variables = RESOURCES[function]["Environment"]["Variables"] | others
+    return {name: str(value) for name, value in variables.items()}
 
 
 def sequencer_of(event: Json) -> str:

@@ -22,13 +22,12 @@ Json = dict[str, Any]
 
 @dataclass
 class Limit:
-    """A number of invocations that may run at once; without one, as many as wanted."""
+    """How many invocations may run at once; without one, as many as wanted."""
 
     capacity: float = float("inf")
     running: int = 0
 
     def is_reached(self) -> bool:
-        """Tell whether another invocation is refused."""
         return self.running >= self.capacity
 
 
@@ -79,14 +78,8 @@ class Function:
         return result
 
 
-def load(path: str, clients: Mapping[str, Any], **environment: str) -> ModuleType:
-    """Load a module of a function anew, beside the one that other tests use.
-
-    Parameters
-    ----------
-    clients : Mapping
-        What ``boto3.client`` gives for each service.
-    """
+def load(path: str, clients: Mapping[str, Any], environment: Mapping[str, str]) -> ModuleType:
+    """Load a module of a function anew; `clients` are what ``boto3.client`` gives it."""
     file = PROJECT / "functions" / path
     name = f"simulated_{file.parent.name}"
     specification = importlib.util.spec_from_file_location(name, file)
@@ -94,14 +87,9 @@ def load(path: str, clients: Mapping[str, Any], **environment: str) -> ModuleTyp
     assert specification.loader
     module = importlib.util.module_from_spec(specification)
     sys.modules[name] = module  # dataclasses look there
-    settings = {
-        "POWERTOOLS_LOG_LEVEL": "CRITICAL",
-        "POWERTOOLS_SERVICE_NAME": "simulation",
-        "POWERTOOLS_METRICS_NAMESPACE": "simulation",
-        **environment,
-    }
+    quiet = {"POWERTOOLS_LOG_LEVEL": "CRITICAL", "POWERTOOLS_METRICS_NAMESPACE": "simulation"}
     with (
-        patch.dict(os.environ, settings),
+        patch.dict(os.environ, {**environment, **quiet}),
         patch("boto3.client", lambda service, **_: clients[service]),
     ):
         specification.loader.exec_module(module)
@@ -110,30 +98,22 @@ def load(path: str, clients: Mapping[str, Any], **environment: str) -> ModuleTyp
 
 
 class Objects:
-    """S3, as far as a creation needs it, as boto3's client.
-
-    Attributes
-    ----------
-    outputs : dict
-        Each output's ETag, which is its sequencer.
-    written : Counter
-        How often an output was written, by key and sequencer.
-    """
+    """S3, as far as a creation needs it, as boto3's client."""
 
     # As the client of the shipped function: see `S3_CONFIG`.
     SECONDS, ATTEMPTS = 4, 3
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.sources: dict[str, str] = {}
-        self.outputs: dict[str, str] = {}
-        self.written: Counter[tuple[str, str]] = Counter()
+        self.sources: dict[str, str] = {}  # their ETags, by key
+        self.outputs: dict[str, str] = {}  # their ETags, which are their sequencers
+        self.written: Counter[tuple[str, str]] = Counter()  # how often, by key and sequencer
 
-    def _call(self, action: Callable[[], Any]) -> Any:
+    def _call(self, action: Callable[[], Json]) -> Json:
         before = self._clock.elapsed
-        done = self._clock.call("s3", action, self.SECONDS, self.ATTEMPTS)
+        answer = self._clock.call("s3", action, self.SECONDS, self.ATTEMPTS)
         self._clock.elapsed = before  # what it takes usually is a part of the function's seconds
-        return done
+        return answer
 
     def head_object(self, Bucket: str, Key: str, **_: str) -> Json:  # noqa: N803
         def head() -> Json:
@@ -142,8 +122,7 @@ class Objects:
                 raise client_error("404", 404)
             return {"ETag": found, "Metadata": {"sequencer": found} if Bucket == "output" else {}}
 
-        answer: Json = self._call(head)
-        return answer
+        return self._call(head)
 
     def get_object(self, Key: str, IfMatch: str = "", **_: str) -> Json:  # noqa: N803
         def get() -> Json:
@@ -151,8 +130,7 @@ class Objects:
                 raise client_error("PreconditionFailed", 412)
             return {"Body": BytesIO(b""), "ContentLength": 0}
 
-        answer: Json = self._call(get)
-        return answer
+        return self._call(get)
 
     def put_object(self, Key: str, Metadata: Json, **condition: str) -> Json:  # noqa: N803
         def put() -> Json:
@@ -163,5 +141,4 @@ class Objects:
             self.written[Key, Metadata["sequencer"]] += 1
             return {"ETag": self.outputs[Key]}
 
-        answer: Json = self._call(put)
-        return answer
+        return self._call(put)

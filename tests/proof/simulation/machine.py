@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Execution:
-    """An execution."""
+    """An execution, and when it started and ended."""
 
     id: str
     input: Json
@@ -64,14 +64,13 @@ Evaluate = Callable[[Any, Context], Any]
 
 
 class Machine:
-    """A state machine."""
+    """A state machine that runs executions."""
 
     def __init__(self, definition: Json) -> None:
         self.start: str = definition["StartAt"]
-        self.states = {name: State(each) for name, each in definition["States"].items()}
+        self.states = {name: CompiledState(each) for name, each in definition["States"].items()}
 
     def run(self, execution: Execution, services: Services) -> Generator[simpy.Event, Any, str]:
-        """Run an execution, and give its outcome."""
         clock, name, data = services.clock, self.start, execution.input
         context = Context(execution, clock)
         try:
@@ -89,35 +88,32 @@ class Machine:
             return "States.Runtime"
 
 
-class State:
+class CompiledState:
     """A state; `Machine` runs it."""
 
     def __init__(self, state: Json) -> None:
         assert state.keys() <= KNOWN_FIELDS, state.keys() - KNOWN_FIELDS
-        self._state = state
-        self._kind = state["Type"]
-        self._parameters = _template(state.get("Parameters", state.get("Result")))
-        self._has_result = "Parameters" in state or "Result" in state
-        self._select = _template(state["ResultSelector"]) if "ResultSelector" in state else None
-        self._choose = chooser(state) if self._kind == "Choice" else _no_choice
-        self._result_path = state.get("ResultPath", "$")
         assert state.get("OutputPath") is None
+        self._state = state
+        parameters = state.get("Parameters", state.get("Result"))
+        self._parameters = _template(parameters) if parameters is not None else _all
+        self._select = _template(state["ResultSelector"]) if "ResultSelector" in state else _all
+        self._choose = chooser(state) if state["Type"] == "Choice" else None
 
     def run(
         self, data: Json, context: Context, services: Services
     ) -> Generator[simpy.Event, Any, tuple[str | None, Json]]:
         """Give the following state and its data; None and the output at the end."""
         state, following = self._state, self._state.get("Next")
-        match self._kind:
-            case "Choice":
-                following = self._choose(data, context.execution.input)
+        if self._choose:
+            following = self._choose(data, context.execution.input)
+        match state["Type"]:
             case "Wait":
                 yield services.clock.env.timeout(find(state["SecondsPath"], data))
             case "Fail":
                 return None, {"Error": state["Error"]}
             case "Pass":
-                result = self._parameters(data, context) if self._has_result else data
-                data = _placed(data, result, self._result_path)
+                data = _placed(data, self._parameters(data, context), state)
             case "Task":
                 following, data = yield from self._task(data, context, services)
         return following, {} if "OutputPath" in state else data
@@ -146,10 +142,8 @@ class State:
                 if catcher is None:
                     raise UncaughtError(error.name) from error
                 fault = {"Error": error.name, "Cause": error.cause}
-                return catcher["Next"], _placed(data, fault, catcher.get("ResultPath", "$"))
-            if self._select:
-                result = self._select(result, context)
-            return state["Next"], _placed(data, result, self._result_path)
+                return catcher["Next"], _placed(data, fault, catcher)
+            return state["Next"], _placed(data, self._select(result, context), state)
 
 
 def _first(rules: list[Json], error: str) -> tuple[int, Json | None]:
@@ -161,15 +155,19 @@ def _first(rules: list[Json], error: str) -> tuple[int, Json | None]:
     return -1, None
 
 
-def _placed(data: Json, result: Any, path: str | None) -> Json:
+def _placed(data: Json, result: Any, rule: Json) -> Json:
+    """Put a result where a state or its Catch wants it."""
+    path = rule.get("ResultPath", "$")
     if path is None:
         return data
-    if path == "$":
-        placed: Json = result
-        return placed
     name = path.removeprefix("$.")
-    assert name.isidentifier()
-    return data | {name: result}
+    assert path == "$" or name.isidentifier()
+    placed: Json = result if path == "$" else data | {name: result}
+    return placed
+
+
+def _all(data: Any, _: Context) -> Any:
+    return data
 
 
 # --- Payload templates ---------------------------------------------------------------------------
@@ -183,7 +181,9 @@ _CONTEXT: dict[str, Callable[[Context], Any]] = {
     "$$.State.EnteredTime": lambda context: context.clock.datetime().isoformat(),
 }
 _INTRINSICS: dict[str, Callable[..., Any]] = {
-    "States.Format": lambda _, text, *values: _format(text, values),
+    "States.Format": lambda _, text, *values: "".join(  # not the {} of a ${Name}
+        f"{part}{value}" for part, value in zip_longest(text.split("{}"), values, fillvalue="")
+    ),
     "States.JsonToString": lambda _, value: json.dumps(
         value, ensure_ascii=False, separators=(",", ":")
     ),
@@ -193,15 +193,6 @@ _INTRINSICS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _no_choice(*_: Any) -> str:
-    return ""
-
-
-def _format(text: str, values: tuple[Any, ...]) -> str:
-    parts = zip_longest(text.split("{}"), values, fillvalue="")  # not the {} of a ${Name}
-    return "".join(f"{part}{value}" for part, value in parts)
-
-
 def _template(template: Any) -> Evaluate:
     if isinstance(template, list):
         values = [_template(each) for each in template]
@@ -209,21 +200,21 @@ def _template(template: Any) -> Evaluate:
     if not isinstance(template, dict) or '.$": ' not in json.dumps(template):
         return lambda _, __: template
     fields = [
-        (name.removesuffix(".$"), _expression(each) if name.endswith(".$") else _template(each))
+        (name.removesuffix(".$"), _value(_TOKEN.finditer(each)))
+        if name.endswith(".$")
+        else (name, _template(each))
         for name, each in template.items()
     ]
     return lambda data, context: {name: value(data, context) for name, value in fields}
 
 
-def _expression(text: str) -> Evaluate:
-    tokens = _TOKEN.finditer(text)
-    return _value(next(tokens), tokens)
-
-
-def _value(token: re.Match[str], tokens: Iterator[re.Match[str]]) -> Evaluate:
-    literal, number, path, function, _ = token.groups()
+def _value(tokens: Iterator[re.Match[str]]) -> Any:
+    """Compile the expression that begins with the next token; a parenthesis has no value."""
+    literal, number, path, function, end = next(tokens).groups()
+    if end:
+        return _value(tokens) if end == "," else None
     if function:
-        intrinsic, arguments = _INTRINSICS[function], list(_arguments(tokens))
+        intrinsic, arguments = _INTRINSICS[function], [*iter(lambda: _value(tokens), None)]
         return lambda data, context: intrinsic(
             context, *(each(data, context) for each in arguments)
         )
@@ -234,11 +225,3 @@ def _value(token: re.Match[str], tokens: Iterator[re.Match[str]]) -> Evaluate:
         return lambda data, context: find(path, data, context.execution.input)
     constant = int(number) if number else literal
     return lambda _, __: constant
-
-
-def _arguments(tokens: Iterator[re.Match[str]]) -> Iterator[Evaluate]:
-    for token in tokens:
-        if token[5] == ")":
-            return
-        if token[5] != ",":
-            yield _value(token, tokens)

@@ -5,21 +5,20 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from tests.proof.simulation.clock import Clock, Steps
 from tests.proof.simulation.function import Limit
 
-BATCH = 10
 # EventBridge does not say how long it waits between 185 attempts in 24 hours.
 # https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-retry-policy.html
 LONGEST_DELIVERY_PAUSE = 24 * 3600 / 185
 
 
 @dataclass
-class Message:
+class QueuedMessage:
     """A message of a queue."""
 
     id: str
@@ -33,29 +32,24 @@ class Message:
 class Queue:
     """A standard queue.
 
-    Parameters
-    ----------
-    visibility : float
-        For how many seconds nobody else receives a message that has been received.
-    twice : float
-        The share of the messages that are delivered twice.
+    For `visibility` seconds nobody else receives a message that has been received. `twice` is the
+    share of the messages that are delivered twice.
     """
 
     def __init__(self, clock: Clock, visibility: float, twice: float) -> None:
         self._clock, self.visibility, self._twice = clock, visibility, twice
-        self._heap: list[tuple[float, int, Message]] = []
+        self._heap: list[tuple[float, int, QueuedMessage]] = []
         self._numbers = count()
         self._changed = clock.env.event()
         self.size = 0
 
     def send(self, body: str) -> None:
-        """Do SendMessage."""
         name, now = f"m{next(self._numbers)}", self._clock.now
         for _ in range(2 if self._clock.random.random() < self._twice else 1):
             self.size += 1
-            self.show(Message(name, body, now, now), 0)
+            self.show(QueuedMessage(name, body, now, now), 0)
 
-    def show(self, message: Message, seconds: float) -> None:
+    def show(self, message: QueuedMessage, seconds: float) -> None:
         """Hide a message for a number of seconds: ChangeMessageVisibility."""
         message.visible = self._clock.now + seconds
         heapq.heappush(self._heap, (message.visible, next(self._numbers), message))
@@ -63,22 +57,19 @@ class Queue:
             self._changed.succeed()
             self._changed = self._clock.env.event()
 
-    def delete(self, message: Message) -> None:
-        """Do DeleteMessage."""
+    def delete(self, message: QueuedMessage) -> None:
         self.size -= not message.is_deleted
         message.is_deleted = True
 
     def wait(self) -> Steps:
-        """Wait until a message can be received."""
         env = self._clock.env
         while (seconds := self._next_visible() - env.now) > 0:
             timer = [env.timeout(seconds)] if math.isfinite(seconds) else []
             yield env.any_of([self._changed, *timer])
 
-    def receive(self) -> list[Message]:
-        """Do ReceiveMessage."""
-        batch: list[Message] = []
-        while len(batch) < BATCH and self._next_visible() <= self._clock.now:
+    def receive(self, most: int) -> list[QueuedMessage]:
+        batch: list[QueuedMessage] = []
+        while len(batch) < most and self._next_visible() <= self._clock.now:
             message = heapq.heappop(self._heap)[2]
             message.receives += 1
             batch.append(message)
@@ -106,14 +97,13 @@ class Mapping:
     queue: Queue
     # Handles one message, and tells whether it is finished. The messages of a batch are handled
     # at the same time.
-    handle: Callable[[Message], bool]
+    handle: Callable[[QueuedMessage], bool]
+    batch: int  # messages
     concurrency: int  # how many batches are handled at once
     seconds: float  # for how long the function runs if no call of it has to wait
-    # The concurrency that the function shares with others.
-    limit: Limit = field(default_factory=Limit)
+    limit: Limit  # the concurrency that the function may share with others
 
     def start(self) -> None:
-        """Begin to poll."""
         for _ in range(self.concurrency):
             self.clock.env.process(self._poll())
 
@@ -124,7 +114,7 @@ class Mapping:
             if self.clock.trouble("sqs"):
                 yield env.timeout(1)
                 continue
-            batch, received, pause = self.queue.receive(), env.now, 1.0
+            batch, received, pause = self.queue.receive(self.batch), env.now, 1.0
             # Lambda tries a batch that is refused again, until it is visible to others.
             while is_refused := self.clock.trouble("lambda") or self.limit.is_reached():
                 pause = min(2 * pause, 60)
@@ -134,9 +124,8 @@ class Mapping:
             if batch and not is_refused:
                 yield from self._invoke(batch)
 
-    def _invoke(self, batch: list[Message]) -> Steps:
+    def _invoke(self, batch: list[QueuedMessage]) -> Steps:
         self.limit.running += 1
-        self.clock.count("consumer")
         finished, longest = [], 0.0
         for message in batch:
             self.clock.elapsed = 0.0

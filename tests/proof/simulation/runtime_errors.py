@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
@@ -53,7 +54,7 @@ def chooser(state: dict[str, Any]) -> Callable[..., str]:
 
 
 def paths(expression: str) -> Iterator[str]:
-    """List the paths of an expression; of those of the context, only into the execution's input."""
+    """List the paths of an expression; in the context, only into the execution's input."""
     for path in _PATH.findall(expression):
         if path and (not path.startswith("$$") or path.startswith(_INPUT)):
             yield path
@@ -102,16 +103,15 @@ def _condition(rule: dict[str, Any]) -> Callable[[Any, Any], bool]:
     variable: str = rule["Variable"]
     [(operator, operand)] = [each for each in rule.items() if each[0] not in {"Variable", "Next"}]
     if operator == "IsPresent":
-        return lambda data, event: _is_present(variable, data, event) == operand
+
+        def is_present(data: Any, event: Any) -> bool:
+            with suppress(UncaughtError):
+                find(variable, data, event)
+                return bool(operand)
+            return not operand
+
+        return is_present
     compare = _OPERATORS[operator.removesuffix("Path")]
     if operator.endswith("Path"):
         return lambda data, event: compare(find(variable, data, event), find(operand, data, event))
     return lambda data, event: compare(find(variable, data, event), operand)
-
-
-def _is_present(path: str, data: Any, event: Any) -> bool:
-    try:
-        find(path, data, event)
-    except UncaughtError:
-        return False
-    return True

@@ -1,7 +1,9 @@
-"""The key table: moto parses its expressions, once each, because that takes it a millisecond."""
+"""The key table, for the DynamoDB expressions that the shipped files use."""
 
 from __future__ import annotations
 
+import operator
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from types import SimpleNamespace
@@ -9,23 +11,25 @@ from typing import Any
 
 from inorder_fence.stuck import INDEX, SINCE
 from tests.proof.simulation.clock import Clock, ServiceError
-from tests.support import moto_parts
-
-DynamoType = moto_parts.part(moto_parts.VALUE)
-parse_condition, parse_update = (
-    moto_parts.part(each) for each in (moto_parts.CONDITION, moto_parts.UPDATE)
-)
 
 Json = dict[str, Any]
-Attributes = dict[str, Any]  # DynamoTypes
 Names = tuple[tuple[str, str], ...]
 
-
-class Item:
-    """What moto's conditions read."""
-
-    def __init__(self, attrs: Attributes) -> None:
-        self.attrs = attrs
+_COMPARED: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_CLAUSE = re.compile(
+    r"attribute_(?P<exists>exists|not_exists)\((?P<name>[\w#]+)\)"
+    r"|begins_with\((?P<text>[\w#]+), (?P<start>:\w+)\)"
+    r"|(?P<one>[\w#]+) (?P<compare>[<=>]+) (?P<other>:\w+)"
+)
+_UPDATE = re.compile(r"(?:SET (.+?))?(?: ?REMOVE ([\w#, ]+))?")
+_ASSIGNMENT = re.compile(r"([\w#]+) = (?:if_not_exists\(([\w#]+), (:\w+)\)|(:\w+))(?:, |$)")
 
 
 class Table:
@@ -34,51 +38,47 @@ class Table:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.exceptions = SimpleNamespace(ConditionalCheckFailedException=ServiceError)
-        self.items: dict[str, Item] = {}
+        self.items: dict[str, Json] = {}
 
     # For a state machine
 
     def put(self, request: Json) -> Json:
-        """Do PutItem."""
         key = request["Item"]["id"]["S"]
-        self._check(request, self.items.get(key))
-        self.items[key] = Item({name: DynamoType(each) for name, each in request["Item"].items()})
+        self._check(request, key)
+        self.items[key] = dict(request["Item"])
         return {}
 
     def update(self, request: Json) -> Json:
-        """Do UpdateItem."""
         key = request["Key"]["id"]["S"]
-        self._check(request, self.items.get(key))
-        item = self.items.setdefault(key, Item({"id": DynamoType(request["Key"]["id"])}))
-        values = request.get("ExpressionAttributeValues", {})
-        apply = _update(request["UpdateExpression"], _names(request))
-        apply(item.attrs, {name: DynamoType(each) for name, each in values.items()})
-        return {"Attributes": _json(item)} if request.get("ReturnValues") == "ALL_NEW" else {}
+        self._check(request, key)
+        item = self.items.get(key) or dict[str, Any](request["Key"])
+        values = request.get(_VALUES, {})
+        assigned, removed = _update(request["UpdateExpression"], _names(request))
+        new = {
+            name: item[present] if present in item else values[value]
+            for name, present, value in assigned
+        }
+        self.items[key] = {k: v for k, v in (item | new).items() if k not in removed}
+        all_new = request.get("ReturnValues") == "ALL_NEW"
+        return {"Attributes": dict(self.items[key])} if all_new else {}
 
     def get(self, request: Json) -> Json:
-        """Do GetItem."""
         names = dict(_names(request))
         wanted = {names.get(each, each) for each in request["ProjectionExpression"].split(", ")}
         item = self.items.get(request["Key"]["id"]["S"])
-        return {"Item": _json(item, wanted)} if item else {}
+        return {"Item": _projected(item, wanted)} if item else {}
 
-    def _check(self, request: Json, item: Item | None) -> None:
-        if "ConditionExpression" not in request:
-            return
-        values = request.get("ExpressionAttributeValues", {})
-        condition, operands = _condition(
-            request["ConditionExpression"], _names(request), tuple(values)
-        )
-        for name, operand in operands:
-            [(operand.type, operand.value)] = values[name].items()
-        if not condition.expr(item):
-            raise ServiceError("DynamoDB.ConditionalCheckFailedException")
+    def _check(self, request: Json, key: str) -> None:
+        if text := request.get("ConditionExpression"):
+            holds = _condition(text, _names(request))
+            if not holds(self.items.get(key, {}), request.get(_VALUES, {})):
+                raise ServiceError("DynamoDB.ConditionalCheckFailedException")
 
     # For a function
 
     def get_item(self, Key: Json, **_: Any) -> Json:  # noqa: N803
         item = self._clock.call("dynamodb", lambda: self.items.get(Key["id"]["S"]), attempts=2)
-        return {"Item": _json(item)} if item else {}
+        return {"Item": dict(item)} if item else {}
 
     def get_paginator(self, _: str) -> Table:
         return self
@@ -86,7 +86,7 @@ class Table:
     def paginate(self, IndexName: str, **_: Any) -> Iterator[Json]:  # noqa: N803
         assert IndexName == INDEX
         found = self._clock.call("dynamodb", lambda: self.having(SINCE), attempts=2)
-        yield {"Items": [_json(item, {"id", SINCE}) for item in found]}
+        yield {"Items": [_projected(item, {"id", SINCE}) for item in found]}
 
     def put_item(self, **request: Any) -> None:
         self._clock.call("dynamodb", lambda: self.put(request))
@@ -96,86 +96,70 @@ class Table:
 
     # For a test
 
-    def having(self, attribute: str) -> list[Item]:
-        """List the records that have an attribute."""
-        return [item for item in self.items.values() if attribute in item.attrs]
+    def having(self, attribute: str) -> list[Json]:
+        return [item for item in self.items.values() if attribute in item]
 
-    def is_quiet(self) -> bool:
-        """Tell whether no record is in the index."""
-        return not self.having(SINCE)
+
+_VALUES = "ExpressionAttributeValues"
 
 
 def _names(request: Json) -> Names:
     return tuple(request.get("ExpressionAttributeNames", {}).items())
 
 
-def _json(item: Item, wanted: set[str] | None = None) -> Json:
-    return {
-        name: {each.type: each.value}
-        for name, each in item.attrs.items()
-        if wanted is None or name in wanted
-    }
+def _projected(item: Json, wanted: set[str]) -> Json:
+    return {name: each for name, each in item.items() if name in wanted}
 
 
 @cache
-def _condition(
-    text: str, names: Names, values: tuple[str, ...]
-) -> tuple[Any, list[tuple[str, Any]]]:
-    """Parse a condition, and list its operands, which get other values each time."""
-    condition = parse_condition(text, dict(names), {name: {"S": name} for name in values})
-    return condition, [(operand.value, operand) for operand in _operands(condition, values)]
+def _condition(text: str, names: Names) -> Callable[[Json, Json], bool]:
+    """Compile a condition. Python's `and` and `or` bind as DynamoDB's do."""
+    known, clauses = dict(names), list[Callable[[Json, Json], bool]]()
+
+    def compiled(found: re.Match[str]) -> str:
+        clauses.append(_clause(found, known))
+        return f"holds[{len(clauses) - 1}]"
+
+    formula = _CLAUSE.sub(compiled, text).replace("AND", "and").replace("OR", "or")
+    assert re.fullmatch(r"(holds\[\d+\]|and|or|[ ()])+", formula), text
+    code = compile(formula, text, "eval")
+    return lambda item, values: eval(code, {"holds": [each(item, values) for each in clauses]})  # noqa: S307
 
 
-def _operands(node: Any, names: tuple[str, ...]) -> Iterator[Any]:
-    if getattr(node, "value", None) in names:
-        yield node
-    sides = [getattr(node, name) for name in ("lhs", "rhs") if hasattr(node, name)]
-    for each in (*sides, *getattr(node, "arguments", ())):
-        yield from _operands(each, names)
+def _clause(found: re.Match[str], names: dict[str, str]) -> Callable[[Json, Json], bool]:
+    name = found["name"] or found["text"] or found["one"]
+    name = names.get(name, name)
+    if found["exists"]:
+        return lambda item, _: (name in item) == (found["exists"] == "exists")
+    if start := found["start"]:
+        return lambda item, values: (
+            item.get(name, {}).get("S", "").startswith(values[start]["S"]) and name in item
+        )
+    compare, is_unequal = _COMPARED[found["compare"]], found["compare"] == "<>"
+
+    def compared(item: Json, values: Json) -> bool:
+        """Compare as DynamoDB: only `<>` is true of a missing attribute, or of another type."""
+        one, other = _typed(item.get(name, {})), _typed(values[found["other"]])
+        return compare(one[1], other[1]) if one[0] == other[0] else is_unequal
+
+    return compared
 
 
-Value = Callable[[Attributes, Attributes], Any]
+def _typed(value: Json) -> tuple[str, Any]:
+    [(kind, content)] = value.items() or [("", "")]
+    return kind, float(content) if kind == "N" else content
 
 
 @cache
-def _update(text: str, names: Names) -> Callable[[Attributes, Attributes], None]:
-    """Parse an update."""
-    known, tree = dict(names), parse_update(text)
-    sets = [each.children for each in _nodes(tree, "UpdateExpressionSetAction")]
-    values = [(_path(path, known), _value(value, known)) for path, value in sets]
-    removes = _nodes(tree, "UpdateExpressionRemoveAction")
-    removed = [_path(each.children[0], known) for each in removes]
-
-    def apply(item: Attributes, given: Attributes) -> None:
-        item.update([(name, value(item, given)) for name, value in values])
-        for name in removed:
-            item.pop(name, None)
-
-    return apply
-
-
-def _nodes(node: Any, kind: str) -> Iterator[Any]:
-    """List the nodes of a kind in moto's tree, whose classes have no types."""
-    if node.type == kind:
-        yield node
-    for child in node.children:
-        if hasattr(child, "children"):
-            yield from _nodes(child, kind)
-
-
-def _path(path: Any, names: dict[str, str]) -> str:
-    [name] = path.children
-    text: str = name.children[0]
-    return names.get(text, text)
-
-
-def _value(value: Any, names: dict[str, str]) -> Value:
-    if value.type == "UpdateExpressionValue":
-        [value] = value.children
-    if value.type == "ExpressionAttributeValue":
-        name = value.children[0]
-        return lambda _, given: given[name]
-    function, path, other = value.children
-    assert function == "if_not_exists"
-    present, absent = _path(path, names), _value(other, names)
-    return lambda item, given: item.get(present) or absent(item, given)
+def _update(text: str, names: Names) -> tuple[list[tuple[str, str, str]], set[str]]:
+    """Give what an update assigns, each unless another attribute is present, and removes."""
+    known, found = dict(names), _UPDATE.fullmatch(text)
+    assert found, text
+    sets, removes = found.groups(default="")
+    assignments = list(_ASSIGNMENT.finditer(sets))
+    assert "".join(each[0] for each in assignments) == sets, text
+    assigned = [
+        (known.get(each[1], each[1]), known.get(each[2], each[2]) or "", each[3] or each[4])
+        for each in assignments
+    ]
+    return assigned, {known.get(each, each) for each in removes.split(", ")}

@@ -11,16 +11,15 @@ from inorder import PROJECT
 from inorder.cost import prices
 from retry_events.retries import FIRST_SECONDS, GROWTH, LONGEST_SECONDS, RETRIES_AT_MOST
 from tests.proof.simulation.clock import Kind, Outage
-from tests.proof.simulation.cloud import RESOURCES, Cloud, Settings
+from tests.proof.simulation.cloud import CONSUMER, CONSUMER_SECONDS, RESOURCES, Cloud, Settings
 from tests.proof.simulation.conftest import DAY, POLICIES, assert_promise, upload, uploaded_at_once
 from tests.proof.simulation.machine import Execution
 
 BEGIN, END = 60.0, 360.0
-BATCH = RESOURCES["RetryEventsFunction"]["Properties"]["Events"]["Faults"]["Properties"]
-# Batches of ten, each of which takes 0.2 s.
-RETRIES = BATCH["ScalingConfig"]["MaximumConcurrency"] * BATCH["BatchSize"] / 0.2
+# In a second.
+RETRIES = Settings.maximum_concurrency * CONSUMER["BatchSize"] / CONSUMER_SECONDS
 # What an execution that waits for nobody asks a service for at most: the attempts of Invert Image,
-# twice, and those of Claim Key, Renew Lock, Release Lock and Release Failed Key.
+# twice, and the attempts of Claim Key, Renew Lock, Release Lock and Release Failed Key.
 CALLS = {"lambda": 6, "dynamodb": 10}
 EVENTS = 1_000
 OUTAGES: list[tuple[str, Kind]] = [
@@ -65,7 +64,7 @@ def test_the_document_says_what_an_upload_can_cost(reason: str) -> None:
     [row] = re.findall(rf"^\| makes .*{reason}.*\|$", text, re.MULTILINE)
     _, _, number, price, _ = row.split("|")
     executions = 1 + RETRIES_AT_MOST["Sandbox.Timedout"] if reason == "time" else None
-    gb_seconds = RESOURCES["InvertImageFunction"]["Properties"]["Timeout"] * 1769 / 1024
+    gb_seconds = RESOURCES["InvertImageFunction"]["Timeout"] * 1769 / 1024
     count = invocations(executions)
     assert int(number.replace(",", "")) == count
     assert 0 < float(price) - count * gb_seconds * prices()["lambda_gb_seconds"].price < 0.01

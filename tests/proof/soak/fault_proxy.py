@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -125,26 +125,17 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if kind == "slow":
             time.sleep(1)
-        target = http.client.HTTPConnection("127.0.0.1", self.server.target, timeout=30)
-        try:
+        port = self.server.target
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as target:
             target.request(self.command, self.path, body, dict(self.headers))
             answer = target.getresponse()
             content = answer.read()
-        finally:
-            target.close()
         if kind == "hold the answer":
             self.server.keep()
         if kind in {"lose the answer", "hold the answer"}:
             self.close_connection = True
             return
-        self.send_response_only(answer.status)
-        for name, value in answer.getheaders():
-            if name.lower() not in {"connection", "transfer-encoding"}:
-                self.send_header(name, value)
-        if "content-length" not in {name.lower() for name, _ in answer.getheaders()}:
-            self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+        self._reply(answer.status, answer.getheaders(), content)
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_any  # noqa: N815
 
@@ -152,11 +143,17 @@ class _Handler(BaseHTTPRequestHandler):
         """Say what happens to a call of a state machine."""
         if name == "held":
             self.server.keep()
-        kind = self.server.draw(service, unquote(name)).encode()
-        self.send_response_only(200)
-        self.send_header("Content-Length", str(len(kind)))
+        self._reply(200, [], self.server.draw(service, unquote(name)).encode())
+
+    def _reply(self, status: int, headers: list[tuple[str, str]], content: bytes) -> None:
+        self.send_response_only(status)
+        for name, value in headers:
+            if name.lower() not in {"connection", "transfer-encoding"}:
+                self.send_header(name, value)
+        if "content-length" not in {name.lower() for name, _ in headers}:
+            self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        self.wfile.write(kind)
+        self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
         """Write no log."""

@@ -8,8 +8,8 @@ seed (SOAK_EVENTS, SOAK_KEYS, SOAK_SEED), and a failure names the seed. The same
 uploads and outages, but not the same timing.
 
 Nobody runs a command, other than to change the policy. All times are about a tenth of the real
-ones: those of the state machines, and of what is deployed. The schedule's function is invoked by
-the test, because it is to see all times as ten times as long.
+ones, in the state machines and in all that is deployed. The test invokes the schedule's function
+itself, and lets the records look ten times as old.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from botocore.exceptions import ClientError
 from inorder import PROJECT
 from inorder.aws.executions import Listed, LocalStateMachine, wait_until
 from inorder.aws.stack import Stack, describe, sam_deploy
-from inorder.local_aws import LocalAws
 from inorder.model.execution import Execution
 from inorder_fence.records import s3_object
 from tests.conftest import WAIT_SCALE, colour_of, picture
@@ -111,8 +110,7 @@ def quicker_template(folder: Path) -> Path:
     """Copy the template, with all that it deploys, and let nothing of it last long."""
     for name in ("functions", "statemachine"):
         shutil.copytree(PROJECT / name, folder / name)
-    for name in ("template.yaml", "README.md", "LICENSE"):
-        shutil.copy(PROJECT / name, folder)
+    shutil.copy(PROJECT / "template.yaml", folder)
     for name, changes in SHORTER.items():
         text = (folder / name).read_text()
         for shipped, instead in changes.items():
@@ -123,57 +121,40 @@ def quicker_template(folder: Path) -> Path:
 
 
 class Machines(LocalStateMachine):
-    """The state machines of a stack, one for each policy that it has had.
-
-    It starts executions of the present one, and knows those of all.
-    """
+    """The state machines of both policies. It starts executions of the present one."""
 
     def __init__(self, client: Any, arn: str) -> None:
         super().__init__(client, arn)
-        self._machines: dict[str, LocalStateMachine] = {}
-        self.follow(arn)
-
-    def follow(self, arn: str) -> None:
-        """Start further executions of another state machine."""
-        self._machines.setdefault(arn, LocalStateMachine(self.client, arn))
-        self.arn = arn
+        arns = (arn, arn.replace(POLICY, OTHER_POLICY))
+        self._machines = [LocalStateMachine(client, each) for each in arns]
 
     def arns(self, status: str | None = None) -> list[str]:
-        return [arn for each in list(self._machines.values()) for arn in each.arns(status)]
+        return [arn for each in self._machines for arn in each.arns(status)]
 
     def _listed(self, since: datetime | None, few: bool = False) -> Iterator[Listed]:
-        for each in list(self._machines.values()):
+        for each in self._machines:
             yield from each._listed(since, few)
 
 
-class Changes:
-    """Deploys the stack, and again with another policy."""
-
-    def __init__(self, local: LocalAws, folder: Path) -> None:
-        self._local, self._template = local, quicker_template(folder)
-
-    def deploy(self, policy: str) -> Stack:
-        slow: dict[str, str | float] = {"SlowMark": SLOW_MARK.decode(), "SlowSeconds": 1}
-        sam_deploy(self._local, "soak", slow | {"Policy": policy}, self._template)
-        return describe(self._local.client("cloudformation"), "soak")
-
-    def change(self, workflow: Workflow, policy: str) -> None:
-        """Change the policy. The executions that run go on under the policy before."""
-        machines = workflow.executions
-        assert isinstance(machines, Machines)
-        machines.follow(self.deploy(policy).state_machine_arn)
-
-
 @pytest.fixture(scope="module")
-def workflow_proxy_and_changes(
+def workflow_proxy_and_change(
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[Workflow, FaultProxy, Changes]]:
+) -> Iterator[tuple[Workflow, FaultProxy, Callable[[str], None]]]:
+    template = quicker_template(tmp_path_factory.mktemp("quicker"))
     with behind_a_proxy(tmp_path_factory.mktemp("soak"), WAIT_SCALE, SEED) as (local, proxy):
-        changes = Changes(local, tmp_path_factory.mktemp("quicker"))
-        workflow = Workflow(local, changes.deploy(POLICY))
+
+        def deploy(policy: str) -> Stack:
+            slow: dict[str, str | float] = {"SlowMark": SLOW_MARK.decode(), "SlowSeconds": 1}
+            sam_deploy(local, "soak", slow | {"Policy": policy}, template)
+            return describe(local.client("cloudformation"), "soak")
+
+        def change(policy: str) -> None:
+            machines.arn = deploy(policy).state_machine_arn
+
+        workflow = Workflow(local, deploy(POLICY))
         states = local.client("stepfunctions")
-        workflow.executions = Machines(states, workflow.stack.state_machine_arn)
-        yield workflow, proxy, changes
+        workflow.executions = machines = Machines(states, workflow.stack.state_machine_arn)
+        yield workflow, proxy, change
 
 
 @contextmanager
@@ -225,24 +206,16 @@ def have_outages(proxy: FaultProxy, chance: random.Random) -> None:
         proxy.weights = dict(USUAL)
 
 
-class Schedule:
-    """Sweeps as the schedule does, in a tenth of its times."""
-
-    PERIOD = 5 * 60 * WAIT_SCALE
-
-    def __init__(self, workflow: Workflow) -> None:
-        self._workflow = workflow
-
-    def sweep(self, skip_time: bool = False) -> None:
-        """Age the records that are old enough, or all of them, and sweep."""
-        for record in self._workflow.unfinished():
-            if "in_progress_since" not in record:
-                continue
-            passed = datetime.now(UTC) - datetime.fromisoformat(record["in_progress_since"])
-            if skip_time or passed.total_seconds() > 600 * WAIT_SCALE:
-                with suppress(ClientError):  # it has just ended
-                    self._workflow.age(record["id"], minutes=11)
-        self._workflow.sweep()  # it may fail, in an outage
+def sweep(workflow: Workflow, skip_time: bool = False) -> None:
+    """Sweep as the schedule does, in a tenth of its times, or as if more time had passed."""
+    for record in workflow.unfinished():
+        if "in_progress_since" not in record:
+            continue
+        passed = datetime.now(UTC) - datetime.fromisoformat(record["in_progress_since"])
+        if skip_time or passed.total_seconds() > 600 * WAIT_SCALE:
+            with suppress(ClientError):  # it has just ended
+                workflow.age(record["id"], minutes=11)
+    workflow.sweep()  # it may fail, in an outage
 
 
 class Disorder:
@@ -267,7 +240,7 @@ class Disorder:
 
     def flood(self) -> None:
         """Upload objects that cannot be processed, all at once."""
-        contents = [bomb("JPEG", scans=1500), bomb_png()]
+        contents = [bomb(scans=1500), bomb_png()]
         with ThreadPoolExecutor(8) as pool:
             for number in range(FLOOD):
                 pool.submit(self._workflow.upload, f"bomb-{number}.jpg", contents[number % 2])
@@ -287,21 +260,8 @@ class Disorder:
                 self._workflow.events(f"{number}.png", 1)
                 arrived = executions.arrived().values()
                 known = [event for of_key in arrived for event in of_key]
-            self._start(chance.choice(known))  # of any key, old or new
+            executions.start(chance.choice(known))  # of any key, old or new
             time.sleep(chance.choice([0, 0, 0.05, 0.3]))
-
-    def _start(self, event: Any) -> None:
-        """Start an execution, if the state machine is being replaced as soon as that is done."""
-
-        def has_started() -> bool:
-            try:
-                self._workflow.executions.start(event)
-            except ClientError as error:
-                assert error.response["Error"]["Code"] == "StateMachineDoesNotExist"  # noqa: PT017
-                return False
-            return True
-
-        wait_until(has_started, SECONDS, "the other state machine")
 
     def kill(self, chance: random.Random, functions: list[str]) -> None:
         """Kill a function's process, or stop an execution."""
@@ -327,11 +287,11 @@ class Disorder:
         stopped = executions.describe(arn)
         self.stopped.append(arn)
         if not {"Invert Image", "Count Poll"} & set(stopped.path):
-            self._start(stopped.event)
+            executions.start(stopped.event)
             self.delivered_again += 1
 
 
-def wait_until_healed(workflow: Workflow, schedule: Schedule) -> None:
+def wait_until_healed(workflow: Workflow) -> None:
     """Wait until nothing runs, waits to be retried, or is in progress without an execution.
 
     A claim that came late may have left a lock that nobody has, and that no event waits for. The
@@ -349,38 +309,38 @@ def wait_until_healed(workflow: Workflow, schedule: Schedule) -> None:
                     key = record["id"].partition("/")[2]
                     source = workflow.s3.get_object(Bucket=workflow.stack.input_bucket, Key=key)
                     workflow.upload(key, source["Body"].read())  # its next event
-            schedule.sweep(skip_time=True)  # nothing else would happen until the next one
+            sweep(workflow, skip_time=True)  # nothing else would happen until the next one
         assert time.monotonic() < deadline, workflow.unfinished()
 
 
 def test_all_heals_by_itself_after_disorder_faults_outages_kills_a_flood_and_other_policies(
-    workflow_proxy_and_changes: tuple[Workflow, FaultProxy, Changes],
+    workflow_proxy_and_change: tuple[Workflow, FaultProxy, Callable[[str], None]],
 ) -> None:
     print(f"SOAK_SEED={SEED}, {EVENTS} events, {KEYS} keys")  # noqa: T201 - shown on failure
-    workflow, proxy, changes = workflow_proxy_and_changes
+    workflow, proxy, change = workflow_proxy_and_change
     machine = workflow.executions
     began, chance = time.time(), random.Random(SEED)  # noqa: S311
     functions = [workflow.stack.function_name, workflow.resource("RetryEventsFunction")]
-    disorder, watch, schedule = Disorder(workflow), Watch(workflow), Schedule(workflow)
+    disorder, watch = Disorder(workflow), Watch(workflow)
     proxy.weights = dict(USUAL)
     what_happens = [
         lambda: None,
-        lambda: changes.change(workflow, OTHER_POLICY),
+        lambda: change(OTHER_POLICY),
         disorder.flood,
-        lambda: changes.change(workflow, POLICY),
+        lambda: change(POLICY),
         lambda: None,
     ]
     with (
         workflow.limited(CAPACITY),
         meanwhile(watch.read, 0.5),
-        meanwhile(schedule.sweep, Schedule.PERIOD),
+        meanwhile(lambda: sweep(workflow), 5 * 60 * WAIT_SCALE),
     ):
         with meanwhile(lambda: disorder.kill(chance, functions), 2), ThreadPoolExecutor(1) as pool:
             outages = pool.submit(have_outages, proxy, random.Random(SEED))  # noqa: S311
             disorder.deliver_all(random.Random(SEED), what_happens)  # noqa: S311
             outages.result()
         delivered = time.time()
-        wait_until_healed(workflow, schedule)
+        wait_until_healed(workflow)
     healed = time.time()
 
     workflow.assert_quiet()
@@ -405,7 +365,6 @@ def test_all_heals_by_itself_after_disorder_faults_outages_kills_a_flood_and_oth
 
 
 def event_of(event: Any) -> tuple[str, str]:
-    """Give the key and the sequencer of an event."""
     described = s3_object(event)
     return described["key"], described["sequencer"]
 

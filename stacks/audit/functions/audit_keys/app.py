@@ -14,7 +14,6 @@ queue already, or it is parked and waits for a person.
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -42,6 +41,7 @@ from audit_keys.comparing import (
 from audit_keys.reading import Reader, Scope, subject_of
 from audit_keys.repairing import repair_event
 from inorder_fence import ObjectEvent
+from inorder_fence.records import retry_message
 from main_stack import Description, MainStack
 
 REPAIRS = os.environ["REPAIRS"] == "true"
@@ -185,15 +185,7 @@ def _judge(
 def _message(scope: Scope, finding: Finding) -> str:
     """Write what a state machine writes to have an event tried again."""
     event = repair_event(scope.bucket, finding.reading, datetime.now(UTC))  # type: ignore[arg-type]
-    return json.dumps(
-        {
-            "outcome": "Retrying",
-            "object_key": f"{scope.bucket}/{finding.subject.key}",
-            "sequencer": event["detail"]["object"]["sequencer"],
-            "reason": {"Error": "Repair", "Cause": f"An audit found it {finding.verdict}."},
-            "event": event,
-        }
-    )
+    return retry_message(event, "Repair", f"An audit found it {finding.verdict}.")
 
 
 def _report(audit: str, counts: Counter[Verdict], found: list[Finding], items: int) -> None:

@@ -18,6 +18,7 @@ from audit_keys.comparing import (
 )
 from inorder_fence import Fence, ObjectEvent, named_version
 from inorder_fence.fenced_output import MAXIMUM_KEY_BYTES, OutputState, output_key
+from inorder_fence.records import first_id, object_key
 
 READS = 3  # of a source that changes while it is read
 NAME = "out-"  # begins the name of each output
@@ -134,10 +135,9 @@ class Reader:
     def _record(self, subject: Subject) -> dict[str, str]:
         if not self.scope.table:
             return {}
-        record_id = f"{self.scope.bucket}/{subject.key}"
-        record_id += f"#{subject.version_id}" if subject.version_id else ""
+        record_id = object_key(self.scope.bucket, subject.key, subject.version_id)
         if self.scope.keeps == "first":
-            record_id = f"first:{record_id}"
+            record_id = first_id(record_id)
         found = self._dynamodb.get_item(
             TableName=self.scope.table,
             Key={"id": {"S": record_id}},
