@@ -1,6 +1,7 @@
 """Inverts the colours of an image, and keeps the rest: format, alpha, frames and metadata."""
 
 import re
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from PIL.JpegImagePlugin import JpegImageFile, get_sampling
 # `invert` checks its own limit before it decodes. Pillow only warns of some images over its limit.
 Image.MAX_IMAGE_PIXELS = None
 
-# Pillow opens many more formats, some with other programs (EPS with Ghostscript).
+# And GIF. Pillow opens many more formats, some with other programs (EPS with Ghostscript).
 _FORMATS = ("BMP", "JPEG", "PNG", "WEBP")
 
 # Limits the time that many small frames take.
@@ -68,7 +69,7 @@ def invert(content: bytes, maximum_pixels: int) -> InvertedImage:
     Parameters
     ----------
     content
-        The bytes of a BMP, JPEG, PNG (or APNG) or WebP file.
+        The bytes of a BMP, GIF, JPEG, PNG (or APNG) or WebP file.
     maximum_pixels
         The most pixels (width times height) that all frames together may have. Each takes up to
         16 bytes of memory, in lossless WebP up to 45 (measured).
@@ -85,6 +86,8 @@ def invert(content: bytes, maximum_pixels: int) -> InvertedImage:
         cannot be written by Pillow, such as an animation in 16-bit grey.
     """
     try:
+        if content.startswith(b"GIF8"):
+            return InvertedImage(_invert_gif(content, maximum_pixels), "image/gif")
         file_format, frames = _decode(content, maximum_pixels)
     except InvalidImage:
         raise
@@ -103,6 +106,49 @@ def _check_size(pixels: int, frames: int, maximum_pixels: int) -> None:
             f"too large: {pixels} pixels in {frames} frame(s), "
             f"where {maximum_pixels} in {_MAXIMUM_FRAMES} are allowed"
         )
+
+
+def _invert_gif(content: bytes, maximum_pixels: int) -> bytes:
+    """Invert the colour tables in place, because a GIF has no other colours.
+
+    The frames stay as they are. Pillow would compose them, and reduce their colours again. The
+    layout is in https://www.w3.org/Graphics/GIF/spec-gif89a.txt.
+    """
+    inverted = bytearray(content)
+
+    def invert_table(position: int, flags: int) -> int:
+        end = position + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
+        inverted[position:end] = inverted[position:end].translate(_INVERTED)
+        return end
+
+    width, height, screen_flags = struct.unpack_from("<2HB", content, 6)
+    position, frames = invert_table(13, screen_flags), 0
+    while (introducer := content[position : position + 1]) != b";":
+        if introducer == b",":
+            left, top, frame_width, frame_height, flags = struct.unpack_from(
+                "<4HB", content, position + 1
+            )
+            if not (screen_flags | flags) & 0x80:
+                raise InvalidImage("a GIF frame without a colour table")
+            # Pillow enlarges the canvas to hold every frame.
+            width, height = max(width, left + frame_width), max(height, top + frame_height)
+            frames += 1
+            _check_size(width * height * frames, frames, maximum_pixels)
+            position = invert_table(position + 10, flags) + 1
+        elif introducer == b"!":
+            position += 2
+        else:
+            raise InvalidImage("a GIF that is truncated or damaged")
+        while block_size := content[position]:
+            position += 1 + block_size
+        position += 1
+
+    # Nothing above read the pixels. A damaged image must be refused, so decode them all.
+    source = Image.open(BytesIO(content), formats=["GIF"])
+    for frame in range(frames):
+        source.seek(frame)
+        source.load()
+    return bytes(inverted)
 
 
 def _decode(content: bytes, maximum_pixels: int) -> tuple[str, list[Image.Image]]:

@@ -62,7 +62,7 @@ def test_pictures_are_used_in_turn_and_others_are_ignored_or_skipped_with_a_warn
 
 
 PICTURE = picture((0, 128, 128))
-JPEG, PNG, WEBP = own_pairs(3)
+JPEG, PNG, GIF, WEBP = own_pairs(4)
 
 
 def test_an_output_is_known_by_its_colours_if_its_bytes_differ() -> None:
@@ -72,7 +72,7 @@ def test_an_output_is_known_by_its_colours_if_its_bytes_differ() -> None:
             picture.save(file, picture.format, quality=70, compress_level=1)
         assert shows(file.getvalue(), pair.new)
         assert not shows(file.getvalue(), pair.old)
-    assert shows(_inverse(PNG.new) + b"stamp", PNG.new)
+    assert shows(_inverse(GIF.new) + b"stamp", GIF.new)
     for output in (b"", b"no picture", _inverse(JPEG.new)):
         assert not shows(output, PNG.new)
 

@@ -127,12 +127,27 @@ def chunk(named: tuple[bytes, bytes]) -> bytes:
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
 
+def gif_of_two_sizes(code_sizes: bytes = b"\x08\x08", between: bytes = b"") -> bytes:
+    """Give a GIF whose second frame is smaller than its canvas; a code size may be wrong."""
+    ends = []
+    for size, code_size in zip(((8, 8), (4, 1)), code_sizes, strict=True):
+        content = bytearray(encoded(Image.new("P", size), "GIF"))
+        table_end = 13 + (3 << (content[10] & 7) + 1)
+        content[table_end + 10] = code_size
+        ends.append((content[:table_end], content[table_end:-1]))
+    (start, first), (_, second) = ends
+    return bytes(start + first + between + second + b";")
+
+
 NOISE = [noise("RGBA", seed) for seed in range(4)]
 TURNS = [smooth("RGBA", turns) for turns in range(3)]
 TIMING = {"duration": [100, 200, 50], "loop": 3}
 EXACT: dict[str, bytes] = {
     **{f"PNG {mode}": encoded(noise(mode), "PNG") for mode in ("1", "L", "LA", "P", "RGB", "RGBA")},
     **{f"BMP {mode}": encoded(noise(mode), "BMP", dpi=(300, 150)) for mode in "1LP"},
+    **{f"GIF {mode}": encoded(noise(mode), "GIF") for mode in "1LP"},
+    "GIF with tables of its frames": animated([noise("P"), noise("P", 1)], "GIF", loop=7),
+    "GIF of two sizes": gif_of_two_sizes(),
     **{
         f"WebP {mode}": encoded(noise(mode), "WEBP", lossless=True, exact=True, exif=ROTATED)
         for mode in ("RGB", "RGBA")
@@ -184,7 +199,7 @@ def test_format_frames_and_metadata_are_kept(content: bytes) -> None:
         before.load()
         after.load()
         assert after.size == before.size
-        assert after.mode == before.mode
+        assert after.mode == before.mode or before.format == "GIF"
         kept = [{name: each.info.get(name) for name in KEPT} for each in (before, after)]
         assert kept[1] == kept[0]
     assert len(frames(result.content)) == len(frames(content))
@@ -279,6 +294,14 @@ def jpeg_with_long_exif() -> bytes:
     return content.replace(segment, segment * 2)
 
 
+def gif_without_a_colour_table() -> bytes:
+    content = bytearray(encoded(Image.new("P", SIZE), "GIF"))
+    size = 3 << (content[10] & 7) + 1
+    content[10] = 0
+    del content[13 : 13 + size]
+    return bytes(content)
+
+
 def apng_without_the_pixels_of_its_last_frame() -> bytes:
     content = SAMPLES["APNG disposal"]
     position = content.rindex(b"fdAT")
@@ -300,6 +323,10 @@ def webp_of_a_large_canvas() -> bytes:
     ("content", "reason"),
     [
         (jpeg_with_long_exif(), "EXIF"),
+        (gif_without_a_colour_table(), "colour table"),
+        (gif_of_two_sizes(between=b"\1\0\0"), "damaged"),
+        (gif_of_two_sizes(b"\x0d\x08"), "not a readable image"),
+        (gif_of_two_sizes(b"\x08\x0d"), "not a readable image"),
         (apng_without_the_pixels_of_its_last_frame(), "lacks frames"),
         (apng_of_16_bits(), "16-bit"),
         (webp_of_a_large_canvas(), "canvas"),
@@ -313,14 +340,14 @@ def test_image_that_would_lose_something_else_is_refused(content: bytes, reason:
 
 def test_other_bytes_are_refused_and_not_quoted_and_other_formats_are_not_opened() -> None:
     for content in [
-        *(b"", b"plain text", b"<!DOCTYPE html><title>An image</title>"),
+        *(b"", b"plain text", b"<!DOCTYPE html><title>An image</title>", b"GIF89a"),
         *(b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"RIFF\0\0\0\0WEBPVP8 ", b"BM", bytes(1000)),
     ]:
         with pytest.raises(InvalidImage) as caught:
             invert(content, ENOUGH)
         assert caught.value.__cause__ is not None
         assert str(caught.value.__cause__) not in str(caught.value)
-    for file_format in ("EPS", "GIF", "ICO", "PPM", "TGA", "TIFF", "JPEG2000", "AVIF"):
+    for file_format in ("EPS", "ICO", "PPM", "TGA", "TIFF", "JPEG2000", "AVIF"):
         with pytest.raises(InvalidImage) as caught:
             invert(encoded(noise(), file_format), ENOUGH)
         assert isinstance(caught.value.__cause__, UnidentifiedImageError)
@@ -364,7 +391,7 @@ def test_changed_bytes_are_an_image_or_invalid(
 
 
 def test_too_many_frames_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    for file_format in ("PNG", "WEBP"):
+    for file_format in ("GIF", "PNG", "WEBP"):
         content = animated([noise("RGB", seed, (4, 4)) for seed in range(5)], file_format)
         monkeypatch.setattr("invert_image.inversion._MAXIMUM_FRAMES", 5)
         invert(content, ENOUGH)
@@ -379,11 +406,19 @@ def bomb_png() -> bytes:
     return content[:8] + chunk(header) + content[33:]
 
 
-def test_bomb_is_refused_undecoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def bomb_gif() -> bytes:
+    content = bytearray(encoded(Image.new("P", (1, 1)), "GIF"))
+    frame = content.index(b",")
+    content[frame + 5 : frame + 9] = struct.pack("<2H", 50_000, 50_000)
+    return bytes(content)
+
+
+@pytest.mark.parametrize("content", [bomb_png(), bomb_gif()], ids=["PNG", "GIF"])
+def test_bomb_is_refused_undecoded(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[ImageFile.ImageFile] = []
     monkeypatch.setattr(ImageFile.ImageFile, "load", decoded.append)
     with pytest.raises(InvalidImage, match="too large: 2500000000 pixels"):
-        invert(bomb_png(), 100_000_000)
+        invert(content, 100_000_000)
     assert not decoded
 
 
