@@ -395,7 +395,7 @@ class Fence:
                 return Attempt.SUPERSEDED
             result = self._work_once(event, content, results)
             etag = self._write_output(key, result, event, **output.unchanged())  # step 3
-            if etag is None:
+            if not etag:
                 return Attempt.AGAIN
         if not self.handles_deletions or self.find_source(event, **version):  # step 4
             return Attempt.DONE

@@ -92,5 +92,5 @@ EACH = (
     ),
     change("deletion: versions do not compare", "_delete_older", element("UNKNOWN")),
     change("deletion: a newer output stays", "_delete_older", element("NEWER")),
-    change("deletion: a new attempt", "_delete_older", code(ast.Compare, "HELD"), _and_ignore),
+    change("deletion: a new attempt", "_delete_older", call("_delete_output"), _and_ignore),
 )

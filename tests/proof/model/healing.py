@@ -43,8 +43,8 @@ def sweep(schedule: Code, items: Items) -> Swept:
     sqs = SimpleNamespace(
         send_message=lambda QueueUrl, MessageBody: sent.append((QueueUrl, MessageBody))  # noqa: N803
     )
-    for entry in module["oldest"](table, "", SWEPT_AT, 100):
-        key = module["read"](table, "", entry.id, SWEPT_AT)
+    for record_id in module["oldest"](table, "", SWEPT_AT, 100):
+        key = module["read"](table, "", record_id, SWEPT_AT)
         module["hand_over"](sqs, RETRIES, "", table, "", key)
     texts = ((key, json.dumps(item, sort_keys=True)) for key, item in table.items.items())
     return Swept(tuple(sorted(texts)), tuple(body for url, body in sent if url == RETRIES))
