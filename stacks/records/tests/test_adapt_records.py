@@ -96,7 +96,10 @@ def adapter(load: Load, lines: Lines) -> Adapter:
     [
         ("sqs-batch-of-s3-notifications", [KEY, "holiday/beach.png"]),
         ("sns-notifications-in-sqs", [KEY]),
-        ("kinesis-batch-of-s3-notifications", [KEY, "holiday/beach.png", KEY]),
+        (
+            "kinesis-batch-of-s3-notifications",
+            ["holiday/beach.png", KEY],
+        ),  # a creation and a deletion
     ],
 )
 def test_each_event_starts_an_execution(adapter: Adapter, name: str, keys: list[str]) -> None:
