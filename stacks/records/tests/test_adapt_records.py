@@ -99,7 +99,7 @@ def adapter(load: Load, lines: Lines) -> Adapter:
         (
             "kinesis-batch-of-s3-notifications",
             ["holiday/beach.png", KEY],
-        ),  # a creation and a deletion
+        ),
     ],
 )
 def test_each_event_starts_an_execution(adapter: Adapter, name: str, keys: list[str]) -> None:
