@@ -70,7 +70,7 @@ def ratios(measures: Measures, base: Measures) -> Measures:
 
 def read() -> Results:
     """Read all results, in the order of the workloads."""
-    found: Results = json.loads(FILE.read_text()) if FILE.exists() else {}
+    found: Results = json.loads(FILE.read_text())
     return found
 
 

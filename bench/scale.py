@@ -1,7 +1,7 @@
 """Computes what breaks first at 10, 1,000 and 100,000 events a second, and writes docs/cost.md.
 
 `python -m bench.scale` writes the tables between their markers. It counts as the bill does
-(inorder/cost.py), and takes the function's time from bench/results.json if it is there.
+(inorder/cost.py), and takes the function's time from bench/results.json.
 """
 
 from __future__ import annotations
@@ -39,11 +39,9 @@ PARTITION_WRITES = 1000  # units a second, of one partition of a table; no reque
 
 
 def process_ms() -> float:
-    """Give the measured time of the function for an uncontended event, or else the default."""
-    measured = results.read().get("uncontended", {}).get("inorder", {})
-    if measured.get("invocations") and "function_seconds" in measured:
-        return float(round(1000 * measured["function_seconds"] / measured["invocations"]))
-    return Workload().process_ms
+    """Give the measured time of the function for an uncontended event."""
+    measured = results.read()["uncontended"]["inorder"]
+    return float(round(1000 * measured["function_seconds"] / measured["invocations"]))
 
 
 def workload() -> Workload:

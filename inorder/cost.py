@@ -10,7 +10,7 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -275,25 +275,6 @@ def compare(policy: Policy, work: Workload) -> list[Comparison]:
         for each in contenders(policy)
     ]
     return sorted(found, key=lambda comparison: comparison.dollars)
-
-
-def document(bill: Bill, found: list[Comparison], work: Workload) -> dict[str, object]:
-    """Make the whole answer, for programs."""
-    return {
-        "prices": prices_of(),
-        "workload": asdict(work),
-        "bill": {**asdict(bill), "dollars": bill.dollars},
-        "contenders": [
-            {
-                "name": each.contender.name,
-                "dollars": each.dollars,
-                "lacks": each.contender.lacks,
-                "break_even_overwrites": each.overwrites and asdict(each.overwrites),
-                "break_even_process_ms": each.process_ms and asdict(each.process_ms),
-            }
-            for each in found
-        ],
-    }
 
 
 def express_gb_seconds(policy: Policy, milliseconds: float) -> float:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from inorder import cost
@@ -54,11 +52,9 @@ DEFAULT = Workload()
 )
 @click.option("--heal-minutes", type=click.Choice(["0", "5", "10", "15", "30", "60"]), default="15")
 @click.option("--audited", type=OBJECTS, default=0, help="Objects, in the cloud.")
-@click.option("--json", "as_json", is_flag=True, help="All of it, as one document.")
 def cost_command(
     policy_name: str,
     heal_minutes: str,
-    as_json: bool,
     **given: float | str | bool,
 ) -> None:
     """Compute a month's bill on AWS, and what else would cost less.
@@ -72,9 +68,6 @@ def cost_command(
         raise click.UsageError(str(error)) from None
     bill = cost.bill_of(chosen, work)
     found = cost.compare(chosen, work)
-    if as_json:
-        click.echo(json.dumps(cost.document(bill, found, work), indent=2))
-        return
     print_bill(bill, work.events)
     click.echo()
     print_comparisons(bill, found)

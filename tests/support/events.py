@@ -98,7 +98,7 @@ def without(event: dict[str, Any], path: str) -> dict[str, Any]:
 
 def record(key: str, name: str = "ObjectCreated:Put") -> dict[str, Any]:
     """Build a record of an S3 notification, in which the key is URL-encoded."""
-    template = shipped("s3-notification-all-kinds")["Records"][0] | {"eventName": name}
+    template = shipped("s3-notification")["Records"][0] | {"eventName": name}
     return changed(template, "s3.object.key", quote_plus(key, safe="/"))
 
 

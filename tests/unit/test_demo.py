@@ -11,6 +11,7 @@ import pytest
 from PIL import Image, ImageColor, ImageOps
 
 from inorder.aws.stack import Stack
+from inorder.cost import Workload, bill_of
 from inorder.demo import deployed as deployed_demo
 from inorder.demo.pictures import own_pairs, pairs_from_folder
 from inorder.demo.report import (
@@ -22,7 +23,7 @@ from inorder.demo.report import (
     contact_sheet,
     write_report,
 )
-from inorder.demo.run import _inverse, shows
+from inorder.demo.run import UNCOORDINATED, _inverse, choices, shows
 from inorder.errors import Failure
 from inorder.model.policies import policy
 from tests.conftest import picture
@@ -91,15 +92,16 @@ def test_a_stack_without_known_pictures_is_refused() -> None:
             deployed_demo.policy_of(stack)
 
 
-@pytest.mark.parametrize(("name", "deliveries"), [("latest-wins", 60), ("first-wins", 40)])
-def test_the_estimate_counts_each_delivery_and_nothing_that_the_stack_costs_anyway(
-    name: str, deliveries: int
-) -> None:
-    bill = deployed_demo.requests(10, policy(name), 1769)
-    counted = {line.name: line.quantity for line in bill.lines}
-    assert counted["EventBridge: events of the bucket"] == pytest.approx(deliveries)
-    assert counted["Lambda: requests"] > 0
-    assert not any(line.is_fixed for line in bill.lines)
+@pytest.mark.parametrize("name", [*choices(), UNCOORDINATED])
+def test_a_key_costs_no_more_than_the_demonstration_says(name: str) -> None:
+    """Each is uploaded twice, both events come again, and two versions may be deleted."""
+    events = 4 + 2 * policy(name).deletions
+    one = 1 / events
+    shares = Workload(events, overwrites=one, duplicates=one, older=one)
+    work = replace(shares, process_ms=1_000, memory=10_240)
+    lines = bill_of(policy(name), work).lines
+    dollars = sum(line.dollars for line in lines if not line.is_fixed)
+    assert dollars < deployed_demo.DOLLARS_FOR_A_KEY
 
 
 OFF = Counts(

@@ -59,6 +59,7 @@ _CODE: dict[str, dict[str, str]] = {
         "inversion.py : 2000 -> 1000": _CHOSEN,
         "inversion.py invert: 0 -> -1": "only a JPEG needs it, which has one frame",
         "inversion.py invert: no save_all=len(frames) > 1": _PILLOW,
+        "inversion.py _invert_gif: no formats=['GIF']": _PILLOW,
         "inversion.py _decode: no source.load()": _PILLOW,
         "inversion.py _decode: 0 -> 1 (3)": _ALWAYS,
         "inversion.py _decode: 0 -> -1 (3)": _ALWAYS,
