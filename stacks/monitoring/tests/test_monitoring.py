@@ -166,7 +166,7 @@ def test_a_query_of_the_documents_names_the_states_of_the_state_machines() -> No
     queries = re.findall(r"```\n(.+?)```", section, re.DOTALL)
     lists = re.findall(r"details\.name (?:=|in) (.+)", "\n".join(queries))
     named = [set(re.findall(r'"([A-Z][\w ?]+)"', names)) - TYPES for names in lists]
-    assert len(queries) == 4
+    assert len(queries) == 3
     assert set.union(*named) <= {name for name, _ in STATES}
     assert [names for names in named if "Processed" in names and not names >= ENDS] == []
 
