@@ -136,7 +136,7 @@ def processor_quota(share: float) -> Iterator[Path]:
     ----------
     share : float
         Of one processor. The kernel stops the processes for the rest of each period, and lets them
-        run before those of other groups.
+        run before the processes of other groups.
     """
     first = GROUPS / "cpu"  # version 1 of control groups
     group = (first if first.exists() else GROUPS) / f"inorder-{os.getpid()}"

@@ -113,7 +113,7 @@ def start(
 ) -> LocalAws:
     """Start a local AWS, whose log and temporary files are in a folder that is made anew.
 
-    The scale is that of the state machines' waits and retry delays, below 1 for tests. The settings
+    The scale applies to the state machines' waits and retry delays, below 1 for tests. The settings
     are variables for the server, which its functions inherit; the server is a module to run. If the
     port is taken, or the server does not start, that is a Failure.
     """

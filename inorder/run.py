@@ -92,7 +92,7 @@ def with_object(
             s3.delete_object(VersionId=facts["version-id"], **named)
         else:
             facts["version-id"] = s3.delete_object(**named).get("VersionId")
-        del facts["etag"]  # that of a deletion is not the object's
+        del facts["etag"]  # a deletion's is not the object's
     changed = _changed(event, bucket, facts)
     for name, before, after in [
         ("bucket.name", event["detail"]["bucket"]["name"], bucket),

@@ -20,7 +20,7 @@ from inorder.asl.flow import Flow
 from inorder.asl.roles import OWN_LOCK, Role, does, doing, written
 
 DataPath = tuple[str, ...]
-# Paths that are surely present, each with all its parents. Those of the context begin with "$$".
+# Paths that are surely present, each with all its parents. Paths of the context begin with "$$".
 Known = frozenset[DataPath]
 INPUT: DataPath = ("$$", "Execution", "Input")
 

@@ -89,7 +89,7 @@ def test_the_role_suffices_to_write_replace_and_remove_an_output_and_to_find_one
     workflow.delete("one.png")
     assert workflow.of_key("one.png", 4)[-1].outcome == "Processed"
     assert workflow.output("one.png") is None
-    # The record is that of the deletion. Without it, the function finds that there is no object.
+    # The record is the deletion's. Without it, the function finds that there is no object.
     workflow.table.delete_item(Key={"id": workflow.record_id("one.png")})
     assert workflow.run(event).outcome == "Superseded"
     assert workflow.parked() == []

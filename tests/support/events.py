@@ -35,7 +35,7 @@ def deleted(
     version_id: str | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """Build the event of a deleted object; the parameters are those of `created`."""
+    """Build the event of a deleted object; the parameters are as for `created`."""
     described = {"key": key, "sequencer": sequencer, "version-id": version_id, **more}
     return _event("Object Deleted", bucket, described)
 

@@ -67,7 +67,7 @@ class InProcess:
     """Everything the template deploys for a policy, in this process.
 
     `invoke` answers what the state machine invokes: the function's handler, until a test replaces
-    it. `invocations` are the payloads, also those of the function that hashes.
+    it. `invocations` are the payloads, also for the function that hashes.
     """
 
     # A call of a Task takes as long as this machine needs, which decides no test.
@@ -274,7 +274,7 @@ def _as_in_the_model(params: dict[str, Any], **_: Any) -> dict[str, Any]:
 def make_writes_atomic(events: Any) -> None:
     """Check a condition and write in one step, as DynamoDB does, and moto does not.
 
-    The events are those of a client, or of the session that will make clients.
+    The events belong to a client, or to the session that will make clients.
     """
     lock, mine = threading.Lock(), threading.local()
 

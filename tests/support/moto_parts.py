@@ -98,7 +98,7 @@ class TooLargeError(Exception):
 def limit_parameters(monkeypatch: pytest.MonkeyPatch, events: Any) -> None:
     """Refuse parameters for DynamoDB above 256 KiB, as AWS does; moto measures results only.
 
-    The events are those of the session whose clients moto uses.
+    The events belong to the session whose clients moto uses.
     """
     verify, error_of = part(VERIFY_SIZE), part(ERROR_OF_DYNAMODB)
 

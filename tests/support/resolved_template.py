@@ -63,7 +63,9 @@ def transformed(given: tuple[tuple[str, str], ...] = (), file: str = FILE) -> Js
 
 def resources_with(parameters: dict[str, str], file: str = FILE) -> Json:
     """List the resources of a deployment, by logical ID, without intrinsic functions."""
-    resources: Json = _resolved(parameters, file)[0]["Resources"]
+    values = _values(_parsed(file), parameters)
+    found = resolve(transformed(tuple(sorted(values.items())), file), parameters)
+    resources: Json = found["Resources"]
     return resources
 
 
@@ -76,26 +78,15 @@ def of_type(resources: Json, kind: str) -> dict[str, Json]:
     }
 
 
-def broken_references(parameters: dict[str, str]) -> set[str]:
-    """List the resources that a deployment refers to and does not have."""
-    sections, referred = _resolved(parameters)
-    return (referred & set(_parsed(FILE)["Resources"])) - set(sections["Resources"])
-
-
-def _resolved(parameters: dict[str, str], file: str = FILE) -> tuple[Json, set[str]]:
-    values = _values(_parsed(file), parameters)
-    return resolve(transformed(tuple(sorted(values.items())), file), parameters)
-
-
-def resolve(parsed: Json, parameters: dict[str, str]) -> tuple[Json, set[str]]:
-    """Give resources and outputs of a deployment, and the names that these refer to."""
+def resolve(parsed: Json, parameters: dict[str, str]) -> Json:
+    """Give resources and outputs of a deployment."""
     types = {name: each["Type"] for name, each in parsed["Parameters"].items()}
     values = {
         name: value.split(",") if types[name] == "CommaDelimitedList" else value
         for name, value in _values(parsed, parameters).items()
     }
     resolver = _Resolver({**values, **PSEUDO_PARAMETERS}, parsed.get("Conditions", {}))
-    sections = {
+    return {
         section: {
             name: resolver.resolve({k: v for k, v in each.items() if k != "Condition"})
             for name, each in parsed[section].items()
@@ -103,7 +94,6 @@ def resolve(parsed: Json, parameters: dict[str, str]) -> tuple[Json, set[str]]:
         }
         for section in ("Resources", "Outputs")
     }
-    return sections, resolver.referred
 
 
 def _values(parsed: Json, parameters: dict[str, str]) -> dict[str, str]:
@@ -113,7 +103,6 @@ def _values(parsed: Json, parameters: dict[str, str]) -> dict[str, str]:
 class _Resolver:
     def __init__(self, values: Json, conditions: Json) -> None:
         self._values, self._conditions = values, conditions
-        self.referred: set[str] = set()
 
     def holds(self, condition: str) -> bool:
         return bool(self.resolve(self._conditions[condition]))
@@ -135,7 +124,6 @@ class _Resolver:
         return {name: each for name, each in resolved.items() if each is not ABSENT}
 
     def _ref(self, name: str) -> Any:
-        self.referred.add(name)
         return self._values.get(name, name)
 
     def _condition(self, name: Any) -> Any:
@@ -143,7 +131,6 @@ class _Resolver:
         return self.holds(name) if isinstance(name, str) else {"Condition": self.resolve(name)}
 
     def _getatt(self, argument: list[str]) -> str:
-        self.referred.add(argument[0])
         return ".".join(argument)
 
     def _if(self, argument: list[Any]) -> Any:
@@ -183,7 +170,6 @@ class _Resolver:
         known = self._values | self.resolve(more)
 
         def found(name: re.Match[str]) -> str:
-            self.referred.add(name[1].partition(".")[0])
             return str(known.get(name[1], name[1]))
 
         return re.sub(r"\$\{([\w.:]+)\}", found, text)

@@ -45,7 +45,7 @@ class Deployed:
         return found
 
     def statements(self, role: str) -> list[Json]:
-        """List the statements of a role, also those of policies that are resources."""
+        """List the statements of a role, also from policies that are resources."""
         attached = self.of("IAM::Policy") | self.of("IAM::ManagedPolicy")
         policies = [*self[role]["Policies"]]
         policies += [each for each in attached.values() if role in each.get("Roles", [])]

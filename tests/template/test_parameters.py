@@ -116,7 +116,7 @@ def test_the_rule_and_the_retries_start_the_state_machine_of_the_policy(policy: 
     """
     stack = Deployed(Policy=policy)
     started = [stack.target()["Arn"], stack.variables("RetryEventsFunction")["STATE_MACHINE_ARN"]]
-    started.append(resolve(TEMPLATE, {"Policy": policy})[0]["Outputs"]["StateMachineArn"]["Value"])
+    started.append(resolve(TEMPLATE, {"Policy": policy})["Outputs"]["StateMachineArn"]["Value"])
     assert set(started) == {state_machine_arn(policy)}
     machines = {each["StateMachineName"]: name for name, each in stack.of(MACHINE).items()}
     assert machines.keys() == {f"stack_{each}" for each in POLICIES}

@@ -1,4 +1,4 @@
-"""README, CONTRIBUTING and docs: links lead somewhere, names and defaults are those of the code."""
+"""README, CONTRIBUTING and docs: links lead somewhere, names and defaults are the code's."""
 
 from __future__ import annotations
 

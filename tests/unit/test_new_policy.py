@@ -59,7 +59,7 @@ def test_a_new_policy_is_a_few_lines_in_few_places_and_deploys_what_its_source_d
     assert sum(bool(line) and line not in one for place in added for line in place) <= 22
     old = source.title().replace("-", "")
     mine, theirs = (
-        json.dumps(resolve(yaml_parse(after), {"Policy": each})[0]["Resources"])
+        json.dumps(resolve(yaml_parse(after), {"Policy": each})["Resources"])
         for each in ("made-by-test", source)
     )
     for made, copied in (("made-by-test", source), ("MadeByTest", old)):

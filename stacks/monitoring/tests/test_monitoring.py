@@ -123,7 +123,7 @@ def test_another_policy_blinds_no_alarm_and_each_watches_what_the_main_stack_has
     ],
 )
 def test_a_function_of_ones_own_is_watched_by_its_name(arn: str, name: str) -> None:
-    outputs = resolve(template(), {"WorkFunctionArn": arn})[0]["Outputs"]
+    outputs = resolve(template(), {"WorkFunctionArn": arn})["Outputs"]
     assert outputs["WorkFunctionName"]["Value"] == name
     threshold = WATCHING["FunctionDurationAlarm"]["Threshold"]
     assert threshold == 0.8 * 1000 * MAIN["InvertImageFunction"]["Timeout"]
@@ -166,7 +166,7 @@ def test_a_query_of_the_documents_names_the_states_of_the_state_machines() -> No
     queries = re.findall(r"```\n(.+?)```", section, re.DOTALL)
     lists = re.findall(r"details\.name (?:=|in) (.+)", "\n".join(queries))
     named = [set(re.findall(r'"([A-Z][\w ?]+)"', names)) - TYPES for names in lists]
-    assert len(queries) == 4
+    assert len(queries) == 3
     assert set.union(*named) <= {name for name, _ in STATES}
     assert [names for names in named if "Processed" in names and not names >= ENDS] == []
 

@@ -29,7 +29,7 @@ TEMPLATE = template()
 DEFAULTS = {name: each["Default"] for name, each in TEMPLATE["Parameters"].items()}
 RESOURCES = {
     name: each["Properties"]
-    for name, each in resolve(TEMPLATE, {})[0]["Resources"].items()
+    for name, each in resolve(TEMPLATE, {})["Resources"].items()
     if "Properties" in each
 }
 CONSUMER = RESOURCES["RetryEventsFunction"]["Events"]["Faults"]["Properties"]

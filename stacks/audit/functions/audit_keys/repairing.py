@@ -36,8 +36,8 @@ DIGITS, TIME_DIGITS, HASH_DIGITS = 32, 12, 8
 def known_sequencer(reading: Reading) -> str:
     """Give the highest sequencer that is known of a subject, or "" if none is.
 
-    That of a version's output does not count: the event of another version may have written it, and
-    sequencers of two versions do not compare. The fence does not compare them either.
+    The output's sequencer does not count if the bucket has versions: another version's event may
+    have written it, and their sequencers do not compare. The fence does not compare them either.
     """
     known = reading.record.get("sequencer", "")
     if _version(reading) or "source-version-id" in reading.output.metadata:
@@ -49,14 +49,14 @@ def known_sequencer(reading: Reading) -> str:
 def next_sequencer(known: str, milliseconds: int, etag: str) -> str:
     """Make the sequencer of a repair: of the highest known one, the time since 1970, the ETag."""
     base, last = known.ljust(DIGITS, "0"), 0
-    if len(known) == DIGITS + TIME_DIGITS + HASH_DIGITS:  # that of a repair
+    if len(known) == DIGITS + TIME_DIGITS + HASH_DIGITS:  # a repair's
         base, last = known[:DIGITS], int(known[DIGITS:-HASH_DIGITS], 16)
     hashed = sha256(etag.encode()).hexdigest()[:HASH_DIGITS].upper()
     return f"{base}{max(milliseconds, last + 1):0{TIME_DIGITS}X}{hashed}"
 
 
 def repaired_at(sequencer: str | None) -> datetime | None:
-    """Tell when a repair was made; None if the sequencer is not that of a repair."""
+    """Tell when a repair was made; None if the sequencer is not a repair's."""
     if len(sequencer or "") != DIGITS + TIME_DIGITS + HASH_DIGITS:
         return None
     milliseconds = int(str(sequencer)[DIGITS:-HASH_DIGITS], 16)
