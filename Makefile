@@ -7,7 +7,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: help install demo up down test check states prove model mutants sfn-local test-sfn-local test-aws soak bench bench-full lint checkov format build fence wheels package deploy companion lock clean
+.PHONY: help install demo up down test check states prove model mutants sfn-local test-sfn-local test-aws soak bench bench-full bench-bursts lint checkov format build fence wheels package deploy companion lock clean
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +85,9 @@ bench: install ## Measure side by side, in a small size: make bench [WORKLOADS="
 
 bench-full: install ## Measure all workloads in their full size, in hours: make bench-full [WORKLOADS=...] [CONTENDERS=...] [RUNS=3]
 	@$(BENCH) --full
+
+bench-bursts: install ## Simulate 100,000 uploads at once: make bench-bursts [POLICY=latest-wins]
+	@$(BIN)/python -m bench.bursts $(POLICY)
 
 lint: install check ## Check code, types, ASL and template
 	$(BIN)/ruff check
