@@ -1,7 +1,4 @@
-"""What a parameter changes in the template that SAM has transformed.
-
-cfn-lint tells of a parameter that nothing uses.
-"""
+"""What a parameter changes in the template that SAM has transformed."""
 
 from __future__ import annotations
 
@@ -26,6 +23,11 @@ from tests.template.deployed import (
 )
 
 TEMPLATE = template()
+# The parameters without which another one has no effect.
+WITH = {
+    "ContentSources": {"Policy": "content-hash"},
+    "WorkFunctionRoleName": {"WorkFunctionArn": FUNCTION},
+}
 # What waits in a queue would wait in vain, and a bus with a consumer's rule cannot be deleted.
 # https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_DeleteEventBus.html
 STAYING = {
@@ -34,17 +36,24 @@ STAYING = {
 } | {"AWS::Events::Rule"}
 
 
-def test_no_parameter_removes_what_holds_events_and_no_function_has_a_version() -> None:
+@pytest.mark.parametrize("parameter", TEMPLATE["Parameters"])
+def test_a_changed_parameter_changes_what_is_deployed_and_removes_nothing_that_holds_events(
+    parameter: str,
+) -> None:
     """SAM hashes a function before parameters have values, so no function may have a version.
 
     It would publish no new one for a new value, and an alias would keep the old configuration:
     https://docs.aws.amazon.com/serverless-application-model/latest/developerguide/automating-updates-to-serverless-apps.html
     """
-    held = [each for each in TEMPLATE["Resources"].values() if each["Type"] in STAYING]
-    assert {each["Type"] for each in held} == STAYING
-    assert not any("Condition" in each for each in held)
-    resources = Deployed().resources
-    assert not of_type(resources, "Lambda::Version") | of_type(resources, "Lambda::Alias")
+    described, others = TEMPLATE["Parameters"][parameter], WITH.get(parameter, {})
+    values = [str(each) for each in described.get("AllowedValues", ["9"])]
+    value = next(each for each in values if each != str(described["Default"]))
+    before = Deployed(**others).resources
+    after = Deployed(**others, **{parameter: value}).resources
+    assert before != after
+    assert not of_type(after, "Lambda::Version") | of_type(after, "Lambda::Alias")
+    held = {name for name, each in TEMPLATE["Resources"].items() if each["Type"] in STAYING}
+    assert held <= after.keys()
 
 
 def test_another_policy_changes_no_more_than_what_decides_about_new_events() -> None:
