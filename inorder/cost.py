@@ -277,9 +277,7 @@ def compare(policy: Policy, work: Workload) -> list[Comparison]:
     return sorted(found, key=lambda comparison: comparison.dollars)
 
 
-def document(
-    bill: Bill, found: list[Comparison], work: Workload, unknown: list[str]
-) -> dict[str, object]:
+def document(bill: Bill, found: list[Comparison], work: Workload) -> dict[str, object]:
     """Make the whole answer, for programs."""
     return {
         "prices": prices_of(),
@@ -295,7 +293,6 @@ def document(
             }
             for each in found
         ],
-        "unknown": unknown,
     }
 
 

@@ -68,19 +68,19 @@ def handler(_event: dict[str, Any], context: LambdaContext) -> None:
         return context.get_remaining_time_in_millis() < milliseconds
 
     try:
-        entries = stuck.oldest(
+        ids = stuck.oldest(
             dynamodb,
             KEY_TABLE,
             now,
             RECORDS_AT_MOST,
             is_over=lambda: is_after(LAST_PAGE_MILLISECONDS),
         )
-        for entry in entries:
+        for record_id in ids:
             if is_after(LAST_RECORD_MILLISECONDS):
                 break
-            if outcome := _heal(entry.id, now):
+            if outcome := _heal(record_id, now):
                 counts.update(["KeysStuck", outcome])
-        if len(entries) == RECORDS_AT_MOST or is_after(LAST_RECORD_MILLISECONDS):
+        if len(ids) == RECORDS_AT_MOST or is_after(LAST_RECORD_MILLISECONDS):
             logger.warning("SweepEndsEarly")
     finally:
         for name, count in counts.items():

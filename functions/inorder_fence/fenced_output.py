@@ -136,13 +136,6 @@ class Attempt(Enum):
     STALE = auto()  # the source has changed since the output was written: follow the source
 
 
-class Condition(Enum):
-    """Whether the condition of a write or a deletion was met."""
-
-    HELD = auto()
-    FAILED = auto()  # so S3 has changed nothing
-
-
 class Order(Enum):
     """Whether an output's event is older or newer than another event of the key."""
 
@@ -401,16 +394,12 @@ class Fence:
             except SourceGone:
                 return Attempt.SUPERSEDED
             result = self._work_once(event, content, results)
-            # step 3
-            written = self._write_output(key, result, event, **output.unchanged())
-            if written is Condition.FAILED:
+            etag = self._write_output(key, result, event, **output.unchanged())  # step 3
+            if etag is None:
                 return Attempt.AGAIN
-            etag = written
         if not self.handles_deletions or self.find_source(event, **version):  # step 4
             return Attempt.DONE
-        if self._delete_output(key, etag) is Condition.FAILED:
-            return Attempt.AGAIN
-        return Attempt.SUPERSEDED
+        return Attempt.SUPERSEDED if self._delete_output(key, etag) else Attempt.AGAIN
 
     def _replace_output(
         self,
@@ -425,8 +414,7 @@ class Fence:
         except SourceChanged:
             return Attempt.SUPERSEDED
         result = self._work_once(source, content, results)
-        # step 3
-        if self._write_output(key, result, source, **output.unchanged()) is Condition.FAILED:
+        if not self._write_output(key, result, source, **output.unchanged()):  # step 3
             return Attempt.AGAIN
         if output.order(source) is Order.OLDER:  # so it is of the same version
             # A deletion that was processed since step 1 would have made step 3 fail.
@@ -437,8 +425,7 @@ class Fence:
         """Take steps 3 and 4 for an output without a source."""
         if output.etag is None:
             return Attempt.DONE
-        # step 3
-        if self._delete_output(key, output.etag) is Condition.FAILED:
+        if not self._delete_output(key, output.etag):  # step 3
             return Attempt.AGAIN
         # step 4
         return Attempt.DONE if self.find_source(event) is None else Attempt.AGAIN
@@ -462,7 +449,7 @@ class Fence:
             # fence `newest` gives the object out-x.png/y the output out-x.png/out-y.
             if not key.endswith(f"/{output.metadata['sequencer']}") and not event.version_id:
                 return
-            if self._delete_output(key, output.etag) is Condition.HELD:
+            if self._delete_output(key, output.etag):
                 return
         raise OutputContended(f"The output {key!r} could not be deleted.")
 
@@ -549,8 +536,8 @@ class Fence:
 
     def _write_output(
         self, key: str, result: Result, event: ObjectEvent, **condition: Any
-    ) -> str | Literal[Condition.FAILED]:
-        """Write an output if the condition holds, and give its ETag."""
+    ) -> str | None:
+        """Write an output and give its ETag; None if the condition failed."""
         metadata = {"sequencer": event.sequencer, "source-etag": event.etag}
         if event.version_id:
             metadata["source-version-id"] = event.version_id
@@ -565,19 +552,19 @@ class Fence:
             )
         except ClientError as error:
             if condition and _is_failed_condition(error):
-                return Condition.FAILED
+                return None
             raise
         return response["ETag"]
 
-    def _delete_output(self, key: str, etag: str) -> Condition:
-        """Delete an output if it still has this ETag."""
+    def _delete_output(self, key: str, etag: str) -> bool:
+        """Delete an output if it still has this ETag, and tell whether it had."""
         try:
             self.s3.delete_object(Bucket=self.output_bucket, Key=key, IfMatch=etag)
         except ClientError as error:
             if _is_failed_condition(error):
-                return Condition.FAILED
+                return False
             raise
-        return Condition.HELD
+        return True
 
     def _list_outputs(self, prefix: str) -> Iterator[str]:
         """List the outputs under a prefix, but none that is deeper: that belongs to another key."""

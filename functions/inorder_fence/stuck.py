@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from inorder_fence import records
 
@@ -24,13 +24,6 @@ INDEX, SINCE = "InProgress", "in_progress_since"
 # Express ends an execution after five minutes. Two clocks may differ by the rest.
 # https://docs.aws.amazon.com/step-functions/latest/dg/choosing-workflow-type.html
 DEAD_AFTER = timedelta(minutes=10)
-
-
-class Entry(NamedTuple):
-    """An entry of the index."""
-
-    since: datetime  # when the record was claimed last
-    id: str  # of the record
 
 
 @dataclass(frozen=True)
@@ -52,8 +45,8 @@ def oldest(
     at_most: int,
     dead_after: timedelta = DEAD_AFTER,
     is_over: Callable[[], bool] = lambda: False,
-) -> list[Entry]:
-    """List the entries of the index that have been in progress for long, the oldest first.
+) -> list[str]:
+    """List the IDs of the records that have been in progress for long, the oldest first.
 
     The index is a copy that may be late, so each record must be read before it is believed.
 
@@ -62,14 +55,14 @@ def oldest(
     at_most : int
         How many to list. All pages are read to find the oldest ones.
     """
-    found: list[Entry] = []
+    found: list[tuple[datetime, str]] = []  # when it was claimed last, and its ID
     for page in dynamodb.get_paginator("scan").paginate(TableName=table, IndexName=INDEX):
-        entries = (Entry(_time(item), item["id"]["S"]) for item in page["Items"])
-        old = (entry for entry in entries if now - entry.since >= dead_after)
+        entries = ((_time(item), item["id"]["S"]) for item in page["Items"])
+        old = (entry for entry in entries if now - entry[0] >= dead_after)
         found = heapq.nsmallest(at_most, [*found, *old])
         if is_over():
             break
-    return found
+    return [record_id for _, record_id in found]
 
 
 def read(

@@ -15,7 +15,7 @@ from PIL.JpegImagePlugin import JpegImageFile, get_sampling
 Image.MAX_IMAGE_PIXELS = None
 
 # And GIF. Pillow opens many more formats, some with other programs (EPS with Ghostscript).
-_FORMATS = ("BMP", "JPEG", "PNG", "WEBP")
+_FORMATS = ("JPEG", "PNG", "WEBP")
 
 # Limits the time that many small frames take.
 _MAXIMUM_FRAMES = 2_000
@@ -69,7 +69,7 @@ def invert(content: bytes, maximum_pixels: int) -> InvertedImage:
     Parameters
     ----------
     content
-        The bytes of a BMP, GIF, JPEG, PNG (or APNG) or WebP file.
+        The bytes of a GIF, JPEG, PNG (or APNG) or WebP file.
     maximum_pixels
         The most pixels (width times height) that all frames together may have. Each takes up to
         16 bytes of memory, in lossless WebP up to 45 (measured).
@@ -247,8 +247,6 @@ def _encoder_options(source: ImageFile.ImageFile, content: bytes) -> dict[str, A
             raise InvalidImage("an animation in 16-bit grey")  # Pillow would merge the frames.
         if content[24] in {2, 4}:
             options["bits"] = content[24]
-    elif source.format == "BMP":
-        options.setdefault("dpi", (0, 0))  # None. Pillow's default is 96.
     elif source.format == "WEBP":
         if max(source.size) > _WEBP_SIDE_PIXELS:
             raise InvalidImage("a WebP canvas that only an animation can have")

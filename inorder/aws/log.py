@@ -16,7 +16,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from inorder.aws.executions import LocalStateMachine, StateMachine, only_one
-from inorder.errors import Failure
 from inorder.model.execution import (
     ANY,
     BEGINNING,
@@ -39,9 +38,9 @@ class AwsStateMachine(StateMachine):
 
     AWS delivers log entries as well as it can, and guarantees neither that all come nor when:
     https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html. An execution without a last
-    entry runs, as far as this class knows. The log has the level ``ALL``, ``ERROR``, ``FATAL`` or
-    ``OFF``; without a log, its group has no name. Executions that started before `since` are not
-    listed, unless a filter says otherwise.
+    entry runs, as far as this class knows. The log has the level ``ALL``, ``ERROR`` or ``OFF``;
+    without a log, its group has no name. Executions that started before `since` are not listed,
+    unless a filter says otherwise.
     """
 
     poll_seconds = 2  # a log takes a few seconds to arrive, and calls are limited
@@ -54,11 +53,10 @@ class AwsStateMachine(StateMachine):
         log_group: str,
         since: datetime | None = None,
         level: str = "ALL",
-        has_data: bool = True,
     ) -> None:
         super().__init__(client, arn)
         self._logs, self._log_group, self._since = logs, log_group, since
-        self._level, self._has_data = level, has_data
+        self._level = level
         self._seen: dict[str, dict[int, Entry]] = {}  # what `select` has read, by ARN and ID
         self._summaries: dict[str, Execution] = {}  # of these
         self._read_from: datetime | None = None
@@ -67,18 +65,15 @@ class AwsStateMachine(StateMachine):
     @property
     def unknown(self) -> tuple[str, ...]:
         """What the log lacks because of its level; entries may be missing at any level."""
-        said = []
         if self._level == "OFF" or not self._log_group:
-            said.append("The log has the level OFF: it has no executions.")
-        elif self._level != "ALL":
-            said.append(
-                f"The log has the level {self._level}: it has no executions that run or succeed, so"
-                " it does not tell which events were processed, superseded or duplicates. Of a"
-                " version, or a key with a #, it has the ID of the record, but not the key."
-            )
-        if self._log_group and not self._has_data:
-            said.append("The log has no execution data: it tells no keys, events and outcomes.")
-        return tuple(said)
+            return ("The log has the level OFF: it has no executions.",)
+        if self._level == "ALL":
+            return ()
+        return (
+            f"The log has the level {self._level}: it has no executions that run or succeed, so it"
+            " does not tell which events were processed, superseded or duplicates. Of a version, or"
+            " a key with a #, it has the ID of the record, but not the key.",
+        )
 
     def entries(self, arn: str) -> list[Entry]:
         """Read what has happened in an execution from the log."""
@@ -93,7 +88,7 @@ class AwsStateMachine(StateMachine):
         """List executions from their first and last entries, and the entries of their waits."""
         since = wanted.since or (self._since - CLOCK_DIFFERENCE if self._since else BEGINNING)
         with self._selecting:
-            if wanted.key is not None and self._level == "ALL" and self._has_data:
+            if wanted.key is not None and self._level == "ALL":
                 found = self._of_key(wanted.key, since)
             else:
                 found = self._all(since)
@@ -210,14 +205,12 @@ def log_group(described: Mapping[str, Any]) -> str:
     return arn.split(":")[6] if arn else ""
 
 
-def state_machine(
-    states: Any, logs: Any, arn: str, since: datetime | None = None, needs_all: bool = True
-) -> StateMachine:
+def state_machine(states: Any, logs: Any, arn: str, since: datetime | None = None) -> StateMachine:
     """Give a state machine on AWS or on a local engine, whose executions can be read.
 
     AWS refuses to list Express executions, where local engines list them:
-    https://docs.aws.amazon.com/step-functions/latest/apireference/API_ListExecutions.html. A log
-    that lacks something is a Failure, if all is needed; else it says what is `unknown`.
+    https://docs.aws.amazon.com/step-functions/latest/apireference/API_ListExecutions.html. What
+    the log lacks on AWS is `unknown`.
     """
     try:
         states.list_executions(stateMachineArn=arn, maxResults=1)
@@ -226,12 +219,6 @@ def state_machine(
     else:
         return LocalStateMachine(states, arn)
     described = states.describe_state_machine(stateMachineArn=arn)
-    logging = described.get("loggingConfiguration", {})
-    level, has_data = logging.get("level", "OFF"), bool(logging.get("includeExecutionData"))
-    if needs_all and not (level == "ALL" and has_data):
-        raise Failure(
-            f"The log of {arn} has the level {level}, with{'' if has_data else 'out'} execution"
-            " data. Executions can be read from it only at the level ALL, with execution data."
-        )
+    level = described.get("loggingConfiguration", {}).get("level", "OFF")
     group = log_group(described) if level != "OFF" else ""
-    return AwsStateMachine(states, arn, logs, group, since, level, has_data)
+    return AwsStateMachine(states, arn, logs, group, since, level)

@@ -7,9 +7,7 @@ import json
 import click
 
 from inorder import cost
-from inorder.aws.stack import Connection
-from inorder.aws.usage import measure, of_stack, of_usage
-from inorder.commands.terminal import aws_errors_in_one_line, print_table, say
+from inorder.commands.terminal import print_table
 from inorder.cost import Bill, Comparison, Workload
 from inorder.model.policies import names, policy
 from inorder_fence.fenced_output import MAXIMUM_KEY_BYTES
@@ -29,15 +27,6 @@ MOST_EVENTS = 1e15  # ten thousand times as many as the largest rate of docs/cos
 OBJECTS = click.FloatRange(0, MOST_EVENTS)
 SHOWN = 0.005  # dollars; lines below are summed up
 DEFAULT = Workload()
-# What no metric of a stack has.
-UNMEASURED = (
-    "The events of the bucket are taken to be as many as the executions; EventBridge also bills"
-    " those that the rule does not match, such as tagging.",
-    "S3 has no metric of its requests unless it is asked for one: an execution is taken to make as"
-    " many as in the model. What is stored in buckets and logs is not counted.",
-    "SQS counts messages: a request may carry ten, so there are at most as many as counted.",
-    "The metrics of functions are billed by name: they are counted as in the model.",
-)
 
 
 @click.command("cost")
@@ -65,53 +54,30 @@ UNMEASURED = (
 )
 @click.option("--heal-minutes", type=click.Choice(["0", "5", "10", "15", "30", "60"]), default="15")
 @click.option("--audited", type=OBJECTS, default=0, help="Objects, in the cloud.")
-@click.option("--stack-name", help="Take the numbers from the metrics of this stack.")
-@click.option(
-    "--days", type=click.IntRange(1, 90), default=7, show_default=True, help="Of metrics."
-)
 @click.option("--json", "as_json", is_flag=True, help="All of it, as one document.")
 def cost_command(
     policy_name: str,
     heal_minutes: str,
-    stack_name: str | None,
-    days: int,
     as_json: bool,
     **given: float | str | bool,
 ) -> None:
     """Compute a month's bill on AWS, and what else would cost less.
 
-    It multiplies what the policy's events use by AWS's list prices, without free tiers. With
-    --stack-name, it is the bill of a running stack, for a month like the last days.
+    It multiplies what the policy's events use by AWS's list prices, without free tiers.
     """
     chosen = policy(policy_name)
     try:
         work = Workload(**given, heal_minutes=float(heal_minutes))  # type: ignore[arg-type]
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    unknown: list[str] = []
     bill = cost.bill_of(chosen, work)
-    if stack_name:
-        with aws_errors_in_one_line():
-            aws = Connection(stack_name)
-            measured = measure(aws, days)
-        if not measured.executions:
-            raise click.ClickException(
-                f"CloudWatch has no executions of stack {stack_name} within {days} days. A local"
-                " AWS has no such metrics. Without --stack-name, the options say what to compute."
-            )
-        chosen, work = of_stack(aws.stack.parameters, measured, work)
-        bill = of_usage(stack_name, chosen, work, measured)
-        silent = (f"No value, so counted as 0: {each}" for each in measured.silent)
-        unknown = [*UNMEASURED, *silent]
     found = cost.compare(chosen, work)
     if as_json:
-        click.echo(json.dumps(cost.document(bill, found, work, unknown), indent=2))
+        click.echo(json.dumps(cost.document(bill, found, work), indent=2))
         return
     print_bill(bill, work.events)
     click.echo()
     print_comparisons(bill, found)
-    for each in unknown:
-        say(each)
 
 
 def print_bill(bill: Bill, events: float) -> None:

@@ -125,8 +125,8 @@ def list_stuck(stack_name: str, redrive: bool, seconds: int) -> None:
     with aws_errors_in_one_line():
         aws, now, dead_after = Connection(stack_name), datetime.now(UTC), timedelta(seconds=seconds)
         dynamodb, sqs, table = aws.client("dynamodb"), aws.client("sqs"), aws.stack.key_table
-        entries = stuck.oldest(dynamodb, table, now, sys.maxsize, dead_after)
-        read = [stuck.read(dynamodb, table, entry.id, now, dead_after) for entry in entries]
+        ids = stuck.oldest(dynamodb, table, now, sys.maxsize, dead_after)
+        read = [stuck.read(dynamodb, table, each, now, dead_after) for each in ids]
         keys = [key for key in read if key]
         if not keys:
             say("No key is stuck.")

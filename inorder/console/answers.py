@@ -34,7 +34,7 @@ MAXIMUM_FINDINGS = 200
 LARGEST_PICTURE = 20_000_000  # bytes
 # https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html
 LARGEST_EVENT = 256 * 1024  # bytes
-PICTURE_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
+PICTURE_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp", "GIF": "image/gif"}
 NO_OBJECT = {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.BAD_REQUEST}
 
 

@@ -16,7 +16,7 @@ from inorder.errors import Failure
 WIDTH, HEIGHT = 240, 180
 SUPERSAMPLING = 2  # Pillow's polygons have no antialiasing: draw larger, then reduce
 OWN_FORMATS = (("jpg", "JPEG"), ("png", "PNG"), ("gif", "GIF"), ("webp", "WEBP"))
-FOLDER_FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP")
+FOLDER_FORMATS = ("JPEG", "PNG", "GIF", "WEBP")
 OLD_HUES = (-5, 20)  # red to orange, in degrees
 NEW_HUES = (165, 215)  # green to blue
 SLOW_EVERY = 6  # the old picture of each sixth key is made slow, if the function can be

@@ -239,55 +239,39 @@ def execution_of(arn: str, entries: Iterable[Entry], is_whole: bool = True) -> E
     Without an entry of its end, the execution is running. A log may lack some, and entries of an
     unknown type change nothing. If they should be all, those that are not there are missing.
     """
-    reader = _Reader()
+    reader = _Reader(Execution(arn, "RUNNING", None))
     for entry in entries:
         reader.read(entry)
-        if reader.status != "RUNNING":
+        if reader.found.status != "RUNNING":
             break
-    return Execution(
-        arn,
-        reader.status,
-        reader.event,
-        reader.output,
-        reader.error,
-        reader.cause,
-        tuple(reader.steps),
-        reader.started,
-        reader.stopped,
-        _waited(reader.steps),
-        reader.missing if is_whole else 0,
-        reader.truncated,
+    return replace(
+        reader.found,
+        steps=tuple(reader.steps),
+        waited=_waited(reader.steps),
+        missing=reader.missing if is_whole else 0,
     )
 
 
 class _Reader:
     """What is known of an execution after some of its entries."""
 
-    def __init__(self) -> None:
-        self.status = "RUNNING"
-        self.event: Any = None
-        self.output: Any = None
-        self.error: str | None = None
-        self.cause = ""
+    def __init__(self, begun: Execution) -> None:
+        self.found = begun
         self.steps: list[Step] = []
-        self.started: datetime | None = None
-        self.stopped: datetime | None = None
         self.missing = 0
-        self.truncated = False
         self._last_id = 0
 
     def read(self, entry: Entry) -> None:
         """Learn from the next entry."""
         kind, details, at, number = entry
-        self.truncated |= any(
-            details.get(f"{name}Details", {}).get("truncated", False)
-            for name in ("input", "output")
-        )
+        data = [details.get(name, {}) for name in ("inputDetails", "outputDetails")]
+        if any(each.get("truncated") for each in data):
+            self.found = replace(self.found, truncated=True)
         if number:
             self.missing += max(number - self._last_id - 1, 0)
             self._last_id = number
         if kind == "ExecutionStarted":
-            self.event, self.started = _data(details, "input"), at
+            self.found = replace(self.found, event=_data(details, "input"), started=at)
         elif kind.endswith("StateEntered"):
             state_type = kind.removesuffix("StateEntered")
             step = Step(details["name"], state_type, _data(details, "input"), None, at)
@@ -301,11 +285,11 @@ class _Reader:
             self._call(kind, details, at)
 
     def _end(self, kind: str, details: dict[str, Any], at: datetime | None) -> None:
-        self.status, self.stopped = ENDS[kind], at
-        self.output = _data(details, "output")
-        self.error, self.cause = details.get("error") or None, details.get("cause") or ""
-        if self.error and self.steps and self.steps[-1].exited is None:
-            self._change(error=self.error, cause=self.cause)
+        error, cause = details.get("error") or None, details.get("cause") or ""
+        end = {"output": _data(details, "output"), "error": error, "cause": cause}
+        self.found = replace(self.found, status=ENDS[kind], stopped=at, **end)
+        if error and self.steps and self.steps[-1].exited is None:
+            self._change(error=error, cause=cause)
 
     def _call(self, kind: str, details: dict[str, Any], at: datetime | None) -> None:
         """Read what became of a call of a service."""

@@ -86,7 +86,7 @@ _CODE: dict[str, dict[str, str]] = {
     },
     "inorder_fence": {
         "stuck.py : False -> True": _GIVEN,
-        "stuck.py oldest: now - entry.since >= dead_after -> now - entry.since > dead_after": _INSTANT,
+        "stuck.py oldest: now - entry[0] >= dead_after -> now - entry[0] > dead_after": _INSTANT,
         "stuck.py read: (age := (now - _time(record))) < dead... -> (age := (now - _time(record))) <= dea...": _INSTANT,
         "bounded_work.py in_time: False -> True": _SAME,
         "bounded_work.py in_time: no duplex=False": _SAME,
