@@ -5,14 +5,11 @@ from __future__ import annotations
 from aws_cdk import (
     CfnStack,
     Stack,
-    aws_dynamodb,
-    aws_iam,
     aws_lambda,
     aws_s3,
     aws_s3_assets,
     aws_sqs,
 )
-from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
 
@@ -45,7 +42,7 @@ class InOrder(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         asset = aws_s3_assets.Asset(self, "Template", path=template)
-        self._stack = CfnStack(
+        stack = CfnStack(
             self,
             "Stack",
             template_url=asset.http_url,
@@ -57,23 +54,7 @@ class InOrder(Construct):
                 "WorkFunctionRoleName": work_function.role.role_name,
             },
         )
-        self.state_machine = stepfunctions.StateMachine.from_state_machine_arn(
-            self, "StateMachine", self._output("StateMachineArn")
-        )
-        self.table = aws_dynamodb.Table.from_table_name(
-            self, "KeyTable", self._output("KeyTableName")
-        )
         queue_arn = Stack.of(self).format_arn(
-            service="sqs", resource=self._output("ParkedEventsQueueName")
+            service="sqs", resource=stack.get_att("Outputs.ParkedEventsQueueName").to_string()
         )
         self.parked_queue = aws_sqs.Queue.from_queue_arn(self, "ParkedQueue", queue_arn)
-        self._work_policy = aws_iam.ManagedPolicy.from_managed_policy_arn(
-            self, "WorkPolicy", self._output("WorkFunctionPolicyArn")
-        )
-
-    def grant_work(self, function: aws_lambda.IFunction) -> None:
-        """Let another function do the work too, such as one that repairs outputs."""
-        function.role.add_managed_policy(self._work_policy)
-
-    def _output(self, name: str) -> str:
-        return self._stack.get_att(f"Outputs.{name}").to_string()

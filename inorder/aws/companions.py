@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from functools import cached_property
 
 from botocore.exceptions import ClientError
@@ -18,7 +17,6 @@ class Described:
     def __init__(self, aws: Connection, stack_name: str) -> None:
         self._cloudformation, self._name = aws.client("cloudformation"), stack_name
         [stack] = self._cloudformation.describe_stacks(StackName=stack_name)["Stacks"]
-        self.created: datetime = stack["CreationTime"]
         self.parameters: dict[str, str] = {
             each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", [])
         }

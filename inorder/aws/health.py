@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from typing import Any
 
@@ -15,8 +14,6 @@ from inorder.aws.companions import Described, companions
 from inorder.aws.stack import Connection
 from inorder.model import policies
 
-# https://docs.aws.amazon.com/AmazonS3/latest/userguide/enable-event-notifications-eventbridge.html
-SWITCHING_ON = timedelta(minutes=5)
 COLD_START = 2  # seconds that the state waits for longer than the function may take
 FEW_INVOCATIONS = 100  # at a time; new accounts have 10
 RIGHT, WRONG, UNKNOWN = "right", "WRONG", "unknown"
@@ -79,18 +76,11 @@ def _bucket(deployment: Deployment) -> Checks:
     bucket = deployment.stack.input_bucket
     s3 = deployment.aws.client("s3")
     configured = s3.get_bucket_notification_configuration(Bucket=bucket)
-    age = datetime.now(UTC) - deployment.main.created
     if "EventBridgeConfiguration" not in configured:
         yield Check(
             WRONG,
             f"The bucket {bucket} sends no events to EventBridge.",
             "docs/deploy.md, 'Use your own input bucket', says how to switch that on.",
-        )
-    elif "InputBucket" in deployment.resources and age < SWITCHING_ON:
-        yield Check(
-            UNKNOWN,
-            "The stack is younger than five minutes: S3 may not send events yet.",
-            "Upload again what was uploaded before and has no output.",
         )
     else:
         yield Check(RIGHT, f"The bucket {bucket} sends events to EventBridge.")
@@ -103,18 +93,10 @@ def _bucket(deployment: Deployment) -> Checks:
                 f"The bucket also invokes the function {name} itself, without a lock.",
                 "Remove this notification from the bucket.",
             )
-    for each in configured.get("QueueConfigurations", []):
-        name = each["QueueArn"].rpartition(":")[2]
-        if any(url.endswith(f"/{name}") for url in own):
-            yield Check(
-                WRONG,
-                f"The bucket also sends notifications to {name}: each event comes twice.",
-                "Remove this notification, or the bucket's EventBridge configuration.",
-            )
 
 
 def _rules(deployment: Deployment) -> Checks:
-    events, stack = deployment.aws.client("events"), deployment.stack
+    events = deployment.aws.client("events")
     own = deployment.resources["EventsRule"].rpartition("/")[2]
     if events.describe_rule(Name=own)["State"] == "DISABLED":
         yield Check(
@@ -124,33 +106,6 @@ def _rules(deployment: Deployment) -> Checks:
         )
     else:
         yield Check(RIGHT, "The rule is enabled.")
-    works = (stack.state_machine_arn, deployment.function["FunctionArn"])
-    for page in events.get_paginator("list_rules").paginate():
-        for rule in page["Rules"]:
-            pattern = rule.get("EventPattern")
-            if rule["Name"] == own or rule["State"] == "DISABLED" or not pattern:
-                continue
-            targets = events.list_targets_by_rule(Rule=rule["Name"])["Targets"]
-            # The ARN of a function's version or alias ends with a qualifier.
-            found = any(
-                f"{each['Arn']}:".startswith(f"{work}:") for each in targets for work in works
-            )
-            if found and _matches(events, pattern, stack):
-                yield Check(
-                    WRONG,
-                    f"The rule {rule['Name']} also sends the bucket's events to the stack.",
-                    "Remove its target: events that come twice cost twice.",
-                )
-
-
-def _matches(events: Any, pattern: str, stack: Any) -> bool:
-    event = {
-        **{"id": "1", "account": "1", "region": "-", "resources": [], "source": "aws.s3"},
-        **{"time": "2026-01-01T00:00:00Z", "detail-type": "Object Created"},
-        "detail": {"bucket": {"name": stack.input_bucket}, "object": {"key": "key"}},
-    }
-    answer = events.test_event_pattern(EventPattern=pattern, Event=json.dumps(event))
-    return bool(answer["Result"])
 
 
 def _function(deployment: Deployment) -> Checks:
@@ -285,18 +240,6 @@ def _alarms(deployment: Deployment) -> Checks:
         yield Check(RIGHT, f"{len(alarms)} alarms reach {len(confirmed)} subscriptions.")
 
 
-def _log(deployment: Deployment) -> Checks:
-    level = deployment.stack.parameters.get("ExecutionLogLevel", "ALL")
-    if level == "ALL":
-        yield Check(RIGHT, "The log keeps each state of each execution.")
-    else:
-        yield Check(
-            WRONG,
-            f"The log keeps {level} only: why, executions and the console know little.",
-            "Set ExecutionLogLevel to ALL.",
-        )
-
-
 def _companions(deployment: Deployment) -> Checks:
     """Compare what each companion was deployed with to what the stack has now."""
     main, name = deployment.main, deployment.stack.name
@@ -360,5 +303,5 @@ def _change(deployment: Deployment, policy: str) -> Checks:
 
 CHECKS: tuple[Callable[[Deployment], Checks], ...] = (
     *(_bucket, _rules, _function, _permissions, _concurrency),
-    *(_queues, _alarms, _log, _companions),
+    *(_queues, _alarms, _companions),
 )

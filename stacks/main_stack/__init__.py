@@ -11,11 +11,10 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
 SECONDS = 60  # for which a description is used: DescribeStacks is throttled per account
-FACTS = Path(__file__).with_name("policies.toml")
 
 
 class UnknownPolicy(Exception):
@@ -39,9 +38,8 @@ class MainStack:
             There is none.
         """
         policy = self.parameters["Policy"]
-        facts: Mapping[str, Any] | None = tomllib.loads(FACTS.read_text(encoding="utf-8")).get(
-            policy
-        )
+        text = files("statemachine").joinpath("policies.toml").read_text(encoding="utf-8")
+        facts: Mapping[str, Any] | None = tomllib.loads(text).get(policy)
         if facts is None:
             raise UnknownPolicy(
                 f"Build and deploy this companion again: it has no policy {policy}."

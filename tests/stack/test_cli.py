@@ -1,8 +1,7 @@
-"""`inorder up`, `inorder down` and `inorder demo`, as a user runs them."""
+"""`inorder up` and `inorder down`, as a user runs them."""
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from pathlib import Path
@@ -45,15 +44,3 @@ def test_up_prints_the_environment_for_boto3_and_down_removes_everything(
     assert run("down").exit_code == 0
     assert server.process is None
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_demonstration_ends_without_stale_outputs_if_the_policy_is_on(tmp_path: Path) -> None:
-    result = run("demo", "--keys", "6")
-    assert result.exit_code == 0, result.output
-    assert [path.name for path in tmp_path.iterdir()] == ["demo"]
-    summary = json.loads((tmp_path / "demo" / "summary.json").read_text())
-    on, off = summary["on"], summary["off"]
-    assert (on["keys"], on["events"], on["stale"], on["missing"], on["parked"]) == (6, 24, 0, 0, 0)
-    assert on["processed"] + on["superseded"] + on["duplicates"] == 24
-    # On a busy machine a function may time out, and without coordination its event is then lost.
-    assert off["processed"] + off["lost"] == off["events"] == 24

@@ -125,7 +125,7 @@ def test_cdk_app_passes_parameters_reads_outputs_and_has_a_function_that_starts(
     given = stack["Parameters"]
     assert GIVEN <= given.keys() <= template()["Parameters"].keys()
     source = (EXAMPLES / "cdk" / "in_order.py").read_text(encoding="utf-8")
-    assert set(re.findall(r'_output\("(\w+)"', source)) <= template()["Outputs"].keys()
+    assert set(re.findall(r'"Outputs\.(\w+)"', source)) <= template()["Outputs"].keys()
 
     functions = of_type(resources, "Lambda::Function").values()
     [function] = [each for each in functions if each.get("Layers")]

@@ -1,4 +1,4 @@
-"""The fence's package: the wheel alone runs the README's handler, and the layer is the wheel."""
+"""The fence's wheel alone runs the handler of its README."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from zipfile import ZipFile
 
 from inorder import PROJECT
 from inorder.local_aws import LocalAws
@@ -47,13 +46,3 @@ def test_the_wheel_alone_runs_the_handler_of_the_readme(
     assert (rejected["error"], rejected["cause"]) == ("Rejection", "The object is not UTF-8.")
     written = s3.get_object(Bucket="fence-output", Key="a/out-x")["Body"].read()
     assert written == f"X\n{events.SEQUENCER}#".encode()
-
-
-def test_the_layer_has_the_typed_package_where_lambda_looks_for_it(fence: Path) -> None:
-    [wheel] = fence.glob("*.whl")
-    with ZipFile(wheel) as package, ZipFile(fence / "inorder_fence_layer.zip") as layer:
-        files = {name for name in layer.namelist() if not name.endswith("/")}
-        assert files == {f"python/{name}" for name in package.namelist()}
-    modules = {path.name for path in FOLDER.glob("*.py")}
-    there = {Path(name).name for name in files if name.startswith("python/inorder_fence/")}
-    assert there == modules | {"py.typed"}

@@ -91,7 +91,6 @@ def test_the_command_says_what_a_long_name_leaves_for_the_names_of_stacks(projec
         ("common", "", "", "", "tests/policies/common.py exists already"),
         ("m", "template.yaml", "  FirstWinsState", "  MState", "has a MStateMachine already"),
         ("m", "template.yaml", "      - latest-wins\n", "", "'- latest-wins' must be there once"),
-        ("m", "template.yaml", "}_latest-wins\n", "}_x\n", "'}_latest-wins' must be there once"),
         ("m", policies.FACTS, "[latest-wins]", "['latest-wins']", "'[latest-wins]' must be there"),
         # What is written before the document does not stay.
         ("m", policies.DOCUMENT, "table: costs", "table: none", "there is no table none"),

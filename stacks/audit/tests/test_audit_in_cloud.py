@@ -227,7 +227,7 @@ def followed(ended: dict[str, Any], items: int, outputs: list[dict[str, str]]) -
     """Follow an audit of this end, which has compared so many objects."""
     log = SimpleNamespace(paginate=lambda **_: [{"events": [{"message": line} for line in LINES]}])
     stub = SimpleNamespace(
-        describe_stacks=lambda **_: {"Stacks": [{"CreationTime": None, "Outputs": outputs}]},
+        describe_stacks=lambda **_: {"Stacks": [{"Outputs": outputs}]},
         start_execution=lambda **_: {"executionArn": "arn:a"},
         describe_execution=lambda **_: ended,
         list_map_runs=lambda **_: {"mapRuns": [{"mapRunArn": "run"}]},

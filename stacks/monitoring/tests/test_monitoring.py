@@ -15,8 +15,6 @@ from botocore.loaders import Loader
 
 from inorder import PROJECT
 from inorder.asl.definition import is_end
-from inorder.aws.stack import deploy, sam_deploy
-from inorder.local_aws import LocalAws
 from inorder.model.policies import definition
 from tests.support.resolved_template import of_type, resolve, template
 from tests.template.deployed import ALARM, FUNCTION, POLICIES, TOPIC, Deployed
@@ -125,8 +123,6 @@ def test_another_policy_blinds_no_alarm_and_each_watches_what_the_main_stack_has
 def test_a_function_of_ones_own_is_watched_by_its_name(arn: str, name: str) -> None:
     outputs = resolve(template(), {"WorkFunctionArn": arn})["Outputs"]
     assert outputs["WorkFunctionName"]["Value"] == name
-    threshold = WATCHING["FunctionDurationAlarm"]["Threshold"]
-    assert threshold == 0.8 * 1000 * MAIN["InvertImageFunction"]["Timeout"]
 
 
 MODEL = Loader().load_service_model("stepfunctions", "service-2")
@@ -180,18 +176,3 @@ def test_the_documents_have_each_alarm_and_what_all_of_them_cost() -> None:
         found += alarms
         assert f"| {len(alarms)} | {len(alarms) / 10:.2f} |" in section
     assert rows == found
-
-
-def test_it_is_deployed_beside_a_stack(local: LocalAws) -> None:
-    stack = deploy(local, "watched", {})
-    sam_deploy(local, "watched-monitoring", {"StackName": "watched"}, PROJECT / FILE)
-    cloudwatch = local.client("cloudwatch")
-    alarms = cloudwatch.describe_alarms(AlarmNamePrefix="watched-monitoring")["MetricAlarms"]
-    assert len(alarms) == len(WATCHING.of(ALARM))
-    watched = {each["Value"] for alarm in alarms for each in alarm["Dimensions"]}
-    assert {stack.function_name, stack.parked_events_queue_url.rpartition("/")[2]} <= watched
-    body = cloudwatch.get_dashboard(DashboardName="watched-us-east-1")["DashboardBody"]
-    assert stack.state_machine_arn in body
-    filters = local.client("logs").describe_metric_filters()["metricFilters"]
-    made = {each["metricTransformations"][0]["metricName"] for each in filters}
-    assert made >= {"Outcomes", "FailedExecutions", "BrokenLocks", "RetryAge"}
