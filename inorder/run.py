@@ -93,14 +93,8 @@ def with_object(
         else:
             facts["version-id"] = s3.delete_object(**named).get("VersionId")
         del facts["etag"]  # that of a deletion is not the object's
-    changed = _changed(event, bucket, facts)
-    for name, before, after in [
-        ("bucket.name", event["detail"]["bucket"]["name"], bucket),
-        *((f"object.{name}", _s3_object(event).get(name), facts[name]) for name in facts),
-    ]:
-        if before not in (None, after):
-            say(f"detail.{name}: {before} -> {after}")
-    return changed
+    say(f"The event names an object that was made for it: {key} in {bucket}.")
+    return _changed(event, bucket, facts)
 
 
 def _changed(event: Any, bucket: str, facts: dict[str, Any]) -> Any:

@@ -153,11 +153,8 @@ class _Gathering:
         if len(key.encode()) > MAXIMUM_KEY_BYTES:
             keys = []  # S3 refuses to read it; nothing can have this name
         elif self.policy and self._keeps("each"):
-            pages = (
-                self.aws.client("s3")
-                .get_paginator("list_objects_v2")
-                .paginate(Bucket=bucket, Prefix=f"{key}/", Delimiter="/")
-            )
+            listing = self.aws.client("s3").get_paginator("list_objects_v2")
+            pages = listing.paginate(Bucket=bucket, Prefix=f"{key}/", Delimiter="/")
             keys = [each["Key"] for page in pages for each in page.get("Contents", [])]
         outputs = []
         for each in keys:

@@ -154,7 +154,7 @@ class Lock:
     since: datetime | None  # when the holder claimed it
     is_dead: bool  # whether the holder has ended, or cannot be alive
     waiting: tuple[str, ...]  # the ARNs of the executions that wait for it
-    text: str  # the same in a sentence
+    text: str = ""  # the same in a sentence
 
 
 @dataclass(frozen=True)
