@@ -12,14 +12,10 @@ from audit_keys.repairing import repaired_at
 from inorder.model.execution import Execution
 from inorder_fence.fenced_output import OutputState, compare_sequencers
 
+# As a sentence names it.
 Part = Literal[
-    "executions",
-    "records",
-    "object",
-    "output",
-    "parked events",
-    "events that are retried",
-]  # as a sentence names it
+    "executions", "records", "object", "output", "parked events", "events that are retried"
+]
 
 
 @dataclass(frozen=True)
