@@ -17,8 +17,6 @@ from inorder.aws.stack import deploy
 from inorder.errors import Failure
 from inorder.model.execution import Execution
 
-PATIENCE_SECONDS = EXPRESS_SECONDS
-
 
 def run_event(
     event: Any, policy: str, content: bytes, folder: Path, say: Callable[[str], None]
@@ -40,7 +38,7 @@ def run_event(
         for rule in events.list_rules()["Rules"]:
             events.disable_rule(Name=rule["Name"])
         machine = LocalStateMachine(local.client("stepfunctions"), stack.state_machine_arn)
-        process = partial(machine.run, seconds=PATIENCE_SECONDS)
+        process = partial(machine.run, seconds=EXPRESS_SECONDS)
         if _s3_object(event):
             bucket, s3 = stack.input_bucket, local.client("s3")
             try:
