@@ -34,7 +34,7 @@ MAXIMUM_EXECUTIONS = 200  # of one object; each costs a read of its history
 def machine_of(aws: Connection, since: datetime | None = None) -> StateMachine:
     """Give the state machine of a stack, whatever its log lacks."""
     clients = aws.client("stepfunctions"), aws.client("logs")
-    return state_machine(*clients, aws.stack.state_machine_arn, since)
+    return state_machine(*clients, aws.stack.state_machine_arn, since, needs_all=False)
 
 
 def gather(
