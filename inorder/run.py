@@ -17,8 +17,6 @@ from inorder.aws.stack import deploy
 from inorder.errors import Failure
 from inorder.model.execution import Execution
 
-PATIENCE_SECONDS = EXPRESS_SECONDS
-
 
 def run_event(
     event: Any, policy: str, content: bytes, folder: Path, say: Callable[[str], None]
@@ -40,7 +38,7 @@ def run_event(
         for rule in events.list_rules()["Rules"]:
             events.disable_rule(Name=rule["Name"])
         machine = LocalStateMachine(local.client("stepfunctions"), stack.state_machine_arn)
-        process = partial(machine.run, seconds=PATIENCE_SECONDS)
+        process = partial(machine.run, seconds=EXPRESS_SECONDS)
         if _s3_object(event):
             bucket, s3 = stack.input_bucket, local.client("s3")
             try:
@@ -93,14 +91,8 @@ def with_object(
         else:
             facts["version-id"] = s3.delete_object(**named).get("VersionId")
         del facts["etag"]  # a deletion's is not the object's
-    changed = _changed(event, bucket, facts)
-    for name, before, after in [
-        ("bucket.name", event["detail"]["bucket"]["name"], bucket),
-        *((f"object.{name}", _s3_object(event).get(name), facts[name]) for name in facts),
-    ]:
-        if before not in (None, after):
-            say(f"detail.{name}: {before} -> {after}")
-    return changed
+    say(f"The event names an object that was made for it: {key} in {bucket}.")
+    return _changed(event, bucket, facts)
 
 
 def _changed(event: Any, bucket: str, facts: dict[str, Any]) -> Any:

@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 from inorder.errors import Failure
@@ -146,14 +146,6 @@ class StateMachine(ABC):
         return {key: [events[each] for each in sorted(events)] for key, events in found.items()}
 
 
-class Listed(NamedTuple):
-    """An execution in a local engine's list."""
-
-    arn: str
-    status: str
-    started: datetime
-
-
 class LocalStateMachine(StateMachine):
     """A state machine on moto, ministack or Step Functions Local.
 
@@ -214,8 +206,10 @@ class LocalStateMachine(StateMachine):
         arns = [arn for arn, _, started in listed if Filter(since=since).covers(started)]
         return self.describe(only_one(arns, beginning))
 
-    def _listed(self, since: datetime | None, few: bool = False) -> Iterator[Listed]:
-        """List executions, those first that have started or ended last, as the engine does.
+    def _listed(
+        self, since: datetime | None, few: bool = False
+    ) -> Iterator[tuple[str, str, datetime]]:
+        """Give ARN, status and start, those first that have started or ended last.
 
         Executions that had ended before `since` may be left out.
         """
@@ -225,8 +219,7 @@ class LocalStateMachine(StateMachine):
         )
         for page in pages:
             for each in page["executions"]:
-                started = each["startDate"].astimezone(UTC)
-                yield Listed(each["executionArn"], each["status"], started)
+                yield each["executionArn"], each["status"], each["startDate"].astimezone(UTC)
             times = [each.get("stopDate") or each["startDate"] for each in page["executions"]]
             if since and times and max(times) < since:
                 return

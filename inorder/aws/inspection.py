@@ -34,7 +34,7 @@ MAXIMUM_EXECUTIONS = 200  # of one object; each costs a read of its history
 def machine_of(aws: Connection, since: datetime | None = None) -> StateMachine:
     """Give the state machine of a stack, whatever its log lacks."""
     clients = aws.client("stepfunctions"), aws.client("logs")
-    return state_machine(*clients, aws.stack.state_machine_arn, since)
+    return state_machine(*clients, aws.stack.state_machine_arn, since, needs_all=False)
 
 
 def gather(
@@ -100,9 +100,9 @@ class _Gathering:
     def has_records(self) -> bool:
         return self.policy is None or self.policy.cost.uncontended.writes > 0
 
-    def _keeps(self, *what: str | None) -> bool:
+    def _may_keep(self, what: str) -> bool:
         """Tell whether the outputs are such, as far as the policy is known."""
-        return self.policy is None or self.policy.keeps in what
+        return self.policy is None or self.policy.keeps == what
 
     def _read(self, part: Part, read: Callable[[], Iterable[Read]]) -> tuple[Read, ...]:
         """Read a part; if that fails, note why."""
@@ -130,9 +130,9 @@ class _Gathering:
         known = [(each.record_id, each.sequencer) for each in executions if each.record_id]
         ids = {object_key(self.aws.stack.input_bucket, self.key, self.version_id)}
         ids |= {named for named, _ in known}
-        if self._keeps("each"):
+        if self._may_keep("each"):
             ids |= {event_id(*each) for each in known}
-        if self._keeps("first"):
+        if self._may_keep("first"):
             ids |= set(map(first_id, ids))
         for each in sorted(ids):
             if len(each.encode()) <= LONGEST_ID:
@@ -152,12 +152,9 @@ class _Gathering:
         keys = [key]
         if len(key.encode()) > MAXIMUM_KEY_BYTES:
             keys = []  # S3 refuses to read it; nothing can have this name
-        elif self.policy and self._keeps("each"):
-            pages = (
-                self.aws.client("s3")
-                .get_paginator("list_objects_v2")
-                .paginate(Bucket=bucket, Prefix=f"{key}/", Delimiter="/")
-            )
+        elif self.policy and self.policy.keeps == "each":
+            listing = self.aws.client("s3").get_paginator("list_objects_v2")
+            pages = listing.paginate(Bucket=bucket, Prefix=f"{key}/", Delimiter="/")
             keys = [each["Key"] for page in pages for each in page.get("Contents", [])]
         outputs = []
         for each in keys:

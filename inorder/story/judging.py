@@ -121,10 +121,9 @@ class _Judging:
     def _without_event(self, source: Source) -> Judgement:
         age = self._facts.now - source.modified if source.modified else None
         if age is not None and age < ON_ITS_WAY:
-            text = (
-                f"The object was changed {span(age.total_seconds())} ago; its event may be on its"
-            )
-            return self._judged("pending", f"{text} way.")
+            ago = span(age.total_seconds())
+            text = f"The object was changed {ago} ago; its event may be on its way."
+            return self._judged("pending", text)
         self._said += f" The object was changed at {clock(source.modified)}."
         return self._nothing_known("that change")
 

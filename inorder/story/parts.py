@@ -12,14 +12,10 @@ from audit_keys.repairing import repaired_at
 from inorder.model.execution import Execution
 from inorder_fence.fenced_output import OutputState, compare_sequencers
 
+# As a sentence names it.
 Part = Literal[
-    "executions",
-    "records",
-    "object",
-    "output",
-    "parked events",
-    "events that are retried",
-]  # as a sentence names it
+    "executions", "records", "object", "output", "parked events", "events that are retried"
+]
 
 
 @dataclass(frozen=True)
@@ -154,7 +150,7 @@ class Lock:
     since: datetime | None  # when the holder claimed it
     is_dead: bool  # whether the holder has ended, or cannot be alive
     waiting: tuple[str, ...]  # the ARNs of the executions that wait for it
-    text: str  # the same in a sentence
+    text: str = ""  # the same in a sentence
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from inorder.model.execution import Execution
-from inorder.story.parts import Cause, Facts, Queued, clock, named, span
+from inorder.story.parts import Cause, Facts, Lock, Queued, clock, named, span
 from inorder.story.reading import was_worked_on
 
 
@@ -94,22 +93,15 @@ def _said_retrying(facts: Facts, cause: Cause) -> str:
     return f"{_sentence(cause.reason)} {later}"
 
 
-def said_locked(
-    arn: str,
-    sequencer: str | None,
-    since: datetime | None,
-    age: timedelta | None,
-    death: str,
-    waiting: Sequence[str],
-) -> str:
+def said_locked(lock: Lock, age: timedelta | None, death: str) -> str:
     """Say who holds a lock, whether the holder has died, and who waits for it."""
     lasts = f", for {span(age.total_seconds())}" if age else ""
-    text = f"Execution {_id(arn)} holds the lock since {clock(since)}{lasts}, for event"
-    text += f" {sequencer or '(unknown)'}."
+    text = f"Execution {_id(lock.execution)} holds the lock since {clock(lock.since)}{lasts}, for"
+    text += f" event {lock.sequencer or '(unknown)'}."
     if death:
         text += f" It {death}: the next event of the key, or the schedule, breaks the lock."
-    if waiting:
-        text += f" {len(waiting)} wait for it: {', '.join(map(_id, waiting))}."
+    if lock.waiting:
+        text += f" {len(lock.waiting)} wait for it: {', '.join(map(_id, lock.waiting))}."
     return text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from inorder.model.execution import LIFE, Execution
@@ -66,8 +67,8 @@ def _lock(known: Known, record: Mapping[str, Any]) -> Lock:
         death = f"ended as {holder.ended_as}"
     elif age and age > LIFE:
         death = "cannot be alive"
-    text = said_locked(arn, sequencer, since, age, death, waiting)
-    return Lock(arn, sequencer, since, bool(death), waiting, text)
+    lock = Lock(arn, sequencer, since, bool(death), waiting)
+    return replace(lock, text=said_locked(lock, age, death))
 
 
 def _pending(known: Known) -> Iterable[Pending]:

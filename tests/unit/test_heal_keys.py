@@ -209,13 +209,6 @@ def test_a_record_whose_time_is_none_counts_as_old(healer: Healer) -> None:
     assert healer.indexed() == []
 
 
-@pytest.mark.parametrize("end", ["Z", ".123Z", ".123456+00:00"])
-def test_the_time_of_each_engine_is_read(healer: Healer, end: str) -> None:
-    healer.put("x", None, **{ATTRIBUTE: f"2026-01-01T09:30:00{end}"})
-    healer.sweep()
-    assert 0 < healer.lines()[0]["minutes_in_progress"] < 60 * 24 * 365 * 20
-
-
 @pytest.mark.parametrize("record", ["in progress", "finished"])
 def test_a_slow_sweep_ends_before_its_time_is_up(healer: Healer, record: str) -> None:
     """Each call takes two attempts, and each of them as long as it may."""

@@ -82,15 +82,6 @@ def test_a_policys_executions_are_told_with_their_cause(aws: InProcess, ended: l
     assert (told.verdict.state, told.unknown) == ("right", ())
 
 
-def test_a_deletion_and_its_missing_output_are_right(aws: InProcess) -> None:
-    aws.run(aws.upload("x.png", RED))
-    aws.run(aws.delete("x.png"))
-    told = story(aws)
-    assert [each.is_deletion for each in told.deliveries] == [False, True]
-    assert outcomes(told) == ["Processed", "Processed"]
-    assert (told.unknown, told.verdict.state) == ((), "right")
-
-
 def test_a_rejected_object_is_parked_and_what_cannot_be_read_is_named(aws: InProcess) -> None:
     aws.run(aws.upload("x.png", b"no image"))
     told = story(aws)

@@ -94,7 +94,7 @@ def again(event: dict[str, Any], reason: Any = THROTTLED) -> dict[str, Any]:
 
 @pytest.mark.parametrize("attempt", [0, 1, 4, 20])
 def test_a_fault_waits_for_its_delay_and_is_then_started(attempt: int) -> None:
-    given = fault(EVENT | ({"retry": retry(attempt)} if attempt else {}))
+    given = fault(EVENT | {"retry": retry(attempt)})
     due = given.message.delay(attempt)
     assert decide(given, after=0) == Wait(math.ceil(due))
     assert decide(given, after=due - 0.5) == Wait(1)
@@ -115,20 +115,11 @@ def test_delays_grow_up_to_a_quarter_of_an_hour_and_spread_over_their_second_hal
     assert 100 < sum(each < whole * 0.75 for each in found) < 200
 
 
-@pytest.mark.parametrize(
-    ("failed_for", "after", "patience", "kind"),
-    [
-        (DAY - 1, LONGEST_SECONDS, DAY, Start),
-        (DAY, LONGEST_SECONDS, DAY, Park),
-        (13 * DAY - 1, LONGEST_SECONDS, 13 * DAY, Start),
-        (DAY - 1, 10 * DAY, DAY, Start),  # it was not tried meanwhile
-    ],
-)
-def test_an_event_is_parked_when_it_has_failed_for_longer_than_the_patience(
-    failed_for: float, after: float, patience: float, kind: type
-) -> None:
-    given = fault(EVENT | {"retry": retry(7, NOW - failed_for, "x: y")})
-    assert isinstance(decide(given, after, patience), kind)
+def test_an_event_is_parked_when_it_has_failed_for_longer_than_the_patience() -> None:
+    given = fault(EVENT | {"retry": retry(7, NOW - DAY + 1, "x: y")})
+    assert isinstance(decide(given), Start)
+    assert isinstance(decide(given, after=10 * DAY), Start)  # it was not tried meanwhile
+    assert isinstance(decide(fault(EVENT | {"retry": retry(7, NOW - DAY, "x: y")})), Park)
 
 
 def test_a_parked_event_has_all_reasons_if_it_was_retried_and_is_as_eventbridge_sent_it() -> None:
@@ -217,8 +208,7 @@ def test_a_reason_is_one_short_line_without_what_differs_each_time(cause: Any, t
 
 
 @pytest.mark.parametrize(
-    "other",
-    [{"attempt": 0}, {"since": "1e5"}, {"since": 7}, {"reasons": ["x: y", 7]}, {"reasons": "x: y"}],
+    "other", [{"attempt": 0}, {"since": "1e5"}, {"since": 7}, {"reasons": ["x: y", 7]}]
 )
 def test_a_history_of_others_counts_as_absent(other: dict[str, Any]) -> None:
     event = EVENT | {"retry": retry(1, NOW - HOUR, "x: y") | other}
@@ -226,9 +216,8 @@ def test_a_history_of_others_counts_as_absent(other: dict[str, Any]) -> None:
 
 
 def test_a_history_that_was_made_up_becomes_small_and_began_in_the_past() -> None:
-    made_up = retry(
-        10**30, NOW + 10 * DAY, *[f"{'x' * 999} ({'9' * 9} times)"] * 40, *"abcdefghijk"
-    )
+    many = f"{'x' * 999} ({'9' * 9} times)"
+    made_up = retry(10**30, NOW + 10 * DAY, *[many] * 40, *"abcdefghijk")
     history = again(EVENT | {"retry": made_up})["retry"]
     assert (history["attempt"], history["since"]) == (10**30 + 1, str(int(NOW)))
     assert history["reasons"] == [*"cdefghijk", THROTTLED_TEXT]
@@ -242,12 +231,12 @@ def test_any_event_is_sent_as_it_came() -> None:
     """SQS refuses some characters: lone surrogates, U+FFFE, U+FFFF and control characters."""
     text = "é\ud800\udbff\ufffd\ufffe\uffff\0\x1f\x7f\U0001f600"
     came = {text: [text, None, 1.5, {"a": text}], "detail": 7}
-    for event in (came, came | {"retry": retry(2)}):
-        assert {**again(event), "retry": 0} == {**came, "retry": 0}
-        decision = decide(fault(event), patience=0)
-        assert parked(decision)["event"] == came
-        assert isinstance(decision, Park)
-        assert re.fullmatch("[ -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*", decision.body)
+    event = came | {"retry": retry(2)}
+    assert {**again(event), "retry": 0} == {**came, "retry": 0}
+    decision = decide(fault(event), patience=0)
+    assert parked(decision)["event"] == came
+    assert isinstance(decision, Park)
+    assert re.fullmatch("[ -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*", decision.body)
 
 
 def test_an_event_is_not_longer_than_it_came_and_is_parked_if_it_would_be_too_large() -> None:
@@ -387,18 +376,17 @@ def retries(load: Load, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> Retrie
 FAULT = json.dumps(body(EVENT))
 LAST = json.dumps(body(EVENT | {"retry": retry(9, NOW - HOURS * HOUR, "x: y")}))
 STRANGE = [  # messages that no state machine has sent
-    *("x", "[]", "{}", "[" * 100_000, "7" * 10_000),
+    *("x", "[]", "[" * 100_000),
     json.dumps(body(EVENT) | {"outcome": "Parked"}),  # an invalid event
     json.dumps(body(EVENT) | {"event": [7]}),
     json.dumps(body(EVENT) | {"reason": "x"}),
 ]
 
 
-@pytest.mark.parametrize("version", [{}, {"version_id": "3HL4"}])
 def test_a_message_waits_invisibly_until_it_is_due_and_then_starts_an_execution(
-    retries: Retries, version: dict[str, str]
+    retries: Retries,
 ) -> None:
-    event = created("a b/é.png", **version)
+    event = created("a b/é.png", version_id="3HL4")
     history = {"retry": retry(2, NOW - HOUR, "States.Timeout:")}
     retries.send(json.dumps(body(event | history)))
     [kept] = retries.poll()
@@ -406,7 +394,7 @@ def test_a_message_waits_invisibly_until_it_is_due_and_then_starts_an_execution(
     reasons = ["States.Timeout:", THROTTLED_TEXT]
     expected = {
         **{"message": "RetryWaiting", "level": "INFO", "message_id": kept, "attempts": 3},
-        **{"object_key": "input/a b/é.png", "key": "a b/é.png", **version},
+        **{"object_key": "input/a b/é.png", "key": "a b/é.png", "version_id": "3HL4"},
         **{"sequencer": "0A", "since": datetime.fromtimestamp(NOW - HOUR, UTC).isoformat()},
         **{"age_seconds": HOUR, "reasons": reasons},
     }
@@ -444,7 +432,7 @@ def test_messages_of_a_batch_do_not_depend_on_each_other(retries: Retries) -> No
     [last] = [json.loads(text) for text in texts if text not in STRANGE]
     assert (last["outcome"], last["event"], retries.started()) == ("Parked", EVENT, [])
     metrics = retries.lines()[-1]
-    assert (metrics["RetryWaiting"], metrics["RetryParked"]) == ([1.0], [1.0] * 9)
+    assert (metrics["RetryWaiting"], metrics["RetryParked"]) == ([1.0], [1.0] * 7)
 
 
 @pytest.mark.parametrize(
@@ -484,14 +472,13 @@ def test_a_message_stays_while_it_cannot_be_parked(retries: Retries, text: str, 
     assert retries.refused() == {"RetryWaiting"}
 
 
-@pytest.mark.parametrize("character", ["\ufffe", "\uffff"])
 def test_an_event_that_sqs_refuses_comes_from_the_bus_and_waits_in_the_queue(
-    retries: Retries, character: str
+    retries: Retries,
 ) -> None:
     accepted = {"detail": body(created("ä\U0001f600\ufffd.png"))}
     assert retries.function.handler(accepted, Context()) == {"batchItemFailures": []}
     assert retries.counts() == (0, 0)  # the rule sends it to the queue
-    event = created(f"a{character}.png")
+    event = created("a\uffff.png")
     retries.function.handler({"detail": body(event)}, Context())
     retries.poll(60)
     [started] = retries.started()
@@ -512,9 +499,6 @@ def test_a_batch_fails_only_if_nothing_of_it_is_finished(retries: Retries) -> No
     assert retries.parked() == ["strange"]
     assert len(retries.poll(121)) == 0
     assert len(retries.started()) == 1
-    retries.send(FAULT)
-    assert len(retries.poll()) == 1
-    assert retries.has_failed
 
 
 def test_six_calls_that_do_not_answer_end_before_the_timeout(retries: Retries) -> None:
@@ -594,14 +578,10 @@ def test_what_waits_is_finished_with_its_event_but_not_what_fails_later(retries:
     assert retries.counts() == (1, 0)
 
 
-@pytest.mark.parametrize("code", ["ThrottlingException", ""])
-def test_an_event_is_parked_once_although_its_stream_cannot_say_so(
-    retries: Retries, code: str
-) -> None:
+def test_an_event_is_parked_once_although_its_stream_cannot_say_so(retries: Retries) -> None:
     retries.send(LAST)
     retries.sqs.meta.events.register(
-        "after-call.sqs.SendMessage",
-        lambda **_: retries.refuse(retries.dynamodb, "PutItem", code),
+        "after-call.sqs.SendMessage", lambda **_: retries.refuse(retries.dynamodb, "PutItem", "")
     )
     assert retries.poll() == []
     assert (len(retries.parked()), retries.counts()) == (1, (0, 0))

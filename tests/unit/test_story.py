@@ -85,9 +85,9 @@ def test_executions_are_told_in_the_order_in_which_they_started() -> None:
     story = tell(facts(late, early, outputs=(made_of(B),)))
     assert [each.id for each in story.deliveries] == ["early", "late"]
     assert [each.sequencer for each in story.events] == [A, B]
-    one, two = event(A, version_id="v1"), event(B, version_id="v2")
-    asked = facts(execution("one", one), execution("two", two), version_id="v2")
-    assert [each.id for each in tell(asked).deliveries] == ["two"]
+    one, two = (execution(each, event(A, version_id=each)) for each in ("v1", "v2"))
+    asked = facts(one, two, version_id="v2")
+    assert [each.id for each in tell(asked).deliveries] == ["v2"]
 
 
 FIRST_WINS = {"keeps": "first", "policy": "first-wins"}
