@@ -81,7 +81,6 @@ export async function post(path, body) {
 
 /** Give an address of a picture, which has a key of its own in each bucket; null without one. */
 export async function picture(which, key, versionId) {
-  if (saved) return saved["/api/picture"]?.[`${which}:${key}`] ?? null;
   const response = await ask(`/api/picture${query({ which, key, version_id: versionId })}`).catch(
     () => null,
   );

@@ -7,7 +7,6 @@ import { Executions } from "inorder/executions";
 import { Execution } from "inorder/execution";
 import { KeyView } from "inorder/key";
 import { Parked, Retrying } from "inorder/queues";
-import { Audit } from "inorder/audit";
 import { clock, day, plain } from "inorder/words";
 
 const VIEWS = {
@@ -15,7 +14,6 @@ const VIEWS = {
   key: { view: KeyView, text: "Keys", icon: "lanes" },
   parked: { view: Parked, text: "Parked", icon: "pause" },
   retrying: { view: Retrying, text: "Retrying", icon: "again" },
-  ...(!saved && { audit: { view: Audit, text: "Audit", icon: "check" } }),
 };
 
 function Safely({ view: View, ...others }) {

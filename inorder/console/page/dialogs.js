@@ -3,7 +3,7 @@
 import { html, useEffect, useMemo, useRef, useState } from "inorder/html";
 import { post } from "inorder/api";
 import { href } from "inorder/route";
-import { ErrorBox, Icon, Json, Key, Loading } from "inorder/parts";
+import { ErrorBox, Icon, Key, Loading } from "inorder/parts";
 import { plain, plural } from "inorder/words";
 
 const LARGEST = 256 * 1024; // bytes
@@ -69,10 +69,6 @@ export function Redrive({ events, close }) {
         "Left out",
       )}`}<//>`;
 }
-
-export const Shown = ({ message, close }) => html`<${Dialog} title="Parked message" close=${close}
-  actions=${html`<button onClick=${() => close()}>Close</button>`}>
-  <${Json} label="Parked message" value=${message} /><//>`;
 
 /** Run an event again, edited if wanted. */
 export function RunAgain({ event, close }) {

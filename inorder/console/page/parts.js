@@ -79,10 +79,10 @@ export const Read = ({ what, error, again, isThere, children }) => {
   if (error) return html`<${ErrorBox} error=${error} again=${again} />`;
   return isThere ? children() : html`<${Loading} what=${what} />`;
 };
-export const SearchBox = ({ label, hint = label, value, parameter = "q" }) =>
+export const SearchBox = ({ label, value }) =>
   html`<label class="search"><${Icon} name="search" /><span class="hidden">${label}</span>
-    <input id="search" type="search" placeholder=${hint} value=${value} dir="auto"
-      onInput=${(event) => change({ [parameter]: event.target.value })} /></label>`;
+    <input id="search" type="search" placeholder=${label} value=${value} dir="auto"
+      onInput=${(event) => change({ q: event.target.value })} /></label>`;
 
 /** A table; on a narrow screen, its rows are cards. A column: [heading, class, cell of a row]. */
 export const Cards = ({ columns, rows, name, picked }) =>
@@ -95,11 +95,6 @@ export const Pane = ({ title, kind = "", beside, children }) =>
   html`<section class="pane ${kind}" aria-label=${title}><div class="pane-title">
     <h2>${title}</h2>${beside}</div>${children}</section>`;
 
-/** Buttons of which one is pressed: [text, whether it is, what it changes in the address]. */
-export const Segments = ({ label, choices }) =>
-  html`<div class="segments" role="group" aria-label=${label}>${choices.map(
-    ([text, isPressed, changes]) => html`<button aria-pressed=${isPressed}
-      onClick=${() => change(changes)}>${text}</button>`)}</div>`;
 export const Fact = ({ name, children }) => html`<div><dt>${name}</dt><dd>${children}</dd></div>`;
 
 /** Read data, again whenever the parameters change. */
@@ -126,16 +121,6 @@ export function useData(path, parameters) {
     };
   }, [read]);
   return { ...state, read };
-}
-
-/** The time now, each second. */
-export function useNow(isOn = true) {
-  const [now, setNow] = useState(Date.now());
-  useEffect(() => {
-    const timer = isOn && setInterval(() => setNow(Date.now()), 1000);
-    return () => clearInterval(timer);
-  }, [isOn]);
-  return now;
 }
 
 /** The width of an element that `ref` is given to. */
