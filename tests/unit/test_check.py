@@ -33,8 +33,8 @@ Claim Key/Catch/0/ErrorEquals | ["States.ALL"] | all-errors: ... not the last in
 Superseded/Parameters/outcome | "Old" | outcome: ... Old
 
 Wait For Lock/Type | "Parallel" | type: ... Parallel
-Read Key Record/Resource | "arn:aws:states:::aws-sdk:dynamodb:getItem" | resource: ... getItem
-Wait For Lock/QueryLanguage | "JSONata" | jsonata: ... JSONata
+Read Key Record/Resource | "arn:aws:states:::aws-sdk:dynamodb:getItem" | type: ... getItem
+Wait For Lock/QueryLanguage | "JSONata" | jsonata: ... QueryLanguage
 Key State?/Choices/6/StringLessThanPath | "$.polls" | operator: StringLessThanPath
 Count Poll/Parameters/x.$ | "States.MathRandom(1, 2)" | intrinsic: ... States.MathRandom
 Count Poll/Parameters/x.$ | "$$.Execution.StartTime" | context: $$.Execution.StartTime

@@ -11,14 +11,10 @@ const tokenIn = (address) => new URLSearchParams(address.split("#")[1]).get("tok
 const token = () => localStorage.getItem(NAME) ?? "";
 export const hasToken = Boolean(saved || tokenIn(location.hash) || token());
 
-/** Remember the token that is in an address, or given alone. */
-export function remember(text) {
-  localStorage.setItem(NAME, (tokenIn(text) ?? text).replace(/[^\w-]/g, ""));
-}
-
+/** Remember the token that is in the address. */
 function learn() {
   if (!tokenIn(location.hash)) return false;
-  remember(location.hash);
+  localStorage.setItem(NAME, tokenIn(location.hash).replace(/[^\w-]/g, ""));
   history.replaceState(null, "", "#/executions");
   return true;
 }
