@@ -230,6 +230,8 @@ def test_parked_events_are_redriven_after_a_dry_run(console: Console, page: Page
     page.get_by_role("link", name="Parked").click()
     row = page.get_by_role("row").filter(has_text=one)
     expect(row).to_contain_text("InvalidImage: not a readable image")
+    row.get_by_text("Event", exact=True).click()
+    expect(row.get_by_role("region", name="Parked message")).to_contain_text(one)
     for key in PARKED:
         console.workflow.upload(key, picture(RED))  # it is repaired
     row.get_by_role("checkbox").check()

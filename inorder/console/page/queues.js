@@ -63,16 +63,18 @@ export function Parked({ parameters }) {
     onChange=${() => pick(isAll ? [] : found.map((each) => each.id))} />`;
   const one = ({ id, key }) => html`<input type="checkbox" checked=${picked.has(id)}
     aria-label=${`Select ${plain(key ?? id)}`} onChange=${() => toggle(id)} />`;
-  const actions = (event) => html`<details><summary>Event</summary>
-    <${Json} label="Parked message" value=${event.body} /></details>${
-      !saved &&
-      event.body?.event &&
-      html`<button class="plain"
-        onClick=${() => setDialog({ edit: event.body.event })}>Edit and run …</button>`}`;
+  const reason = (event) => html`${plain(event.reason)}
+    <details><summary>Event</summary>
+      <${Json} label="Parked message" value=${event.body} /></details>`;
+  const actions = (event) =>
+    !saved &&
+    event.body?.event &&
+    html`<button class="plain"
+      onClick=${() => setDialog({ edit: event.body.event })}>Edit and run …</button>`;
   const columns = [
     ...(saved ? [] : [[all, "pick", one]]),
     ["Key", "subject", subject],
-    ["Reason", "reason", (event) => plain(event.reason)],
+    ["Reason", "reason", reason],
     ["Parked (UTC)", "", (event) => html`<${When} at=${event.parked_at} />`],
     ["Sequencer", "", sequencer],
     [html`<span class="hidden">Actions</span>`, "row-actions", actions],
