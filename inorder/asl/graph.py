@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 
 import networkx as nx
 
 from inorder.asl.definition import Json, Rule, Violation, each_state, graph, is_end, targets
-
-MOST_SENTENCES = 2  # of a Comment
-
-# Not the dot of "template.yaml", nor the question mark of "Key State? waits".
-_SENTENCE_END = re.compile(r"[.!?][\"')*`]*(?=\s+[\"'(*`]*[A-Z]|\s*$)")
 
 
 def _schema(definition: Json) -> Iterator[Violation]:
@@ -59,10 +53,6 @@ def _reached(definition: Json) -> Iterator[Violation]:
 def _comment(state: Json) -> Iterator[str]:
     if not state.get("Comment"):
         yield "has no Comment that says why it is there"
-    for part in [state, *state.get("Choices", [])]:
-        sentences = len(_SENTENCE_END.findall(part.get("Comment", "")))
-        if sentences > MOST_SENTENCES:
-            yield f"its Comment has {sentences} sentences, and at most two are allowed"
 
 
 @each_state

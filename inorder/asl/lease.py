@@ -316,38 +316,23 @@ def _renewal(definition: Json) -> Iterator[Violation]:
 
 
 def _lease(definition: Json) -> Iterator[Violation]:
+    """Compare the seconds; of a file without a lease, only those of the longest execution."""
     claims = doing(definition["States"], Role.CLAIMS)
+    about = claims[0] if claims and _breaks(definition["States"]) else ""
     try:
         numbers = lease_numbers(definition)
+        execution = longest_execution(definition)
     except ValueError as error:
-        yield claims[0], f"its seconds cannot be computed: {error}"
+        yield about, f"its seconds cannot be computed: {error}"
         return
-    if not numbers:
-        return
-    holder, lease, waiter, execution = numbers
-    if not holder < lease < waiter:
+    if numbers and not numbers.holder < numbers.lease < numbers.waiter:
+        holder, lease, waiter, _ = numbers
         yield (
-            claims[0],
+            about,
             f"not in order: a holder's {holder:g} s, a lease's {lease:g}, a waiter's {waiter:g}",
         )
     if execution >= EXPRESS_SECONDS:
-        yield (
-            claims[0],
-            f"the longest execution takes {execution:g} of Express's {EXPRESS_SECONDS} s",
-        )
-
-
-def _express(definition: Json) -> Iterator[Violation]:
-    """Add up a file without a lease; `_lease` does so for one that has a lease."""
-    if doing(definition["States"], Role.CLAIMS) and _breaks(definition["States"]):
-        return
-    try:
-        seconds = longest_execution(definition)
-    except ValueError as error:
-        yield "", f"its seconds cannot be computed: {error}"
-        return
-    if seconds >= EXPRESS_SECONDS:
-        yield "", f"the longest execution takes {seconds:g} of Express's {EXPRESS_SECONDS} s"
+        yield about, f"the longest execution takes {execution:g} of Express's {EXPRESS_SECONDS} s"
 
 
 def _breaks(states: Json) -> list[tuple[str, Json]]:
@@ -409,5 +394,4 @@ RULES: dict[str, Rule] = {
     "renewal": _renewal,
     "poll": _poll,
     "lease": _lease,
-    "express": _express,
 }

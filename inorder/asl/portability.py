@@ -47,10 +47,6 @@ NULLS = {("ResultPath", "Task"), ("OutputPath", "Choice")}
 def _type(state: Json) -> Iterator[str]:
     if state["Type"] not in STATE_TYPES:
         yield f"not every engine is known to run a {state['Type']}"
-
-
-@each_state
-def _resource(state: Json) -> Iterator[str]:
     if state["Type"] == "Task" and state["Resource"] not in RESOURCES:
         yield f"not every engine has {state['Resource']}"
 
@@ -58,9 +54,7 @@ def _resource(state: Json) -> Iterator[str]:
 def _jsonata(definition: Json) -> Iterator[Violation]:
     for name, state in [("", definition), *definition["States"].items()]:
         for part in [state, *state.get("Choices", []), *state.get("Catch", [])]:
-            if part.get("QueryLanguage") == "JSONata":
-                yield name, "not every engine has JSONata"
-            for field in sorted({"Assign", "Arguments", "Output"} & set(part)):
+            for field in sorted({"QueryLanguage", "Assign", "Arguments", "Output"} & set(part)):
                 yield name, f"not every engine has {field}"
 
 
@@ -109,7 +103,6 @@ def _has_null(value: Any) -> bool:
 
 RULES: dict[str, Rule] = {
     "type": _type,
-    "resource": _resource,
     "jsonata": _jsonata,
     "operator": _operator,
     "intrinsic": _intrinsic,

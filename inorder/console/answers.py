@@ -17,7 +17,6 @@ from PIL import Image
 
 from inorder.asl.roles import Role, does, roles
 from inorder.aws import parked, retrying
-from inorder.aws.audit import Audit
 from inorder.aws.executions import StateMachine, start
 from inorder.aws.inspection import gather
 from inorder.aws.parked import ParkedEvent
@@ -30,7 +29,6 @@ from inorder.story.parts import clock
 from inorder_fence.records import key_in, s3_object
 
 STORY_LASTS = timedelta(days=7)  # as with `inorder why`
-MAXIMUM_FINDINGS = 200
 LARGEST_PICTURE = 20_000_000  # bytes
 # https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html
 LARGEST_EVENT = 256 * 1024  # bytes
@@ -192,15 +190,6 @@ class Answers:
             for each in retrying.retrying_events(self._aws)
         ]
         return {"events": events, "backlog": asdict(retrying.backlog(self._aws))}
-
-    def audit(self, prefix: str) -> dict[str, Any]:
-        """Compare all outputs, which may take minutes; describe the first that are not right."""
-        report = Audit(self._aws, prefix, self.parked_events).run()
-        return {
-            "counts": {str(verdict): count for verdict, count in report.counts.items() if count},
-            "findings": [each.described() for each in report.findings[:MAXIMUM_FINDINGS]],
-            "more": max(0, len(report.findings) - MAXIMUM_FINDINGS),
-        }
 
     def redrive(self, ids: Iterable[str], dry_run: bool) -> dict[str, Any]:
         """Start parked events again, or tell which would be started.

@@ -5,21 +5,16 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from PIL import Image, ImageOps
-
 from inorder.console import page
-from inorder.console.answers import Answers, Refused
+from inorder.console.answers import Answers
 from inorder.model.execution import to_json
 
 CHARSET = '<meta charset="utf-8">'
-PICTURE_SIZE = (480, 480)  # at most, so that a hundred photographs fit into a file
 
 
 def read(answers: Answers) -> dict[str, Any]:
@@ -31,9 +26,6 @@ def read(answers: Answers) -> dict[str, Any]:
     keys = sorted({each["key"] for each in rows} - {None})
     parked_events = answers.parked_events()  # once, as each time takes seconds
     stories = {key: answers.story(key, parked_events=parked_events) for key in keys}
-    pictures = {
-        name: address for story in stories.values() for name, address in _pictures(answers, story)
-    }
     told = {each["arn"]: each for story in stories.values() for each in story["executions"]}
     for story in stories.values():  # a second copy would double the file
         story["executions"] = [each["arn"] for each in story["executions"]]
@@ -46,7 +38,6 @@ def read(answers: Answers) -> dict[str, Any]:
             arn: told.get(arn) or answers.execution(arn) for arn in (each["arn"] for each in rows)
         },
         "/api/story": stories,
-        "/api/picture": pictures,
         "/api/parked": answers.parked(parked_events),
         "/api/retrying": answers.retrying(),
     }
@@ -76,33 +67,10 @@ def write(file: Path, data: Mapping[str, Any]) -> None:
     file.write_text(html.replace(CHARSET, f"{CHARSET}\n{policy}", 1), encoding="utf-8")
 
 
-def _pictures(answers: Answers, story: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Give the pictures of an object by bucket and key, as ``data:`` addresses."""
-    wanted = [("source", story["key"]), *(("output", each["key"]) for each in story["outputs"])]
-    for which, key in wanted:
-        with suppress(Refused):
-            content = answers.picture(which, key).content
-            with suppress(Exception):  # a broken picture can raise almost anything in Pillow
-                yield f"{which}:{key}", _address("image/webp", _thumbnail(content))
-
-
-def _thumbnail(content: bytes) -> bytes:
-    file = BytesIO()
-    with Image.open(BytesIO(content)) as picture:
-        picture.draft("RGB", PICTURE_SIZE)  # a large JPEG is decoded at a fraction of its size
-        small = ImageOps.exif_transpose(picture)
-        small.thumbnail(PICTURE_SIZE)
-        small.convert("RGBA").save(file, "WEBP")
-    return file.getvalue()
-
-
 def _script(name: str) -> str:
-    return _address("text/javascript", _text(name).encode())
+    encoded = base64.b64encode(_text(name).encode()).decode()
+    return f"data:text/javascript;base64,{encoded}"
 
 
 def _text(name: str) -> str:
     return (page.FOLDER / name).read_text(encoding="utf-8")
-
-
-def _address(media_type: str, content: bytes) -> str:
-    return f"data:{media_type};base64,{base64.b64encode(content).decode()}"

@@ -81,9 +81,6 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
         policy = {"Content-Security-Policy": "default-src 'none'; sandbox"}
         return Response(found.content, media_type=found.media_type, headers=policy)
 
-    def audit(request: Request) -> Response:
-        return _json(answers.audit(request.query_params.get("prefix", "")))
-
     def redrive(body: Mapping[str, Any]) -> Any:
         ids, dry_run = body.get("ids"), body.get("dry_run")
         if not isinstance(ids, list) or not all(isinstance(each, str) for each in ids):
@@ -106,7 +103,6 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
         Route("/picture", picture),
         Route("/parked", lambda _: _json(answers.parked())),
         Route("/retrying", lambda _: _json(answers.retrying())),
-        Route("/audit", audit),
         Route("/redrive", _changing(redrive), methods=["POST"]),
         Route("/run", _changing(run), methods=["POST"]),
     ]

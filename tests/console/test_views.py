@@ -94,9 +94,9 @@ def test_the_list_and_the_graph_are_used_by_keyboard(page: Page) -> None:
     page.keyboard.type("harbour")
     expect(rows(page)).to_have_count(6)
     rows(page).first.locator("a").first.focus()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("End")
-    expect(rows(page).last.locator("a").first).to_be_focused()
+    for _ in range(2):  # past the link to the timeline
+        page.keyboard.press("Tab")
+    expect(rows(page).nth(1).locator("a").first).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_be_focused()
     page.locator(".node[tabindex='0']").focus()
@@ -133,12 +133,15 @@ def test_a_state_is_clicked_and_its_data_and_errors_are_read(
     expect(node("Count Poll")).to_contain_text(re.compile("passed \N{MULTIPLICATION SIGN}[0-9]"))
     node("Claim Key").click()
     claim = details("Claim Key")
-    expect(claim.get_by_role("tabpanel")).to_contain_text(f'"sequencer": "{waiter.sequencer}"')
-    claim.get_by_role("tab", name="Output").click()
-    expect(claim.get_by_role("tabpanel")).to_contain_text('"claim"')
+    expect(claim.get_by_role("region", name="Input")).to_contain_text(
+        f'"sequencer": "{waiter.sequencer}"'
+    )
+    expect(claim.get_by_role("region", name="Output")).to_contain_text('"claim"')
+    definition = claim.get_by_role("region", name="Definition")
+    expect(definition).to_be_hidden()
+    claim.get_by_text("Definition", exact=True).click()
+    expect(definition).to_contain_text("ConditionExpression")
     expect(claim.get_by_role("table")).to_contain_text("succeeded")
-    page.reload()
-    expect(claim.get_by_role("tab", name="Output")).to_have_attribute("aria-selected", "true")
     older = of_story(console, "Superseded")
     page.goto(console.view("execution", older.arn, state="Claim Key"))
     expect(node("Claim Key")).to_contain_text("caught")
@@ -157,7 +160,8 @@ def test_an_event_is_edited_and_run_again(console: Console, page: Page) -> None:
     event = json.loads(editor.input_value())
     assert event == superseded.event
     editor.fill("{")
-    expect(page.get_by_role("button", name="Run", exact=True)).to_be_disabled()
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("JSON")
     event["detail"]["object"]["key"] = "edited.png"
     editor.fill(json.dumps(event))
     page.get_by_role("button", name="Run", exact=True).click()
@@ -226,6 +230,8 @@ def test_parked_events_are_redriven_after_a_dry_run(console: Console, page: Page
     page.get_by_role("link", name="Parked").click()
     row = page.get_by_role("row").filter(has_text=one)
     expect(row).to_contain_text("InvalidImage: not a readable image")
+    row.get_by_text("Event", exact=True).click()
+    expect(row.get_by_role("region", name="Parked message")).to_contain_text(one)
     for key in PARKED:
         console.workflow.upload(key, picture(RED))  # it is repaired
     row.get_by_role("checkbox").check()
@@ -248,26 +254,6 @@ def test_parked_events_are_redriven_after_a_dry_run(console: Console, page: Page
         assert len(console.workflow.of_key(key, 3)) == 3
 
 
-def test_an_audit_compares_all_outputs_or_those_of_a_prefix(
-    console: Console, opening: Opening
-) -> None:
-    page = opening(console.view("audit"))
-    page.get_by_role("searchbox").fill("no/such/")
-    page.get_by_role("button", name="Compare").click()
-    expect(page.get_by_role("alert")).to_contain_text("There is no such key")
-    page.get_by_role("searchbox").fill(STORY)
-    page.get_by_role("button", name="Compare").click()
-    expect(page.get_by_text("Every output is right.")).to_be_visible()
-    page.route("**/api/audit?*", lambda route: route.fulfill(json=AUDITED))
-    page.get_by_role("button", name="Compare").click()
-    expect(page.locator(".title").get_by_role("status")).to_have_text("1 right, 3 stale")
-    row = page.get_by_role("row").filter(has_text="stale")
-    expect(row).to_contain_text("made of another content")
-    link = row.get_by_role("link")
-    expect(link).to_have_attribute("href", "#/key/gallery%2Flate.jpg?version=3HL4%23")
-    expect(page.get_by_text("And 2 more.")).to_be_visible()
-
-
 def test_nothing_is_shown_without_the_token_which_the_printed_address_has(
     console: Console, opening: Opening
 ) -> None:
@@ -278,16 +264,8 @@ def test_nothing_is_shown_without_the_token_which_the_printed_address_has(
     expect(wrong).to_be_visible()
     expect(page.locator("main")).not_to_contain_text(STORY)
     expect(page.locator(".stack")).not_to_contain_text(console.workflow.stack.name)
-    token = page.get_by_role("textbox", name="Address or token")
-    token.fill("wrong")
-    page.get_by_role("button", name="Open").click()
-    expect(wrong).to_be_visible()
-    token.fill(console.address)
-    page.keyboard.press("Enter")
-    expect(heading).to_have_text(STORY)  # the view that was asked for
-    expect(page.locator(".stack")).to_contain_text(console.workflow.stack.name)
-    page.evaluate("localStorage.clear()")
     page.goto(console.address)  # in the same tab: only what follows the # changes
+    expect(page.locator(".stack")).to_contain_text(console.workflow.stack.name)
     expect(rows(page).filter(has_text=STORY)).to_have_count(6)
     assert "token" not in page.url
     refusal = {"status": 401, "json": {"error": "The token is wrong."}}
@@ -299,7 +277,7 @@ def test_nothing_is_shown_without_the_token_which_the_printed_address_has(
 # Executions that are made up
 
 
-def test_of_ten_thousand_executions_only_those_in_sight_are_in_the_document(
+def test_of_ten_thousand_executions_a_portion_is_shown_and_then_more(
     console: Console, opening: Opening
 ) -> None:
     page = opening(console.view("parked"))
@@ -307,9 +285,9 @@ def test_of_ten_thousand_executions_only_those_in_sight_are_in_the_document(
     page.route("**/api/executions*", lambda route: route.fulfill(body=text))
     page.goto(console.view("executions"))
     expect(page.get_by_text("10,000 executions")).to_be_visible()
-    assert rows(page).count() < 60
-    page.locator(".scroller").evaluate("each => { each.scrollTop = each.scrollHeight; }")
-    expect(rows(page).last).to_contain_text("picture-09999.jpg")
+    expect(rows(page)).to_have_count(200)
+    page.get_by_role("button", name="Show 200 more").click()
+    expect(rows(page).last).to_contain_text("picture-00399.jpg")
 
 
 # Every view: readable by everybody, on every screen
@@ -326,15 +304,6 @@ WAITING = {
     "body": {},
 }
 
-
-AUDITED = {
-    "counts": {"right": 1, "stale": 3},
-    "findings": [
-        {"key": "gallery/late.jpg", "version_id": "3HL4#", "verdict": "stale"}
-        | {"reason": "The output was made of another content."}
-    ],
-    "more": 2,
-}
 SCREENS: tuple[tuple[int, int, Literal["light", "dark"]], ...] = (
     (320, 640, "light"),
     (1440, 800, "dark"),
@@ -347,13 +316,12 @@ def views(console: Console) -> dict[str, str]:
     return {
         "executions": console.view("executions"),
         "execution": console.view("execution", waiter, state="Claim Key"),
-        "failed": console.view("execution", failed, graph="all"),
+        "failed": console.view("execution", failed),
         "key": console.view("key", STORY),
         "strange": console.view("key", STRANGE),
         "keys": console.view("key"),
         "parked": console.view("parked"),
         "retrying": console.view("retrying"),
-        "audit": console.view("audit"),
         "dialog": console.view("execution", of_story(console, "Superseded").arn),
         "locked": console.view("executions"),
     }
@@ -409,7 +377,5 @@ def test_a_saved_page_shows_the_same_without_a_server(saved: Path, opening: Open
     expect(page.get_by_role("button", name="Run again")).to_have_count(0)
     page.get_by_role("link", name="Timeline of this key").click()
     expect(page.locator("a.lane")).to_have_count(6)
-    shown = page.get_by_role("img", name="Output of this key")
-    assert shown.evaluate("each => each.decode().then(() => each.naturalWidth)") > 0
     page.get_by_role("link", name="Parked").click()
     expect(page.get_by_role("button", name=re.compile("Redrive"))).to_have_count(0)

@@ -11,6 +11,7 @@ from inorder.asl.roles import Role, doing
 from inorder.model import outcomes, policies
 
 POLICIES = policies.policies()
+WATCHING = (PROJECT / "stacks" / "monitoring" / "template.yaml").read_text()
 TEMPLATE = yaml_parse((PROJECT / "template.yaml").read_text())
 
 
@@ -36,6 +37,15 @@ def test_the_words_for_outcomes_are_those_of_the_files(policy: str) -> None:
         [start] = doing(states, Role.STARTS)
         named = states[start]["Parameters"]["Name.$"]
         assert named == f"States.Format('{outcomes.STARTED_NAME}{{}}', States.UUID())"
+
+
+@pytest.mark.parametrize("policy", policies.names())
+def test_each_end_and_each_broken_lock_has_its_metric(policy: str) -> None:
+    states = policies.definition(policy)["States"]
+    if doing(states, Role.PARKS, Role.RETRIES):  # a policy without a queue has no metrics
+        watched = {name for name in states if f'"{name}"' in WATCHING}
+        assert watched >= {name for name, each in states.items() if is_end(each)}
+        assert watched >= {*doing(states, Role.BREAKS)}
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)

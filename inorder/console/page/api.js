@@ -11,14 +11,10 @@ const tokenIn = (address) => new URLSearchParams(address.split("#")[1]).get("tok
 const token = () => localStorage.getItem(NAME) ?? "";
 export const hasToken = Boolean(saved || tokenIn(location.hash) || token());
 
-/** Remember the token that is in an address, or given alone. */
-export function remember(text) {
-  localStorage.setItem(NAME, (tokenIn(text) ?? text).replace(/[^\w-]/g, ""));
-}
-
+/** Remember the token that is in the address. */
 function learn() {
   if (!tokenIn(location.hash)) return false;
-  remember(location.hash);
+  localStorage.setItem(NAME, tokenIn(location.hash).replace(/[^\w-]/g, ""));
   history.replaceState(null, "", "#/executions");
   return true;
 }
@@ -81,7 +77,6 @@ export async function post(path, body) {
 
 /** Give an address of a picture, which has a key of its own in each bucket; null without one. */
 export async function picture(which, key, versionId) {
-  if (saved) return saved["/api/picture"]?.[`${which}:${key}`] ?? null;
   const response = await ask(`/api/picture${query({ which, key, version_id: versionId })}`).catch(
     () => null,
   );

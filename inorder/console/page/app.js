@@ -1,13 +1,12 @@
 // The page: a bar with the views, and the view that the address names.
 import { html, render, useEffect, useErrorBoundary, useRef, useState } from "inorder/html";
-import { hasToken, remember, saved, savedAt } from "inorder/api";
+import { hasToken, saved, savedAt } from "inorder/api";
 import { useRoute } from "inorder/route";
 import { ErrorBox, Icon, useData } from "inorder/parts";
 import { Executions } from "inorder/executions";
 import { Execution } from "inorder/execution";
 import { KeyView } from "inorder/key";
 import { Parked, Retrying } from "inorder/queues";
-import { Audit } from "inorder/audit";
 import { clock, day, plain } from "inorder/words";
 
 const VIEWS = {
@@ -15,7 +14,6 @@ const VIEWS = {
   key: { view: KeyView, text: "Keys", icon: "lanes" },
   parked: { view: Parked, text: "Parked", icon: "pause" },
   retrying: { view: Retrying, text: "Retrying", icon: "again" },
-  ...(!saved && { audit: { view: Audit, text: "Audit", icon: "check" } }),
 };
 
 function Safely({ view: View, ...others }) {
@@ -27,22 +25,12 @@ function Safely({ view: View, ...others }) {
 }
 
 function Locked() {
-  const open = (event) => {
-    event.preventDefault();
-    remember(new FormData(event.target).get("token"));
-    location.reload();
-  };
   return html`<section><div class="title"><h1 tabindex="-1">This page needs its token</h1></div>
     <p class="lead" role="status">
     ${hasToken && "The server does not know the token that this browser has. "}The
       command <code>inorder
       console</code> has printed an address that contains the token, which is new at each start.
-        Open that address, or enter it here.</p>
-    <form class="key-search" onSubmit=${open}><label class="search"><${Icon} name="lock" />
-    <span class="hidden">Address or token</span>
-      <input name="token" required placeholder="Address or token" autocomplete="off"
-        spellcheck="false" /></label>
-      <button class="primary">Open</button></form></section>`;
+        Open that address.</p></section>`;
 }
 
 function App() {

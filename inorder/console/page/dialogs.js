@@ -1,12 +1,10 @@
 // What changes something: to start parked events again, and to run an event once more. Each shows
 // first what it would do.
-import { html, useEffect, useMemo, useRef, useState } from "inorder/html";
+import { html, useEffect, useRef, useState } from "inorder/html";
 import { post } from "inorder/api";
 import { href } from "inorder/route";
-import { ErrorBox, Icon, Json, Key, Loading } from "inorder/parts";
+import { ErrorBox, Icon, Key, Loading } from "inorder/parts";
 import { plain, plural } from "inorder/words";
-
-const LARGEST = 256 * 1024; // bytes
 
 function Dialog({ title, close, children, actions }) {
   const ref = useRef(null);
@@ -70,45 +68,28 @@ export function Redrive({ events, close }) {
       )}`}<//>`;
 }
 
-export const Shown = ({ message, close }) => html`<${Dialog} title="Parked message" close=${close}
-  actions=${html`<button onClick=${() => close()}>Close</button>`}>
-  <${Json} label="Parked message" value=${message} /><//>`;
-
 /** Run an event again, edited if wanted. */
 export function RunAgain({ event, close }) {
   const [text, setText] = useState(() => JSON.stringify(event, null, 2));
   const [state, setState] = useState({});
-  const problem = useMemo(() => {
-    try {
-      const parsed = JSON.parse(text);
-      if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed))
-        return "An event is a JSON object.";
-      return new Blob([text]).size > LARGEST ? "An event has at most 256 KB." : null;
-    } catch (error) {
-      return error.message;
-    }
-  }, [text]);
-  const run = () => {
+  const run = async () => {
     setState({ isBusy: true });
-    post("/api/run", { event: JSON.parse(text) }).then(
-      ({ arn }) => {
-        close();
-        location.hash = href("execution", arn);
-      },
-      (error) => setState({ error }),
-    );
+    try {
+      const { arn } = await post("/api/run", { event: JSON.parse(text) });
+      close();
+      location.hash = href("execution", arn);
+    } catch (error) {
+      setState({ error });
+    }
   };
   return html`<${Dialog} title="Run this event again" close=${close} actions=${html`<button
     onClick=${() => close()}>Cancel</button>
-    <button class="primary" disabled=${Boolean(problem) || state.isBusy} onClick=${run}>
+    <button class="primary" disabled=${state.isBusy} onClick=${run}>
     <${Icon} name="play" />Run</button>`}>
     <p>This starts a new execution with the event below. An event that is finished ends as a
       duplicate, and an older one as superseded.</p>
     <label class="editor"><span>Event</span>
       <textarea rows="18" spellcheck="false" value=${text} onInput=${(each) =>
-        setText(each.target.value)} aria-describedby="problem"
-      aria-invalid=${Boolean(problem)}></textarea></label>
-    <p id="problem" class=${problem ? "bad-text" : "quiet-text"}
-      role="status">${problem ?? "Valid JSON."}</p>${state.error && html`<${ErrorBox}
-        error=${state.error} />`}<//>`;
+        setText(each.target.value)}></textarea></label>
+    ${state.error && html`<${ErrorBox} error=${state.error} />`}<//>`;
 }

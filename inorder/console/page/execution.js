@@ -1,7 +1,7 @@
 // One execution: the graph with its path, its steps in time, and the data of the selected state.
 import { html, useEffect, useMemo, useState } from "inorder/html";
 import { saved } from "inorder/api";
-import { change, href } from "inorder/route";
+import { href } from "inorder/route";
 import {
   Badge,
   Fact,
@@ -12,7 +12,6 @@ import {
   Outcome,
   Pane,
   Read,
-  Segments,
   When,
   useData,
   useNarrow,
@@ -92,7 +91,6 @@ function cause(text) {
 function Panes({ execution, definition, parameters }) {
   const isNarrow = useNarrow("(max-width: 760px)");
   const [box, width] = useWidth(800);
-  const all = parameters.graph ? parameters.graph === "all" : !isNarrow;
   const { steps } = execution;
   // The step that is shown: the one in the address, else the last visit of the state that is
   // there, else the last step with an error.
@@ -104,17 +102,10 @@ function Panes({ execution, definition, parameters }) {
   }, [parameters.step, parameters.state, steps]);
   const name = parameters.state ?? steps[index]?.state;
   return html`<div class="panes">
-    <${Pane} title="State machine" kind="graph-pane" beside=${html`<${Segments}
-      label="Size of the graph" choices=${[
-        ["Fit", !parameters.size, { size: "" }],
-        ["100 %", Boolean(parameters.size), { size: "full" }],
-      ]} /><${Segments} label="Which states to draw" choices=${[
-        ["Path", !all, { graph: "path" }],
-        ["All states", all, { graph: "all" }],
-      ]} />`}>
+    <${Pane} title="State machine" kind="graph-pane">
       <div class="graph-box" ref=${box}>
         <${Graph} room=${width} definition=${definition} execution=${execution} selected=${name}
-          all=${all} parameters=${parameters} />
+          all=${!isNarrow} parameters=${parameters} />
         </div>
       <${Legend} /><//>
     <${Pane} title="Steps" kind="steps-pane" beside=${html`<span
@@ -169,14 +160,10 @@ function Steps({ execution, selected, parameters }) {
   })}</ol>`;
 }
 
-const TABS = { input: "Input", output: "Output", definition: "Definition" };
-
 function Details({ execution, definition, name, index, parameters }) {
   const state = definition.States[name];
   const step = execution.steps[index];
   const visits = execution.steps.flatMap((each, at) => (each.state === name ? [at] : []));
-  const tabs = Object.entries(TABS).filter(([each]) => step || each === "definition");
-  const tab = step ? (TABS[parameters.tab] ? parameters.tab : "input") : "definition";
   const is = step ? become(step, index === execution.steps.length - 1, execution) : "not";
   const to = (at) => href("execution", execution.arn, { ...parameters, state: name, step: at });
   const at = visits.indexOf(index);
@@ -207,23 +194,10 @@ function Details({ execution, definition, name, index, parameters }) {
         <td>${attempt.error ? html`<span class="bad-text">${attempt.error}
         </span>` : attempt.ended ? "succeeded" : "not ended"}</td>
           </tr>`)}</tbody></table>`}
-    <div class="tabs" role="tablist"
-      aria-label="Data of this state">${tabs.map(([each, text]) => html`
-      <button role="tab" id=${`tab-${each}`} aria-controls="data" aria-selected=${tab === each}
-      tabindex=${tab === each ? 0 : -1} onClick=${() => change({ tab: each, state: name })}
-        onKeyDown=${turn}>${text}</button>`)}</div>
-    <div role="tabpanel" id="data" aria-labelledby=${`tab-${tab}`}>
-      <${Json} label=${TABS[tab]} value=${tab === "definition" ? state : step[tab]} /></div>
-  </section>`;
+    ${step && html`<${Data} name="Input" value=${step.input} isOpen=${true} />
+      <${Data} name="Output" value=${step.output} isOpen=${true} />`}
+    <${Data} name="Definition" value=${state} isOpen=${!step} /></section>`;
 }
 
-/** The arrow keys go to the next tab. */
-function turn(event) {
-  const step = { ArrowRight: "nextElementSibling", ArrowLeft: "previousElementSibling" }[event.key];
-  const next = step && event.target[step];
-  if (next) {
-    event.preventDefault();
-    next.focus();
-    next.click();
-  }
-}
+const Data = ({ name, value, isOpen }) => html`<details open=${isOpen}><summary>${name}</summary>
+  <${Json} label=${name} value=${value} /></details>`;

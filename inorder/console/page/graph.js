@@ -178,7 +178,7 @@ export function Graph({ definition, execution, selected, all, parameters, room }
   ];
   const [left, { height }] = [Math.min(...xs) - 6, graph.graph()];
   const width = Math.max(...xs) + 6 - left;
-  const scale = parameters.size ? 1 : Math.min(Math.max(room / width, all ? 0.6 : 0.72), 1);
+  const scale = Math.min(Math.max(room / width, all ? 0.6 : 0.72), 1);
   const nodes = graph
     .nodes()
     .filter((name) => name !== START)

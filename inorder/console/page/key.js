@@ -13,7 +13,6 @@ import {
   Outcome,
   Pane,
   Read,
-  Segments,
   When,
   useData,
 } from "inorder/parts";
@@ -85,7 +84,6 @@ function Story({ name, parameters, stack }) {
     return html`<div class="title">${title}</div><${Read} what="what became of its events"
       error=${error ?? definition.error} again=${saved ? null : read} />`;
   const verdict = VERDICTS[story.verdict.state] ?? VERDICTS.unknown;
-  const zoom = { 2: 2, 4: 4 }[parameters.zoom] ?? 1;
   const hasRun = story.deliveries.length > 0;
   const executions = plural(story.deliveries.length, "execution");
   return html`<div class="title">${title}<span class="actions">
@@ -97,21 +95,15 @@ function Story({ name, parameters, stack }) {
       <p>${plain(story.verdict.text)}</p></div></div>
     ${hasRun && html`<${Pane} title="Timeline" beside=${html`<span class="quiet-text">
         ${plural(story.events.length, "event")}, ${executions},${" "}
-        ${day(story.deliveries[0].started)} UTC</span>
-        <${Segments} label="Zoom" choices=${[1, 2, 4].map((each) => [
-          `${each}×`,
-          zoom === each,
-          { zoom: each === 1 ? "" : each },
-        ])} />`}>
+        ${day(story.deliveries[0].started)} UTC</span>`}>
       <${Timeline} story=${story} definition=${definition.data} keeps=${stack?.keeps}
-        numbers=${numbers} readAt=${new Date(savedAt ?? at).getTime()} zoom=${zoom}
-        selected=${parameters.execution} />
+        numbers=${numbers} readAt=${new Date(savedAt ?? at).getTime()} />
       <${Legend} /><//>`}
     <div class="halves">
       <${Pane} title="What happened"><${Sentences} story=${story} numbers=${numbers} /><//>
       <div class="side">
-        ${stack?.has_pictures !== false && html`<${Pictures} story=${story} numbers=${numbers}
-          version=${parameters.version} />`}
+        ${!saved && stack?.has_pictures !== false && html`<${Pictures} story=${story}
+          numbers=${numbers} version=${parameters.version} />`}
         <${Events} story=${story} numbers=${numbers} />
       </div>
     </div>`;
@@ -148,7 +140,7 @@ function Sentences({ story, numbers }) {
 }
 
 function Pictures({ story, numbers, version }) {
-  const none = "not a picture, or not in the saved page";
+  const none = "not a picture";
   const number = (output) => numbers.get(eventName(output.sequencer, output.version_id ?? version));
   return html`<${Pane} title="Pictures"><div class="pictures">
     <${Picture} which="source" of=${story.source && story.key} version=${version} name="Input"

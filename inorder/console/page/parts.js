@@ -18,7 +18,6 @@ const ICONS = {
   question: "M6 6.2a2 2 0 1 1 2.6 1.9c-.5.2-.6.6-.6 1.2M8 12h.01",
   alert: "M8 4v5M8 11.9h.01",
   lock: "M4.5 7.5h7v5h-7zM6 7.5V5.5a2 2 0 0 1 4 0v2",
-  arrow: "M3 8h9.5M9 4.5L12.5 8 9 11.5",
   lanes: "M2.5 4h5M5 8h6M8 12h5.5",
   task: "M5 2.5h1.5L11 13.5h2M6.9 7.5L4 13.5",
   data: "M3.5 4.5c0-2.2 9-2.2 9 0v7c0 2.2-9 2.2-9 0zM3.5 4.5c0 2.2 9 2.2 9 0",
@@ -28,7 +27,6 @@ const ICONS = {
   search: "M11.5 7A4.5 4.5 0 1 1 2.5 7a4.5 4.5 0 0 1 9 0zM10.5 10.5l3 3",
   play: "M5 3.5v9l7-4.5z",
   minus: "M3.5 8h9",
-  plus: "M3.5 8h9M8 3.5v9",
 };
 export const iconPath = (name) => ICONS[name] ?? ICONS.question;
 export const Icon = ({
@@ -79,10 +77,10 @@ export const Read = ({ what, error, again, isThere, children }) => {
   if (error) return html`<${ErrorBox} error=${error} again=${again} />`;
   return isThere ? children() : html`<${Loading} what=${what} />`;
 };
-export const SearchBox = ({ label, hint = label, value, parameter = "q" }) =>
+export const SearchBox = ({ label, value }) =>
   html`<label class="search"><${Icon} name="search" /><span class="hidden">${label}</span>
-    <input id="search" type="search" placeholder=${hint} value=${value} dir="auto"
-      onInput=${(event) => change({ [parameter]: event.target.value })} /></label>`;
+    <input id="search" type="search" placeholder=${label} value=${value} dir="auto"
+      onInput=${(event) => change({ q: event.target.value })} /></label>`;
 
 /** A table; on a narrow screen, its rows are cards. A column: [heading, class, cell of a row]. */
 export const Cards = ({ columns, rows, name, picked }) =>
@@ -95,11 +93,6 @@ export const Pane = ({ title, kind = "", beside, children }) =>
   html`<section class="pane ${kind}" aria-label=${title}><div class="pane-title">
     <h2>${title}</h2>${beside}</div>${children}</section>`;
 
-/** Buttons of which one is pressed: [text, whether it is, what it changes in the address]. */
-export const Segments = ({ label, choices }) =>
-  html`<div class="segments" role="group" aria-label=${label}>${choices.map(
-    ([text, isPressed, changes]) => html`<button aria-pressed=${isPressed}
-      onClick=${() => change(changes)}>${text}</button>`)}</div>`;
 export const Fact = ({ name, children }) => html`<div><dt>${name}</dt><dd>${children}</dd></div>`;
 
 /** Read data, again whenever the parameters change. */
@@ -126,16 +119,6 @@ export function useData(path, parameters) {
     };
   }, [read]);
   return { ...state, read };
-}
-
-/** The time now, each second. */
-export function useNow(isOn = true) {
-  const [now, setNow] = useState(Date.now());
-  useEffect(() => {
-    const timer = isOn && setInterval(() => setNow(Date.now()), 1000);
-    return () => clearInterval(timer);
-  }, [isOn]);
-  return now;
 }
 
 /** The width of an element that `ref` is given to. */

@@ -6,15 +6,15 @@ import {
   Cards,
   Empty,
   Icon,
+  Json,
   Key,
   Mono,
   Read,
   SearchBox,
   When,
   useData,
-  useNow,
 } from "inorder/parts";
-import { Redrive, RunAgain, Shown } from "inorder/dialogs";
+import { Redrive, RunAgain } from "inorder/dialogs";
 import { ago, plain, plural } from "inorder/words";
 
 const SEARCHED = ["key", "subject", "sequencer", "reason", "reasons", "id"];
@@ -63,16 +63,18 @@ export function Parked({ parameters }) {
     onChange=${() => pick(isAll ? [] : found.map((each) => each.id))} />`;
   const one = ({ id, key }) => html`<input type="checkbox" checked=${picked.has(id)}
     aria-label=${`Select ${plain(key ?? id)}`} onChange=${() => toggle(id)} />`;
-  const actions = (event) => html`<button class="plain"
-    onClick=${() => setDialog({ show: event.body })}>Event</button>${
-      !saved &&
-      event.body?.event &&
-      html`<button class="plain"
-        onClick=${() => setDialog({ edit: event.body.event })}>Edit and run …</button>`}`;
+  const reason = (event) => html`${plain(event.reason)}
+    <details><summary>Event</summary>
+      <${Json} label="Parked message" value=${event.body} /></details>`;
+  const actions = (event) =>
+    !saved &&
+    event.body?.event &&
+    html`<button class="plain"
+      onClick=${() => setDialog({ edit: event.body.event })}>Edit and run …</button>`;
   const columns = [
     ...(saved ? [] : [[all, "pick", one]]),
     ["Key", "subject", subject],
-    ["Reason", "reason", (event) => plain(event.reason)],
+    ["Reason", "reason", reason],
     ["Parked (UTC)", "", (event) => html`<${When} at=${event.parked_at} />`],
     ["Sequencer", "", sequencer],
     [html`<span class="hidden">Actions</span>`, "row-actions", actions],
@@ -101,16 +103,14 @@ export function Parked({ parameters }) {
           read();
         }
       }} />`}
-    ${dialog?.edit && html`<${RunAgain} event=${dialog.edit} close=${close} />`}
-    ${dialog?.show && html`<${Shown} message=${dialog.show} close=${close} />`}<//>`;
+    ${dialog?.edit && html`<${RunAgain} event=${dialog.edit} close=${close} />`}<//>`;
 }
 
 export function Retrying({ parameters }) {
-  const { data, error, read } = useData("/api/retrying");
-  const now = useNow(!saved);
+  const { data, error, at, read } = useData("/api/retrying");
   const { q = "" } = parameters;
   const { waiting = 0, unread = 0 } = data?.backlog ?? {};
-  const next = (event) => html`<strong>${ago(event.next, saved ? new Date(savedAt) : now)}
+  const next = (event) => html`<strong>${ago(event.next, new Date(savedAt ?? at))}
     </strong> <span class="quiet-text"><${When} at=${event.next} date=${false} /></span>`;
   const columns = [
     ["Key", "subject", subject],

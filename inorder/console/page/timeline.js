@@ -144,13 +144,13 @@ export function eventName(sequencer, versionId) {
   return JSON.stringify([versionId ?? null, sequencer ?? null]);
 }
 
-export function Timeline({ story, definition, keeps, numbers, readAt, zoom, selected }) {
+export function Timeline({ story, definition, keeps, numbers, readAt }) {
   const [box, boxWidth] = useWidth(1000);
   const isNarrow = boxWidth < 680;
   const gutter = isNarrow ? 8 : 216;
   // The last: of the lanes of the key itself.
   const [height, offset, foot] = isNarrow ? [74, 48, 48] : [58, 29, 38];
-  const width = Math.max(boxWidth, isNarrow ? 560 : 700) * zoom;
+  const width = Math.max(boxWidth, isNarrow ? 560 : 700);
   const drawn = useMemo(() => {
     const executions = new Map(story.executions.map((each) => [each.arn, each]));
     const lanes = story.deliveries
@@ -220,8 +220,7 @@ export function Timeline({ story, definition, keeps, numbers, readAt, zoom, sele
         d=${`M${x(lane.written)},${y(lane) + 14}V${top + feet.length * foot - 26}`} />`)}
       ${lanes.map((lane) => html`<${Lane} key=${lane.execution.arn} lane=${lane} x=${x} y=${y(lane)}
           height=${height} width=${width}
-        isNarrow=${isNarrow} numbers=${numbers}
-          isSelected=${selected === lane.execution.arn} />`)}
+        isNarrow=${isNarrow} numbers=${numbers} />`)}
       ${lanes.map((lane) => html`<${CauseLine} lane=${lane} byArn=${byArn} x=${x} y=${y} />`)}
       ${feet.map(
         (each, index) => html`<${Foot} ...${each} at=${top + index * foot} height=${foot} x=${x}
@@ -260,7 +259,7 @@ function writes(lanes) {
     }));
 }
 
-function Lane({ lane, x, y, height, width, isNarrow, numbers, isSelected }) {
+function Lane({ lane, x, y, height, width, isNarrow, numbers }) {
   const { delivery, execution, number } = lane;
   const { tone, icon, text } = outcome(delivery.outcome);
   const cause = delivery.cause;
@@ -284,8 +283,7 @@ function Lane({ lane, x, y, height, width, isNarrow, numbers, isSelected }) {
   const isAlive = !execution.stopped;
   const stop = x(lane.end);
   const isWide = ([from, to]) => x(to) - x(from) > 64; // there is room for a word
-  return html`<a class=${`lane ${tone} ${isSelected ? "selected" : ""}`} href=${href("execution",
-    execution.arn)}
+  return html`<a class="lane ${tone}" href=${href("execution", execution.arn)}
     aria-label=${plain(delivery.text)}>
     <title>${plain(delivery.text)}</title>
     <rect class="ground" x="0" y=${y - (isNarrow ? 48 : 29)} width=${width} height=${height} />

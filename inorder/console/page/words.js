@@ -37,15 +37,9 @@ const UNSEEN =
 export const plain = (text) =>
   String(text).replace(UNSEEN, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
-const pad = (number, digits = 2) => String(number).padStart(digits, "0");
-
-/** A time of the day in UTC, with a date if it is not of today. */
-export function clock(time, precise = false) {
-  if (!time) return "?";
-  const at = new Date(time);
-  const text = `${pad(at.getUTCHours())}:${pad(at.getUTCMinutes())}:${pad(at.getUTCSeconds())}`;
-  return precise ? `${text}.${pad(at.getUTCMilliseconds(), 3)}` : text;
-}
+/** A time of the day in UTC. */
+export const clock = (time, precise = false) =>
+  time ? new Date(time).toISOString().slice(11, precise ? 23 : 19) : "?";
 export const day = (time) => (time ? new Date(time).toISOString().slice(0, 10) : "");
 
 /** A duration in seconds. */
