@@ -32,7 +32,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from inorder import PROJECT
-from inorder.aws.executions import Listed, LocalStateMachine, wait_until
+from inorder.aws.executions import LocalStateMachine, wait_until
 from inorder.aws.stack import Stack, describe, sam_deploy
 from inorder.model.execution import Execution
 from inorder_fence.records import s3_object
@@ -131,7 +131,9 @@ class Machines(LocalStateMachine):
     def arns(self, status: str | None = None) -> list[str]:
         return [arn for each in self._machines for arn in each.arns(status)]
 
-    def _listed(self, since: datetime | None, few: bool = False) -> Iterator[Listed]:
+    def _listed(
+        self, since: datetime | None, few: bool = False
+    ) -> Iterator[tuple[str, str, datetime]]:
         for each in self._machines:
             yield from each._listed(since, few)
 
