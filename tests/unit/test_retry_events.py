@@ -578,10 +578,13 @@ def test_what_waits_is_finished_with_its_event_but_not_what_fails_later(retries:
     assert retries.counts() == (1, 0)
 
 
-def test_an_event_is_parked_once_although_its_stream_cannot_say_so(retries: Retries) -> None:
+@pytest.mark.parametrize("code", ["ThrottlingException", ""])
+def test_an_event_is_parked_once_although_its_stream_cannot_say_so(
+    retries: Retries, code: str
+) -> None:
     retries.send(LAST)
     retries.sqs.meta.events.register(
-        "after-call.sqs.SendMessage", lambda **_: retries.refuse(retries.dynamodb, "PutItem", "")
+        "after-call.sqs.SendMessage", lambda **_: retries.refuse(retries.dynamodb, "PutItem", code)
     )
     assert retries.poll() == []
     assert (len(retries.parked()), retries.counts()) == (1, (0, 0))
