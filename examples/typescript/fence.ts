@@ -153,7 +153,7 @@ export class Fence {
     }
   }
 
-  /** Make the one output of a key that of its newest event; a deletion deletes it. */
+  /** Write a key's one output for its newest event; a deletion deletes it. */
   async #writeNewest(event: SourceEvent): Promise<Output> {
     const key = outputKey(event.key);
     if (!event.isDeletion) return this.#settle(event, ofAllowedLength(key), this.#applyCreation);

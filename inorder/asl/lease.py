@@ -316,7 +316,7 @@ def _renewal(definition: Json) -> Iterator[Violation]:
 
 
 def _lease(definition: Json) -> Iterator[Violation]:
-    """Compare the seconds; of a file without a lease, only those of the longest execution."""
+    """Compare the seconds; without a lease, only the longest execution counts."""
     claims = doing(definition["States"], Role.CLAIMS)
     about = claims[0] if claims and _breaks(definition["States"]) else ""
     try:

@@ -137,7 +137,7 @@ class Audit:
         return self._reader.finding(subject, self._reader.read(subject))
 
     def queued(self, findings: list[Finding]) -> Iterator[Finding]:
-        """Tell which findings are those of events in a queue."""
+        """Tell which findings have an event in a queue."""
         events = dict[tuple[str, str | None], str]()
         if any(each.verdict in REPAIRABLE for each in findings):
             for message in self._receive_parked():

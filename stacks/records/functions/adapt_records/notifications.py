@@ -56,8 +56,8 @@ def adapt(record: Any) -> dict[str, Any] | None:
     """Make the event that EventBridge would deliver for a record.
 
     Two fields differ. The bucket owner's account is absent, because a notification does not have
-    it. The requester is the ID of a principal, where EventBridge has that of an account. A record
-    that is delivered twice makes the same event twice, with the same ID.
+    it. The requester is a principal's ID, where EventBridge has an account's. A record that is
+    delivered twice makes the same event twice, with the same ID.
 
     Returns
     -------
