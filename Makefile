@@ -99,7 +99,7 @@ lint: install check ## Check code, types, ASL and template
 
 # checkov wants other versions of boto3 and networkx than the project, so it has an environment of its own, of what there was at that date.
 checkov: install ## Check the template of every policy and condition with checkov
-	@$(BIN)/python -m tests.template.checkov $(BIN)/uv tool run --quiet --python $(PYTHON) --exclude-newer 2026-11-20 checkov@3.3.30
+	@$(BIN)/python -m tests.template.checkov "$(CURDIR)/$(BIN)/uv" tool run --quiet --python $(PYTHON) --exclude-newer 2026-11-20 checkov@3.3.30
 
 format: install ## Format the code
 	$(BIN)/ruff check --fix
