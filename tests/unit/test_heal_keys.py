@@ -105,7 +105,7 @@ def test_only_what_has_been_in_progress_for_long_is_handed_over(
 ) -> None:
     monkeypatch.setattr(healer.function, "RECORDS_AT_MOST", 2)  # old ones
     assert timedelta(seconds=300) < DEAD_AFTER - timedelta(minutes=1)
-    healer.put("new", DEAD_AFTER - timedelta(seconds=5))
+    healer.put("new", DEAD_AFTER - timedelta(seconds=50))
     healer.put("finished", None)
     assert healer.sweep() == []
     [metrics] = healer.lines()  # a sweep that finds nothing says so in its metric alone
