@@ -96,16 +96,26 @@ def test_error_of_the_work_is_raised(
         in_time(work, content, LONG)
 
 
-def test_on_a_machine_that_cannot_fork_the_fence_is_imported_and_the_call_says_so() -> None:
-    code = (
-        "import multiprocessing as m; m.get_context = None; m.get_all_start_methods = list;"
-        "import inorder_fence; inorder_fence.in_time(bytes, b'', 1)"
-    )
-    done = subprocess.run(  # noqa: S603 - our own interpreter
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
-    said = "NotImplementedError: in_time forks a process: it needs Linux, macOS or WSL."
-    assert done.stderr.splitlines()[-1] == said
+def test_work_that_never_ends_is_ended() -> None:
+    def never_ends(_content: bytes) -> Result:
+        while True:
+            time.sleep(LONG)
+
+    with pytest.raises(TooSlow):
+        in_time(never_ends, b"", 0.1)
+
+
+def test_a_call_names_what_a_machine_lacks_that_cannot_fork(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(multiprocessing, "get_all_start_methods", lambda: ["spawn"])
+    with pytest.raises(NotImplementedError, match="it needs Linux, macOS or WSL"):
+        in_time(fails, b"", LONG)
+
+
+def test_the_fence_is_imported_on_a_machine_that_cannot_fork() -> None:
+    code = "import multiprocessing as m; m.get_context = None; import inorder_fence"
+    subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603 - our own interpreter
 
 
 # Prints the bytes of memory that the work, and the process that receives its result, need at most.

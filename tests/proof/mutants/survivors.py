@@ -15,6 +15,8 @@ _SAME = "it computes the same"
 _GIVEN = "the function gives it; the default is for the command and the tests"
 _PILLOW = "Pillow does the same without it"
 _ALWAYS = "it holds for every image that Pillow reads"
+_EVERY = "Pillow counts the frames of each format that is read; the default is for another one"
+_MODES = "no format that is read has such pixels; a later Pillow may give some"
 _NAMED = "where an event has a version, S3 names the version of each object"
 _UNREAD = "no caller reads it"
 _COLLECTED = "the garbage collector does it, too"
@@ -61,6 +63,10 @@ _CODE: dict[str, dict[str, str]] = {
         "inversion.py invert: no save_all=len(frames) > 1": _PILLOW,
         "inversion.py _invert_gif: no formats=['GIF']": _PILLOW,
         "inversion.py _decode: no source.load()": _PILLOW,
+        "inversion.py _decode: 1 -> 0 (2)": _EVERY,
+        "inversion.py _decode: 1 -> 2 (2)": _EVERY,
+        "inversion.py _inverted: no case _: raise InvalidImage(f'pixels o...": _MODES,
+        "inversion.py _inverted: no raise InvalidImage(f'pixels of mode {...": _MODES,
         "inversion.py _decode: 0 -> 1 (3)": _ALWAYS,
         "inversion.py _decode: 0 -> -1 (3)": _ALWAYS,
         "inversion.py _inverted: image.getpalette() or () -> image.getpalette()": _ALWAYS,
