@@ -68,7 +68,7 @@ sfn-local: install ## Start AWS's Step Functions Local, and a local AWS behind i
 	@$(BIN)/python -m tests.policies.mock_config out/MockConfigFile.json
 	@docker compose up --wait
 
-test-sfn-local: install ## Run the stories and the mocked paths on Step Functions Local
+test-sfn-local: install ## Run the stories on Step Functions Local
 	@SFN_LOCAL_ENDPOINT=http://127.0.0.1:8083 AWS_ENDPOINT_URL=http://127.0.0.1:4566 $(BIN)/python -m pytest tests/policies/test_engines.py
 
 test-aws: install ## Run the stories and TestState on AWS, in a test stack: make test-aws STACK=name
