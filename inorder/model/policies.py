@@ -102,11 +102,6 @@ def names(project: Path = PROJECT) -> list[str]:
     return [policy.name for policy in policies(project)]
 
 
-def like(*shipped: str) -> list[str]:
-    """List the names of shipped policies, and of those that were made from them."""
-    return [each.name for each in policies() if {each.name, each.like} & set(shipped)]
-
-
 def uncoordinated() -> str:
     """Name the policy without a lock and a fence, which the demonstration compares with."""
     return next(each.name for each in policies() if each.fence == "none")
