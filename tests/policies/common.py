@@ -129,7 +129,7 @@ def ends(*more: str) -> Flow:
 
 
 def s3_events(*, deletions: bool = True, versions: bool = True) -> list[Row]:
-    event = created()
+    event, others = created(), list[Any]([None, "text", []])
     accepted: list[Any] = [CREATED, created(version_id=5)]
     refused: list[Any] = [
         *({}, [], "text", NO_S3_EVENT),
@@ -137,8 +137,8 @@ def s3_events(*, deletions: bool = True, versions: bool = True) -> list[Row]:
         event | {"detail-type": "Object Restore Completed"},
         event | {"detail": event["detail"] | {"bucket": {}}},
         without("detail", event),
-        *(event | {"detail": each} for each in (None, "text", [], {"bucket": {"name": "b"}})),
-        *(event | {"detail": event["detail"] | {"object": each}} for each in (None, "text", [])),
+        *(event | {"detail": each} for each in (*others, {"bucket": {"name": "b"}})),
+        *(event | {"detail": event["detail"] | {"object": each}} for each in others),
         created(bucket=5),
         *(created(**{name: value}) for name in ("key", "sequencer", "etag") for value in (None, 5)),
         *(created(**{name: ""}) for name in ("sequencer", "etag")),
