@@ -8,7 +8,6 @@ from inorder import cost
 from inorder.commands.terminal import print_table
 from inorder.cost import Bill, Contender, Workload
 from inorder.model.policies import names, policy
-from inorder_fence.fenced_output import MAXIMUM_KEY_BYTES
 
 
 def up_to(most: float) -> click.FloatRange:
@@ -44,26 +43,15 @@ DEFAULT = Workload()
 @click.option(
     "--object-kb", type=up_to(LARGEST_OBJECT_KB), default=DEFAULT.object_kb, show_default=True
 )
-@click.option(
-    "--key-bytes",
-    type=click.IntRange(1, MAXIMUM_KEY_BYTES),
-    default=DEFAULT.key_bytes,
-    show_default=True,
-)
-@click.option("--heal-minutes", type=click.Choice(["0", "5", "10", "15", "30", "60"]), default="15")
 @click.option("--audited", type=OBJECTS, default=0, help="Objects, in the cloud.")
-def cost_command(
-    policy_name: str,
-    heal_minutes: str,
-    **given: float | str | bool,
-) -> None:
+def cost_command(policy_name: str, **given: float | str) -> None:
     """Compute a month's bill on AWS, and what else would cost less.
 
     It multiplies what the policy's events use by AWS's list prices, without free tiers.
     """
     chosen = policy(policy_name)
     try:
-        work = Workload(**given, heal_minutes=float(heal_minutes))  # type: ignore[arg-type]
+        work = Workload(**given)  # type: ignore[arg-type]
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     bill = cost.bill_of(chosen, work)
