@@ -8,9 +8,11 @@ what EventsRole may start and, for some policies, a line of a condition.
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from inorder import PROJECT
 from inorder.errors import Failure
@@ -46,7 +48,7 @@ def create(name: str, source: str, project: Path = PROJECT) -> list[Path]:
         for file in (project / f"tests/policies/{stem(source)}").glob("*.py"):
             copy = file.name.replace(stem(source), stem(name))
             texts[f"{tests}/{copy}"] = _with_names(_read(file), name, source)
-        return _write({project / file: text for file, text in texts.items()}, project)
+        return _write(texts, project)
     except OSError as error:
         raise Failure(f"{error.filename}: {error.strerror}") from None
     except ValueError as error:  # the source's ASL is broken
@@ -61,27 +63,18 @@ def longest_stack_name(project: Path = PROJECT) -> int:
     return 80 - len("_") - max(map(len, names(project)))
 
 
-def _write(texts: dict[Path, str], project: Path) -> list[Path]:
-    """Write files, and then the tables of the documentation, or leave all as they were."""
-    document = project / DOCUMENT
-    before = {file: _read(file) if file.exists() else None for file in [*texts, document]}
-    new = {file.parent for file in texts if not file.parent.exists()}
-    try:
-        for folder in new:
-            folder.mkdir()
-        for file, text in texts.items():
-            file.write_text(text, encoding="utf-8")
-        document.write_text(with_tables(_read(document), project), encoding="utf-8")
-    except BaseException:
-        for file, earlier in before.items():
-            if earlier is None:
-                file.unlink(missing_ok=True)
-            else:
-                file.write_text(earlier, encoding="utf-8")
-        for folder in new:
-            folder.rmdir()
-        raise
-    return list(before)
+def _write(texts: dict[str, str], project: Path) -> list[Path]:
+    """Write files, and the documentation's tables, which are made before anything is written."""
+    with TemporaryDirectory() as folder:
+        made = Path(folder)
+        shutil.copytree(project / "statemachine", made / "statemachine")
+        for name in (each for each in texts if each.startswith("statemachine/")):
+            (made / name).write_text(texts[name], encoding="utf-8")
+        texts[DOCUMENT] = with_tables(_read(project / DOCUMENT), made)
+    for name, text in texts.items():
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text(text, encoding="utf-8")
+    return [project / name for name in texts]
 
 
 def _read(file: Path) -> str:

@@ -2,7 +2,7 @@
 
 It dies as the policy changes, which is tried in each of its states; then the schedule heals what it
 leaves behind. The model searches executions of two policies that live, and two versions of one;
-tests/stack/test_policies.py changes the policy of a stack.
+tests/stack/test_deployment.py changes the policy of a stack.
 """
 
 from __future__ import annotations

@@ -27,11 +27,7 @@ from inorder import PROJECT
 
 PATIENCE = 10  # a test fails if it takes so many times as long as without a mutant
 MEMORY_BYTES = 8 << 30
-# Where the functions are, and their tests; no name is in two of these.
-FOLDERS, TESTS = (
-    tuple(f"{each}/" for each in (PROJECT / own, *PROJECT.glob(f"stacks/*/{companions}")))
-    for own, companions in (("functions", "functions"), ("tests/unit", "tests"))
-)
+FOLDERS = tuple(f"{PROJECT}/{each}/" for each in ("functions", "stacks", "tests/unit"))
 
 
 class CodeMutant(NamedTuple):
@@ -43,16 +39,10 @@ class CodeMutant(NamedTuple):
 
 
 class Tests:
-    """The tests that may notice a mutant: files of tests/unit or stacks, or tests of a file."""
+    """The tests that may notice a mutant: files, or tests of a file."""
 
     def __init__(self, names: list[str]) -> None:
-        self._paths = [
-            folder + name
-            for name in names
-            for folder in TESTS
-            if Path(folder, name.partition("::")[0]).exists()
-        ]
-        assert len(self._paths) == len(names), f"one of {names} does not exist"
+        self._paths = [f"{PROJECT}/{name}" for name in names]
         self._seconds: dict[str, float] = {}
         self._calls: dict[str, set[str]] = {}
         self._kills: Counter[tuple[str, str]] = Counter()
@@ -130,7 +120,7 @@ def _file_of(test: str) -> str:
 def _forget() -> None:
     """Let all that may be changed, and the tests, be imported anew."""
     for name, module in list(sys.modules.items()):
-        if str(getattr(module, "__file__", None) or "").startswith(FOLDERS + TESTS):
+        if str(getattr(module, "__file__", None) or "").startswith(FOLDERS):
             del sys.modules[name]
 
 

@@ -1,4 +1,8 @@
-"""Breaks the code of the functions: each mutant is one small change of one file."""
+"""Breaks the code of the functions: each mutant is one small change of one file.
+
+The library mutmut changes only what is inside functions: a tenth of these mutants, the timeouts and
+limits of the modules, would be missing. It numbers its mutants, and a reason needs a name.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +16,25 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from tests.proof.mutants.forked import FOLDERS, CodeMutant
+from inorder import PROJECT
+from tests.proof.mutants.forked import CodeMutant
 
+UNIT = "tests/unit/test_"
 TESTED_BY = {
-    "adapt_records": ["test_adapt_records.py"],
-    "canonical_hash": ["test_canonical_hash.py"],
-    "heal_keys": ["test_heal_keys.py"],
+    "adapt_records": ["stacks/records/tests/test_adapt_records.py"],
+    "canonical_hash": [f"{UNIT}canonical_hash.py"],
+    "heal_keys": [f"{UNIT}heal_keys.py"],
     "inorder_fence": [
-        "test_vectors.py::test_the_fence_makes_the_calls_and_gives_the_answer",
-        "test_app.py",
-        "test_bounded_work.py",
-        "test_fenced_output.py",
-        "test_heal_keys.py",
-        "test_records.py",
-        "test_retry_events.py",
+        f"{UNIT}vectors.py::test_the_fence_makes_the_calls_and_gives_the_answer",
+        f"{UNIT}app.py",
+        f"{UNIT}bounded_work.py",
+        f"{UNIT}fenced_output.py",
+        f"{UNIT}heal_keys.py",
+        f"{UNIT}records.py",
+        f"{UNIT}retry_events.py",
     ],
-    "invert_image": ["test_app.py", "test_inversion.py"],
-    "retry_events": ["test_retry_events.py"],
+    "invert_image": [f"{UNIT}app.py", f"{UNIT}inversion.py"],
+    "retry_events": [f"{UNIT}retry_events.py"],
 }
 # Of what is said to people, and of types, nothing is changed; a frozen class is for mypy.
 _KEPT = {"annotation", "returns", "decorator_list"}
@@ -46,7 +52,8 @@ _OPPOSITE: dict[type[ast.AST], list[type[Any]]] = {
 
 
 def mutants(function: str) -> Iterator[CodeMutant]:
-    [folder] = (path for parent in FOLDERS for path in Path(parent).glob(function))
+    places = (f"functions/{function}", f"stacks/*/functions/{function}")
+    [folder] = (each for place in places for each in PROJECT.glob(place))
     for path in sorted(folder.glob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         seen: Counter[str] = Counter()
