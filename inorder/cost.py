@@ -292,11 +292,9 @@ def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, floa
     if not counted:  # it waits for nothing
         situation, counted = "uncontended", policy.cost.uncontended
     count, seconds = 0, 0.0
-    plain_writes = policy.plain_writes.get(situation, 0)
     if situation == "waiter":  # the holder has begun just before
         count, seconds = polls(policy, work.process_ms + assumed["invoke_ms"])
         counted = _plus(counted, policy.each_poll, count - 1)
-        plain_writes += (count - 1) * policy.plain_writes.get("each_poll", 0)
     gets, puts = _read(CONTENDERS)["s3"][policy.fence][situation] if policy.fence else (0, 1)
     # A function that writes no output has found that there is nothing to do.
     function_ms = work.process_ms if puts else gets * assumed["call_ms"]
@@ -308,7 +306,7 @@ def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, floa
         "express_requests": len(executions),
         "express_gb_seconds": sum(express_gb_seconds(policy, each) for each in executions),
         "index_writes": policy.index.get(situation, 0),
-        **_of_table(counted, plain_writes, work),
+        **_of_table(counted, work),
         **_of_function(counted.invocations, work, function_ms),
     }
     kilobytes = {
@@ -359,7 +357,7 @@ def _of_contender(contender: Contender, situation: str, work: Workload) -> dict[
     if not is_told:
         busy += work.process_ms if puts else gets * assumed["call_ms"]
     busy += assumed["invoke_ms"] * (counted.invocations - once.invocations)
-    used = _of_table(counted, counted.writes, work) | _of_function(counted.invocations, work, 0)
+    used = _of_table(counted, work, has_event=False) | _of_function(counted.invocations, work, 0)
     used["lambda_gb_seconds"] = work.gb_seconds(busy)
     if situation != "duplicate" or contender.repeats:
         _add(used, contender.beside)
@@ -371,12 +369,10 @@ def _of_contender(contender: Contender, situation: str, work: Workload) -> dict[
     return used
 
 
-def _of_table(counted: Cost, plain_writes: int, work: Workload) -> dict[str, float]:
-    """Give the units of writes, some of them to records without an event, and of reads."""
-    with_event = units_of_write(record_bytes(work)) * (counted.writes - plain_writes)
-    plain = units_of_write(record_bytes(work, has_event=False)) * plain_writes
-    # A read costs a unit for each 4 KB: no record is larger.
-    return {"writes": with_event + plain, "reads": counted.reads}
+def _of_table(counted: Cost, work: Workload, has_event: bool = True) -> dict[str, float]:
+    """Give the units of writes and of reads, which cost one for each 4 KB: no record is larger."""
+    unit = units_of_write(record_bytes(work, has_event))
+    return {"writes": unit * counted.writes, "reads": counted.reads}
 
 
 def _of_function(invocations: int, work: Workload, milliseconds: float) -> dict[str, float]:

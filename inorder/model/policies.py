@@ -70,7 +70,6 @@ class Policy:
     lacks: str = ""
     each_poll: Cost = Cost(**NOTHING)
     index: Mapping[str, int] = field(default_factory=dict, hash=False)
-    plain_writes: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     @property
     def asl_file(self) -> str:
