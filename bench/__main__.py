@@ -64,7 +64,7 @@ def run_once(
     for contender in taking_part[first:] + taking_part[:first]:
         measured[contender] = measures(take_turn(made, contender, this, run))
         shown = [
-            f"{heading} {page.cell(measured[contender], name, form)}"
+            f"{heading} {page.cell(measured, contender, name, form)}"
             for name, heading, form in page.SHOWN
         ]
         say(f"{this.name} {contender}: {', '.join(shown)}")

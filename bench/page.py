@@ -77,7 +77,7 @@ def rows(name: str, by_contender: dict[str, Measures]) -> Iterator[str]:
     """Write the rows of a workload: one for each measure that is not 0 for all contenders."""
     for measure, heading, form in SHOWN:
         if any(measures.get(measure) for measures in by_contender.values()):
-            cells = [cell(by_contender.get(each, {}), measure, form) for each in NAMES]
+            cells = [cell(by_contender, each, measure, form) for each in NAMES]
             yield f"| `{name}` | {heading} | {' | '.join(cells)} |"
 
 
@@ -92,13 +92,13 @@ def table(found: Results) -> str:
     )
 
 
-def cell(measures: Measures, name: str, form: str) -> str:
-    """Print a measure, and its ratio if there is one that says something."""
-    if name not in measures:
+def cell(by_contender: dict[str, Measures], contender: str, name: str, form: str) -> str:
+    """Print a measure of a contender, and its ratio to the base if there is one, and not 1."""
+    measured, base = (by_contender.get(each, {}).get(name) for each in (contender, BASE))
+    if measured is None:
         return "-"
-    text = form.format(measures[name])
-    ratio = f"{measures.get(f'{name}_ratio', 1):.2g}"
-    return text if ratio == "1" else f"{text} ({ratio})"
+    ratio = f"{measured / base:.2g}" if base else "1"
+    return form.format(measured) + (f" ({ratio})" if ratio != "1" else "")
 
 
 def function_values(measured: function.Measured) -> dict[str, Any]:

@@ -1,7 +1,4 @@
-"""The medians of several runs: bench/results.json, ``{workload: {contender: {measure: value}}}``.
-
-A ratio compares a contender with `BASE` within one run. The median of all runs' ratios is kept.
-"""
+"""The medians of several runs: bench/results.json, by workload, contender and measure."""
 
 from __future__ import annotations
 
@@ -25,7 +22,6 @@ PACKAGES = {
     "durable_sdk": "aws-durable-execution-sdk-python",
     "powertools": "aws-lambda-powertools",
 }
-RATIOS = ("function_seconds", "writes", "reads", "delay_p50", "delay_p99")
 DIGITS = 3
 
 Measures = dict[str, float]
@@ -33,39 +29,16 @@ Results = dict[str, dict[str, Measures]]
 
 
 def summary(runs: Sequence[Mapping[str, Measures]]) -> dict[str, Measures]:
-    """Summarize the runs of one workload.
-
-    Returns
-    -------
-    dict
-        By contender: the median of each measure and each ratio, and the number of ``runs``. There
-        is no ratio to a median of zero.
-    """
-    with_ratios = [
-        {name: each | ratios(each, run.get(BASE, {})) for name, each in run.items()} for run in runs
-    ]
+    """Give the median of each measure of one workload by contender, and the number of ``runs``."""
     found: dict[str, Measures] = {}
     for contender in runs[0]:
-        of_runs = [run[contender] for run in with_ratios]
+        of_runs = [run[contender] for run in runs]
         measures = dict.fromkeys(name for each in of_runs for name in each)
         found[contender] = {"runs": len(runs)} | {
             name: round(median(each[name] for each in of_runs if name in each), DIGITS)
             for name in measures
         }
-    zero = [name for name in RATIOS if not found.get(BASE, {}).get(name)]
-    for each in found.values():
-        for name in zero:
-            each.pop(f"{name}_ratio", None)
     return found
-
-
-def ratios(measures: Measures, base: Measures) -> Measures:
-    """Divide measures by another contender's, where it has them and they are not zero."""
-    return {
-        f"{name}_ratio": measures[name] / base[name]
-        for name in RATIOS
-        if measures.get(name) is not None and base.get(name)
-    }
 
 
 def read() -> Results:

@@ -38,11 +38,6 @@ class Workload:
     uploads: tuple[Upload, ...]  # in order of time
     bound: int = BOUND  # how many invocations may run at a time
 
-    @property
-    def keys(self) -> int:
-        """How many keys it has."""
-        return len({each.key for each in self.uploads})
-
 
 def headline(gap: float, keys: int) -> list[Upload]:
     """Two uploads of each key; half of the runs are slow, in all four combinations."""
@@ -100,40 +95,42 @@ def _share(size: float, whole: int) -> int:
     return max(4, round(size * whole))
 
 
-MAKERS: dict[str, Callable[[float], Workload]] = {
-    "headline-gap0": lambda size: Workload(
-        "headline-gap0",
+# What each is, its uploads for a share of its keys, and how many invocations may run at a time.
+MAKERS: dict[str, tuple[str, Callable[[float], list[Upload]], int]] = {
+    "headline-gap0": (
         "two uploads of each key, one right after the other; half of the runs take 2 s longer",
-        _sorted(headline(0, _share(size, 100))),
+        lambda size: headline(0, _share(size, 100)),
+        BOUND,
     ),
-    "headline-gap1": lambda size: Workload(
-        "headline-gap1",
+    "headline-gap1": (
         "two uploads of each key, 1 s apart; half of the runs take 2 s longer",
-        _sorted(headline(1, _share(size, 100))),
+        lambda size: headline(1, _share(size, 100)),
+        BOUND,
     ),
-    "hot": lambda _size: Workload("hot", "30 quick overwrites of one key", tuple(hot(30, 0))),
-    "hot-slow": lambda _size: Workload(
-        "hot-slow", "30 quick overwrites of one key, and each run takes 2 s", tuple(hot(30, SLOW))
+    "hot": ("30 quick overwrites of one key", lambda _: hot(30, 0), BOUND),
+    "hot-slow": (
+        "30 quick overwrites of one key, and each run takes 2 s",
+        lambda _: hot(30, SLOW),
+        BOUND,
     ),
-    "uncontended": lambda size: Workload(
-        "uncontended",
+    "uncontended": (
         f"one upload of each key, {PER_SECOND} a second",
-        tuple(uncontended(_share(size, 300), PER_SECOND)),
+        lambda size: uncontended(_share(size, 300), PER_SECOND),
+        BOUND,
     ),
-    "storm": lambda size: Workload(
-        "storm",
+    "storm": (
         "20 versions of each key; 10 % of the events twice, 20 % late, 2 % fail at first",
-        _sorted(storm(_share(size, 50), 20)),
+        lambda size: storm(_share(size, 50), 20),
+        BOUND,
     ),
-    "crash": lambda _size: Workload(
-        "crash",
+    "crash": (
         "the holder of each key dies during its run, and a newer event follows",
-        _sorted(crash(5)),
+        lambda _: crash(5),
+        BOUND,
     ),
-    "burst": lambda size: Workload(
-        "burst",
+    "burst": (
         f"all uploads at once, runs of 0.5 s, at most {BURST_BOUND} at a time",
-        tuple(burst(_share(size, 1000))),
+        lambda size: burst(_share(size, 1000)),
         BURST_BOUND,
     ),
 }
@@ -150,8 +147,5 @@ def workload(name: str, size: float = 1) -> Workload:
     size : float
         The share of its keys; those with a fixed number keep it.
     """
-    return MAKERS[name](size)
-
-
-def _sorted(uploads: list[Upload]) -> tuple[Upload, ...]:
-    return tuple(sorted(uploads, key=lambda each: each.at))
+    about, make, bound = MAKERS[name]
+    return Workload(name, about, tuple(sorted(make(size), key=lambda each: each.at)), bound)
