@@ -53,9 +53,21 @@ check: install
 states: install
 	@$(PYTEST) tests/policies/test_states.py
 
+# The quick parts first. pytest exits with 5 if none of the tests is about the policy.
+STEM = $(subst -,_,$(POLICY))
+TABLE = tests/policies/$(STEM)/cases.py
+ABOUT = $(BIN)/python -m pytest -qq -n 2 --maxfail 5 --tb short --policy "$(POLICY)"
+HINT = || { test $$? = 5 || { echo "$(1)" >&2; exit 1; }; }
+
 prove: install ## Run all that is known about one policy, in minutes: make prove POLICY=name
 	@test -n "$(POLICY)" || { echo "Say which policy: make prove POLICY=name" >&2; exit 1; }
-	@$(BIN)/python -m tests.proof "$(POLICY)"
+	$(BIN)/inorder check "statemachine/$(STEM).asl.json"
+	$(ABOUT) tests/policies/test_states.py $(call HINT,Either the ASL file is wrong or $(TABLE) must say what the state now does.)
+	$(ABOUT) tests/policies tests/template $(addprefix --ignore tests/policies/test_,states.py engines.py recipes.py) \
+	$(call HINT,If the policy now promises something else: change STORIES of $(TABLE) and its facts in statemachine/policies.toml.)
+	$(ABOUT) tests/policies/test_engines.py $(call HINT,An engine understands the ASL file otherwise: write that state in another way.)
+	$(ABOUT) tests/proof/model $(call HINT,The trace shows how promise.py is broken. A new state or mutant must have its name there.)
+	$(BIN)/python -m tests.proof.mutants "$(POLICY)" $(call HINT,Add a case for what SURVIVES to $(TABLE) or give the reason in SURVIVORS there.)
 
 model: install ## Explore the longer scenarios and all mutants with the model checker
 	@MODEL=1 $(BIN)/python -m pytest -n 2 --dist worksteal --timeout 1800 tests/proof/model

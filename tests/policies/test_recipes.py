@@ -1,6 +1,6 @@
 """Each recipe of docs/recipes, applied to a copy of the project, passes the proof of its policy.
 
-`make test` runs the quick parts, and with NIGHT=1, as every night, all of them.
+`make test` runs the quick parts, and with NIGHT=1, as every night, `make prove`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ import pytest
 
 from inorder import PROJECT
 from inorder.model import policies
-from tests.proof.__main__ import steps
 
 FOLDER = PROJECT / "docs" / "recipes"
 RECIPES = sorted(FOLDER.glob("*.diff"))
 NOT_COPIED = shutil.ignore_patterns(".git", ".venv", ".aws-sam", "out", "__pycache__", ".*_cache")
-QUICK = ("check", "states")
+STATES = ["-m", "pytest", "-qq", "tests/policies/test_states.py", "--policy"]
 
 
 def test_the_page_links_each_recipe_and_there_are_at_most_six() -> None:
@@ -34,12 +33,18 @@ def test_the_page_links_each_recipe_and_there_are_at_most_six() -> None:
 def test_a_copy_with_the_recipe_passes_the_proof(recipe: Path, tmp_path: Path) -> None:
     project = Path(shutil.copytree(PROJECT, tmp_path / "project", ignore=NOT_COPIED))
     [policy] = [name for name in policies.names() if policies.asl_file(name) in recipe.read_text()]
-    parts = [step.name for step in steps(policy)] if os.environ.get("NIGHT") else QUICK
-    for command in (
-        ["git", "apply", str(recipe)],
-        [sys.executable, "-m", "tests.proof", policy, *parts],
-    ):
+    check = ["-m", "inorder.commands.main", "check", policies.asl_file(policy)]
+    parts = [[sys.executable, *check], [sys.executable, *STATES, policy]]
+    if os.environ.get("NIGHT"):
+        (project / ".venv").symlink_to(PROJECT / ".venv")
+        parts = [["make", "--old-file", ".venv/installed", "prove", f"POLICY={policy}"]]
+    for command in (["git", "apply", str(recipe)], *parts):
         done = subprocess.run(  # noqa: S603
-            command, cwd=project, capture_output=True, text=True, check=False
+            command,
+            cwd=project,
+            env=os.environ | {"PYTHONPATH": str(project)},
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr

@@ -16,7 +16,6 @@ import pytest
 
 from inorder import PROJECT
 from inorder_fence import __version__
-from tests.proof import __main__ as prove
 from tests.support.resolved_template import template
 
 # Lines of what is tracked, without requirements, vendored files and images. Something new goes in
@@ -159,25 +158,3 @@ def test_the_bytecode_is_that_of_the_functions_python() -> None:
     printed = make(PROJECT, "--dry-run", "build").stdout
     runtime = template()["Globals"]["Function"]["Runtime"]
     assert f"--python {runtime.removeprefix('python')} " in printed
-
-
-def test_the_proof_stops_at_the_first_step_that_fails_and_says_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for step in prove.steps("latest-wins"):
-        files = [part for part in step.command if part.startswith(("tests/", "statemachine/"))]
-        assert all((PROJECT / file).exists() for file in files)
-    made = [
-        prove.Part(f"step {number}", f"Mend {number}.", ("sh", "-c", f"exit {code}"))
-        for number, code in enumerate([0, prove.EMPTY, 1, 0])
-    ]
-    monkeypatch.setattr(prove, "steps", lambda _: [*made])
-    assert prove.prove("latest-wins") == 1
-    said = r"step 1: latest-wins has none.*step 2: failed after \d+ s. Mend 2.\nNot run: step 3."
-    assert re.search(said, capsys.readouterr().out, re.DOTALL)
-    del made[2]
-    assert prove.prove("latest-wins") == 0
-    assert prove.prove("latest-wins", "step 0") == 0
-    said = r"(?s)has none.*latest-wins has passed: step 0, step 1, step 3\..*: step 0\.\n"
-    assert re.search(said, capsys.readouterr().out)
-    assert prove.prove("latest-wins", "unknown") == 1
