@@ -1,11 +1,9 @@
-"""`inorder up`, `inorder down` and `inorder run`, as a user runs them."""
+"""`inorder up` and `inorder down`, as a user runs them."""
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
-from multiprocessing import forkserver
 from pathlib import Path
 
 import boto3
@@ -13,10 +11,9 @@ import psutil
 import pytest
 from click.testing import CliRunner, Result
 
-from inorder import PROJECT, commands, local_aws
+from inorder import commands, local_aws
 from inorder.aws.stack import describe
 from inorder.commands.main import main
-from tests.support.events import shipped
 
 
 @pytest.fixture(autouse=True)
@@ -46,20 +43,4 @@ def test_up_prints_the_environment_for_boto3_and_down_removes_everything(
     assert listening == {"127.0.0.1"}
     assert run("down").exit_code == 0
     assert server.process is None
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_run_creates_an_object_deletes_it_and_leaves_nothing_behind(
-    tmp_path: Path,
-) -> None:
-    forkserver.ensure_running()  # SAM's, which stays for the next test
-    before = psutil.Process().children()
-    event = str(PROJECT / "events" / "delete-marker-created.json")
-    result = run("run", event, "--policy", "every-version")
-    assert result.exit_code == 0, result.output
-    assert "Invert Image" in result.stdout
-    assert "The creation ended as Processed." in result.stderr
-    given = shipped("delete-marker-created")["detail"]
-    assert f'"key": {json.dumps(given["object"]["key"], ensure_ascii=False)}' in result.stdout
-    assert psutil.Process().children() == before
     assert list(tmp_path.iterdir()) == []
