@@ -17,7 +17,7 @@ from typing import Any
 
 from inorder import PROJECT
 from inorder.asl.lease import limits
-from inorder.model.policies import Cost, Policy, policies, starts_newest
+from inorder.model.policies import Cost, Policy, starts_newest
 
 AUDIT = "stacks/audit/audit.asl.json"
 LISTED = 1000  # objects, by one request
@@ -153,7 +153,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Contender:
-    """Another way to process the events: a row of contenders.toml, or another policy."""
+    """Another way to process the events: a row of contenders.toml."""
 
     name: str
     lacks: str
@@ -166,7 +166,6 @@ class Contender:
     beside_poll: Usage = field(default_factory=dict)
     repeats: bool = False
     idle: str = ""
-    policy: Policy | None = None
 
 
 @cache
@@ -186,16 +185,14 @@ def prices_of() -> str:
     return f"{table['region']}, {table['date']:%Y-%m-%d}"
 
 
-def contenders(policy: Policy) -> list[Contender]:
-    """List the alternatives to a policy."""
-    table = _read(CONTENDERS)
+def contenders() -> list[Contender]:
+    """List the alternatives."""
     found = []
-    for name, row in table["contenders"].items():
+    for name, row in _read(CONTENDERS)["contenders"].items():
         cost = {situation: Cost(**each) for situation, each in row["cost"].items()}
         texts = {each: " ".join(row[each].split()) for each in ("how", "lacks")}
         found.append(Contender(name, **row | texts | {"cost": cost}))
-    found += [Contender(each.name, each.lacks, policy=each) for each in policies() if each.lacks]
-    return [each for each in found if each.name != policy.name]
+    return found
 
 
 def bill_of(policy: Policy, work: Workload) -> Bill:
@@ -219,8 +216,6 @@ def usage_of(policy: Policy, work: Workload) -> dict[str, float]:
 
 def bill_of_contender(contender: Contender, work: Workload) -> Bill:
     """Compute what a month costs with an alternative; nothing fails in it, or watches it."""
-    if contender.policy:
-        return bill_of(contender.policy, work)
     used: dict[str, float] = {}
     for situation, count in work.counts.items():
         _add(used, _of_contender(contender, situation, work), count)
@@ -241,9 +236,9 @@ def bill(name: str, used: Usage) -> Bill:
     return Bill(name, lines)
 
 
-def compare(policy: Policy, work: Workload) -> list[tuple[Contender, float]]:
-    """Tell what a month costs with each alternative to a policy, the cheapest first."""
-    found = [(each, bill_of_contender(each, work).dollars) for each in contenders(policy)]
+def compare(work: Workload) -> list[tuple[Contender, float]]:
+    """Tell what a month costs with each alternative, the cheapest first."""
+    found = [(each, bill_of_contender(each, work).dollars) for each in contenders()]
     return sorted(found, key=lambda each: each[1])
 
 

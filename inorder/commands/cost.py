@@ -57,7 +57,7 @@ def cost_command(policy_name: str, **given: float | str) -> None:
     bill = cost.bill_of(chosen, work)
     print_bill(bill, work.events)
     click.echo()
-    print_comparisons(bill, cost.compare(chosen, work))
+    print_comparisons(bill, cost.compare(work))
 
 
 def print_bill(bill: Bill, events: float) -> None:

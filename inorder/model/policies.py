@@ -67,7 +67,6 @@ class Policy:
     fence: Literal["newest", "each", "none"] | None = None
     keeps: Literal["newest", "first", "each", "last"] | None = None
     like: str | None = None
-    lacks: str = ""
     each_poll: Cost = Cost(**NOTHING)
     index: Mapping[str, int] = field(default_factory=dict, hash=False)
 

@@ -74,7 +74,7 @@ def test_aws_bills_in_steps_and_tiers() -> None:
 
 
 def test_contenders_are_sorted_by_their_dollars() -> None:
-    compared = cost.compare(LATEST, Workload(overwrites=0.5, process_ms=2_000))
+    compared = cost.compare(Workload(overwrites=0.5, process_ms=2_000))
     assert [each for _, each in compared] == sorted(each for _, each in compared)
 
 
