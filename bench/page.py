@@ -30,7 +30,6 @@ SHOWN = [
     ("delay_p50", "delay p50", "{:.2f}"),
     ("delay_p99", "delay p99", "{:.2f}"),
 ]
-WAIT_MS = 100
 
 
 def page(found: Results, machine: dict[str, Any], of_function: function.Measured) -> str:
@@ -121,27 +120,16 @@ def function_values(measured: function.Measured) -> dict[str, Any]:
         "sizes": "\n".join(size_row(size, measured) for size in function.SIZES),
         "memory": memory,
         "nearly": f"{function.NEARLY - 1:.0%}",
-        "least": parameters["FunctionMemorySize"]["MinValue"],
         "pixels": f"{parameters['MaximumPixels']['Default']:,}",
-        "wait": f"{WAIT_MS} ms",
-        "wait_dollars": [
-            f"{duration_dollars(WAIT_MS / 1000, size):.2f}"
-            for size in (memory, parameters["FunctionMemorySize"]["MinValue"])
-        ],
         "prices": prices_of(),
     }
-
-
-def duration_dollars(seconds: float, memory: int) -> float:
-    """Price a million invocations by their duration."""
-    return prices()["lambda_gb_seconds"].dollars(1e6 * seconds * memory / 1024)
 
 
 def size_row(size: int, measured: function.Measured) -> str:
     """Write the row of a memory size."""
     cells = [f"{size:,}", f"{min(size / function.ONE_PROCESSOR, 1):.2f}"]
     for each in (measured[name][str(size)] for name in function.IMAGES):
-        dollars = duration_dollars(each["seconds"], size)
+        dollars = prices()["lambda_gb_seconds"].dollars(1e6 * each["seconds"] * size / 1024)
         cells += [f"{each['share']:.2f}", f"{1000 * each['seconds']:.1f}", f"{dollars:.2f}"]
     return f"| {' | '.join(cells)} |"
 
