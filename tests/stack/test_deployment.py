@@ -13,7 +13,7 @@ from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
 from inorder.new_policy import longest_stack_name
 from tests.conftest import picture
-from tests.stack.conftest import CYAN, GREEN, MAGENTA, RED, SECONDS, Workflow
+from tests.stack.conftest import CYAN, GREEN, MAGENTA, RED, RETRY_SECONDS, SECONDS, Workflow
 
 NAME = "s" * longest_stack_name()
 OPTIONS: dict[str, str | float] = {
@@ -89,7 +89,7 @@ def test_what_runs_waits_or_is_parked_survives_a_change_of_the_policy_and_back(
     # On a busy machine the event may come back before the change: either policy may take it.
     wait_until(
         lambda: any(key.startswith("out-retried.png") for key in during.outputs()),
-        SECONDS,
+        RETRY_SECONDS,
         "the output of the retried event",
     )
 
