@@ -17,7 +17,7 @@ from typing import Any
 
 from inorder import PROJECT
 from inorder.asl.lease import limits
-from inorder.model.policies import Cost, Policy, starts_newest
+from inorder.model.policies import Cost, Policy, definition, starts_newest
 
 AUDIT = "stacks/audit/audit.asl.json"
 LISTED = 1000  # objects, by one request
@@ -25,7 +25,6 @@ PRICES, CONTENDERS = map(Path(__file__).with_name, ("prices.toml", "contenders.t
 LOG_LEVELS = ("ALL", "ERROR", "OFF")
 DAY = 86_400
 STEP_MS = 100  # what Express rounds to
-RETRY_QUEUE = "${RetryEventsQueueUrl}"  # in an ASL file
 
 Usage = Mapping[str, float]
 
@@ -72,7 +71,6 @@ LINES = {
     "s3_lists": ("S3: LIST", "s3_puts", False),
     "s3_puts": ("S3: PUT", "s3_puts", False),
     "s3_storage": ("S3: the outputs of the month", "s3_storage", False),
-    "sqs_requests": ("SQS: requests", "sqs_requests", False),
     "sqs_fifo_requests": ("SQS: FIFO requests", "sqs_fifo_requests", False),
     "execution_log": ("CloudWatch: log of executions", "log_gb", False),
     "function_log": ("CloudWatch: logs of functions", "log_gb", False),
@@ -121,8 +119,6 @@ class Workload:
     overwrites: float = 0
     duplicates: float = 0
     older: float = 0
-    # The share of events whose first execution fails and that are tried again, once.
-    retried: float = 0
     process_ms: float = 300  # how long the function runs for one event
     memory: int = 1769  # of the function, in MB
     object_kb: float = 100  # size of an output
@@ -205,9 +201,6 @@ def usage_of(policy: Policy, work: Workload) -> dict[str, float]:
     used: dict[str, float] = {}
     for situation, count in work.counts.items():
         _add(used, _of_policy(policy, situation, work), count)
-    if RETRY_QUEUE in _definition_text(policy):
-        _add(used, _of_policy(policy, "uncontended", work), work.events * work.retried)
-        _add(used, _of_retry(), work.events * work.retried)
     _add(used, of_audit(), work.audited)
     _add(used, _of_logs(used, work))
     _add(used, _fixed(work))
@@ -242,14 +235,13 @@ def compare(work: Workload) -> list[tuple[Contender, float]]:
     return sorted(found, key=lambda each: each[1])
 
 
-def express_gb_seconds(policy: Policy, milliseconds: float) -> float:
+def express_gb_seconds(milliseconds: float) -> float:
     """Compute what AWS bills for an execution: full 100 ms, and full 64 MB.
 
-    It counts 50 MB, the definition and the data (https://aws.amazon.com/step-functions/pricing/).
+    It counts 50 MB, the definition and the data, which are never as much as 14 MB:
+    https://aws.amazon.com/step-functions/pricing/ (example 3).
     """
-    megabytes = _assumed()["express_mb"] + len(_definition_text(policy).encode()) / 1e6
-    gigabytes: float = math.ceil(megabytes / 64) * 64 / 1024
-    return gigabytes * math.ceil(milliseconds / STEP_MS) * STEP_MS / 1000
+    return 64 / 1024 * math.ceil(milliseconds / STEP_MS) * STEP_MS / 1000
 
 
 def polls(policy: Policy, milliseconds: float) -> tuple[int, float]:
@@ -257,7 +249,7 @@ def polls(policy: Policy, milliseconds: float) -> tuple[int, float]:
 
     The holder works on for these milliseconds when the waiter begins.
     """
-    seconds = _limits(policy)["poll_seconds"]
+    seconds = limits(definition(policy.name))["poll_seconds"]
     count = max(1, math.ceil(milliseconds / 1000 / seconds))
     return count, count * seconds
 
@@ -299,7 +291,7 @@ def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, floa
     used = {
         "events": 1,
         "express_requests": len(executions),
-        "express_gb_seconds": sum(express_gb_seconds(policy, each) for each in executions),
+        "express_gb_seconds": sum(map(express_gb_seconds, executions)),
         "index_writes": policy.index.get(situation, 0),
         **_of_table(counted, work),
         **_of_function(counted.invocations, work, function_ms),
@@ -389,17 +381,6 @@ def _of_s3(fence: str, situation: str, work: Workload) -> dict[str, float]:
     return {"s3_gets": gets, "s3_puts": puts, "s3_storage": work.object_kb / 1e6 * bool(remains)}
 
 
-def _of_retry() -> dict[str, float]:
-    """List what a retry uses besides its execution: the function postpones it, then starts it."""
-    assumed = _assumed()
-    return {
-        "sqs_requests": 3 + 1,  # send, receive twice, delete
-        "lambda_requests": 2,
-        "lambda_gb_seconds": 2 * assumed["retry_mb"] / 1024 * assumed["small_ms"] / 1000,
-        "function_log": 2 * assumed["function_log_kb"] / 1e6,
-    }
-
-
 def _of_logs(used: Usage, work: Workload) -> dict[str, float]:
     """Compute what is stored, once the first logs are deleted."""
     assumed = _assumed()
@@ -476,13 +457,3 @@ def _read(file: Path) -> dict[str, Any]:
 def _assumed() -> dict[str, Any]:
     found: dict[str, Any] = _read(CONTENDERS)["assumed"]
     return found
-
-
-@cache
-def _limits(policy: Policy) -> dict[str, int]:
-    return limits(json.loads(_definition_text(policy)))
-
-
-@cache
-def _definition_text(policy: Policy) -> str:
-    return (PROJECT / policy.asl_file).read_text(encoding="utf-8")

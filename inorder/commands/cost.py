@@ -33,7 +33,6 @@ DEFAULT = Workload()
 @click.option("--overwrites", type=SHARE, default=0, help="Share that finds its key locked.")
 @click.option("--duplicates", type=SHARE, default=0, help="Share that is delivered again.")
 @click.option("--older", type=SHARE, default=0, help="Share that comes after a newer one.")
-@click.option("--retried", type=SHARE, default=0, help="Share that fails once.")
 @click.option("--process-ms", type=up_to(LONGEST_MS), default=DEFAULT.process_ms, show_default=True)
 @click.option(
     "--memory", type=click.IntRange(128, 10240), default=DEFAULT.memory, show_default=True

@@ -62,7 +62,7 @@ def test_a_month_of_a_million_uncontended_events_is_the_one_computed_by_hand() -
 
 def test_aws_bills_in_steps_and_tiers() -> None:
     for milliseconds, steps in ((1, 1), (100, 1), (100.1, 2)):
-        used = cost.express_gb_seconds(LATEST, milliseconds)
+        used = cost.express_gb_seconds(milliseconds)
         assert used == pytest.approx(steps * 0.1 * 64 / 1024)
     # https://aws.amazon.com/step-functions/pricing/: 17,361.11 GB-hours cost 382.97 dollars
     row = cost.prices()["express_gb_seconds"]
@@ -90,7 +90,6 @@ def test_what_is_assumed_of_the_template_is_in_the_template() -> None:
     resources, assumed = template()["Resources"], TABLE["assumed"]
     audit = template("stacks/audit/template.yaml")["Resources"]
     for function, name in (
-        (resources["RetryEventsFunction"], "retry_mb"),
         (resources["HealKeysFunction"], "heal_mb"),
         (audit["AuditKeysFunction"], "audit_mb"),
     ):
