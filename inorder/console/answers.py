@@ -25,7 +25,6 @@ from inorder.console.live import LiveList
 from inorder.model import policies
 from inorder.model.execution import described
 from inorder.story import tell
-from inorder.story.parts import clock
 from inorder_fence.records import key_in, s3_object
 
 STORY_LASTS = timedelta(days=7)  # as with `inorder why`
@@ -67,9 +66,6 @@ class Answers:
         """Describe the stack, and what its log cannot tell."""
         name = self._stack.parameters.get("Policy", "")
         policy = policies.known(name)
-        notes = [*self._machine.unknown]
-        if self._since:
-            notes.append(f"Executions that started before {clock(self._since)} are not listed.")
         return {
             "stack": self._stack.name,
             "policy": name,
@@ -79,7 +75,8 @@ class Answers:
             "input_bucket": self._stack.input_bucket,
             "output_bucket": self._stack.output_bucket,
             "has_pictures": policy.pictures if policy else True,
-            "notes": notes,
+            "since": self._since,
+            "notes": [*self._machine.unknown],
         }
 
     def definition(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 // One execution: the graph with its path, its steps in time, and the data of the selected state.
 import { html, useEffect, useMemo, useState } from "inorder/html";
 import { saved } from "inorder/api";
-import { href } from "inorder/route";
+import { change, href } from "inorder/route";
 import {
   Badge,
   Fact,
@@ -78,11 +78,11 @@ const Callout = ({ tone, icon = "alert", error, children }) =>
     error ? html`<strong>${error}</strong><p class="cause">${children}</p>` : children
   }</div></div>`;
 
-/** A cause may be JSON with an error and a cause of its own. */
+/** A cause may be JSON with an error and a cause of its own, or with what a function raised. */
 function cause(text) {
   try {
-    const { Error: error, Cause: why } = JSON.parse(text);
-    return plain(error ? `${error}: ${why}` : text);
+    const { Error, Cause, errorType = Error, errorMessage = Cause } = JSON.parse(text);
+    return errorType ? `${plain(errorType)}: ${cause(errorMessage)}` : plain(text);
   } catch {
     return plain(text);
   }
@@ -101,11 +101,14 @@ function Panes({ execution, definition, parameters }) {
     return steps.length - 1;
   }, [parameters.step, parameters.state, steps]);
   const name = parameters.state ?? steps[index]?.state;
+  const all = parameters.states ? parameters.states === "all" : !isNarrow;
+  const other = all ? "passed" : "all";
   return html`<div class="panes">
-    <${Pane} title="State machine" kind="graph-pane">
-      <div class="graph-box" ref=${box}>
+    <${Pane} title="State machine" kind="graph-pane" beside=${html`<button class="plain"
+      onClick=${() => change({ states: other })}>Fit ${other} states</button>`}>
+      <div ref=${box}>
         <${Graph} room=${width} definition=${definition} execution=${execution} selected=${name}
-          all=${!isNarrow} parameters=${parameters} />
+          all=${all} parameters=${parameters} />
         </div>
       <${Legend} /><//>
     <${Pane} title="Steps" kind="steps-pane" beside=${html`<span

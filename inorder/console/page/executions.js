@@ -13,7 +13,7 @@ import {
   SearchBox,
   When,
 } from "inorder/parts";
-import { ago, outcome, plain, plural, span } from "inorder/words";
+import { ago, outcome, plain, plural, since, span } from "inorder/words";
 
 const POLL_MILLISECONDS = 1500;
 
@@ -85,7 +85,7 @@ export function Executions({ parameters, stack }) {
   return html`<section class="executions">
     <div class="title"><h1 tabindex="-1">Executions</h1>
       <p class="quiet-text"
-        role="status">${rows && `${part}${plural(rows.length, "execution")}`}</p>
+        role="status">${rows && `${part}${plural(rows.length, "execution")} ${since(stack)}`}</p>
       ${
         !saved &&
         html`<button class="live" aria-pressed=${!paused} onClick=${() => change({ paused: paused ?

@@ -148,11 +148,20 @@ export function useNarrow(query = "(max-width: 760px)") {
 
 const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|(-?\d[\d.eE+-]*|true|false|null)/g;
 
+/** A text that is a JSON object itself, such as the cause of a fault, as that object. */
+function opened(_, value) {
+  try {
+    return /^\s*\{/.test(value) ? JSON.parse(value) : value;
+  } catch {
+    return value;
+  }
+}
+
 /** Data as JSON; only text nodes, whatever is in it. */
 export function Json({ value, label }) {
   if (value === null || value === undefined)
     return html`<p class="quiet-text">None, or the log does not have it.</p>`;
-  const text = plain(JSON.stringify(value, null, 2));
+  const text = plain(JSON.stringify(value, opened, 2));
   const parts = [];
   let end = 0;
   for (const found of text.matchAll(TOKEN)) {
