@@ -64,8 +64,9 @@ def test_the_roles_may_only_read_and_with_repairs_send_to_the_retry_queue() -> N
     sending = granting((f"arn:aws:sqs:{PLACE}:inorder.RetryEventsQueueName", "sqs:SendMessage"))
     assert deployed(AuditRepairs="true").grants("AuditKeysRole") == FUNCTION | sending
     with_key = deployed(KmsKeyArn=KEY)
-    for role in ("AuditRole", "AuditKeysRole"):
-        assert ("kms:Decrypt", KEY) in with_key.grants(role)
+    key = granting((KEY, "kms:Decrypt kms:GenerateDataKey"))
+    assert with_key.grants("AuditKeysRole") == FUNCTION | key
+    assert with_key.grants("AuditRole") == MACHINE | key | {("kms:Encrypt", KEY)}
     for role in stack.of("IAM::Role"):
         assert {each["Effect"] for each in with_key.statements(role)} == {"Allow"}
     bounded = deployed(PermissionsBoundaryArn=BOUNDARY, AuditHours="24").of("IAM::Role")
@@ -73,7 +74,7 @@ def test_the_roles_may_only_read_and_with_repairs_send_to_the_retry_queue() -> N
 
 
 def test_the_schedule_starts_what_the_command_starts() -> None:
-    rule = "AuditStateMachineAudit"
+    rule = "AuditSchedule"
     assert deployed()[rule]["State"] == "DISABLED"
     stack = deployed(AuditHours="24")
     assert (stack[rule]["State"], stack[rule]["ScheduleExpression"]) == (
@@ -82,7 +83,8 @@ def test_the_schedule_starts_what_the_command_starts() -> None:
     )
     target = stack.target(rule)
     assert (target["Arn"], json.loads(target["Input"])) == ("AuditStateMachine", {"prefix": ""})
-    assert stack.grants(f"{rule}Role") == granting(STARTS)
+    assert target["RoleArn"] == "ScheduleRole.Arn"
+    assert stack.grants("ScheduleRole") == granting(STARTS)
 
 
 def test_the_alarms_watch_what_the_function_and_the_state_machine_emit() -> None:
