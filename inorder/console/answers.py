@@ -17,7 +17,7 @@ from PIL import Image
 
 from inorder.asl.roles import Role, does, roles
 from inorder.aws import parked, retrying
-from inorder.aws.executions import StateMachine, start
+from inorder.aws.executions import StateMachine
 from inorder.aws.inspection import gather
 from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import Connection
@@ -29,8 +29,6 @@ from inorder_fence.records import key_in, s3_object
 
 STORY_LASTS = timedelta(days=7)  # as with `inorder why`
 LARGEST_PICTURE = 20_000_000  # bytes
-# https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html
-LARGEST_EVENT = 256 * 1024  # bytes
 PICTURE_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp", "GIF": "image/gif"}
 NO_OBJECT = {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.BAD_REQUEST}
 
@@ -210,15 +208,6 @@ class Answers:
                 started = [each for each in started if each in done]
         left_out = [{"id": each, "reason": reason} for each, reason in reasons.items()]
         return {"started": started, "left_out": left_out}
-
-    def run(self, event: Any) -> dict[str, Any]:
-        """Start an execution."""
-        text = json.dumps(event)
-        if len(text) > LARGEST_EVENT:
-            reason = f"The event has more than {LARGEST_EVENT:,} bytes."
-            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
-        states = self._aws.client("stepfunctions")
-        return {"arn": start(states, self._stack.state_machine_arn, text)}
 
 
 def _parked(event: ParkedEvent) -> dict[str, Any]:

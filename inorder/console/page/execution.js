@@ -1,5 +1,5 @@
 // One execution: the graph with its path, its steps in time, and the data of the selected state.
-import { html, useEffect, useMemo, useState } from "inorder/html";
+import { html, useEffect, useMemo } from "inorder/html";
 import { saved } from "inorder/api";
 import { change, href } from "inorder/route";
 import {
@@ -14,17 +14,14 @@ import {
   Read,
   When,
   useData,
-  useNarrow,
   useWidth,
 } from "inorder/parts";
 import { BECAME, Graph, become, kind } from "inorder/graph";
-import { RunAgain } from "inorder/dialogs";
 import { between, clock, plain, plural, span } from "inorder/words";
 
 export function Execution({ id: arn, parameters }) {
   const { data: execution, error, read } = useData("/api/execution", { arn });
   const definition = useData("/api/definition");
-  const [isEditing, setEditing] = useState(false);
   const isRunning = execution?.status === "RUNNING";
   const took = execution?.seconds ?? null;
   useEffect(() => {
@@ -44,8 +41,6 @@ export function Execution({ id: arn, parameters }) {
         ${execution.key && html`<a class="button" href=${href("key", execution.key, { version:
             execution.version_id })}>
           <${Icon} name="lanes" />Timeline of this key</a>`}
-        ${!saved && execution.event && html`<button onClick=${() => setEditing(true)}>
-        <${Icon} name="play" />Run again …</button>`}
       </span></div>
     ${execution.cause && html`<${Callout} tone="bad" icon="pause" error=${execution.error}>
       ${cause(execution.cause)}<//>`}
@@ -69,7 +64,6 @@ export function Execution({ id: arn, parameters }) {
       execution.truncated &&
       html`<${Callout} tone="warn">The log has cut some data off, so it is not shown.<//>`}
     <${Panes} execution=${execution} definition=${definition.data} parameters=${parameters} />
-    ${isEditing && html`<${RunAgain} event=${execution.event} close=${() => setEditing(false)} />`}
   </article>`;
 }
 
@@ -89,7 +83,6 @@ function cause(text) {
 }
 
 function Panes({ execution, definition, parameters }) {
-  const isNarrow = useNarrow("(max-width: 760px)");
   const [box, width] = useWidth(800);
   const { steps } = execution;
   // The step that is shown: the one in the address, else the last visit of the state that is
@@ -101,7 +94,7 @@ function Panes({ execution, definition, parameters }) {
     return steps.length - 1;
   }, [parameters.step, parameters.state, steps]);
   const name = parameters.state ?? steps[index]?.state;
-  const all = parameters.states ? parameters.states === "all" : !isNarrow;
+  const all = parameters.states ? parameters.states === "all" : width > 600;
   const other = all ? "passed" : "all";
   return html`<div class="panes">
     <${Pane} title="State machine" kind="graph-pane" beside=${html`<button class="plain"

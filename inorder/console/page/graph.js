@@ -113,39 +113,33 @@ function layout(definition, wanted) {
     kinds.set(id(from, to), how);
     return how !== "fault" || !reached.has(to);
   });
-  // The loops can be opened in two ways; the second one is sometimes much narrower.
-  const [usual, other] = ["dfs", "greedy"].map((acyclicer) => {
-    const graph = new dagre.Graph().setGraph({
-      rankdir: "TB",
-      nodesep: 10,
-      ranksep: 26,
-      edgesep: 8,
-      marginx: 8,
-      marginy: 8,
-      acyclicer,
-    });
-    for (const name of wanted) {
-      const texts = lines(name);
-      const what = kind(definition.States[name]);
-      const widest = Math.max(
-        ...texts.map((each) => widthOf(each, 600, 12.5)),
-        widthOf(what.action ?? what.text, 400, 11.5),
-        LEAST,
-      );
-      graph.setNode(name, {
-        width: SIGN + widest + 12,
-        height: HEIGHT + (texts.length - 1) * LINE,
-        texts,
-      });
-    }
-    graph.setNode(START, { width: 14, height: 14 });
-    if (graph.hasNode(definition.StartAt)) graph.setEdge(START, definition.StartAt, { weight: 4 });
-    for (const [from, to, how] of shown)
-      graph.setEdge(from, to, { weight: how === "next" ? 3 : 1 });
-    dagre.layout(graph);
-    return graph;
+  const graph = new dagre.Graph().setGraph({
+    rankdir: "TB",
+    nodesep: 10,
+    ranksep: 26,
+    edgesep: 8,
+    marginx: 8,
+    marginy: 8,
   });
-  return { graph: other.graph().width < 0.8 * usual.graph().width ? other : usual, kinds };
+  for (const name of wanted) {
+    const texts = lines(name);
+    const what = kind(definition.States[name]);
+    const widest = Math.max(
+      ...texts.map((each) => widthOf(each, 600, 12.5)),
+      widthOf(what.action ?? what.text, 400, 11.5),
+      LEAST,
+    );
+    graph.setNode(name, {
+      width: SIGN + widest + 12,
+      height: HEIGHT + (texts.length - 1) * LINE,
+      texts,
+    });
+  }
+  graph.setNode(START, { width: 14, height: 14 });
+  if (graph.hasNode(definition.StartAt)) graph.setEdge(START, definition.StartAt, { weight: 4 });
+  for (const [from, to, how] of shown) graph.setEdge(from, to, { weight: how === "next" ? 3 : 1 });
+  dagre.layout(graph);
+  return { graph, kinds };
 }
 
 /** A smooth line through points. */

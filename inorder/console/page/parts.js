@@ -25,7 +25,6 @@ const ICONS = {
   choice: "M8 2.5L13.5 8 8 13.5 2.5 8z",
   pass: "M3 8h10M10 5l3 3-3 3",
   search: "M11.5 7A4.5 4.5 0 1 1 2.5 7a4.5 4.5 0 0 1 9 0zM10.5 10.5l3 3",
-  play: "M5 3.5v9l7-4.5z",
   minus: "M3.5 8h9",
 };
 export const iconPath = (name) => ICONS[name] ?? ICONS.question;
@@ -132,18 +131,6 @@ export function useWidth(initial = 960) {
     return () => observer.disconnect();
   }, [ref.current]);
   return [ref, width];
-}
-
-/** Whether the window is narrow. */
-export function useNarrow(query = "(max-width: 760px)") {
-  const [is, set] = useState(matchMedia(query).matches);
-  useEffect(() => {
-    const media = matchMedia(query);
-    const changed = () => set(media.matches);
-    media.addEventListener("change", changed);
-    return () => media.removeEventListener("change", changed);
-  }, []);
-  return is;
 }
 
 const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|(-?\d[\d.eE+-]*|true|false|null)/g;

@@ -14,7 +14,7 @@ import {
   When,
   useData,
 } from "inorder/parts";
-import { Redrive, RunAgain } from "inorder/dialogs";
+import { Redrive } from "inorder/redrive";
 import { ago, plain, plural } from "inorder/words";
 
 const SEARCHED = ["key", "subject", "sequencer", "reason", "reasons", "id"];
@@ -43,7 +43,7 @@ const sequencer = (event) =>
 
 export function Parked({ parameters }) {
   const { data, error, read } = useData("/api/parked");
-  const [dialog, setDialog] = useState(null);
+  const [redriven, setRedriven] = useState(null);
   const { q = "" } = parameters;
   const picked = new Set(parameters.pick?.split(","));
   const found = fitting(data?.events ?? [], q);
@@ -66,20 +66,13 @@ export function Parked({ parameters }) {
   const reason = (event) => html`${plain(event.reason)}
     <details><summary>Event</summary>
       <${Json} label="Parked message" value=${event.body} /></details>`;
-  const actions = (event) =>
-    !saved &&
-    event.body?.event &&
-    html`<button class="plain"
-      onClick=${() => setDialog({ edit: event.body.event })}>Edit and run …</button>`;
   const columns = [
     ...(saved ? [] : [[all, "pick", one]]),
     ["Key", "subject", subject],
     ["Reason", "reason", reason],
     ["Parked (UTC)", "", (event) => html`<${When} at=${event.parked_at} />`],
     ["Sequencer", "", sequencer],
-    [html`<span class="hidden">Actions</span>`, "row-actions", actions],
   ];
-  const close = () => setDialog(null);
   return html`<${Queue} title="Parked events" count=${data && plural(data.events.length, "event")}
     read=${read} lead="Each of these could not be processed. It is kept complete, with the reason,
       until a person decides. Redriven, it starts a new execution.">
@@ -90,20 +83,19 @@ export function Parked({ parameters }) {
         : html`<div class="filters"><${SearchBox} label="Key or reason" value=${q} />${
             !saved &&
             html`<button class="primary" disabled=${!wanted.length}
-              onClick=${() => setDialog({ redrive: wanted })}>
+              onClick=${() => setRedriven(wanted)}>
               <${Icon} name="again" />Redrive ${which} …</button>`}</div>
           ${found.length ? html`<${Cards} columns=${columns} rows=${found} name=${(each) => each.id}
                 picked=${picked} />`
               : html`<${Empty} icon="search" title="No parked event fits the filter." />`}`}<//>
-    ${dialog?.redrive && html`<${Redrive} events=${dialog.redrive}
+    ${redriven && html`<${Redrive} events=${redriven}
       close=${(isDone) => {
-        close();
+        setRedriven(null);
         if (isDone) {
           pick([]);
           read();
         }
-      }} />`}
-    ${dialog?.edit && html`<${RunAgain} event=${dialog.edit} close=${close} />`}<//>`;
+      }} />`}<//>`;
 }
 
 export function Retrying({ parameters }) {
