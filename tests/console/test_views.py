@@ -338,6 +338,11 @@ WAITING = {
     "reasons": "States.Timeout: The task took too long. (3 times)",
     "body": {},
 }
+PARKED_EVENT = {name: WAITING[name] for name in ("subject", "key", "sequencer", "body")} | {
+    "id": "3f2a91c0",
+    "parked_at": "2026-01-01T10:00:00.000+00:00",
+    "reason": "InvalidImage: it has no pixels",
+}
 
 SCREENS: tuple[tuple[int, int, Literal["light", "dark"]], ...] = (
     (320, 640, "light"),
@@ -364,8 +369,13 @@ def views(console: Console) -> dict[str, str]:
 
 def test_each_view_is_accessible_and_fits(console: Console, opening: Opening) -> None:
     page = opening(console.address)
-    waiting = {"events": [WAITING], "backlog": {"waiting": 1, "unread": 0}}
-    page.route("**/api/retrying", lambda route: route.fulfill(json=waiting))
+    answers: dict[str, Any] = {
+        "retrying": {"events": [WAITING], "backlog": {"waiting": 1, "unread": 0}},
+        "parked": {"events": [PARKED_EVENT]},
+        "redrive": {"started": [PARKED_EVENT["id"]], "left_out": []},
+    }
+    for name, json_of in answers.items():
+        page.route(f"**/api/{name}", lambda route, given=json_of: route.fulfill(json=given))
     for view, address in views(console).items():
         if view == "locked":
             page = opening(address, token=None)
