@@ -107,8 +107,7 @@ function Panes({ execution, definition, parameters }) {
     <${Pane} title="Steps" kind="steps-pane" beside=${html`<span
       class="quiet-text">${plural(steps.length, "state")} passed</span>`}>
       <${Steps} execution=${execution} selected=${index} parameters=${parameters} /><//>
-    <${Details} execution=${execution} definition=${definition} name=${name} index=${index}
-      parameters=${parameters} />
+    <${Details} execution=${execution} definition=${definition} name=${name} index=${index} />
   </div>`;
 }
 
@@ -156,24 +155,19 @@ function Steps({ execution, selected, parameters }) {
   })}</ol>`;
 }
 
-function Details({ execution, definition, name, index, parameters }) {
+function Details({ execution, definition, name, index }) {
   const state = definition.States[name];
   const step = execution.steps[index];
   const visits = execution.steps.flatMap((each, at) => (each.state === name ? [at] : []));
   const is = step ? become(step, index === execution.steps.length - 1, execution) : "not";
-  const to = (at) => href("execution", execution.arn, { ...parameters, state: name, step: at });
-  const at = visits.indexOf(index);
   return html`<section class="pane details" aria-label=${`State ${name}`}>
     <div class="pane-title"><h2>${name}</h2><${Badge} tone=${BECAME[is].tone}
       icon=${BECAME[is].icon}>${BECAME[is].text}<//></div>
     ${state?.Comment && html`<p class="comment">${state.Comment}</p>`}
-    ${visits.length > 1 && html`<nav class="visits" aria-label="Visits of this state">
-      <a class="button" aria-disabled=${at < 1} href=${to(visits[Math.max(at - 1, 0)])}>Earlier</a>
-      <span>visit ${at + 1} of ${visits.length}</span>
-      <a class="button" aria-disabled=${at > visits.length - 2}
-        href=${to(visits[Math.min(at + 1, visits.length - 1)])}>Later</a></nav>`}
     ${step && html`<dl class="facts">
       <${Fact} name="Kind">${kind(state).text}<//>
+      ${visits.length > 1 && html`<${Fact} name="Visit">
+        ${visits.indexOf(index) + 1} of ${visits.length}<//>`}
       <${Fact} name="Entered (UTC)"><${When} at=${step.entered} precise=${true} date=${false} /><//>
       <${Fact} name="Duration">
         ${step.seconds === null ? "not ended, or not known" : span(step.seconds)}<//></dl>`}

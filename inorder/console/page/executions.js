@@ -36,7 +36,7 @@ async function refresh() {
   known = { revision: found.revision, byArn, rows, isLoading: found.is_loading ?? false };
 }
 
-export function useExecutions(isLive) {
+export function useExecutions() {
   const [state, setState] = useState(known);
   useEffect(() => {
     let timer;
@@ -48,20 +48,20 @@ export function useExecutions(isLive) {
       );
       if (isOver) return;
       setState({ ...known, error });
-      if (isLive && !saved) timer = setTimeout(read, known.isLoading ? 300 : POLL_MILLISECONDS);
+      if (!saved) timer = setTimeout(read, known.isLoading ? 300 : POLL_MILLISECONDS);
     };
     read();
     return () => {
       isOver = true;
       clearTimeout(timer);
     };
-  }, [isLive]);
+  }, []);
   return state;
 }
 
 export function Executions({ parameters, stack }) {
-  const { q = "", paused } = parameters;
-  const { rows, error, isLoading } = useExecutions(!paused);
+  const { q = "" } = parameters;
+  const { rows, error, isLoading } = useExecutions();
   const wanted = useMemo(() => new Set(parameters.outcome?.split(",")), [parameters.outcome]);
   const [found, counts] = useMemo(() => {
     const text = q.trim().toLowerCase();
@@ -86,11 +86,6 @@ export function Executions({ parameters, stack }) {
     <div class="title"><h1 tabindex="-1">Executions</h1>
       <p class="quiet-text"
         role="status">${rows && `${part}${plural(rows.length, "execution")} ${since(stack)}`}</p>
-      ${
-        !saved &&
-        html`<button class="live" aria-pressed=${!paused} onClick=${() => change({ paused: paused ?
-          "" : "1" })}>
-        <span class="pulse" aria-hidden="true"></span>${paused ? "Paused" : "Live"}</button>`}
     </div>
     <div class="filters" role="search" aria-label="Filter executions">
       <${SearchBox} label="Key, ID or sequencer" value=${q} />

@@ -155,15 +155,13 @@ function curve(points) {
   return others.length > 1 ? text : `${text}L${others[0].x},${others[0].y}`;
 }
 
-/** From the side of one state to another state, for an edge that is not laid out. */
+/** From one state to another, for an edge that is not laid out. */
 function straight(from, to) {
-  const side = to.x > from.x ? 1 : -1;
-  const start = { x: from.x + (side * from.width) / 2, y: from.y };
-  const end = {
-    x: to.x - (side * Math.min(to.width, Math.abs(to.x - from.x))) / 2,
-    y: to.y - (to.y > from.y ? to.height / 2 : -to.height / 2),
-  };
-  return [start, { x: end.x, y: start.y }, end];
+  const down = to.y > from.y ? 0.5 : -0.5;
+  return [
+    { x: from.x, y: from.y + down * from.height },
+    { x: to.x, y: to.y - down * to.height },
+  ];
 }
 
 export function Graph({ definition, execution, selected, all, parameters, room }) {

@@ -49,7 +49,7 @@ function Search({ current, part }) {
 
 /** The keys of executions that have a text in them. */
 function Keys({ part, stack }) {
-  const { rows, isLoading, error } = useExecutions(true);
+  const { rows, isLoading, error } = useExecutions();
   const wanted = part.toLowerCase();
   const keys = [...new Set((rows ?? []).map((row) => row.key))].filter((key) =>
     key?.toLowerCase().includes(wanted),

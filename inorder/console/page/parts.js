@@ -82,10 +82,10 @@ export const SearchBox = ({ label, value }) =>
       onInput=${(event) => change({ q: event.target.value })} /></label>`;
 
 /** A table; on a narrow screen, its rows are cards. A column: [heading, class, cell of a row]. */
-export const Cards = ({ columns, rows, name, picked }) =>
+export const Cards = ({ columns, rows, name }) =>
   html`<table class="cards"><thead><tr>${columns.map(
     ([heading, kind]) => html`<th class=${kind}>${heading}</th>`)}</tr></thead><tbody>${rows.map(
-    (row) => html`<tr key=${name(row)} class=${picked?.has(name(row)) ? "picked" : ""}>${
+    (row) => html`<tr key=${name(row)}>${
       columns.map(([, kind, cell]) => html`<td class=${kind}>${cell(row)}</td>`)
     }</tr>`)}</tbody></table>`;
 export const Pane = ({ title, kind = "", beside, children }) =>
