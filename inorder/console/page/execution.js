@@ -112,16 +112,8 @@ function Panes({ execution, definition, parameters }) {
 }
 
 const Legend = () => html`<ul class="legend"
-  aria-label="What the signs mean">${[
-    "passed",
-    "retried",
-    "caught",
-    "failed",
-    "running",
-    "not",
-  ].map((each) => html`<li
-  class=${BECAME[each].tone}>
-  <span class="dot"><${Icon} name=${BECAME[each].icon} /></span>${BECAME[each].text}</li>`)}<li>
+  aria-label="What the signs mean">${Object.values(BECAME).map(({ icon, text, tone }) => html`<li
+  class=${tone}><span class="dot"><${Icon} name=${icon} /></span>${text}</li>`)}<li>
     <svg width="26" height="8" aria-hidden="true"><path class="edge none catch" d="M0,4H26" />
     </svg>a Catch</li></ul>`;
 
@@ -130,10 +122,8 @@ function Steps({ execution, selected, parameters }) {
   const begin = new Date(execution.started ?? steps[0]?.entered).getTime();
   const end = Math.max(new Date(execution.stopped ?? Date.now()).getTime(), begin + 1);
   const place = (step) => {
-    const [from, to] = [
-      new Date(step.entered).getTime(),
-      new Date(step.exited ?? execution.stopped ?? end).getTime(),
-    ];
+    const from = new Date(step.entered).getTime();
+    const to = new Date(step.exited ?? execution.stopped ?? end).getTime();
     return {
       left: `${Math.min((100 * (from - begin)) / (end - begin), 99)}%`,
       width: `${Math.max((100 * (to - from)) / (end - begin), 0.8)}%`,

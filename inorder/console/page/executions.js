@@ -42,10 +42,7 @@ export function useExecutions() {
     let timer;
     let isOver = false;
     const read = async () => {
-      const error = await refresh().then(
-        () => null,
-        (each) => each,
-      );
+      const error = await refresh().catch((each) => each);
       if (isOver) return;
       setState({ ...known, error });
       if (!saved) timer = setTimeout(read, known.isLoading ? 300 : POLL_MILLISECONDS);
@@ -68,10 +65,7 @@ export function Executions({ parameters, stack }) {
     const fitting = (rows ?? []).filter((row) => row.searched.includes(text));
     const count = new Map();
     for (const { ended_as: name } of fitting) count.set(name, (count.get(name) ?? 0) + 1);
-    return [
-      wanted.size ? fitting.filter((row) => wanted.has(row.ended_as)) : fitting,
-      count,
-    ];
+    return [wanted.size ? fitting.filter((row) => wanted.has(row.ended_as)) : fitting, count];
   }, [rows, q, wanted]);
   const toggle = (name) => {
     const next = new Set(wanted);

@@ -66,23 +66,13 @@ function Keys({ part, stack }) {
 }
 
 function Story({ name, parameters, stack }) {
-  const {
-    data: story,
-    error,
-    at,
-    read,
-  } = useData("/api/story", { key: name, version_id: parameters.version });
+  const asked = { key: name, version_id: parameters.version };
+  const { data: story, error, at, read } = useData("/api/story", asked);
   const definition = useData("/api/definition");
-  const numbers = useMemo(
-    () =>
-      new Map(
-        (story?.events ?? []).map((each, index) => [
-          eventName(each.sequencer, each.version_id),
-          index + 1,
-        ]),
-      ),
-    [story],
-  );
+  const numbers = useMemo(() => {
+    const names = (story?.events ?? []).map((each) => eventName(each.sequencer, each.version_id));
+    return new Map(names.map((each, index) => [each, index + 1]));
+  }, [story]);
   const title = html`<h1 tabindex="-1">
     <${Key}>${name}<//></h1>${parameters.version && html`<span class="quiet-text">version <${Mono}>
     ${parameters.version}<//></span>`}`;
@@ -185,9 +175,8 @@ function Picture({ which, of, version, name, none, children }) {
 
 const Events = ({ story, numbers }) =>
   html`<${Pane} title="Events, oldest first"><ul class="events">${story.events.map(
-    (
-      each,
-    ) => html`<li><${Number_} number=${numbers.get(eventName(each.sequencer, each.version_id))} />
+    (each) => html`<li>
+    <${Number_} number=${numbers.get(eventName(each.sequencer, each.version_id))} />
     <span>${each.is_deletion === null ? "event" : each.is_deletion ? "deleted" : "created"} <${When}
       at=${each.at} date=${false} /></span>
     <${Mono} cut=${14}>${each.sequencer}<//><${Outcome} name=${each.outcome} /></li>`)}</ul><//>`;

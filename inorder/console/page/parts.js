@@ -28,10 +28,8 @@ const ICONS = {
   minus: "M3.5 8h9",
 };
 export const iconPath = (name) => ICONS[name] ?? ICONS.question;
-export const Icon = ({
-  name,
-  size = 16,
-}) => html`<svg class="icon" width=${size} height=${size} viewBox="0 0 16 16" aria-hidden="true"
+export const Icon = ({ name, size = 16 }) =>
+  html`<svg class="icon" width=${size} height=${size} viewBox="0 0 16 16" aria-hidden="true"
   focusable="false"><path d=${iconPath(name)} /></svg>`;
 
 export const Badge = ({ tone, icon, children }) =>
@@ -56,18 +54,12 @@ export const When = ({ at, precise, date = true }) =>
 export const Number_ = ({ number }) => html`<span class="number"
   title=${number ? `event ${number}, by age` : "not a known event"}>${number ?? "?"}</span>`;
 
-export const ErrorBox = ({
-  error,
-  again,
-}) => html`<div class="callout bad" role="alert"><${Icon} name="cross" />
+export const ErrorBox = ({ error, again }) =>
+  html`<div class="callout bad" role="alert"><${Icon} name="cross" />
   <div><strong>${error.message}</strong>${again && html` <button class="plain"
     onClick=${again}>Try again</button>`}</div></div>`;
-export const Empty = ({
-  icon = "question",
-  title,
-  children,
-}) => html`<div class="empty"><${Icon} name=${icon} size=${28} /><p>
-  <strong>${title}</strong></p>
+export const Empty = ({ icon, title, children }) =>
+  html`<div class="empty"><${Icon} name=${icon} size=${28} /><p><strong>${title}</strong></p>
   <p>${children}</p></div>`;
 export const Loading = ({ what }) => html`<p class="loading" role="status">
   <span class="spinner" aria-hidden="true"></span>Reading ${what} …</p>`;
