@@ -13,19 +13,21 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from audit_keys.comparing import REPAIRABLE, WRONG, Finding, Reading, Subject, Verdict
-from audit_keys.reading import Reader, Scope
+from audit_keys.comparing import REPAIRABLE, WRONG, Finding, Reading, Scope, Subject, Verdict
+from audit_keys.reading import Reader
 from audit_keys.repairing import repair_event
-from inorder.aws import parked, retrying
+from inorder.aws import parked
 from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import CONNECTIONS, Connection
 from inorder.errors import Failure
 from inorder.model import policies
+from inorder_fence import named_version
 
 # A change of an object needs a while until its event starts an execution; see `audit`.
 GRACE_SECONDS = 60
 NOTHING = "There is no such key, and no such output: nothing was compared."
 ROUNDS = 3  # of readings of a key that changes
+UNSETTLED = REPAIRABLE | {Verdict.PARKED}  # a record may say that; the queue is read later
 
 Progress = Callable[[int], Any]  # is told how many more subjects have been compared
 
@@ -39,7 +41,7 @@ class Report:
 
     @property
     def is_right(self) -> bool:
-        """Whether nothing is wrong; what waits is not wrong."""
+        """Whether nothing is wrong; what waits, or is skipped, is not wrong."""
         return not any(each.verdict in WRONG for each in self.findings)
 
 
@@ -85,7 +87,7 @@ class Audit:
             findings = [*self._settled(pool, suspects, grace)]
         if not report.counts.total() + len(findings):
             raise Failure(NOTHING)
-        for finding in self.queued(findings):
+        for finding in self._with_parked(findings):
             report.counts[finding.verdict] += 1
             if finding.verdict is not Verdict.RIGHT:
                 report.findings.append(finding)
@@ -97,11 +99,12 @@ class Audit:
         """List what is not right at first sight, and count the rest."""
         listed: set[Subject] = set()
         for page in self._reader.sources(self._prefix):
-            subjects = [Subject(each.key, each.version_id) for each in page]
-            right = [*pool.map(self._reader.is_right, page)]
-            listed.update(subjects)
+            subjects = [Subject(each.key, each.version_id) for each in page.sources]
+            right = [*pool.map(self._reader.is_right, page.sources)]
+            listed.update(subjects, page.folders)
             report.counts[Verdict.RIGHT] += sum(right)
-            progress(len(page))
+            report.counts[Verdict.SKIPPED] += len(page.folders)
+            progress(len(subjects))
             yield from (
                 each for each, is_right in zip(subjects, right, strict=True) if not is_right
             )
@@ -117,45 +120,42 @@ class Audit:
         before: dict[Subject, Reading | None] = {}
         for left in range(ROUNDS, -1, -1):
             started = time.monotonic()
-            now = dict(zip(suspects, pool.map(self._reader.read, suspects), strict=True))
+            now = dict(zip(suspects, pool.map(self._reader.find, suspects), strict=True))
             unsettled = []
-            for subject, reading in now.items():
-                finding = self._reader.finding(subject, reading)
-                is_same = reading is not None and before.get(subject, ...) == reading
-                if finding.verdict not in REPAIRABLE or is_same:
+            for subject, finding in now.items():
+                is_same = finding.reading and before.get(subject) == finding.reading
+                if finding.verdict not in UNSETTLED or is_same:
                     yield finding
                 elif not left:
-                    yield replace(finding, verdict=Verdict.WAITING, reason="It changes.")
+                    yield Finding(subject, Verdict.WAITING, None, "It changes.")
                 else:
                     unsettled.append(subject)
-            suspects, before = unsettled, now
+            suspects, before = unsettled, {each: now[each].reading for each in unsettled}
             if not suspects:
                 return
             time.sleep(max(0, grace - (time.monotonic() - started)))
 
-    def _judged(self, subject: Subject) -> Finding:
-        return self._reader.finding(subject, self._reader.read(subject))
-
-    def queued(self, findings: list[Finding]) -> Iterator[Finding]:
-        """Tell which findings have an event in a queue."""
-        events = dict[tuple[str, str | None], str]()
-        if any(each.verdict in REPAIRABLE for each in findings):
+    def _with_parked(self, findings: list[Finding]) -> Iterator[Finding]:
+        """Read the queue of parked events, if it may have some of these, and judge again by it."""
+        now, reasons = datetime.now(UTC), dict[tuple[str, Any], str]()
+        may_be_parked = {
+            each.subject
+            for each in findings
+            if each.reading
+            and each.verdict in {*UNSETTLED, Verdict.WAITING}
+            and not each.reading.is_in_progress(now, self.scope.acts_within)
+        }
+        if may_be_parked:
             for message in self._receive_parked():
-                events[_event_id(message.body.get("event"))] = message.reason
-            waiting = retrying.retrying_events(self._aws)
-            retried = {(each.key, each.version_id): each.reasons for each in waiting}
+                reasons[_object_in(message.body.get("event"))] = message.reason
         for each in findings:
-            if each.verdict not in REPAIRABLE or each.reading is None:
+            if each.subject not in may_be_parked:
                 yield each
                 continue
-            source = each.reading.source
-            version = source.object_id[0] if source else each.subject.version_id
-            if reasons := retried.get((each.subject.key, version)):
-                yield replace(each, verdict=Verdict.WAITING, reason=f"It is tried again. {reasons}")
-            elif reason := events.get((each.subject.key, source.etag if source else None)):
-                yield replace(each, verdict=Verdict.PARKED, reason=reason)
-            else:
-                yield each
+            source = each.reading.source if each.reading else None
+            reason = reasons.get((each.subject.key, source.object_id if source else None))
+            found = self._reader.finding(each.subject, each.reading, parked=reason is not None)
+            yield replace(found, reason=reason or found.reason)
 
     def repair(
         self, findings: Iterable[Finding], concurrency: int
@@ -174,12 +174,12 @@ class Audit:
                 raise
 
     def _repair(self, finding: Finding) -> tuple[Finding, str]:
-        now, outcome = self._judged(finding.subject), "Not Started"
+        now, outcome = self._reader.find(finding.subject), "Not Started"
         for _ in range(ROUNDS):
-            if now.reading is None or now.verdict not in {finding.verdict, *REPAIRABLE}:
+            if now.reading is None or now.verdict not in {finding.verdict, *UNSETTLED}:
                 break
             outcome = self._process(repair_event(self.scope.bucket, now.reading, datetime.now(UTC)))
-            now = self._judged(finding.subject)
+            now = self._reader.find(finding.subject)
             if outcome != "Superseded":  # then an event that nobody knew of was recorded before
                 break
         return now, outcome
@@ -217,14 +217,15 @@ def _scope(aws: Connection) -> Scope:
         handles_deletions=policy.deletions and parameters.get("HandleDeletions") != "false",
         key_prefix=parameters.get("KeyPrefix", ""),
         key_suffix=parameters.get("KeySuffix", ""),
+        heal_minutes=int(parameters.get("HealMinutes", 0)),
     )
 
 
-def _event_id(event: Any) -> tuple[str, str | None]:
-    """Name an event by its key and its ETag, which a deletion has not."""
-    try:
-        described = event["detail"]["object"]
-        is_deletion = event["detail-type"] == "Object Deleted"
-        return described["key"], None if is_deletion else described["etag"]
-    except (KeyError, TypeError):
-        return "", None
+def _object_in(event: Any) -> tuple[str, Any]:
+    """Name the object of an event by its key, version and ETag; of a deletion, by its key."""
+    match event:
+        case {"detail-type": "Object Deleted", "detail": {"object": {"key": str(key)}}}:
+            return key, None
+        case {"detail": {"object": {"key": str(key), "etag": str(etag), **more}}}:
+            return key, (named_version(more.get("version-id")), etag)
+    return "", None

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from audit_keys.comparing import REPAIRABLE, Finding, Verdict
-from inorder.aws import cloud_audit
 from inorder.aws.audit import GRACE_SECONDS, Audit, Report
 from inorder.aws.stack import Connection
 from inorder.commands.terminal import aws_errors_in_one_line, deployed, printable, say
@@ -41,7 +40,6 @@ sure = click.option("--yes", is_flag=True, help="Do not ask before the repair.")
 @prefixed
 @click.option("--json", "as_json", is_flag=True, help="One line for each key that is not right.")
 @click.option("--repair", is_flag=True, help="Start an event for each missing, stale or orphaned.")
-@click.option("--in-cloud", is_flag=True, help="Let the stack NAME-audit compare.")
 @click.option("--foreign", is_flag=True, help="With --repair, replace foreign outputs as well.")
 @sure
 @at_once
@@ -51,7 +49,6 @@ def audit(
     prefix: str,
     as_json: bool,
     repair: bool,
-    in_cloud: bool,
     foreign: bool,
     yes: bool,
     concurrency: int,
@@ -63,13 +60,8 @@ def audit(
     Fails if something is wrong. What waits for an event is not wrong.
     """
     with aws_errors_in_one_line():
-        aws = Connection(stack_name)
-        found = Audit(aws, prefix)
-        report = (
-            _run_in_cloud(found, aws, prefix)
-            if in_cloud
-            else _run(found, grace, only_missing=False)
-        )
+        found = Audit(Connection(stack_name), prefix)
+        report = _run(found, grace, only_missing=False)
         if not as_json:
             _show(report)
         wanted = REPAIRABLE | ({Verdict.FOREIGN} if foreign else set())
@@ -109,16 +101,6 @@ def _run(audit: Audit, grace: float, only_missing: bool) -> Report:
     with _progress() as progress:
         task = progress.add_task("Comparing", total=None)
         return audit.run(lambda more: progress.advance(task, more), grace, only_missing)
-
-
-def _run_in_cloud(audit: Audit, aws: Connection, prefix: str) -> Report:
-    with _progress() as progress:
-        task = progress.add_task("Comparing in the cloud", total=None)
-
-        def show(compared: int, listed: int) -> None:
-            progress.update(task, completed=compared, total=listed)
-
-        return cloud_audit.run(audit, aws, prefix, show)
 
 
 def _repair(audit: Audit, findings: Sequence[Finding], concurrency: int) -> list[Finding]:

@@ -72,7 +72,7 @@ def test_the_roles_may_only_read_and_with_repairs_send_to_the_retry_queue() -> N
     assert {each["PermissionsBoundary"] for each in bounded.values()} == {BOUNDARY}
 
 
-def test_the_schedule_starts_what_the_command_starts() -> None:
+def test_the_schedule_starts_an_audit_of_all_keys() -> None:
     rule = "AuditStateMachineAudit"
     assert deployed()[rule]["State"] == "DISABLED"
     stack = deployed(AuditHours="24")
@@ -127,5 +127,28 @@ def test_a_child_ends_within_the_minutes_of_express_and_no_input_is_too_large() 
     batch = MAP["ItemBatcher"]
     # A suspect has its key, which is in the input, and less than 150 bytes.
     assert batch["MaxInputBytesPerBatch"] + 150 * batch["MaxItemsPerBatch"] < MOST_BYTES
-    assert MAP["MaxConcurrency"] <= 10_000
     assert not any(name.startswith("Tolerated") for name in MAP)
+
+
+def test_a_throttled_batch_waits_for_minutes_and_its_number_is_a_parameter() -> None:
+    """What AWS documents of the errors of Lambda, and of a Map's concurrency.
+
+    https://docs.aws.amazon.com/step-functions/latest/dg/bp-lambda-serviceexception.html
+    https://docs.aws.amazon.com/step-functions/latest/dg/state-map-distributed.html
+    """
+    waits = CHILD["Wait for Events"]["Seconds"]
+    for task in (each for each in CHILD.values() if each["Type"] == "Task"):
+        throttled, others = task["Retry"]
+        assert throttled["ErrorEquals"] == ["Lambda.TooManyRequestsException"]
+        assert others["ErrorEquals"] == ["States.ALL"]
+        interval, rate = throttled["IntervalSeconds"], throttled["BackoffRate"]
+        delays = [interval * rate**attempt for attempt in range(throttled["MaxAttempts"])]
+        waits += sum(min(each, throttled["MaxDelaySeconds"]) for each in delays)
+    assert 180 < waits < EXPRESS_SECONDS - 60  # the rest is for the batch
+    taken = DEFINITION["States"]["Take Sources"]["Parameters"]["concurrency.$"]
+    assert (MAP["MaxConcurrencyPath"], taken) == (
+        "$.concurrency",
+        "States.StringToJson('${MaxConcurrency}')",
+    )
+    substituted = deployed(MaxConcurrency="7")["AuditStateMachine"]["DefinitionSubstitutions"]
+    assert substituted["MaxConcurrency"] == "7"

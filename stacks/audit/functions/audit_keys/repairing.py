@@ -20,30 +20,31 @@ fits, and the event of that change is newer. tests/proof/model searches this.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cmp_to_key
 from hashlib import sha256
 from typing import Any
 
-from audit_keys.comparing import Reading
+from audit_keys.comparing import Reading, is_sequencer
 from inorder_fence.fenced_output import compare_sequencers
 
 SOURCE = "inorder.repair"  # of the event; S3's events have aws.s3
-# S3 documents no length. Its sequencers have 16 or 18 digits.
-# https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
 DIGITS, TIME_DIGITS, HASH_DIGITS = 32, 12, 8
 
 
 def known_sequencer(reading: Reading) -> str:
     """Give the highest sequencer that is known of a subject, or "" if none is.
 
+    What is no sequencer does not count: whoever may write to the table or the bucket may forge one.
     The output's sequencer does not count if the bucket has versions: another version's event may
     have written it, and their sequencers do not compare. The fence does not compare them either.
     """
-    known = reading.record.get("sequencer", "")
-    if _version(reading) or "source-version-id" in reading.output.metadata:
-        return known
-    of_output = reading.output.metadata.get("sequencer", "")
-    return of_output if compare_sequencers(of_output, known) > 0 else known
+    written_in = [reading.record]
+    if not _version(reading) and "source-version-id" not in reading.output.metadata:
+        written_in.append(reading.output.metadata)
+    known = [each.get("sequencer", "") for each in written_in]
+    return max(filter(is_sequencer, known), key=cmp_to_key(compare_sequencers), default="")
 
 
 def next_sequencer(known: str, milliseconds: int, etag: str) -> str:
@@ -57,10 +58,10 @@ def next_sequencer(known: str, milliseconds: int, etag: str) -> str:
 
 def repaired_at(sequencer: str | None) -> datetime | None:
     """Tell when a repair was made; None if the sequencer is not a repair's."""
-    if len(sequencer or "") != DIGITS + TIME_DIGITS + HASH_DIGITS:
-        return None
-    milliseconds = int(str(sequencer)[DIGITS:-HASH_DIGITS], 16)
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+    if sequencer and len(sequencer) == DIGITS + TIME_DIGITS + HASH_DIGITS:
+        with suppress(ValueError, OverflowError, OSError):  # it is forged
+            return datetime.fromtimestamp(int(sequencer[DIGITS:-HASH_DIGITS], 16) / 1000, UTC)
+    return None
 
 
 def repair_event(bucket: str, reading: Reading, now: datetime) -> dict[str, Any]:
