@@ -10,14 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 from audit_keys.comparing import REPAIRABLE, WRONG, Finding, Reading, Scope, Subject, Verdict
 from audit_keys.reading import Reader
 from audit_keys.repairing import repair_event
 from inorder.aws import parked
-from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import CONNECTIONS, Connection
 from inorder.errors import Failure
 from inorder.model import policies
@@ -51,14 +49,8 @@ class Audit:
     Parked events are received only if something is wrong.
     """
 
-    def __init__(
-        self,
-        aws: Connection,
-        prefix: str = "",
-        receive_parked: Callable[[], Iterable[ParkedEvent]] | None = None,
-    ) -> None:
+    def __init__(self, aws: Connection, prefix: str = "") -> None:
         self._aws, self._prefix = aws, prefix
-        self._receive_parked = receive_parked or partial(_parked_events, aws)
         self.scope = _scope(aws)
         self._reader = Reader(aws.client("s3"), aws.client("dynamodb"), self.scope)
 
@@ -137,22 +129,19 @@ class Audit:
 
     def _with_parked(self, findings: list[Finding]) -> Iterator[Finding]:
         """Read the queue of parked events, if it may have some of these, and judge again by it."""
-        now, reasons = datetime.now(UTC), dict[tuple[str, Any], str]()
-        may_be_parked = {
-            each.subject
-            for each in findings
-            if each.reading
-            and each.verdict in {*UNSETTLED, Verdict.WAITING}
-            and not each.reading.is_in_progress(now, self.scope.acts_within)
-        }
-        if may_be_parked:
-            for message in self._receive_parked():
-                reasons[_object_in(message.body.get("event"))] = message.reason
+        unsure = UNSETTLED
+        if self.scope.keeps == "each":  # a claim does not tell whether its event has failed
+            unsure = UNSETTLED | {Verdict.WAITING}
+        reasons = dict[tuple[str, Any], str]()
+        if any(each.verdict in unsure for each in findings):
+            with closing(parked.parked_events(self._aws)) as received:
+                for message in received:
+                    reasons[_object_in(message.body.get("event"))] = message.reason
         for each in findings:
-            if each.subject not in may_be_parked:
+            if each.verdict not in unsure or each.reading is None:
                 yield each
                 continue
-            source = each.reading.source if each.reading else None
+            source = each.reading.source
             reason = reasons.get((each.subject.key, source.object_id if source else None))
             found = self._reader.finding(each.subject, each.reading, parked=reason is not None)
             yield replace(found, reason=reason or found.reason)
@@ -191,11 +180,6 @@ class Audit:
         )
         output = json.loads(ended.get("output") or "{}")
         return str(output.get("outcome") or ended.get("error") or ended["status"])
-
-
-def _parked_events(aws: Connection) -> list[ParkedEvent]:
-    with closing(parked.parked_events(aws)) as received:
-        return list(received)
 
 
 def _scope(aws: Connection) -> Scope:

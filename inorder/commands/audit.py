@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Set
 from itertools import groupby
 
 import click
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from audit_keys.comparing import REPAIRABLE, Finding, Verdict
+from audit_keys.comparing import REPAIRABLE, Verdict
 from inorder.aws.audit import GRACE_SECONDS, Audit, Report
 from inorder.aws.stack import Connection
 from inorder.commands.terminal import aws_errors_in_one_line, deployed, printable, say
@@ -64,11 +64,9 @@ def audit(
         report = _run(found, grace, only_missing=False)
         if not as_json:
             _show(report)
-        wanted = REPAIRABLE | ({Verdict.FOREIGN} if foreign else set())
-        chosen = [each for each in report.findings if each.verdict in wanted]
-        left = [each for each in report.findings if each.verdict not in wanted]
-        if repair and chosen and (yes or _agreed(len(chosen))):
-            report.findings = left + _repair(found, chosen, concurrency)
+        if repair:
+            wanted = REPAIRABLE | ({Verdict.FOREIGN} if foreign else set())
+            _repair(found, report, wanted, yes, concurrency)
         if as_json:
             for finding in report.findings:
                 click.echo(to_json(finding.described()))
@@ -90,10 +88,7 @@ def backfill(stack_name: str, prefix: str, yes: bool, concurrency: int, grace: f
         found = Audit(Connection(stack_name), prefix)
         report = _run(found, grace, only_missing=True)
         _show(report)
-        chosen = [each for each in report.findings if each.verdict is Verdict.MISSING]
-        left = [each for each in report.findings if each.verdict is not Verdict.MISSING]
-        if chosen and (yes or _agreed(len(chosen))):
-            report.findings = left + _repair(found, chosen, concurrency)
+        _repair(found, report, {Verdict.MISSING}, yes, concurrency)
     sys.exit(int(not report.is_right))
 
 
@@ -103,18 +98,23 @@ def _run(audit: Audit, grace: float, only_missing: bool) -> Report:
         return audit.run(lambda more: progress.advance(task, more), grace, only_missing)
 
 
-def _repair(audit: Audit, findings: Sequence[Finding], concurrency: int) -> list[Finding]:
-    """Repair, and give what is not right after all."""
+def _repair(
+    audit: Audit, report: Report, wanted: Set[Verdict], agreed: bool, concurrency: int
+) -> None:
+    """Repair what is wanted, and leave in the report what is not right after all."""
+    chosen = [each for each in report.findings if each.verdict in wanted]
+    if not chosen or not (agreed or click.confirm(f"Start {len(chosen):,} events?", err=True)):
+        return
     left = []
     with _progress() as progress:
-        task = progress.add_task("Repairing", total=len(findings))
-        for finding, outcome in audit.repair(findings, concurrency):
+        task = progress.add_task("Repairing", total=len(chosen))
+        for finding, outcome in audit.repair(chosen, concurrency):
             progress.advance(task)
             if finding.verdict is not Verdict.RIGHT:
                 left.append(finding)
                 say(f"{finding.verdict}: {finding.subject.key}: the repair ended as {outcome}.")
-    say(f"{len(findings) - len(left)} of {len(findings)} are right now.")
-    return left
+    say(f"{len(chosen) - len(left)} of {len(chosen)} are right now.")
+    report.findings = [each for each in report.findings if each.verdict not in wanted] + left
 
 
 def _show(report: Report) -> None:
@@ -129,10 +129,6 @@ def _show(report: Report) -> None:
             click.echo(printable(line.rstrip()))
         if (more := len(findings) - EXAMPLES) > 0:
             click.echo(f"{verdict:<15} and {more:,} more: --json lists them")
-
-
-def _agreed(number: int) -> bool:
-    return click.confirm(f"Start {number:,} events?", err=True)
 
 
 def _progress() -> Progress:

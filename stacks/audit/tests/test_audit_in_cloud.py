@@ -123,12 +123,6 @@ def test_a_batch_counts_what_is_right_and_suspects_the_rest(auditor: Make) -> No
     assert audited.repairs() == []
 
 
-def test_where_deletions_are_not_handled_no_output_is_orphaned(auditor: Make) -> None:
-    audited = auditor(HandleDeletions="false")
-    assert audited.compare(audited.output("out-gone", sequencer="01")) == []
-    assert audited.counts == {"right": 1}
-
-
 def test_what_changes_or_is_in_progress_is_waiting(auditor: Make) -> None:
     audited = auditor("true")
     since = datetime.now(UTC).isoformat()

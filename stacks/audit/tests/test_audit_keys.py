@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import groupby, pairwise
+from itertools import count, groupby, pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,8 +20,8 @@ from audit_keys.comparing import Keeps, Reading, Scope, Subject, Verdict, compar
 from audit_keys.reading import Reader, subject_of
 from audit_keys.repairing import known_sequencer, next_sequencer, repair_event, repaired_at
 from inorder.asl.definition import EXPRESS_SECONDS
+from inorder.aws import parked
 from inorder.aws.audit import Audit
-from inorder.aws.parked import ParkedEvent
 from inorder_fence import ObjectEvent
 from inorder_fence.fenced_output import OutputState, compare_sequencers
 from inorder_fence.stuck import DEAD_AFTER
@@ -35,6 +35,7 @@ NOTHING = OutputState()
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 SCOPE = Scope("input", "output", "keys", "newest", handles_deletions=True, heal_minutes=15)
 X = Subject("x.png")
+ETAG = "9dd4e461268c8034f5c8564e155c67a6"  # of the content "x"
 SOURCE = ObjectEvent("input", "x.png", "", "e")
 VERSION = ObjectEvent("input", "x.png", "", "e", "v1")
 
@@ -242,8 +243,8 @@ def reader(s3: Any, keeps: Keeps, **more: Any) -> Reader:
     return Reader(s3, None, replace(SCOPE, table="", keeps=keeps, **more))
 
 
-def write(s3: Any, key: str, etag: str, version: str = "") -> None:
-    metadata = dict(made("0A", etag, version).metadata)
+def write(s3: Any, key: str, etag: str, version: str = "", sequencer: str = "0A") -> None:
+    metadata = dict(made(sequencer, etag, version).metadata)
     s3.put_object(Bucket="output", Key=key, Body=b"o", Metadata=metadata)
 
 
@@ -346,19 +347,24 @@ class Stack:
         dynamodb = boto3.client("dynamodb")
         names = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode")
         dynamodb.create_table(TableName="keys", **{name: KEY_TABLE[name] for name in names})
-        self.s3, self.dynamodb, self.parked = s3, dynamodb, list[ParkedEvent]()
+        self.s3, self.dynamodb, self.sqs = s3, dynamodb, boto3.client("sqs")
         described = SimpleNamespace(
             name="s",
             parameters={"Policy": "latest-wins", "HealMinutes": "15"},
             input_bucket="input",
             output_bucket="output",
             key_table="keys",
+            parked_events_queue_url=self.sqs.create_queue(QueueName="parked")["QueueUrl"],
         )
-        clients = {"s3": s3, "dynamodb": dynamodb}
+        clients = {"s3": s3, "dynamodb": dynamodb, "sqs": self.sqs}
         self.aws: Any = SimpleNamespace(stack=described, client=clients.__getitem__)
 
     def audit(self) -> Audit:
-        return Audit(self.aws, receive_parked=lambda: self.parked)
+        return Audit(self.aws)
+
+    def put(self, *keys: str, body: bytes = b"x") -> None:
+        for key in keys:
+            self.s3.put_object(Bucket="input", Key=key, Body=body)
 
     def verdicts(self) -> dict[str, str]:
         report = self.audit().run(grace=0)
@@ -368,7 +374,8 @@ class Stack:
 
 
 @pytest.fixture
-def stack(s3: Any) -> Stack:
+def stack(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Stack:
+    monkeypatch.setattr(parked, "RECEIVE_SECONDS", 0)
     return Stack(s3)
 
 
@@ -384,8 +391,7 @@ def stack(s3: Any) -> Stack:
 def test_one_object_that_s3_refuses_to_show_ends_no_audit(
     stack: Stack, refuse: Refuse, bucket: str, status: int, code: str
 ) -> None:
-    for key in ("a.png", "bad.png", "c.png"):
-        stack.s3.put_object(Bucket="input", Key=key, Body=b"x")
+    stack.put("a.png", "bad.png", "c.png")
     refuse(stack.s3, status, code, bucket, "bad.png")
     expected = {"a.png": "missing", "bad.png": "unreadable", "c.png": "missing"}
     assert stack.verdicts() == expected
@@ -394,7 +400,7 @@ def test_one_object_that_s3_refuses_to_show_ends_no_audit(
 
 
 def test_a_record_that_dynamodb_refuses_to_read_ends_no_audit(stack: Stack, refuse: Refuse) -> None:
-    stack.s3.put_object(Bucket="input", Key="a.png", Body=b"x")
+    stack.put("a.png")
     refuse(stack.dynamodb, 400, "ValidationException")
     assert stack.verdicts() == {"a.png": "unreadable"}
 
@@ -411,7 +417,7 @@ def test_a_record_that_dynamodb_refuses_to_read_ends_no_audit(stack: Stack, refu
 def test_what_is_refused_whatever_the_object_ends_the_audit_and_says_why(
     stack: Stack, refuse: Refuse, service: str, status: int, code: str
 ) -> None:
-    stack.s3.put_object(Bucket="input", Key="a.png", Body=b"x")
+    stack.put("a.png")
     audit = stack.audit()
     sources = [*audit._reader.sources("")]  # before the token expires
     refuse(stack.aws.client(service), status, code)
@@ -420,8 +426,8 @@ def test_what_is_refused_whatever_the_object_ends_the_audit_and_says_why(
 
 
 def test_a_folder_of_s3s_console_is_counted_and_skipped(stack: Stack) -> None:
-    for key, body in (("photos/", b""), ("bytes/", b"x"), ("empty", b"")):
-        stack.s3.put_object(Bucket="input", Key=key, Body=body)
+    stack.put("photos/", "empty", body=b"")
+    stack.put("bytes/")
     write(stack.s3, "photos/out-", "e")
     report = stack.audit().run(grace=0, only_missing=True)
     assert +report.counts == {"skipped": 1, "missing": 2}
@@ -430,31 +436,58 @@ def test_a_folder_of_s3s_console_is_counted_and_skipped(stack: Stack) -> None:
 
 def test_the_queue_of_parked_events_decides_what_is_parked(stack: Stack) -> None:
     """An event that has been removed from it is lost, whatever its record says."""
-    etags = {
-        key: stack.s3.put_object(Bucket="input", Key=key, Body=b"x")["ETag"].strip('"')
-        for key in ("parked", "removed")
-    }
-    for key, etag in etags.items():
-        event = {"S": json.dumps(created(key, etag=etag))}
+    stack.put("parked", "removed")
+    for key in ("parked", "removed"):
+        event = {"S": json.dumps(created(key, etag=ETAG))}
         record = {"id": {"S": f"input/{key}"}, "event": event, "status": {"S": "FAILED"}}
         record |= {"expires_at": {"N": str(int(time.time()) + 60)}, "sequencer": {"S": "0A"}}
         stack.dynamodb.put_item(TableName="keys", Item=record)
-    events = [created("parked", etag=etags["parked"]), created(["no key"]), "no event", None]
-    stack.parked = [
-        ParkedEvent("m", "r", NOW, {"event": event, "reason": "Because."}) for event in events
-    ]
+    for event in (created("parked", etag=ETAG), created(["no key"]), deleted("removed"), None):
+        body = json.dumps({"event": event, "reason": "Because."})
+        stack.sqs.send_message(QueueUrl=stack.aws.stack.parked_events_queue_url, MessageBody=body)
     assert stack.verdicts() == {"parked": "parked", "removed": "missing"}
     found = {each.subject.key: each.reason for each in stack.audit().run(grace=0).findings}
     assert found == {"parked": "Because.", "removed": "There is no output."}
 
 
+def test_what_changes_between_two_readings_is_no_false_alarm(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack.put("busy", "slow")
+    bodies = count()
+
+    def sleep(_: float) -> None:
+        stack.put("busy", body=b"%d" % next(bodies))
+        write(stack.s3, "out-slow", ETAG)
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    assert +stack.audit().run().counts == {"right": 1, "waiting": 1}
+
+
+def test_a_repair_that_is_interrupted_starts_no_more_events(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack.put(*map(str, range(9)))
+    audit, started = stack.audit(), list[str]()
+
+    def process(event: dict[str, Any]) -> str:
+        started.append(event["detail"]["object"]["key"])
+        if len(started) == 3:
+            raise KeyboardInterrupt
+        return "Processed"
+
+    monkeypatch.setattr(audit, "_process", process)
+    with pytest.raises(KeyboardInterrupt):
+        list(audit.repair(audit.run(grace=0).findings, 1))
+    assert len(started) < 9
+
+
 def test_a_forged_sequencer_keeps_no_other_key_from_its_repair(
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    stack.put("0.png", "1.png", "2.png", "3.png")
     for number in range(4):
-        stack.s3.put_object(Bucket="input", Key=f"{number}.png", Body=b"new")
-        metadata = {"sequencer": "Z" * 52 if number == 1 else "0A", "source-etag": "old"}
-        stack.s3.put_object(Bucket="output", Key=f"out-{number}.png", Body=b"o", Metadata=metadata)
+        write(stack.s3, f"out-{number}.png", "old", sequencer="Z" * 52 if number == 1 else "0A")
     record = {"id": {"S": "input/2.png"}, "sequencer": {"S": "Z" * 300}}
     stack.dynamodb.put_item(TableName="keys", Item=record)
     audit = stack.audit()
