@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from audit_keys.comparing import REPAIRABLE, WRONG, Finding, Reading, Scope, Subject, Verdict
+from audit_keys.comparing import REPAIRABLE, WRONG, Finding, Scope, Subject, Verdict
 from audit_keys.reading import Reader
 from audit_keys.repairing import repair_event
 from inorder.aws import parked
@@ -75,8 +75,8 @@ class Audit:
         """
         report = Report()
         with ThreadPoolExecutor(CONNECTIONS) as pool:
-            suspects = [*self._suspects(pool, report, progress, only_missing)]
-            findings = [*self._settled(pool, suspects, grace)]
+            seen = [*self._first_sight(pool, report, progress, only_missing)]
+            findings = [*self._settled(pool, seen, grace)]
         if not report.counts.total() + len(findings):
             raise Failure(NOTHING)
         for finding in self._with_parked(findings):
@@ -85,47 +85,44 @@ class Audit:
                 report.findings.append(finding)
         return report
 
-    def _suspects(
+    def _first_sight(
         self, pool: ThreadPoolExecutor, report: Report, progress: Progress, only_missing: bool
-    ) -> Iterator[Subject]:
-        """List what is not right at first sight, and count the rest."""
+    ) -> Iterator[Finding]:
+        """Judge all that is listed: count what is right, and give the rest."""
         listed: set[Subject] = set()
         for page in self._reader.sources(self._prefix):
-            subjects = [Subject(each.key, each.version_id) for each in page.sources]
-            right = [*pool.map(self._reader.is_right, page.sources)]
-            listed.update(subjects, page.folders)
-            report.counts[Verdict.RIGHT] += sum(right)
             report.counts[Verdict.SKIPPED] += len(page.folders)
-            progress(len(subjects))
-            yield from (
-                each for each, is_right in zip(subjects, right, strict=True) if not is_right
-            )
-        if only_missing:
-            return
-        for found in self._reader.outputs(self._prefix):
-            yield from (each for each in found if each not in listed)
+            listed.update(page.folders)
+            for finding in pool.map(self._reader.compared, page.sources):
+                listed.add(finding.subject)
+                if finding.verdict is Verdict.RIGHT:
+                    report.counts[Verdict.RIGHT] += 1
+                else:
+                    yield finding
+            progress(len(page.sources))
+        for found in () if only_missing else self._reader.outputs(self._prefix):
+            unlisted = [each for each in found if each not in listed]
+            yield from pool.map(self._reader.find, unlisted)
 
     def _settled(
-        self, pool: ThreadPoolExecutor, suspects: list[Subject], grace: float
+        self, pool: ThreadPoolExecutor, seen: list[Finding], grace: float
     ) -> Iterator[Finding]:
-        """Read suspects again until what each of them shows stays for the time of grace."""
-        before: dict[Subject, Reading | None] = {}
-        for left in range(ROUNDS, -1, -1):
-            started = time.monotonic()
-            now = dict(zip(suspects, pool.map(self._reader.find, suspects), strict=True))
-            unsettled = []
-            for subject, finding in now.items():
-                is_same = finding.reading and before.get(subject) == finding.reading
-                if finding.verdict not in UNSETTLED or is_same:
-                    yield finding
-                elif not left:
-                    yield Finding(subject, Verdict.WAITING, None, "It changes.")
-                else:
-                    unsettled.append(subject)
-            suspects, before = unsettled, {each: now[each].reading for each in unsettled}
-            if not suspects:
+        """Read what looks wrong again, until it stays the same for the time of grace."""
+        for _ in range(ROUNDS):
+            yield from (each for each in seen if each.verdict not in UNSETTLED)
+            before = {each.subject: each.reading for each in seen if each.verdict in UNSETTLED}
+            if not before:
                 return
-            time.sleep(max(0, grace - (time.monotonic() - started)))
+            time.sleep(grace)
+            seen = []
+            for finding in pool.map(self._reader.find, before):
+                if finding.reading == before[finding.subject]:
+                    yield finding
+                else:
+                    seen.append(finding)
+        for each in seen:
+            is_wrong = each.verdict in UNSETTLED
+            yield Finding(each.subject, Verdict.WAITING, None, "It changes.") if is_wrong else each
 
     def _with_parked(self, findings: list[Finding]) -> Iterator[Finding]:
         """Read the queue of parked events, if it may have some of these, and judge again by it."""

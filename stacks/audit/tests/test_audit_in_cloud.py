@@ -136,13 +136,6 @@ def test_what_changes_or_is_in_progress_is_waiting(auditor: Make) -> None:
     assert (audited.wrong, audited.repairs()) == (0, [])
 
 
-def test_a_policy_without_records_reads_none_of_another_policy(auditor: Make) -> None:
-    audited = auditor(Policy="uncoordinated")
-    since = datetime.now(UTC).isoformat()
-    audited.table.put_item(Item={"id": "input/held", "in_progress_since": since})
-    assert len(audited.compare(audited.put("held"))) == 1
-
-
 def test_a_repair_goes_to_the_retry_queue_which_starts_it(auditor: Make) -> None:
     audited = auditor("true")
     failed = audited.put("failed")

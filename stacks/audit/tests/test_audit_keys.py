@@ -114,6 +114,7 @@ HELD = {"status": "IN_PROGRESS", "lock_token": "t"}
         (HELD | {"in_progress_since": ago(64)}, {}, 15, "waiting"),
         (HELD | {"in_progress_since": ago(66)}, {}, 15, "missing"),
         (HELD | {"in_progress_since": "no time"}, {}, 15, "missing"),
+        (HELD | {"in_progress_since": ago(-9999)}, {}, 15, "missing"),
         # Under every-version, the key's record has the time of the claim, and stays after it.
         ({"claimed_at": ago(19), "lock_token": "t"}, {}, 0, "waiting"),
         ({"claimed_at": ago(19)}, {}, 0, "waiting"),
@@ -255,8 +256,7 @@ def found_by(reader: Reader, prefix: str = "") -> dict[Subject, Verdict]:
     subjects |= {each for page in reader.outputs(prefix) for each in page}
     found = {subject: reader.find(subject).verdict for subject in subjects}
     for each in sources:
-        right = found[Subject(each.key, each.version_id)] is Verdict.RIGHT
-        assert reader.is_right(each) == right
+        assert reader.compared(each).verdict is found[Subject(each.key, each.version_id)]
     return found
 
 
@@ -442,8 +442,8 @@ def test_the_queue_of_parked_events_decides_what_is_parked(stack: Stack) -> None
         record = {"id": {"S": f"input/{key}"}, "event": event, "status": {"S": "FAILED"}}
         record |= {"expires_at": {"N": str(int(time.time()) + 60)}, "sequencer": {"S": "0A"}}
         stack.dynamodb.put_item(TableName="keys", Item=record)
-    for event in (created("parked", etag=ETAG), created(["no key"]), deleted("removed"), None):
-        body = json.dumps({"event": event, "reason": "Because."})
+    for sent in (created("parked", etag=ETAG), created(["no key"]), deleted("removed"), None):
+        body = json.dumps({"event": sent, "reason": "Because."})
         stack.sqs.send_message(QueueUrl=stack.aws.stack.parked_events_queue_url, MessageBody=body)
     assert stack.verdicts() == {"parked": "parked", "removed": "missing"}
     found = {each.subject.key: each.reason for each in stack.audit().run(grace=0).findings}

@@ -176,12 +176,7 @@ def _compare_source(reader: Reader, item: dict[str, Any]) -> list[Finding]:
             sources = reader.versions(key)
         except Refused as error:
             return [reader.refused(Subject(key), error)]
-    found = []
-    for each in sources:
-        subject = Subject(each.key, each.version_id)
-        is_right = reader.is_right(each)
-        found.append(Finding(subject, Verdict.RIGHT, None) if is_right else reader.find(subject))
-    return found
+    return [reader.compared(each) for each in sources]
 
 
 def _compare_output(reader: Reader, item: dict[str, Any]) -> list[Finding]:

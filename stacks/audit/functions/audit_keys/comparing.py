@@ -134,7 +134,7 @@ class Reading:
         times = [self.record.get("in_progress_since")]
         if "lock_token" in self.record:
             times.append(self.record.get("claimed_at"))
-        return any(now - _time(each) < within for each in times)
+        return any(abs(now - _time(each)) < within for each in times)
 
     def is_retried(self, now: datetime, within: timedelta) -> bool:
         """Tell whether the retry queue has its event, as far as records can tell.
@@ -143,7 +143,7 @@ class Reading:
         started. Without such a record, it may be any event whose lock was released in this time.
         """
         started = self.retries.get("at", self.record.get("claimed_at"))
-        return self.retries.get("status") != "PARKED" and now - _time(started) < within
+        return self.retries.get("status") != "PARKED" and abs(now - _time(started)) < within
 
     def is_parked(self, now: datetime) -> bool:
         """Tell whether its event has failed for good, as far as records can tell.

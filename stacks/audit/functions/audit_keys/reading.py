@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -32,7 +32,6 @@ from inorder_fence.fenced_output import (
 )
 from inorder_fence.records import first_id, object_key, retry_id
 
-READS = 3  # of a source that changes while it is read
 NAME = "out-"  # begins the name of each output
 REFUSALS = {HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN}  # which may be of one object only
 Answer = TypeVar("Answer")
@@ -99,8 +98,14 @@ class Reader:
             found = (subject_of(each["Key"], self.scope.keeps) for each in page)
             yield [each for each in found if each and self.scope.covers(each.key, prefix)]
 
-    def is_right(self, source: ObjectEvent) -> bool:
-        """Tell whether a listed source has the right output, with one request, or at most two."""
+    def compared(self, source: ObjectEvent) -> Finding:
+        """Judge a listed source: if its output is right, with one request, or at most two."""
+        subject = Subject(source.key, source.version_id)
+        if self._is_right(source):
+            return Finding(subject, Verdict.RIGHT, None)
+        return self.find(subject)
+
+    def _is_right(self, source: ObjectEvent) -> bool:
         try:
             output = self._output(Subject(source.key, source.version_id))
             # A listing of objects does not name their versions.
@@ -140,7 +145,7 @@ class Reader:
         return Finding(subject, verdict, reading, reason_of(verdict, reading))
 
     def _read(self, subject: Subject) -> Reading | None:
-        """Read a subject; None if the source keeps changing."""
+        """Read a subject; None if the source changes meanwhile."""
         if self.scope.keeps == "each":
             output = self._output(subject)
             made_of = output.metadata.get("source-version-id")
@@ -148,25 +153,19 @@ class Reader:
                 is_foreign = self._compare(None, output) is Verdict.FOREIGN
                 return Reading(subject, output=output, is_comparable=is_foreign)
         named = {"VersionId": subject.version_id} if subject.version_id else {}
+        before = self._find(self._event(subject), **named)
+        version = before.object_id[0] if before else subject.version_id
+        record = self._record(Subject(subject.key, version))
+        output = self._output(subject)
         source = self._find(self._event(subject), **named)
-        for _ in range(READS):
-            before, version = source, source.object_id[0] if source else subject.version_id
-            record = self._record(Subject(subject.key, version))
-            output = self._output(subject)
-            source = self._find(self._event(subject), **named)
-            if source == before:
-                read = Reading(subject, record, output, source)
-                return self._with_retries(read, Subject(subject.key, version))
-        return None
-
-    def _with_retries(self, reading: Reading, subject: Subject) -> Reading:
-        """Read the record of the retries, too, if it matters."""
-        sequencer = reading.record.get("sequencer")
-        if not sequencer or self._compare(reading.source, reading.output) not in REPAIRABLE:
-            return reading
-        described = {"key": subject.key, "sequencer": sequencer, "version-id": subject.version_id}
-        event = {"detail": {"bucket": {"name": self.scope.bucket}, "object": described}}
-        return replace(reading, retries=self._item(retry_id({"event": event})))
+        if source != before:
+            return None
+        retries = dict[str, str]()
+        if (sequencer := record.get("sequencer")) and self._compare(source, output) in REPAIRABLE:
+            described = {"key": subject.key, "sequencer": sequencer, "version-id": version}
+            event = {"detail": {"bucket": {"name": self.scope.bucket}, "object": described}}
+            retries = self._item(retry_id({"event": event}))
+        return Reading(subject, record, output, source, retries=retries)
 
     def _compare(self, source: ObjectEvent | None, output: OutputState) -> Verdict:
         return compare(source, output, self.scope.keeps, self.scope.handles_deletions)
