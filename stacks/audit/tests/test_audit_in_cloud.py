@@ -32,11 +32,7 @@ class Auditor:
         self.s3: Any = boto3.client("s3")
         for bucket in (INPUT, OUTPUT):
             self.s3.create_bucket(Bucket=bucket)
-        names = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode")
-        boto3.client("dynamodb").create_table(
-            TableName=TABLE, **{name: KEY_TABLE[name] for name in names}
-        )
-        self.table = boto3.resource("dynamodb").Table(TABLE)
+        self.table = boto3.resource("dynamodb").create_table(TableName=TABLE, **KEY_TABLE)
         self.queue = new_queue("retry")
         defaults = {"Policy": "latest-wins", "HandleDeletions": "true", "RetryHours": "24"}
         parameters = defaults | {"KeyPrefix": "", "KeySuffix": "", "HealMinutes": "15"} | given
