@@ -91,15 +91,13 @@ class Audit:
         """Judge all that is listed: count what is right, and give the rest."""
         listed: set[Subject] = set()
         for page in self._reader.sources(self._prefix):
-            report.counts[Verdict.SKIPPED] += len(page.folders)
-            listed.update(page.folders)
-            for finding in pool.map(self._reader.compared, page.sources):
+            for finding in pool.map(lambda each: self._reader.compared(*each), page):
                 listed.add(finding.subject)
-                if finding.verdict is Verdict.RIGHT:
-                    report.counts[Verdict.RIGHT] += 1
+                if finding.verdict in {Verdict.RIGHT, Verdict.SKIPPED}:
+                    report.counts[finding.verdict] += 1
                 else:
                     yield finding
-            progress(len(page.sources))
+            progress(len(page))
         for found in () if only_missing else self._reader.outputs(self._prefix):
             unlisted = [each for each in found if each not in listed]
             yield from pool.map(self._reader.find, unlisted)

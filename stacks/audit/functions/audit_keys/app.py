@@ -32,16 +32,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from audit_keys.comparing import (
-    REPAIRABLE,
-    WRONG,
-    Finding,
-    Scope,
-    Subject,
-    Verdict,
-    is_folder,
-)
-from audit_keys.reading import Reader, Refused, subject_of
+from audit_keys.comparing import REPAIRABLE, WRONG, Finding, Scope, Subject, Verdict
+from audit_keys.reading import Reader, subject_of
 from audit_keys.repairing import repair_event
 from inorder_fence import ObjectEvent
 from inorder_fence.records import retry_message
@@ -168,15 +160,10 @@ def _compare_source(reader: Reader, item: dict[str, Any]) -> list[Finding]:
     key = item["key"]
     if not reader.scope.covers(key):
         return []
-    if is_folder(key, item.get("size", 1)):  # an older state machine gives none
-        return [Finding(Subject(key), Verdict.SKIPPED, None)]
-    sources = [ObjectEvent(reader.scope.bucket, key, "", item["etag"].strip('"'))]
     if reader.scope.keeps == "each":
-        try:
-            sources = reader.versions(key)
-        except Refused as error:
-            return [reader.refused(Subject(key), error)]
-    return [reader.compared(each) for each in sources]
+        return reader.compared_versions(key)
+    source = ObjectEvent(reader.scope.bucket, key, "", item["etag"].strip('"'))
+    return [reader.compared(source, item.get("size", 1))]  # an older state machine gives no size
 
 
 def _compare_output(reader: Reader, item: dict[str, Any]) -> list[Finding]:

@@ -34,7 +34,7 @@ class Verdict(StrEnum):
     FOREIGN = "foreign"  # the output names no event, so the fence did not write it
     UNREADABLE = "unreadable"  # S3 refuses to show the object or its output
     NOT_COMPARABLE = "not comparable"
-    SKIPPED = "skipped"  # a folder that S3's console has made
+    SKIPPED = "skipped"  # a folder that S3's console has made: it has no bytes, and no output
 
 
 # What a repair mends, and what it mends if it is told to replace what others have written.
@@ -191,11 +191,6 @@ class Finding:
 def is_sequencer(text: str) -> bool:
     """Tell whether S3 or a repair may have made a sequencer. Whoever writes events may forge it."""
     return bool(_SEQUENCER.fullmatch(text))
-
-
-def is_folder(key: str, size: int) -> bool:
-    """Tell whether S3's console has made an object for a folder: it has no bytes, and no output."""
-    return key.endswith("/") and size == 0
 
 
 def compare(

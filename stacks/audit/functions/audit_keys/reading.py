@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -19,7 +18,6 @@ from audit_keys.comparing import (
     Subject,
     Verdict,
     compare,
-    is_folder,
     judge,
     reason_of,
 )
@@ -45,14 +43,6 @@ class Refused(Exception):
     """S3 or DynamoDB refuses to show one object, or its record."""
 
 
-@dataclass(frozen=True)
-class Page:
-    """A page of a listing: the sources, as if events had created them, and what is skipped."""
-
-    sources: list[ObjectEvent]
-    folders: list[Subject]
-
-
 class Reader:
     """Reads with the fence's own requests. It changes nothing, and several threads may use it."""
 
@@ -66,29 +56,15 @@ class Reader:
         self._s3, self._dynamodb, self.scope, self._now = s3, dynamodb, scope, now
         self._fence = Fence(s3, scope.output_bucket, 0, _no_work, scope.handles_deletions)
 
-    def sources(self, prefix: str) -> Iterator[Page]:
-        """List the sources by pages of at most 1,000."""
+    def sources(self, prefix: str) -> Iterator[list[tuple[ObjectEvent, int]]]:
+        """List the sources, as if events had created them, and their sizes, by pages."""
         begins = max(prefix, self.scope.key_prefix, key=len)
         listing = ("list_objects_v2", "Contents")
         if self.scope.keeps == "each":
             listing = ("list_object_versions", "Versions")
         for page in self._listed(*listing, self.scope.bucket, begins):
-            covered = [each for each in page if self.scope.covers(each["Key"], prefix)]
-            found = [(self._source(each), is_folder(each["Key"], each["Size"])) for each in covered]
-            yield Page(
-                [each for each, skipped in found if not skipped],
-                [Subject(each.key, each.version_id) for each, skipped in found if skipped],
-            )
-
-    def versions(self, key: str) -> list[ObjectEvent]:
-        """List the versions of a key.
-
-        Raises
-        ------
-        Refused
-            S3 refuses to list them.
-        """
-        return self._asked(self.scope.bucket, lambda: [*self._versions(key)])
+            covered = (each for each in page if self.scope.covers(each["Key"], prefix))
+            yield [(self._source(each), each["Size"]) for each in covered]
 
     def outputs(self, prefix: str) -> Iterator[list[Subject]]:
         """List the subjects of which there may be an output, by pages of at most 1,000 outputs."""
@@ -98,12 +74,22 @@ class Reader:
             found = (subject_of(each["Key"], self.scope.keeps) for each in page)
             yield [each for each in found if each and self.scope.covers(each.key, prefix)]
 
-    def compared(self, source: ObjectEvent) -> Finding:
+    def compared(self, source: ObjectEvent, size: int) -> Finding:
         """Judge a listed source: if its output is right, with one request, or at most two."""
         subject = Subject(source.key, source.version_id)
+        if source.key.endswith("/") and size == 0:
+            return Finding(subject, Verdict.SKIPPED, None)
         if self._is_right(source):
             return Finding(subject, Verdict.RIGHT, None)
         return self.find(subject)
+
+    def compared_versions(self, key: str) -> list[Finding]:
+        """Judge the versions of a listed key."""
+        try:
+            versions = self._asked(self.scope.bucket, lambda: [*self._versions(key)])
+        except Refused as error:
+            return [self._refused(Subject(key), error)]
+        return [self.compared(*each) for each in versions]
 
     def _is_right(self, source: ObjectEvent) -> bool:
         try:
@@ -129,10 +115,9 @@ class Reader:
         try:
             return self.finding(subject, self._read(subject))
         except Refused as error:
-            return self.refused(subject, error)
+            return self._refused(subject, error)
 
-    def refused(self, subject: Subject, error: Refused) -> Finding:
-        """Judge a subject that cannot be read."""
+    def _refused(self, subject: Subject, error: Refused) -> Finding:
         return self.finding(subject, Reading(subject, refusal=str(error)))
 
     def finding(
@@ -224,10 +209,10 @@ class Reader:
             raise Refused(f"DynamoDB refuses to read its record ({error}).") from error
         return {name: str(*value.values()) for name, value in found.get("Item", {}).items()}
 
-    def _versions(self, key: str) -> Iterator[ObjectEvent]:
+    def _versions(self, key: str) -> Iterator[tuple[ObjectEvent, int]]:
         for page in self.sources(key):  # the versions of a key come before longer keys
-            yield from (each for each in page.sources if each.key == key)
-            if page.sources and page.sources[-1].key != key:
+            yield from (each for each in page if each[0].key == key)
+            if page and page[-1][0].key != key:
                 return
 
     def _source(self, listed: dict[str, Any]) -> ObjectEvent:
