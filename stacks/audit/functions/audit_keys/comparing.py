@@ -15,9 +15,9 @@ from inorder_fence import ObjectEvent
 from inorder_fence.fenced_output import OutputState
 
 Keeps = Literal["newest", "first", "each", "last"]
-# S3 documents no length. Its sequencers have 16 or 18 digits, and a repair's have 52.
-# https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
-_SEQUENCER = re.compile("[0-9A-Fa-f]{1,64}")
+# "A string representation of a hexadecimal value": S3's have 16 or 18 digits, and a repair's 52.
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html
+_SEQUENCER = re.compile("[0-9A-Fa-f]{1,128}")
 # A policy writes this `expires_at` if it knows no time: it says nothing of when the event failed.
 _NEVER = datetime(9999, 12, 31, tzinfo=UTC)
 
@@ -159,8 +159,10 @@ class Reading:
 
     def _is_of_source(self) -> bool:
         with suppress(LookupError, TypeError, ValueError, RecursionError):
-            event = ObjectEvent.from_event(json.loads(self.record["event"]))
-            return event.etag == (self.source.etag if self.source else "")
+            event = json.loads(self.record["event"])
+            if event["detail-type"] == "Object Deleted":
+                return self.source is None
+            return bool(self.source and self.source.etag == event["detail"]["object"]["etag"])
         return False
 
 
