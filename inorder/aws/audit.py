@@ -24,7 +24,7 @@ from inorder_fence import named_version
 # A change of an object needs a while until its event starts an execution; see `audit`.
 GRACE_SECONDS = 60
 NOTHING = "There is no such key, and no such output: nothing was compared."
-ROUNDS = 3  # of readings of a key that changes
+ROUNDS = 3  # of repairs of a key
 UNSETTLED = REPAIRABLE | {Verdict.PARKED}  # a record may say that; the queue is read later
 
 Progress = Callable[[int], Any]  # is told how many more subjects have been compared
@@ -105,22 +105,16 @@ class Audit:
     def _settled(
         self, pool: ThreadPoolExecutor, seen: list[Finding], grace: float
     ) -> Iterator[Finding]:
-        """Read what looks wrong again, until it stays the same for the time of grace."""
-        for _ in range(ROUNDS):
-            yield from (each for each in seen if each.verdict not in UNSETTLED)
-            before = {each.subject: each.reading for each in seen if each.verdict in UNSETTLED}
-            if not before:
-                return
-            time.sleep(grace)
-            seen = []
-            for finding in pool.map(self._reader.find, before):
-                if finding.reading == before[finding.subject]:
-                    yield finding
-                else:
-                    seen.append(finding)
-        for each in seen:
-            is_wrong = each.verdict in UNSETTLED
-            yield Finding(each.subject, Verdict.WAITING, None, "It changes.") if is_wrong else each
+        """Read what looks wrong again after the time of grace, and give what stays the same."""
+        yield from (each for each in seen if each.verdict not in UNSETTLED)
+        before = {each.subject: each.reading for each in seen if each.verdict in UNSETTLED}
+        time.sleep(grace if before else 0)
+        for finding in pool.map(self._reader.find, before):
+            is_same = finding.reading == before[finding.subject]
+            if finding.verdict in UNSETTLED and not is_same:
+                yield Finding(finding.subject, Verdict.WAITING, None, "It changes.")
+            else:
+                yield finding
 
     def _with_parked(self, findings: list[Finding]) -> Iterator[Finding]:
         """Read the queue of parked events, if it may have some of these, and judge again by it."""
