@@ -137,8 +137,7 @@ export class Fence {
     } catch (error) {
       if (!(error instanceof Rejection)) throw error;
       // SQS keeps the parked event for 14 days.
-      const expires_at = until(Math.max(recordRetentionDays, 15));
-      return { outcome: "Rejected", error: error.name, cause: error.message, expires_at };
+      return { outcome: "Rejected", error: error.name, cause: error.message, expires_at: until(15) };
     }
   }
 

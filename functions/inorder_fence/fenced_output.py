@@ -261,8 +261,8 @@ class Fence:
         -------
         dict
             ``outcome``, and ``expires_at``, the time (seconds since 1970, as text) until which the
-            key table keeps the record: for a rejected event, at least as long as SQS keeps the
-            parked event. It is computed here because JSONPath cannot. With
+            key table keeps the record: of a rejected event, as long as SQS keeps the parked event.
+            It is computed here because JSONPath cannot. With
             ``Processed`` or ``Superseded`` there is ``output_key``; with ``Rejected`` there are
             ``error`` and ``cause``.
 
@@ -274,14 +274,13 @@ class Fence:
             As for `write_newest`.
         """
         event = ObjectEvent.from_event(payload["event"])
-        now, retention = int(time.time()), record_retention_days * 86_400
+        now = int(time.time())
         try:
             answer = FENCES[payload["fence"]](self, event)
         except (Rejection, self.rejection) as error:
             reason = {"error": type(error).__name__, "cause": str(error)}
-            expires_at = now + max(retention, PARKED_SECONDS)
-            return {"outcome": "Rejected", **reason, "expires_at": str(expires_at)}
-        expires_at = now + retention
+            return {"outcome": "Rejected", **reason, "expires_at": str(now + PARKED_SECONDS)}
+        expires_at = now + record_retention_days * 86_400
         return {"outcome": answer.outcome, "output_key": answer.key, "expires_at": str(expires_at)}
 
     def write_newest(self, event: ObjectEvent) -> Answer:
