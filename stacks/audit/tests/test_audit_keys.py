@@ -149,7 +149,8 @@ DELETED = FAILED | {"event": json.dumps(deleted())}
     [
         (FAILED | {"expires_at": in_days(1)}, {}, "parked"),
         (FAILED | {"expires_at": in_days(-1)}, {}, "missing"),  # DynamoDB deletes it some day
-        (FAILED | {"expires_at": "253402300799"}, {}, "missing"),  # says not when it failed
+        (FAILED | {"expires_at": in_days(15)}, {}, "parked"),
+        (FAILED | {"expires_at": in_days(16)}, {}, "missing"),  # says not when it failed
         (FAILED, {"status": "PARKED", "expires_at": in_days(1)}, "parked"),
         (FAILED, {"status": "PARKED", "at": in_days(0), "expires_at": in_days(-1)}, "missing"),
         (FAILED, {"status": "RETRYING", "expires_at": in_days(1)}, "missing"),

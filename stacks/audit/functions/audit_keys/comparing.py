@@ -13,13 +13,14 @@ from typing import Any, Literal
 
 from inorder_fence import ObjectEvent
 from inorder_fence.fenced_output import OutputState
+from inorder_fence.records import PARKED_SECONDS
 
 Keeps = Literal["newest", "first", "each", "last"]
 # "A string representation of a hexadecimal value": S3's have 16 or 18 digits, and a repair's 52.
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html
 _SEQUENCER = re.compile("[0-9A-Fa-f]{1,128}")
-# A policy writes this `expires_at` if it knows no time: it says nothing of when the event failed.
-_NEVER = datetime(9999, 12, 31, tzinfo=UTC)
+# A record that expires later, as one of a policy that knows no time does, says not when it failed.
+_PARKED = timedelta(seconds=PARKED_SECONDS, hours=1)  # clocks differ
 
 
 class Verdict(StrEnum):
@@ -153,7 +154,8 @@ class Reading:
         """
         told = {"FAILED": self.record, "PARKED": self.retries}
         return self._is_of_source() and any(
-            each.get("status") == status and now < _time(each.get("expires_at")) < _NEVER
+            each.get("status") == status
+            and timedelta() < _time(each.get("expires_at")) - now < _PARKED
             for status, each in told.items()
         )
 
