@@ -20,7 +20,6 @@ from inorder.cost import (
     LOG_LEVELS,
     Bill,
     Workload,
-    audit_map,
     bill,
     bill_of,
     of_audit,
@@ -29,8 +28,9 @@ from inorder.cost import (
     usage_of,
 )
 from inorder.model.policies import Policy, policy
+from tests.support.resolved_template import template
 
-DOCUMENT = "docs/cost.md"
+DOCUMENT, AUDIT = "docs/cost.md", "stacks/audit/template.yaml"
 RATES = (10, 1_000, 100_000)  # events a second
 MONTH = 30 * DAY  # seconds
 AUDITED = (1_000_000, 1_000_000_000)  # objects
@@ -110,7 +110,7 @@ def hot_key(of: Policy, work: Workload) -> str:
 
 def audit_table() -> str:
     """Render what an audit of so many objects takes: hours, and dollars."""
-    parallel = audit_map()["MaxConcurrency"]
+    parallel = template(AUDIT)["Parameters"]["MaxConcurrency"]["Default"]
     milliseconds = tomllib.loads(CONTENDERS.read_text())["assumed"]["audit_ms"]
     rate = min(parallel * 1000 / milliseconds, quotas()[READS_OF_PREFIX]["quota"])
     rows = []

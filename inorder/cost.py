@@ -389,19 +389,15 @@ def _of_logs(used: Usage, work: Workload) -> dict[str, float]:
     return {"log_storage": written * assumed["log_compression"] * months}
 
 
-def audit_map() -> dict[str, Any]:
-    """Read the Distributed Map of an audit."""
-    found: dict[str, Any] = json.loads((PROJECT / AUDIT).read_text(encoding="utf-8"))
-    return found["States"]["Compare Bucket"]  # type: ignore[no-any-return]
-
-
 def of_audit() -> dict[str, float]:
     """Count what it takes to compare one object, as one of many.
 
     Its source and its output are listed, and HEAD reads each of them once. A batch of either is an
     Express execution, whose start is a transition of the audit.
     """
-    assumed, batches = _assumed(), 2 / audit_map()["ItemBatcher"]["MaxItemsPerBatch"]
+    definition = json.loads((PROJECT / AUDIT).read_text(encoding="utf-8"))
+    batch = definition["States"]["Compare Bucket"]["ItemBatcher"]
+    assumed, batches = _assumed(), 2 / batch["MaxItemsPerBatch"]
     seconds = 2 * assumed["audit_ms"] / 1000
     return {
         "s3_lists": 2 / LISTED,

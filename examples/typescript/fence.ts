@@ -130,13 +130,14 @@ export class Fence {
   /** Process an event, and answer the state machine. */
   async answer(payload: Payload, recordRetentionDays: number): Promise<Answer> {
     const event = readEvent(payload.event);
-    const expires_at = String(Math.floor(Date.now() / 1000) + recordRetentionDays * 86_400);
+    const until = (days: number) => String(Math.floor(Date.now() / 1000) + days * 86_400);
     try {
       const { outcome, key } = await this.#write(payload.fence, event);
-      return { outcome, output_key: key, expires_at };
+      return { outcome, output_key: key, expires_at: until(recordRetentionDays) };
     } catch (error) {
       if (!(error instanceof Rejection)) throw error;
-      return { outcome: "Rejected", error: error.name, cause: error.message, expires_at };
+      // SQS keeps the parked event for 14 days.
+      return { outcome: "Rejected", error: error.name, cause: error.message, expires_at: until(15) };
     }
   }
 

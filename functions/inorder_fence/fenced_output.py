@@ -50,6 +50,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from inorder_fence.object_event import NULL_VERSION, ObjectEvent, named_version
+from inorder_fence.records import PARKED_SECONDS
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -260,7 +261,8 @@ class Fence:
         -------
         dict
             ``outcome``, and ``expires_at``, the time (seconds since 1970, as text) until which the
-            key table keeps the record. It is computed here because JSONPath cannot. With
+            key table keeps the record: of a rejected event, as long as SQS keeps the parked event.
+            It is computed here because JSONPath cannot. With
             ``Processed`` or ``Superseded`` there is ``output_key``; with ``Rejected`` there are
             ``error`` and ``cause``.
 
@@ -272,13 +274,14 @@ class Fence:
             As for `write_newest`.
         """
         event = ObjectEvent.from_event(payload["event"])
-        expires_at = str(int(time.time()) + record_retention_days * 86_400)
+        now = int(time.time())
         try:
             answer = FENCES[payload["fence"]](self, event)
         except (Rejection, self.rejection) as error:
             reason = {"error": type(error).__name__, "cause": str(error)}
-            return {"outcome": "Rejected", **reason, "expires_at": expires_at}
-        return {"outcome": answer.outcome, "output_key": answer.key, "expires_at": expires_at}
+            return {"outcome": "Rejected", **reason, "expires_at": str(now + PARKED_SECONDS)}
+        expires_at = now + record_retention_days * 86_400
+        return {"outcome": answer.outcome, "output_key": answer.key, "expires_at": str(expires_at)}
 
     def write_newest(self, event: ObjectEvent) -> Answer:
         """Write the one output of a key for its newest event; a deletion deletes it.

@@ -21,6 +21,8 @@ from typing import Any
 Json = dict[str, Any]
 
 FIRST = "first:"
+# For how long a record says that its event is parked: a day longer than SQS keeps the event.
+PARKED_SECONDS = 15 * 86_400
 # SQS refuses these, or replaces them by U+FFFD: its documents say both. In JSON they occur in
 # strings only, where an escape can replace them. S3 allows U+FFFE and U+FFFF in a key.
 # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html

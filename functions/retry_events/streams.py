@@ -30,14 +30,16 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from inorder_fence.records import retry_id
+from inorder_fence.records import PARKED_SECONDS, retry_id
 from retry_events.retries import Fault, longest_delay
 
 # By then the function has ended. SQS may deliver a message twice at once; one deletion is for both.
 AGAIN_SECONDS = 60
 # So often a message that waits is read, to finish it soon after its event is parked.
 LONGEST_WAIT_SECONDS = 900
-KEPT_SECONDS = 2 * 86_400  # after the last write to a record; then DynamoDB may delete it
+# After the last write to a record, DynamoDB may delete it. While the event is parked, an audit sees
+# by the record that it is not lost.
+KEPT_SECONDS = 2 * 86_400
 
 Status = Literal["RETRYING", "PARKING", "PARKED"]
 
@@ -103,13 +105,14 @@ def taken(
 
     The write is refused if another message has taken the stream since it was read.
     """
+    kept = PARKED_SECONDS if status == "PARKED" else KEPT_SECONDS
     item = {
         "id": {"S": retry_id(fault.body)},
         "status": {"S": status},
         "message_id": {"S": fault.message.id},
         "attempt": {"N": str(fault.attempt + 1)},
         "at": {"N": str(int(now))},
-        "expires_at": {"N": str(int(now) + KEPT_SECONDS)},
+        "expires_at": {"N": str(int(now) + kept)},
     }
     if before is None:
         return {"TableName": table, "Item": item, "ConditionExpression": "attribute_not_exists(id)"}

@@ -10,22 +10,22 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
-from audit_keys.comparing import REPAIRABLE, WRONG, Finding, Reading, Subject, Verdict
-from audit_keys.reading import Reader, Scope
+from audit_keys.comparing import REPAIRABLE, WRONG, Finding, Scope, Subject, Verdict
+from audit_keys.reading import Reader
 from audit_keys.repairing import repair_event
-from inorder.aws import parked, retrying
-from inorder.aws.parked import ParkedEvent
+from inorder.aws import parked
 from inorder.aws.stack import CONNECTIONS, Connection
 from inorder.errors import Failure
 from inorder.model import policies
+from inorder_fence import named_version
 
 # A change of an object needs a while until its event starts an execution; see `audit`.
 GRACE_SECONDS = 60
 NOTHING = "There is no such key, and no such output: nothing was compared."
-ROUNDS = 3  # of readings of a key that changes
+ROUNDS = 3  # of repairs of a key
+UNSETTLED = REPAIRABLE | {Verdict.PARKED}  # a record may say that; the queue is read later
 
 Progress = Callable[[int], Any]  # is told how many more subjects have been compared
 
@@ -39,7 +39,7 @@ class Report:
 
     @property
     def is_right(self) -> bool:
-        """Whether nothing is wrong; what waits is not wrong."""
+        """Whether nothing is wrong; what waits, or is skipped, is not wrong."""
         return not any(each.verdict in WRONG for each in self.findings)
 
 
@@ -49,14 +49,8 @@ class Audit:
     Parked events are received only if something is wrong.
     """
 
-    def __init__(
-        self,
-        aws: Connection,
-        prefix: str = "",
-        receive_parked: Callable[[], Iterable[ParkedEvent]] | None = None,
-    ) -> None:
+    def __init__(self, aws: Connection, prefix: str = "") -> None:
         self._aws, self._prefix = aws, prefix
-        self._receive_parked = receive_parked or partial(_parked_events, aws)
         self.scope = _scope(aws)
         self._reader = Reader(aws.client("s3"), aws.client("dynamodb"), self.scope)
 
@@ -81,81 +75,65 @@ class Audit:
         """
         report = Report()
         with ThreadPoolExecutor(CONNECTIONS) as pool:
-            suspects = [*self._suspects(pool, report, progress, only_missing)]
-            findings = [*self._settled(pool, suspects, grace)]
+            seen = [*self._first_sight(pool, report, progress, only_missing)]
+            findings = [*self._settled(pool, seen, grace)]
         if not report.counts.total() + len(findings):
             raise Failure(NOTHING)
-        for finding in self.queued(findings):
+        for finding in self._with_parked(findings):
             report.counts[finding.verdict] += 1
             if finding.verdict is not Verdict.RIGHT:
                 report.findings.append(finding)
         return report
 
-    def _suspects(
+    def _first_sight(
         self, pool: ThreadPoolExecutor, report: Report, progress: Progress, only_missing: bool
-    ) -> Iterator[Subject]:
-        """List what is not right at first sight, and count the rest."""
+    ) -> Iterator[Finding]:
+        """Judge all that is listed: count what is right, and give the rest."""
         listed: set[Subject] = set()
         for page in self._reader.sources(self._prefix):
-            subjects = [Subject(each.key, each.version_id) for each in page]
-            right = [*pool.map(self._reader.is_right, page)]
-            listed.update(subjects)
-            report.counts[Verdict.RIGHT] += sum(right)
+            for finding in pool.map(lambda each: self._reader.compared(*each), page):
+                listed.add(finding.subject)
+                if finding.verdict in {Verdict.RIGHT, Verdict.SKIPPED}:
+                    report.counts[finding.verdict] += 1
+                else:
+                    yield finding
             progress(len(page))
-            yield from (
-                each for each, is_right in zip(subjects, right, strict=True) if not is_right
-            )
-        if only_missing:
-            return
-        for found in self._reader.outputs(self._prefix):
-            yield from (each for each in found if each not in listed)
+        for found in () if only_missing else self._reader.outputs(self._prefix):
+            unlisted = [each for each in found if each not in listed]
+            yield from pool.map(self._reader.find, unlisted)
 
     def _settled(
-        self, pool: ThreadPoolExecutor, suspects: list[Subject], grace: float
+        self, pool: ThreadPoolExecutor, seen: list[Finding], grace: float
     ) -> Iterator[Finding]:
-        """Read suspects again until what each of them shows stays for the time of grace."""
-        before: dict[Subject, Reading | None] = {}
-        for left in range(ROUNDS, -1, -1):
-            started = time.monotonic()
-            now = dict(zip(suspects, pool.map(self._reader.read, suspects), strict=True))
-            unsettled = []
-            for subject, reading in now.items():
-                finding = self._reader.finding(subject, reading)
-                is_same = reading is not None and before.get(subject, ...) == reading
-                if finding.verdict not in REPAIRABLE or is_same:
-                    yield finding
-                elif not left:
-                    yield replace(finding, verdict=Verdict.WAITING, reason="It changes.")
-                else:
-                    unsettled.append(subject)
-            suspects, before = unsettled, now
-            if not suspects:
-                return
-            time.sleep(max(0, grace - (time.monotonic() - started)))
+        """Read what looks wrong again after the time of grace, and give what stays the same."""
+        yield from (each for each in seen if each.verdict not in UNSETTLED)
+        before = {each.subject: each.reading for each in seen if each.verdict in UNSETTLED}
+        time.sleep(grace if before else 0)
+        for finding in pool.map(self._reader.find, before):
+            is_same = finding.reading == before[finding.subject]
+            if finding.verdict in UNSETTLED and not is_same:
+                yield Finding(finding.subject, Verdict.WAITING, None, "It changes.")
+            else:
+                yield finding
 
-    def _judged(self, subject: Subject) -> Finding:
-        return self._reader.finding(subject, self._reader.read(subject))
-
-    def queued(self, findings: list[Finding]) -> Iterator[Finding]:
-        """Tell which findings have an event in a queue."""
-        events = dict[tuple[str, str | None], str]()
-        if any(each.verdict in REPAIRABLE for each in findings):
-            for message in self._receive_parked():
-                events[_event_id(message.body.get("event"))] = message.reason
-            waiting = retrying.retrying_events(self._aws)
-            retried = {(each.key, each.version_id): each.reasons for each in waiting}
+    def _with_parked(self, findings: list[Finding]) -> Iterator[Finding]:
+        """Read the queue of parked events, if it may have some of these, and judge again by it."""
+        unsure = UNSETTLED
+        if self.scope.keeps == "each":  # a claim does not tell whether its event has failed
+            unsure = UNSETTLED | {Verdict.WAITING}
+        reasons = dict[tuple[str, Any], str]()
+        if any(each.verdict in unsure for each in findings):
+            with closing(parked.parked_events(self._aws)) as received:
+                for message in received:
+                    reasons[_object_in(message.body.get("event"))] = message.reason
         for each in findings:
-            if each.verdict not in REPAIRABLE or each.reading is None:
+            if each.verdict not in unsure or each.reading is None:
                 yield each
                 continue
             source = each.reading.source
-            version = source.object_id[0] if source else each.subject.version_id
-            if reasons := retried.get((each.subject.key, version)):
-                yield replace(each, verdict=Verdict.WAITING, reason=f"It is tried again. {reasons}")
-            elif reason := events.get((each.subject.key, source.etag if source else None)):
-                yield replace(each, verdict=Verdict.PARKED, reason=reason)
-            else:
-                yield each
+            reason = reasons.get((each.subject.key, source.object_id if source else None))
+            found = self._reader.finding(each.subject, each.reading, parked=reason is not None)
+            yield replace(found, reason=reason or found.reason)
 
     def repair(
         self, findings: Iterable[Finding], concurrency: int
@@ -174,12 +152,12 @@ class Audit:
                 raise
 
     def _repair(self, finding: Finding) -> tuple[Finding, str]:
-        now, outcome = self._judged(finding.subject), "Not Started"
+        now, outcome = self._reader.find(finding.subject), "Not Started"
         for _ in range(ROUNDS):
-            if now.reading is None or now.verdict not in {finding.verdict, *REPAIRABLE}:
+            if now.reading is None or now.verdict not in {finding.verdict, *UNSETTLED}:
                 break
             outcome = self._process(repair_event(self.scope.bucket, now.reading, datetime.now(UTC)))
-            now = self._judged(finding.subject)
+            now = self._reader.find(finding.subject)
             if outcome != "Superseded":  # then an event that nobody knew of was recorded before
                 break
         return now, outcome
@@ -191,11 +169,6 @@ class Audit:
         )
         output = json.loads(ended.get("output") or "{}")
         return str(output.get("outcome") or ended.get("error") or ended["status"])
-
-
-def _parked_events(aws: Connection) -> list[ParkedEvent]:
-    with closing(parked.parked_events(aws)) as received:
-        return list(received)
 
 
 def _scope(aws: Connection) -> Scope:
@@ -217,14 +190,15 @@ def _scope(aws: Connection) -> Scope:
         handles_deletions=policy.deletions and parameters.get("HandleDeletions") != "false",
         key_prefix=parameters.get("KeyPrefix", ""),
         key_suffix=parameters.get("KeySuffix", ""),
+        heal_minutes=int(parameters.get("HealMinutes", 0)),
     )
 
 
-def _event_id(event: Any) -> tuple[str, str | None]:
-    """Name an event by its key and its ETag, which a deletion has not."""
-    try:
-        described = event["detail"]["object"]
-        is_deletion = event["detail-type"] == "Object Deleted"
-        return described["key"], None if is_deletion else described["etag"]
-    except (KeyError, TypeError):
-        return "", None
+def _object_in(event: Any) -> tuple[str, Any]:
+    """Name the object of an event by its key, version and ETag; of a deletion, by its key."""
+    match event:
+        case {"detail-type": "Object Deleted", "detail": {"object": {"key": str(key)}}}:
+            return key, None
+        case {"detail": {"object": {"key": str(key), "etag": str(etag), **more}}}:
+            return key, (named_version(more.get("version-id")), etag)
+    return "", None

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Set
 from itertools import groupby
 
 import click
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from audit_keys.comparing import REPAIRABLE, Finding, Verdict
-from inorder.aws import cloud_audit
+from audit_keys.comparing import REPAIRABLE, Verdict
 from inorder.aws.audit import GRACE_SECONDS, Audit, Report
 from inorder.aws.stack import Connection
 from inorder.commands.terminal import aws_errors_in_one_line, deployed, printable, say
@@ -41,7 +40,6 @@ sure = click.option("--yes", is_flag=True, help="Do not ask before the repair.")
 @prefixed
 @click.option("--json", "as_json", is_flag=True, help="One line for each key that is not right.")
 @click.option("--repair", is_flag=True, help="Start an event for each missing, stale or orphaned.")
-@click.option("--in-cloud", is_flag=True, help="Let the stack NAME-audit compare.")
 @click.option("--foreign", is_flag=True, help="With --repair, replace foreign outputs as well.")
 @sure
 @at_once
@@ -51,7 +49,6 @@ def audit(
     prefix: str,
     as_json: bool,
     repair: bool,
-    in_cloud: bool,
     foreign: bool,
     yes: bool,
     concurrency: int,
@@ -63,20 +60,13 @@ def audit(
     Fails if something is wrong. What waits for an event is not wrong.
     """
     with aws_errors_in_one_line():
-        aws = Connection(stack_name)
-        found = Audit(aws, prefix)
-        report = (
-            _run_in_cloud(found, aws, prefix)
-            if in_cloud
-            else _run(found, grace, only_missing=False)
-        )
+        found = Audit(Connection(stack_name), prefix)
+        report = _run(found, grace, only_missing=False)
         if not as_json:
             _show(report)
-        wanted = REPAIRABLE | ({Verdict.FOREIGN} if foreign else set())
-        chosen = [each for each in report.findings if each.verdict in wanted]
-        left = [each for each in report.findings if each.verdict not in wanted]
-        if repair and chosen and (yes or _agreed(len(chosen))):
-            report.findings = left + _repair(found, chosen, concurrency)
+        if repair:
+            wanted = REPAIRABLE | ({Verdict.FOREIGN} if foreign else set())
+            _repair(found, report, wanted, yes, concurrency)
         if as_json:
             for finding in report.findings:
                 click.echo(to_json(finding.described()))
@@ -98,10 +88,7 @@ def backfill(stack_name: str, prefix: str, yes: bool, concurrency: int, grace: f
         found = Audit(Connection(stack_name), prefix)
         report = _run(found, grace, only_missing=True)
         _show(report)
-        chosen = [each for each in report.findings if each.verdict is Verdict.MISSING]
-        left = [each for each in report.findings if each.verdict is not Verdict.MISSING]
-        if chosen and (yes or _agreed(len(chosen))):
-            report.findings = left + _repair(found, chosen, concurrency)
+        _repair(found, report, {Verdict.MISSING}, yes, concurrency)
     sys.exit(int(not report.is_right))
 
 
@@ -111,28 +98,23 @@ def _run(audit: Audit, grace: float, only_missing: bool) -> Report:
         return audit.run(lambda more: progress.advance(task, more), grace, only_missing)
 
 
-def _run_in_cloud(audit: Audit, aws: Connection, prefix: str) -> Report:
-    with _progress() as progress:
-        task = progress.add_task("Comparing in the cloud", total=None)
-
-        def show(compared: int, listed: int) -> None:
-            progress.update(task, completed=compared, total=listed)
-
-        return cloud_audit.run(audit, aws, prefix, show)
-
-
-def _repair(audit: Audit, findings: Sequence[Finding], concurrency: int) -> list[Finding]:
-    """Repair, and give what is not right after all."""
+def _repair(
+    audit: Audit, report: Report, wanted: Set[Verdict], agreed: bool, concurrency: int
+) -> None:
+    """Repair what is wanted, and leave in the report what is not right after all."""
+    chosen = [each for each in report.findings if each.verdict in wanted]
+    if not chosen or not (agreed or click.confirm(f"Start {len(chosen):,} events?", err=True)):
+        return
     left = []
     with _progress() as progress:
-        task = progress.add_task("Repairing", total=len(findings))
-        for finding, outcome in audit.repair(findings, concurrency):
+        task = progress.add_task("Repairing", total=len(chosen))
+        for finding, outcome in audit.repair(chosen, concurrency):
             progress.advance(task)
             if finding.verdict is not Verdict.RIGHT:
                 left.append(finding)
                 say(f"{finding.verdict}: {finding.subject.key}: the repair ended as {outcome}.")
-    say(f"{len(findings) - len(left)} of {len(findings)} are right now.")
-    return left
+    say(f"{len(chosen) - len(left)} of {len(chosen)} are right now.")
+    report.findings = [each for each in report.findings if each.verdict not in wanted] + left
 
 
 def _show(report: Report) -> None:
@@ -147,10 +129,6 @@ def _show(report: Report) -> None:
             click.echo(printable(line.rstrip()))
         if (more := len(findings) - EXAMPLES) > 0:
             click.echo(f"{verdict:<15} and {more:,} more: --json lists them")
-
-
-def _agreed(number: int) -> bool:
-    return click.confirm(f"Start {number:,} events?", err=True)
 
 
 def _progress() -> Progress:

@@ -36,7 +36,11 @@ FUNCTION, HASH_FUNCTION = (
     for name in ("invert-image", "canonical-hash")
 )
 BUS, RETRY_BUS = "unique-events", "retry-events"
-KEY_TABLE = template()["Resources"]["KeyTable"]["Properties"]
+# What CreateTable takes of the key table.
+KEY_TABLE = {
+    name: template()["Resources"]["KeyTable"]["Properties"][name]
+    for name in ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode")
+}
 MOST_STATES = 300  # of an execution; a waiter that gives up enters half as many
 # moto logs every state that fails, and so hides what a test has found.
 logging.getLogger("moto").setLevel(logging.CRITICAL)
@@ -91,14 +95,7 @@ class InProcess:
         self._sequencers = itertools.count(int(SEQUENCER, 16))
         for bucket in (INPUT, OUTPUT):
             self.s3.create_bucket(Bucket=bucket)
-        self.table = boto3.resource("dynamodb").create_table(
-            TableName=TABLE,
-            BillingMode="PAY_PER_REQUEST",
-            **{
-                name: KEY_TABLE[name]
-                for name in ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
-            },
-        )
+        self.table = boto3.resource("dynamodb").create_table(TableName=TABLE, **KEY_TABLE)
         self._sqs = boto3.client("sqs")
         self.parked_queue, self.retry_queue = map(self._make_queue, ("parked", "retries"))
         self.function_log_group = "functions"

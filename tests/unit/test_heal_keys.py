@@ -80,10 +80,7 @@ class Healer:
 
 @pytest.fixture
 def healer(load: Load, lines: Lines) -> Healer:
-    names = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode")
-    boto3.client("dynamodb").create_table(
-        TableName=TABLE, **{name: KEY_TABLE[name] for name in names}
-    )
+    boto3.client("dynamodb").create_table(TableName=TABLE, **KEY_TABLE)
     retry, parked, other = map(new_queue, ("retry", "parked", "other"))
     function = load(
         "heal_keys.app",

@@ -543,6 +543,8 @@ def test_a_message_goes_on_waits_or_is_finished_as_its_stream_says(
         item = taken("keys", given, before, NOW, "RETRYING")["Item"]
         assert item["attempt"] == {"N": str(attempt + 1)}
         assert item["expires_at"] == {"N": str(int(NOW + 2 * DAY))}
+        parked = taken("keys", given, before, NOW, "PARKED")["Item"]
+        assert parked["expires_at"] == {"N": str(int(NOW + 15 * DAY))}
 
 
 def test_a_message_goes_on_when_the_one_before_it_is_silent(retries: Retries) -> None:

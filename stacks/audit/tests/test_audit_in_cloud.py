@@ -1,23 +1,28 @@
-"""An audit in the cloud: what a batch finds, what becomes of suspects, what the command says."""
+"""An audit in the cloud: what it refuses, what a batch finds, what becomes of suspects."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 
-from inorder.aws import cloud_audit
-from inorder.errors import Failure
 from main_stack import MainStack
 from retry_events.retries import Fault, Message, Start
+from tests.support.events import created
 from tests.support.in_process import KEY_TABLE, Context
 from tests.unit.conftest import Lines, Load, new_queue, taken_from
 
 INPUT, OUTPUT, TABLE = "input", "output", "keys"
+START = {"audit": "a", "prefix": ""}
+ACCOUNT = Context().invoked_function_arn.split(":")[4]
+Refuse = Callable[..., None]
 
 
 class Auditor:
@@ -27,14 +32,10 @@ class Auditor:
         self.s3: Any = boto3.client("s3")
         for bucket in (INPUT, OUTPUT):
             self.s3.create_bucket(Bucket=bucket)
-        names = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode")
-        boto3.client("dynamodb").create_table(
-            TableName=TABLE, **{name: KEY_TABLE[name] for name in names}
-        )
-        self.table = boto3.resource("dynamodb").Table(TABLE)
+        self.table = boto3.resource("dynamodb").create_table(TableName=TABLE, **KEY_TABLE)
         self.queue = new_queue("retry")
         defaults = {"Policy": "latest-wins", "HandleDeletions": "true", "RetryHours": "24"}
-        parameters = defaults | {"KeyPrefix": "", "KeySuffix": ""} | given
+        parameters = defaults | {"KeyPrefix": "", "KeySuffix": "", "HealMinutes": "15"} | given
         outputs = {"InputBucketName": INPUT, "OutputBucketName": OUTPUT, "KeyTableName": TABLE}
         outputs |= {"RetryEventsQueueUrl": self.queue}
         function: Any = load("audit_keys.app", STACK_NAME="s", REPAIRS=repairs)
@@ -49,12 +50,12 @@ class Auditor:
     def put(self, key: str, body: bytes = b"x") -> dict[str, Any]:
         """Put a source, and give it as the listing does."""
         put = self.s3.put_object(Bucket=INPUT, Key=key, Body=body)
-        return {"audit": "a", "bucket": INPUT, "key": key, "etag": put["ETag"]}
+        return {"audit": "a", "bucket": INPUT, "key": key, "etag": put["ETag"], "size": len(body)}
 
     def output(self, key: str, **metadata: str) -> dict[str, Any]:
         """Put an output, and give it as the listing does."""
         self.s3.put_object(Bucket=OUTPUT, Key=key, Body=b"o", Metadata=metadata)
-        return {"audit": "a", "bucket": OUTPUT, "key": key, "etag": "o"}
+        return {"audit": "a", "bucket": OUTPUT, "key": key, "etag": "o", "size": 1}
 
     def pair(self, key: str) -> list[dict[str, Any]]:
         """Put a source and its right output."""
@@ -118,15 +119,10 @@ def test_a_batch_counts_what_is_right_and_suspects_the_rest(auditor: Make) -> No
     assert audited.repairs() == []
 
 
-def test_where_deletions_are_not_handled_no_output_is_orphaned(auditor: Make) -> None:
-    audited = auditor(HandleDeletions="false")
-    assert audited.compare(audited.output("out-gone", sequencer="01")) == []
-    assert audited.counts == {"right": 1}
-
-
 def test_what_changes_or_is_in_progress_is_waiting(auditor: Make) -> None:
     audited = auditor("true")
-    audited.table.put_item(Item={"id": "input/held", "lock_token": "t"})
+    since = datetime.now(UTC).isoformat()
+    audited.table.put_item(Item={"id": "input/held", "in_progress_since": since})
     suspects = audited.compare(*map(audited.put, ("done", "held", "changes")))
     assert audited.findings == {"held": "waiting"}
     audited.pair("done")
@@ -136,19 +132,16 @@ def test_what_changes_or_is_in_progress_is_waiting(auditor: Make) -> None:
     assert (audited.wrong, audited.repairs()) == (0, [])
 
 
-def test_a_policy_without_records_reads_none_of_another_policy(auditor: Make) -> None:
-    audited = auditor(Policy="uncoordinated")
-    audited.table.put_item(Item={"id": "input/held", "lock_token": "t"})
-    assert len(audited.compare(audited.put("held"))) == 1
-
-
 def test_a_repair_goes_to_the_retry_queue_which_starts_it(auditor: Make) -> None:
     audited = auditor("true")
-    audited.table.put_item(Item={"id": "input/failed", "status": "FAILED", "sequencer": "01"})
-    suspects = audited.compare(*map(audited.put, ("failed", "\ufffe")))
+    failed = audited.put("failed")
+    event = json.dumps(created("failed", etag=failed["etag"].strip('"')))
+    record = {"id": "input/failed", "status": "FAILED", "sequencer": "01", "event": event}
+    audited.table.put_item(Item=record | {"expires_at": int(time.time()) + 60})
+    suspects = audited.compare(failed, audited.put("\ufffe"))
+    assert (audited.findings, audited.wrong) == ({"failed": "parked"}, 1)
     audited.judge(suspects)
-    assert audited.findings == {"failed": "missing", "\ufffe": "missing"}
-    assert audited.wrong == 1  # other alarms tell of events that failed
+    assert (audited.findings, audited.wrong) == ({"\ufffe": "missing"}, 1)
     [message] = audited.repairs()
     fault = Fault.read(Message("m", json.dumps(message), 1.0))
     assert fault
@@ -180,6 +173,27 @@ def test_each_version_of_a_listed_key_is_compared_and_no_longer_key(auditor: Mak
 
 
 @pytest.mark.parametrize(
+    ("policy", "parts"), [("latest-wins", ["bad"]), ("every-version", ["versions", "prefix=bad"])]
+)
+def test_one_object_that_s3_refuses_to_show_ends_no_batch(
+    auditor: Make, refuse: Refuse, policy: str, parts: list[str]
+) -> None:
+    audited = auditor("true", Policy=policy)
+    versioning = {"Status": "Enabled"}
+    audited.s3.put_bucket_versioning(Bucket=INPUT, VersioningConfiguration=versioning)
+    items = [*map(audited.put, ("a", "bad", "c")), audited.put("folder/", b"")]
+    refuse(audited.function.s3, 403, "AccessDenied", INPUT, *parts)
+    suspects = audited.compare(*items, audited.output("out-bad", sequencer="01"))
+    assert {each["key"] for each in suspects} == {"a", "c"}
+    assert audited.findings == {"bad": "unreadable"}
+    assert audited.counts["skipped"] == 1
+    assert audited.wrong == audited.counts["unreadable"]
+    refuse(audited.function.s3, 400, "ExpiredToken")
+    with pytest.raises(ClientError, match="ExpiredToken"):
+        audited.compare(items[0])
+
+
+@pytest.mark.parametrize(
     ("key_prefix", "asked", "listed"),
     [
         ("", "", ""),
@@ -197,68 +211,44 @@ def test_what_is_listed_is_as_narrow_as_the_stacks_prefix_and_the_audits(
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
-    [({"Policy": "content-hash"}, "nothing to audit"), ({"RetryHours": "0"}, "needs the retry")],
+    ("given", "prefix", "said"),
+    [
+        ({"Policy": "content-hash"}, "", "nothing to audit"),
+        ({"RetryHours": "0"}, "", "needs the retry"),
+        ({}, "pictures", "ends with a slash"),
+    ],
 )
 def test_a_stack_that_cannot_be_audited_or_repaired_says_so(
-    auditor: Make, given: dict[str, str], said: str
+    auditor: Make, given: dict[str, str], prefix: str, said: str
 ) -> None:
     audited = auditor("true", **given)
     with pytest.raises(audited.function.NotAuditable, match=said):
-        audited.run({"audit": "a", "prefix": ""})
+        audited.run({"audit": "a", "prefix": prefix})
 
 
-# The command, which waits for the audit
-
-OUTPUTS = [
-    {"OutputKey": "AuditStateMachineArn", "OutputValue": "machine"},
-    {"OutputKey": "AuditLogGroupName", "OutputValue": "log"},
-]
-FAILED = {"status": "FAILED", "error": "E", "cause": json.dumps({"errorMessage": "no buckets."})}
-SUCCEEDED = {"status": "SUCCEEDED"}
-LINES = [
-    "no JSON",
-    json.dumps({"audit": "other", "message": "OutputsCompared", "items": 9, "counts": {}}),
-    json.dumps({"audit": "a", "message": "OutputsCompared", "items": 2, "counts": {"right": 2}}),
-]
-
-
-def followed(ended: dict[str, Any], items: int, outputs: list[dict[str, str]]) -> Any:
-    """Follow an audit of this end, which has compared so many objects."""
-    log = SimpleNamespace(paginate=lambda **_: [{"events": [{"message": line} for line in LINES]}])
-    stub = SimpleNamespace(
-        describe_stacks=lambda **_: {"Stacks": [{"Outputs": outputs}]},
-        start_execution=lambda **_: {"executionArn": "arn:a"},
-        describe_execution=lambda **_: ended,
-        list_map_runs=lambda **_: {"mapRuns": [{"mapRunArn": "run"}]},
-        describe_map_run=lambda **_: {"itemCounts": {"total": items, "succeeded": items}},
-        get_paginator=lambda _: log,
-    )
-    aws: Any = SimpleNamespace(
-        stack=SimpleNamespace(name="s"), client=lambda _: stub, is_local=True
-    )
-    audit: Any = SimpleNamespace(
-        scope=SimpleNamespace(bucket="input"), queued=lambda findings: findings
-    )
-    return cloud_audit.run(audit, aws, "", lambda *_: None)
-
-
-@pytest.mark.parametrize(
-    ("ended", "items", "outputs", "said"),
-    [
-        (FAILED, 2, OUTPUTS, "ended as FAILED: E no buckets. Its log is log."),
-        (SUCCEEDED, 100_000_000, OUTPUTS, "audit it by prefixes"),
-        (SUCCEEDED, 3, OUTPUTS, "lacks 1 of 3 objects"),
-        (SUCCEEDED, 2, [], "no output AuditStateMachineArn"),
-    ],
-)
-def test_an_audit_that_is_not_complete_says_why(
-    ended: Any, items: int, outputs: Any, said: str, monkeypatch: pytest.MonkeyPatch
+def test_a_bucket_of_another_account_or_region_is_refused_before_it_is_listed(
+    auditor: Make, refuse: Refuse
 ) -> None:
-    monkeypatch.setattr(cloud_audit, "LOG_SECONDS", -1)
-    with pytest.raises(Failure, match=said):
-        followed(ended, items, outputs)
+    audited = auditor()
+    asked = list[dict[str, str]]()
 
+    def answer(params: dict[str, str], **_: Any) -> None:
+        asked.append(params)
 
-def test_only_the_lines_of_the_audit_count() -> None:
-    assert followed(SUCCEEDED, 2, OUTPUTS).counts == {"right": 2}
+    audited.function.s3.meta.events.register("provide-client-params.s3.HeadBucket", answer)
+    audited.run(START)
+    assert [(each["Bucket"], each["ExpectedBucketOwner"]) for each in asked] == [
+        (INPUT, ACCOUNT),
+        (OUTPUT, ACCOUNT),
+    ]
+    audited.function.s3 = boto3.client("s3", region_name="eu-central-1")
+    with pytest.raises(audited.function.NotAuditable, match="the bucket input is in us-east-1"):
+        audited.run(START)
+    refuse(audited.function.s3, 403, "AccessDenied", OUTPUT)
+    refuse(audited.function.s3, 403, "AccessDenied", INPUT)
+    with pytest.raises(audited.function.NotAuditable, match="does not own the bucket input, or"):
+        audited.run(START)
+    audited.function.s3 = boto3.client("s3")
+    refuse(audited.function.s3, 503, "SlowDown")
+    with pytest.raises(ClientError, match="503"):  # which passes: the state may try again
+        audited.run(START)

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import count, groupby, pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from audit_keys.comparing import Keeps, Reading, Subject, Verdict, compare, judge
-from audit_keys.reading import Reader, Scope, subject_of
+from audit_keys.comparing import Keeps, Reading, Scope, Subject, Verdict, compare, judge
+from audit_keys.reading import Reader, subject_of
 from audit_keys.repairing import known_sequencer, next_sequencer, repair_event, repaired_at
+from inorder.asl.definition import EXPRESS_SECONDS
+from inorder.aws import parked
+from inorder.aws.audit import Audit
 from inorder_fence import ObjectEvent
 from inorder_fence.fenced_output import OutputState, compare_sequencers
-from tests.support.events import SEQUENCER
+from inorder_fence.stuck import DEAD_AFTER
+from retry_events.retries import LONGEST_SECONDS
+from tests.proof.simulation.cloud import Cloud, Settings
+from tests.support.events import SEQUENCER, created, deleted
+from tests.support.in_process import KEY_TABLE
 
+Refuse = Callable[..., None]
 NOTHING = OutputState()
+NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
+SCOPE = Scope("input", "output", "keys", "newest", handles_deletions=True, heal_minutes=15)
+X = Subject("x.png")
+ETAG = "9dd4e461268c8034f5c8564e155c67a6"  # of the content "x"
 SOURCE = ObjectEvent("input", "x.png", "", "e")
 VERSION = ObjectEvent("input", "x.png", "", "e", "v1")
 
@@ -28,11 +46,18 @@ def made(sequencer: str = SEQUENCER, etag: str = "e", version: str = "") -> Outp
     return OutputState('"o"', {"sequencer": sequencer, "source-etag": etag, **named})
 
 
-def verdict_of(
-    source: ObjectEvent | None, output: OutputState, keeps: Keeps, **record: str
-) -> Verdict:
-    reading = Reading(Subject("x.png"), record, output, source)
-    return judge(reading, keeps, handles_deletions=True)
+def verdict_of(reading: Reading, **scope: Any) -> Verdict:
+    return judge(reading, SCOPE if not scope else replace(SCOPE, **scope), NOW)
+
+
+def ago(minutes: float) -> str:
+    """Write a time as a state machine writes it."""
+    return (NOW - timedelta(minutes=minutes)).isoformat().replace("+00:00", "Z")
+
+
+def in_days(days: float) -> str:
+    """Write a time as DynamoDB's expiry has it."""
+    return str(int((NOW + timedelta(days=days)).timestamp()))
 
 
 @pytest.mark.parametrize(
@@ -46,6 +71,8 @@ def verdict_of(
         (None, NOTHING, "newest", "right"),
         (SOURCE, OutputState('"o"', {}), "newest", "foreign"),
         (None, OutputState('"o"', {}), "newest", "foreign"),
+        (SOURCE, made("Z" * 52), "newest", "foreign"),
+        (SOURCE, made("0" * 129), "newest", "foreign"),
         (VERSION, made(), "newest", "stale"),
         (VERSION, made(version="v1"), "each", "right"),
         (VERSION, made(version="v2"), "newest", "stale"),
@@ -55,16 +82,93 @@ def verdict_of(
 def test_an_output_is_compared_with_its_source(
     source: ObjectEvent | None, output: OutputState, keeps: Keeps, expected: str
 ) -> None:
-    assert verdict_of(source, output, keeps) == expected
-    assert verdict_of(source, output, keeps, status="DONE", sequencer=SEQUENCER) == expected
-    waiting = "waiting" if expected in {"missing", "stale", "orphaned"} else expected
-    assert verdict_of(source, output, keeps, status="IN_PROGRESS") == waiting
-    assert verdict_of(source, output, keeps, status="FAILED", lock_token="t") == waiting
-    assert verdict_of(source, output, keeps, oldest_waiting=SEQUENCER) == waiting
+    done = {"status": "DONE", "sequencer": SEQUENCER}
+    for record in ({}, done):
+        assert verdict_of(Reading(X, record, output, source), keeps=keeps) == expected
+    is_repairable = expected in {"missing", "stale", "orphaned"}
+    for record, otherwise in (
+        ({"in_progress_since": ago(1)}, "waiting"),
+        ({"sequencer": "Z"}, "not comparable"),  # no repair would be newer
+    ):
+        found = verdict_of(Reading(X, record, output, source), keeps=keeps)
+        assert found == (otherwise if is_repairable else expected)
 
 
 def test_an_output_without_a_source_is_right_if_deletions_are_not_handled() -> None:
     assert compare(None, made(), "newest", handles_deletions=False) is Verdict.RIGHT
+
+
+HELD = {"status": "IN_PROGRESS", "lock_token": "t"}
+
+
+@pytest.mark.parametrize(
+    ("record", "retries", "heal_minutes", "expected"),
+    [
+        # Nothing clears the status and the lock of an execution that has died.
+        (HELD, {}, 15, "missing"),
+        ({"status": "FAILED", "lock_token": "t"}, {}, 15, "missing"),
+        ({"oldest_waiting": SEQUENCER}, {}, 15, "missing"),
+        # The index: without sweeps, only an execution that lives acts on its entry.
+        (HELD | {"in_progress_since": ago(19)}, {}, 0, "waiting"),
+        (HELD | {"in_progress_since": ago(21)}, {}, 0, "missing"),
+        (HELD | {"in_progress_since": ago(64)}, {}, 15, "waiting"),
+        (HELD | {"in_progress_since": ago(66)}, {}, 15, "missing"),
+        (HELD | {"in_progress_since": "no time"}, {}, 15, "missing"),
+        (HELD | {"in_progress_since": ago(-9999)}, {}, 15, "missing"),
+        # Under every-version, the key's record has the time of the claim, and stays after it.
+        ({"claimed_at": ago(19), "lock_token": "t"}, {}, 0, "waiting"),
+        ({"claimed_at": ago(19)}, {}, 0, "waiting"),
+        ({"claimed_at": ago(21), "lock_token": "t"}, {}, 0, "missing"),
+        # The record of the retries has the time of the last start.
+        ({}, {"status": "RETRYING", "at": in_days(-0.01)}, 0, "waiting"),
+        ({}, {"status": "PARKING", "at": in_days(-0.01)}, 0, "waiting"),
+        ({}, {"status": "RETRYING", "at": in_days(-0.02)}, 0, "missing"),
+        ({}, {"status": "RETRYING", "at": "9" * 99}, 0, "missing"),
+    ],
+)
+def test_what_is_wrong_is_waiting_only_while_something_will_act_on_it(
+    record: dict[str, str], retries: dict[str, str], heal_minutes: int, expected: str
+) -> None:
+    reading = Reading(X, record, NOTHING, SOURCE, retries=retries)
+    assert verdict_of(reading, heal_minutes=heal_minutes) == expected
+
+
+def test_an_entry_of_the_index_is_waited_for_until_sweeps_and_retries_had_their_time() -> None:
+    """An execution, and the longest delay of a retry; the time until an entry is swept is less."""
+    without = replace(SCOPE, heal_minutes=0).acts_within
+    assert without == timedelta(seconds=EXPRESS_SECONDS + LONGEST_SECONDS)
+    assert replace(SCOPE, heal_minutes=60).acts_within > DEAD_AFTER + timedelta(minutes=2 * 60)
+
+
+FAILED = {"status": "FAILED", "sequencer": SEQUENCER, "event": json.dumps(created(etag="e"))}
+DELETED = FAILED | {"event": json.dumps(deleted())}
+
+
+@pytest.mark.parametrize(
+    ("record", "retries", "expected"),
+    [
+        (FAILED | {"expires_at": in_days(1)}, {}, "parked"),
+        (FAILED | {"expires_at": in_days(-1)}, {}, "missing"),  # DynamoDB deletes it some day
+        (FAILED | {"expires_at": in_days(15)}, {}, "parked"),
+        (FAILED | {"expires_at": in_days(16)}, {}, "missing"),  # says not when it failed
+        (FAILED, {"status": "PARKED", "expires_at": in_days(1)}, "parked"),
+        (FAILED, {"status": "PARKED", "at": in_days(0), "expires_at": in_days(-1)}, "missing"),
+        (FAILED, {"status": "RETRYING", "expires_at": in_days(1)}, "missing"),
+        # The event of the object as it is now never came: the last one that came has failed.
+        (FAILED | {"event": json.dumps(created()), "expires_at": in_days(1)}, {}, "missing"),
+        (FAILED | {"event": "no event", "expires_at": in_days(1)}, {}, "missing"),
+        (DELETED | {"expires_at": in_days(1)}, {}, "missing"),
+    ],
+)
+def test_what_is_wrong_is_parked_only_while_sqs_has_its_event(
+    record: dict[str, str], retries: dict[str, str], expected: str
+) -> None:
+    reading = Reading(X, record, NOTHING, SOURCE, retries=retries)
+    assert verdict_of(reading) == expected
+    assert judge(reading, SCOPE, NOW, parked=True) is Verdict.PARKED  # the queue was read
+    assert judge(reading, SCOPE, NOW, parked=False) is Verdict.MISSING
+    if record["event"] == DELETED["event"]:
+        assert verdict_of(replace(reading, source=None, output=made())) is Verdict.PARKED
 
 
 REPAIR = next_sequencer("0B", 5, "e")
@@ -94,6 +198,8 @@ def test_a_repair_is_newer_than_what_is_known_and_older_than_what_comes(known: s
         (None, "0A", made("0B"), "0B"),
         (VERSION, "0A", made("0B", version="v1"), "0A"),
         (SOURCE, "0A", made("0B", version="null"), "0A"),
+        (SOURCE, "0A", made("Z" * 52), "0A"),
+        (SOURCE, "Z", NOTHING, ""),
     ],
 )
 def test_the_highest_sequencer_that_compares_is_the_known_one(
@@ -136,27 +242,23 @@ def s3() -> Iterator[Any]:
 
 
 def reader(s3: Any, keeps: Keeps, **more: Any) -> Reader:
-    return Reader(s3, None, Scope("input", "output", "", keeps, handles_deletions=True, **more))
+    return Reader(s3, None, replace(SCOPE, table="", keeps=keeps, **more))
 
 
-def write(s3: Any, key: str, etag: str, version: str = "") -> None:
-    metadata = dict(made("0A", etag, version).metadata)
+def write(s3: Any, key: str, etag: str, version: str = "", sequencer: str = "0A") -> None:
+    metadata = dict(made(sequencer, etag, version).metadata)
     s3.put_object(Bucket="output", Key=key, Body=b"o", Metadata=metadata)
 
 
 def found_by(reader: Reader, prefix: str = "") -> dict[Subject, Verdict]:
     """Judge all subjects, and check that those that look right are right."""
     sources = [source for page in reader.sources(prefix) for source in page]
-    subjects = {Subject(each.key, each.version_id) for each in sources}
+    subjects = {Subject(each.key, each.version_id) for each, _ in sources}
     subjects |= {each for page in reader.outputs(prefix) for each in page}
-    found = {}
-    for subject in subjects:
-        reading = reader.read(subject)
-        assert reading
-        found[subject] = judge(reading, reader.scope.keeps, handles_deletions=True)
+    found = {subject: reader.find(subject).verdict for subject in subjects}
     for each in sources:
-        right = found[Subject(each.key, each.version_id)] is Verdict.RIGHT
-        assert reader.is_right(each) == right
+        compared = reader.compared(*each)
+        assert compared.verdict is found[compared.subject]
     return found
 
 
@@ -218,7 +320,8 @@ def test_a_key_whose_source_changes_each_time_is_not_judged(s3: Any) -> None:
         return answer
 
     s3.head_object = head_object
-    assert changing.read(Subject("x.png")) is None
+    finding = changing.find(X)
+    assert (finding.verdict, finding.reading) == (Verdict.WAITING, None)
 
 
 @pytest.mark.parametrize(
@@ -234,3 +337,192 @@ def test_a_key_whose_source_changes_each_time_is_not_judged(s3: Any) -> None:
 )
 def test_an_outputs_key_names_its_subject(key: str, keeps: Keeps, expected: Subject | None) -> None:
     assert subject_of(key, keeps) == expected
+
+
+# What S3 refuses, and what others have forged
+
+
+class Stack:
+    """A stack in moto, as the command finds it, and its audits."""
+
+    def __init__(self, s3: Any) -> None:
+        boto3.client("dynamodb").create_table(TableName="keys", **KEY_TABLE)
+        self.s3, self.dynamodb, self.sqs = s3, boto3.client("dynamodb"), boto3.client("sqs")
+        described = SimpleNamespace(
+            name="s",
+            parameters={"Policy": "latest-wins", "HealMinutes": "15"},
+            input_bucket="input",
+            output_bucket="output",
+            key_table="keys",
+            parked_events_queue_url=self.sqs.create_queue(QueueName="parked")["QueueUrl"],
+            state_machine_arn="m",
+        )
+        clients = {"s3": s3, "dynamodb": self.dynamodb, "sqs": self.sqs}
+        states = SimpleNamespace(start_sync_execution=self._start)
+        self.aws: Any = SimpleNamespace(
+            stack=described, client=clients.__getitem__, synchronous=states
+        )
+        self.started = list[str]()
+        self.interrupted_at = 0
+
+    def _start(self, **given: str) -> dict[str, str]:
+        self.started.append(json.loads(given["input"])["detail"]["object"]["key"])
+        if len(self.started) == self.interrupted_at:
+            raise KeyboardInterrupt
+        return {"status": "SUCCEEDED", "output": '{"outcome": "Processed"}'}
+
+    def audit(self) -> Audit:
+        return Audit(self.aws)
+
+    def put(self, *keys: str, body: bytes = b"x") -> None:
+        for key in keys:
+            self.s3.put_object(Bucket="input", Key=key, Body=body)
+
+    def verdicts(self) -> dict[str, str]:
+        report = self.audit().run(grace=0)
+        found = {each.subject.key: str(each.verdict) for each in report.findings}
+        assert report.is_right is not bool({*found.values()} - {"waiting"})
+        return found
+
+
+@pytest.fixture
+def stack(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Stack:
+    monkeypatch.setattr(parked, "RECEIVE_SECONDS", 0)
+    return Stack(s3)
+
+
+@pytest.mark.parametrize(
+    ("bucket", "status", "code"),
+    [
+        ("input", 400, "InvalidRequest"),  # SSE-C
+        ("input", 403, "AccessDenied"),
+        ("output", 400, "InvalidRequest"),
+        ("output", 403, "AccessDenied"),
+    ],
+)
+def test_one_object_that_s3_refuses_to_show_ends_no_audit(
+    stack: Stack, refuse: Refuse, bucket: str, status: int, code: str
+) -> None:
+    stack.put("a.png", "bad.png", "c.png")
+    refuse(stack.s3, status, code, bucket, "bad.png")
+    expected = {"a.png": "missing", "bad.png": "unreadable", "c.png": "missing"}
+    assert stack.verdicts() == expected
+    [finding] = [f for f in stack.audit().run(grace=0).findings if f.subject.key == "bad.png"]
+    assert finding.reason.endswith("It is neither compared nor repaired.")
+
+
+def test_a_record_that_dynamodb_refuses_to_read_ends_no_audit(stack: Stack, refuse: Refuse) -> None:
+    stack.put("a.png")
+    refuse(stack.dynamodb, 400, "ValidationException")
+    assert stack.verdicts() == {"a.png": "unreadable"}
+
+
+@pytest.mark.parametrize(
+    ("service", "status", "code"),
+    [
+        ("s3", 400, "ExpiredToken"),
+        ("s3", 403, "InvalidAccessKeyId"),
+        ("s3", 503, "SlowDown"),
+        ("dynamodb", 400, "ProvisionedThroughputExceededException"),
+    ],
+)
+def test_what_is_refused_whatever_the_object_ends_the_audit_and_says_why(
+    stack: Stack, refuse: Refuse, service: str, status: int, code: str
+) -> None:
+    stack.put("a.png")
+    audit = stack.audit()
+    refuse(stack.aws.client(service), status, code)
+    with pytest.raises(ClientError, match=code if status != 503 else "503"):
+        audit._reader.find(Subject("a.png"))
+
+
+def test_a_folder_of_s3s_console_is_counted_and_skipped(stack: Stack) -> None:
+    stack.put("photos/", "empty", body=b"")
+    stack.put("bytes/")
+    write(stack.s3, "photos/out-", "e")
+    report = stack.audit().run(grace=0, only_missing=True)
+    assert +report.counts == {"skipped": 1, "missing": 2}
+    assert stack.verdicts() == dict.fromkeys(("bytes/", "empty"), "missing")
+
+
+def test_the_queue_of_parked_events_decides_what_is_parked(stack: Stack) -> None:
+    """An event that has been removed from it is lost, whatever its record says."""
+    stack.put("parked", "removed")
+    for key in ("parked", "removed"):
+        event = {"S": json.dumps(created(key, etag=ETAG))}
+        record = {"id": {"S": f"input/{key}"}, "event": event, "status": {"S": "FAILED"}}
+        record |= {"expires_at": {"N": str(int(time.time()) + 60)}, "sequencer": {"S": "0A"}}
+        stack.dynamodb.put_item(TableName="keys", Item=record)
+    for sent in (created("parked", etag=ETAG), created(["no key"]), deleted("removed"), None):
+        body = json.dumps({"event": sent, "reason": "Because."})
+        stack.sqs.send_message(QueueUrl=stack.aws.stack.parked_events_queue_url, MessageBody=body)
+    assert stack.verdicts() == {"parked": "parked", "removed": "missing"}
+    found = {each.subject.key: each.reason for each in stack.audit().run(grace=0).findings}
+    assert found == {"parked": "Because.", "removed": "There is no output."}
+
+
+def test_what_changes_between_two_readings_is_no_false_alarm(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack.put("busy", "slow")
+    bodies = count()
+
+    def sleep(_: float) -> None:
+        stack.put("busy", body=b"%d" % next(bodies))
+        write(stack.s3, "out-slow", ETAG)
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    assert +stack.audit().run().counts == {"right": 1, "waiting": 1}
+
+
+def test_a_repair_that_is_interrupted_starts_no_more_events(stack: Stack) -> None:
+    stack.put(*map(str, range(9)))
+    audit, stack.interrupted_at = stack.audit(), 3
+    with pytest.raises(KeyboardInterrupt):
+        list(audit.repair(audit.run(grace=0).findings, 1))
+    assert len(stack.started) < 9
+
+
+def test_a_forged_sequencer_keeps_no_other_key_from_its_repair(stack: Stack) -> None:
+    stack.put("0.png", "1.png", "2.png", "3.png")
+    for number in range(4):
+        write(stack.s3, f"out-{number}.png", "old", sequencer="Z" * 52 if number == 1 else "0A")
+    record = {"id": {"S": "input/2.png"}, "sequencer": {"S": "Z" * 300}}
+    stack.dynamodb.put_item(TableName="keys", Item=record)
+    audit = stack.audit()
+    findings = audit.run(grace=0).findings
+    found = {each.subject.key[0]: each.verdict for each in findings}
+    assert found == {"0": "stale", "1": "foreign", "2": "not comparable", "3": "stale"}
+    assert [outcome for _, outcome in audit.repair(findings, 1)] == ["Processed"] * 4
+    assert stack.started == [each.subject.key for each in findings]
+
+
+@pytest.mark.parametrize("policy", ["latest-wins", "first-wins"])
+def test_an_event_that_dies_again_and_again_is_waiting_then_parked_then_lost(policy: str) -> None:
+    """Each execution dies at its work, until the event is parked; then SQS deletes that."""
+    cloud = Cloud(Settings(policy, dies=lambda _, state: state == "Invert Image"))
+    cloud.upload("x.png")
+    scope = replace(SCOPE, keeps="newest" if policy == "latest-wins" else "first")
+
+    def get_item(Key: Any, **_: Any) -> dict[str, Any]:  # noqa: N803
+        item = cloud.table.items.get(Key["id"]["S"])
+        return {"Item": item} if item else {}
+
+    def head_object(Bucket: str, Key: str) -> Any:  # noqa: N803
+        if Bucket == "input":
+            return {"ETag": cloud.objects.sources[Key]}
+        missing: Any = {"ResponseMetadata": {"HTTPStatusCode": 404}, "Error": {"Code": "404"}}
+        raise ClientError(missing, "HeadObject")
+
+    s3, dynamodb = SimpleNamespace(head_object=head_object), SimpleNamespace(get_item=get_item)
+    reader = Reader(s3, dynamodb, scope, cloud.clock.datetime)
+    seen, parked = list[Verdict](), list[Verdict]()
+    for hours in (*(minutes / 60 for minutes in range(1, 480)), 24, 24 * 14, 24 * 15, 24 * 17):
+        cloud.clock.env.run(until=hours * 3600)
+        seen.append(reader.find(X).verdict)
+        parked += seen[-1:] if cloud.parked else []
+    # A message that was sent this minute has no record yet: what is wrong twice is wrong.
+    settled = [one for one, other in pairwise(seen) if one == other]
+    assert [verdict for verdict, _ in groupby(settled)] == [Verdict.WAITING, Verdict.PARKED]
+    assert parked.count(Verdict.PARKED) == seen.count(Verdict.PARKED)
+    assert seen[-1] is Verdict.MISSING

@@ -1,14 +1,12 @@
 """The stack that audits another one: its roles, its Distributed Map, its schedule and alarms.
 
-The local Step Functions neither makes batches nor writes results, and enforces no role of a state
-machine, so these are compared with what AWS documents.
+The local Step Functions makes no batches, and enforces no role of a state machine, so these are
+compared with what AWS documents.
 """
 
 from __future__ import annotations
 
 import json
-
-import pytest
 
 from inorder import PROJECT
 from inorder.asl.definition import EXPRESS_SECONDS
@@ -24,7 +22,7 @@ INPUT, OUTPUT = (f"arn:aws:s3:::inorder.{name}BucketName" for name in ("Input", 
 LISTS = ((INPUT, "s3:ListBucket"), (OUTPUT, "s3:ListBucket"))
 PLACE = "us-east-1:123456789012"
 STARTS = ("AuditStateMachine", "states:StartExecution")
-# What AWS documents for a Distributed Map, its ItemReader and its ResultWriter:
+# What AWS documents for a Distributed Map and its ItemReader:
 # https://docs.aws.amazon.com/step-functions/latest/dg/iam-policies-eg-dist-map.html
 MACHINE = granting(
     STARTS,
@@ -33,10 +31,6 @@ MACHINE = granting(
     (
         f"arn:aws:states:{PLACE}:execution:AuditStateMachine.Name/*",
         "states:DescribeExecution states:StopExecution states:RedriveExecution",
-    ),
-    (
-        "ResultsBucket.Arn/*",
-        "s3:GetObject s3:PutObject s3:ListMultipartUploadParts s3:AbortMultipartUpload",
     ),
 )
 FUNCTION = granting(
@@ -64,15 +58,17 @@ def test_the_roles_may_only_read_and_with_repairs_send_to_the_retry_queue() -> N
     sending = granting((f"arn:aws:sqs:{PLACE}:inorder.RetryEventsQueueName", "sqs:SendMessage"))
     assert deployed(AuditRepairs="true").grants("AuditKeysRole") == FUNCTION | sending
     with_key = deployed(KmsKeyArn=KEY)
-    for role in ("AuditRole", "AuditKeysRole"):
-        assert ("kms:Decrypt", KEY) in with_key.grants(role)
+    assert with_key.grants("AuditRole") == MACHINE
+    assert with_key.grants("AuditKeysRole") == FUNCTION | granting(
+        (KEY, "kms:Decrypt kms:GenerateDataKey")
+    )
     for role in stack.of("IAM::Role"):
         assert {each["Effect"] for each in with_key.statements(role)} == {"Allow"}
     bounded = deployed(PermissionsBoundaryArn=BOUNDARY, AuditHours="24").of("IAM::Role")
     assert {each["PermissionsBoundary"] for each in bounded.values()} == {BOUNDARY}
 
 
-def test_the_schedule_starts_what_the_command_starts() -> None:
+def test_the_schedule_starts_an_audit_of_all_keys() -> None:
     rule = "AuditSchedule"
     assert deployed()[rule]["State"] == "DISABLED"
     stack = deployed(AuditHours="24")
@@ -98,17 +94,9 @@ def test_the_alarms_watch_what_the_function_and_the_state_machine_emit() -> None
     assert wrong["AlarmActions"] == failed["AlarmActions"] == [TOPIC]
 
 
-@pytest.mark.parametrize(("key", "kms"), [("", None), (KEY, KEY)])
-def test_what_the_audit_writes_is_private_encrypted_and_expires(key: str, kms: str | None) -> None:
-    stack = deployed(KmsKeyArn=key)
-    bucket = stack["ResultsBucket"]
-    assert ("BucketEncryption" in bucket) is bool(key)  # else S3 encrypts it with a key of its own
-    assert key in json.dumps(bucket)
-    assert stack["AuditKeysLogGroup"].get("KmsKeyId") == kms
-    assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
-    assert bucket["LifecycleConfiguration"]["Rules"][0]["ExpirationInDays"] == 1
-    [statement] = stack["ResultsBucketPolicy"]["PolicyDocument"]["Statement"]
-    assert (statement["Effect"], statement["Action"]) == ("Deny", "s3:*")
+def test_the_findings_are_encrypted_with_the_stacks_key() -> None:
+    assert deployed()["AuditKeysLogGroup"].get("KmsKeyId") is None
+    assert deployed(KmsKeyArn=KEY)["AuditKeysLogGroup"]["KmsKeyId"] == KEY
 
 
 def test_a_child_ends_within_the_minutes_of_express_and_no_input_is_too_large() -> None:
@@ -116,7 +104,6 @@ def test_a_child_ends_within_the_minutes_of_express_and_no_input_is_too_large() 
 
     https://docs.aws.amazon.com/step-functions/latest/dg/state-map-distributed.html
     https://docs.aws.amazon.com/step-functions/latest/dg/input-output-itembatcher.html
-    https://docs.aws.amazon.com/step-functions/latest/dg/input-output-resultwriter.html
     """
     processor = MAP["ItemProcessor"]["ProcessorConfig"]
     assert processor == {"Mode": "DISTRIBUTED", "ExecutionType": "EXPRESS"}
@@ -128,5 +115,32 @@ def test_a_child_ends_within_the_minutes_of_express_and_no_input_is_too_large() 
     batch = MAP["ItemBatcher"]
     # A suspect has its key, which is in the input, and less than 150 bytes.
     assert batch["MaxInputBytesPerBatch"] + 150 * batch["MaxItemsPerBatch"] < MOST_BYTES
-    assert MAP["MaxConcurrency"] <= 10_000
     assert not any(name.startswith("Tolerated") for name in MAP)
+    # A Distributed Map reads 100 million items, and no more: it fails before, by its result.
+    # https://docs.aws.amazon.com/step-functions/latest/dg/input-output-itemreader.html
+    results = 100_000_000 / batch["MaxItemsPerBatch"] * len(f"{CHILD['Compared']['Result']},")
+    assert ("ResultWriter" not in MAP, results > MOST_BYTES) == (True, True)
+
+
+def test_a_throttled_batch_waits_for_minutes_and_its_number_is_a_parameter() -> None:
+    """What AWS documents of the errors of Lambda, and of a Map's concurrency.
+
+    https://docs.aws.amazon.com/step-functions/latest/dg/bp-lambda-serviceexception.html
+    https://docs.aws.amazon.com/step-functions/latest/dg/state-map-distributed.html
+    """
+    waits = CHILD["Wait for Events"]["Seconds"]
+    for task in (each for each in CHILD.values() if each["Type"] == "Task"):
+        throttled, others = task["Retry"]
+        assert throttled["ErrorEquals"] == ["Lambda.TooManyRequestsException"]
+        assert others["ErrorEquals"] == ["States.ALL"]
+        interval, rate = throttled["IntervalSeconds"], throttled["BackoffRate"]
+        delays = [interval * rate**attempt for attempt in range(throttled["MaxAttempts"])]
+        waits += sum(min(each, throttled["MaxDelaySeconds"]) for each in delays)
+    assert 180 < waits < EXPRESS_SECONDS - 60  # the rest is for the batch
+    taken = DEFINITION["States"]["Take Sources"]["Parameters"]["concurrency.$"]
+    assert (MAP["MaxConcurrencyPath"], taken) == (
+        "$.concurrency",
+        "States.StringToJson('${MaxConcurrency}')",
+    )
+    substituted = deployed(MaxConcurrency="7")["AuditStateMachine"]["DefinitionSubstitutions"]
+    assert substituted["MaxConcurrency"] == "7"

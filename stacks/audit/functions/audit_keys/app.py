@@ -8,19 +8,21 @@ What is found goes to the log, a line for each output that is not right and a li
 A batch may be repeated, so its lines may be there twice.
 
 A repair goes to the retry queue, which outlives the audit, bounds how fast events are started, and
-starts them by the policy of that moment. What has failed is not repaired: its event is in that
-queue already, or it is parked and waits for a person.
+starts them by the policy of that moment. What is parked is not repaired: it waits for a person. The
+queue of parked events is not read, which would hide them from people; the records tell.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
+from http import HTTPStatus
+from itertools import chain
 from typing import Any
 
 import boto3
@@ -28,17 +30,10 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.config import Config
+from botocore.exceptions import ClientError
 
-from audit_keys.comparing import (
-    REPAIRABLE,
-    REPAIRED,
-    WRONG,
-    Finding,
-    Reading,
-    Subject,
-    Verdict,
-)
-from audit_keys.reading import Reader, Scope, subject_of
+from audit_keys.comparing import REPAIRABLE, WRONG, Finding, Scope, Subject, Verdict
+from audit_keys.reading import Reader, subject_of
 from audit_keys.repairing import repair_event
 from inorder_fence import ObjectEvent
 from inorder_fence.records import retry_message
@@ -61,18 +56,19 @@ description = Description(boto3.client("cloudformation", config=CONFIG), os.envi
 
 
 class NotAuditable(Exception):
-    """The stack has nothing that could be audited, or repaired."""
+    """The stack has nothing that could be audited, or repaired, or not in the cloud."""
 
 
 @logger.inject_lambda_context
 @metrics.log_metrics
-def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Do a step of an audit.
 
     Raises
     ------
     NotAuditable
-        The stack's policy writes no outputs, or the audit repairs and the stack retries nothing.
+        The stack's policy writes no outputs, the audit repairs and the stack retries nothing, or a
+        Distributed Map cannot list what is asked for.
     """
     metrics.add_metric(name="WrongOutputs", unit=MetricUnit.Count, value=0)
     stack = description.main_stack()
@@ -82,17 +78,43 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     if REPAIRS and stack.parameters["RetryHours"] == "0":
         raise NotAuditable("A repair needs the retry queue: RetryHours must not be 0.")
     if "suspects" in event:
-        return _judge(
-            reader, stack.outputs["RetryEventsQueueUrl"], event["audit"], event["suspects"]
-        )
-    # Both buckets are listed by a folder, as an output has another name than its object.
-    folder, slash, _ = reader.scope.key_prefix.rpartition("/")
-    own, asked = f"{folder}{slash}", event["prefix"]
+        queue = stack.outputs["RetryEventsQueueUrl"]
+        return _judge(reader, queue, event["audit"], event["suspects"])
+    asked = event["prefix"]
+    if asked and not asked.endswith("/"):
+        raise NotAuditable("In the cloud, a prefix is a folder: it ends with a slash.")
+    account = context.invoked_function_arn.split(":")[4]
+    for bucket in (reader.scope.bucket, reader.scope.output_bucket):
+        _check_place(bucket, account)
+    own = reader.scope.folder
     return {
         "prefix": own if own.startswith(asked) else asked,
         "sources": reader.scope.bucket,
         "outputs": reader.scope.output_bucket,
     }
+
+
+def _check_place(bucket: str, account: str) -> None:
+    """Refuse a bucket that a Distributed Map does not list: of another account or region.
+
+    https://docs.aws.amazon.com/step-functions/latest/dg/input-output-itemreader.html
+    https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadBucket.html
+    """
+    try:
+        found = s3.head_bucket(Bucket=bucket, ExpectedBucketOwner=account)
+    except ClientError as error:
+        if error.response["ResponseMetadata"]["HTTPStatusCode"] >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise
+        said = f"account {account} does not own the bucket {bucket}, or may not list it ({error})"
+    else:
+        region = s3.meta.region_name
+        if (home := found.get("BucketRegion", region)) == region:
+            return
+        said = f"the bucket {bucket} is in {home}"
+    raise NotAuditable(
+        "A Distributed Map lists the buckets of its own account and region only, and"
+        f" {said}. Use inorder audit instead."
+    )
 
 
 def _scope(stack: MainStack) -> Scope:
@@ -108,6 +130,7 @@ def _scope(stack: MainStack) -> Scope:
         handles_deletions=stack.handles_deletions,
         key_prefix=stack.parameters["KeyPrefix"],
         key_suffix=stack.parameters["KeySuffix"],
+        heal_minutes=int(stack.parameters["HealMinutes"]),
     )
 
 
@@ -115,50 +138,43 @@ def _compare(reader: Reader, batch: dict[str, Any]) -> dict[str, Any]:
     """Count what is right in a batch, and list the rest, with what is seen of it now."""
     items = batch.get("Items", [batch])  # a local Step Functions makes no batches
     audit = items[0]["audit"]
-    counts, found, suspects = Counter[Verdict](), list[Finding](), list[dict[str, Any]]()
+    found, suspects = list[Finding](), list[dict[str, Any]]()
     with ThreadPoolExecutor(THREADS) as pool:
-        for right, seen in pool.map(lambda item: _first_sight(reader, item), items):
-            counts[Verdict.RIGHT] += right
-            for each in seen:
-                if each.verdict in REPAIRABLE and each.reading:
-                    subject = {"key": each.subject.key, "version_id": each.subject.version_id}
-                    suspects.append({**subject, "seen": _fingerprint(each.reading)})
-                else:
-                    found.append(each)
-    _report(audit, counts, found, len(items))
+        for each in chain.from_iterable(pool.map(partial(_first_sight, reader), items)):
+            if each.verdict in REPAIRABLE:
+                subject = {"key": each.subject.key, "version_id": each.subject.version_id}
+                suspects.append({**subject, "seen": _fingerprint(each)})
+            else:
+                found.append(each)
+    _report(audit, found, len(items))
     return {"audit": audit, "suspects": suspects, "count": len(suspects)}
 
 
-def _first_sight(reader: Reader, item: dict[str, str]) -> tuple[int, list[Finding]]:
-    """Count what is right of a listed object, and read what is not."""
-    if item["bucket"] == reader.scope.bucket:
-        sources = [*_sources(reader, item)]
-        suspects = [
-            Subject(each.key, each.version_id) for each in sources if not reader.is_right(each)
-        ]
-        found = [reader.finding(each, reader.read(each)) for each in suspects]
-        return len(sources) - len(suspects), found
-    # If an output has a source, that is in the other listing.
-    keeps, subject = reader.scope.keeps, subject_of(item["key"], reader.scope.keeps)
-    if subject is None or not reader.scope.covers(subject.key):
-        return 0, []
-    if keeps != "each" and reader.has_source(subject):
-        return 0, []
-    finding = reader.finding(subject, reader.read(subject))
-    return 0, [] if finding.reading and finding.reading.source else [finding]
+def _first_sight(reader: Reader, item: dict[str, Any]) -> list[Finding]:
+    """Judge a listed object, all its versions, or the output that it is."""
+    compare = _compare_source if item["bucket"] == reader.scope.bucket else _compare_output
+    return compare(reader, item)
 
 
-def _sources(reader: Reader, item: dict[str, str]) -> Iterator[ObjectEvent]:
+def _compare_source(reader: Reader, item: dict[str, Any]) -> list[Finding]:
     key = item["key"]
     if not reader.scope.covers(key):
-        return
-    if reader.scope.keeps != "each":
-        yield ObjectEvent(reader.scope.bucket, key, "", item["etag"].strip('"'))
-        return
-    for page in reader.sources(key):  # the versions of a key come before longer keys
-        yield from (each for each in page if each.key == key)
-        if page and page[-1].key != key:
-            return
+        return []
+    if reader.scope.keeps == "each":
+        return reader.compared_versions(key)
+    source = ObjectEvent(reader.scope.bucket, key, "", item["etag"].strip('"'))
+    return [reader.compared(source, item.get("size", 1))]  # an older state machine gives no size
+
+
+def _compare_output(reader: Reader, item: dict[str, Any]) -> list[Finding]:
+    """Find an output without a source. If it has one, that is in the other listing."""
+    subject = subject_of(item["key"], reader.scope.keeps)
+    if subject is None or not reader.scope.covers(subject.key):
+        return []
+    if reader.scope.keeps != "each" and reader.has_source(subject):
+        return []
+    finding = reader.find(subject)
+    return [] if finding.reading and finding.reading.source else [finding]
 
 
 def _judge(
@@ -167,18 +183,18 @@ def _judge(
     """Judge suspects, and repair them if the stack says so."""
 
     def judged(suspect: dict[str, Any]) -> Finding:
-        subject = Subject(suspect["key"], suspect["version_id"])
-        found = reader.finding(subject, reader.read(subject))
-        is_same = found.reading is not None and _fingerprint(found.reading) == suspect["seen"]
-        if found.verdict in REPAIRABLE and not is_same:
-            found = replace(found, verdict=Verdict.WAITING, reason="It changes.")
-        elif REPAIRS and found.verdict in REPAIRABLE and not _has_failed(found):
+        found = reader.find(Subject(suspect["key"], suspect["version_id"]))
+        if found.verdict not in REPAIRABLE:
+            return found
+        if _fingerprint(found) != suspect["seen"]:
+            return replace(found, verdict=Verdict.WAITING, reason="It changes.")
+        if REPAIRS:
             sqs.send_message(QueueUrl=queue_url, MessageBody=_message(reader.scope, found))
-            found = replace(found, reason=f"{found.reason} {REPAIRED}")
+            found = replace(found, reason=f"{found.reason} Its repair was started.")
         return found
 
     with ThreadPoolExecutor(THREADS) as pool:
-        _report(audit, Counter(), [*pool.map(judged, suspects)], 0)
+        _report(audit, [*pool.map(judged, suspects)], 0)
     return {}
 
 
@@ -188,23 +204,19 @@ def _message(scope: Scope, finding: Finding) -> str:
     return retry_message(event, "Repair", f"An audit found it {finding.verdict}.")
 
 
-def _report(audit: str, counts: Counter[Verdict], found: list[Finding], items: int) -> None:
+def _report(audit: str, found: list[Finding], items: int) -> None:
     for each in found:
-        counts[each.verdict] += 1
-        if each.verdict is not Verdict.RIGHT:
+        if each.verdict not in {Verdict.RIGHT, Verdict.SKIPPED}:
             logger.info("OutputNotRight", extra={"audit": audit, "finding": each.described()})
-    wrong = sum(each.verdict in WRONG and not _has_failed(each) for each in found)
+    wrong = sum(each.verdict in WRONG for each in found)
     metrics.add_metric(name="WrongOutputs", unit=MetricUnit.Count, value=wrong)
-    said = {"audit": audit, "items": items, "counts": dict(counts)}
-    logger.info("OutputsCompared", extra=said)
+    counts = Counter(each.verdict for each in found)
+    logger.info("OutputsCompared", extra={"audit": audit, "items": items, "counts": counts})
 
 
-def _has_failed(finding: Finding) -> bool:
-    """Tell whether its last event has failed, which other alarms tell."""
-    return bool(finding.reading) and finding.reading.record.get("status") == "FAILED"  # type: ignore[union-attr]
-
-
-def _fingerprint(reading: Reading) -> str:
+def _fingerprint(finding: Finding) -> str:
     """Name what was read."""
-    seen = (sorted(reading.record.items()), reading.output.etag, reading.source)
+    read: Any = finding.reading
+    records = [sorted(each.items()) for each in (read.record, read.retries)]
+    seen = (records, read.output.etag, read.source)
     return sha256(repr(seen).encode()).hexdigest()[:16]

@@ -1,16 +1,26 @@
-"""Whether an output is what its policy promises: compares it with its source and its record."""
+"""Whether an output is what its policy promises, and whether anything will still act on it."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal
 
 from inorder_fence import ObjectEvent
 from inorder_fence.fenced_output import OutputState
+from inorder_fence.records import PARKED_SECONDS
 
 Keeps = Literal["newest", "first", "each", "last"]
+# "A string representation of a hexadecimal value": S3's have 16 or 18 digits, and a repair's 52.
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html
+_SEQUENCER = re.compile("[0-9A-Fa-f]{1,128}")
+# A record that expires later, as one of a policy that knows no time does, says not when it failed.
+_PARKED = timedelta(seconds=PARKED_SECONDS, hours=1)  # clocks differ
 
 
 class Verdict(StrEnum):
@@ -23,13 +33,57 @@ class Verdict(StrEnum):
     WAITING = "waiting"  # an event is in progress or will be retried, or something has just changed
     PARKED = "parked"  # its event is in the queue of parked events
     FOREIGN = "foreign"  # the output names no event, so the fence did not write it
+    UNREADABLE = "unreadable"  # S3 refuses to show the object or its output
     NOT_COMPARABLE = "not comparable"
+    SKIPPED = "skipped"  # a folder that S3's console has made: it has no bytes, and no output
 
 
 # What a repair mends, and what it mends if it is told to replace what others have written.
 REPAIRABLE = frozenset({Verdict.MISSING, Verdict.STALE, Verdict.ORPHANED})
-REPAIRED = "Its repair was started."  # ends the reason of what an audit in the cloud repairs
-WRONG = REPAIRABLE | {Verdict.PARKED, Verdict.FOREIGN, Verdict.NOT_COMPARABLE}
+WRONG = frozenset(Verdict) - {Verdict.RIGHT, Verdict.WAITING, Verdict.SKIPPED}
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a stack processes, and what it keeps.
+
+    Attributes
+    ----------
+    table : str
+        Empty if the policy has no records.
+    heal_minutes : int
+        Between two sweeps, which start the events of executions that have died; 0 without sweeps.
+    """
+
+    bucket: str
+    output_bucket: str
+    table: str
+    keeps: Keeps
+    handles_deletions: bool
+    key_prefix: str = ""
+    key_suffix: str = ""
+    heal_minutes: int = 0
+
+    @property
+    def folder(self) -> str:
+        """The folder of all keys, and of their outputs, which have other names."""
+        folder, slash, _ = self.key_prefix.rpartition("/")
+        return folder + slash
+
+    @property
+    def acts_within(self) -> timedelta:
+        """How long after its last sign of life something still acts on an event.
+
+        An execution lives for five minutes at most, and an event that has failed is tried again
+        within 15. A record in progress is swept after ten minutes. What three sweeps have left, no
+        sweep heals.
+        """
+        return timedelta(minutes=20 + 3 * self.heal_minutes)
+
+    def covers(self, key: str, prefix: str = "") -> bool:
+        """Tell whether the stack processes a key, and whether it begins with a prefix."""
+        begins = key.startswith(self.key_prefix) and key.startswith(prefix)
+        return begins and key.endswith(self.key_suffix)
 
 
 @dataclass(frozen=True)
@@ -49,8 +103,9 @@ class Reading:
 
     Attributes
     ----------
-    record : Mapping[str, str]
-        The attributes of its record, or nothing if it has no record.
+    record, retries : Mapping[str, str]
+        The attributes of its record, and of the record of its event's retries, or nothing if there
+        is no such record.
     output : OutputState
         Without an ETag if there is no output.
     source : ObjectEvent or None
@@ -58,19 +113,59 @@ class Reading:
     is_comparable : bool
         False for an object without a version under a policy that keeps each version: its outputs
         are named by sequencers, which S3 does not list.
+    refusal : str
+        Why S3 or DynamoDB refuses to show it. Then nothing else is known.
     """
 
     subject: Subject
-    record: Mapping[str, str]
-    output: OutputState
-    source: ObjectEvent | None
+    record: Mapping[str, str] = field(default_factory=dict)
+    output: OutputState = field(default_factory=OutputState)
+    source: ObjectEvent | None = None
     is_comparable: bool = True
+    retries: Mapping[str, str] = field(default_factory=dict)
+    refusal: str = ""
 
-    @property
-    def is_in_progress(self) -> bool:
-        """Whether an execution works on an event, waits for the lock, or has died."""
-        held = {"lock_token", "oldest_waiting"} & self.record.keys()
-        return bool(held) or self.record.get("status") == "IN_PROGRESS"
+    def is_in_progress(self, now: datetime, within: timedelta) -> bool:
+        """Tell whether an execution works on an event, waits for the lock, or will be healed.
+
+        Nothing clears `status` and `lock_token` of an execution that has died, so they do not tell.
+        The index does: a record leaves it with its event's end, or when the event is parked. Under
+        a policy that keeps the events elsewhere, the record of the key has the time of its claim.
+        """
+        times = [self.record.get("in_progress_since")]
+        if "lock_token" in self.record:
+            times.append(self.record.get("claimed_at"))
+        return any(abs(now - _time(each)) < within for each in times)
+
+    def is_retried(self, now: datetime, within: timedelta) -> bool:
+        """Tell whether the retry queue has its event, as far as records can tell.
+
+        SQS lists no messages that wait. The record of an event's retries says when the last one was
+        started. Without such a record, it may be any event whose lock was released in this time.
+        """
+        started = self.retries.get("at", self.record.get("claimed_at"))
+        return self.retries.get("status") != "PARKED" and abs(now - _time(started)) < within
+
+    def is_parked(self, now: datetime) -> bool:
+        """Tell whether its event has failed for good, as far as records can tell.
+
+        Both records expire when SQS has deleted the parked event. A record of another event than
+        the object's says nothing: the object's own event never came.
+        """
+        told = {"FAILED": self.record, "PARKED": self.retries}
+        return self._is_of_source() and any(
+            each.get("status") == status
+            and timedelta() < _time(each.get("expires_at")) - now < _PARKED
+            for status, each in told.items()
+        )
+
+    def _is_of_source(self) -> bool:
+        with suppress(LookupError, TypeError, ValueError, RecursionError):
+            event = json.loads(self.record["event"])
+            if event["detail-type"] == "Object Deleted":
+                return self.source is None
+            return bool(self.source and self.source.etag == event["detail"]["object"]["etag"])
+        return False
 
 
 @dataclass(frozen=True)
@@ -97,13 +192,18 @@ class Finding:
         }
 
 
+def is_sequencer(text: str) -> bool:
+    """Tell whether S3 or a repair may have made a sequencer. Whoever writes events may forge it."""
+    return bool(_SEQUENCER.fullmatch(text))
+
+
 def compare(
     source: ObjectEvent | None, output: OutputState, keeps: Keeps, handles_deletions: bool
 ) -> Verdict:
     """Compare an output with its source."""
     if output.etag is None:
         return Verdict.MISSING if source else Verdict.RIGHT
-    if "sequencer" not in output.metadata:
+    if not is_sequencer(output.metadata.get("sequencer", "")):
         return Verdict.FOREIGN
     if source is None:
         return Verdict.ORPHANED if handles_deletions else Verdict.RIGHT
@@ -111,12 +211,29 @@ def compare(
     return Verdict.RIGHT if keeps == "first" or output.shows(source) else Verdict.STALE
 
 
-def judge(reading: Reading, keeps: Keeps, handles_deletions: bool) -> Verdict:
-    """Judge a subject; nothing that an execution still works on is wrong."""
-    if not reading.is_comparable:
+def judge(reading: Reading, scope: Scope, now: datetime, parked: bool | None = None) -> Verdict:
+    """Judge a subject; nothing that something will still act on is wrong.
+
+    Parameters
+    ----------
+    parked : bool or None
+        Whether its event is in the queue of parked events. None if nobody has read the queue: then
+        the records tell.
+    """
+    if reading.refusal:
+        return Verdict.UNREADABLE
+    found = compare(reading.source, reading.output, scope.keeps, scope.handles_deletions)
+    # No repair would be newer than a sequencer that is none.
+    is_known = is_sequencer(reading.record.get("sequencer", "0"))
+    if not reading.is_comparable or (found in REPAIRABLE and not is_known):
         return Verdict.NOT_COMPARABLE
-    found = compare(reading.source, reading.output, keeps, handles_deletions)
-    return Verdict.WAITING if found in REPAIRABLE and reading.is_in_progress else found
+    if found not in REPAIRABLE:
+        return found
+    if reading.is_in_progress(now, scope.acts_within):
+        return Verdict.WAITING
+    if reading.is_parked(now) if parked is None else parked:
+        return Verdict.PARKED
+    return Verdict.WAITING if reading.is_retried(now, scope.acts_within) else found
 
 
 def reason_of(verdict: Verdict, reading: Reading) -> str:
@@ -126,10 +243,23 @@ def reason_of(verdict: Verdict, reading: Reading) -> str:
         Verdict.MISSING: "There is no output.",
         Verdict.ORPHANED: "The object was deleted, and its output is still there.",
         Verdict.FOREIGN: "The output names no event. The fence has not written it.",
-        Verdict.WAITING: "An execution is at it, or has died and will be healed.",
-        Verdict.NOT_COMPARABLE: "The object has no version, so its outputs are named by sequencers,"
-        " which S3 does not list.",
+        Verdict.WAITING: "An execution is at it, or it will be started again.",
+        Verdict.PARKED: "Its event has failed for good. It is parked, unless it has been removed.",
+        Verdict.UNREADABLE: f"{reading.refusal} It is neither compared nor repaired.",
+        Verdict.NOT_COMPARABLE: "Its record has a sequencer that is not S3's. Delete the record."
+        if reading.is_comparable
+        else "The object has no version, so its outputs are named by sequencers, which S3 does not"
+        " list.",
     }
     if verdict is Verdict.STALE and reading.source:
         return f"The output was made of {made_of}, and the object is {reading.source.etag}."
     return texts.get(verdict, "")
+
+
+def _time(text: str | None) -> datetime:
+    """Read a time, in ISO's form or as seconds since 1970; what is none is long ago."""
+    with suppress(ValueError, OverflowError, OSError):
+        if text and text.isdecimal():
+            return datetime.fromtimestamp(int(text), UTC)
+        return datetime.fromisoformat(text or "").astimezone(UTC)
+    return datetime.fromtimestamp(0, UTC)

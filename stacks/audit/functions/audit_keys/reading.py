@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+from botocore.exceptions import ClientError
 
 from audit_keys.comparing import (
+    REPAIRABLE,
     Finding,
     Keeps,
     Reading,
+    Scope,
     Subject,
     Verdict,
     compare,
@@ -17,112 +22,145 @@ from audit_keys.comparing import (
     reason_of,
 )
 from inorder_fence import Fence, ObjectEvent, named_version
-from inorder_fence.fenced_output import MAXIMUM_KEY_BYTES, OutputState, output_key
-from inorder_fence.records import first_id, object_key
+from inorder_fence.fenced_output import (
+    MAXIMUM_KEY_BYTES,
+    OutputState,
+    SourceUnreadable,
+    output_key,
+)
+from inorder_fence.records import first_id, object_key, retry_id
 
-READS = 3  # of a source that changes while it is read
 NAME = "out-"  # begins the name of each output
-Page = list[ObjectEvent]
+REFUSALS = {HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN}  # which may be of one object only
+Answer = TypeVar("Answer")
 
 
-@dataclass(frozen=True)
-class Scope:
-    """What a stack processes, and what it keeps.
+def _now() -> datetime:
+    return datetime.now(UTC)
 
-    Attributes
-    ----------
-    table : str
-        Empty if the policy has no records.
-    """
 
-    bucket: str
-    output_bucket: str
-    table: str
-    keeps: Keeps
-    handles_deletions: bool
-    key_prefix: str = ""
-    key_suffix: str = ""
-
-    def covers(self, key: str, prefix: str = "") -> bool:
-        """Tell whether the stack processes a key, and whether it begins with a prefix."""
-        begins = key.startswith(self.key_prefix) and key.startswith(prefix)
-        return begins and key.endswith(self.key_suffix)
-
-    def of(self, subject: Subject) -> ObjectEvent:
-        """Give a subject as the fence takes it."""
-        return ObjectEvent(self.bucket, subject.key, "", version_id=subject.version_id)
+class Refused(Exception):
+    """S3 or DynamoDB refuses to show one object, or its record."""
 
 
 class Reader:
     """Reads with the fence's own requests. It changes nothing, and several threads may use it."""
 
-    def __init__(self, s3: Any, dynamodb: Any, scope: Scope) -> None:
-        self._s3, self._dynamodb, self.scope = s3, dynamodb, scope
+    def __init__(
+        self,
+        s3: Any,
+        dynamodb: Any,
+        scope: Scope,
+        now: Callable[[], datetime] = _now,
+    ) -> None:
+        self._s3, self._dynamodb, self.scope, self._now = s3, dynamodb, scope, now
         self._fence = Fence(s3, scope.output_bucket, 0, _no_work, scope.handles_deletions)
 
-    def sources(self, prefix: str) -> Iterator[Page]:
-        """List the sources by pages of at most 1,000, as if events had created them."""
+    def sources(self, prefix: str) -> Iterator[list[tuple[ObjectEvent, int]]]:
+        """List the sources, as if events had created them, and their sizes, by pages."""
         begins = max(prefix, self.scope.key_prefix, key=len)
-        if self.scope.keeps != "each":
-            for page in self._listed("list_objects_v2", self.scope.bucket, begins, "Contents"):
-                found = [self._source(each, None) for each in page]
-                yield [each for each in found if self.scope.covers(each.key, prefix)]
-            return
-        for page in self._listed("list_object_versions", self.scope.bucket, begins, "Versions"):
-            found = [self._source(each, each["VersionId"]) for each in page]
-            yield [each for each in found if self.scope.covers(each.key, prefix)]
+        listing = ("list_objects_v2", "Contents")
+        if self.scope.keeps == "each":
+            listing = ("list_object_versions", "Versions")
+        for page in self._listed(*listing, self.scope.bucket, begins):
+            covered = (each for each in page if self.scope.covers(each["Key"], prefix))
+            yield [(self._source(each), each["Size"]) for each in covered]
 
     def outputs(self, prefix: str) -> Iterator[list[Subject]]:
         """List the subjects of which there may be an output, by pages of at most 1,000 outputs."""
         folder = max(prefix, self.scope.key_prefix, key=len).rpartition("/")
-        for page in self._listed(
-            "list_objects_v2", self.scope.output_bucket, folder[0] + folder[1], "Contents"
-        ):
+        listing = ("list_objects_v2", "Contents")
+        for page in self._listed(*listing, self.scope.output_bucket, folder[0] + folder[1]):
             found = (subject_of(each["Key"], self.scope.keeps) for each in page)
             yield [each for each in found if each and self.scope.covers(each.key, prefix)]
 
-    def is_right(self, source: ObjectEvent) -> bool:
-        """Tell whether a listed source has the right output, with one request, or at most two."""
-        output = self._output(Subject(source.key, source.version_id))
-        if self.scope.keeps != "each" and output.metadata.get("source-etag") == source.etag:
+    def compared(self, source: ObjectEvent, size: int) -> Finding:
+        """Judge a listed source: if its output is right, with one request, or at most two."""
+        subject = Subject(source.key, source.version_id)
+        if source.key.endswith("/") and size == 0:
+            return Finding(subject, Verdict.SKIPPED, None)
+        if self._is_right(source):
+            return Finding(subject, Verdict.RIGHT, None)
+        return self.find(subject)
+
+    def compared_versions(self, key: str) -> list[Finding]:
+        """Judge the versions of a listed key."""
+        try:
+            versions = self._asked(self.scope.bucket, lambda: [*self._versions(key)])
+        except Refused as error:
+            return [self._refused(Subject(key), error)]
+        return [self.compared(*each) for each in versions]
+
+    def _is_right(self, source: ObjectEvent) -> bool:
+        try:
+            output = self._output(Subject(source.key, source.version_id))
             # A listing of objects does not name their versions.
-            version = output.metadata.get("source-version-id")
-            current = self._fence.find_source(source) if version else source
-            return bool(current) and self._compare(current, output) is Verdict.RIGHT
+            is_same = output.metadata.get("source-etag") == source.etag
+            if self.scope.keeps != "each" and is_same and "source-version-id" in output.metadata:
+                current = self._find(source)
+                return bool(current) and self._compare(current, output) is Verdict.RIGHT
+        except Refused:
+            return False
         return self._compare(source, output) is Verdict.RIGHT
 
     def has_source(self, subject: Subject) -> bool:
-        """Tell whether an object is there, with one request."""
-        return self._fence.find_source(self.scope.of(subject)) is not None
+        """Tell whether an object is there, and S3 shows it, with one request."""
+        try:
+            return self._find(self._event(subject)) is not None
+        except Refused:
+            return False
 
-    def read(self, subject: Subject) -> Reading | None:
-        """Read a subject: its record, output and source; None if the source keeps changing."""
+    def find(self, subject: Subject) -> Finding:
+        """Read and judge a subject."""
+        try:
+            return self.finding(subject, self._read(subject))
+        except Refused as error:
+            return self._refused(subject, error)
+
+    def _refused(self, subject: Subject, error: Refused) -> Finding:
+        return self.finding(subject, Reading(subject, refusal=str(error)))
+
+    def finding(
+        self, subject: Subject, reading: Reading | None, parked: bool | None = None
+    ) -> Finding:
+        """Judge what was read of a subject; `parked` is as for `judge`."""
+        if reading is None:
+            return Finding(subject, Verdict.WAITING, None, "It changes while it is read.")
+        verdict = judge(reading, self.scope, self._now(), parked)
+        return Finding(subject, verdict, reading, reason_of(verdict, reading))
+
+    def _read(self, subject: Subject) -> Reading | None:
+        """Read a subject; None if the source changes meanwhile."""
         if self.scope.keeps == "each":
             output = self._output(subject)
             made_of = output.metadata.get("source-version-id")
             if not subject.version_id or (output.etag and made_of != subject.version_id):
-                is_foreign = bool(output.etag) and "sequencer" not in output.metadata
-                return Reading(subject, {}, output, None, is_comparable=is_foreign)
+                is_foreign = self._compare(None, output) is Verdict.FOREIGN
+                return Reading(subject, output=output, is_comparable=is_foreign)
         named = {"VersionId": subject.version_id} if subject.version_id else {}
-        source = self._fence.find_source(self.scope.of(subject), **named)
-        for _ in range(READS):
-            before, version = source, source.object_id[0] if source else subject.version_id
-            record = self._record(Subject(subject.key, version))
-            output = self._output(subject)
-            source = self._fence.find_source(self.scope.of(subject), **named)
-            if source == before:
-                return Reading(subject, record, output, source)
-        return None
-
-    def finding(self, subject: Subject, reading: Reading | None) -> Finding:
-        """Judge what was read of a subject."""
-        if reading is None:
-            return Finding(subject, Verdict.WAITING, None, "It changes while it is read.")
-        verdict = judge(reading, self.scope.keeps, self.scope.handles_deletions)
-        return Finding(subject, verdict, reading, reason_of(verdict, reading))
+        before = self._find(self._event(subject), **named)
+        version = before.object_id[0] if before else subject.version_id
+        record = self._record(Subject(subject.key, version))
+        output = self._output(subject)
+        source = self._find(self._event(subject), **named)
+        if source != before:
+            return None
+        retries = dict[str, str]()
+        if (sequencer := record.get("sequencer")) and self._compare(source, output) in REPAIRABLE:
+            described = {"key": subject.key, "sequencer": sequencer, "version-id": version}
+            event = {"detail": {"bucket": {"name": self.scope.bucket}, "object": described}}
+            retries = self._item(retry_id({"event": event}))
+        return Reading(subject, record, output, source, retries=retries)
 
     def _compare(self, source: ObjectEvent | None, output: OutputState) -> Verdict:
         return compare(source, output, self.scope.keeps, self.scope.handles_deletions)
+
+    def _event(self, subject: Subject) -> ObjectEvent:
+        """Give a subject as the fence takes it."""
+        return ObjectEvent(self.scope.bucket, subject.key, "", version_id=subject.version_id)
+
+    def _find(self, source: ObjectEvent, **version: Any) -> ObjectEvent | None:
+        return self._asked(source.bucket, lambda: self._fence.find_source(source, **version))
 
     def _output(self, subject: Subject) -> OutputState:
         key = output_key(subject.key)
@@ -130,29 +168,59 @@ class Reader:
             key += f"/{subject.version_id}"
         if len(key.encode()) > MAXIMUM_KEY_BYTES:
             return OutputState()  # S3 refuses to read it; nothing can have this name
-        return self._fence.read_output(key)
+        return self._asked(self.scope.output_bucket, lambda: self._fence.read_output(key))
+
+    def _asked(self, bucket: str, ask: Callable[[], Answer]) -> Answer:
+        """Ask S3 about an object.
+
+        The answer to HEAD has no code. So a refusal is the object's own only if S3 still lists the
+        bucket: with an expired token, it does not, and says why.
+        https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadObject.html
+
+        Raises
+        ------
+        Refused
+            S3 does not show the object, such as one with a key of its own (SSE-C).
+        """
+        try:
+            return ask()
+        except SourceUnreadable as error:
+            raise Refused(str(error)) from error
+        except ClientError as error:
+            if error.response["ResponseMetadata"]["HTTPStatusCode"] not in REFUSALS:
+                raise
+            self._s3.list_objects_v2(Bucket=bucket, Prefix=self.scope.folder, MaxKeys=1)
+            raise Refused(f"S3 refuses to show it ({error}).") from error
 
     def _record(self, subject: Subject) -> dict[str, str]:
+        record_id = object_key(self.scope.bucket, subject.key, subject.version_id)
+        return self._item(first_id(record_id) if self.scope.keeps == "first" else record_id)
+
+    def _item(self, record_id: str) -> dict[str, str]:
         if not self.scope.table:
             return {}
-        record_id = object_key(self.scope.bucket, subject.key, subject.version_id)
-        if self.scope.keeps == "first":
-            record_id = first_id(record_id)
-        found = self._dynamodb.get_item(
-            TableName=self.scope.table,
-            Key={"id": {"S": record_id}},
-            ConsistentRead=True,
-            ProjectionExpression="sequencer, #status, lock_token, oldest_waiting",
-            ExpressionAttributeNames={"#status": "status"},
-        )
-        return {name: value.get("S", "") for name, value in found.get("Item", {}).items()}
+        try:
+            found = self._dynamodb.get_item(
+                TableName=self.scope.table, Key={"id": {"S": record_id}}, ConsistentRead=True
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "ValidationException":
+                raise
+            raise Refused(f"DynamoDB refuses to read its record ({error}).") from error
+        return {name: str(*value.values()) for name, value in found.get("Item", {}).items()}
 
-    def _source(self, listed: dict[str, Any], version_id: str | None) -> ObjectEvent:
-        etag = listed["ETag"].strip('"')
-        return ObjectEvent(self.scope.bucket, listed["Key"], "", etag, named_version(version_id))
+    def _versions(self, key: str) -> Iterator[tuple[ObjectEvent, int]]:
+        for page in self.sources(key):  # the versions of a key come before longer keys
+            yield from (each for each in page if each[0].key == key)
+            if page and page[-1][0].key != key:
+                return
+
+    def _source(self, listed: dict[str, Any]) -> ObjectEvent:
+        version = named_version(listed.get("VersionId"))
+        return ObjectEvent(self.scope.bucket, listed["Key"], "", listed["ETag"].strip('"'), version)
 
     def _listed(
-        self, operation: str, bucket: str, prefix: str, what: str
+        self, operation: str, what: str, bucket: str, prefix: str
     ) -> Iterator[list[dict[str, Any]]]:
         pages = self._s3.get_paginator(operation).paginate(Bucket=bucket, Prefix=prefix)
         for page in pages:

@@ -22,10 +22,11 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import cmp_to_key
 from hashlib import sha256
 from typing import Any
 
-from audit_keys.comparing import Reading
+from audit_keys.comparing import Reading, is_sequencer
 from inorder_fence.fenced_output import compare_sequencers
 
 SOURCE = "inorder.repair"  # of the event; S3's events have aws.s3
@@ -38,14 +39,15 @@ _REPAIR = re.compile(f".{{{DIGITS}}}([0-9A-F]{{{TIME_DIGITS}}})[0-9A-F]{{{HASH_D
 def known_sequencer(reading: Reading) -> str:
     """Give the highest sequencer that is known of a subject, or "" if none is.
 
+    What is no sequencer does not count: whoever may write to the table or the bucket may forge one.
     The output's sequencer does not count if the bucket has versions: another version's event may
     have written it, and their sequencers do not compare. The fence does not compare them either.
     """
-    known = reading.record.get("sequencer", "")
-    if _version(reading) or "source-version-id" in reading.output.metadata:
-        return known
-    of_output = reading.output.metadata.get("sequencer", "")
-    return of_output if compare_sequencers(of_output, known) > 0 else known
+    written_in = [reading.record]
+    if not _version(reading) and "source-version-id" not in reading.output.metadata:
+        written_in.append(reading.output.metadata)
+    known = [each.get("sequencer", "") for each in written_in]
+    return max(filter(is_sequencer, known), key=cmp_to_key(compare_sequencers), default="")
 
 
 def next_sequencer(known: str, milliseconds: int, etag: str) -> str:
