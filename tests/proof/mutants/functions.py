@@ -27,7 +27,7 @@ TESTED_BY = {
         "test_records.py",
         "test_retry_events.py",
     ],
-    "invert_image": ["test_app.py", "test_inversion.py"],
+    "invert_image": ["test_app.py", "test_image_files.py", "test_inversion.py"],
     "retry_events": ["test_retry_events.py"],
 }
 # Of what is said to people, and of types, nothing is changed; a frozen class is for mypy.
