@@ -18,6 +18,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from inorder_fence import S3_CONFIG, Fence, Result, in_time
 from invert_image.inversion import InvalidImage, invert
+from invert_image.stamp import stamp_image
 
 RECORD_RETENTION_DAYS = int(os.environ["RECORD_RETENTION_DAYS"])
 MAXIMUM_PIXELS = int(os.environ["MAXIMUM_PIXELS"])  # of all frames together
@@ -67,4 +68,5 @@ fence = Fence(
     work,
     os.environ["HANDLES_DELETIONS"] == "true",
     rejection=InvalidImage,
+    stamped=stamp_image,
 )

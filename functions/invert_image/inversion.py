@@ -1,15 +1,17 @@
-"""Inverts the colours of an image, and keeps the rest: format, alpha, frames and metadata."""
+"""Inverts the colours of an image, and keeps the rest as far as README.md says."""
 
 import re
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
 from PIL import Image, ImageChops, ImageFile, ImageSequence
 from PIL.JpegImagePlugin import JpegImageFile, get_sampling
+
+from invert_image.metadata import exif_without_pictures, jpeg_segments, png_chunks, xmp_of_inverse
+from invert_image.refusal import reason_for
+from invert_image.stamp import EMPTY_XMP, PNG_HEADER_END
 
 # `invert` checks its own limit before it decodes. Pillow only warns of some images over its limit.
 Image.MAX_IMAGE_PIXELS = None
@@ -20,24 +22,22 @@ _FORMATS = ("JPEG", "PNG", "WEBP")
 # Limits the time that many small frames take.
 _MAXIMUM_FRAMES = 2_000
 
-# The maximum of one segment of a JPEG, and of one side of a WebP.
+# The maximum of one segment of a JPEG, of its pixels per inch, and of one side of a WebP.
 _JPEG_SEGMENT_BYTES = 65_533
+_JFIF_DENSITY = 65_535
 _WEBP_SIDE_PIXELS = 16_383
+
+_PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_DEEP = 16  # bits per sample
 
 _KEPT = bytes(range(256))
 _INVERTED = _KEPT[::-1]
 
-# What Pillow's readers find and its writers accept, with its type. The type matters: the same
-# dictionary has the texts of a PNG, as strings, under any names that the file gives them.
-_METADATA: dict[str, type | tuple[type, ...]] = {
-    "comment": bytes,
-    "default_image": bool,
-    "dpi": tuple,
-    "duration": (int, float),
-    "exif": bytes,
-    "icc_profile": bytes,
-    "loop": int,
-    "xmp": bytes,
+# What Pillow's readers find and its writers accept. The rest is in `metadata`.
+_INFO = {
+    "JPEG": ("dpi", "icc_profile"),
+    "PNG": ("default_image", "duration", "loop"),
+    "WEBP": ("duration", "icc_profile", "loop"),
 }
 
 
@@ -56,15 +56,7 @@ class InvertedImage:
 def invert(content: bytes, maximum_pixels: int) -> InvertedImage:
     """Invert the colours of an image file.
 
-    Kept are the format, alpha, the frames and their timing, EXIF, the ICC profile, the resolution,
-    and the quantization and subsampling of a JPEG. The same bytes always give the same result.
-
-    Some is lost, because Pillow cannot read or write it:
-
-    - 16 bits per channel become 8, except in grey without alpha.
-    - Of a multi-picture JPEG (MPO), only the primary picture is left.
-    - A PNG loses its texts and gamma.
-    - Lossy WebP gets Pillow's default quality.
+    The same bytes always give the same result.
 
     Parameters
     ----------
@@ -82,22 +74,23 @@ def invert(content: bytes, maximum_pixels: int) -> InvertedImage:
     Raises
     ------
     InvalidImage
-        The format is none of these, or the image is damaged or too large, has no inverse, or
-        cannot be written by Pillow, such as an animation in 16-bit grey.
+        The format is none of these, or the image is damaged or too large, or has what can neither
+        be inverted nor kept.
     """
     try:
         if content.startswith(b"GIF8"):
             return InvertedImage(_invert_gif(content, maximum_pixels), "image/gif")
+        described = png_chunks(content) if content.startswith(_PNG_SIGNATURE) else b""
         file_format, frames = _decode(content, maximum_pixels)
     except InvalidImage:
         raise
     except Exception as error:  # Damaged bytes make Pillow raise errors of almost any type.
-        reason = type(error).__name__  # The message could quote the bytes.
-        raise InvalidImage(f"not a readable image of a supported format ({reason})") from error
+        raise InvalidImage(reason_for(content, error)) from error
     output = BytesIO()
-    with _encoder_buffer(frames[0]):
-        frames[0].save(output, file_format, save_all=len(frames) > 1, append_images=frames[1:])
-    return InvertedImage(output.getvalue(), Image.MIME[file_format])
+    frames[0].save(output, file_format, save_all=len(frames) > 1, append_images=frames[1:])
+    made = output.getvalue()
+    made = made[:PNG_HEADER_END] + described + made[PNG_HEADER_END:]
+    return InvertedImage(made, Image.MIME[file_format])
 
 
 def _check_size(pixels: int, frames: int, maximum_pixels: int) -> None:
@@ -115,6 +108,8 @@ def _invert_gif(content: bytes, maximum_pixels: int) -> bytes:
     layout is in https://www.w3.org/Graphics/GIF/spec-gif89a.txt.
     """
     inverted = bytearray(content)
+    kept: list[bytearray] = []
+    kept_to = 0
 
     def invert_table(position: int, flags: int) -> int:
         end = position + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
@@ -124,6 +119,7 @@ def _invert_gif(content: bytes, maximum_pixels: int) -> bytes:
     width, height, screen_flags = struct.unpack_from("<2HB", content, 6)
     position, frames = invert_table(13, screen_flags), 0
     while (introducer := content[position : position + 1]) != b";":
+        start = position
         if introducer == b",":
             left, top, frame_width, frame_height, flags = struct.unpack_from(
                 "<4HB", content, position + 1
@@ -137,18 +133,24 @@ def _invert_gif(content: bytes, maximum_pixels: int) -> bytes:
             position = invert_table(position + 10, flags) + 1
         elif introducer == b"!":
             position += 2
+        elif not content[position:].strip(b"\0"):
+            break  # Browsers show a GIF without a trailer.
         else:
-            raise InvalidImage("a GIF that is truncated or damaged")
+            raise ValueError("an unknown block")
         while block_size := content[position]:
             position += 1 + block_size
         position += 1
+        is_xmp = content.startswith(b"!\xff\x0bXMP Data", start)
+        if is_xmp and not xmp_of_inverse(content[start:position]):
+            kept.append(inverted[kept_to:start])
+            kept_to = position
 
     # Nothing above read the pixels. A damaged image must be refused, so decode them all.
     source = Image.open(BytesIO(content), formats=["GIF"])
     for frame in range(frames):
         source.seek(frame)
         source.load()
-    return bytes(inverted)
+    return b"".join([*kept, inverted[kept_to:position], b";"])
 
 
 def _decode(content: bytes, maximum_pixels: int) -> tuple[str, list[Image.Image]]:
@@ -157,6 +159,8 @@ def _decode(content: bytes, maximum_pixels: int) -> tuple[str, list[Image.Image]
     They cannot be streamed, because Pillow's writers read the frames more than once.
     """
     source = Image.open(BytesIO(content), formats=_FORMATS)
+    if source.format == "PNG" and content[24] == _DEEP:
+        raise InvalidImage("A PNG with 16 bits per sample, of which Pillow would keep 8.")
     frames: list[Image.Image] = []
     pixels = 0
     for _ in ImageSequence.Iterator(source):
@@ -190,61 +194,51 @@ def _inverted(image: Image.Image) -> Image.Image:
         case "LA" | "RGBA":
             tables = [_KEPT if band == "A" else _INVERTED for band in image.getbands()]
             return image.point(b"".join(tables))
-        case "CMYK":
-            # Black is all K. To invert the four inks would make it all C, M and Y, which is black
-            # again. So this inverts the colours that one sees; the result has no K. Adobe's JPEGs
-            # store CMYK inverted, but Pillow's reader and writer both correct that.
-            return ImageChops.invert(image.convert("RGB")).convert("CMYK")
-        case "I;16":
-            return image.point(lambda value: value * -1 + 65535)
         case _:
-            raise InvalidImage(f"pixels of mode {image.mode} have no inverse")
+            # CMYK: Pillow would ignore the profile.
+            raise InvalidImage(f"The colours of an image in {image.mode} depend on its profile.")
 
 
 def _inverted_transparency(source: ImageFile.ImageFile, content: bytes) -> Any:
     """Give the value that marks the same pixels as transparent in the inverted PNG.
 
     With a palette, it stays the same. Otherwise it is a colour, with samples of the same depth as
-    the file's (https://www.w3.org/TR/png-3/#11tRNS), except that RGB of 16 bits is written with 8.
+    the file's (https://www.w3.org/TR/png-3/#11tRNS).
     """
-    transparency, depth = source.info.get("transparency"), content[24]
-
-    def inverted(sample: int) -> int:
-        return (~sample & (1 << depth) - 1) >> (depth - 8 if source.mode == "RGB" else 0)
-
+    transparency, largest = source.info.get("transparency"), (1 << content[24]) - 1
     match transparency:
         case int() | bytes() if source.mode == "P":
             return transparency
         case int():
-            return inverted(transparency)
+            return ~transparency & largest
         case tuple():
-            return tuple(map(inverted, transparency))
+            return tuple(~sample & largest for sample in transparency)
         case _:
             return None
 
 
 def _encoder_options(source: ImageFile.ImageFile, content: bytes) -> dict[str, Any]:
     """Give the options with which `Image.save` keeps what a loaded image has besides pixels."""
-    options = {
-        name: source.info[name]
-        for name, kind in _METADATA.items()
-        if isinstance(source.info.get(name), kind)
-    }
-    if not all(0 < resolution < 1 << 16 for resolution in options.get("dpi", ())):
-        del options["dpi"]  # Not every format can store it, or it makes no sense.
+    file_format = "JPEG" if isinstance(source, JpegImageFile) else str(source.format)
+    options = {name: source.info[name] for name in _INFO[file_format] if name in source.info}
+    if file_format != "PNG":
+        options["exif"] = exif_without_pictures(source.info.get("exif", b""))
+        options["xmp"] = xmp_of_inverse(source.info.get("xmp", b""))
     if isinstance(source, JpegImageFile):
-        if len(options.get("exif", b"")) > _JPEG_SEGMENT_BYTES:
-            raise InvalidImage("EXIF data that spans several JPEG segments")
-        tables = [table for _, table in sorted(source.quantization.items())]
+        if not all(resolution <= _JFIF_DENSITY for resolution in options.get("dpi", ())):
+            del options["dpi"]  # JFIF cannot store it.
+        segments = jpeg_segments(source)
+        datas = [options["exif"], *(data for _, data in segments)]
+        if max(map(len, datas)) > _JPEG_SEGMENT_BYTES:
+            raise InvalidImage("EXIF or IPTC data that span several JPEG segments")
         options |= {
-            # Pillow writes CMYK, even if it was YCCK: no ink may get the table for chroma.
-            "qtables": tables[:1] if source.mode == "CMYK" else tables,
+            "qtables": [table for _, table in sorted(source.quantization.items())],
             "subsampling": get_sampling(source),
-            "progressive": "progressive" in source.info,
+            "extra": b"".join(
+                marker + struct.pack(">H", 2 + len(data)) + data for marker, data in segments
+            ),
         }
     elif source.format == "PNG":
-        if source.mode == "I;16" and getattr(source, "is_animated", False):
-            raise InvalidImage("an animation in 16-bit grey")  # Pillow would merge the frames.
         if content[24] in {2, 4}:
             options["bits"] = content[24]
     elif source.format == "WEBP":
@@ -256,20 +250,5 @@ def _encoder_options(source: ImageFile.ImageFile, content: bytes) -> dict[str, A
             # Here, "quality" is the effort to make the file small. Pillow's 80 takes twice as long.
             options |= {"lossless": True, "quality": 50}
         options["exact"] = True
+        options["xmp"] = options["xmp"] or EMPTY_XMP  # for the stamp
     return options
-
-
-@contextmanager
-def _encoder_buffer(image: Image.Image) -> Iterator[None]:
-    """Give Pillow a buffer for a whole progressive JPEG, which it must encode in one step.
-
-    Pillow's has two bytes for each pixel. Noise with the finest quantization tables needs four, see
-    https://github.com/python-pillow/Pillow/issues/148.
-    """
-    default = ImageFile.MAXBLOCK
-    if image.encoderinfo.get("progressive"):
-        ImageFile.MAXBLOCK = max(default, 8 * image.width * image.height)
-    try:
-        yield
-    finally:
-        ImageFile.MAXBLOCK = default

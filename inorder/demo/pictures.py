@@ -104,27 +104,13 @@ def _landscape(number: int, hues: tuple[int, int], word: str) -> Image.Image:
     draw = ImageDraw.Draw(image)
     sun = (scene.uniform(0.15, 0.85) * width, scene.uniform(0.15, 0.35) * height)
     draw.circle(sun, scene.uniform(0.08, 0.16) * height, fill=_colour(hue + 25, 88))
-    outline = scene.choice((_hills, _peaks, _roofs))
     for layer in range(4):
-        horizon = (0.42 + 0.15 * layer) * height
-        ridge = [(x * width, horizon + y * height) for x, y in outline(scene)]
+        horizon, waves = 0.42 + 0.15 * layer, scene.uniform(3, 9) / width
+        ys = (horizon + 0.06 * math.sin(waves * x + layer) for x in range(width))
+        ridge = [(x, y * height) for x, y in enumerate(ys)]
         draw.polygon([(0, height), *ridge, (width, height)], fill=_colour(hue, 48 - 10 * layer))
     _write(image, word, 0.42 * height)
     return image.reduce(SUPERSAMPLING)
-
-
-def _hills(scene: Random) -> list[tuple[float, float]]:
-    waves, phase = scene.uniform(3, 9), scene.uniform(0, math.tau)
-    return [(x / 60, 0.06 * math.sin(waves * x / 60 + phase)) for x in range(61)]
-
-
-def _peaks(scene: Random) -> list[tuple[float, float]]:
-    return [(x / 12, scene.uniform(-0.12, 0.08)) for x in range(13)]
-
-
-def _roofs(scene: Random) -> list[tuple[float, float]]:
-    heights = [scene.uniform(-0.14, 0.06) for _ in range(14)]
-    return [((x + side) / 14, y) for x, y in enumerate(heights) for side in (0, 1)]
 
 
 def _colour(hue: float, lightness: int) -> str:

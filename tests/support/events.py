@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import copy
 import json
 from typing import Any
@@ -109,17 +108,8 @@ def notification(*records: Any) -> str:
 
 def sqs_batch(*bodies: str) -> dict[str, Any]:
     """Build Lambda's batch of SQS messages, whose IDs are ``m0``, ``m1`` and so on."""
-    template = shipped("sqs-batch-of-s3-notifications")["Records"][0]
-    numbered = enumerate(bodies)
-    return {"Records": [template | {"messageId": f"m{n}", "body": body} for n, body in numbered]}
-
-
-def kinesis_batch(*data: bytes) -> dict[str, Any]:
-    """Build Lambda's batch of Kinesis records, with the sequence numbers ``0``, ``1`` and so on."""
-    template = shipped("kinesis-batch-of-s3-notifications")["Records"][0]
-    encoded = [base64.b64encode(each).decode() for each in data]
-    fields = [{"sequenceNumber": f"{n}", "data": each} for n, each in enumerate(encoded)]
-    return {"Records": [template | {"kinesis": template["kinesis"] | each} for each in fields]}
+    messages = [{"messageId": f"m{n}", "body": body} for n, body in enumerate(bodies)]
+    return {"Records": [each | {"eventSource": "aws:sqs"} for each in messages]}
 
 
 def _event(kind: str, bucket: Any, described: dict[str, Any]) -> dict[str, Any]:

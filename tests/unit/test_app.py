@@ -14,6 +14,7 @@ from tests.support.in_process import InProcess, import_anew
 from tests.support.resolved_template import template
 from tests.unit.conftest import Lines, print_lines_of
 from tests.unit.test_bounded_work import bomb
+from tests.unit.test_image_files import read_strictly
 
 RED = picture((255, 0, 0))
 
@@ -39,6 +40,7 @@ def test_image_is_processed_logged_and_counted(aws: InProcess, lines: Lines) -> 
     expires_at = int(answer.pop("expires_at"))
     assert answer == {"outcome": "Processed", "output_key": f"a/out-{name}"}
     assert expires_at == pytest.approx(time.time() + 7 * 86_400, abs=60)
+    read_strictly(aws.output(f"a/out-{name}"))
     log, metric = lines()  # the line break of the key would have made a third line
     assert (log["message"], log["source_key"]) == ("Processed", f"a/{name}")
     assert log["output_key"] == answer["output_key"]
@@ -49,7 +51,7 @@ def test_image_is_processed_logged_and_counted(aws: InProcess, lines: Lines) -> 
 @pytest.mark.parametrize(
     ("content", "error", "cause"),
     [
-        (b"not an image", "InvalidImage", "not a readable image"),
+        (b"not an image", "InvalidImage", "The file is text."),
         (b"x" * 100_001, "InvalidSource", "100000 bytes"),
         (RED, "InvalidImage", "256 pixels"),
         ("slow", "TooSlow", "0.1 seconds"),

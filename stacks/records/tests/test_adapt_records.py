@@ -1,10 +1,9 @@
-"""The executions that S3 events start which come by SQS, SNS or Kinesis."""
+"""The executions that S3 events start which come by SQS, or by SNS and SQS."""
 
 from __future__ import annotations
 
 import json
 import os
-from base64 import b64decode
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +16,6 @@ from adapt_records.notifications import adapt
 from main_stack import MainStack
 from tests.support.events import (
     changed,
-    kinesis_batch,
     notification,
     record,
     shipped,
@@ -28,6 +26,7 @@ from tests.support.in_process import Context
 from tests.support.resolved_template import template
 from tests.unit.conftest import Lines, Load, new_queue, taken_from
 
+DELETED, MARKER = "Object Deleted", "Delete Marker Created"
 KEY = "holiday/a b+c é.png"
 ALL_KINDS = [
     record(KEY),
@@ -91,20 +90,12 @@ def adapter(load: Load, lines: Lines) -> Adapter:
     return Adapter(function, lines)
 
 
-@pytest.mark.parametrize(
-    ("name", "keys"),
-    [
-        ("sqs-batch-of-s3-notifications", [KEY, "holiday/beach.png"]),
-        ("sns-notifications-in-sqs", [KEY]),
-        (
-            "kinesis-batch-of-s3-notifications",
-            ["holiday/beach.png", KEY],
-        ),
-    ],
-)
-def test_each_event_starts_an_execution(adapter: Adapter, name: str, keys: list[str]) -> None:
-    assert adapter.handle(shipped(name)) == []
-    assert adapter.started_keys() == keys
+def test_each_event_starts_an_execution_also_in_the_envelope_of_sns(adapter: Adapter) -> None:
+    envelope = {"Type": "Notification", "Message": notification(*ALL_KINDS)}
+    longest = notification(changed(CREATED, "s3.object.eTag", "x" * 261_000))
+    assert adapter.handle(sqs_batch(json.dumps(envelope), longest)) == []
+    assert adapter.started == [*map(adapt, ADAPTED), adapter.started[-1]]
+    assert adapter.started_keys()[-1] == KEY
 
 
 def test_execution_gets_the_event_that_eventbridge_would_deliver(adapter: Adapter) -> None:
@@ -121,8 +112,8 @@ def test_execution_gets_the_event_that_eventbridge_would_deliver(adapter: Adapte
     assert event == expected
 
 
-MALFORMED: list[str | bytes] = [
-    *("x", "", "7", "[" * 100_000, "{}", notification(), notification(7)),
+MALFORMED = [
+    *("x", " ", "7", "[" * 100_000, "{}", notification(), notification(7)),
     '{"Records": {"s3": {}}}',
     '{"Type": "Notification"}',
     '{"Type": "Notification", "Message": "Hello"}',
@@ -130,32 +121,21 @@ MALFORMED: list[str | bytes] = [
     *(notification(with_key(key)) for key in ("", 7, "%ff")),  # the last is not UTF-8
     json.dumps(shipped("object-created")),  # an event of EventBridge
     notification(changed(CREATED, "s3.object.eTag", "x" * 262_144)),  # more than starts
-    b"\xff\xfe\xfd",  # the last, as a message of SQS is text
 ]
 
 
 def test_malformed_messages_fail_alone_and_at_once(adapter: Adapter) -> None:
     good = notification(CREATED)
-    bodies = [good, *MALFORMED, good]
-    data = [body if isinstance(body, bytes) else body.encode() for body in bodies]
-    failed = [str(number) for number in range(1, len(MALFORMED) + 1)]
-    assert adapter.handle(kinesis_batch(*data)) == []
-    assert [each[:99] for each in map(b64decode, adapter.unadapted())] == [
-        each[:99] for each in data[1:-1]
-    ]
-    texts = [body or " " for body in bodies if isinstance(body, str)]  # SQS takes no empty message
-    assert adapter.handle(sqs_batch(*texts)) == []
-    assert adapter.unadapted() == texts[1:-1]
-    assert adapter.started_keys() == [KEY] * 4
+    assert adapter.handle(sqs_batch(good, *MALFORMED, good)) == []
+    assert adapter.unadapted() == MALFORMED
+    assert adapter.started_keys() == [KEY] * 2
     errors = [line for line in adapter.lines() if line.get("level") == "ERROR"]
-    assert [error["message_id"] for error in errors[: len(failed)]] == failed
+    assert [error["message_id"] for error in errors] == [f"m{n + 1}" for n in range(len(MALFORMED))]
     assert {error["message"] for error in errors} == {"RecordFailed"}
     assert {error["exception_name"] for error in errors} == {"MalformedNotification"}
 
 
-def test_a_long_malformed_record_is_sent_on_in_part_or_delivered_again(adapter: Adapter) -> None:
-    assert adapter.handle(kinesis_batch(b"x" * 2**20)) == []
-    assert [len(each) for each in adapter.unadapted()] == [2**18]  # the longest message
+def test_a_message_that_cannot_be_sent_on_is_delivered_again(adapter: Adapter) -> None:
     boto3.client("sqs").delete_queue(QueueUrl=adapter.function.UNADAPTED_QUEUE_URL)
     assert adapter.handle(sqs_batch(notification(CREATED), "x")) == ["m1"]
 
@@ -217,6 +197,16 @@ def test_keys_that_the_rule_does_not_match_are_skipped(
     assert len(adapter.started_keys()) == len(keys) + len(ADAPTED)
 
 
+def test_a_folder_of_the_console_is_skipped_and_counted(adapter: Adapter) -> None:
+    folder, empty = (changed(record(key), "s3.object.size", 0) for key in ("photos/", "x.png"))
+    assert adapter.handle(sqs_batch(notification(folder, record("videos/"), empty))) == []
+    assert adapter.started_keys() == ["videos/", "x.png"]
+    assert adapter.lines()[-1]["RecordsSkipped"] == [1.0]
+    adapter.parameters["Policy"] = "content-hash"
+    assert adapter.handle(sqs_batch(notification(folder))) == []
+    assert adapter.started_keys()[2:] == ["photos/"]
+
+
 def test_the_schedule_uses_both_queues_and_fails_if_it_cannot(adapter: Adapter) -> None:
     read = list[str]()
     adapter.function.sqs.meta.events.register(
@@ -243,10 +233,9 @@ def test_a_call_that_gets_no_answer_ends_before_the_timeout(adapter: Adapter) ->
 
 def test_a_batch_of_which_nothing_is_finished_fails_for_the_alarm(adapter: Adapter) -> None:
     adapter.refused_keys = {KEY}
-    for batch in (sqs_batch(notification(CREATED)), kinesis_batch(notification(CREATED).encode())):
-        with pytest.raises(BatchProcessingError):
-            adapter.handle(batch)
-        assert adapter.lines()[-1]["RecordsFailed"] == [1.0]
+    with pytest.raises(BatchProcessingError):
+        adapter.handle(sqs_batch(notification(CREATED)))
+    assert adapter.lines()[-1]["RecordsFailed"] == [1.0]
     assert adapter.unadapted() == []
 
 
@@ -257,16 +246,10 @@ def test_a_batch_of_which_nothing_is_finished_fails_for_the_alarm(adapter: Adapt
         ("ObjectCreated:Copy", "Object Created: CopyObject"),
         ("ObjectCreated:Post", "Object Created: POST Object"),
         ("ObjectCreated:Teleport", "Object Created: Teleport"),
-        ("ObjectRemoved:Delete", "Object Deleted: DeleteObject, Permanently Deleted"),
-        (
-            "s3:ObjectRemoved:DeleteMarkerCreated",
-            "Object Deleted: DeleteObject, Delete Marker Created",
-        ),
-        ("LifecycleExpiration:Delete", "Object Deleted: Lifecycle Expiration, Permanently Deleted"),
-        (
-            "LifecycleExpiration:DeleteMarkerCreated",
-            "Object Deleted: Lifecycle Expiration, Delete Marker Created",
-        ),
+        ("ObjectRemoved:Delete", f"{DELETED}: DeleteObject, Permanently Deleted"),
+        ("s3:ObjectRemoved:DeleteMarkerCreated", f"{DELETED}: DeleteObject, {MARKER}"),
+        ("LifecycleExpiration:Delete", f"{DELETED}: Lifecycle Expiration, Permanently Deleted"),
+        ("LifecycleExpiration:DeleteMarkerCreated", f"{DELETED}: Lifecycle Expiration, {MARKER}"),
     ],
 )
 def test_kind_of_event_becomes_detail_type_and_reason(name: str, expected: str) -> None:

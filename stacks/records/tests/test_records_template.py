@@ -6,7 +6,6 @@ import json
 
 from tests.template.deployed import ALARM, BOUNDARY, KEY, TOPIC, Deployed, granting
 
-STREAM = "arn:aws:kinesis:us-east-1:123456789012:stream/s"
 PLACE = "us-east-1:123456789012"
 SOURCES = ["arn:aws:s3:::one", "arn:aws:sns:us-east-1:123456789012:two"]
 LOGS = ("AdaptRecordsLogGroup.Arn", "logs:CreateLogStream logs:PutLogEvents")
@@ -17,13 +16,6 @@ ALWAYS = granting(
     (f"arn:aws:states:{PLACE}:stateMachine:inorder_*", "states:StartExecution"),
     ("RecordsQueue.Arn", "sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes"),
     ("UnadaptedRecordsQueue.Arn", "sqs:SendMessage sqs:GetQueueAttributes"),
-)
-# https://docs.aws.amazon.com/lambda/latest/dg/services-kinesis-create.html
-WITH_STREAM = granting(
-    (STREAM, "kinesis:DescribeStream kinesis:DescribeStreamSummary kinesis:ListShards"),
-    (STREAM, "kinesis:GetRecords kinesis:GetShardIterator"),
-    ("UnadaptedRecordsBucket.Arn/*", "s3:PutObject"),
-    ("UnadaptedRecordsBucket.Arn", "s3:ListBucket"),
 )
 TLS_ONLY = {
     **{"Sid": "TlsOnly", "Effect": "Deny", "Principal": "*"},
@@ -37,19 +29,14 @@ def deployed(**parameters: str) -> Deployed:
 
 def test_the_function_may_do_only_what_is_listed_and_log() -> None:
     assert deployed().grants("AdaptRecordsRole") == ALWAYS
-    stack = deployed(RecordsStreamArn=STREAM, KmsKeyArn=KEY, PermissionsBoundaryArn=BOUNDARY)
+    stack = deployed(KmsKeyArn=KEY, PermissionsBoundaryArn=BOUNDARY)
     key = granting((KEY, "kms:Decrypt kms:GenerateDataKey"))
-    assert stack.grants("AdaptRecordsRole") == ALWAYS | WITH_STREAM | key
+    assert stack.grants("AdaptRecordsRole") == ALWAYS | key
     [role] = stack.of("IAM::Role").values()
     assert (role["PermissionsBoundary"], "ManagedPolicyArns" in role) == (BOUNDARY, False)
     function = stack["AdaptRecordsFunction"]
     assert function["Role"] == "AdaptRecordsRole.Arn"
     assert function["LoggingConfig"]["LogGroup"] == "AdaptRecordsLogGroup"
-    mapping = stack["AdaptRecordsStreamMapping"]
-    assert mapping["EventSourceArn"] == STREAM
-    failed = mapping["DestinationConfig"]["OnFailure"]["Destination"]
-    assert failed == "UnadaptedRecordsBucket.Arn"
-    assert "AdaptRecordsStreamMapping" not in deployed()
 
 
 def test_a_queue_accepts_messages_over_tls_and_of_named_senders_only() -> None:
@@ -75,18 +62,13 @@ def test_a_queue_accepts_messages_over_tls_and_of_named_senders_only() -> None:
             assert what.items() <= each.items()
 
 
-def test_what_holds_data_is_private_and_encrypted_with_the_named_key() -> None:
-    stack = deployed(RecordsStreamArn=STREAM, KmsKeyArn=KEY)
-    for name in ("RecordsQueue", "UnadaptedRecordsQueue", "UnadaptedRecordsBucket"):
+def test_what_holds_data_is_retained_and_encrypted_with_the_named_key() -> None:
+    stack = deployed(KmsKeyArn=KEY)
+    for name in ("RecordsQueue", "UnadaptedRecordsQueue"):
         assert KEY in json.dumps(stack[name])
         assert "SqsManagedSseEnabled" not in stack[name]  # a queue has one of the two
         assert stack.resources[name]["DeletionPolicy"] == "RetainExceptOnCreate"
     assert stack["AdaptRecordsLogGroup"]["KmsKeyId"] == KEY
-    access = stack["UnadaptedRecordsBucket"]["PublicAccessBlockConfiguration"]
-    assert [*access.values()] == [True] * 4
-    [statement] = stack["UnadaptedRecordsBucketPolicy"]["PolicyDocument"]["Statement"]
-    bucket = ["UnadaptedRecordsBucket.Arn", "UnadaptedRecordsBucket.Arn/*"]
-    assert statement == TLS_ONLY | {"Action": "s3:*", "Resource": bucket}
 
 
 def test_the_alarms_watch_the_queues_and_the_function_and_a_schedule_keeps_the_metrics() -> None:

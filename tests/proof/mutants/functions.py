@@ -33,7 +33,7 @@ TESTED_BY = {
         f"{UNIT}records.py",
         f"{UNIT}retry_events.py",
     ],
-    "invert_image": [f"{UNIT}app.py", f"{UNIT}inversion.py"],
+    "invert_image": [f"{UNIT}app.py", f"{UNIT}image_files.py", f"{UNIT}inversion.py"],
     "retry_events": [f"{UNIT}retry_events.py"],
 }
 # Of what is said to people, and of types, nothing is changed; a frozen class is for mypy.

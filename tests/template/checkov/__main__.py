@@ -31,10 +31,7 @@ OPTIONS: list[dict[str, str]] = [
 COMPANIONS = {
     "audit": {"AuditHours": "24", "AuditRepairs": "true"},
     "monitoring": {},
-    "records": {
-        "RecordsSourceArns": "arn:aws:s3:::my-bucket",
-        "RecordsStreamArn": "arn:aws:kinesis:us-east-1:123456789012:stream/s",
-    },
+    "records": {"RecordsSourceArns": "arn:aws:s3:::my-bucket"},
 }
 
 

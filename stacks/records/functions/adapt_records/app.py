@@ -1,10 +1,10 @@
-"""Lambda handler: starts the executions for S3 events that come by SQS, SNS or Kinesis.
+"""Lambda handler: starts the executions for S3 events that come by SQS, or by SNS and SQS.
 
 A message is finished when each of its events has started an execution. What is malformed is sent to
-the queue of unadapted records at once, as another attempt cannot help. If anything else fails, the
-source delivers the whole message again, for a day at least, and some events start a second
-execution: the state machine drops these duplicates. Executions get no names: where names must be
-unique, the name of an execution that failed would prevent the redelivery of its event.
+the queue of unadapted records at once, as another attempt cannot help. If anything else fails, SQS
+delivers the whole message again, for a day at least, and some events start a second execution: the
+state machine drops these duplicates. Executions get no names: where names must be unique, the name
+of an execution that failed would prevent the redelivery of its event.
 
 Each hour, a schedule lets the function read the attributes of its queues: SQS has metrics of a
 queue, which alarms watch, for six hours after it was last used.
@@ -26,7 +26,6 @@ from aws_lambda_powertools.utilities.batch import (
     process_partial_response,
 )
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
-from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.config import Config
@@ -36,17 +35,12 @@ from main_stack import Description, MainStack
 
 QUEUE_URL = os.environ["RECORDS_QUEUE_URL"]
 UNADAPTED_QUEUE_URL = os.environ["UNADAPTED_RECORDS_QUEUE_URL"]
-# Of an execution's input. Any queue takes a message of that length, and a stream longer records.
+# Of an execution's input.
 # https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html
 MAXIMUM_BYTES = 262_144
 # If every message of a batch fails, the processor raises an error: the messages stay the same, but
 # the metric Errors and its alarm show it, and Lambda polls less often.
-PROCESSORS = {
-    "aws:sqs": BatchProcessor(EventType.SQS),
-    # Lambda delivers again from the first record that failed. The later records are processed
-    # nevertheless: the state machine needs no order, so no record has to wait for another one.
-    "aws:kinesis": BatchProcessor(EventType.KinesisDataStreams),
-}
+PROCESSOR = BatchProcessor(EventType.SQS)
 logger = Logger()
 metrics = Metrics()
 config = Config(
@@ -81,16 +75,15 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailure
 
 @metrics.log_metrics
 def _adapt_batch(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
-    processor = PROCESSORS[event["Records"][0]["eventSource"]]
-    return process_partial_response(event, start_executions, processor, context)
+    return process_partial_response(event, start_executions, PROCESSOR, context)
 
 
-def start_executions(record: SQSRecord | KinesisStreamRecord) -> None:
+def start_executions(record: SQSRecord) -> None:
     """Start an execution for each S3 event of a message.
 
     Parameters
     ----------
-    record : SQSRecord or KinesisStreamRecord
+    record : SQSRecord
         The message. Powertools passes it by this name.
 
     Raises
@@ -98,16 +91,10 @@ def start_executions(record: SQSRecord | KinesisStreamRecord) -> None:
     ExceptionGroup
         Some could not be started. All others were, so a bad event delays no other one.
     """
-    body: str | bytes
-    if isinstance(record, SQSRecord):
-        message_id, body, text = record.message_id, record.body, record.body
-    else:
-        message_id, body = record.kinesis.sequence_number, record.kinesis.data_as_bytes()
-        text = record.kinesis.data[:MAXIMUM_BYTES]
     failures: list[Exception] = []
-    with logger.append_context_keys(message_id=message_id):
+    with logger.append_context_keys(message_id=record.message_id):
         try:
-            records = s3_records(body)
+            records = s3_records(record.body)
         except MalformedNotification as error:
             records, failures = [], [error]
         for s3_record in records:
@@ -121,13 +108,13 @@ def start_executions(record: SQSRecord | KinesisStreamRecord) -> None:
     if not all(isinstance(failure, MalformedNotification) for failure in failures):
         raise ExceptionGroup("Not every record has started an execution", failures)
     if failures:
-        sqs.send_message(QueueUrl=UNADAPTED_QUEUE_URL, MessageBody=text)
+        sqs.send_message(QueueUrl=UNADAPTED_QUEUE_URL, MessageBody=record.body)
 
 
 def _start_execution(record: Any) -> None:
     event = adapt(record)
     stack = description.main_stack()
-    if event is None or not _matches_rule(event, stack):
+    if event is None or not _is_wanted(event, stack):
         logger.info("RecordSkipped", extra={"event_name": record["eventName"]})
         metrics.add_metric(name="RecordsSkipped", unit=MetricUnit.Count, value=1)
         return
@@ -145,12 +132,19 @@ def _start_execution(record: Any) -> None:
     metrics.add_metric(name="ExecutionsStarted", unit=MetricUnit.Count, value=1)
 
 
-def _matches_rule(event: dict[str, Any], stack: MainStack) -> bool:
-    """Tell whether the rule of the main stack would match the event."""
+def _is_wanted(event: dict[str, Any], stack: MainStack) -> bool:
+    """Tell whether the rule of the main stack would match the event, and it is not of a folder.
+
+    The console's *Create folder* makes an object of no bytes whose key ends in ``/``:
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-folders.html
+    """
     if "fence" not in stack.facts:  # such a policy takes each event, of any source
         return True
-    # Its pattern has PREFIX*SUFFIX.
+    described = event["detail"]["object"]
+    key = described["key"]
+    if key.endswith("/") and described.get("size") == 0:
+        return False
+    # The rule's pattern has PREFIX*SUFFIX.
     prefix, suffix = stack.parameters["KeyPrefix"], stack.parameters["KeySuffix"]
-    key = event["detail"]["object"]["key"]
     has_both = key.startswith(prefix) and key.removeprefix(prefix).endswith(suffix)
     return has_both and (event["detail-type"] == "Object Created" or stack.handles_deletions)

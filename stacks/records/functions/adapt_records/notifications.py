@@ -27,7 +27,7 @@ class MalformedNotification(ValueError):
     """The message is not a notification of S3."""
 
 
-def s3_records(body: str | bytes) -> list[Any]:
+def s3_records(body: str) -> list[Any]:
     """Read the records of a notification, with or without the envelope of SNS.
 
     Returns
