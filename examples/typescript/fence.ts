@@ -27,8 +27,15 @@ export interface ObjectStore {
 type Metadata = Record<string, string>;
 type Place = { Bucket: string; Key: string; VersionId?: string };
 type Condition = { IfMatch?: string; IfNoneMatch?: string };
-type Written = { Body: Uint8Array; ContentType: string; Metadata: Metadata };
-type Found = {
+type Written = HandedOn & { Body: Uint8Array; ContentType: string; Metadata: Metadata };
+/** What an output may get from its source. */
+export type HandedOn = {
+  CacheControl?: string;
+  ContentDisposition?: string;
+  ContentLanguage?: string;
+  Metadata?: Metadata;
+};
+type Found = HandedOn & {
   Body?: { transformToByteArray(): Promise<Uint8Array>; destroy?: () => unknown };
   ContentLength?: number;
   ETag?: string;
@@ -52,6 +59,8 @@ export interface Options {
   handlesDeletions: boolean;
   /** Puts an event's stamp into an output's content, so that its ETag is its own. */
   stamped?: (content: Uint8Array, stamp: Uint8Array) => Uint8Array;
+  /** What an output gets from its source. */
+  handsOn?: (keyof HandedOn)[];
 }
 
 /** What the state machine sends. */
@@ -73,6 +82,10 @@ export class Rejection extends Error {
   override name = "Rejection";
 }
 
+class InvalidEvent extends Rejection {
+  override name = "InvalidEvent";
+}
+
 class InvalidSource extends Rejection {
   override name = "InvalidSource";
 }
@@ -87,6 +100,15 @@ class SourceChanged extends Rejection {
 
 class SourceGone extends SourceChanged {
   override name = "SourceGone";
+}
+
+/** What S3's console makes as a folder: no bytes, and a key that ends in "/". */
+class FolderMarker extends SourceGone {
+  override name = "FolderMarker";
+}
+
+class OutputOfAnotherBucket extends Rejection {
+  override name = "OutputOfAnotherBucket";
 }
 
 /** In each attempt, another writer changed the output between steps 1 and 3: a fault. */
@@ -115,6 +137,7 @@ type SourceEvent = {
 type Output = { outcome: "Processed" | "Superseded"; key: string };
 type OutputState = { etag?: string; metadata: Metadata };
 type Made = { etag?: string; result?: Result };
+type Source = { content: Uint8Array; etag: string; handedOn: HandedOn };
 type Attempt = "done" | "superseded" | "again" | "stale";
 type Order = "older" | "same" | "newer" | "unknown";
 
@@ -129,9 +152,9 @@ export class Fence {
 
   /** Process an event, and answer the state machine. */
   async answer(payload: Payload, recordRetentionDays: number): Promise<Answer> {
-    const event = readEvent(payload.event);
     const expires_at = String(Math.floor(Date.now() / 1000) + recordRetentionDays * 86_400);
     try {
+      const event = readEvent(payload.event);
       const { outcome, key } = await this.#write(payload.fence, event);
       return { outcome, output_key: key, expires_at };
     } catch (error) {
@@ -155,7 +178,7 @@ export class Fence {
 
   /** Write a key's one output for its newest event; a deletion deletes it. */
   async #writeNewest(event: SourceEvent): Promise<Output> {
-    const key = outputKey(event.key);
+    const key = this.#outputKey(event);
     if (!event.isDeletion) return this.#settle(event, ofAllowedLength(key), this.#applyCreation);
     if (!this.#options.handlesDeletions) return { outcome: "Superseded", key };
     if (isTooLong(key)) return { outcome: "Processed", key }; // no event had an output
@@ -164,7 +187,7 @@ export class Fence {
 
   /** Give each event an output of its own, which is written once. */
   async #writeEach(event: SourceEvent): Promise<Output> {
-    const prefix = `${outputKey(event.key)}/`;
+    const prefix = `${this.#outputKey(event)}/`;
     const key = prefix + (event.versionId ?? event.sequencer);
     if (!event.isDeletion) return this.#settle(event, ofAllowedLength(key), this.#giveOwnOutput);
     if (!this.#options.handlesDeletions) return { outcome: "Superseded", key };
@@ -178,10 +201,16 @@ export class Fence {
 
   /** Write the output of the source as it is now, whatever output is there. */
   async #writeUnfenced(event: SourceEvent): Promise<Output> {
-    const key = ofAllowedLength(outputKey(event.key));
-    const read = await this.#readSource(event);
-    const etag = read.etag; // the output names the content that was read
-    await this.#writeOutput(key, await this.#options.work(read.content), { ...event, etag });
+    const key = ofAllowedLength(this.#outputKey(event));
+    try {
+      const read = await this.#readSource(event);
+      const etag = read.etag; // the output names the content that was read
+      const result = await this.#options.work(read.content);
+      await this.#writeOutput(key, result, { ...event, etag }, read);
+    } catch (error) {
+      if (error instanceof FolderMarker) return { outcome: "Superseded", key };
+      throw error;
+    }
     return { outcome: "Processed", key };
   }
 
@@ -208,7 +237,7 @@ export class Fence {
 
   /** Make the output that of a creation, unless it is that of a newer event. */
   async #applyCreation(event: SourceEvent, key: string, made: Made): Promise<Attempt> {
-    const output = await this.#readOutput(key); // step 1
+    const output = await this.#readOwnOutput(key, event); // step 1
     const order = orderOf(output, event);
     if (order === "newer") return "superseded";
     // By an attempt that may have died before its step 4.
@@ -218,31 +247,32 @@ export class Fence {
 
   /** Make the output that of the source as it is now; delete it if there is no source. */
   async #followSource(event: SourceEvent, key: string, made: Made): Promise<Attempt> {
-    const output = await this.#readOutput(key); // step 1
+    const output = await this.#readOwnOutput(key, event); // step 1
     const source = await this.#findSource(event); // step 2
     if (!source) return this.#deleteOrphan(output, event, key);
     if (!source.versionId) return "superseded"; // by the upload that came after
     const { "source-version-id": version, "source-etag": etag } = output.metadata;
-    if (named(version) === named(source.versionId) && etag === source.etag) return "superseded";
+    const isSame = named(version) === named(source.versionId) && etag === source.etag;
+    if (isSame) return "superseded"; // the output is right already
     return this.#replaceOutput(output, source, key, made);
   }
 
   /** Write a creation's own output, unless what it created has been deleted. */
   async #giveOwnOutput(event: SourceEvent, key: string, made: Made): Promise<Attempt> {
     const VersionId = event.versionId ?? NULL_VERSION;
-    const output = await this.#readOutput(key); // step 1
+    const output = await this.#readOwnOutput(key, event); // step 1
     let etag = output.etag;
     if (!etag) {
-      let content: Uint8Array;
+      let read: Source;
       try {
         // step 2
-        ({ content } = await this.#readSource(event, { IfMatch: quoted(event.etag), VersionId }));
+        read = await this.#readSource(event, { IfMatch: quoted(event.etag), VersionId });
       } catch (error) {
         if (error instanceof SourceGone) return "superseded";
         throw error;
       }
-      const result = await this.#workOnce(event, content, made);
-      etag = await this.#writeOutput(key, result, event, unchanged(output)); // step 3
+      const result = await this.#workOnce(event, read.content, made);
+      etag = await this.#writeOutput(key, result, event, read, unchanged(output)); // step 3
       if (!etag) return "again";
     }
     if (!this.#options.handlesDeletions) return "done";
@@ -257,16 +287,16 @@ export class Fence {
     key: string,
     made: Made,
   ): Promise<Attempt> {
-    let content: Uint8Array;
+    let read: Source;
     try {
-      ({ content } = await this.#readSource(source, { IfMatch: quoted(source.etag) })); // step 2
+      read = await this.#readSource(source, { IfMatch: quoted(source.etag) }); // step 2
     } catch (error) {
       if (error instanceof SourceChanged) return "superseded";
       throw error;
     }
-    const result = await this.#workOnce(source, content, made);
+    const result = await this.#workOnce(source, read.content, made);
     // step 3
-    if (!(await this.#writeOutput(key, result, source, unchanged(output)))) return "again";
+    if (!(await this.#writeOutput(key, result, source, read, unchanged(output)))) return "again";
     // A deletion that was processed since step 1 would have made step 3 fail.
     if (orderOf(output, source) === "older") return "done";
     return this.#checkSource(source);
@@ -305,6 +335,22 @@ export class Fence {
 
   // The single steps
 
+  #outputKey(event: SourceEvent): string {
+    if (event.bucket !== this.#options.outputBucket) return outputKey(event.key);
+    throw new InvalidSource("The output bucket is the input bucket: each output would be input.");
+  }
+
+  /** Read an output's ETag and metadata, unless the stack of another bucket has written it. */
+  async #readOwnOutput(key: string, event: SourceEvent): Promise<OutputState> {
+    const output = await this.#readOutput(key);
+    const other = otherBucket(output, event);
+    if (!other) return output;
+    throw new OutputOfAnotherBucket(
+      `The output ${key} was made of the bucket ${other}, and the event is of the bucket ` +
+        `${event.bucket}: each needs an output bucket.`,
+    );
+  }
+
   async #readOutput(key: string): Promise<OutputState> {
     try {
       const found = await this.#s3.headObject({ Bucket: this.#options.outputBucket, Key: key });
@@ -334,11 +380,11 @@ export class Fence {
     }
   }
 
-  /** Read the source's content and ETag: of its current version, unless another one is named. */
+  /** Read the source: its current version, unless another one is named. */
   async #readSource(
     source: SourceEvent,
     condition?: Condition & { VersionId?: string },
-  ): Promise<{ content: Uint8Array; etag: string }> {
+  ): Promise<Source> {
     let found: Found;
     try {
       found = await this.#openSource({ Bucket: source.bucket, Key: source.key, ...condition });
@@ -351,14 +397,21 @@ export class Fence {
       found.Body?.destroy?.();
       throw new SourceChanged("Another version of the object is current.");
     }
-    const { maximumBytes } = this.#options;
+    const { maximumBytes, handsOn = [] } = this.#options;
     if (!found.Body || found.ContentLength === undefined) throw new Error("S3 gave no content.");
     if (found.ContentLength > maximumBytes) {
       found.Body.destroy?.();
       throw new InvalidSource(`The object is larger than ${maximumBytes} bytes.`);
     }
+    if (!found.ContentLength && source.key.endsWith("/")) {
+      found.Body.destroy?.();
+      throw new FolderMarker("The object is a folder.");
+    }
     const content = await found.Body.transformToByteArray();
-    return { content, etag: (found.ETag ?? "").replaceAll('"', "") };
+    const handedOn = Object.fromEntries(
+      handsOn.filter((name) => found[name] !== undefined).map((name) => [name, found[name]]),
+    );
+    return { content, etag: (found.ETag ?? "").replaceAll('"', ""), handedOn };
   }
 
   /** Ask for the source's content, and tell S3's lasting refusals from those that may pass. */
@@ -387,18 +440,23 @@ export class Fence {
     key: string,
     result: Result,
     event: SourceEvent,
+    source: Source,
     condition?: Condition,
   ): Promise<string | undefined> {
+    const { "source-version-id": _, ...metadata } = source.handedOn.Metadata ?? {};
     const stamped = this.#options.stamped ?? appendStamp;
     const stamp = new TextEncoder().encode(`${event.sequencer}#${event.versionId ?? ""}`);
     try {
       const written = await this.#s3.putObject({
+        ...source.handedOn,
         Bucket: this.#options.outputBucket,
         Key: key,
         Body: stamped(result.content, stamp),
         ContentType: result.contentType,
         Metadata: {
+          ...metadata,
           sequencer: event.sequencer,
+          "source-bucket": event.bucket,
           "source-etag": event.etag,
           ...(event.versionId && { "source-version-id": event.versionId }),
         },
@@ -407,7 +465,8 @@ export class Fence {
       return written.ETag;
     } catch (error) {
       if (condition && isFailedCondition(error)) return undefined;
-      throw error;
+      if (codeOf(error) !== "MetadataTooLarge") throw error;
+      throw new InvalidSource("The metadata would be larger than S3 takes.");
     }
   }
 
@@ -443,7 +502,7 @@ export class Fence {
 function readEvent(event: Payload["event"]): SourceEvent {
   const { bucket, object } = event.detail;
   const isDeletion = event["detail-type"] === "Object Deleted";
-  return {
+  const read = {
     bucket: text(bucket.name, "bucket"),
     key: text(object.key, "key"),
     sequencer: text(object.sequencer, "sequencer"),
@@ -451,25 +510,40 @@ function readEvent(event: Payload["event"]): SourceEvent {
     versionId: named(object["version-id"]),
     isDeletion,
   };
+  if (isSequencer(read.sequencer)) return read;
+  throw new InvalidEvent("The event's sequencer is not a hexadecimal number.");
 }
 
 function text(value: unknown, name: string): string {
-  if (typeof value !== "string") throw new Error(`The event has no ${name}.`);
-  return value;
+  if (typeof value === "string" && value) return value;
+  throw new InvalidEvent(`The event has no ${name}.`);
+}
+
+/** Tell whether S3 may have written a sequencer: who can write outputs can lie. */
+function isSequencer(sequencer: string): boolean {
+  return /^[0-9A-Fa-f]{1,128}$/.test(sequencer);
 }
 
 /** Give a version's ID, or nothing for an object without a version of its own. */
 function named(versionId: unknown): string | undefined {
-  return typeof versionId === "string" && versionId !== NULL_VERSION ? versionId : undefined;
+  if (typeof versionId !== "string" || versionId === NULL_VERSION) return undefined;
+  return versionId || undefined;
+}
+
+/** Name the bucket of which an output was made, if it is not the event's. */
+function otherBucket({ metadata }: OutputState, event: SourceEvent): string | undefined {
+  const bucket = metadata["source-bucket"]; // earlier versions of the fence named none
+  return bucket === event.bucket ? undefined : bucket;
 }
 
 /** Compare an output's event with another one. Sequencers of two versions do not compare. */
-function orderOf({ metadata }: OutputState, event: SourceEvent): Order {
-  if (metadata.sequencer === undefined) return "unknown";
-  if (metadata["source-version-id"] !== event.versionId) return "unknown";
+function orderOf(output: OutputState, event: SourceEvent): Order {
+  const { sequencer = "", "source-version-id": versionId = "" } = output.metadata;
+  if (!isSequencer(sequencer) || otherBucket(output, event)) return "unknown";
+  if (versionId !== (event.versionId ?? "")) return "unknown";
   if (event.versionId) return "same"; // a version is created once
-  const width = Math.max(metadata.sequencer.length, event.sequencer.length);
-  const one = metadata.sequencer.padEnd(width, "0");
+  const width = Math.max(sequencer.length, event.sequencer.length);
+  const one = sequencer.padEnd(width, "0");
   const other = event.sequencer.padEnd(width, "0");
   if (one === other) return "same";
   return one < other ? "older" : "newer";

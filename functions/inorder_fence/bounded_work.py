@@ -26,7 +26,8 @@ from threading import Lock
 from typing import Any
 
 from inorder_fence import worker
-from inorder_fence.fenced_output import Rejection, Result
+from inorder_fence.fenced_output import Result
+from inorder_fence.object_event import Rejection
 
 MOST_CONTENTS = 500  # of one process; what its C code leaks goes with it
 

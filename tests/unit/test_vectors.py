@@ -77,7 +77,15 @@ def test_the_fence_makes_the_calls_and_gives_the_answer(
         results.add(result)
         return result
 
-    fence = Fence(s3, "output", 100, work, vector.get("handles_deletions", True), rejection=Bad)
+    fence = Fence(
+        s3,
+        "output",
+        100,
+        work,
+        vector.get("handles_deletions", True),
+        rejection=Bad,
+        hands_on=vector.get("hands_on", ()),
+    )
     payload = {"event": vector["event"], "fence": vector["fence"]}
     with Stubber(s3) as stub:
         for call in vector["calls"] * vector.get("times", 1):
