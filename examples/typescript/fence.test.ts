@@ -66,7 +66,14 @@ for (const file of readdirSync(FOLDER).filter((name) => name.endsWith(".json")))
         handlesDeletions: vector.handles_deletions ?? true,
         handsOn: vector.hands_on,
       });
-      const answered = fence.answer({ event: vector.event, fence: vector.fence }, DAYS);
+      const event = {
+        "detail-type": vector.created ? "Object Created" : "Object Deleted",
+        detail: {
+          bucket: { name: vector.bucket ?? "input" },
+          object: vector.created ?? vector.deleted,
+        },
+      };
+      const answered = fence.answer({ event, fence: vector.fence }, DAYS);
       if (vector.fault) {
         await assert.rejects(answered, { name: vector.fault });
       } else {

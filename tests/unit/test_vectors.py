@@ -86,7 +86,10 @@ def test_the_fence_makes_the_calls_and_gives_the_answer(
         rejection=Bad,
         hands_on=vector.get("hands_on", ()),
     )
-    payload = {"event": vector["event"], "fence": vector["fence"]}
+    kind = "created" if "created" in vector else "deleted"
+    detail = {"bucket": {"name": vector.get("bucket", "input")}, "object": vector[kind]}
+    event = {"detail-type": f"Object {kind.capitalize()}", "detail": detail}
+    payload = {"event": event, "fence": vector["fence"]}
     with Stubber(s3) as stub:
         for call in vector["calls"] * vector.get("times", 1):
             expect(stub, *call)
