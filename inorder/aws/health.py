@@ -95,6 +95,27 @@ def _bucket(deployment: Deployment) -> Checks:
             )
 
 
+def _output_bucket(deployment: Deployment) -> Checks:
+    """Check that each output bucket has outputs of one input bucket, and is not that itself."""
+    stack, sharing = deployment.stack, []
+    pages = deployment.aws.client("cloudformation").get_paginator("describe_stacks").paginate()
+    for each in (each for page in pages for each in page["Stacks"]):
+        named = {item["OutputKey"]: item["OutputValue"] for item in each.get("Outputs", [])}
+        source = named.get("InputBucketName", stack.input_bucket)
+        if named.get("OutputBucketName") == stack.output_bucket and source != stack.input_bucket:
+            sharing.append(each["StackName"])
+    if stack.output_bucket == stack.input_bucket:
+        text, remedy = "is the input bucket, too: no event is processed.", "Name another"
+    elif sharing:
+        text = f"is also that of {', '.join(sharing)}: events are parked whose output is there."
+        remedy = "Give each stack its own"
+    else:
+        yield Check(RIGHT, f"No other stack writes to the bucket {stack.output_bucket}.")
+        return
+    remedy = f"{remedy}: OutputBucketName=BUCKET, or empty for a new one."
+    yield Check(WRONG, f"The output bucket {stack.output_bucket} {text}", remedy)
+
+
 def _rules(deployment: Deployment) -> Checks:
     events = deployment.aws.client("events")
     own = deployment.resources["EventsRule"].rpartition("/")[2]
@@ -302,6 +323,6 @@ def _change(deployment: Deployment, policy: str) -> Checks:
 
 
 CHECKS: tuple[Callable[[Deployment], Checks], ...] = (
-    *(_bucket, _rules, _function, _permissions, _concurrency),
+    *(_bucket, _output_bucket, _rules, _function, _permissions, _concurrency),
     *(_queues, _alarms, _companions),
 )
