@@ -84,7 +84,7 @@ def in_time(work: Callable[[bytes], Result], content: bytes, seconds: float) -> 
     """
     if not hasattr(os, "killpg"):
         raise NotImplementedError("in_time needs Linux, macOS or WSL.")
-    request = pickle.dumps((work, content, seconds))
+    request = pickle.dumps((sys.path, pickle.dumps(work), content, seconds))
     with _one_call:
         while True:
             process = _idle.pop(os.getpid(), None) or _Process()
@@ -123,7 +123,6 @@ class _Process:
             )
         # When this is called, when nobody has the object any more, or when this process ends.
         self.end = weakref.finalize(self, _end, self._connection, self._process, os.getpid())
-        self._connection.send(sys.path)
 
     def answer(self, request: bytes, seconds: float) -> bytes:
         """Send a request, and wait for the answer: its modules take time that is not the work's."""

@@ -19,14 +19,14 @@ BEGUN = b""  # is sent when the work and its modules are there
 def serve(parent: Connection) -> None:
     """Answer each request of the parent, until it has gone."""
     with suppress(EOFError, ConnectionError):
-        sys.path[:] = parent.recv()
         while True:
             parent.send_bytes(_answer(parent, parent.recv_bytes()))
 
 
 def _answer(parent: Connection, request: bytes) -> bytes:
     try:
-        work, content, seconds = pickle.loads(request)  # noqa: S301 - of the parent
+        sys.path[:], pickled, content, seconds = pickle.loads(request)  # noqa: S301 - of the parent
+        work = pickle.loads(pickled)  # noqa: S301
         parent.send_bytes(BEGUN)
         # The parent stops work that takes too long. This does, once the parent itself has died.
         signal.setitimer(signal.ITIMER_REAL, 2 * seconds)

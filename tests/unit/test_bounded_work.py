@@ -53,6 +53,10 @@ def is_running(number: int) -> bool:
     return False
 
 
+def request(does: Callable[[bytes], Result], content: bytes, seconds: float) -> bytes:
+    return pickle.dumps((sys.path, pickle.dumps(does), content, seconds))
+
+
 def test_result_is_that_of_the_work() -> None:
     content = encoded(noise(size=(300, 300)), "PNG")  # more than a pipe holds at once
     assert in_time(invert_any, content, LONG) == invert_any(content)
@@ -119,8 +123,7 @@ def test_the_process_answers_and_has_a_time_of_its_own(monkeypatch: pytest.Monke
 
     def answer(does: Callable[[bytes], Result], content: bytes) -> Any:
         connection = Mock()
-        request = pickle.dumps((does, content, 3))
-        read = pickle.loads(worker._answer(connection, request))  # noqa: S301
+        read = pickle.loads(worker._answer(connection, request(does, content, 3)))  # noqa: S301
         connection.send_bytes.assert_called_once_with(b"")
         return read
 
@@ -190,7 +193,7 @@ def test_the_process_ends_without_the_one_that_has_started_it() -> None:
     waits, works = bounded_work._Process(), bounded_work._Process()
     waits._connection.close()
     assert waits._process.wait() == 0
-    works._connection.send_bytes(pickle.dumps((work.never_ends, b"", 0.1)))
+    works._connection.send_bytes(request(work.never_ends, b"", 0.1))
     assert works._process.wait() == -signal.SIGALRM
 
 
