@@ -1,4 +1,4 @@
-/** Runs the vectors of the contract (tests/vectors/README.md), and the handler on one of them. */
+/** Runs the vectors of the fence `newest` (tests/vectors/README.md), and the handler on one event. */
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
@@ -42,12 +42,12 @@ function replay(calls: Call[], open: Set<unknown>): ObjectStore {
     getObject: call("GetObject"),
     putObject: call("PutObject"),
     deleteObject: call("DeleteObject"),
-    listObjectsV2: call("ListObjectsV2"),
   } as ObjectStore;
 }
 
 for (const file of readdirSync(FOLDER).filter((name) => name.endsWith(".json"))) {
   for (const vector of JSON.parse(readFileSync(new URL(file, FOLDER), "utf8"))) {
+    if (vector.fence !== "newest") continue;
     test(`${file}: ${vector.name}`, async () => {
       const calls: Call[] = Array(vector.times ?? 1)
         .fill(vector.calls)
