@@ -5,7 +5,7 @@
 
 from inorder_fence.bounded_work import in_time
 from inorder_fence.fenced_output import S3_CONFIG, Fence, Result
-from inorder_fence.object_event import ObjectEvent, Rejection, is_sequencer, named_version
+from inorder_fence.object_event import ObjectEvent, Rejection, named_version
 
 __version__ = "0.3.0"  # of the whole project
 
@@ -16,6 +16,5 @@ __all__ = [
     "Rejection",
     "Result",
     "in_time",
-    "is_sequencer",
     "named_version",
 ]

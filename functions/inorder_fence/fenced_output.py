@@ -6,28 +6,10 @@ event was processed. So the function makes its write conditional on what it has 
     1 read the output         its ETag, and the sequencer in its metadata
     2 read the source         only if it is still the object that the event names
     3 write the output        only if its ETag is still the one of step 1
-    4 check the source again  only where step 3 cannot notice a deletion: see below
+    4 check the source again  only where step 3 cannot notice a deletion
 
-The order matters. If a newer event's output is there before step 1, step 1 reads its sequencer, and
-the event is superseded. Sequencers of two versions do not compare; but then step 2 finds that
-another version is current. If a newer event's output comes after step 1, step 3 fails, and the
-fence starts again. A deletion takes the same steps: step 2 finds that there is no source, and step
-3 deletes the output, only if its ETag is still the one of step 1.
-
-Step 3 alone would miss three things:
-
-- An ETag identifies content, not a write. After uploads of A, B and A again, the third output would
-  have the ETag of the first, and a writer of B that stalled since the first would overwrite the
-  third. So each output contains its event's sequencer (see `stamp`).
-- "No output" cannot reveal one that was created and deleted meanwhile. So after a first write, the
-  function checks the source again.
-- In a versioned bucket, an earlier version can become current again without an upload, and its
-  output be right again without a write. So the function checks the source again after it wrote the
-  output of a version, replaced the output of another version, or deleted an output.
-
-If step 4 finds another source, the fence starts again, and processes the source as it is then. A
-retry of an event whose output is there also takes step 4, because the attempt that wrote the output
-may have died before it did.
+docs/protocol.md says why in this order, when step 4 is needed, and why each output contains its
+event's sequencer. A deletion takes the same steps.
 
 An object without a version of its own, in a bucket that has versions, is the null version. Its
 events name no version, and their sequencers order them. If the event of another version makes its

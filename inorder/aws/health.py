@@ -96,24 +96,18 @@ def _bucket(deployment: Deployment) -> Checks:
 
 
 def _output_bucket(deployment: Deployment) -> Checks:
-    """Check that each output bucket has outputs of one input bucket, and is not that itself."""
-    stack, sharing = deployment.stack, []
+    source, bucket = deployment.stack.input_bucket, deployment.stack.output_bucket
+    users = ["the input bucket"] if source == bucket else []
     pages = deployment.aws.client("cloudformation").get_paginator("describe_stacks").paginate()
     for each in (each for page in pages for each in page["Stacks"]):
         named = {item["OutputKey"]: item["OutputValue"] for item in each.get("Outputs", [])}
-        source = named.get("InputBucketName", stack.input_bucket)
-        if named.get("OutputBucketName") == stack.output_bucket and source != stack.input_bucket:
-            sharing.append(each["StackName"])
-    if stack.output_bucket == stack.input_bucket:
-        text, remedy = "is the input bucket, too: no event is processed.", "Name another"
-    elif sharing:
-        text = f"is also that of {', '.join(sharing)}: events are parked whose output is there."
-        remedy = "Give each stack its own"
-    else:
-        yield Check(RIGHT, f"No other stack writes to the bucket {stack.output_bucket}.")
-        return
-    remedy = f"{remedy}: OutputBucketName=BUCKET, or empty for a new one."
-    yield Check(WRONG, f"The output bucket {stack.output_bucket} {text}", remedy)
+        if named.get("OutputBucketName") == bucket and named.get("InputBucketName") != source:
+            users.append(f"that of the stack {each['StackName']}")
+    for other in users:
+        text = f"The output bucket {bucket} is also {other}: events are parked because of it."
+        yield Check(WRONG, text, "Name another: OutputBucketName=BUCKET, or empty for a new one.")
+    if not users:
+        yield Check(RIGHT, f"No other stack writes to the bucket {bucket}.")
 
 
 def _rules(deployment: Deployment) -> Checks:

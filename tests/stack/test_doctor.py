@@ -141,7 +141,7 @@ def break_all(workflow: Workflow) -> None:
 WRONG_THEN = [
     "sends no events to EventBridge",
     "also invokes the function",
-    "is also that of other: events are parked whose output is there",
+    "is also that of the stack other: events are parked",
     "is disabled: no event starts an execution",
     "may take 61 s, and the policy waits for 60 s",
     "lacks s3:GetObject on",
