@@ -47,9 +47,9 @@ class WorkCrashed(Rejection):
 def in_time(work: Callable[[bytes], Result], content: bytes, seconds: float) -> Result:
     """Call `work` in another process, and kill that and what it has started if it takes too long.
 
-    The process stays for later calls. It ends with this one, after an error, and now and then. If
-    it dies although it had done other work, that or an idle hour may be the reason: the work is
-    done once more, in a new process. Calls of several threads wait for each other.
+    The process stays for later calls. It ends with this one, after an error, and after some hundred
+    calls. If it dies after it has done other work, the cause may be older: the work is done once
+    more, in a new process. Calls of several threads wait for each other.
 
     Parameters
     ----------
