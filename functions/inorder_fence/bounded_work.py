@@ -21,7 +21,7 @@ import sys
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Pipe
 from threading import Lock
 from typing import Any
 
@@ -122,7 +122,7 @@ class _Process:
                 start_new_session=True,
             )
         # When this is called, when nobody has the object any more, or when this process ends.
-        self.end = weakref.finalize(self, _end, self._connection, self._process, os.getpid())
+        self.end = weakref.finalize(self, _end, self._process, os.getpid())
 
     def answer(self, request: bytes, seconds: float) -> bytes:
         """Send a request, and wait for the answer: its modules take time that is not the work's."""
@@ -135,13 +135,12 @@ class _Process:
                 if not self._connection.poll(seconds):
                     raise TooSlow(f"The work was not done after {seconds:g} seconds.")
                 answer = self._connection.recv_bytes()
-        except (EOFError, ConnectionError):
+        except BaseException as error:
             self.end()
+            if not isinstance(error, EOFError | ConnectionError):
+                raise
             kind = WorkCrashed if has_begun else ConnectionError
             raise kind(_reason(self._process.returncode)) from None
-        except BaseException:
-            self.end()
-            raise
         return answer
 
 
@@ -151,12 +150,11 @@ _idle: dict[int, _Process] = {}
 _one_call = Lock()
 
 
-def _end(connection: Connection, process: subprocess.Popen[bytes], owner: int) -> None:
+def _end(process: subprocess.Popen[bytes], owner: int) -> None:
     if os.getpid() != owner:  # a fork of it
         return
-    connection.close()
-    # The group has its number until the process has been waited for. macOS says that it is not
-    # permitted if all of the group have died.
+    # Another part of the program may have waited for it. macOS says that it is not permitted if all
+    # of the group have died.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -165,9 +165,10 @@ class OutputState:
 
     def shows(self, source: ObjectEvent) -> bool:
         """Tell whether the output was made of a source, whatever its event."""
+        if self.other_bucket(source):
+            return False
         version_id = named_version(self.metadata.get("source-version-id"))
-        is_same = (version_id, self.metadata.get("source-etag")) == source.object_id
-        return is_same and not self.other_bucket(source)
+        return (version_id, self.metadata.get("source-etag")) == source.object_id
 
     def other_bucket(self, event: ObjectEvent) -> str:
         """Name the bucket of which the output was made, or "" if it is the event's.

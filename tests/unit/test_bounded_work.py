@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest.mock import Mock
 
@@ -76,7 +77,7 @@ def bomb(scans: int = 100) -> bytes:
 @pytest.mark.parametrize(("slow", "content"), [(invert_any, bomb()), (time.sleep, LONG)])
 def test_work_that_takes_too_long_is_rejected(slow: Any, content: Any) -> None:
     before = done(work.process_id, b"")
-    with pytest.raises(TooSlow, match=r"not done after 0.1 seconds"):
+    with pytest.raises(TooSlow, match=r"not done after 0.1 seconds") as _raised:
         done(slow, content, 0.1)
     assert not is_running(before)
     assert done(bytes, b"next") == b"next"
@@ -85,7 +86,7 @@ def test_work_that_takes_too_long_is_rejected(slow: Any, content: Any) -> None:
 @pytest.mark.parametrize(
     ("crash", "content", "text"),
     [
-        *((signal.raise_signal, each, f"Signal {each} ") for each in (1, 9, 11)),
+        *((signal.raise_signal, each, rf"Signal {each} \(\w") for each in (1, 9, 11)),
         *((os._exit, each, f"status {each}") for each in (0, 3)),
         *((sys.exit, each, f"status {code}") for each, code in ((3, 3), (None, 0), ("a", 1))),
     ],
@@ -120,16 +121,20 @@ def test_the_process_answers_and_has_a_time_of_its_own(monkeypatch: pytest.Monke
 
     def answer(does: Any, content: Any) -> Any:
         connection = Mock()
-        read = pickle.loads(worker._answer(connection, request(does, content, 3)))  # noqa: S301
-        connection.send_bytes.assert_called_once_with(b"")
-        return read
+        for ends in (EOFError, ConnectionError):
+            connection.recv_bytes.side_effect = [request(does, content, 3), ends]
+            worker.serve(connection)
+        begun, answered = (each.args[0] for each in connection.send_bytes.mock_calls[:2])
+        assert begun == b""
+        return pickle.loads(answered)  # noqa: S301
 
     timer, end = Mock(), Mock(side_effect=KeyboardInterrupt)
     monkeypatch.setattr(signal, "setitimer", timer)
     monkeypatch.setattr(os, "_exit", end)
     assert answer(bytes, b"x") == (b"x", None)
-    assert [each.args[1] for each in timer.mock_calls] == [6, 0]
-    assert answer(work.bad_row, b"")[1][1:] == ("BadRow", "row 7, column 3")
+    assert [each.args[1] for each in timer.mock_calls] == [6, 0, 6, 0]
+    kind, *named = answer(work.worse_row, b"")[1]
+    assert (pickle.loads(kind), named) == (work.BadRow, ["WorseRow", "row 7, column 3"])  # noqa: S301
     for code in (3, None, "a"):
         with pytest.raises(KeyboardInterrupt):
             answer(sys.exit, code)
@@ -158,6 +163,14 @@ def test_a_call_that_breaks_off_leaves_no_answer_for_the_next_one() -> None:
     with pytest.raises(TypeError):
         in_time(bytes, b"first", "x")  # type: ignore[arg-type]
     assert done(bytes, b"next") == b"next"
+
+
+def test_work_that_its_process_cannot_import_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("only_here")
+    exec("def does(content): return content", module.__dict__)  # noqa: S102
+    monkeypatch.setitem(sys.modules, "only_here", module)
+    with pytest.raises(ModuleNotFoundError, match="only_here"):
+        done(module.does, b"")
 
 
 def test_a_process_that_does_not_start_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,23 +206,17 @@ def test_the_process_ends_without_the_one_that_has_started_it() -> None:
     assert works._process.wait() == -signal.SIGALRM
 
 
-FORK = """
-import os
-from inorder_fence import in_time
-from tests.support.work import process_id
-number = lambda: in_time(process_id, b"", 600)
-before = number()
-child = os.fork()
-if child:
-    assert os.waitpid(child, 0)[1] == 0
-    assert number() == before
-else:
-    assert number() != before
-"""
-
-
-def test_a_fork_has_a_process_of_its_own() -> None:
-    run(FORK, PROJECT)
+def test_a_fork_neither_asks_nor_ends_the_process_of_its_parent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parents = done(work.process_id, b"")
+    [(owner, process)] = bounded_work._idle.items()
+    with monkeypatch.context() as fork:
+        fork.setattr(os, "getpid", lambda: -1)
+        assert done(work.process_id, b"") != parents
+        bounded_work._idle.pop(-1).end()
+        bounded_work._end(process._process, owner)
+    assert done(work.process_id, b"") == parents
 
 
 def run(code: str, folder: Path, *arguments: str) -> str:
@@ -223,12 +230,13 @@ def run(code: str, folder: Path, *arguments: str) -> str:
     ).stdout
 
 
-def test_windows_imports_the_fence_and_is_told_what_it_lacks() -> None:
-    code = "import multiprocessing, os; del multiprocessing.get_context, os.fork, os.killpg\n"
-    code += "import inorder_fence; inorder_fence.in_time(len, b'', 1)"
-    with pytest.raises(subprocess.CalledProcessError) as raised:
-        run(code, PROJECT / "functions")
-    assert "NotImplementedError: in_time needs Linux, macOS or WSL." in raised.value.stderr
+def test_windows_imports_the_fence_and_is_told_what_it_lacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run("import os; del os.fork, os.killpg\nimport inorder_fence", PROJECT / "functions")
+    monkeypatch.delattr(os, "killpg")
+    with pytest.raises(NotImplementedError, match="needs Linux, macOS or WSL"):
+        done(bytes, b"")
 
 
 # Prints the bytes of memory that the work, and the process that receives its result, need at most.

@@ -48,8 +48,11 @@ _BY_HAND = (
     (
         "the size is checked after reading",
         "inorder_fence/fenced_output.py",
-        ('with closing(response["Body"]) as body:', "return body.read()"),
-        ('with closing(response["Body"]) as body:\n            read = body.read()', "return read"),
+        ('with closing(response["Body"]) as body:', "Source(body.read(), "),
+        (
+            'with closing(response["Body"]) as body:\n            read = body.read()',
+            "Source(read, ",
+        ),
     ),
     (
         "the age is read from the index only",
