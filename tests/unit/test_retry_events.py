@@ -211,10 +211,8 @@ def test_a_reason_is_one_short_line_without_what_differs_each_time(cause: Any, t
     "other",
     [
         *({"attempt": attempt} for attempt in (0, 100_000, 10**4300 - 1)),
-        *({"since": since} for since in ("1e5", 7)),
-        {"reasons": ["x: y", 7]},
+        *({"since": "1e5"}, {"since": 7}, {"reasons": ["x: y", 7]}),
     ],
-    ids=range(6),
 )
 def test_a_history_of_others_counts_as_absent(other: dict[str, Any]) -> None:
     event = EVENT | {"retry": retry(1, NOW - HOUR, "x: y") | other}
