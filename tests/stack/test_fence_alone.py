@@ -1,27 +1,54 @@
-"""The example of the fence alone: its rule, its role, and what becomes of an event that fails.
-
-The vectors (tests/unit/test_vectors.py) and the model checker show what the fence itself keeps.
-"""
+"""The example of the fence alone: a slow function, a deletion, and what fails."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
+from cfnlint import ManualArgs
+from cfnlint.api import lint
 
 from inorder import PROJECT, local_aws
 from inorder.aws.executions import wait_until
 from inorder.aws.stack import sam_deploy
 from inorder.local_aws import LocalAws
 from tests.conftest import colour_of, picture
-from tests.stack.conftest import BLUE, RED, SECONDS, output_key
+from tests.stack.conftest import CYAN, GREEN, MAGENTA, RED, SECONDS, Colour, output_key
 from tests.stack.test_examples import outputs_of
-from tests.support.events import created
+from tests.support.events import upload
 
-TEMPLATE = PROJECT / "examples" / "fence_alone" / "template.yaml"
-KEY = "a/x.png"
+EXAMPLE = PROJECT / "examples" / "fence_alone"
+# Once it has read a slow picture, the function waits until the test lets it go on.
+SLOW = """
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+HERE = Path({folder!r})
+process = handler
+
+
+def slow_work(content):
+    if content.endswith(b"slow"):
+        (HERE / "reading").touch()
+        while not (HERE / "released").exists():
+            time.sleep(0.1)
+    return work(content)
+
+
+def handler(event, context):
+    process(event, context)
+    if (HERE / "released").exists():
+        (HERE / "ended").touch()
+
+
+fence = replace(fence, work=slow_work)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -37,58 +64,90 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
         started.stop()
 
 
+class Example:
+    """The example, deployed with a function that waits, and with another call of the fence."""
+
+    def __init__(self, local: LocalAws, call: str, folder: Path) -> None:
+        self.folder = copytree(EXAMPLE, folder / "fence_alone")
+        code, template = self.folder / "app.py", self.folder / "template.yaml"
+        text = code.read_text(encoding="utf-8").replace("write_newest", call)
+        code.write_text(text + SLOW.format(folder=str(self.folder)), encoding="utf-8")
+        # However busy the machine is, the function that waits has the time to do so.
+        template.write_text(
+            template.read_text(encoding="utf-8").replace("Timeout: 30", "Timeout: 900")
+        )
+        sam_deploy(local, call.replace("_", "-"), {}, template)
+        self.deployed = outputs_of(local, call.replace("_", "-"))
+        self.client, self.s3 = local.client, local.client("s3")
+        self.objects = self.deployed["ObjectsBucketName"]
+
+    def put(self, key: str, content: bytes) -> None:
+        self.s3.put_object(Bucket=self.objects, Key=key, Body=content)
+
+    def output(self, key: str) -> Colour | None:
+        try:
+            found = self.s3.get_object(
+                Bucket=self.deployed["OutputsBucketName"], Key=output_key(key)
+            )
+        except self.s3.exceptions.NoSuchKey:
+            return None
+        return colour_of(found["Body"].read())
+
+    def failed(self) -> list[Any]:
+        answer = self.client("sqs").receive_message(QueueUrl=self.deployed["FailedEventsUrl"])
+        return [json.loads(message["Body"]) for message in answer.get("Messages", [])]
+
+    def race(self) -> Colour | None:
+        """Replace a picture while the function works on it; give the output when both are done."""
+        self.put("x.png", picture(RED) + b"slow")
+        wait_until((self.folder / "reading").exists, SECONDS, "the slow picture to be read")
+        self.put("x.png", picture(GREEN))
+        wait_until(lambda: self.output("x.png") == MAGENTA, SECONDS, "the newer output")
+        (self.folder / "released").touch()
+        wait_until((self.folder / "ended").exists, SECONDS, "the slow function")
+        return self.output("x.png")
+
+
 @pytest.fixture(scope="module")
-def deployed(local: LocalAws) -> dict[str, str]:
-    sam_deploy(local, "fenced", {}, TEMPLATE)
-    return outputs_of(local, "fenced")
+def fenced(local: LocalAws, tmp_path_factory: pytest.TempPathFactory) -> Example:
+    return Example(local, "write_newest", tmp_path_factory.mktemp("fenced"))
 
 
-def test_uploads_make_outputs_an_old_event_changes_none_and_a_deletion_removes_it(
-    local: LocalAws, deployed: dict[str, str]
+def test_its_template_is_valid() -> None:
+    text = (EXAMPLE / "template.yaml").read_text(encoding="utf-8")
+    assert lint(text, config=ManualArgs(regions=["us-east-1"])) == []
+
+
+def test_a_slow_function_replaces_no_newer_output_and_without_the_fence_it_does(
+    local: LocalAws, fenced: Example, tmp_path: Path
 ) -> None:
-    s3, source = local.client("s3"), {"Bucket": deployed["ObjectsBucketName"], "Key": KEY}
-    output = {"Bucket": deployed["OutputsBucketName"], "Key": output_key(KEY)}
+    assert fenced.race() == MAGENTA
+    assert fenced.failed() == []
+    assert Example(local, "write_unfenced", tmp_path).race() == CYAN
 
-    def outputs() -> list[Any]:
-        found: list[Any] = s3.list_objects_v2(Bucket=output["Bucket"]).get("Contents", [])
-        return found
 
-    def shows(colour: tuple[int, int, int]) -> bool:
-        return bool(outputs()) and colour_of(s3.get_object(**output)["Body"].read()) == colour
+def test_a_deletion_removes_the_output(fenced: Example) -> None:
+    fenced.put("deleted.png", picture(RED))
+    wait_until(lambda: fenced.output("deleted.png") == CYAN, SECONDS, "the output")
+    fenced.s3.delete_object(Bucket=fenced.objects, Key="deleted.png")
+    wait_until(lambda: not fenced.output("deleted.png"), SECONDS, "the output to be removed")
 
-    s3.put_object(**source, Body=picture(RED))
-    wait_until(lambda: shows((0, 255, 255)), SECONDS, "the first output")
-    etag = s3.put_object(**source, Body=picture(BLUE))["ETag"].strip('"')
-    wait_until(lambda: shows((255, 255, 0)), SECONDS, "the second output")
-    before = outputs()
-    old = created(KEY, bucket=source["Bucket"], sequencer="00", etag=etag)
-    answer = local.client("lambda").invoke(
-        FunctionName=deployed["FunctionName"], Payload=json.dumps(old)
+
+def test_what_fails_three_times_waits_for_a_person(fenced: Example) -> None:
+    """The local EventBridge does not let Lambda try again, so the test invokes the function."""
+    event = upload(fenced.s3, "no picture", b"no picture", bucket=fenced.objects)
+    fenced.client("lambda").invoke(
+        FunctionName=fenced.deployed["FunctionName"],
+        InvocationType="Event",
+        Payload=json.dumps(event),
     )
-    assert "FunctionError" not in answer
-    assert outputs() == before
-    s3.delete_object(**source)
-    wait_until(lambda: not outputs(), SECONDS, "the output to be removed")
-
-
-def test_what_fails_three_times_waits_for_a_person(
-    local: LocalAws, deployed: dict[str, str]
-) -> None:
-    """The local EventBridge does not let Lambda try again, so the function is invoked here."""
-    bucket, key = deployed["ObjectsBucketName"], "no picture"
-    etag = local.client("s3").put_object(Bucket=bucket, Key=key, Body=b"no picture")["ETag"]
-    event = created(key, bucket=bucket, etag=etag.strip('"'))
-    local.client("lambda").invoke(
-        FunctionName=deployed["FunctionName"], InvocationType="Event", Payload=json.dumps(event)
-    )
-    sqs, found = local.client("sqs"), list[Any]()
+    found: list[Any] = []
 
     def has_failed() -> bool:
-        queue = deployed["FailedEventsUrl"]
-        found.extend(sqs.receive_message(QueueUrl=queue).get("Messages", []))
+        found.extend(fenced.failed())
         return bool(found)
 
     wait_until(has_failed, SECONDS, "the event to fail")
-    message = json.loads(found[0]["Body"])
+    [message] = found
     assert message["requestPayload"] == event
     assert "The object is no picture" in message["responsePayload"]["errorMessage"]
