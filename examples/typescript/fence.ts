@@ -1,8 +1,9 @@
 /**
- * The fence: an older event's output never replaces a newer event's.
+ * The fence `newest`: an older event's output never replaces a newer event's.
  *
- * It makes the same calls and gives the same answers as functions/inorder_fence/fenced_output.py,
- * which explains each step; tests/vectors has them as data, and fence.test.ts runs these.
+ * The policies latest-wins and first-wins need it. It makes the same calls and gives the same answers
+ * as functions/inorder_fence/fenced_output.py, which explains each step, and which has the fences of
+ * the other policies; tests/vectors has them as data, and fence.test.ts runs those of this one.
  *
  *     1 read the output         its ETag, and the sequencer in its metadata
  *     2 read the source         only if it is still the object that the event names
@@ -16,19 +17,20 @@ export interface ObjectStore {
   getObject(input: Place & Condition): Promise<Found>;
   putObject(input: Place & Condition & Written): Promise<{ ETag?: string }>;
   deleteObject(input: Place & Condition): Promise<unknown>;
-  listObjectsV2(input: {
-    Bucket: string;
-    Prefix: string;
-    Delimiter: string;
-    ContinuationToken?: string;
-  }): Promise<{ Contents?: { Key?: string }[]; NextContinuationToken?: string }>;
 }
 
 type Metadata = Record<string, string>;
-type Place = { Bucket: string; Key: string; VersionId?: string };
+type Place = { Bucket: string; Key: string };
 type Condition = { IfMatch?: string; IfNoneMatch?: string };
-type Written = { Body: Uint8Array; ContentType: string; Metadata: Metadata };
-type Found = {
+type Written = HandedOn & { Body: Uint8Array; ContentType: string; Metadata: Metadata };
+/** What an output may get from its source. */
+export type HandedOn = {
+  CacheControl?: string;
+  ContentDisposition?: string;
+  ContentLanguage?: string;
+  Metadata?: Metadata;
+};
+type Found = HandedOn & {
   Body?: { transformToByteArray(): Promise<Uint8Array>; destroy?: () => unknown };
   ContentLength?: number;
   ETag?: string;
@@ -52,6 +54,8 @@ export interface Options {
   handlesDeletions: boolean;
   /** Puts an event's stamp into an output's content, so that its ETag is its own. */
   stamped?: (content: Uint8Array, stamp: Uint8Array) => Uint8Array;
+  /** What an output gets from its source. */
+  handsOn?: (keyof HandedOn)[];
 }
 
 /** What the state machine sends. */
@@ -70,23 +74,12 @@ export type Answer = { expires_at: string } & (
 
 /** The source cannot have an output. Another attempt would not help. */
 export class Rejection extends Error {
-  override name = "Rejection";
-}
+  override name: string;
 
-class InvalidSource extends Rejection {
-  override name = "InvalidSource";
-}
-
-class SourceUnreadable extends Rejection {
-  override name = "SourceUnreadable";
-}
-
-class SourceChanged extends Rejection {
-  override name = "SourceChanged";
-}
-
-class SourceGone extends SourceChanged {
-  override name = "SourceGone";
+  constructor(message: string, name = "Rejection") {
+    super(message);
+    this.name = name;
+  }
 }
 
 /** In each attempt, another writer changed the output between steps 1 and 3: a fault. */
@@ -115,6 +108,7 @@ type SourceEvent = {
 type Output = { outcome: "Processed" | "Superseded"; key: string };
 type OutputState = { etag?: string; metadata: Metadata };
 type Made = { etag?: string; result?: Result };
+type Source = { content: Uint8Array; handedOn: HandedOn };
 type Attempt = "done" | "superseded" | "again" | "stale";
 type Order = "older" | "same" | "newer" | "unknown";
 
@@ -129,10 +123,11 @@ export class Fence {
 
   /** Process an event, and answer the state machine. */
   async answer(payload: Payload, recordRetentionDays: number): Promise<Answer> {
-    const event = readEvent(payload.event);
     const until = (days: number) => String(Math.floor(Date.now() / 1000) + days * 86_400);
     try {
-      const { outcome, key } = await this.#write(payload.fence, event);
+      const event = readEvent(payload.event);
+      if (payload.fence !== "newest") throw new Error(`There is no fence ${payload.fence}.`);
+      const { outcome, key } = await this.#writeNewest(event);
       return { outcome, output_key: key, expires_at: until(recordRetentionDays) };
     } catch (error) {
       if (!(error instanceof Rejection)) throw error;
@@ -141,49 +136,13 @@ export class Fence {
     }
   }
 
-  #write(fence: string, event: SourceEvent): Promise<Output> {
-    switch (fence) {
-      case "newest":
-        return this.#writeNewest(event);
-      case "each":
-        return this.#writeEach(event);
-      case "none":
-        return this.#writeUnfenced(event);
-      default:
-        throw new Error(`There is no fence ${fence}.`);
-    }
-  }
-
   /** Write a key's one output for its newest event; a deletion deletes it. */
   async #writeNewest(event: SourceEvent): Promise<Output> {
-    const key = outputKey(event.key);
+    const key = this.#outputKey(event);
     if (!event.isDeletion) return this.#settle(event, ofAllowedLength(key), this.#applyCreation);
     if (!this.#options.handlesDeletions) return { outcome: "Superseded", key };
     if (isTooLong(key)) return { outcome: "Processed", key }; // no event had an output
     return this.#settle(event, key, this.#followSource);
-  }
-
-  /** Give each event an output of its own, which is written once. */
-  async #writeEach(event: SourceEvent): Promise<Output> {
-    const prefix = `${outputKey(event.key)}/`;
-    const key = prefix + (event.versionId ?? event.sequencer);
-    if (!event.isDeletion) return this.#settle(event, ofAllowedLength(key), this.#giveOwnOutput);
-    if (!this.#options.handlesDeletions) return { outcome: "Superseded", key };
-    if (event.versionId) {
-      if (!isTooLong(key)) await this.#deleteOlder(key, event);
-    } else if (!isTooLong(prefix)) {
-      for await (const old of this.#listOutputs(prefix)) await this.#deleteOlder(old, event);
-    }
-    return { outcome: "Processed", key };
-  }
-
-  /** Write the output of the source as it is now, whatever output is there. */
-  async #writeUnfenced(event: SourceEvent): Promise<Output> {
-    const key = ofAllowedLength(outputKey(event.key));
-    const read = await this.#readSource(event);
-    const etag = read.etag; // the output names the content that was read
-    await this.#writeOutput(key, await this.#options.work(read.content), { ...event, etag });
-    return { outcome: "Processed", key };
   }
 
   /** Make attempts until one of them gives an outcome. */
@@ -209,7 +168,7 @@ export class Fence {
 
   /** Make the output that of a creation, unless it is that of a newer event. */
   async #applyCreation(event: SourceEvent, key: string, made: Made): Promise<Attempt> {
-    const output = await this.#readOutput(key); // step 1
+    const output = await this.#readOwnOutput(key, event); // step 1
     const order = orderOf(output, event);
     if (order === "newer") return "superseded";
     // By an attempt that may have died before its step 4.
@@ -219,36 +178,14 @@ export class Fence {
 
   /** Make the output that of the source as it is now; delete it if there is no source. */
   async #followSource(event: SourceEvent, key: string, made: Made): Promise<Attempt> {
-    const output = await this.#readOutput(key); // step 1
+    const output = await this.#readOwnOutput(key, event); // step 1
     const source = await this.#findSource(event); // step 2
     if (!source) return this.#deleteOrphan(output, event, key);
     if (!source.versionId) return "superseded"; // by the upload that came after
     const { "source-version-id": version, "source-etag": etag } = output.metadata;
-    if (named(version) === named(source.versionId) && etag === source.etag) return "superseded";
+    const isSame = named(version) === named(source.versionId) && etag === source.etag;
+    if (isSame) return "superseded"; // the output is right already
     return this.#replaceOutput(output, source, key, made);
-  }
-
-  /** Write a creation's own output, unless what it created has been deleted. */
-  async #giveOwnOutput(event: SourceEvent, key: string, made: Made): Promise<Attempt> {
-    const VersionId = event.versionId ?? NULL_VERSION;
-    const output = await this.#readOutput(key); // step 1
-    let etag = output.etag;
-    if (!etag) {
-      let content: Uint8Array;
-      try {
-        // step 2
-        ({ content } = await this.#readSource(event, { IfMatch: quoted(event.etag), VersionId }));
-      } catch (error) {
-        if (error instanceof SourceGone) return "superseded";
-        throw error;
-      }
-      const result = await this.#workOnce(event, content, made);
-      etag = await this.#writeOutput(key, result, event, unchanged(output)); // step 3
-      if (!etag) return "again";
-    }
-    if (!this.#options.handlesDeletions) return "done";
-    if (await this.#findSource(event, VersionId)) return "done"; // step 4
-    return (await this.#deleteOutput(key, etag)) ? "superseded" : "again";
   }
 
   /** Take steps 2 to 4 for a source that exists. */
@@ -258,16 +195,11 @@ export class Fence {
     key: string,
     made: Made,
   ): Promise<Attempt> {
-    let content: Uint8Array;
-    try {
-      ({ content } = await this.#readSource(source, { IfMatch: quoted(source.etag) })); // step 2
-    } catch (error) {
-      if (error instanceof SourceChanged) return "superseded";
-      throw error;
-    }
-    const result = await this.#workOnce(source, content, made);
+    const read = await this.#readSource(source); // step 2
+    if (!read) return "superseded";
+    const result = await this.#workOnce(source, read.content, made);
     // step 3
-    if (!(await this.#writeOutput(key, result, source, unchanged(output)))) return "again";
+    if (!(await this.#writeOutput(key, result, source, read, unchanged(output)))) return "again";
     // A deletion that was processed since step 1 would have made step 3 fail.
     if (orderOf(output, source) === "older") return "done";
     return this.#checkSource(source);
@@ -290,35 +222,35 @@ export class Fence {
     return current.versionId && !isSame ? "stale" : "done";
   }
 
-  /** Delete an output if it is of the deleted version or, without versions, older. */
-  async #deleteOlder(key: string, event: SourceEvent): Promise<void> {
-    for (let count = 0; count < ATTEMPTS; count++) {
-      await pause(count);
-      const output = await this.#readOutput(key);
-      const order = orderOf(output, event);
-      if (!output.etag || order === "unknown" || order === "newer") return;
-      // What was written for a key in a folder of the output's name has another name.
-      if (!event.versionId && !key.endsWith(`/${output.metadata.sequencer}`)) return;
-      if (await this.#deleteOutput(key, output.etag)) return;
-    }
-    throw new OutputContended(`The output ${key} could not be deleted.`);
-  }
-
   // The single steps
 
-  async #readOutput(key: string): Promise<OutputState> {
+  #outputKey(event: SourceEvent): string {
+    if (event.bucket !== this.#options.outputBucket) return outputKey(event.key);
+    throw invalidSource("The output bucket is the input bucket: each output would be input.");
+  }
+
+  /** Read an output's ETag and metadata, unless the stack of another bucket has written it. */
+  async #readOwnOutput(key: string, event: SourceEvent): Promise<OutputState> {
+    let output: OutputState;
     try {
       const found = await this.#s3.headObject({ Bucket: this.#options.outputBucket, Key: key });
-      return { etag: found.ETag, metadata: found.Metadata ?? {} };
+      output = { etag: found.ETag, metadata: found.Metadata ?? {} };
     } catch (error) {
       if (isMissing(error)) return { metadata: {} };
       throw error;
     }
+    const other = otherBucket(output, event);
+    if (!other) return output;
+    throw new Rejection(
+      `The output ${key} was made of the bucket ${other}, and the event is of the bucket ` +
+        `${event.bucket}: each needs an output bucket.`,
+      "OutputOfAnotherBucket",
+    );
   }
 
-  /** Find out what the source is now: its current version, unless another one is named. */
-  async #findSource(event: SourceEvent, VersionId?: string): Promise<SourceEvent | undefined> {
-    const place = { Bucket: event.bucket, Key: event.key, ...(VersionId && { VersionId }) };
+  /** Find out what the source is now. */
+  async #findSource(event: SourceEvent): Promise<SourceEvent | undefined> {
+    const place = { Bucket: event.bucket, Key: event.key };
     try {
       const found = await this.#s3.headObject(place);
       return {
@@ -335,31 +267,28 @@ export class Fence {
     }
   }
 
-  /** Read the source's content and ETag: of its current version, unless another one is named. */
-  async #readSource(
-    source: SourceEvent,
-    condition?: Condition & { VersionId?: string },
-  ): Promise<{ content: Uint8Array; etag: string }> {
+  /** Read the source, if it is still the object that the event names, and no folder. */
+  async #readSource(source: SourceEvent): Promise<Source | undefined> {
+    const place = { Bucket: source.bucket, Key: source.key };
     let found: Found;
     try {
-      found = await this.#openSource({ Bucket: source.bucket, Key: source.key, ...condition });
+      found = await this.#openSource({ ...place, IfMatch: `"${source.etag}"` });
     } catch (error) {
-      if (isMissing(error)) throw new SourceGone("The object has been deleted.");
-      if (statusOf(error) === 412) throw new SourceChanged("The object has been overwritten.");
+      if (isMissing(error) || statusOf(error) === 412) return undefined;
       throw error;
     }
-    if (condition && named(found.VersionId) !== named(source.versionId)) {
-      found.Body?.destroy?.();
-      throw new SourceChanged("Another version of the object is current.");
+    const { maximumBytes, handsOn = [] } = this.#options;
+    const { Body, ContentLength } = found;
+    if (!Body || ContentLength === undefined) throw new Error("S3 gave no content.");
+    const isOther = named(found.VersionId) !== named(source.versionId);
+    if (isOther || ContentLength > maximumBytes || (!ContentLength && source.key.endsWith("/"))) {
+      Body.destroy?.();
+      if (isOther || !ContentLength) return undefined;
+      throw invalidSource(`The object is larger than ${maximumBytes} bytes.`);
     }
-    const { maximumBytes } = this.#options;
-    if (!found.Body || found.ContentLength === undefined) throw new Error("S3 gave no content.");
-    if (found.ContentLength > maximumBytes) {
-      found.Body.destroy?.();
-      throw new InvalidSource(`The object is larger than ${maximumBytes} bytes.`);
-    }
-    const content = await found.Body.transformToByteArray();
-    return { content, etag: (found.ETag ?? "").replaceAll('"', "") };
+    const content = await Body.transformToByteArray();
+    const names = handsOn.filter((name) => found[name] !== undefined);
+    return { content, handedOn: Object.fromEntries(names.map((name) => [name, found[name]])) };
   }
 
   /** Ask for the source's content, and tell S3's lasting refusals from those that may pass. */
@@ -368,7 +297,7 @@ export class Fence {
       return await this.#s3.getObject(input);
     } catch (error) {
       const reason = LASTING_REFUSALS.get(codeOf(error));
-      if (reason) throw new SourceUnreadable(reason);
+      if (reason) throw new Rejection(reason, "SourceUnreadable");
       throw error;
     }
   }
@@ -388,18 +317,23 @@ export class Fence {
     key: string,
     result: Result,
     event: SourceEvent,
+    source: Source,
     condition?: Condition,
   ): Promise<string | undefined> {
+    const { "source-version-id": _, ...metadata } = source.handedOn.Metadata ?? {};
     const stamped = this.#options.stamped ?? appendStamp;
     const stamp = new TextEncoder().encode(`${event.sequencer}#${event.versionId ?? ""}`);
     try {
       const written = await this.#s3.putObject({
+        ...source.handedOn,
         Bucket: this.#options.outputBucket,
         Key: key,
         Body: stamped(result.content, stamp),
         ContentType: result.contentType,
         Metadata: {
+          ...metadata,
           sequencer: event.sequencer,
+          "source-bucket": event.bucket,
           "source-etag": event.etag,
           ...(event.versionId && { "source-version-id": event.versionId }),
         },
@@ -408,7 +342,8 @@ export class Fence {
       return written.ETag;
     } catch (error) {
       if (condition && isFailedCondition(error)) return undefined;
-      throw error;
+      if (codeOf(error) !== "MetadataTooLarge") throw error;
+      throw invalidSource("The metadata would be larger than S3 takes.");
     }
   }
 
@@ -423,28 +358,13 @@ export class Fence {
       throw error;
     }
   }
-
-  /** List the outputs under a prefix, but none that is deeper: that belongs to another key. */
-  async *#listOutputs(Prefix: string): AsyncGenerator<string> {
-    let ContinuationToken: string | undefined;
-    do {
-      const page = await this.#s3.listObjectsV2({
-        Bucket: this.#options.outputBucket,
-        Prefix,
-        Delimiter: "/",
-        ...(ContinuationToken && { ContinuationToken }),
-      });
-      for (const { Key } of page.Contents ?? []) if (Key) yield Key;
-      ContinuationToken = page.NextContinuationToken;
-    } while (ContinuationToken);
-  }
 }
 
 /** Read an event of S3, as EventBridge delivers it. */
 function readEvent(event: Payload["event"]): SourceEvent {
   const { bucket, object } = event.detail;
   const isDeletion = event["detail-type"] === "Object Deleted";
-  return {
+  const read = {
     bucket: text(bucket.name, "bucket"),
     key: text(object.key, "key"),
     sequencer: text(object.sequencer, "sequencer"),
@@ -452,25 +372,40 @@ function readEvent(event: Payload["event"]): SourceEvent {
     versionId: named(object["version-id"]),
     isDeletion,
   };
+  if (isSequencer(read.sequencer)) return read;
+  throw new Rejection("The event's sequencer is not a hexadecimal number.", "InvalidEvent");
 }
 
 function text(value: unknown, name: string): string {
-  if (typeof value !== "string") throw new Error(`The event has no ${name}.`);
-  return value;
+  if (typeof value === "string" && value) return value;
+  throw new Rejection(`The event has no ${name}.`, "InvalidEvent");
+}
+
+/** Tell whether S3 may have written a sequencer: who can write outputs can lie. */
+function isSequencer(sequencer: string): boolean {
+  return /^[0-9A-Fa-f]{1,128}$/.test(sequencer);
 }
 
 /** Give a version's ID, or nothing for an object without a version of its own. */
 function named(versionId: unknown): string | undefined {
-  return typeof versionId === "string" && versionId !== NULL_VERSION ? versionId : undefined;
+  if (typeof versionId !== "string" || versionId === NULL_VERSION) return undefined;
+  return versionId || undefined;
+}
+
+/** Name the bucket of which an output was made, if it is not the event's. */
+function otherBucket({ metadata }: OutputState, event: SourceEvent): string | undefined {
+  const bucket = metadata["source-bucket"]; // earlier versions of the fence named none
+  return bucket === event.bucket ? undefined : bucket;
 }
 
 /** Compare an output's event with another one. Sequencers of two versions do not compare. */
-function orderOf({ metadata }: OutputState, event: SourceEvent): Order {
-  if (metadata.sequencer === undefined) return "unknown";
-  if (metadata["source-version-id"] !== event.versionId) return "unknown";
+function orderOf(output: OutputState, event: SourceEvent): Order {
+  const { sequencer = "", "source-version-id": versionId = "" } = output.metadata;
+  if (!isSequencer(sequencer) || otherBucket(output, event)) return "unknown";
+  if (versionId !== (event.versionId ?? "")) return "unknown";
   if (event.versionId) return "same"; // a version is created once
-  const width = Math.max(metadata.sequencer.length, event.sequencer.length);
-  const one = metadata.sequencer.padEnd(width, "0");
+  const width = Math.max(sequencer.length, event.sequencer.length);
+  const one = sequencer.padEnd(width, "0");
   const other = event.sequencer.padEnd(width, "0");
   if (one === other) return "same";
   return one < other ? "older" : "newer";
@@ -492,7 +427,11 @@ function isTooLong(key: string): boolean {
 
 function ofAllowedLength(key: string): string {
   if (!isTooLong(key)) return key;
-  throw new InvalidSource(`The output's key would be longer than ${MAXIMUM_KEY_BYTES} bytes.`);
+  throw invalidSource(`The output's key would be longer than ${MAXIMUM_KEY_BYTES} bytes.`);
+}
+
+function invalidSource(message: string): Rejection {
+  return new Rejection(message, "InvalidSource");
 }
 
 function appendStamp(content: Uint8Array, stamp: Uint8Array): Uint8Array {
@@ -506,11 +445,6 @@ function appendStamp(content: Uint8Array, stamp: Uint8Array): Uint8Array {
 /** Pause between attempts for a random time, which spreads the writers. */
 function pause(count: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, Math.random() * 100 * count));
-}
-
-/** Write an event's ETag as S3's conditions want it. */
-function quoted(etag: string): string {
-  return `"${etag}"`;
 }
 
 function statusOf(error: unknown): number | undefined {

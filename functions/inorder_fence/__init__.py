@@ -4,8 +4,8 @@
 """
 
 from inorder_fence.bounded_work import in_time
-from inorder_fence.fenced_output import S3_CONFIG, Fence, Rejection, Result
-from inorder_fence.object_event import ObjectEvent, named_version
+from inorder_fence.fenced_output import S3_CONFIG, Fence, Result
+from inorder_fence.object_event import ObjectEvent, Rejection, named_version
 
 __version__ = "0.3.0"  # of the whole project
 

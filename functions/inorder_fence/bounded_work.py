@@ -4,18 +4,32 @@ Nothing less ends it in time. Python runs a signal's handler only when a call of
 (https://docs.python.org/3/library/signal.html#execution-of-python-signal-handlers), a thread cannot
 be killed, and Pillow has limits of size but none of time.
 
-In Lambda, `multiprocessing` has `Process` and `Pipe`, but no `Queue` and no `Pool`, which need
-/dev/shm (https://aws.amazon.com/blogs/compute/parallel-processing-in-python-with-aws-lambda/).
+The process is a new one, not a fork of this one: a fork may deadlock if this one has threads
+(https://docs.python.org/3/library/os.html#os.fork). It stays for the next content, because its
+start takes longer than most work. In Lambda, `multiprocessing` has `Pipe`, but no `Queue` and no
+`Pool`, which need /dev/shm
+(https://aws.amazon.com/blogs/compute/parallel-processing-in-python-with-aws-lambda/).
 """
 
 from __future__ import annotations
 
-import multiprocessing
+import os
+import pickle
 import signal
+import subprocess
+import sys
+import weakref
 from collections.abc import Callable
-from multiprocessing.connection import Connection
+from contextlib import suppress
+from multiprocessing.connection import Pipe
+from threading import Lock
+from typing import Any
 
-from inorder_fence.fenced_output import Rejection, Result
+from inorder_fence import worker
+from inorder_fence.fenced_output import Result
+from inorder_fence.object_event import Rejection
+
+MOST_CONTENTS = 500  # of one process; what its C code leaks goes with it
 
 
 class TooSlow(Rejection):
@@ -23,7 +37,7 @@ class TooSlow(Rejection):
 
 
 class WorkCrashed(Rejection):
-    """The work's process was killed by a signal. Another attempt would end in the same way.
+    """The work has ended its process. Another attempt would end in the same way.
 
     The same content makes the same C code fail again. SIGKILL comes from the kernel, when there is
     no memory left: nothing else runs in Lambda's environment, so the work needed too much of it.
@@ -31,12 +45,18 @@ class WorkCrashed(Rejection):
 
 
 def in_time(work: Callable[[bytes], Result], content: bytes, seconds: float) -> Result:
-    """Call `work`, and stop it if it takes too long.
+    """Call `work` in another process, and kill that and what it has started if it takes too long.
+
+    The process stays for later calls. It ends with this one, after an error, and after some hundred
+    calls. If it dies after it has done other work, the cause may be older: the work is done once
+    more, in a new process. Calls of several threads wait for each other.
 
     Parameters
     ----------
     work : callable
-        Makes the output from a source's content. It cannot change anything in this process.
+        Makes the output from a source's content. It must be possible to pickle, as a function of a
+        module is, or a `partial` of one. The process imports that module, so keep it apart from
+        the handler. The work sees and changes nothing of this process.
     content : bytes
         Of the source.
     seconds : float
@@ -53,43 +73,102 @@ def in_time(work: Callable[[bytes], Result], content: bytes, seconds: float) -> 
     TooSlow
         The work took longer than `seconds`.
     WorkCrashed
-        A signal killed its process.
+        A signal has killed its process, or the work itself has ended it.
+    ConnectionError
+        The process died before it began.
     NotImplementedError
-        This machine cannot fork, as Windows cannot.
-    Exception
-        What `work` raises.
+        This is Windows, which has no groups of processes.
+    BaseException
+        What `work` raises: an error of the same name and text and, so far as a name leads to it,
+        of the same class.
     """
-    if "fork" not in multiprocessing.get_all_start_methods():
-        raise NotImplementedError("in_time forks a process: it needs Linux, macOS or WSL.")
-    # A forked process starts in milliseconds: it has the content and all modules already.
-    processes = multiprocessing.get_context("fork")
-    receiver, sender = processes.Pipe(duplex=False)
-    process = processes.Process(target=_send_result, args=(sender, work, content))
-    process.start()
-    sender.close()  # only the child has it now, so its death ends the pipe
-    try:
-        if not receiver.poll(seconds):
-            raise TooSlow(f"The work was not done after {seconds:g} seconds.")
-        result = receiver.recv()
-    except EOFError:
-        process.join()
-        number = -(process.exitcode or 0)
-        if number <= 0:
-            raise  # it has ended by itself: a fault
-        raise WorkCrashed(f"Signal {number} ({signal.strsignal(number)}) ended the work.") from None
-    finally:
-        process.kill()
-        process.join()
-        process.close()
-        receiver.close()
-    if isinstance(result, Exception):
-        raise result
+    if not hasattr(os, "killpg"):
+        raise NotImplementedError("in_time needs Linux, macOS or WSL.")
+    request = pickle.dumps((sys.path, pickle.dumps(work), content, seconds))
+    with _one_call:
+        while True:
+            process = _idle.pop(os.getpid(), None) or _Process()
+            try:
+                answer = process.answer(request, seconds)
+            except (WorkCrashed, ConnectionError):
+                if process.contents:
+                    continue
+                raise
+            result, failure = pickle.loads(answer)  # noqa: S301 - of our own process
+            process.contents += 1
+            if failure or process.contents == MOST_CONTENTS:
+                process.end()
+            else:
+                _idle[os.getpid()] = process
+            break
+    if failure:
+        raise _error(*failure)
     made: Result = result
     return made
 
 
-def _send_result(sender: Connection, work: Callable[[bytes], Result], content: bytes) -> None:
-    try:
-        sender.send(work(content))
-    except Exception as error:
-        sender.send(error)
+class _Process:
+    """A process that does work, in a group of its own with all that the work starts."""
+
+    def __init__(self) -> None:
+        self.contents = 0  # for how many it has done its work
+        self._connection, its = Pipe()
+        with its:
+            arguments = [sys.executable, "-P", worker.__file__, str(its.fileno())]
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
+                arguments,
+                pass_fds=[its.fileno()],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        # When this is called, when nobody has the object any more, or when this process ends.
+        self.end = weakref.finalize(self, _end, self._process, os.getpid())
+
+    def answer(self, request: bytes, seconds: float) -> bytes:
+        """Send a request, and wait for the answer: its modules take time that is not the work's."""
+        has_begun = False
+        try:
+            self._connection.send_bytes(request)
+            answer = self._connection.recv_bytes()
+            has_begun = answer == worker.BEGUN
+            if has_begun:
+                if not self._connection.poll(seconds):
+                    raise TooSlow(f"The work was not done after {seconds:g} seconds.")
+                answer = self._connection.recv_bytes()
+        except BaseException as error:
+            self.end()
+            if not isinstance(error, EOFError | ConnectionError):
+                raise
+            kind = WorkCrashed if has_begun else ConnectionError
+            raise kind(_reason(self._process.returncode)) from None
+        return answer
+
+
+# The process that waits for the next content, by the process that has started it: a fork of that
+# must not read its answers.
+_idle: dict[int, _Process] = {}
+_one_call = Lock()
+
+
+def _end(process: subprocess.Popen[bytes], owner: int) -> None:
+    if os.getpid() != owner:  # a fork of it
+        return
+    # Another part of the program may have waited for it. macOS says that it is not permitted if all
+    # of the group have died.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _reason(code: int) -> str:
+    if code < 0:
+        return f"Signal {-code} ({signal.strsignal(-code)}) ended the work."
+    return f"The work ended its process with status {code}."
+
+
+def _error(kind: bytes, name: str, text: str) -> BaseException:
+    """Make an error as the work has raised it, whatever the class wants to be made of."""
+    methods: dict[str, Any] = {"__init__": lambda *_: None, "__str__": lambda _: text}
+    made = type(name, (pickle.loads(kind),), methods)  # noqa: S301 - of our own process
+    error: BaseException = made(text)
+    return error

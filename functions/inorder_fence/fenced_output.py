@@ -6,28 +6,10 @@ event was processed. So the function makes its write conditional on what it has 
     1 read the output         its ETag, and the sequencer in its metadata
     2 read the source         only if it is still the object that the event names
     3 write the output        only if its ETag is still the one of step 1
-    4 check the source again  only where step 3 cannot notice a deletion: see below
+    4 check the source again  only where step 3 cannot notice a deletion
 
-The order matters. If a newer event's output is there before step 1, step 1 reads its sequencer, and
-the event is superseded. Sequencers of two versions do not compare; but then step 2 finds that
-another version is current. If a newer event's output comes after step 1, step 3 fails, and the
-fence starts again. A deletion takes the same steps: step 2 finds that there is no source, and step
-3 deletes the output, only if its ETag is still the one of step 1.
-
-Step 3 alone would miss three things:
-
-- An ETag identifies content, not a write. After uploads of A, B and A again, the third output would
-  have the ETag of the first, and a writer of B that stalled since the first would overwrite the
-  third. So each output contains its event's sequencer (see `stamp`).
-- "No output" cannot reveal one that was created and deleted meanwhile. So after a first write, the
-  function checks the source again.
-- In a versioned bucket, an earlier version can become current again without an upload, and its
-  output be right again without a write. So the function checks the source again after it wrote the
-  output of a version, replaced the output of another version, or deleted an output.
-
-If step 4 finds another source, the fence starts again, and processes the source as it is then. A
-retry of an event whose output is there also takes step 4, because the attempt that wrote the output
-may have died before it did.
+docs/protocol.md says why in this order, when step 4 is needed, and why each output contains its
+event's sequencer. A deletion takes the same steps.
 
 An object without a version of its own, in a bucket that has versions, is the null version. Its
 events name no version, and their sequencers order them. If the event of another version makes its
@@ -39,17 +21,23 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from inorder_fence.object_event import NULL_VERSION, ObjectEvent, named_version
+from inorder_fence.object_event import (
+    NULL_VERSION,
+    ObjectEvent,
+    Rejection,
+    is_sequencer,
+    named_version,
+)
 from inorder_fence.records import PARKED_SECONDS
 
 if TYPE_CHECKING:
@@ -82,12 +70,12 @@ class OutputContended(Exception):
     """In each attempt, another writer changed the output between steps 1 and 3."""
 
 
-class Rejection(Exception):
-    """The source cannot have an output. Another attempt would not help."""
-
-
 class InvalidSource(Rejection):
-    """The source is too large, or its output's key would be too long."""
+    """The source is too large, or its output could not be written, or would be a source itself."""
+
+
+class OutputOfAnotherBucket(Rejection):
+    """The output was made of an object of another bucket, whose stack writes to the same bucket."""
 
 
 class SourceUnreadable(Rejection):
@@ -100,6 +88,10 @@ class SourceChanged(Rejection):
 
 class SourceGone(SourceChanged):
     """There is no source any more."""
+
+
+class FolderMarker(SourceGone):
+    """The source is what S3's console makes as a folder: no bytes, and a key that ends in ``/``."""
 
 
 class Result(Protocol):
@@ -163,22 +155,41 @@ class OutputState:
 
     def order(self, event: ObjectEvent) -> Order:
         """Compare the output's event with another one."""
-        if "sequencer" not in self.metadata:
+        sequencer = self.metadata.get("sequencer", "")
+        if not is_sequencer(sequencer) or self.other_bucket(event):
             return Order.UNKNOWN
-        if self.metadata.get("source-version-id") != event.version_id:
+        if (self.metadata.get("source-version-id") or None) != event.version_id:
             return Order.UNKNOWN  # sequencers of two versions do not compare
         if event.version_id:
             return Order.SAME  # a version is created once
-        return Order(compare_sequencers(self.metadata["sequencer"], event.sequencer))
+        return Order(compare_sequencers(sequencer, event.sequencer))
 
     def shows(self, source: ObjectEvent) -> bool:
         """Tell whether the output was made of a source, whatever its event."""
+        if self.other_bucket(source):
+            return False
         version_id = named_version(self.metadata.get("source-version-id"))
         return (version_id, self.metadata.get("source-etag")) == source.object_id
+
+    def other_bucket(self, event: ObjectEvent) -> str:
+        """Name the bucket of which the output was made, or "" if it is the event's.
+
+        Earlier versions of the fence named none.
+        """
+        bucket = self.metadata.get("source-bucket", event.bucket)
+        return "" if bucket == event.bucket else bucket
 
     def unchanged(self) -> dict[str, Any]:
         """Give the condition under which S3 replaces this output, and no other one."""
         return {"IfMatch": self.etag} if self.etag else {"IfNoneMatch": "*"}
+
+
+class Source(NamedTuple):
+    """What was read of a source."""
+
+    content: bytes
+    etag: str
+    handed_on: dict[str, Any]  # what the output gets from it
 
 
 def output_key(key: str) -> str:
@@ -237,6 +248,9 @@ class Fence:
         What `work` raises if a source cannot have an output. Any other exception is a fault.
     stamped : callable
         Puts an event's `stamp` into an output's content, so that its ETag is its own.
+    hands_on : collection of str
+        What an output gets from its source, by the names that S3's GetObject and PutObject have for
+        it, such as ``CacheControl`` or ``Metadata``.
     """
 
     s3: S3Client
@@ -246,6 +260,7 @@ class Fence:
     handles_deletions: bool
     rejection: type[Exception] = Rejection
     stamped: Callable[[bytes, bytes], bytes] = append_stamp
+    hands_on: Collection[str] = ()
 
     def answer(self, payload: Mapping[str, Any], record_retention_days: int) -> dict[str, str]:
         """Process an event, and answer the state machine: docs/function.md is the contract.
@@ -269,13 +284,13 @@ class Fence:
         Raises
         ------
         KeyError
-            The payload lacks a field, or names no fence.
+            The payload lacks the event, or names no fence.
         OutputContended, botocore.exceptions.ClientError
             As for `write_newest`.
         """
-        event = ObjectEvent.from_event(payload["event"])
         now = int(time.time())
         try:
+            event = ObjectEvent.from_event(payload["event"])
             answer = FENCES[payload["fence"]](self, event)
         except (Rejection, self.rejection) as error:
             reason = {"error": type(error).__name__, "cause": str(error)}
@@ -288,14 +303,14 @@ class Fence:
 
         Raises
         ------
-        InvalidSource, SourceUnreadable
+        InvalidSource, SourceUnreadable, OutputOfAnotherBucket
             The source cannot have an output.
         OutputContended
             All `ATTEMPTS` attempts met another writer.
         botocore.exceptions.ClientError
             S3 failed.
         """
-        key = output_key(event.key)
+        key = self._output_key(event)
         if not event.is_deletion:
             return self._settle(event, _of_allowed_length(key), self._apply_creation)
         if not self.handles_deletions:
@@ -314,14 +329,14 @@ class Fence:
 
         Raises
         ------
-        InvalidSource, SourceUnreadable
+        InvalidSource, SourceUnreadable, OutputOfAnotherBucket
             The source cannot have an output.
         SourceChanged
             The source has been overwritten, so its content is lost.
         OutputContended, botocore.exceptions.ClientError
             As for `write_newest`.
         """
-        prefix = output_key(event.key) + "/"
+        prefix = self._output_key(event) + "/"
         key = prefix + (event.version_id or event.sequencer)
         if not event.is_deletion:
             return self._settle(event, _of_allowed_length(key), self._give_own_output)
@@ -338,9 +353,13 @@ class Fence:
         Most functions do this. It is here for the demonstration. The output names the content that
         was read, so that an audit knows it.
         """
-        key = _of_allowed_length(output_key(event.key))
-        content, etag = self._read_source(event)
-        self._write_output(key, self.work(content), replace(event, etag=etag))
+        key = _of_allowed_length(self._output_key(event))
+        try:
+            source = self._read_source(event)
+        except FolderMarker:
+            return Answer("Superseded", key)
+        result = self.work(source.content)
+        self._write_output(key, result, replace(event, etag=source.etag), source)
         return Answer("Processed", key)
 
     def _settle(
@@ -365,7 +384,7 @@ class Fence:
 
     def _apply_creation(self, event: ObjectEvent, key: str, results: dict[str, Result]) -> Attempt:
         """Write the output of a creation, unless a newer event has written it."""
-        output = self.read_output(key)  # step 1
+        output = self._read_own_output(key, event)  # step 1
         match output.order(event):
             case Order.NEWER:
                 return Attempt.SUPERSEDED
@@ -375,7 +394,7 @@ class Fence:
 
     def _follow_source(self, event: ObjectEvent, key: str, results: dict[str, Result]) -> Attempt:
         """Write the output of the source as it is now; delete the output if there is no source."""
-        output = self.read_output(key)  # step 1
+        output = self._read_own_output(key, event)  # step 1
         source = self.find_source(event)  # step 2
         if source is None:
             return self._delete_orphan(output, event, key)
@@ -389,15 +408,15 @@ class Fence:
         """Write a creation's own output, unless what it created has been deleted."""
         # The null version is named, too: other versions may be over it.
         version = {"VersionId": event.version_id or NULL_VERSION}
-        output = self.read_output(key)  # step 1
+        output = self._read_own_output(key, event)  # step 1
         etag = output.etag
         if etag is None:
             try:  # step 2
-                content, _ = self._read_source(event, IfMatch=_quoted(event.etag), **version)
+                source = self._read_source(event, IfMatch=_quoted(event.etag), **version)
             except SourceGone:
                 return Attempt.SUPERSEDED
-            result = self._work_once(event, content, results)
-            etag = self._write_output(key, result, event, **output.unchanged())  # step 3
+            result = self._work_once(event, source.content, results)
+            etag = self._write_output(key, result, event, source, **output.unchanged())  # step 3
             if not etag:
                 return Attempt.AGAIN
         if not self.handles_deletions or self.find_source(event, **version):  # step 4
@@ -413,11 +432,11 @@ class Fence:
     ) -> Attempt:
         """Take steps 2 to 4 for a source that exists."""
         try:  # step 2
-            content, _ = self._read_source(source, IfMatch=_quoted(source.etag))
+            read = self._read_source(source, IfMatch=_quoted(source.etag))
         except SourceChanged:
             return Attempt.SUPERSEDED
-        result = self._work_once(source, content, results)
-        if not self._write_output(key, result, source, **output.unchanged()):  # step 3
+        result = self._work_once(source, read.content, results)
+        if not self._write_output(key, result, source, read, **output.unchanged()):  # step 3
             return Attempt.AGAIN
         if output.order(source) is Order.OLDER:  # so it is of the same version
             # A deletion that was processed since step 1 would have made step 3 fail.
@@ -458,6 +477,23 @@ class Fence:
 
     # The single steps
 
+    def _output_key(self, event: ObjectEvent) -> str:
+        if event.bucket == self.output_bucket:
+            raise InvalidSource(
+                "The output bucket is the input bucket: each output would be input."
+            )
+        return output_key(event.key)
+
+    def _read_own_output(self, key: str, event: ObjectEvent) -> OutputState:
+        """Read an output's ETag and metadata, unless the stack of another bucket has written it."""
+        output = self.read_output(key)
+        if other := output.other_bucket(event):
+            text = (
+                f"The output {key!r} was made of the bucket {other}, and the event is of the bucket"
+            )
+            raise OutputOfAnotherBucket(f"{text} {event.bucket}: each needs an output bucket.")
+        return output
+
     def read_output(self, key: str) -> OutputState:
         """Read an output's ETag and metadata."""
         try:
@@ -494,13 +530,13 @@ class Fence:
             is_deletion=False,
         )
 
-    def _read_source(self, source: ObjectEvent, **condition: Any) -> tuple[bytes, str]:
-        """Read the source's content and ETag: of its current version, unless another one is named.
+    def _read_source(self, source: ObjectEvent, **condition: Any) -> Source:
+        """Read the source: its current version, unless another one is named.
 
         Raises
         ------
         SourceChanged
-            The condition does not hold, or what was read is not the version of `source`.
+            The condition does not hold, what was read is not the version of `source`, or a folder.
         InvalidSource, SourceUnreadable
             The content is too large, or S3 does not give it.
         """
@@ -519,7 +555,11 @@ class Fence:
                 raise SourceChanged("Another version of the object is current.")
             if response["ContentLength"] > self.maximum_bytes:
                 raise InvalidSource(f"The object is larger than {self.maximum_bytes} bytes.")
-            return body.read(), response.get("ETag", "").strip('"')
+            if not response["ContentLength"] and source.key.endswith("/"):
+                raise FolderMarker("The object is a folder.")
+            fields: Mapping[str, Any] = response
+            handed_on = {name: fields[name] for name in self.hands_on if name in fields}
+            return Source(body.read(), fields.get("ETag", "").strip('"'), handed_on)
 
     def _open_source(self, source: ObjectEvent, **condition: Any) -> GetObjectOutputTypeDef:
         """Ask for the source's content, and tell S3's lasting refusals from those that may pass."""
@@ -538,24 +578,32 @@ class Fence:
         return results[source.etag]
 
     def _write_output(
-        self, key: str, result: Result, event: ObjectEvent, **condition: Any
+        self, key: str, result: Result, event: ObjectEvent, source: Source, **condition: Any
     ) -> str | None:
         """Write an output and give its ETag; None if the condition failed."""
-        metadata = {"sequencer": event.sequencer, "source-etag": event.etag}
-        if event.version_id:
-            metadata["source-version-id"] = event.version_id
+        handed_on = dict(source.handed_on)
+        metadata = {
+            **handed_on.pop("Metadata", {}),
+            "sequencer": event.sequencer,
+            "source-bucket": event.bucket,
+            "source-etag": event.etag,
+            "source-version-id": event.version_id,  # the source's own may be there, too
+        }
         try:
             response = self.s3.put_object(
                 Bucket=self.output_bucket,
                 Key=key,
                 Body=self.stamped(result.content, stamp(event)),
                 ContentType=result.content_type,
-                Metadata=metadata,
+                Metadata={name: value for name, value in metadata.items() if value is not None},
+                **handed_on,
                 **condition,
             )
         except ClientError as error:
             if condition and _is_failed_condition(error):
                 return None
+            if error.response["Error"]["Code"] == "MetadataTooLarge":
+                raise InvalidSource("The metadata would be larger than S3 takes.") from error
             raise
         return response["ETag"]
 

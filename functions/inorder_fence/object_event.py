@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 NULL_VERSION = "null"  # the ID of an object that has no version of its own
+_NO_VERSION = {"", NULL_VERSION}
+# "A string representation of a hexadecimal value": S3's have 16 or 18 digits, and an audit makes
+# longer ones. https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html
+_SEQUENCER = re.compile("[0-9A-Fa-f]{1,128}")
+
+
+class Rejection(Exception):
+    """The event cannot have an output. Another attempt would not help."""
+
+
+class InvalidEvent(Rejection):
+    """It is no event of S3: a field is missing or empty, or its sequencer orders nothing."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +54,7 @@ class ObjectEvent:
 
     @classmethod
     def from_event(cls, event: dict[str, Any]) -> ObjectEvent:
-        """Read an event in which the state machine has found all fields that it needs.
+        """Read an event.
 
         Parameters
         ----------
@@ -50,19 +63,29 @@ class ObjectEvent:
 
         Raises
         ------
-        KeyError
-            The event lacks a field.
+        InvalidEvent
+            The event lacks what every event of S3 has.
         """
-        described = event["detail"]["object"]
         is_deletion = event["detail-type"] == "Object Deleted"
-        return cls(
-            bucket=event["detail"]["bucket"]["name"],
-            key=described["key"],
-            sequencer=described["sequencer"],
-            etag="" if is_deletion else described["etag"],
-            version_id=named_version(described.get("version-id")),
-            is_deletion=is_deletion,
-        )
+        described = event["detail"]["object"]
+        read = {
+            "bucket": event["detail"]["bucket"].get("name"),
+            **{name: described.get(name) for name in ("key", "sequencer", "etag")},
+        }
+        if is_deletion:
+            del read["etag"]
+        for name, value in read.items():
+            if not isinstance(value, str) or not value:
+                raise InvalidEvent(f"The event has no {name}.")
+        if not is_sequencer(read["sequencer"]):
+            raise InvalidEvent("The event's sequencer is not a hexadecimal number.")
+        version_id = named_version(described.get("version-id"))
+        return cls(**read, version_id=version_id, is_deletion=is_deletion)
+
+
+def is_sequencer(text: str) -> bool:
+    """Tell whether S3, or an audit, may have written a sequencer: who can write outputs can lie."""
+    return bool(_SEQUENCER.fullmatch(text))
 
 
 def named_version(version_id: object) -> str | None:
@@ -71,4 +94,4 @@ def named_version(version_id: object) -> str | None:
     If versioning was enabled later, or is suspended, S3 calls such an object's version ``null``,
     and overwrites the object as in a bucket without versions.
     """
-    return version_id if isinstance(version_id, str) and version_id != NULL_VERSION else None
+    return version_id if isinstance(version_id, str) and version_id not in _NO_VERSION else None

@@ -37,6 +37,9 @@ RETRIES_AT_MOST = {
 MAXIMUM_INPUT_BYTES = 262_144
 _GROWTHS = math.ceil(math.log(LONGEST_SECONDS / FIRST_SECONDS, GROWTH))  # to the longest delay
 _COUNTED = re.compile(r"(?P<text>.*) \((?P<count>\d{1,9}) times\)", re.DOTALL)
+# More than the longest patience allows. Python writes a number of at most 4,300 digits.
+# https://docs.python.org/3/library/stdtypes.html#integer-string-conversion-length-limitation
+_MOST_ATTEMPTS = 99_999
 _REQUEST = re.compile(r"RequestId: [0-9a-f-]+ (Error: )?")  # Lambda begins with it
 _EPOCH_SECONDS = re.compile(r"[0-9]{1,11}")
 
@@ -216,7 +219,7 @@ def _history(retry: Any, sent: int) -> tuple[int, int, tuple[str, ...]]:
     """Read the field `retry`; one that this function has not written counts as absent."""
     match retry:
         case {"attempt": int(attempt), "since": str(since), "reasons": [*reasons]} if (
-            attempt > 0
+            0 < attempt <= _MOST_ATTEMPTS
             and _EPOCH_SECONDS.fullmatch(since)
             and all(isinstance(reason, str) for reason in reasons)
         ):

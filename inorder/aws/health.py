@@ -95,6 +95,21 @@ def _bucket(deployment: Deployment) -> Checks:
             )
 
 
+def _output_bucket(deployment: Deployment) -> Checks:
+    source, bucket = deployment.stack.input_bucket, deployment.stack.output_bucket
+    users = ["the input bucket"] if source == bucket else []
+    pages = deployment.aws.client("cloudformation").get_paginator("describe_stacks").paginate()
+    for each in (each for page in pages for each in page["Stacks"]):
+        named = {item["OutputKey"]: item["OutputValue"] for item in each.get("Outputs", [])}
+        if named.get("OutputBucketName") == bucket and named.get("InputBucketName") != source:
+            users.append(f"that of the stack {each['StackName']}")
+    for other in users:
+        text = f"The output bucket {bucket} is also {other}: events are parked because of it."
+        yield Check(WRONG, text, "Name another: OutputBucketName=BUCKET, or empty for a new one.")
+    if not users:
+        yield Check(RIGHT, f"No other stack writes to the bucket {bucket}.")
+
+
 def _rules(deployment: Deployment) -> Checks:
     events = deployment.aws.client("events")
     own = deployment.resources["EventsRule"].rpartition("/")[2]
@@ -302,6 +317,6 @@ def _change(deployment: Deployment, policy: str) -> Checks:
 
 
 CHECKS: tuple[Callable[[Deployment], Checks], ...] = (
-    *(_bucket, _rules, _function, _permissions, _concurrency),
+    *(_bucket, _output_bucket, _rules, _function, _permissions, _concurrency),
     *(_queues, _alarms, _companions),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from inorder import PROJECT
@@ -113,6 +115,10 @@ def break_all(workflow: Workflow) -> None:
         Bucket=stack.input_bucket,
         NotificationConfiguration={"LambdaFunctionConfigurations": invoked},
     )
+    shared = {"InputBucketName": "other", "OutputBucketName": stack.output_bucket}
+    outputs = {name: {"Value": value} for name, value in shared.items()}
+    template = {"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}, "Outputs": outputs}
+    client("cloudformation").create_stack(StackName="other", TemplateBody=json.dumps(template))
     client("events").disable_rule(Name=resource("EventsRule").rpartition("/")[2])
     functions.update_function_configuration(**function, Timeout=61)
     functions.put_function_concurrency(**function, ReservedConcurrentExecutions=0)
@@ -135,6 +141,7 @@ def break_all(workflow: Workflow) -> None:
 WRONG_THEN = [
     "sends no events to EventBridge",
     "also invokes the function",
+    "is also that of the stack other: events are parked",
     "is disabled: no event starts an execution",
     "may take 61 s, and the policy waits for 60 s",
     "lacks s3:GetObject on",

@@ -49,7 +49,10 @@ def test_an_own_function_deployed_as_its_document_says_is_invoked_instead_of_the
     indexing.upload(key, b'{"id": 1}\n{"id": 2}\n')
     [processed] = indexing.of_key(key, 1)
     index = json.loads(indexing.output(key) or "")
-    assert (index["rows"], index["event"]) == (2, f"{processed.sequencer}#")
+    assert index == {"rows": 2, "offsets": [0, 10], "event": f"{processed.sequencer}#"}
+    indexing.upload("bad.jsonl", b"{}\n{\n")
+    [parked] = indexing.of_key("bad.jsonl", 1)
+    assert parked.outcome == "Parked"
     indexing.delete(key)
     assert indexing.of_key(key, 2)[-1].outcome == "Processed"
     assert indexing.output(key) is None

@@ -15,8 +15,16 @@ import pytest
 from botocore.exceptions import ClientError, IncompleteReadError
 from botocore.response import StreamingBody
 
-from inorder_fence.fenced_output import ATTEMPTS, FENCES, Fence, InvalidSource, attempts
-from inorder_fence.object_event import ObjectEvent
+from inorder_fence.fenced_output import (
+    ATTEMPTS,
+    FENCES,
+    Fence,
+    InvalidSource,
+    OutputOfAnotherBucket,
+    OutputState,
+    attempts,
+)
+from inorder_fence.object_event import InvalidEvent, ObjectEvent
 from tests.support.events import changed, created, deleted
 
 LIMIT = 1000  # bytes of a source
@@ -32,7 +40,6 @@ def deliver(s3: Any, fence: str, event: ObjectEvent) -> str:
     return FENCES[fence](made, event).outcome
 
 
-@pytest.mark.parametrize("fence", ["newest", "each"])
 @pytest.mark.parametrize(
     ("length", "error"),
     [
@@ -41,7 +48,7 @@ def deliver(s3: Any, fence: str, event: ObjectEvent) -> str:
     ],
 )
 def test_content_that_is_shorter_than_its_length_is_not_worked_on(
-    fence: str, length: int, error: type[Exception]
+    length: int, error: type[Exception]
 ) -> None:
     missing: Any = {"Error": {"Code": "404"}, "ResponseMetadata": {"HTTPStatusCode": 404}}
     found = {"Body": StreamingBody(BytesIO(b"A"), length), "ContentLength": length}
@@ -49,7 +56,7 @@ def test_content_that_is_shorter_than_its_length_is_not_worked_on(
     s3.head_object.side_effect = ClientError(missing, "HeadObject")
     s3.get_object.return_value = found
     with pytest.raises(error):
-        deliver(s3, fence, ObjectEvent("input", "x", "80", "e", is_deletion=False))
+        deliver(s3, "newest", ObjectEvent("input", "x", "80", "e", is_deletion=False))
 
 
 @pytest.mark.parametrize(
@@ -88,6 +95,17 @@ def test_attempts_pause_for_random_times(monkeypatch: pytest.MonkeyPatch) -> Non
     assert any(pauses)
 
 
+def test_an_output_of_another_bucket_shows_no_source_and_the_rejection_names_both() -> None:
+    """The fence does not ask whether it shows one; an audit does."""
+    source = ObjectEvent("input", "x", "0A", "e")
+    metadata = {"sequencer": "0A", "source-etag": "e", "source-bucket": "other"}
+    assert not OutputState("1", metadata).shows(source)
+    assert OutputState("1", metadata | {"source-bucket": "input"}).shows(source)
+    s3 = Mock(**{"head_object.return_value": {"ETag": "1", "Metadata": metadata}})
+    with pytest.raises(OutputOfAnotherBucket, match=r"'out-x' .* bucket other, .* bucket input:"):
+        deliver(s3, "newest", source)
+
+
 CREATION = created(key="a+b%20é.png", sequencer="0A", etag="0123")
 DELETION = deleted("a+b%20é.png", sequencer="0A", version_id="v1")
 
@@ -107,5 +125,7 @@ DELETION = deleted("a+b%20é.png", sequencer="0A", version_id="v1")
 def test_event_is_read_and_its_key_is_not_decoded(
     event: dict[str, Any], version: str | None, etag: str
 ) -> None:
+    with pytest.raises(InvalidEvent, match="no sequencer"):
+        ObjectEvent.from_event(changed(event, "detail.object.sequencer", 7))
     read = ObjectEvent.from_event(event)
     assert read == ObjectEvent("input", "a+b%20é.png", "0A", etag, version, is_deletion=not etag)

