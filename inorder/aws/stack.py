@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -18,6 +19,7 @@ from botocore.config import Config
 from inorder import PROJECT
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.errors import Failure
+from inorder.model import policies
 
 if TYPE_CHECKING:
     from inorder.local_aws import LocalAws  # which needs an extra
@@ -39,6 +41,20 @@ class Stack:
     function_name: str
     function_log_group: str
     parameters: Mapping[str, str]
+    undelivered_events_queue_url: str = ""
+    created: datetime | None = None
+
+    def left_out(self, key: str) -> str:
+        """Tell why the rule starts no execution for a key; "" if it does."""
+        policy = policies.known(self.parameters.get("Policy", ""))
+        if policy and policy.fence is None:  # it takes events of any source
+            return ""
+        begins, ends = (self.parameters.get(name, "") for name in ("KeyPrefix", "KeySuffix"))
+        if not key.startswith(begins):
+            return f"its key does not begin with {begins} (KeyPrefix)"
+        if not key.removeprefix(begins).endswith(ends):
+            return f"its key does not end in {ends} (KeySuffix), in upper and lower case as it is"
+        return ""
 
 
 def deploy(local: LocalAws, name: str, parameters: Mapping[str, str | float]) -> Stack:
@@ -92,6 +108,8 @@ def describe(cloudformation: Any, name: str) -> Stack:
             retry_events_queue_url=outputs["RetryEventsQueueUrl"],
             function_name=outputs["InvertImageFunctionName"],
             function_log_group=outputs["FunctionLogGroupName"],
+            undelivered_events_queue_url=outputs["UndeliveredEventsQueueUrl"],
+            created=stack["CreationTime"],
             parameters={
                 each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", [])
             },

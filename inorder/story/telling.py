@@ -10,7 +10,7 @@ from inorder.model.execution import LIFE, Execution
 from inorder.story.causes import cause_of
 from inorder.story.events import events_of
 from inorder.story.judging import judge
-from inorder.story.parts import Facts, Lock, Pending, Story, ToldExecution, clock
+from inorder.story.parts import Facts, Lock, Pending, Story, ToldExecution, clock, counted
 from inorder.story.reading import Known, parsed, time_of
 from inorder.story.sentences import said_locked, said_queued, said_recorded, said_stuck, told
 from inorder_fence.records import locked, s3_object
@@ -92,8 +92,8 @@ def _unknown(known: Known) -> Iterable[str]:
     yield from dict.fromkeys((known.facts.unread or {}).values())
     if lost := [each.id for each in known.executions if each.missing]:
         yield (
-            f"The log lacks entries of {len(lost)} executions ({', '.join(lost[:3])}), so states"
-            " may be missing from them."
+            f"The log lacks entries of {counted(len(lost), 'execution')}"
+            f" ({', '.join(lost[:3])}), so states may be missing there."
         )
     if any(each.truncated for each in known.executions):
         yield "The log has cut off some data, which is longer than 248 KB."
