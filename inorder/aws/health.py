@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from inorder.aws import retrying
 from inorder.aws.companions import Described, companions
 from inorder.aws.stack import Connection
 from inorder.model import policies
+from inorder.story.parts import counted, span
 
 COLD_START = 2  # seconds that the state waits for longer than the function may take
 FEW_INVOCATIONS = 100  # at a time; new accounts have 10
-RIGHT, WRONG, UNKNOWN = "right", "WRONG", "unknown"
+LONG_RETRIED = timedelta(hours=1)
+LISTED_KEYS = 1000
+RIGHT, ADVICE, WRONG, UNKNOWN = "right", "advice", "WRONG", "unknown"
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,26 @@ def _rules(deployment: Deployment) -> Checks:
         yield Check(RIGHT, "The rule is enabled.")
 
 
+def _keys(deployment: Deployment) -> Checks:
+    stack = deployment.stack
+    listed = deployment.aws.client("s3").list_objects_v2(
+        Bucket=stack.input_bucket, MaxKeys=LISTED_KEYS
+    )
+    keys = [each["Key"] for each in listed.get("Contents", [])]
+    left_out = [key for key in keys if stack.left_out(key)]
+    if left_out:
+        yield Check(
+            ADVICE,
+            f"KeyPrefix and KeySuffix leave out {len(left_out)} of the first"
+            f" {counted(len(keys), 'object')}: {', '.join(left_out[:3])}.",
+            "inorder why KEY tells why; docs/parameters.md",
+        )
+    else:
+        yield Check(
+            RIGHT, f"The rule takes the first {counted(len(keys), 'object')} of the bucket."
+        )
+
+
 def _function(deployment: Deployment) -> Checks:
     limits = _limits(json.loads(deployment.machine["definition"]))
     timeout = deployment.function["Timeout"]
@@ -170,7 +195,7 @@ def _concurrency(deployment: Deployment) -> Checks:
     limit = functions.get_account_settings()["AccountLimit"]["ConcurrentExecutions"]
     if limit < FEW_INVOCATIONS:
         yield Check(
-            WRONG,
+            ADVICE,
             f"The region allows {limit} invocations at a time: a burst is retried for long.",
             "Ask AWS for a higher quota of Lambda's concurrent executions.",
         )
@@ -182,7 +207,7 @@ def _queues(deployment: Deployment) -> Checks:
     sqs = deployment.aws.client("sqs")
     reads = {
         "ParkedEventsQueue": "inorder parked lists them",
-        "UndeliveredEventsQueue": "read them: these events have started no execution",
+        "UndeliveredEventsQueue": "inorder undelivered lists them",
         "UnadaptedRecordsQueue": "read them: these are no notifications of S3",
     }
     waiting = {}
@@ -194,7 +219,7 @@ def _queues(deployment: Deployment) -> Checks:
             waiting[name] = int(attributes["ApproximateNumberOfMessages"]), remedy
     for name, (messages, remedy) in waiting.items():
         if messages:
-            yield Check(WRONG, f"{name} has {messages} unread message(s).", remedy)
+            yield Check(WRONG, f"{name} has {counted(messages, 'unread message')}.", remedy)
     if not any(messages for messages, _ in waiting.values()):
         yield Check(RIGHT, "No queue has messages that a person must read.")
     mappings = deployment.aws.client("lambda").list_event_source_mappings(
@@ -206,6 +231,22 @@ def _queues(deployment: Deployment) -> Checks:
             "Nothing reads the retry queue: failed events are not tried again.",
             "Enable the event source mapping of RetryEventsFunction.",
         )
+
+
+def _retries(deployment: Deployment) -> Checks:
+    before = datetime.now(UTC) - LONG_RETRIED
+    retried = [each for each in retrying.retrying_events(deployment.aws) if each.since < before]
+    if retried:
+        oldest = min(retried, key=lambda each: each.since)
+        age = span((datetime.now(UTC) - oldest.since).total_seconds())
+        yield Check(
+            WRONG,
+            f"Retried for more than an hour: {counted(len(retried), 'event')}, one of them for"
+            f" {age}, because of {oldest.reasons}",
+            "inorder retrying lists them. Remove the cause: the retries then succeed.",
+        )
+    else:
+        yield Check(RIGHT, "No event has been retried for more than an hour.")
 
 
 def _alarms(deployment: Deployment) -> Checks:
@@ -228,11 +269,13 @@ def _alarms(deployment: Deployment) -> Checks:
         for subscription in page["Subscriptions"]
         if subscription["SubscriptionArn"].startswith("arn:")
     ]
-    if not topics:
-        yield Check(WRONG, "The alarms tell nobody.", "Set AlarmTopicArn, and deploy.")
+    if not topics and deployment.aws.is_local:
+        yield Check(ADVICE, "The alarms tell nobody, as this is a local AWS.")
+    elif not topics:
+        yield Check(ADVICE, "The alarms tell nobody.", "Set AlarmTopicArn, and deploy.")
     elif not confirmed:
         yield Check(
-            WRONG,
+            ADVICE,
             "The alarms' topic has no confirmed subscription.",
             "Subscribe to the topic, and confirm the subscription.",
         )
@@ -280,7 +323,7 @@ def _change(deployment: Deployment, policy: str) -> Checks:
     waiting = sum(int(attributes.get(each, 0)) for each in names)
     if waiting and not new.deletions and parameters.get("HandleDeletions") != "false":
         first(
-            f"{waiting} event(s) wait to be retried, and it parks the deletions among them.",
+            f"{counted(waiting, 'event')} in the retry queue: it parks the deletions among them.",
             "Wait until inorder retrying lists none.",
         )
     if new.fence == "each":
@@ -302,6 +345,6 @@ def _change(deployment: Deployment, policy: str) -> Checks:
 
 
 CHECKS: tuple[Callable[[Deployment], Checks], ...] = (
-    *(_bucket, _rules, _function, _permissions, _concurrency),
-    *(_queues, _alarms, _companions),
+    *(_bucket, _rules, _keys, _function, _permissions, _concurrency),
+    *(_queues, _retries, _alarms, _companions),
 )

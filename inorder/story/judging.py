@@ -164,9 +164,9 @@ class _Judging:
         gone = self._facts.has("parked events") and "parked" not in queued
         parked = "was parked, and is no longer in the queue" if gone else "is parked"
         died = (
-            ("pending", "is not finished, because its execution died. The schedule starts it again")
+            ("pending", "is unfinished: its execution has died. The next sweep retries it")
             if self._facts.has_table and self._facts.heal_minutes
-            else ("wrong", "is not finished, because its execution died. Nothing starts it again")
+            else ("wrong", "is unfinished: its execution has died. `inorder stuck` may list it")
         )
         judged: dict[str, tuple[str, str]] = {
             "Working": ("pending", "is being processed"),

@@ -12,6 +12,9 @@ from inorder.model.execution import LIFE, Execution
 from inorder.model.policies import recording
 from inorder.story.parts import Facts
 
+# An attribute of a record: how often sweeps have retried its event since the last claim.
+HAND_OVERS = "hand_overs"
+
 
 class Known:
     """The facts about one object, limited to the version that was asked for, if any."""
@@ -49,6 +52,8 @@ class Known:
 
         Under `latest-wins` the record has the newest event, which another execution may have.
         """
+        if record.get(HAND_OVERS):  # a sweep has replaced the time of the claim
+            return record.get("sequencer"), None
         if self.waits(record) and arn in self.by_arn:
             return self.by_arn[arn].sequencer, recorded(self.by_arn[arn])
         is_known = arn in self.by_arn or self.facts.keeps != "newest"

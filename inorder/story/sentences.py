@@ -114,17 +114,15 @@ def said_recorded(sequencer: str | None, since: datetime) -> str:
     return f"{recorded}, and waits for the lock."
 
 
-def said_stuck(facts: Facts, sequencer: str | None, since: datetime) -> str:
+def said_stuck(facts: Facts, sequencer: str | None, since: datetime, hand_overs: int) -> str:
     """Say what becomes of an event whose execution died."""
-    heals = (
-        f"A sweep, every {facts.heal_minutes} minutes, hands it to the retry queue."
-        if facts.heal_minutes
-        else "There are no sweeps: `inorder stuck --redrive` hands it to the retry queue."
-    )
-    return (
-        f"Event {sequencer} has been in progress since {clock(since)}, for longer than an execution"
-        f" can live: its execution has died. {heals}"
-    )
+    text = f"Event {sequencer} is unfinished: its execution has died."
+    if hand_overs:
+        handed = f"handed it to the retry queue {_times(hand_overs)}, last at {clock(since)}"
+        return f"{text} A sweep has {handed}."
+    if facts.heal_minutes:
+        return f"{text} The next sweep, of one each {facts.heal_minutes} minutes, retries it."
+    return f"{text} There are no sweeps: `inorder stuck --redrive` retries it."
 
 
 def said_queued(each: Queued) -> str:
@@ -133,9 +131,12 @@ def said_queued(each: Queued) -> str:
     if each.queue == "parked":
         again = f"`inorder redrive {each.id[:8]}` starts it again."
         return f"{event} has been parked since {since}: {_sentence(why)} {again}"
-    times = "once" if each.attempts == 1 else f"{each.attempts} times"
-    failed = f"has failed {times} since {since}: {_sentence(why)}"
+    failed = f"has failed {_times(each.attempts)} since {since}: {_sentence(why)}"
     return f"{event} {failed} It is tried again at {clock(each.next)}."
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def _version(version_id: str | None) -> str:

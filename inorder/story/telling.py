@@ -11,7 +11,7 @@ from inorder.story.causes import cause_of
 from inorder.story.events import events_of
 from inorder.story.judging import judge
 from inorder.story.parts import Facts, Lock, Pending, Story, ToldExecution, clock, counted
-from inorder.story.reading import Known, parsed, time_of
+from inorder.story.reading import HAND_OVERS, Known, parsed, time_of
 from inorder.story.sentences import said_locked, said_queued, said_recorded, said_stuck, told
 from inorder_fence.records import locked, s3_object
 from inorder_fence.stuck import DEAD_AFTER
@@ -65,6 +65,8 @@ def _lock(known: Known, record: Mapping[str, Any]) -> Lock:
     death = ""
     if holder and holder.status != "RUNNING":
         death = f"ended as {holder.ended_as}"
+    elif record.get(HAND_OVERS):
+        death = "has died"
     elif age and age > LIFE:
         death = "cannot be alive"
     lock = Lock(arn, sequencer, since, bool(death), waiting)
@@ -80,8 +82,9 @@ def _pending(known: Known) -> Iterable[Pending]:
             continue
         described = s3_object(parsed(record.get("event")))
         sequencer = described.get("sequencer") or record.get("sequencer")
-        if known.facts.now - since > DEAD_AFTER:
-            text = said_stuck(known.facts, sequencer, since)
+        hand_overs = int(record.get(HAND_OVERS, 0))
+        if hand_overs or known.facts.now - since > DEAD_AFTER:
+            text = said_stuck(known.facts, sequencer, since, hand_overs)
             yield Pending("stuck", sequencer, str(record["id"]), text)
         elif known.waits(record):
             text = said_recorded(sequencer, since)

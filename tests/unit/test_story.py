@@ -185,6 +185,24 @@ def test_a_newer_event_in_the_record_waits_until_it_is_stuck() -> None:
         assert story.verdict.state == state
 
 
+def test_a_key_that_a_sweep_has_handed_over_is_not_called_in_progress() -> None:
+    """A sweep renews the time of the claim, so only its count tells that nothing works there."""
+    for number, times in ((1, "once"), (3, "3 times")):
+        for minutes, state in ((15, "pending"), (0, "wrong")):
+            swept = held_by(HOLDER, 230) | {"hand_overs": number}
+            story = tell(facts(records=(swept,), **OLD_OUTPUT, heal_minutes=minutes))
+            assert story.verdict.state == state
+            assert [each.outcome for each in story.events] == ["Died"]
+            [lock], [pending] = story.locks, story.pending
+            assert (lock.is_dead, lock.since, pending.kind) == (True, None, "stuck")
+            handed = f"has handed it to the retry queue {times}, last at 2026-11-22 11:59:50 UTC"
+            assert (
+                f"Event 0A is unfinished: its execution has died. A sweep {handed}" in pending.text
+            )
+    again = execution("again", event(A), None, 231, None)
+    assert tell(facts(again, records=(swept,))).events[0].outcome == "Working"
+
+
 PARKED = execution("it", event(A), "Parked")
 IN_QUEUE = Queued("parked", "0123456789", None, A, at(1), "InvalidImage: no image")
 
@@ -311,8 +329,8 @@ def test_what_is_not_known_is_named() -> None:
         (
             facts(records=(held_by(HOLDER, -600),)),
             "Execution holder has held the lock for 14 minutes, since 2026-11-22 11:46:00 UTC, for"
-            " event (unknown). It cannot be alive: the next event of the key, or its retry, breaks the"
-            " lock.",
+            " event (unknown). It cannot be alive: the next event of the key, or its retry, breaks"
+            " the lock.",
         ),
         (
             facts(HOLDER, records=(held_by(HOLDER, 100) | NEWEST_B,)),

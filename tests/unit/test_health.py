@@ -1,0 +1,64 @@
+"""What `inorder doctor` says of retries, keys and alarms: AWS's answers are built here."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from inorder.aws import health, retrying
+from inorder.aws.health import ADVICE, RIGHT, WRONG, Check
+from inorder.aws.retrying import RetryingEvent
+from inorder.aws.stack import Stack
+
+
+def deployment(is_local: bool = False, clients: Any = None, **parameters: str) -> Any:
+    """Build a stack with some parameters, and clients that answer for all services."""
+    fields = [*"nioksp", "retries", "f", "log"]
+    stack = Stack(*fields, {"Policy": "latest-wins", **parameters})  # type: ignore[arg-type]
+    aws = SimpleNamespace(stack=stack, is_local=is_local, client=lambda _: clients)
+    return SimpleNamespace(aws=aws, stack=stack, resources={})
+
+
+def test_an_event_that_is_retried_for_hours_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    def retried(*hours: float) -> list[Check]:
+        now = datetime.now(UTC)
+        since = [(now - timedelta(hours=each)).isoformat() for each in hours]
+        events = [RetryingEvent({"since": each, "reasons": ["E: c"]}) for each in since]
+        monkeypatch.setattr(retrying, "retrying_events", lambda _: events)
+        return list(health._retries(deployment()))
+
+    [found] = retried(0.5, 3.1, 5.2)
+    assert found.state == WRONG
+    assert "more than an hour: 2 events, one of them for 5 hours, because of E: c" in found.text
+    assert [each.state for each in retried(0.5)] == [RIGHT]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({}, ""),
+        ({"KeyPrefix": "photos/"}, "1 of the first 3 objects: dog.JPG"),
+        ({"KeySuffix": ".jpg"}, "2 of the first 3 objects: dog.JPG, photos/cat.JPG"),
+        ({"KeyPrefix": "photos/", "KeySuffix": ".jpg"}, "2 of the first 3 objects"),
+        ({"KeySuffix": ".jpg", "Policy": "content-hash"}, ""),  # which ignores it
+    ],
+)
+def test_objects_that_the_filter_leaves_out_are_named(parameters: Any, said: str) -> None:
+    keys = ["dog.JPG", "photos/cat.JPG", "photos/cat.jpg"]
+    listed = {"Contents": [{"Key": each} for each in keys]}
+    asked = deployment(clients=SimpleNamespace(list_objects_v2=lambda **_: listed), **parameters)
+    [found] = list(health._keys(asked))
+    assert found.state == (ADVICE if said else RIGHT)
+    assert said in found.text
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_alarms_that_reach_nobody_are_advice(is_local: bool) -> None:
+    alarm = {"AlarmName": "a", "AlarmActions": [], "StateValue": "OK"}
+    pages = SimpleNamespace(paginate=lambda: [{"MetricAlarms": [alarm]}])
+    asked = deployment(is_local, SimpleNamespace(get_paginator=lambda _: pages))
+    [found] = list(health._alarms(asked))
+    assert (found.state, "local AWS" in found.text) == (ADVICE, is_local)
