@@ -127,10 +127,6 @@ def _keys(deployment: Deployment) -> Checks:
             f" {counted(len(keys), 'object')}: {', '.join(left_out[:3])}.",
             "inorder why KEY tells why; docs/parameters.md",
         )
-    else:
-        yield Check(
-            RIGHT, f"The rule takes the first {counted(len(keys), 'object')} of the bucket."
-        )
 
 
 def _function(deployment: Deployment) -> Checks:

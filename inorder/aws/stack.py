@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import boto3
 from botocore.config import Config
+from botocore.exceptions import NoRegionError
 
 from inorder import PROJECT
 from inorder.asl.definition import EXPRESS_SECONDS
@@ -126,6 +127,8 @@ class Connection:
 
     def __init__(self, stack_name: str, local: LocalAws | None = None) -> None:
         self._session = local.session if local else boto3.Session()
+        if not self._session.region_name:  # boto3 takes an empty one
+            raise NoRegionError
         self._endpoint_url = local.endpoint_url if local else None
         # A session makes clients for one thread at a time; each is then for all threads:
         # https://docs.aws.amazon.com/boto3/latest/guide/session.html

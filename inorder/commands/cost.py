@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from inorder import cost
-from inorder.commands.terminal import print_table
+from inorder.commands.terminal import aligned
 from inorder.cost import Bill, Comparison, Workload
 from inorder.model.policies import names, policy
 from inorder_fence.fenced_output import MAXIMUM_KEY_BYTES
@@ -87,7 +87,8 @@ def print_bill(bill: Bill, events: float) -> None:
     rows.append((f"A month of {bill.name}", f"{events:,.0f}", "events", f"{bill.dollars:,.2f}"))
     rows.append(("- whatever happens", "", "", f"{fixed:,.2f}"))
     rows.append(("- a million events", "", "", f"{(bill.dollars - fixed) / events * 1e6:,.2f}"))
-    print_table([f"Prices: {cost.prices_of()}", "Quantity", "", "Dollars"], rows, is_plain=True)
+    columns = (f"Prices: {cost.prices_of()}", "Quantity", "", "Dollars")
+    click.echo("\n".join(aligned([columns, *rows], [0] * len(columns))))
 
 
 def sum_of(lines: list[cost.Line]) -> float:
@@ -107,8 +108,8 @@ def print_comparisons(bill: Bill, found: list[Comparison]) -> None:
             for where, form in ((each.overwrites, ".0%"), (each.process_ms, ",.0f"))
         )
         rows.append((each.contender.name, f"{each.dollars:,.2f}", overwrites, process_ms))
-    columns = ["Instead", "Dollars", f"{bill.name} is cheaper at overwrites", "at ms of work"]
-    print_table(columns, rows, is_plain=True)
+    columns = ("Instead", "Dollars", f"{bill.name} is cheaper at overwrites", "at ms of work")
+    click.echo("\n".join(aligned([columns, *rows], [0] * len(columns))))
     click.echo()
     for each in found:
         if each.dollars < bill.dollars:

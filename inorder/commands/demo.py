@@ -10,7 +10,7 @@ from rich.console import Console
 
 from inorder import commands
 from inorder.aws.stack import Connection
-from inorder.commands.terminal import aws_errors_in_one_line, say
+from inorder.commands.terminal import say
 from inorder.demo import local
 from inorder.demo.deployed import Demonstration
 from inorder.demo.pictures import PicturePair, own_pairs, pairs_from_folder
@@ -39,7 +39,7 @@ def show_demonstration(
     stack_names: tuple[str, ...],
     yes: bool,
 ) -> None:
-    """Show what disordered events do without coordination and with it.
+    """Show disordered events without coordination and with it.
 
     Starts a local AWS of its own for that, with a stack for each. With --stack-name it shows a
     deployed stack instead, says before what it will do and what that costs, and removes what it
@@ -50,8 +50,7 @@ def show_demonstration(
         raise click.UsageError("A stack that is deployed has a policy and a place already.")
     pairs = pairs_from_folder(images.expanduser(), keys, say) if images else own_pairs(keys)
     if stack_names:
-        with aws_errors_in_one_line():
-            results, good = _show_deployed(stack_names, pairs, yes)
+        results, good = _show_deployed(stack_names, pairs, yes)
         heading = "Stack"
     else:
         try:

@@ -35,6 +35,7 @@ def up(port: int | None, stack_name: str) -> None:
     deploy(local, stack_name, {})
     for name, value in {**local.environment, "STACK_NAME": stack_name}.items():
         click.echo(f"export {name}={shlex.quote(value)}")
+    say("Now upload a picture: .venv/bin/inorder put docs/images/demonstration.jpg cat.jpg")
 
 
 @click.command()

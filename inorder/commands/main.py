@@ -19,10 +19,10 @@ MODULES = {
     "demo": ["demo"],
     "local": ["up", "down", "run"],
     "policy": ["check", "policy"],
-    "queues": ["parked", "retrying", "redrive", "stuck"],
+    "executions": ["put", "why", "executions", "execution"],
+    "queues": ["parked", "redrive", "retrying", "undelivered", "stuck"],
     "health": ["doctor"],
     "audit": ["audit", "backfill"],
-    "executions": ["executions", "execution", "why"],
     "console": ["console"],
     "cost": ["cost"],
 }
@@ -65,6 +65,12 @@ class Commands(click.Group):
             raise click.ClickException(str(error)) from None
         except ModuleNotFoundError as error:
             raise click.ClickException(_missing(error)) from None
+        except Exception as error:
+            from inorder.commands.terminal import explained  # noqa: PLC0415 - it takes a moment
+
+            if text := explained(error):
+                raise click.ClickException(text) from None
+            raise
 
 
 def _missing(error: ModuleNotFoundError) -> str:

@@ -195,7 +195,7 @@ class Story:
         """Tell the story, oldest first."""
         none = ["No execution of an event of this object was found."]
         return [
-            *([each.text for each in self.deliveries] or none),
+            *([each.text for each in self.deliveries] or none * (self.verdict.state != "none")),
             *(each.text for each in self.locks),
             *(each.text for each in self.pending),
             self.verdict.text,
@@ -221,9 +221,9 @@ def clock(at: datetime | None) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if at else "a time that is not known"
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, plural: str = "") -> str:
     """Write a number of things for a sentence."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def span(seconds: float) -> str:
