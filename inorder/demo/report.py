@@ -80,12 +80,12 @@ class FinalOutput:
     state: Literal["new", "old", "missing", "other"]
 
 
-Results = Mapping[str, tuple[Counts, Sequence[FinalOutput]]]  # by the name of the table's column
+Results = Mapping[str, tuple[Counts, Sequence[FinalOutput]]]  # by coordination: ``off``, ``on``
 
 
-def console_table(results: Results, heading: str) -> Table:
-    """Tabulate the counts; the heading says what the results' names are: ``Coordination``."""
-    table = Table(heading)
+def console_table(results: Results) -> Table:
+    """Tabulate the counts."""
+    table = Table("Coordination")
     for name in results:
         table.add_column(name, justify="right")
     for measure, label in MEASURES.items():
@@ -98,14 +98,14 @@ def console_table(results: Results, heading: str) -> Table:
     return table
 
 
-def write_report(folder: Path, results: Results, heading: str) -> Path:
+def write_report(folder: Path, results: Results) -> Path:
     """Write `outputs.png` and `summary.json`, and give the picture's file."""
     folder.mkdir(parents=True, exist_ok=True)
     summary = json.dumps({name: asdict(counts) for name, (counts, _) in results.items()}, indent=2)
     (folder / "summary.json").write_text(summary + "\n", encoding="utf-8")
     file = folder / "outputs.png"
     sheets = [
-        _captioned(contact_sheet(outputs), caption(f"{heading} {name}", outputs))
+        _captioned(contact_sheet(outputs), caption(f"Coordination {name}", outputs))
         for name, (_, outputs) in results.items()
     ]
     _beside(sheets).save(file)

@@ -6,9 +6,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from io import BytesIO
+from multiprocessing.pool import AsyncResult, ThreadPool
 
 from botocore.exceptions import ClientError
 from PIL import Image, ImageChops, ImageStat
@@ -38,9 +38,9 @@ GAP_SECONDS = 1.0  # between an old picture and the new one over it
 # A concurrent invocation is a process of some 80 MB locally, which takes a second or two to start.
 # With coordination, of all executions of a key only one invokes; the others wait.
 EXECUTIONS_AT_ONCE = {"off": 10, "on": 12}
-KEYS_AT_ONCE, KEYS_AT_ONCE_ON_AWS = 12, 50
-PAUSE_SECONDS = 0.15  # between two keys: new accounts may run ten functions at once
-# After the first, no Express execution runs. A log may come later, and a machine be busy.
+KEYS_AT_ONCE = 12
+PAUSE_SECONDS = 0.15  # between two keys
+# After the first, no Express execution runs, and a machine may be busy.
 PATIENCE_SECONDS: float = EXPRESS_SECONDS + 60
 SAME_COLOURS = 4  # of 255, the mean difference of two encodings of one picture
 
@@ -69,8 +69,7 @@ def progress_bars() -> Progress:
 class PictureRun:
     """The events of some pictures in one stack.
 
-    While `executions_at_once` run on a local AWS, no key is begun and no event is delivered again.
-    All keys begin with the prefix; other executions are left alone.
+    While `executions_at_once` run, no key is begun and no event is delivered again.
     """
 
     def __init__(
@@ -80,17 +79,15 @@ class PictureRun:
         machine: StateMachine,
         pairs: Sequence[PicturePair],
         executions_at_once: int,
-        prefix: str = "",
     ) -> None:
         self._aws, self._policy, self._machine = aws, policy, machine
         self._s3, self._stack = aws.client("s3"), aws.stack
-        self._pairs, self._executions_at_once, self._prefix = pairs, executions_at_once, prefix
+        self._pairs, self._executions_at_once = pairs, executions_at_once
         self.expected = 0
         mark = aws.stack.parameters.get("SlowMark", "").encode()
         slow = pairs[SLOW_EVERY - 1 :: SLOW_EVERY] if mark else []
         self._marks = {pair.key: mark for pair in slow}  # to put behind the old pictures
         self._counting, self._queue = threading.Lock(), threading.Lock()
-        self._stopped = threading.Event()
         self._delivered = {pair.key: threading.Event() for pair in pairs}
 
     def show(self, advance: Callable[[], None]) -> tuple[Counts, list[FinalOutput]]:
@@ -100,13 +97,13 @@ class PictureRun:
         """
         started = time.monotonic()
         self.deliver(advance)
-        ended = self._machine.wait_for(self.expected, PATIENCE_SECONDS, self._prefix)
+        ended = self._machine.wait_for(self.expected, PATIENCE_SECONDS)
         outputs = self.outputs()
         counted = Counter(_outcomes(ended))
         foreseen = outcomes.FINISHED | outcomes.PARKED | {outcomes.RETRYING}
         processed = {each.subject for each in ended if each.outcome == "Processed"}
         states = Counter(output.state for output in outputs)
-        audited = Audit(self._aws, self._prefix).run(grace=0)  # nothing runs any more
+        audited = Audit(self._aws).run(grace=0)  # nothing runs any more
         return Counts(
             keys=len(self._pairs),
             slow=len(self._marks),
@@ -129,28 +126,17 @@ class PictureRun:
 
         The new picture's event is then a duplicate, and the old picture's event is out of order.
         """
-        # The log of AWS takes seconds to show an event, for which a key waits.
-        keys_at_once = (
-            KEYS_AT_ONCE if isinstance(self._machine, LocalStateMachine) else KEYS_AT_ONCE_ON_AWS
-        )
-        with ThreadPoolExecutor(keys_at_once) as pool:
-            try:
-                uploads = [pool.submit(self._upload, pair, advance) for pair in self._pairs]
-                self._deliver_again(uploads, advance)
-            except BaseException:  # an interrupt, too: nothing may be uploaded after it
-                self._stopped.set()
-                for delivered in self._delivered.values():
-                    delivered.set()
-                pool.shutdown(cancel_futures=True)
-                raise
+        with ThreadPool(KEYS_AT_ONCE) as pool:
+            uploads = [pool.apply_async(self._upload, (pair, advance)) for pair in self._pairs]
+            self._deliver_again(uploads, advance)
 
     def _upload(self, pair: PicturePair, advance: Callable[[], None]) -> None:
         with self._queue:  # one key at a time waits until it may start
             self._wait_for_room()
             self._put(pair.key, pair.old + self._marks.get(pair.key, b""))
-            self._stopped.wait(PAUSE_SECONDS)
+            time.sleep(PAUSE_SECONDS)
         advance()
-        self._stopped.wait(GAP_SECONDS)
+        time.sleep(GAP_SECONDS)
         self._put(pair.key, pair.new)
         advance()
         self._delivered[pair.key].wait()
@@ -159,24 +145,22 @@ class PictureRun:
         wait_until(self._has_room, PATIENCE_SECONDS, "executions to end")
 
     def _has_room(self) -> bool:
-        """Tell whether a key may start, or an event come again.
-
-        AWS needs no bound, and its log comes too late.
-        """
-        if self._stopped.is_set() or not isinstance(self._machine, LocalStateMachine):
+        """Tell whether a key may start, or an event come again."""
+        if not isinstance(self._machine, LocalStateMachine):  # a test's, which needs no bound
             return True
         return len(self._machine.arns("RUNNING")) < self._executions_at_once
 
     def _put(self, key: str, content: bytes) -> None:
-        if not self._stopped.is_set():
-            self._s3.put_object(Bucket=self._stack.input_bucket, Key=key, Body=content)
-            self._count()
+        self._s3.put_object(Bucket=self._stack.input_bucket, Key=key, Body=content)
+        self._count()
 
     def _count(self) -> None:
         with self._counting:
             self.expected += 1
 
-    def _deliver_again(self, uploads: Sequence[Future[None]], advance: Callable[[], None]) -> None:
+    def _deliver_again(
+        self, uploads: Sequence[AsyncResult[None]], advance: Callable[[], None]
+    ) -> None:
         remaining = {pair.key for pair in self._pairs}
         sent, deadline = -1, 0.0
         while remaining:
@@ -188,7 +172,7 @@ class PictureRun:
                     f"{some_of(sorted(remaining))}."
                 )
             time.sleep(max(0.25, self._machine.poll_seconds))
-            arrived = self._machine.arrived(self._prefix)
+            arrived = self._machine.arrived("")
             # A late delivery would make the output of a slow picture right again: these come first.
             for key in sorted(remaining, key=lambda key: (key not in self._marks, key)):
                 if len(arrived.get(key, [])) > 1:
@@ -200,8 +184,8 @@ class PictureRun:
                     remaining.remove(key)
                     self._delivered[key].set()
             for upload in uploads:
-                if upload.done():
-                    upload.result()  # raises what it has raised
+                if upload.ready():
+                    upload.get()  # raises what it has raised
 
     def outputs(self) -> list[FinalOutput]:
         """Read the outputs, in the order of the pairs."""

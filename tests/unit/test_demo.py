@@ -10,9 +10,6 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageColor, ImageOps
 
-from inorder.aws.stack import Stack
-from inorder.cost import Workload, bill_of
-from inorder.demo import deployed as deployed_demo
 from inorder.demo.pictures import own_pairs, pairs_from_folder
 from inorder.demo.report import (
     FRAMES,
@@ -23,9 +20,7 @@ from inorder.demo.report import (
     contact_sheet,
     write_report,
 )
-from inorder.demo.run import UNCOORDINATED, _inverse, choices, shows
-from inorder.errors import Failure
-from inorder.model.policies import policy
+from inorder.demo.run import _inverse, shows
 from tests.conftest import picture
 
 
@@ -78,32 +73,6 @@ def test_an_output_is_known_by_its_colours_if_its_bytes_differ() -> None:
         assert not shows(output, PNG.new)
 
 
-def test_a_stack_without_known_pictures_is_refused() -> None:
-    complaints: list[tuple[dict[str, str], str]] = [
-        ({"Policy": "latest-wins", "WorkFunctionArn": "arn"}, "function of its own"),
-        ({"Policy": "mine"}, "the policy 'mine', unknown here"),
-        ({"Policy": "content-hash"}, "makes no pictures"),
-    ]
-    for parameters, complaint in complaints:
-        stack = Stack(
-            "name", "in", "out", "table", "arn", "parked", "retries", "function", "log", parameters
-        )
-        with pytest.raises(Failure, match=complaint):
-            deployed_demo.policy_of(stack)
-
-
-@pytest.mark.parametrize("name", [*choices(), UNCOORDINATED])
-def test_a_key_costs_no_more_than_the_demonstration_says(name: str) -> None:
-    """Each is uploaded twice, both events come again, and two versions may be deleted."""
-    events = 4 + 2 * policy(name).deletions
-    one = 1 / events
-    shares = Workload(events, overwrites=one, duplicates=one, older=one)
-    work = replace(shares, process_ms=1_000, memory=10_240)
-    lines = bill_of(policy(name), work).lines
-    dollars = sum(line.dollars for line in lines if not line.is_fixed)
-    assert dollars < deployed_demo.DOLLARS_FOR_A_KEY
-
-
 OFF = Counts(
     **{"keys": 100, "slow": 20, "stale": 17, "missing": 1, "events": 203, "processed": 202},
     **{"repeated": 21, "superseded": 11, "duplicates": 12, "parked": 13, "lost": 2},
@@ -119,8 +88,8 @@ OTHER = FinalOutput("other.png", b"no picture", "other")
 def test_a_report_has_the_counts_and_a_marked_picture_of_each_output(tmp_path: Path) -> None:
     outputs = [FRESH, STALE, MISSING, OTHER]
     results = {"off": (OFF, outputs), "on": (ON, [FRESH])}
-    write_report(tmp_path, {"my-stack": (ON, [STALE])}, "Stack")
-    file = write_report(tmp_path, results, "Coordination")
+    write_report(tmp_path, {"off": (ON, [STALE])})
+    file = write_report(tmp_path, results)
     assert {path.name for path in tmp_path.iterdir()} == {"summary.json", "outputs.png"}
     counts = {"off": asdict(OFF), "on": asdict(ON)}
     assert json.loads((tmp_path / "summary.json").read_text()) == counts
