@@ -142,7 +142,7 @@ class StateMachine(ABC):
             described = s3_object(execution.event)
             if described:
                 events = found.setdefault(str(described.get("key")), {})
-                events[described["sequencer"]] = execution.event
+                events[str(described["sequencer"])] = execution.event
         return {key: [events[each] for each in sorted(events)] for key, events in found.items()}
 
 

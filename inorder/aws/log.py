@@ -22,6 +22,7 @@ from inorder.model.execution import (
     BEGINNING,
     ENDS,
     LIFE,
+    UNREADABLE,
     Entry,
     Execution,
     Filter,
@@ -185,9 +186,10 @@ def _entry(event: Mapping[str, Any]) -> tuple[str, Entry] | None:
         entry = json.loads(event["message"])
         milliseconds = entry.get("event_timestamp") or event["timestamp"]
         at = datetime.fromtimestamp(int(milliseconds) / 1000, UTC)
-        details = entry.get("details") or {}
-        return str(entry["execution_arn"]), Entry(entry["type"], details, at, int(entry["id"]))
-    except (ValueError, TypeError, KeyError, AttributeError):
+        details = dict(entry.get("details") or {})
+        arn, kind, number = str(entry["execution_arn"]), str(entry["type"]), int(entry["id"])
+        return arn, Entry(kind, details, at, number)
+    except (*UNREADABLE, AttributeError, KeyError, OSError):
         return None
 
 

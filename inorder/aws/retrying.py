@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from inorder.aws.executions import StateMachine, start
 from inorder.aws.stack import Connection
 from inorder.errors import Failure
-from inorder.model.execution import LIFE, Filter
+from inorder.model.execution import LIFE, UNREADABLE, Filter
 from inorder.model.outcomes import RETRYING
 from inorder_fence import named_version
 from inorder_fence.records import as_json, retry_message, subject_of, without_history
@@ -101,11 +102,8 @@ def retrying_events(aws: Connection) -> list[RetryingEvent]:
     lines = [line for page in pages for line in page["events"]]
     lines.sort(key=lambda line: line["timestamp"])
     latest = {entry["message_id"]: entry for line in lines if (entry := _entry(line["message"]))}
-    events = [
-        RetryingEvent({name: entry[name] for name in FIELDS if name in entry})
-        for entry in latest.values()
-        if entry["message"] == "RetryWaiting" and "reasons" in entry
-    ]
+    read = (_event(each) for each in latest.values() if each["message"] == "RetryWaiting")
+    events = [each for each in read if each]
     return sorted(events, key=lambda event: event.next)
 
 
@@ -151,8 +149,16 @@ def backlog(aws: Connection) -> Backlog:
 
 def _entry(message: str) -> dict[str, Any] | None:
     """Read a line of the log; None if it does not say what has become of a message."""
-    try:
-        entry = json.loads(message)
-    except ValueError:
-        return None
-    return entry if isinstance(entry, dict) and entry.get("message") in OUTCOMES else None
+    with suppress(*UNREADABLE):
+        match json.loads(message):
+            case {"message": str(said), "message_id": str()} as entry if said in OUTCOMES:
+                return dict(entry)
+    return None
+
+
+def _event(entry: dict[str, Any]) -> RetryingEvent | None:
+    """Read which event waits; None if the line does not tell, as of one that cannot be parked."""
+    event = RetryingEvent({name: entry[name] for name in FIELDS if name in entry})
+    with suppress(KeyError, *UNREADABLE):
+        return event if (event.since, event.next, event.attempts, event.reasons) else None
+    return None

@@ -17,7 +17,7 @@ from inorder_fence import __version__
 # The commands of each module.
 MODULES = {
     "demo": ["demo"],
-    "local": ["up", "down", "run"],
+    "local": ["up", "down"],
     "policy": ["check", "policy"],
     "executions": ["put", "why", "executions", "execution"],
     "queues": ["parked", "redrive", "retrying", "undelivered", "stuck"],
@@ -27,7 +27,7 @@ MODULES = {
     "cost": ["cost"],
 }
 # These deploy template.yaml, or write files beside it.
-OF_A_CHECKOUT = {"demo", "up", "down", "run", "policy"}
+OF_A_CHECKOUT = {"demo", "up", "down", "policy"}
 # The extra of the package that has a module.
 EXTRAS = dict.fromkeys(["PIL", "starlette", "uvicorn"], "console") | dict.fromkeys(
     ["cfnlint", "jinja2", "ministack", "psutil", "samcli", "samtranslator"], "local"

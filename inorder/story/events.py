@@ -84,6 +84,7 @@ def _event(event: Any, sequencer: Any, version_id: Any, outcome: str) -> Event:
     else:
         is_deletion, at, etag = None, None, None
     named = str(sequencer) if sequencer else None
+    version_id = version_id if isinstance(version_id, str) else None
     return Event(named, version_id, is_deletion, etag, at, outcome, ())
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
-from inorder.model.execution import LIFE, Execution
+from inorder.model.execution import LIFE, UNREADABLE, Execution
 from inorder.model.policies import recording
 from inorder.story.parts import Facts
 
@@ -114,14 +114,14 @@ def _dict(value: Any) -> dict[str, Any]:
 
 def parsed(text: Any) -> Any:
     """Parse JSON; None if it is none."""
-    with suppress(TypeError, ValueError):
+    with suppress(*UNREADABLE):
         return json.loads(text)
     return None
 
 
 def time_of(text: Any) -> datetime | None:
     """Parse a time; None if it is none, or has no zone."""
-    with suppress(TypeError, ValueError):
+    with suppress(*UNREADABLE):
         at = datetime.fromisoformat(text)
-        return at if at.tzinfo else None
+        return at.astimezone(UTC) if at.tzinfo else None
     return None

@@ -57,9 +57,6 @@ def test_a_port_that_is_taken_is_named(command: str, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("command", "complaint"),
     [
-        ("run nowhere.json", "Error: Cannot read nowhere.json: No such file or directory."),
-        ("run bad.json", "Error: bad.json is not valid JSON: "),
-        ("run good.json --policy nothing", "Error: There is no policy 'nothing': latest-wins, "),
         ("demo --images nowhere", "Error: Cannot read folder nowhere: "),
         ("demo --images ~/photos", "Error: Cannot read folder /home/me/photos: "),
         ("check bare.json", "bare.json: Done: comment: has no Comment that says why it is there"),
@@ -70,8 +67,6 @@ def test_bad_input_is_named(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", "/home/me")
-    Path("bad.json").write_text("{'source': 'aws.s3'}")
-    Path("good.json").write_text("{}")
     done = {"Type": "Fail", "Error": "Done"}
     Path("bare.json").write_text(json.dumps({"StartAt": "Done", "States": {"Done": done}}))
     assert error_of(*command.split()).startswith(complaint)
