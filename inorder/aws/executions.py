@@ -106,7 +106,7 @@ class StateMachine(ABC):
         """Start an execution and wait until it has ended."""
         return self.wait(self.start(event), seconds)
 
-    def wait_for(self, count: int, seconds: float = SECONDS, prefix: str = "") -> list[Execution]:
+    def wait_for(self, count: int, seconds: float = SECONDS) -> list[Execution]:
         """Wait until there have been `count` executions and all have ended.
 
         One for each that ended to be retried, and those that other executions have started, come on
@@ -118,7 +118,7 @@ class StateMachine(ABC):
             return count + sum(each.outcome == RETRYING for each in found)
 
         def all_ended() -> bool:
-            found[:] = self.all(prefix)
+            found[:] = self.all()
             ended = all(each.status != "RUNNING" for each in found)
             return ended and len(delivered()) >= expected()
 

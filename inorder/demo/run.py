@@ -19,7 +19,6 @@ from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.aws.audit import Audit
 from inorder.aws.executions import (
     LocalStateMachine,
-    StateMachine,
     some_of,
     wait_until,
 )
@@ -33,7 +32,7 @@ from inorder.model.policies import Policy
 from inorder_fence.fenced_output import output_key
 from invert_image.inversion import invert
 
-UNCOORDINATED = "uncoordinated"  # the policy to compare with
+UNCOORDINATED = policies.uncoordinated()  # to compare with
 GAP_SECONDS = 1.0  # between an old picture and the new one over it
 # A concurrent invocation is a process of some 80 MB locally, which takes a second or two to start.
 # With coordination, of all executions of a key only one invokes; the others wait.
@@ -76,7 +75,7 @@ class PictureRun:
         self,
         aws: Connection,
         policy: Policy,
-        machine: StateMachine,
+        machine: LocalStateMachine,
         pairs: Sequence[PicturePair],
         executions_at_once: int,
     ) -> None:
@@ -146,8 +145,6 @@ class PictureRun:
 
     def _has_room(self) -> bool:
         """Tell whether a key may start, or an event come again."""
-        if not isinstance(self._machine, LocalStateMachine):  # a test's, which needs no bound
-            return True
         return len(self._machine.arns("RUNNING")) < self._executions_at_once
 
     def _put(self, key: str, content: bytes) -> None:

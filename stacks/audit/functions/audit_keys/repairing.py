@@ -20,7 +20,6 @@ fits, and the event of that change is newer. tests/proof/model searches this.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
@@ -58,10 +57,10 @@ def next_sequencer(known: str, milliseconds: int, etag: str) -> str:
 
 def repaired_at(sequencer: str | None) -> datetime | None:
     """Tell when a repair was made; None if the sequencer is not a repair's."""
-    if sequencer and len(sequencer) == DIGITS + TIME_DIGITS + HASH_DIGITS:
-        with suppress(ValueError, OverflowError, OSError):  # it is forged
-            return datetime.fromtimestamp(int(sequencer[DIGITS:-HASH_DIGITS], 16) / 1000, UTC)
-    return None
+    if len(sequencer or "") != DIGITS + TIME_DIGITS + HASH_DIGITS:
+        return None
+    milliseconds = int(str(sequencer)[DIGITS:-HASH_DIGITS], 16)
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
 def repair_event(bucket: str, reading: Reading, now: datetime) -> dict[str, Any]:
