@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -37,7 +38,7 @@ LISTED_KEYS = 1000  # at a time, to find keys like one that is not there
 def machine_of(aws: Connection, since: datetime | None = None) -> StateMachine:
     """Give the state machine of a stack, whatever its log lacks."""
     clients = aws.client("stepfunctions"), aws.client("logs")
-    return state_machine(*clients, aws.stack.state_machine_arn, since, needs_all=False)
+    return state_machine(*clients, aws.stack.state_machine_arn, since)
 
 
 def gather(
@@ -153,19 +154,21 @@ class _Gathering:
 
     def _named(self) -> str:
         """Find the key that was meant: the first for which there is an object, or a record."""
-        bucket, spellings = self.aws.stack.input_bucket, _spellings(self.key, self.aws.stack)
-        try:
-            for key in spellings if len(spellings) > 1 else ():
-                if self._head(bucket, key):
-                    return key
-            for key in spellings if len(spellings) > 1 and self.has_records else ():
-                named = object_key(bucket, key)
-                ids = [each for each in (named, first_id(named)) if len(each) <= LONGEST_ID]
-                if any("Item" in self.aws.table.get_item(Key={"id": each}) for each in ids):
-                    return key
-        except (ClientError, BotoCoreError):
-            pass  # what cannot be read is named later
+        spellings = _spellings(self.key, self.aws.stack)
+        with suppress(ClientError, BotoCoreError):  # what cannot be read is named later
+            for is_there in (self._is_object, self._has_record) if len(spellings) > 1 else ():
+                for key in spellings:
+                    if is_there(key):
+                        return key
         return spellings[0]
+
+    def _is_object(self, key: str) -> bool:
+        return bool(self._head(self.aws.stack.input_bucket, key))
+
+    def _has_record(self, key: str) -> bool:
+        named = object_key(self.aws.stack.input_bucket, key)
+        ids = (each for each in (named, first_id(named)) if len(each.encode()) <= LONGEST_ID)
+        return any("Item" in self.aws.table.get_item(Key={"id": each}) for each in ids)
 
     def _near(self) -> Iterable[str]:
         """List some keys that are like one that is not there, of those that begin like it."""

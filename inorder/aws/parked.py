@@ -11,7 +11,7 @@ from collections.abc import Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -20,7 +20,6 @@ from inorder.aws.stack import Connection
 from inorder.errors import Failure
 from inorder_fence.records import object_key_of, s3_object, subject_of, without_history
 
-Listed = TypeVar("Listed", bound="Identified")
 HOLD_SECONDS = 60  # for which a command that was killed hides messages from the next one
 # A receive that waits asks all servers of the queue; still, one may return nothing by chance.
 RECEIVE_SECONDS = 1
@@ -28,14 +27,6 @@ RECEIVES_WITHOUT_NEWS = 2
 # Why EventBridge could not deliver an event:
 # https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-dlq.html
 ERRORS = ["ERROR_CODE", "ERROR_MESSAGE"]
-
-
-class Identified(Protocol):
-    """What has an ID."""
-
-    @property
-    def id(self) -> str:
-        """Its ID."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +131,7 @@ def received(aws: Connection, queue: str) -> Generator[ParkedEvent]:
                 sqs.change_message_visibility_batch(QueueUrl=queue, Entries=entries)
 
 
-def only_one(events: Sequence[Listed], beginning: str, what: str) -> Listed:
+def only_one(events: Sequence[Any], beginning: str, what: str) -> Any:
     """Give the one event whose ID begins like this; else a Failure says that there is no `what`."""
     found = [event for event in events if event.id.startswith(beginning)]
     if len(found) != 1:

@@ -31,8 +31,7 @@ def judge(facts: Facts, events: tuple[Event, ...]) -> Judgement:
     if not (events or facts.executions or facts.outputs or facts.keeps is None):
         if facts.source is None and facts.has("object"):
             near = f" Keys like it: {', '.join(facts.near)}." if facts.near else ""
-            said = f"There is no such object, and no event of it is known.{near}"
-            judged = Judgement("none", said)
+            judged = Judgement("none", f"There is no such object.{near}")
         elif facts.left_out:
             judged = Judgement("none", "There should be no output.")
     if facts.left_out:

@@ -195,7 +195,7 @@ class Story:
         """Tell the story, oldest first."""
         none = ["No execution of an event of this object was found."]
         return [
-            *([each.text for each in self.deliveries] or none * (self.verdict.state != "none")),
+            *([each.text for each in self.deliveries] or none),
             *(each.text for each in self.locks),
             *(each.text for each in self.pending),
             self.verdict.text,
