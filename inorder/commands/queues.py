@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import click
 
@@ -111,25 +111,18 @@ def redrive(stack_name: str, everything: bool, event_id: str | None) -> None:
 @click.command("stuck")
 @deployed
 @click.option("--redrive", is_flag=True, help="Send their newest events to the retry queue.")
-@click.option(
-    "--seconds",
-    type=click.IntRange(0),
-    default=int(stuck.DEAD_AFTER.total_seconds()),
-    show_default=True,
-    help="How long a key must have been in progress. No execution lives for longer than 300.",
-)
-def list_stuck(stack_name: str, redrive: bool, seconds: int) -> None:
+def list_stuck(stack_name: str, redrive: bool) -> None:
     """List the keys whose execution has died.
 
     A key whose newest event gave up waiting is listed too. Sending that event here and elsewhere
     does no harm: messages of one event merge, and a second execution is a duplicate.
     """
-    aws, now, dead_after = Connection(stack_name), datetime.now(UTC), timedelta(seconds=seconds)
+    aws, now = Connection(stack_name), datetime.now(UTC)
     dynamodb, sqs, table = aws.client("dynamodb"), aws.client("sqs"), aws.stack.key_table
-    ids = stuck.oldest(dynamodb, table, now, sys.maxsize, dead_after)
-    read = [stuck.read(dynamodb, table, each, now, dead_after) for each in ids]
-    keys = [key for key in read if key]
-    say(f"In progress for {span(seconds)} or longer: {counted(len(keys), 'key')}.")
+    ids = stuck.oldest(dynamodb, table, now, sys.maxsize)
+    keys = [key for each in ids if (key := stuck.read(dynamodb, table, each, now))]
+    age = span(stuck.DEAD_AFTER.total_seconds())
+    say(f"In progress for {age} or longer: {counted(len(keys), 'key')}.")
     for key in keys:
         sequencer = s3_object(key.event).get("sequencer", "(unknown)")
         print_entry(key.id, f"event {sequencer}, for {span(key.age.total_seconds())}")

@@ -300,7 +300,7 @@ def test_a_stuck_key_is_listed_and_healed_by_the_command_or_the_schedule(
     record = die_holding("by-command.png")
     assert record["id"] in inorder("stuck").stdout
     assert workflow.record("by-command.png") == record
-    assert inorder("stuck", "--redrive", "--seconds", "600").exit_code == 0
+    assert inorder("stuck", "--redrive").exit_code == 0
     [again] = [each for each in workflow.of_key("by-command.png", 2) if "retry" in each.event]
     assert again.outcome == "Processed"
     assert json.loads(record["event"]).items() <= again.event.items()

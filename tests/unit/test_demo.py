@@ -61,14 +61,10 @@ PICTURE = picture((0, 128, 128))
 JPEG, PNG, GIF, WEBP = own_pairs(4)
 
 
-def test_an_output_is_known_by_its_colours_if_its_bytes_differ() -> None:
-    for pair in (JPEG, PNG, WEBP):
-        file = BytesIO()  # as another processor's encoder may write it
-        with Image.open(BytesIO(_inverse(pair.new))) as picture:
-            picture.save(file, picture.format, quality=70, compress_level=1)
-        assert shows(file.getvalue(), pair.new)
-        assert not shows(file.getvalue(), pair.old)
-    assert shows(_inverse(GIF.new) + b"stamp", GIF.new)
+def test_an_output_is_known_by_its_colours_whatever_the_fence_has_added() -> None:
+    for pair in (JPEG, PNG, GIF, WEBP):
+        assert shows(_inverse(pair.new) + b"stamp", pair.new)
+        assert not shows(_inverse(pair.new), pair.old)
     for output in (b"", b"no picture", _inverse(JPEG.new)):
         assert not shows(output, PNG.new)
 
