@@ -22,6 +22,53 @@ def deployment(is_local: bool = False, clients: Any = None, **parameters: str) -
     return SimpleNamespace(aws=aws, stack=stack, resources={})
 
 
+@pytest.mark.parametrize(
+    ("companion", "parameter", "said"),
+    [
+        ({"Version": "2", "StackName": "s", "KmsKeyArn": "k", "AuditHours": "1"}, "", "fits the"),
+        ({"Version": "1"}, "", "has the Version 1, and the stack 2."),
+        ({"KmsKeyArn": ""}, ' PARAMETERS="KmsKeyArn=k"', "has the KmsKeyArn (none), and the stack"),
+        ({"StackName": "t"}, ' PARAMETERS="StackName=s"', "has the StackName t, and the stack s."),
+    ],
+)
+def test_a_companion_that_was_deployed_with_another_value_is_named(
+    companion: dict[str, str], parameter: str, said: str
+) -> None:
+    asked = deployment()
+    asked.main = SimpleNamespace(outputs={"Version": "2"}, parameters={"KmsKeyArn": "k"})
+    asked.companions = {"audit": SimpleNamespace(outputs=companion, parameters={})}
+    [found] = health._companions(asked)
+    assert said in found.text
+    fits = found.state == RIGHT
+    assert found.remedy == ("" if fits else f"make companion NAME=audit STACK=s{parameter}")
+
+
+@pytest.mark.parametrize(
+    ("policy", "changed", "waiting", "said"),
+    [
+        ("first-wins", {}, "0", "Nothing must be done"),
+        ("latest-wins", {}, "1", "Nothing must be done"),
+        ("first-wins", {"HealMinutes": "0"}, "0", "no sweep hands the new policy"),
+        ("first-wins", {}, "1", "1 event in the retry queue"),
+        ("first-wins", {"HandleDeletions": "false"}, "1", "Nothing must be done"),
+        ("every-version", {}, "0", "the input bucket has no versions"),
+        ("uncoordinated", {"Timeout": 61}, "0", "the function may take 61 s, and it waits for 15"),
+    ],
+)
+def test_what_must_be_done_before_a_change_of_policy_is_named(
+    policy: str, changed: dict[str, Any], waiting: str, said: str
+) -> None:
+    attributes = {"Attributes": {"ApproximateNumberOfMessagesDelayed": waiting}}
+    clients = SimpleNamespace(
+        get_queue_attributes=lambda **_: attributes, get_bucket_versioning=lambda **_: {}
+    )
+    asked = deployment(clients=clients, **{"HealMinutes": "15"} | changed)
+    asked.function = {"Timeout": changed.get("Timeout", 15)}
+    [finding] = health._change(asked, policy)
+    assert said in finding.text
+    assert finding.state == (RIGHT if "Nothing" in said else WRONG)
+
+
 def test_an_event_that_is_retried_for_hours_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     def retried(*hours: float) -> list[Check]:
         now = datetime.now(UTC)
@@ -55,10 +102,9 @@ def test_objects_that_the_filter_leaves_out_are_named(parameters: Any, said: str
     assert all(said in each.text for each in found)
 
 
-@pytest.mark.parametrize("is_local", [True, False])
-def test_alarms_that_reach_nobody_are_advice(is_local: bool) -> None:
+@pytest.mark.parametrize(("is_local", "states"), [(True, []), (False, [ADVICE])])
+def test_alarms_that_reach_nobody_are_advice_on_aws(is_local: bool, states: list[str]) -> None:
     alarm = {"AlarmName": "a", "AlarmActions": [], "StateValue": "OK"}
     pages = SimpleNamespace(paginate=lambda: [{"MetricAlarms": [alarm]}])
     asked = deployment(is_local, SimpleNamespace(get_paginator=lambda _: pages))
-    [found] = list(health._alarms(asked))
-    assert (found.state, "local AWS" in found.text) == (ADVICE, is_local)
+    assert [each.state for each in health._alarms(asked)] == states
