@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 from rich.console import Console
 
 from inorder import commands
-from inorder.commands.terminal import say
 from inorder.demo import local
-from inorder.demo.pictures import own_pairs, pairs_from_folder
+from inorder.demo.pictures import own_pairs
 from inorder.demo.report import console_table, write_report
 from inorder.demo.run import choices
 
 
 @click.command("demo")
-@click.option("--images", type=click.Path(path_type=Path), help="Folder with your own pictures.")
 @click.option("--keys", type=click.IntRange(1, 1000), default=100, show_default=True)
 @click.option("--policy", type=click.Choice(choices()), default=choices()[0], show_default=True)
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the local AWS.")
-def show_demonstration(images: Path | None, keys: int, policy: str, port: int | None) -> None:
+def show_demonstration(keys: int, policy: str, port: int | None) -> None:
     """Show disordered events without coordination and with it.
 
     Starts a local AWS of its own for that, with a stack for each.
     """
     page = commands.OUT / "demo" / "console.html"
-    pairs = pairs_from_folder(images.expanduser(), keys, say) if images else own_pairs(keys)
     try:
+        pairs = own_pairs(keys)
         results = local.run_demonstration(pairs, commands.OUT / "demo-aws", port, policy, page)
     except TimeoutError as error:
         raise click.ClickException(f"{error} This machine may be too busy.") from None

@@ -14,7 +14,7 @@ from inorder.console import saved
 from inorder.console.answers import Answers
 from inorder.demo.pictures import PicturePair
 from inorder.demo.report import Counts, FinalOutput
-from inorder.demo.run import EXECUTIONS_AT_ONCE, UNCOORDINATED, PictureRun, check, progress_bars
+from inorder.demo.run import EXECUTIONS_AT_ONCE, UNCOORDINATED, PictureRun, progress_bars
 from inorder.model import policies
 
 SLOW: dict[str, str | float] = {"SlowMark": "slow", "SlowSeconds": 5}
@@ -25,10 +25,9 @@ def run_demonstration(
 ) -> dict[str, tuple[Counts, list[FinalOutput]]]:
     """Upload the pictures to two stacks on a local AWS, and read the outputs.
 
-    The page shows the executions of the stack with coordination. A picture that the function cannot
-    invert is a Failure. There is a result for ``off`` and one for ``on``.
+    The page shows the executions of the stack with coordination. There is a result for ``off`` and
+    one for ``on``.
     """
-    check(pairs)
     with (
         progress_bars() as progress,
         local_aws.running(folder, port) as local,

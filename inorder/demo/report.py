@@ -1,10 +1,9 @@
 """The demonstration's report: a table for the terminal, and a picture of all outputs."""
 
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Literal
@@ -99,10 +98,8 @@ def console_table(results: Results) -> Table:
 
 
 def write_report(folder: Path, results: Results) -> Path:
-    """Write `outputs.png` and `summary.json`, and give the picture's file."""
+    """Write `outputs.png`, and give its file."""
     folder.mkdir(parents=True, exist_ok=True)
-    summary = json.dumps({name: asdict(counts) for name, (counts, _) in results.items()}, indent=2)
-    (folder / "summary.json").write_text(summary + "\n", encoding="utf-8")
     file = folder / "outputs.png"
     sheets = [
         _captioned(contact_sheet(outputs), caption(f"Coordination {name}", outputs))

@@ -25,7 +25,6 @@ from inorder.aws.executions import (
 from inorder.aws.stack import Connection
 from inorder.demo.pictures import SLOW_EVERY, PicturePair
 from inorder.demo.report import Counts, FinalOutput
-from inorder.errors import Failure
 from inorder.model import outcomes, policies
 from inorder.model.execution import Execution
 from inorder.model.policies import Policy
@@ -47,15 +46,6 @@ def choices() -> list[str]:
     """List the policies that can be shown: those that make pictures, in order."""
     makers = [policy.name for policy in policies.policies() if policy.pictures]
     return [name for name in makers if name != UNCOORDINATED]
-
-
-def check(pairs: Sequence[PicturePair]) -> None:
-    """Refuse pictures that the function cannot invert: then an old output or none is right."""
-    for pair in pairs:
-        try:
-            _inverse(pair.old), _inverse(pair.new)
-        except ValueError as error:
-            raise Failure(f"The function cannot invert {pair.key}: {error}") from None
 
 
 def progress_bars() -> Progress:

@@ -57,8 +57,6 @@ def test_a_port_that_is_taken_is_named(command: str, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("command", "complaint"),
     [
-        ("demo --images nowhere", "Error: Cannot read folder nowhere: "),
-        ("demo --images ~/photos", "Error: Cannot read folder /home/me/photos: "),
         ("check bare.json", "bare.json: Done: comment: has no Comment that says why it is there"),
     ],
 )
