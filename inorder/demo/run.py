@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 from io import BytesIO
-from multiprocessing.pool import AsyncResult, ThreadPool
+from multiprocessing.pool import ThreadPool
 
 from botocore.exceptions import ClientError
 from PIL import Image
@@ -17,11 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from audit_keys.comparing import REPAIRABLE
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.aws.audit import Audit
-from inorder.aws.executions import (
-    LocalStateMachine,
-    some_of,
-    wait_until,
-)
+from inorder.aws.executions import LocalStateMachine, wait_until
 from inorder.aws.stack import Connection
 from inorder.demo.pictures import SLOW_EVERY, PicturePair
 from inorder.demo.report import Counts, FinalOutput
@@ -71,11 +68,10 @@ class PictureRun:
         self._aws, self._policy, self._machine = aws, policy, machine
         self._s3, self._stack = aws.client("s3"), aws.stack
         self._pairs, self._executions_at_once = pairs, executions_at_once
-        self.expected = 0
         mark = aws.stack.parameters.get("SlowMark", "").encode()
         slow = pairs[SLOW_EVERY - 1 :: SLOW_EVERY] if mark else []
         self._marks = {pair.key: mark for pair in slow}  # to put behind the old pictures
-        self._counting, self._queue = threading.Lock(), threading.Lock()
+        self._queue = threading.Lock()
         self._delivered = {pair.key: threading.Event() for pair in pairs}
 
     def show(self, advance: Callable[[], None]) -> tuple[Counts, list[FinalOutput]]:
@@ -85,8 +81,8 @@ class PictureRun:
         """
         started = time.monotonic()
         self.deliver(advance)
-        ended = self._machine.wait_for(self.expected, PATIENCE_SECONDS)
-        outputs = self.outputs()
+        ended = self._machine.wait_for(4 * len(self._pairs), PATIENCE_SECONDS)
+        outputs = [self._output(pair) for pair in self._pairs]
         counted = Counter(_outcomes(ended))
         foreseen = outcomes.FINISHED | outcomes.PARKED | {outcomes.RETRYING}
         processed = {each.subject for each in ended if each.outcome == "Processed"}
@@ -114,9 +110,28 @@ class PictureRun:
 
         The new picture's event is then a duplicate, and the old picture's event is out of order.
         """
+        remaining = {pair.key for pair in self._pairs}
         with ThreadPool(KEYS_AT_ONCE) as pool:
             uploads = [pool.apply_async(self._upload, (pair, advance)) for pair in self._pairs]
-            self._deliver_again(uploads, advance)
+
+            def all_came_again() -> bool:
+                arrived = self._machine.arrived()
+                ready = (key for key in remaining if len(arrived.get(key, [])) > 1)
+                # A late delivery would make the output of a slow picture right again.
+                for key in sorted(ready, key=lambda key: (key not in self._marks, key)):
+                    for event in arrived[key]:
+                        self._wait_for_room()
+                        self._machine.start(event)
+                        advance()
+                    remaining.remove(key)
+                    self._delivered[key].set()
+                for upload in uploads:
+                    if upload.ready():
+                        upload.get()  # raises what it has raised
+                return not remaining
+
+            seconds = PATIENCE_SECONDS * math.ceil(len(self._pairs) / 100)
+            wait_until(all_came_again, seconds, "the events of all keys", 0.25)
 
     def _upload(self, pair: PicturePair, advance: Callable[[], None]) -> None:
         with self._queue:  # one key at a time waits until it may start
@@ -130,52 +145,15 @@ class PictureRun:
         self._delivered[pair.key].wait()
 
     def _wait_for_room(self) -> None:
-        wait_until(self._has_room, PATIENCE_SECONDS, "executions to end")
+        """Wait until a key may start, or an event come again."""
 
-    def _has_room(self) -> bool:
-        """Tell whether a key may start, or an event come again."""
-        return len(self._machine.arns("RUNNING")) < self._executions_at_once
+        def has_room() -> bool:
+            return len(self._machine.arns("RUNNING")) < self._executions_at_once
+
+        wait_until(has_room, PATIENCE_SECONDS, "executions to end")
 
     def _put(self, key: str, content: bytes) -> None:
         self._s3.put_object(Bucket=self._stack.input_bucket, Key=key, Body=content)
-        self._count()
-
-    def _count(self) -> None:
-        with self._counting:
-            self.expected += 1
-
-    def _deliver_again(
-        self, uploads: Sequence[AsyncResult[None]], advance: Callable[[], None]
-    ) -> None:
-        remaining = {pair.key for pair in self._pairs}
-        sent, deadline = -1, 0.0
-        while remaining:
-            if sent < self.expected:
-                sent, deadline = self.expected, time.monotonic() + PATIENCE_SECONDS
-            elif time.monotonic() > deadline:
-                raise TimeoutError(
-                    f"Waited {PATIENCE_SECONDS:.0f} s for the two events of {len(remaining)} keys"
-                    f"{some_of(sorted(remaining))}."
-                )
-            time.sleep(max(0.25, self._machine.poll_seconds))
-            arrived = self._machine.arrived("")
-            # A late delivery would make the output of a slow picture right again: these come first.
-            for key in sorted(remaining, key=lambda key: (key not in self._marks, key)):
-                if len(arrived.get(key, [])) > 1:
-                    for event in arrived[key]:
-                        self._wait_for_room()
-                        self._machine.start(event)
-                        self._count()
-                        advance()
-                    remaining.remove(key)
-                    self._delivered[key].set()
-            for upload in uploads:
-                if upload.ready():
-                    upload.get()  # raises what it has raised
-
-    def outputs(self) -> list[FinalOutput]:
-        """Read the outputs, in the order of the pairs."""
-        return [self._output(pair) for pair in self._pairs]
 
     def _output(self, pair: PicturePair) -> FinalOutput:
         bucket = self._stack.output_bucket
