@@ -323,10 +323,6 @@ def test_what_is_not_known_is_named() -> None:
             " 0A. 1 execution waits for it: waiter.",
         ),
         (
-            facts(HOLDER, WAITS_NOW, records=(held_by(HOLDER, 201),)),
-            "It waits for execution holder, which has held the lock since 2026-11-22 11:59:21 UTC.",
-        ),
-        (
             facts(records=(held_by(HOLDER, -600),)),
             "Execution holder has held the lock for 14 minutes, since 2026-11-22 11:46:00 UTC, for"
             " event (unknown). It cannot be alive: the next event of the key, or its retry, breaks"
