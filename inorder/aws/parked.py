@@ -29,8 +29,24 @@ RECEIVES_WITHOUT_NEWS = 2
 ERRORS = ["ERROR_CODE", "ERROR_MESSAGE"]
 
 
+class Described:
+    """An event as a message, or a line of the log, describes it."""
+
+    body: dict[str, Any]
+
+    @property
+    def subject(self) -> str:
+        """What it is about: see `inorder_fence.records.subject_of`."""
+        return subject_of(self.body)
+
+    @property
+    def sequencer(self) -> str:
+        """Its sequencer, if it has one."""
+        return str(self.body.get("sequencer", ""))
+
+
 @dataclass(frozen=True)
-class ParkedEvent:
+class ParkedEvent(Described):
     """A message in one of the queues."""
 
     id: str  # of the message, for as long as it is in the queue
@@ -58,16 +74,6 @@ class ParkedEvent:
         sent = int(message["Attributes"]["SentTimestamp"]) / 1000
         parked_at = datetime.fromtimestamp(sent, UTC)
         return cls(message["MessageId"], message["ReceiptHandle"], parked_at, body)
-
-    @property
-    def subject(self) -> str:
-        """What it is about: see `inorder_fence.records.subject_of`."""
-        return subject_of(self.body)
-
-    @property
-    def sequencer(self) -> str:
-        """The event's sequencer, if it has one."""
-        return str(self.body.get("sequencer", ""))
 
     @property
     def reason(self) -> str:

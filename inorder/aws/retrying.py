@@ -15,12 +15,13 @@ from datetime import datetime
 from typing import Any
 
 from inorder.aws.executions import StateMachine, start
+from inorder.aws.parked import Described
 from inorder.aws.stack import Connection
 from inorder.errors import Failure
 from inorder.model.execution import LIFE, UNREADABLE, Filter
 from inorder.model.outcomes import RETRYING
 from inorder_fence import named_version
-from inorder_fence.records import as_json, retry_message, subject_of, without_history
+from inorder_fence.records import as_json, retry_message, without_history
 
 # No event waits for longer than 15 minutes before the function reads its message again.
 LOG_SECONDS = 1800
@@ -34,7 +35,7 @@ FIELDS = (
 
 
 @dataclass(frozen=True)
-class RetryingEvent:
+class RetryingEvent(Described):
     """An event that waits for a retry."""
 
     body: dict[str, Any]  # what the function has logged of it
@@ -45,19 +46,9 @@ class RetryingEvent:
         return str(self.body["message_id"])
 
     @property
-    def sequencer(self) -> str:
-        """The event's sequencer, if it has one."""
-        return str(self.body.get("sequencer", ""))
-
-    @property
     def attempts(self) -> int:
         """How often it has failed."""
         return int(self.body["attempts"])
-
-    @property
-    def subject(self) -> str:
-        """The bucket and the key, or the hash of the content."""
-        return subject_of(self.body)
 
     @property
     def key(self) -> str | None:

@@ -12,8 +12,6 @@ from PIL import Image, ImageDraw, ImageOps
 from rich.table import Table
 from rich.text import Text
 
-from inorder.demo.pictures import SLOW_EVERY
-
 SHEET_WIDTH = 900
 LARGEST_CELL = 180
 MARGIN, LETTERS = 16, 20  # around the sheets, and the size of their captions, in pixels
@@ -22,7 +20,6 @@ FRAMES = {"new": BACKGROUND, "old": "#ff1f1f", "missing": BACKGROUND, "other": "
 
 MEASURES = {
     "keys": "Object keys",
-    "slow": f"Slow old pictures, 1 in {SLOW_EVERY}",
     "events": "Events delivered",
     "processed": "Processed",
     "repeated": "Processed again",
@@ -34,7 +31,6 @@ MEASURES = {
     "stale": "Stale outputs",
     "missing": "Missing outputs",
     "wrong": "Wrong, says the audit",
-    "seconds": "Seconds",
 }
 FAULTS = ("stale", "missing", "lost", "wrong")  # the measures that must be zero
 
@@ -43,14 +39,13 @@ FAULTS = ("stale", "missing", "lost", "wrong")  # the measures that must be zero
 class Counts:
     """What the demonstration counted in one stack.
 
-    `slow` is how many old pictures the function was slow with, `repeated` how often an event was
-    processed that had been processed before, `retried` how many executions ended because of a
-    fault, each followed by another one, and `lost` how many ended otherwise than in one of the
-    outcomes. `wrong` is what `inorder audit` found, which does not read the pictures.
+    `repeated` is how often an event was processed that had been processed before, `retried` how
+    many executions ended because of a fault, each followed by another one, and `lost` how many
+    ended otherwise than in one of the outcomes. `wrong` is what `inorder audit` found, which does
+    not read the pictures.
     """
 
     keys: int
-    slow: int
     stale: int
     missing: int
     events: int
@@ -62,7 +57,6 @@ class Counts:
     parked: int
     lost: int
     wrong: int
-    seconds: float
 
     @property
     def has_faults(self) -> bool:

@@ -79,18 +79,16 @@ class PictureRun:
 
         A TimeoutError says which event did not start an execution, or which did not end.
         """
-        started = time.monotonic()
         self.deliver(advance)
         ended = self._machine.wait_for(4 * len(self._pairs), PATIENCE_SECONDS)
         outputs = [self._output(pair) for pair in self._pairs]
-        counted = Counter(_outcomes(ended))
+        counted = _outcomes(ended)
         foreseen = outcomes.FINISHED | outcomes.PARKED | {outcomes.RETRYING}
         processed = {each.subject for each in ended if each.outcome == "Processed"}
         states = Counter(output.state for output in outputs)
         audited = Audit(self._aws).run(grace=0)  # nothing runs any more
         return Counts(
             keys=len(self._pairs),
-            slow=len(self._marks),
             stale=states["old"] + states["other"],
             missing=states["missing"],
             events=counted.total() - counted[outcomes.RETRYING],
@@ -102,7 +100,6 @@ class PictureRun:
             parked=sum(counted[each] for each in outcomes.PARKED),
             lost=sum(count for each, count in counted.items() if each not in foreseen),
             wrong=sum(audited.counts[each] for each in REPAIRABLE),
-            seconds=round(time.monotonic() - started, 1),
         ), outputs
 
     def deliver(self, advance: Callable[[], None]) -> None:
@@ -176,26 +173,18 @@ class PictureRun:
         return FinalOutput(pair.key, content, "other")
 
 
-def _outcomes(ended: Sequence[Execution]) -> list[str | None]:
-    """List what became of each delivery.
+def _outcomes(ended: Sequence[Execution]) -> Counter[str | None]:
+    """Count what became of the deliveries.
 
-    If a holder starts the newest event, the execution that waited for it ends as a duplicate. What
-    the started one did counts as the outcome of that delivery.
+    A holder may start the newest event. The execution that waited with it is then a duplicate, and
+    the two are one delivery.
     """
-    started = [each for each in ended if each.is_started_by_holder]
-    done = Counter(each.subject for each in started if each.outcome == "Processed")
-    # A retry is one more execution.
-    retried = [each.outcome for each in started if each.outcome == outcomes.RETRYING]
-    delivered: list[str | None] = [*retried]
-    for each in ended:
-        if each.is_started_by_holder:
-            continue
-        if each.outcome == "Duplicate" and done[each.subject]:
-            done[each.subject] -= 1
-            delivered.append("Processed")
-        else:
-            delivered.append(each.outcome)
-    return delivered
+    first = [each for each in ended if not each.is_started_by_holder]
+    started = [each.outcome for each in ended if each.is_started_by_holder]
+    counted = Counter(each.outcome for each in first)
+    counted += Counter({outcomes.RETRYING: started.count(outcomes.RETRYING)})
+    processed = started.count("Processed")
+    return counted + Counter(Processed=processed) - Counter({outcomes.DUPLICATE: processed})
 
 
 def shows(output: bytes, picture: bytes) -> bool:

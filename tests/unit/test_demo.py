@@ -17,7 +17,8 @@ from inorder.demo.report import (
     contact_sheet,
     write_report,
 )
-from inorder.demo.run import _inverse, shows
+from inorder.demo.run import _inverse, _outcomes, shows
+from inorder.model.execution import Execution
 from tests.conftest import picture
 
 PICTURE = picture((0, 128, 128))
@@ -32,11 +33,20 @@ def test_an_output_is_known_by_its_colours_whatever_the_fence_has_added() -> Non
         assert not shows(output, PNG.new)
 
 
+def test_a_delivery_that_a_holder_started_counts_once() -> None:
+    def ended(name: str, outcome: str) -> Execution:
+        return Execution(f"arn:x:machine:{name}", "SUCCEEDED", {}, {"outcome": outcome})
+
+    delivered = [ended("a", "Processed"), ended("b", "Duplicate"), ended("c", "Duplicate")]
+    started = [ended("newest-b", "Processed"), ended("newest-c", "Retrying")]
+    counted = {"Processed": 2, "Duplicate": 1, "Retrying": 1}
+    assert _outcomes([*delivered, *started]) == counted
+
+
 OFF = Counts(
-    **{"keys": 100, "slow": 20, "stale": 17, "missing": 1, "events": 203, "processed": 202},
+    **{"keys": 100, "stale": 17, "missing": 1, "events": 203, "processed": 202},
     **{"repeated": 21, "superseded": 11, "duplicates": 12, "parked": 13, "lost": 2},
     **{"retried": 0, "wrong": 18},
-    seconds=41.27,
 )
 ON = replace(OFF, stale=0, missing=0, lost=0, wrong=0, events=204)
 FRESH, STALE = FinalOutput("fresh.png", PICTURE, "new"), FinalOutput("stale.png", PICTURE, "old")
