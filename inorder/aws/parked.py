@@ -29,7 +29,7 @@ RECEIVES_WITHOUT_NEWS = 2
 ERRORS = ["ERROR_CODE", "ERROR_MESSAGE"]
 
 
-class Described:
+class QueuedEvent:
     """An event as a message, or a line of the log, describes it."""
 
     body: dict[str, Any]
@@ -46,7 +46,7 @@ class Described:
 
 
 @dataclass(frozen=True)
-class ParkedEvent(Described):
+class ParkedEvent(QueuedEvent):
     """A message in one of the queues."""
 
     id: str  # of the message, for as long as it is in the queue

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from inorder.aws.executions import StateMachine, start
-from inorder.aws.parked import Described
+from inorder.aws.parked import QueuedEvent
 from inorder.aws.stack import Connection
 from inorder.errors import Failure
 from inorder.model.execution import LIFE, UNREADABLE, Filter
@@ -35,7 +35,7 @@ FIELDS = (
 
 
 @dataclass(frozen=True)
-class RetryingEvent(Described):
+class RetryingEvent(QueuedEvent):
     """An event that waits for a retry."""
 
     body: dict[str, Any]  # what the function has logged of it

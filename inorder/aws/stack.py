@@ -54,7 +54,7 @@ class Stack:
         if not key.startswith(begins):
             return f"its key does not begin with {begins} (KeyPrefix)"
         if not key.removeprefix(begins).endswith(ends):
-            return f"its key does not end in {ends} (KeySuffix), in upper and lower case as it is"
+            return f"its key does not end in {ends} (KeySuffix); upper and lower case differ"
         return ""
 
 
