@@ -151,7 +151,7 @@ def show(machine: StateMachine, found: Execution) -> None:
     for each in machine.unknown:
         say(each)
     if found.missing:
-        say(f"The log lacks at least {counted(found.missing, 'entry', 'entries')} of it.")
+        say(f"The log lacks at least {counted(found.missing, 'line')} of it.")
     if found.truncated:
         say("The log has cut some data off, so it is not shown.")
 
@@ -214,13 +214,12 @@ def why(stack_name: str, since: datetime, version_id: str | None, as_json: bool,
 
 def refuse_unknown(given: Sequence[str], policy: str) -> None:
     """Refuse an outcome that no execution has; those of a policy from elsewhere are not known."""
-    if policies.known(policy):
-        files = [policies.definition(each)["States"] for each in policies.names()]
-        known = frozenset(STATUSES.values()).union(*map(policies.outcomes, files))
-        names = {each.lower() for each in known}
-        for each in given:
-            if each.lower() not in names:
-                raise click.UsageError(f"{each} is none of {', '.join(sorted(known))}.")
+    files = [policies.definition(each)["States"] for each in policies.names()]
+    known = frozenset(STATUSES.values()).union(*map(policies.outcomes, files))
+    names = {each.lower() for each in known}
+    for each in given if policies.known(policy) else ():
+        if each.lower() not in names:
+            raise click.UsageError(f"{each} is none of {', '.join(sorted(known))}.")
 
 
 def changes(

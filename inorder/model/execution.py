@@ -371,7 +371,5 @@ def _data(details: Mapping[str, Any], name: Literal["input", "output"]) -> Any:
 
 def _is_cut(details: Mapping[str, Any], name: Literal["input", "output"]) -> bool:
     """Tell whether the log has cut an input or an output off."""
-    match details.get(f"{name}Details"):
-        case {"truncated": cut}:
-            return bool(cut)
-    return False
+    more = details.get(f"{name}Details")
+    return isinstance(more, dict) and bool(more.get("truncated"))
