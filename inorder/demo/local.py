@@ -7,6 +7,8 @@ from functools import partial
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
 from inorder import local_aws
 from inorder.aws.executions import LocalStateMachine
 from inorder.aws.stack import Connection, deploy
@@ -14,7 +16,7 @@ from inorder.console import saved
 from inorder.console.answers import Answers
 from inorder.demo.pictures import PicturePair
 from inorder.demo.report import Counts, FinalOutput
-from inorder.demo.run import EXECUTIONS_AT_ONCE, UNCOORDINATED, PictureRun, progress_bars
+from inorder.demo.run import EXECUTIONS_AT_ONCE, UNCOORDINATED, PictureRun
 from inorder.model import policies
 
 SLOW: dict[str, str | float] = {"SlowMark": "slow", "SlowSeconds": 5}
@@ -28,8 +30,9 @@ def run_demonstration(
     The page shows the executions of the stack with coordination. There is a result for ``off`` and
     one for ``on``.
     """
+    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn())
     with (
-        progress_bars() as progress,
+        Progress(*columns, TimeElapsedColumn()) as progress,
         local_aws.running(folder, port) as local,
         ThreadPool(2) as pool,  # whose threads an interrupt does not wait for
     ):
@@ -46,7 +49,5 @@ def run_demonstration(
             run = PictureRun(aws, policies.policy(name), machine, pairs, at_once)
             shown[mode] = pool.apply_async(run.show, (partial(progress.advance, events),))
         results = {mode: shown[mode].get() for mode in ("off", "on")}
-        saving = progress.add_task("Page of the executions", total=1)
         saved.write(page, saved.read(Answers(Connection("demo-on", local), machines["on"])))
-        progress.advance(saving)
         return results

@@ -13,7 +13,6 @@ from multiprocessing.pool import ThreadPool
 
 from botocore.exceptions import ClientError
 from PIL import Image
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from audit_keys.comparing import REPAIRABLE
 from inorder.asl.definition import EXPRESS_SECONDS
@@ -43,12 +42,6 @@ def choices() -> list[str]:
     """List the policies that can be shown: those that make pictures, in order."""
     makers = [policy.name for policy in policies.policies() if policy.pictures]
     return [name for name in makers if name != UNCOORDINATED]
-
-
-def progress_bars() -> Progress:
-    """Make bars that count up to a total."""
-    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn())
-    return Progress(*columns, TimeElapsedColumn())
 
 
 class PictureRun:
