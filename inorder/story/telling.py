@@ -74,14 +74,15 @@ def _lock(known: Known, record: Mapping[str, Any]) -> Lock:
 
 
 def _pending(known: Known) -> Iterable[Pending]:
+    queued = {each.sequencer for each in known.queued}
     for each in known.queued:
         yield Pending(each.queue, each.sequencer, each.id, said_queued(each))
     for record in known.facts.records:
         since = time_of(record.get("in_progress_since"))
-        if since is None:
-            continue
         described = s3_object(parsed(record.get("event")))
         sequencer = described.get("sequencer") or record.get("sequencer")
+        if since is None or sequencer in queued:
+            continue
         hand_overs = int(record.get(HAND_OVERS, 0))
         if hand_overs or known.facts.now - since > DEAD_AFTER:
             text = said_stuck(known.facts, sequencer, since, hand_overs)
