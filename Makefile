@@ -23,11 +23,11 @@ install: .venv/installed ## Install everything into .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: install ## Show the problem and the solution: make demo [POLICY=latest-wins] [IMAGES=folder]
-	@$(BIN)/inorder demo $(if $(POLICY),--policy "$(POLICY)") $(if $(IMAGES),--images "$(IMAGES)") $(if $(PORT),--port "$(PORT)")
+demo: install ## Show the problem and the solution: make demo [POLICY=latest-wins]
+	@$(BIN)/inorder demo $(if $(POLICY),--policy "$(POLICY)") $(if $(PORT),--port "$(PORT)")
 
-up: install ## Start a local AWS with the stack on it: make up [PORT=4566]
-	@$(BIN)/inorder up $(if $(PORT),--port "$(PORT)")
+up: install ## Start a local AWS with the stack on it: make up [PORT=4566] [POLICY=latest-wins]
+	@$(BIN)/inorder up $(if $(PORT),--port "$(PORT)") $(if $(POLICY),--policy "$(POLICY)")
 
 down: install ## Stop it again
 	@$(BIN)/inorder down

@@ -94,13 +94,11 @@ class LocalAws:
         """End the server and its functions' processes, and remove its files."""
         process = self.process
         if process:
+            _signal(process, psutil.Process.suspend)  # so that it starts no other one
             family = [*process.children(recursive=True), process]
             for member in family:
-                _signal(member, psutil.Process.terminate)
-            _, alive = psutil.wait_procs(family, timeout=5)
-            for member in alive:
-                _signal(member, psutil.Process.kill)
-            psutil.wait_procs(alive, timeout=5)
+                _signal(member, psutil.Process.kill)  # it has nothing to save
+            psutil.wait_procs(family, timeout=5)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -18,7 +18,6 @@ from inorder_fence.records import s3_object
 
 SECONDS = 60  # for which a caller waits who names no time
 NAMED = 5  # in a message
-SHORT_PAGE, LONG_PAGE = 100, 1000  # executions
 
 
 def history(client: Any, arn: str) -> list[Entry]:
@@ -106,7 +105,7 @@ class StateMachine(ABC):
         """Start an execution and wait until it has ended."""
         return self.wait(self.start(event), seconds)
 
-    def wait_for(self, count: int, seconds: float = SECONDS, prefix: str = "") -> list[Execution]:
+    def wait_for(self, count: int, seconds: float = SECONDS) -> list[Execution]:
         """Wait until there have been `count` executions and all have ended.
 
         One for each that ended to be retried, and those that other executions have started, come on
@@ -118,7 +117,7 @@ class StateMachine(ABC):
             return count + sum(each.outcome == RETRYING for each in found)
 
         def all_ended() -> bool:
-            found[:] = self.all(prefix)
+            found[:] = self.all()
             ended = all(each.status != "RUNNING" for each in found)
             return ended and len(delivered()) >= expected()
 
@@ -142,7 +141,7 @@ class StateMachine(ABC):
             described = s3_object(execution.event)
             if described:
                 events = found.setdefault(str(described.get("key")), {})
-                events[described["sequencer"]] = execution.event
+                events[str(described["sequencer"])] = execution.event
         return {key: [events[each] for each in sorted(events)] for key, events in found.items()}
 
 
@@ -190,7 +189,7 @@ class LocalStateMachine(StateMachine):
 
     def _selected(self, wanted: Filter) -> list[Execution]:
         found: list[Execution] = []
-        for arn, status, started in self._listed(wanted.since, few=wanted.limit is not None):
+        for arn, status, started in self._listed(wanted.since):
             if wanted.limit is not None and len(found) >= wanted.limit:
                 break
             if wanted.covers(started):
@@ -206,17 +205,12 @@ class LocalStateMachine(StateMachine):
         arns = [arn for arn, _, started in listed if Filter(since=since).covers(started)]
         return self.describe(only_one(arns, beginning))
 
-    def _listed(
-        self, since: datetime | None, few: bool = False
-    ) -> Iterator[tuple[str, str, datetime]]:
+    def _listed(self, since: datetime | None) -> Iterator[tuple[str, str, datetime]]:
         """Give ARN, status and start, those first that have started or ended last.
 
         Executions that had ended before `since` may be left out.
         """
-        pages = self.client.get_paginator("list_executions").paginate(
-            stateMachineArn=self.arn,
-            PaginationConfig={"PageSize": SHORT_PAGE if few else LONG_PAGE},
-        )
+        pages = self.client.get_paginator("list_executions").paginate(stateMachineArn=self.arn)
         for page in pages:
             for each in page["executions"]:
                 yield each["executionArn"], each["status"], each["startDate"].astimezone(UTC)

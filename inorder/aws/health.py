@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from inorder.aws import retrying
 from inorder.aws.companions import Described, companions
 from inorder.aws.stack import Connection
 from inorder.model import policies
+from inorder.story.parts import counted, span
 
 COLD_START = 2  # seconds that the state waits for longer than the function may take
 FEW_INVOCATIONS = 100  # at a time; new accounts have 10
-RIGHT, WRONG, UNKNOWN = "right", "WRONG", "unknown"
+LONG = timedelta(hours=1)  # for an event to be retried
+LISTED_KEYS = 1000
+RIGHT, ADVICE, WRONG, UNKNOWN = "right", "advice", "WRONG", "unknown"
 
 
 @dataclass(frozen=True)
@@ -72,27 +77,27 @@ def health(aws: Connection, policy: str | None = None) -> Checks:
             yield Check(UNKNOWN, f"{name.capitalize()}: {' '.join(str(error).split())}")
 
 
+def _either(is_wrong: bool, text: str, remedy: str, right: str, state: str = WRONG) -> Check:
+    """Give what is wrong and what mends it, or else what is right."""
+    return Check(state, text, remedy) if is_wrong else Check(RIGHT, right)
+
+
 def _bucket(deployment: Deployment) -> Checks:
     bucket = deployment.stack.input_bucket
     s3 = deployment.aws.client("s3")
     configured = s3.get_bucket_notification_configuration(Bucket=bucket)
-    if "EventBridgeConfiguration" not in configured:
-        yield Check(
-            WRONG,
-            f"The bucket {bucket} sends no events to EventBridge.",
-            "docs/deploy.md, 'Use your own input bucket', says how to switch that on.",
-        )
-    else:
-        yield Check(RIGHT, f"The bucket {bucket} sends events to EventBridge.")
+    yield _either(
+        "EventBridgeConfiguration" not in configured,
+        f"The bucket {bucket} sends no events to EventBridge.",
+        "docs/deploy.md, 'Use your own input bucket', says how to switch that on.",
+        f"The bucket {bucket} sends events to EventBridge.",
+    )
     own = set(deployment.resources.values())
     for each in configured.get("LambdaFunctionConfigurations", []):
         name = each["LambdaFunctionArn"].split(":")[6]
         if name in own or each["LambdaFunctionArn"] in deployment.stack.function_name:
-            yield Check(
-                WRONG,
-                f"The bucket also invokes the function {name} itself, without a lock.",
-                "Remove this notification from the bucket.",
-            )
+            text = f"The bucket also invokes the function {name} itself, without a lock."
+            yield Check(WRONG, text, "Remove this notification from the bucket.")
 
 
 def _output_bucket(deployment: Deployment) -> Checks:
@@ -113,27 +118,34 @@ def _output_bucket(deployment: Deployment) -> Checks:
 def _rules(deployment: Deployment) -> Checks:
     events = deployment.aws.client("events")
     own = deployment.resources["EventsRule"].rpartition("/")[2]
-    if events.describe_rule(Name=own)["State"] == "DISABLED":
-        yield Check(
-            WRONG,
-            f"The rule {own} is disabled: no event starts an execution.",
-            f"aws events enable-rule --name {own}, and upload again what came meanwhile.",
-        )
-    else:
-        yield Check(RIGHT, "The rule is enabled.")
+    yield _either(
+        events.describe_rule(Name=own)["State"] == "DISABLED",
+        f"The rule {own} is disabled: no event starts an execution.",
+        f"aws events enable-rule --name {own}, and upload again what came meanwhile.",
+        "The rule is enabled.",
+    )
+
+
+def _keys(deployment: Deployment) -> Checks:
+    stack, s3 = deployment.stack, deployment.aws.client("s3")
+    listed = s3.list_objects_v2(Bucket=stack.input_bucket, MaxKeys=LISTED_KEYS)
+    keys = [each["Key"] for each in listed.get("Contents", [])]
+    if left_out := [key for key in keys if stack.left_out(key)]:
+        number = f"{len(left_out)} of the first {counted(len(keys), 'object')}"
+        text = f"KeyPrefix and KeySuffix leave out {number}: {', '.join(left_out[:3])}."
+        yield Check(ADVICE, text, "inorder why KEY tells why; docs/parameters.md")
 
 
 def _function(deployment: Deployment) -> Checks:
     limits = _limits(json.loads(deployment.machine["definition"]))
     timeout = deployment.function["Timeout"]
-    if limits and timeout > min(limits):
-        yield Check(
-            WRONG,
-            f"The function may take {timeout} s, and the policy waits for {min(limits)} s.",
-            f"Give it a timeout of at most {min(limits)} s.",
-        )
-    else:
-        yield Check(RIGHT, f"The function's timeout of {timeout} s fits the policy.")
+    limit = min(limits, default=timeout)
+    yield _either(
+        timeout > limit,
+        f"The function may take {timeout} s, and the policy waits for {limit} s.",
+        f"Give it a timeout of at most {limit} s.",
+        f"The function's timeout of {timeout} s fits the policy.",
+    )
 
 
 def _limits(definition: Any) -> list[int]:
@@ -163,14 +175,12 @@ def _permissions(deployment: Deployment) -> Checks:
         )["EvaluationResults"]
         if result["EvalDecision"] != "allowed"
     ]
-    if denied:
-        yield Check(
-            WRONG,
-            f"The function's role lacks {', '.join(denied)}.",
-            "Name the role in WorkFunctionRoleName, or attach the policy WorkFunctionPolicyArn.",
-        )
-    else:
-        yield Check(RIGHT, "The function's role may read and write the buckets.")
+    yield _either(
+        bool(denied),
+        f"The function's role lacks {', '.join(denied)}.",
+        "Name the role in WorkFunctionRoleName, or attach the policy WorkFunctionPolicyArn.",
+        "The function's role may read and write the buckets.",
+    )
 
 
 def _concurrency(deployment: Deployment) -> Checks:
@@ -183,44 +193,51 @@ def _concurrency(deployment: Deployment) -> Checks:
             f"aws lambda delete-function-concurrency --function-name {name}",
         )
     limit = functions.get_account_settings()["AccountLimit"]["ConcurrentExecutions"]
-    if limit < FEW_INVOCATIONS:
-        yield Check(
-            WRONG,
-            f"The region allows {limit} invocations at a time: a burst is retried for long.",
-            "Ask AWS for a higher quota of Lambda's concurrent executions.",
-        )
-    else:
-        yield Check(RIGHT, f"The region allows {limit:,} invocations at a time.")
+    yield _either(
+        limit < FEW_INVOCATIONS,
+        f"The region allows {limit} invocations at a time: a burst is retried for long.",
+        "Ask AWS for a higher quota of Lambda's concurrent executions.",
+        f"The region allows {limit:,} invocations at a time.",
+        ADVICE,
+    )
 
 
 def _queues(deployment: Deployment) -> Checks:
-    sqs = deployment.aws.client("sqs")
+    sqs, visible = deployment.aws.client("sqs"), "ApproximateNumberOfMessages"
     reads = {
         "ParkedEventsQueue": "inorder parked lists them",
-        "UndeliveredEventsQueue": "read them: these events have started no execution",
+        "UndeliveredEventsQueue": "inorder undelivered lists them",
         "UnadaptedRecordsQueue": "read them: these are no notifications of S3",
     }
-    waiting = {}
+    is_empty = True
     for name, remedy in reads.items():
         if url := deployment.resources.get(name):
-            attributes = sqs.get_queue_attributes(
-                QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"]
-            )["Attributes"]
-            waiting[name] = int(attributes["ApproximateNumberOfMessages"]), remedy
-    for name, (messages, remedy) in waiting.items():
-        if messages:
-            yield Check(WRONG, f"{name} has {messages} unread message(s).", remedy)
-    if not any(messages for messages, _ in waiting.values()):
+            answer = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=[visible])
+            if messages := int(answer["Attributes"][visible]):
+                is_empty = False
+                yield Check(WRONG, f"{name} has {counted(messages, 'unread message')}.", remedy)
+    if is_empty:
         yield Check(RIGHT, "No queue has messages that a person must read.")
     mappings = deployment.aws.client("lambda").list_event_source_mappings(
         FunctionName=deployment.resources["RetryEventsFunction"]
     )["EventSourceMappings"]
     if not any(each["State"] in {"Enabled", "Enabling", "Creating"} for each in mappings):
+        text = "Nothing reads the retry queue: failed events are not tried again."
+        yield Check(WRONG, text, "Enable the event source mapping of RetryEventsFunction.")
+
+
+def _retries(deployment: Deployment) -> Checks:
+    now, events = datetime.now(UTC), retrying.retrying_events(deployment.aws)
+    retried = sorted((each for each in events if now - each.since > LONG), key=lambda x: x.since)
+    for oldest in retried[:1]:
         yield Check(
             WRONG,
-            "Nothing reads the retry queue: failed events are not tried again.",
-            "Enable the event source mapping of RetryEventsFunction.",
+            f"Retried for more than an hour: {counted(len(retried), 'event')}, one of them for"
+            f" {span((now - oldest.since).total_seconds())}, because of {oldest.reasons}",
+            "inorder retrying lists them. Remove the cause: the retries then succeed.",
         )
+    if not retried:
+        yield Check(RIGHT, "No event has been retried for more than an hour.")
 
 
 def _alarms(deployment: Deployment) -> Checks:
@@ -235,6 +252,8 @@ def _alarms(deployment: Deployment) -> Checks:
     for alarm in alarms:
         if alarm["StateValue"] == "ALARM":
             yield Check(WRONG, alarm["AlarmDescription"], "docs/operate.md, 'Alarms'")
+    if deployment.aws.is_local:  # where nobody needs them
+        return
     topics = {action for alarm in alarms for action in alarm["AlarmActions"]}
     confirmed = [
         subscription
@@ -243,16 +262,13 @@ def _alarms(deployment: Deployment) -> Checks:
         for subscription in page["Subscriptions"]
         if subscription["SubscriptionArn"].startswith("arn:")
     ]
-    if not topics:
-        yield Check(WRONG, "The alarms tell nobody.", "Set AlarmTopicArn, and deploy.")
-    elif not confirmed:
-        yield Check(
-            WRONG,
-            "The alarms' topic has no confirmed subscription.",
-            "Subscribe to the topic, and confirm the subscription.",
-        )
-    else:
-        yield Check(RIGHT, f"{len(alarms)} alarms reach {len(confirmed)} subscriptions.")
+    yield _either(
+        not confirmed,
+        "The alarms reach nobody.",
+        "Set AlarmTopicArn, subscribe to the topic, and confirm the subscription.",
+        f"{len(alarms)} alarms reach {counted(len(confirmed), 'subscription')}.",
+        ADVICE,
+    )
 
 
 def _companions(deployment: Deployment) -> Checks:
@@ -295,7 +311,7 @@ def _change(deployment: Deployment, policy: str) -> Checks:
     waiting = sum(int(attributes.get(each, 0)) for each in names)
     if waiting and not new.deletions and parameters.get("HandleDeletions") != "false":
         first(
-            f"{waiting} event(s) wait to be retried, and it parks the deletions among them.",
+            f"{counted(waiting, 'event')} in the retry queue: it parks the deletions among them.",
             "Wait until inorder retrying lists none.",
         )
     if new.fence == "each":
@@ -317,6 +333,6 @@ def _change(deployment: Deployment, policy: str) -> Checks:
 
 
 CHECKS: tuple[Callable[[Deployment], Checks], ...] = (
-    *(_bucket, _output_bucket, _rules, _function, _permissions, _concurrency),
-    *(_queues, _alarms, _companions),
+    *(_bucket, _output_bucket, _rules, _keys, _function, _permissions, _concurrency),
+    *(_queues, _retries, _alarms, _companions),
 )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from http import HTTPStatus
 from typing import Any, TypeVar
+from unicodedata import normalize
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -14,7 +17,7 @@ from inorder.aws import parked, retrying
 from inorder.aws.executions import StateMachine
 from inorder.aws.log import AwsStateMachine, state_machine
 from inorder.aws.parked import ParkedEvent
-from inorder.aws.stack import Connection
+from inorder.aws.stack import Connection, Stack
 from inorder.errors import Failure
 from inorder.model import policies
 from inorder.model.execution import Execution, Filter
@@ -29,12 +32,13 @@ Read = TypeVar("Read")
 # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
 LONGEST_ID = 2048
 MAXIMUM_EXECUTIONS = 200  # of one object; each costs a read of its history
+LISTED_KEYS = 1000  # at a time, to find keys like one that is not there
 
 
 def machine_of(aws: Connection, since: datetime | None = None) -> StateMachine:
     """Give the state machine of a stack, whatever its log lacks."""
     clients = aws.client("stepfunctions"), aws.client("logs")
-    return state_machine(*clients, aws.stack.state_machine_arn, since, needs_all=False)
+    return state_machine(*clients, aws.stack.state_machine_arn, since)
 
 
 def gather(
@@ -47,8 +51,9 @@ def gather(
 ) -> Facts:
     """Read what there is about an object, for `inorder.story.tell`.
 
-    The object is in the input bucket or, under ``content-hash``, in any bucket. A part that cannot
-    be read is named in the facts. If one of the parked events may be the object's, and none are
+    The object is in the input bucket or, under ``content-hash``, in any bucket. Its key may also be
+    given as S3's console and the commands show it: see `_spellings`. A part that cannot be read is
+    named in the facts. If one of the parked events may be the object's, and none are
     given, all are received, which hides them for a moment and counts as a receive.
     """
     return _Gathering(aws, machine, key, version_id, since, parked_events).facts()
@@ -67,11 +72,15 @@ class _Gathering:
     def facts(self) -> Facts:
         stack, now = self.aws.stack, datetime.now(UTC)
         policy = self.policy
+        self.key = self._named()
         executions = self._read("executions", self._executions)
         records = self._read("records", lambda: self._records(executions))
         source = next(iter(self._read("object", self._source)), None)
         outputs = self._read("output", self._outputs)
         handles_deletions = stack.parameters.get("HandleDeletions") != "false"
+        queued = tuple(self._queued(executions, records))
+        is_known = executions or records or source or outputs or queued
+        is_older = self.since and stack.created and stack.created < self.since
         return Facts(
             stack.input_bucket,
             self.key,
@@ -80,16 +89,19 @@ class _Gathering:
             now,
             executions,
             records,
-            tuple(self._queued(executions, records)),
+            queued,
             outputs,
             source,
             self.unread,
-            self.since,
+            self.since if is_older else None,
             (policy.deletions if policy else True) and handles_deletions,
             int(stack.parameters.get("HealMinutes", 0)) if self.has_records else 0,
             self.has_records,
             isinstance(self.machine, AwsStateMachine),
             self.version_id,
+            bool(stack.parameters.get("WorkFunctionArn")),
+            stack.left_out(self.key),
+            () if is_known else self._read("object", self._near),
         )
 
     @property
@@ -140,6 +152,36 @@ class _Gathering:
                 if "Item" in found:
                     yield found["Item"]
 
+    def _named(self) -> str:
+        """Find the key that was meant: the first for which there is an object, or a record."""
+        spellings = _spellings(self.key, self.aws.stack)
+        with suppress(ClientError, BotoCoreError):  # what cannot be read is named later
+            for is_there in (self._is_object, self._has_record) if len(spellings) > 1 else ():
+                for key in spellings:
+                    if is_there(key):
+                        return key
+        return spellings[0]
+
+    def _is_object(self, key: str) -> bool:
+        return bool(self._head(self.aws.stack.input_bucket, key))
+
+    def _has_record(self, key: str) -> bool:
+        named = object_key(self.aws.stack.input_bucket, key)
+        ids = (each for each in (named, first_id(named)) if len(each.encode()) <= LONGEST_ID)
+        return any("Item" in self.aws.table.get_item(Key={"id": each}) for each in ids)
+
+    def _near(self) -> Iterable[str]:
+        """List some keys that are like one that is not there, of those that begin like it."""
+        s3, folder = self.aws.client("s3"), self.key.rpartition("/")[0]
+        for beginning in (self.key[: len(self.key) * 3 // 4], folder, ""):
+            listed = s3.list_objects_v2(
+                Bucket=self.aws.stack.input_bucket, Prefix=beginning, MaxKeys=LISTED_KEYS
+            )
+            keys = {_folded(each["Key"]): each["Key"] for each in listed.get("Contents", [])}
+            if found := get_close_matches(_folded(self.key), keys):
+                return [keys[each] for each in found]
+        return []
+
     def _source(self) -> Iterable[Source]:
         if found := self._head(self.aws.stack.input_bucket, self.key):
             version_id = named_version(found.get("VersionId"))
@@ -156,19 +198,12 @@ class _Gathering:
             listing = self.aws.client("s3").get_paginator("list_objects_v2")
             pages = listing.paginate(Bucket=bucket, Prefix=f"{key}/", Delimiter="/")
             keys = [each["Key"] for page in pages for each in page.get("Contents", [])]
-        outputs = []
         for each in keys:
             if found := self._head(bucket, each):
                 made_for = found["Metadata"]
                 version_id = named_version(made_for.get("source-version-id"))
                 etag, sequencer = made_for.get("source-etag"), made_for.get("sequencer")
-                outputs.append(Output(each, sequencer, etag, version_id, _modified(found)))
-        is_own = self.aws.stack.parameters.get("WorkFunctionArn")
-        if is_own and not any(each.sequencer for each in outputs):
-            raise Failure(
-                "a function of your own (WorkFunctionArn) writes it, and not as the fence does."
-            )
-        yield from outputs
+                yield Output(each, sequencer, etag, version_id, _modified(found))
 
     def _head(self, bucket: str, key: str) -> Any:
         """Read what S3 says about an object; None if there is none."""
@@ -217,6 +252,26 @@ class _Gathering:
             if described.get("key") == self.key:
                 named = (described.get("version-id"), described["sequencer"])
                 yield Queued("parked", each.id, *named, each.parked_at, each.reason, event=event)
+
+
+def _spellings(given: str, stack: Stack) -> list[str]:
+    """List the keys that a text may mean, the likeliest first.
+
+    It may have the bucket before the key, as a URL of S3 or as a record's ID, or a slash. What
+    looks the same may be written in another form of Unicode.
+    """
+    bucket, is_url = stack.input_bucket, given.startswith("s3://")
+    named, slash, key = given.removeprefix("s3://").partition("/")
+    if is_url and slash and named != bucket:
+        raise Failure(f"{given} is not in the input bucket, {bucket}.")
+    keys = [] if is_url and slash else [given]
+    keys += [key] if named in {bucket, ""} and key else []
+    forms = [normalize(form, each) for each in keys for form in ("NFC", "NFD")]
+    return list(dict.fromkeys([*keys, *forms]))
+
+
+def _folded(key: str) -> str:
+    return normalize("NFC", key).casefold()
 
 
 def _modified(found: Any) -> datetime:

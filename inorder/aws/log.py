@@ -16,12 +16,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from inorder.aws.executions import LocalStateMachine, StateMachine, only_one
-from inorder.errors import Failure
 from inorder.model.execution import (
     ANY,
     BEGINNING,
     ENDS,
     LIFE,
+    UNREADABLE,
     Entry,
     Execution,
     Filter,
@@ -185,9 +185,10 @@ def _entry(event: Mapping[str, Any]) -> tuple[str, Entry] | None:
         entry = json.loads(event["message"])
         milliseconds = entry.get("event_timestamp") or event["timestamp"]
         at = datetime.fromtimestamp(int(milliseconds) / 1000, UTC)
-        details = entry.get("details") or {}
-        return str(entry["execution_arn"]), Entry(entry["type"], details, at, int(entry["id"]))
-    except (ValueError, TypeError, KeyError, AttributeError):
+        details = dict(entry.get("details") or {})
+        arn, kind, number = str(entry["execution_arn"]), str(entry["type"]), int(entry["id"])
+        return arn, Entry(kind, details, at, number)
+    except (*UNREADABLE, AttributeError, KeyError, OSError):
         return None
 
 
@@ -206,25 +207,17 @@ def log_group(described: Mapping[str, Any]) -> str:
     return arn.split(":")[6] if arn else ""
 
 
-def state_machine(
-    states: Any, logs: Any, arn: str, since: datetime | None = None, needs_all: bool = True
-) -> StateMachine:
+def state_machine(states: Any, logs: Any, arn: str, since: datetime | None = None) -> StateMachine:
     """Give a state machine on AWS or on a local engine, whose executions can be read.
 
     AWS refuses to list Express executions, where local engines list them:
-    https://docs.aws.amazon.com/step-functions/latest/apireference/API_ListExecutions.html. A log
-    that lacks something is a Failure, if all is needed; else it says what is `unknown`.
+    https://docs.aws.amazon.com/step-functions/latest/apireference/API_ListExecutions.html
     """
     try:
         states.list_executions(stateMachineArn=arn, maxResults=1)
     except states.exceptions.StateMachineTypeNotSupported:
-        pass
-    else:
-        return LocalStateMachine(states, arn)
-    described = states.describe_state_machine(stateMachineArn=arn)
-    level = described.get("loggingConfiguration", {}).get("level", "OFF")
-    group = log_group(described) if level != "OFF" else ""
-    machine = AwsStateMachine(states, arn, logs, group, since, level)
-    if needs_all and machine.unknown:
-        raise Failure(f"{' '.join(machine.unknown)} This needs the level ALL.")
-    return machine
+        described = states.describe_state_machine(stateMachineArn=arn)
+        level = described.get("loggingConfiguration", {}).get("level", "OFF")
+        group = log_group(described) if level != "OFF" else ""
+        return AwsStateMachine(states, arn, logs, group, since, level)
+    return LocalStateMachine(states, arn)

@@ -1,4 +1,4 @@
-"""The queue of parked events: to list them, and to start them again (redrive).
+"""The queues of parked and of undelivered events: to list these, and to start them again (redrive).
 
 Nothing here writes to the key table. An event is started as the rule would start it, and the state
 machine processes it once. So an interrupted redrive may be run again, and two may run at once.
@@ -18,35 +18,21 @@ from botocore.exceptions import BotoCoreError, ClientError
 from inorder.aws.executions import start
 from inorder.aws.stack import Connection
 from inorder.errors import Failure
-from inorder_fence.records import subject_of, without_history
+from inorder_fence.records import object_key_of, s3_object, subject_of, without_history
 
 HOLD_SECONDS = 60  # for which a command that was killed hides messages from the next one
 # A receive that waits asks all servers of the queue; still, one may return nothing by chance.
 RECEIVE_SECONDS = 1
 RECEIVES_WITHOUT_NEWS = 2
+# Why EventBridge could not deliver an event:
+# https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-dlq.html
+ERRORS = ["ERROR_CODE", "ERROR_MESSAGE"]
 
 
-@dataclass(frozen=True)
-class ParkedEvent:
-    """A message in the queue of parked events."""
+class QueuedEvent:
+    """An event as a message, or a line of the log, describes it."""
 
-    id: str  # of the message, for as long as it is in the queue
-    receipt: str  # with which SQS deletes it
-    parked_at: datetime  # when it was sent
-    body: dict[str, Any]  # what the state machine wrote; an invalid event has no key or sequencer
-
-    @classmethod
-    def of(cls, message: dict[str, Any]) -> ParkedEvent:
-        """Read a message, as SQS gives it."""
-        try:
-            body = json.loads(message["Body"])
-        except ValueError:
-            body = None
-        if not isinstance(body, dict):  # no state machine has sent it
-            body = {"reason": {"Error": "NoParkedEvent", "Cause": message["Body"]}}
-        sent = int(message["Attributes"]["SentTimestamp"]) / 1000
-        parked_at = datetime.fromtimestamp(sent, UTC)
-        return cls(message["MessageId"], message["ReceiptHandle"], parked_at, body)
+    body: dict[str, Any]
 
     @property
     def subject(self) -> str:
@@ -55,8 +41,39 @@ class ParkedEvent:
 
     @property
     def sequencer(self) -> str:
-        """The event's sequencer, if it has one."""
+        """Its sequencer, if it has one."""
         return str(self.body.get("sequencer", ""))
+
+
+@dataclass(frozen=True)
+class ParkedEvent(QueuedEvent):
+    """A message in one of the queues."""
+
+    id: str  # of the message, for as long as it is in the queue
+    receipt: str  # with which SQS deletes it
+    parked_at: datetime  # when it was sent
+    # What the state machine wrote, or the same of an undelivered event. An invalid event has no
+    # key or sequencer.
+    body: dict[str, Any]
+
+    @classmethod
+    def of(cls, message: dict[str, Any]) -> ParkedEvent:
+        """Read a message, as SQS gives it."""
+        try:
+            body = json.loads(message["Body"])
+        except (ValueError, RecursionError):
+            body = None
+        attributes = message.get("MessageAttributes", {})
+        reason = {"Error": "NoEvent", "Cause": message["Body"]}
+        if any(name in attributes for name in ERRORS):
+            found = [attributes.get(name, {}).get("StringValue", "") for name in ERRORS]
+            reason = dict(zip(("Error", "Cause"), found, strict=True))
+            body = _undelivered(body, reason)
+        if not isinstance(body, dict):  # neither a state machine nor EventBridge has sent it
+            body = {"reason": reason}
+        sent = int(message["Attributes"]["SentTimestamp"]) / 1000
+        parked_at = datetime.fromtimestamp(sent, UTC)
+        return cls(message["MessageId"], message["ReceiptHandle"], parked_at, body)
 
     @property
     def reason(self) -> str:
@@ -76,12 +93,22 @@ class ParkedEvent:
 
 
 def parked_events(aws: Connection) -> Generator[ParkedEvent]:
-    """Receive each parked event once.
+    """Receive each parked event once: see `received`."""
+    return received(aws, aws.stack.parked_events_queue_url)
+
+
+def undelivered_events(aws: Connection) -> Generator[ParkedEvent]:
+    """Receive each undelivered event once: see `received`."""
+    return received(aws, aws.stack.undelivered_events_queue_url)
+
+
+def received(aws: Connection, queue: str) -> Generator[ParkedEvent]:
+    """Receive each message of a queue once.
 
     SQS cannot show a message without hiding it for a while. Those that are not deleted are visible
     again as soon as the iterator is closed.
     """
-    sqs, queue = aws.client("sqs"), aws.stack.parked_events_queue_url
+    sqs = aws.client("sqs")
     receipts: dict[str, str] = {}
     without_news = 0
     try:
@@ -92,6 +119,7 @@ def parked_events(aws: Connection) -> Generator[ParkedEvent]:
                 VisibilityTimeout=HOLD_SECONDS,
                 WaitTimeSeconds=RECEIVE_SECONDS,
                 MessageSystemAttributeNames=["SentTimestamp"],
+                MessageAttributeNames=ERRORS,
             ).get("Messages", [])
             news = [message for message in received if message["MessageId"] not in receipts]
             without_news = 0 if news else without_news + 1
@@ -109,18 +137,18 @@ def parked_events(aws: Connection) -> Generator[ParkedEvent]:
                 sqs.change_message_visibility_batch(QueueUrl=queue, Entries=entries)
 
 
-def only_one(events: Sequence[ParkedEvent], beginning: str) -> ParkedEvent:
-    """Give the one event whose ID begins like this; else a Failure."""
+def only_one(events: Sequence[Any], beginning: str, what: str) -> Any:
+    """Give the one event whose ID begins like this; else a Failure says that there is no `what`."""
     found = [event for event in events if event.id.startswith(beginning)]
     if len(found) != 1:
         number = "No" if not found else "More than one"
         hint = "" if found else " Another command may hide it for a moment."
-        raise Failure(f"{number} parked event has the ID {beginning}.{hint}")
+        raise Failure(f"{number} {what} has the ID {beginning}.{hint}")
     return found[0]
 
 
-def redrive(aws: Connection, ids: set[str]) -> Generator[ParkedEvent]:
-    """Start parked events again, and remove each from the queue once it has started.
+def redrive(aws: Connection, ids: set[str], queue_url: str | None = None) -> Generator[ParkedEvent]:
+    """Start parked events again, or those of another queue, and remove each once it has started.
 
     A message that is gone, or hidden by another redrive, is left out. If this is interrupted after
     an event has started, the next redrive starts the event again. The execution is named after the
@@ -129,16 +157,28 @@ def redrive(aws: Connection, ids: set[str]) -> Generator[ParkedEvent]:
     again, parks it twice. Either way nothing is lost and nothing is processed twice.
     """
     states, sqs = aws.client("stepfunctions"), aws.client("sqs")
-    remaining = set(ids)
-    with closing(parked_events(aws)) as events:
+    queue, remaining = queue_url or aws.stack.parked_events_queue_url, set(ids)
+    with closing(received(aws, queue)) as events:
         while remaining and (event := next(events, None)):
             if event.id in remaining:
                 # So that it has all attempts again.
                 text = json.dumps(without_history(event.body["event"]))
                 with suppress(states.exceptions.ExecutionAlreadyExists):
                     start(states, aws.stack.state_machine_arn, text, name=f"redrive-{event.id}")
-                sqs.delete_message(
-                    QueueUrl=aws.stack.parked_events_queue_url, ReceiptHandle=event.receipt
-                )
+                sqs.delete_message(QueueUrl=queue, ReceiptHandle=event.receipt)
                 remaining.remove(event.id)
                 yield event
+
+
+def _undelivered(body: Any, reason: dict[str, str]) -> Any:
+    """Describe an event that EventBridge could not deliver as a state machine describes one.
+
+    It was meant for the state machine or, as what a state machine reports, for the retry queue.
+    """
+    if not isinstance(body, dict):
+        return None
+    report = body.get("detail") if body.get("source") == "inorder" else body
+    event = report.get("event", report) if isinstance(report, dict) else body
+    named = object_key_of(event) or str(body.get("id", "(unknown)"))
+    sequencer = s3_object(event).get("sequencer", "")
+    return {"object_key": named, "sequencer": sequencer, "reason": reason, "event": event}

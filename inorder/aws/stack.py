@@ -8,16 +8,19 @@ import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import boto3
 from botocore.config import Config
+from botocore.exceptions import NoRegionError
 
 from inorder import PROJECT
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.errors import Failure
+from inorder.model import policies
 
 if TYPE_CHECKING:
     from inorder.local_aws import LocalAws  # which needs an extra
@@ -39,6 +42,20 @@ class Stack:
     function_name: str
     function_log_group: str
     parameters: Mapping[str, str]
+    undelivered_events_queue_url: str = ""
+    created: datetime | None = None
+
+    def left_out(self, key: str) -> str:
+        """Tell why the rule starts no execution for a key; "" if it does."""
+        policy = policies.known(self.parameters.get("Policy", ""))
+        if policy and policy.fence is None:  # it takes events of any source
+            return ""
+        begins, ends = (self.parameters.get(name, "") for name in ("KeyPrefix", "KeySuffix"))
+        if not key.startswith(begins):
+            return f"its key does not begin with {begins} (KeyPrefix)"
+        if not key.removeprefix(begins).endswith(ends):
+            return f"its key does not end in {ends} (KeySuffix); upper and lower case differ"
+        return ""
 
 
 def deploy(local: LocalAws, name: str, parameters: Mapping[str, str | float]) -> Stack:
@@ -92,6 +109,8 @@ def describe(cloudformation: Any, name: str) -> Stack:
             retry_events_queue_url=outputs["RetryEventsQueueUrl"],
             function_name=outputs["InvertImageFunctionName"],
             function_log_group=outputs["FunctionLogGroupName"],
+            undelivered_events_queue_url=outputs["UndeliveredEventsQueueUrl"],
+            created=stack["CreationTime"],
             parameters={
                 each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", [])
             },
@@ -108,6 +127,8 @@ class Connection:
 
     def __init__(self, stack_name: str, local: LocalAws | None = None) -> None:
         self._session = local.session if local else boto3.Session()
+        if not self._session.region_name:  # boto3 takes an empty one
+            raise NoRegionError
         self._endpoint_url = local.endpoint_url if local else None
         # A session makes clients for one thread at a time; each is then for all threads:
         # https://docs.aws.amazon.com/boto3/latest/guide/session.html

@@ -11,7 +11,7 @@ import click
 from inorder.aws.inspection import machine_of
 from inorder.aws.stack import Connection
 from inorder.commands.executions import since
-from inorder.commands.terminal import aws_errors_in_one_line, deployed, say
+from inorder.commands.terminal import deployed, say
 from inorder.console.answers import Answers
 from inorder.loopback import HOST, bound
 
@@ -21,16 +21,15 @@ from inorder.loopback import HOST, bound
 @click.option("--port", type=click.IntRange(1, 65535), help="Any free one if none is given.")
 @since("3h")
 def console(stack_name: str, port: int | None, since: datetime) -> None:
-    """Serve a web page that shows the executions of a stack, and prints its address.
+    """Serve a web page about a stack, and print its address.
 
     The page is for this machine only, and runs until it is interrupted. Its address has a token
     without which nothing can be read or changed.
     """
     from inorder.console.server import serve  # noqa: PLC0415 - it needs an extra
 
-    with aws_errors_in_one_line():
-        aws = Connection(stack_name)
-        answers = Answers(aws, machine_of(aws, since), since)
+    aws = Connection(stack_name)
+    answers = Answers(aws, machine_of(aws, since), since)
     with bound(port) as listening:
         listening.listen()  # so that the address works as soon as it is printed
         token = secrets.token_urlsafe(16)

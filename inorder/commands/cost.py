@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from inorder import cost
-from inorder.commands.terminal import print_table
+from inorder.commands.terminal import aligned
 from inorder.cost import Bill, Contender, Workload
 from inorder.model.policies import names, policy
 
@@ -73,7 +73,8 @@ def print_bill(bill: Bill, events: float) -> None:
     rows.append((f"A month of {bill.name}", f"{events:,.0f}", "events", f"{bill.dollars:,.2f}"))
     rows.append(("- whatever happens", "", "", f"{fixed:,.2f}"))
     rows.append(("- a million events", "", "", f"{(bill.dollars - fixed) / events * 1e6:,.2f}"))
-    print_table([f"Prices: {cost.prices_of()}", "Quantity", "", "Dollars"], rows, is_plain=True)
+    columns = (f"Prices: {cost.prices_of()}", "Quantity", "", "Dollars")
+    click.echo("\n".join(aligned([columns, *rows], [0] * len(columns))))
 
 
 def sum_of(lines: list[cost.Line]) -> float:
@@ -84,7 +85,7 @@ def sum_of(lines: list[cost.Line]) -> float:
 def print_comparisons(bill: Bill, found: list[tuple[Contender, float]]) -> None:
     """Print what the alternatives cost, and say plainly which of them cost less."""
     rows = [(contender.name, f"{dollars:,.2f}") for contender, dollars in found]
-    print_table(["Instead", "Dollars"], rows, is_plain=True)
+    click.echo("\n".join(aligned([("Instead", "Dollars"), *rows], [0, 0])))
     click.echo()
     for contender, dollars in found:
         if dollars < bill.dollars:

@@ -1,4 +1,4 @@
-"""The commands about executions, and about what became of an object's events."""
+"""The commands about one object or execution, and about the list of executions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,26 +16,24 @@ from rich.console import Console
 from rich.text import Text
 
 from audit_keys.repairing import repaired_at
-from inorder.aws.executions import StateMachine
+from inorder.asl.definition import EXPRESS_SECONDS
+from inorder.aws.executions import StateMachine, wait_until
 from inorder.aws.inspection import gather, machine_of
 from inorder.aws.stack import Connection
-from inorder.commands.terminal import (
-    aws_errors_in_one_line,
-    deployed,
-    print_step,
-    print_table,
-    printable,
-    say,
-)
-from inorder.model.execution import LIFE, Execution, Filter, described, to_json
+from inorder.commands.terminal import aligned, deployed, print_step, printable, say
+from inorder.errors import Failure
+from inorder.model import policies
+from inorder.model.execution import LIFE, STATUSES, Execution, Filter, described, to_json
 from inorder.story import tell
-from inorder.story.parts import clock, span
+from inorder.story.parts import clock, counted, span
+from inorder_fence.records import s3_object
 
 Command = Callable[..., Any]
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 EARLIEST = datetime(1971, 1, 1, tzinfo=UTC)  # a log begins in 1970, and clocks differ
 SHORTEST_ID = 8
 FOLLOW_SECONDS = 1.0
+EVENT_SECONDS = 60  # by then, the event of an upload has usually started an execution
 COLUMNS = ["Start (UTC)", "ID", "Key", "Sequencer", "Outcome", "Waited", "Duration", "Attempt"]
 
 
@@ -99,26 +98,29 @@ def executions(
     as_json: bool,
 ) -> None:
     """List executions, the newest last."""
-    wanted = Filter(key, prefix, frozenset(outcomes), since, limit=limit)
+    wanted = Filter(key, prefix, frozenset(outcomes), since)
     # To interrupt is how to end it.
     ended = suppress(KeyboardInterrupt) if follow else nullcontext()
-    with aws_errors_in_one_line(), ended:
-        machine = machine_of(Connection(stack_name), since)
+    with ended:
+        aws = Connection(stack_name)
+        refuse_unknown(outcomes, aws.stack.parameters.get("Policy", ""))
+        machine = machine_of(aws, since)
         for each in machine.unknown:
             say(each)
-        found = machine.select(wanted)[::-1]
+        known = machine.select(wanted if follow else replace(wanted, limit=limit))
+        found, widths = known[:limit][::-1], [0] * len(COLUMNS)
+        length = id_length(found)
         if as_json:
             for execution in found:
                 click.echo(to_json(described(execution)))
-        elif found:
-            ids = short_ids(found)
-            print_table(COLUMNS, [row(each, ids[each.arn]) for each in found], is_plain=True)
-        elif not follow:
+        elif found or follow:
+            for line in aligned([COLUMNS, *(row(each, length) for each in found)], widths):
+                click.echo(line)
+        else:
             say("There are no such executions.")
-        if follow:
-            for execution in changes(machine, wanted, found):
-                line = to_json(described(execution)) if as_json else "  ".join(row(execution))
-                click.echo(printable(line))
+        for execution in changes(machine, wanted, known) if follow else ():
+            [line] = aligned([row(execution, length)], widths)
+            click.echo(to_json(described(execution)) if as_json else line)
 
 
 @click.command()
@@ -127,16 +129,20 @@ def executions(
 @click.option("--json", "as_json", is_flag=True, help="All of it, as one document.")
 @click.argument("execution_id", metavar="ID")
 def execution(stack_name: str, since: datetime, as_json: bool, execution_id: str) -> None:
-    """Print the path of an execution, with the data, time, errors and attempts of each state.
+    """Print the states that an execution passed, with their data.
 
     ID is its ARN, its name, or the beginning of either, if that suffices to tell it from others.
     """
-    with aws_errors_in_one_line():
-        machine = machine_of(Connection(stack_name), since)
-        found = machine.find(execution_id, since)
+    machine = machine_of(Connection(stack_name), since)
+    found = machine.find(execution_id, since)
     if as_json:
         click.echo(to_json(described(found), indent=2))
-        return
+    else:
+        show(machine, found)
+
+
+def show(machine: StateMachine, found: Execution) -> None:
+    """Print an execution, its states, and what is not known of it."""
     console = Console(soft_wrap=True)
     for name, value in facts(found):
         console.print(Text(f"{name:<10}{printable(value)}"))
@@ -145,9 +151,41 @@ def execution(stack_name: str, since: datetime, as_json: bool, execution_id: str
     for each in machine.unknown:
         say(each)
     if found.missing:
-        say(f"At least {found.missing} entries of this execution are missing from the log.")
+        say(f"The log lacks at least {counted(found.missing, 'line')} of it.")
     if found.truncated:
         say("The log has cut some data off, so it is not shown.")
+
+
+@click.command()
+@deployed
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("key", required=False)
+def put(stack_name: str, file: Path, key: str | None) -> None:
+    """Upload a file, and print the states that its event passes.
+
+    KEY is the key of the object that is written, or else the file's name.
+    """
+    aws, named = Connection(stack_name), key or file.name
+    machine, bucket = machine_of(aws), aws.stack.input_bucket
+    wanted = Filter(named, since=datetime.now(UTC) - LIFE)
+    before = {each.arn for each in machine.select(wanted)}
+    content = file.read_bytes()
+    etag = aws.client("s3").put_object(Bucket=bucket, Key=named, Body=content)["ETag"].strip('"')
+    say(f"Uploaded to s3://{bucket}/{named}.")
+    if left_out := aws.stack.left_out(named):
+        raise Failure(f"No event of this object starts an execution: {left_out}.")
+    found: list[Execution] = []
+
+    def has_started() -> bool:
+        news = (each for each in machine.select(wanted) if each.arn not in before)
+        found[:] = [each for each in news if s3_object(each.event).get("etag") == etag]
+        return bool(found)
+
+    try:
+        wait_until(has_started, EVENT_SECONDS, "its execution", machine.poll_seconds)
+        show(machine, machine.wait(found[-1].arn, EXPRESS_SECONDS))
+    except TimeoutError as error:
+        raise Failure(f"{error} `inorder why {named}` and `inorder doctor` say more.") from None
 
 
 @click.command()
@@ -157,18 +195,31 @@ def execution(stack_name: str, since: datetime, as_json: bool, execution_id: str
 @click.option("--json", "as_json", is_flag=True, help="All facts, as one document.")
 @click.argument("key")
 def why(stack_name: str, since: datetime, version_id: str | None, as_json: bool, key: str) -> None:
-    """Tell what became of an object's events, and why its output is as it is.
+    """Tell whether an object's output is right, and why.
 
-    KEY is the object's key in the input bucket.
+    Tells what became of each of its events, oldest first.
+
+    KEY is the object's key in the input bucket, or its URL s3://bucket/key.
     """
-    with aws_errors_in_one_line():
-        aws = Connection(stack_name)
-        story = tell(gather(aws, machine_of(aws, since), key, version_id, since))
+    aws = Connection(stack_name)
+    story = tell(gather(aws, machine_of(aws, since), key, version_id, since))
     if as_json:
         click.echo(to_json(asdict(story) | {"sentences": story.sentences()}, indent=2))
         return
+    if story.key != key:
+        say(f"The key is {story.key!a}.")
     for sentence in story.sentences():
         click.echo(printable(sentence))
+
+
+def refuse_unknown(given: Sequence[str], policy: str) -> None:
+    """Refuse an outcome that no execution has; those of a policy from elsewhere are not known."""
+    files = [policies.definition(each)["States"] for each in policies.names()]
+    known = frozenset(STATUSES.values()).union(*map(policies.outcomes, files))
+    names = {each.lower() for each in known}
+    for each in given if policies.known(policy) else ():
+        if each.lower() not in names:
+            raise click.UsageError(f"{each} is none of {', '.join(sorted(known))}.")
 
 
 def changes(
@@ -176,22 +227,21 @@ def changes(
 ) -> Iterator[Execution]:
     """Give executions as they start and as they end, without an end."""
     seen = {each.arn: each.status for each in known}
-    # One that started earlier has ended.
-    wanted = replace(wanted, limit=None, since=datetime.now(UTC) - LIFE)
     while True:
-        for each in reversed(machine.select(wanted)):
+        # One that started earlier has ended.
+        for each in reversed(machine.select(replace(wanted, since=datetime.now(UTC) - LIFE))):
             if seen.get(each.arn) != each.status:
                 seen[each.arn] = each.status
                 yield each
         time.sleep(max(FOLLOW_SECONDS, machine.poll_seconds))
 
 
-def row(execution: Execution, name: str | None = None) -> list[str]:
+def row(execution: Execution, length: int) -> list[str]:
     """Give the cells of an execution; what is not known is a question mark."""
     at = repaired_at(execution.sequencer)
     return [
         f"{execution.started.astimezone(UTC):%Y-%m-%d %H:%M:%S}" if execution.started else "?",
-        name or execution.id,
+        execution.id[:length],
         execution.key or execution.record_id or "?",
         f"repair {at:%Y-%m-%dT%H:%M:%SZ}" if at else execution.sequencer or "?",
         execution.ended_as,
@@ -200,13 +250,12 @@ def row(execution: Execution, name: str | None = None) -> list[str]:
     ]
 
 
-def short_ids(found: Sequence[Execution]) -> dict[str, str]:
-    """Give the beginnings of all IDs by ARN, as short as they still differ from each other."""
-    ids = {each.id for each in found}
-    length = SHORTEST_ID
+def id_length(found: Sequence[Execution]) -> int:
+    """Tell how much of their IDs suffices to tell executions from each other."""
+    ids, length = {each.id for each in found}, SHORTEST_ID
     while len({each[:length] for each in ids}) < len(ids):
         length += 1
-    return {each.arn: each.id[:length] for each in found}
+    return length
 
 
 def facts(execution: Execution) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ import click
 
 from inorder.aws.health import WRONG, health
 from inorder.aws.stack import Connection
-from inorder.commands.terminal import aws_errors_in_one_line, deployed, printable
+from inorder.commands.terminal import deployed, printable
 from inorder.model.policies import names
 
 
@@ -18,13 +18,13 @@ from inorder.model.policies import names
 def doctor(stack_name: str, policy: str | None) -> None:
     """Check a deployed stack, line by line, and say what mends it.
 
-    It changes nothing. Fails if something is wrong. What the credentials may not read is unknown.
+    It changes nothing. Fails if something is wrong; advice is not. What the credentials may not
+    read is unknown.
     """
     wrong = 0
-    with aws_errors_in_one_line():
-        for finding in health(Connection(stack_name), policy):
-            click.echo(f"{finding.state:<8} {printable(finding.text)}")
-            if finding.remedy:
-                click.echo(f"{'':<8} -> {printable(finding.remedy)}")
-            wrong += finding.state == WRONG
+    for finding in health(Connection(stack_name), policy):
+        click.echo(f"{finding.state:<8} {printable(finding.text)}")
+        if finding.remedy:
+            click.echo(f"{'':<8} -> {printable(finding.remedy)}")
+        wrong += finding.state == WRONG
     sys.exit(wrong > 0)

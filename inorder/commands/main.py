@@ -17,17 +17,17 @@ from inorder_fence import __version__
 # The commands of each module.
 MODULES = {
     "demo": ["demo"],
-    "local": ["up", "down", "run"],
+    "local": ["up", "down"],
     "policy": ["check", "policy"],
-    "queues": ["parked", "retrying", "redrive", "stuck"],
+    "executions": ["put", "why", "executions", "execution"],
+    "queues": ["parked", "redrive", "retrying", "undelivered", "stuck"],
     "health": ["doctor"],
     "audit": ["audit", "backfill"],
-    "executions": ["executions", "execution", "why"],
     "console": ["console"],
     "cost": ["cost"],
 }
 # These deploy template.yaml, or write files beside it.
-OF_A_CHECKOUT = {"demo", "up", "down", "run", "policy"}
+OF_A_CHECKOUT = {"demo", "up", "down", "policy"}
 # The extra of the package that has a module.
 EXTRAS = dict.fromkeys(["PIL", "starlette", "uvicorn"], "console") | dict.fromkeys(
     ["cfnlint", "jinja2", "ministack", "psutil", "samcli", "samtranslator"], "local"
@@ -65,6 +65,12 @@ class Commands(click.Group):
             raise click.ClickException(str(error)) from None
         except ModuleNotFoundError as error:
             raise click.ClickException(_missing(error)) from None
+        except Exception as error:
+            from inorder.commands.terminal import explained  # noqa: PLC0415 - it takes a moment
+
+            if text := explained(error):
+                raise click.ClickException(text) from None
+            raise
 
 
 def _missing(error: ModuleNotFoundError) -> str:

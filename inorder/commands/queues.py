@@ -4,79 +4,86 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import click
 
 from inorder.aws import parked, retrying
+from inorder.aws.inspection import machine_of
+from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import Connection
-from inorder.commands.terminal import aws_errors_in_one_line, deployed, print_table, printable, say
+from inorder.commands.terminal import deployed, print_entry, printable, say
+from inorder.story.parts import clock, counted, span
 from inorder_fence import stuck
 from inorder_fence.records import s3_object
 
-TIME = "%Y-%m-%d %H:%M:%S"
-REASON_CHARACTERS = 500  # in a table; room for an answer outside the function's contract
+REASON_CHARACTERS = 500  # in a list; room for an answer outside the function's contract
 NOTHING_PARKED = "Nothing is parked."
+as_lines = click.option("--json", "as_json", is_flag=True, help="All of each event, one per line.")
 
 
 @click.command("parked")
 @deployed
-@click.option("--json", "as_json", is_flag=True, help="The whole of each event, one per line.")
+@as_lines
 def list_parked(stack_name: str, as_json: bool) -> None:
     """List the parked events, with their reasons."""
-    with aws_errors_in_one_line():
-        events = list(parked.parked_events(Connection(stack_name)))
-    if as_json:
-        for event in events:
-            described = {"id": event.id, "parked_at": event.parked_at.isoformat(), **event.body}
-            click.echo(json.dumps(described))
-    elif events:
-        rows = [
-            (
-                event.id[:8],
-                f"{event.parked_at:{TIME}}",
-                event.subject,
-                event.sequencer,
-                event.reason[:REASON_CHARACTERS],
-            )
-            for event in sorted(events, key=lambda event: event.parked_at)
-        ]
-        print_table(["ID", "Parked (UTC)", "Key", "Sequencer", "Reason"], rows)
-    else:
-        say(NOTHING_PARKED)
+    _show(list(parked.parked_events(Connection(stack_name))), as_json, NOTHING_PARKED)
+
+
+@click.command("undelivered")
+@deployed
+@as_lines
+@click.option("--redrive", is_flag=True, help="Start an execution with each of them.")
+def list_undelivered(stack_name: str, as_json: bool, redrive: bool) -> None:
+    """List the events that EventBridge could not deliver.
+
+    With --redrive, each is removed from the queue once an execution has started with it.
+    """
+    aws = Connection(stack_name)
+    events = list(parked.undelivered_events(aws))
+    _show(events, as_json, "Every event was delivered.")
+    if redrive:
+        _redrive(aws, events, aws.stack.undelivered_events_queue_url)
 
 
 @click.command("retrying")
 @deployed
-@click.option("--json", "as_json", is_flag=True, help="One event per line.")
-def list_retrying(stack_name: str, as_json: bool) -> None:
+@as_lines
+@click.option("--start", "start_id", metavar="ID", help="Start this event now.")
+@click.option("--give-up", "give_up_id", metavar="ID", help="Park this event, and retry no more.")
+def list_retrying(
+    stack_name: str, as_json: bool, start_id: str | None, give_up_id: str | None
+) -> None:
     """List the events that wait for their next attempt.
 
     They are read from the log of the function that retries, so that no message is disturbed. An
-    event that has just failed, or whose attempt is running, is not listed.
+    event that has just failed, or whose attempt is running, is not listed. One that was started or
+    given up is listed until its next attempt would have been due.
     """
-    with aws_errors_in_one_line():
-        aws = Connection(stack_name)
-        events, backlog = retrying.retrying_events(aws), retrying.backlog(aws)
-    if as_json:
-        for event in events:
+    if start_id and give_up_id:
+        raise click.UsageError("Say one of --start and --give-up.")
+    aws = Connection(stack_name)
+    events = retrying.retrying_events(aws)
+    if chosen := start_id or give_up_id:
+        event = parked.only_one(events, chosen, "event that is retried")
+        failed = retrying.failed_input(machine_of(aws), event)
+        if start_id:
+            retrying.start_now(aws, failed)
+        else:
+            retrying.give_up(aws, event, failed)
+        click.echo(f"{'Started' if start_id else 'Given up'}: {printable(event.subject)}")
+        return
+    for event in events:
+        if as_json:
             click.echo(json.dumps(event.body))
-    elif events:
-        columns = ["Key", "Sequencer", "Attempts", "Since (UTC)", "Next attempt (UTC)", "Reasons"]
-        rows = [
-            (
-                event.subject,
-                str(event.body.get("sequencer", "")),
-                str(event.body["attempts"]),
-                f"{event.since:{TIME}}",
-                f"{event.next:{TIME}}",
-                event.reasons[:REASON_CHARACTERS],
-            )
-            for event in events
-        ]
-        print_table(columns, rows)
-    unread = f"{backlog.unread} that the function can read"
-    say(f"The queue has about {backlog.waiting} messages that wait and {unread}.")
+        else:
+            failed = f"failed {counted(event.attempts, 'time')} since {clock(event.since)}"
+            line = f"event {event.sequencer}, {failed}, tried again at {clock(event.next)}"
+            print_entry(f"{event.id[:8]}  {event.subject}", line, event.reasons[:REASON_CHARACTERS])
+    backlog = retrying.backlog(aws)
+    waiting = f"{counted(backlog.waiting, 'message')} that wait, and {backlog.unread} that are due"
+    say(f"The retry queue has about {waiting}.")
 
 
 @click.command()
@@ -92,55 +99,56 @@ def redrive(stack_name: str, everything: bool, event_id: str | None) -> None:
     """
     if everything == bool(event_id):
         raise click.UsageError("Say which: ID (of `inorder parked`) or --all.")
-    with aws_errors_in_one_line():
-        aws = Connection(stack_name)
-        events = list(parked.parked_events(aws))
-        if event_id:
-            events = [parked.only_one(events, event_id)]
-        startable = [event for event in events if event.is_startable(named=not everything)]
-        for event in (each for each in events if each not in startable):
-            say(f"Left out, would fail again: {event.id[:8]} {event.reason}")
-        for event in parked.redrive(aws, {event.id for event in startable}):
-            click.echo(f"Started: {event.id[:8]} {printable(event.subject)}")
-        if not events:
-            say(NOTHING_PARKED)
+    aws = Connection(stack_name)
+    events = list(parked.parked_events(aws))
+    if event_id:
+        events = [parked.only_one(events, event_id, "parked event")]
+    if not events:
+        say(NOTHING_PARKED)
+    _redrive(aws, events, aws.stack.parked_events_queue_url, named=not everything)
 
 
 @click.command("stuck")
 @deployed
 @click.option("--redrive", is_flag=True, help="Send their newest events to the retry queue.")
-@click.option(
-    "--seconds",
-    type=click.IntRange(0),
-    default=int(stuck.DEAD_AFTER.total_seconds()),
-    show_default=True,
-    help="How long a key must have been in progress. No execution lives for longer than 300.",
-)
-def list_stuck(stack_name: str, redrive: bool, seconds: int) -> None:
+def list_stuck(stack_name: str, redrive: bool) -> None:
     """List the keys whose execution has died.
 
     A key whose newest event gave up waiting is listed too. Sending that event here and elsewhere
     does no harm: messages of one event merge, and a second execution is a duplicate.
     """
-    with aws_errors_in_one_line():
-        aws, now, dead_after = Connection(stack_name), datetime.now(UTC), timedelta(seconds=seconds)
-        dynamodb, sqs, table = aws.client("dynamodb"), aws.client("sqs"), aws.stack.key_table
-        ids = stuck.oldest(dynamodb, table, now, sys.maxsize, dead_after)
-        read = [stuck.read(dynamodb, table, each, now, dead_after) for each in ids]
-        keys = [key for key in read if key]
-        if not keys:
-            say("No key is stuck.")
-            return
-        rows = [
-            (
-                key.id,
-                str(s3_object(key.event).get("sequencer", "")),
-                str(timedelta(seconds=int(key.age.total_seconds()))),
-            )
-            for key in keys
-        ]
-        print_table(["ID", "Sequencer", "In progress for"], rows)
-        queues = aws.stack.retry_events_queue_url, aws.stack.parked_events_queue_url
-        for key in keys if redrive else []:
-            stuck.hand_over(sqs, *queues, dynamodb, table, key)
-            click.echo(f"Sent to the retry queue: {printable(key.id)}")
+    aws, now = Connection(stack_name), datetime.now(UTC)
+    dynamodb, sqs, table = aws.client("dynamodb"), aws.client("sqs"), aws.stack.key_table
+    ids = stuck.oldest(dynamodb, table, now, sys.maxsize)
+    keys = [key for each in ids if (key := stuck.read(dynamodb, table, each, now))]
+    age = span(stuck.DEAD_AFTER.total_seconds())
+    say(f"In progress for {age} or longer: {counted(len(keys), 'key')}.")
+    for key in keys:
+        sequencer = s3_object(key.event).get("sequencer", "(unknown)")
+        print_entry(key.id, f"event {sequencer}, for {span(key.age.total_seconds())}")
+    queues = aws.stack.retry_events_queue_url, aws.stack.parked_events_queue_url
+    for key in keys if redrive else []:
+        stuck.hand_over(sqs, *queues, dynamodb, table, key)
+        click.echo(f"Sent to the retry queue: {printable(key.id)}")
+
+
+def _show(events: Sequence[ParkedEvent], as_json: bool, none: str) -> None:
+    for event in sorted(events, key=lambda event: event.parked_at):
+        if as_json:
+            described = {"id": event.id, "parked_at": event.parked_at.isoformat(), **event.body}
+            click.echo(json.dumps(described))
+        else:
+            line = f"event {event.sequencer or '(unknown)'}, since {clock(event.parked_at)}"
+            print_entry(f"{event.id[:8]}  {event.subject}", line, event.reason[:REASON_CHARACTERS])
+    if not events and not as_json:
+        say(none)
+
+
+def _redrive(
+    aws: Connection, events: Sequence[ParkedEvent], queue_url: str, named: bool = False
+) -> None:
+    startable = {event.id for event in events if event.is_startable(named)}
+    for event in (each for each in events if each.id not in startable):
+        say(f"Left out, would fail again: {event.id[:8]} {event.reason}")
+    for event in parked.redrive(aws, startable, queue_url):
+        click.echo(f"Started: {event.id[:8]} {printable(event.subject)}")

@@ -2,33 +2,59 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import shutil
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 
 import click
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    NoRegionError,
+    PartialCredentialsError,
+)
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from inorder.model.execution import Step
 from inorder.story.parts import span
 
-UNLIMITED = 10_000  # characters
+UNLIMITED = 10_000  # characters, where the output is no terminal
+aws_errors_in_one_line = nullcontext  # main.py does that for all commands
+LOCALLY = 'For the local AWS: eval "$(make -s up)"'
 
 deployed = click.option(
     "--stack-name", envvar="STACK_NAME", show_envvar=True, default="inorder", show_default=True
 )
 
 
-@contextmanager
-def aws_errors_in_one_line() -> Iterator[None]:
-    """Report an error of AWS or boto3 in one line."""
-    try:
-        yield
-    except (BotoCoreError, ClientError) as error:
-        raise click.ClickException(" ".join(str(error).split())) from None
+def explained(error: Exception) -> str:
+    """Say in one line what is wrong, and what to do; "" of an error that nobody has foreseen."""
+    match error:
+        case NoRegionError():
+            step = f"Set AWS_DEFAULT_REGION. {LOCALLY}"
+        case NoCredentialsError() | PartialCredentialsError():
+            step = f"Run `aws configure`. {LOCALLY}"
+        case EndpointConnectionError() if "//127.0.0.1" in str(error):
+            step = "The local AWS has stopped: run `make up`, or open a new shell to use AWS."
+        case ClientError(operation_name="DescribeStacks") if "does not exist" in str(error):
+            step = (
+                "Name the stack by --stack-name or STACK_NAME, and its region by"
+                " AWS_DEFAULT_REGION; or run `make deploy` or, for a local AWS, `make up`."
+            )
+        case BotoCoreError() | ClientError():
+            step = ""
+        case OSError(errno=errno.EACCES | errno.EPERM | errno.EROFS):
+            step = "The commands write to out/: use a checkout that can be written to."
+        case _:
+            return ""
+    return f"{' '.join(str(error).split()).rstrip('.')}. {step}".strip()
 
 
 def say(text: str) -> None:
@@ -60,21 +86,21 @@ def print_step(number: int, step: Step) -> None:
         console.print(_data("output", after))
 
 
-def print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], is_plain: bool = False
-) -> None:
-    """Print text without interpreting markup, which may be part of a key.
+def aligned(rows: Iterable[Sequence[str]], widths: list[int]) -> Iterator[str]:
+    """Write rows in columns of these widths, which first become as wide as the rows need."""
+    shown = [[printable(cell) for cell in row] for row in rows]
+    for row in shown:
+        widths[:] = map(max, widths, map(cell_len, row))
+    for row in shown:
+        yield "  ".join(map(set_cell_size, row, widths)).rstrip()
 
-    A plain table has no borders. If the output is not a terminal, its rows are not wrapped.
-    """
-    table = Table(box=None, padding=(0, 2, 0, 0)) if is_plain else Table()
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    console = Console()
-    width = UNLIMITED if is_plain and not console.is_terminal else None
-    Console(width=width).print(table)
+
+def print_entry(heading: str, *details: str) -> None:
+    """Print a line, and details below it, which fit the terminal."""
+    width = shutil.get_terminal_size((UNLIMITED, 0)).columns
+    click.echo(printable(heading))
+    for each in details:
+        click.echo(textwrap.indent(textwrap.fill(printable(each), width - 4), "    "))
 
 
 def printable(text: str) -> str:

@@ -1,10 +1,9 @@
 """The demonstration's report: a table for the terminal, and a picture of all outputs."""
 
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Literal
@@ -12,8 +11,6 @@ from typing import Literal
 from PIL import Image, ImageDraw, ImageOps
 from rich.table import Table
 from rich.text import Text
-
-from inorder.demo.pictures import SLOW_EVERY
 
 SHEET_WIDTH = 900
 LARGEST_CELL = 180
@@ -23,7 +20,6 @@ FRAMES = {"new": BACKGROUND, "old": "#ff1f1f", "missing": BACKGROUND, "other": "
 
 MEASURES = {
     "keys": "Object keys",
-    "slow": f"Slow old pictures, 1 in {SLOW_EVERY}",
     "events": "Events delivered",
     "processed": "Processed",
     "repeated": "Processed again",
@@ -35,7 +31,6 @@ MEASURES = {
     "stale": "Stale outputs",
     "missing": "Missing outputs",
     "wrong": "Wrong, says the audit",
-    "seconds": "Seconds",
 }
 FAULTS = ("stale", "missing", "lost", "wrong")  # the measures that must be zero
 
@@ -44,14 +39,13 @@ FAULTS = ("stale", "missing", "lost", "wrong")  # the measures that must be zero
 class Counts:
     """What the demonstration counted in one stack.
 
-    `slow` is how many old pictures the function was slow with, `repeated` how often an event was
-    processed that had been processed before, `retried` how many executions ended because of a
-    fault, each followed by another one, and `lost` how many ended otherwise than in one of the
-    outcomes. `wrong` is what `inorder audit` found, which does not read the pictures.
+    `repeated` is how often an event was processed that had been processed before, `retried` how
+    many executions ended because of a fault, each followed by another one, and `lost` how many
+    ended otherwise than in one of the outcomes. `wrong` is what `inorder audit` found, which does
+    not read the pictures.
     """
 
     keys: int
-    slow: int
     stale: int
     missing: int
     events: int
@@ -63,7 +57,6 @@ class Counts:
     parked: int
     lost: int
     wrong: int
-    seconds: float
 
     @property
     def has_faults(self) -> bool:
@@ -80,12 +73,12 @@ class FinalOutput:
     state: Literal["new", "old", "missing", "other"]
 
 
-Results = Mapping[str, tuple[Counts, Sequence[FinalOutput]]]  # by the name of the table's column
+Results = Mapping[str, tuple[Counts, Sequence[FinalOutput]]]  # by coordination: ``off``, ``on``
 
 
-def console_table(results: Results, heading: str) -> Table:
-    """Tabulate the counts; the heading says what the results' names are: ``Coordination``."""
-    table = Table(heading)
+def console_table(results: Results) -> Table:
+    """Tabulate the counts."""
+    table = Table("Coordination")
     for name in results:
         table.add_column(name, justify="right")
     for measure, label in MEASURES.items():
@@ -98,14 +91,12 @@ def console_table(results: Results, heading: str) -> Table:
     return table
 
 
-def write_report(folder: Path, results: Results, heading: str) -> Path:
-    """Write `outputs.png` and `summary.json`, and give the picture's file."""
+def write_report(folder: Path, results: Results) -> Path:
+    """Write `outputs.png`, and give its file."""
     folder.mkdir(parents=True, exist_ok=True)
-    summary = json.dumps({name: asdict(counts) for name, (counts, _) in results.items()}, indent=2)
-    (folder / "summary.json").write_text(summary + "\n", encoding="utf-8")
     file = folder / "outputs.png"
     sheets = [
-        _captioned(contact_sheet(outputs), caption(f"{heading} {name}", outputs))
+        _captioned(contact_sheet(outputs), caption(f"Coordination {name}", outputs))
         for name, (_, outputs) in results.items()
     ]
     _beside(sheets).save(file)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
@@ -19,6 +20,8 @@ ENDS = {
     "ExecutionAborted": "ABORTED",
     "ExecutionTimedOut": "TIMED_OUT",
 }
+# What JSON, or a time in it, may raise that somebody else has written.
+UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError)
 BEGINNING = datetime.fromtimestamp(0, UTC)  # instead of a time that is not known
 LIFE = timedelta(seconds=EXPRESS_SECONDS)
 # What to call the end of an execution without an outcome.
@@ -107,7 +110,7 @@ class Execution:
     def outcome(self) -> str | None:
         """Its output's ``outcome``, such as ``Processed``, or the error, such as ``Parked``."""
         named = self.output.get("outcome") if isinstance(self.output, dict) else None
-        return named or self.error
+        return named if named and isinstance(named, str) else self.error
 
     @property
     def ended_as(self) -> str:
@@ -264,8 +267,7 @@ class _Reader:
     def read(self, entry: Entry) -> None:
         """Learn from the next entry."""
         kind, details, at, number = entry
-        data = [details.get(name, {}) for name in ("inputDetails", "outputDetails")]
-        if any(each.get("truncated") for each in data):
+        if _is_cut(details, "input") or _is_cut(details, "output"):
             self.found = replace(self.found, truncated=True)
         if number:
             self.missing += max(number - self._last_id - 1, 0)
@@ -274,10 +276,10 @@ class _Reader:
             self.found = replace(self.found, event=_data(details, "input"), started=at)
         elif kind.endswith("StateEntered"):
             state_type = kind.removesuffix("StateEntered")
-            step = Step(details["name"], state_type, _data(details, "input"), None, at)
+            step = Step(str(details.get("name")), state_type, _data(details, "input"), None, at)
             self.steps.append(step)
         elif kind.endswith("StateExited"):
-            if self.steps and self.steps[-1].state == details["name"]:
+            if self.steps and self.steps[-1].state == details.get("name"):
                 self._change(output=_data(details, "output"), exited=at)
         elif kind in ENDS:
             self._end(kind, details, at)
@@ -285,7 +287,8 @@ class _Reader:
             self._call(kind, details, at)
 
     def _end(self, kind: str, details: dict[str, Any], at: datetime | None) -> None:
-        error, cause = details.get("error") or None, details.get("cause") or ""
+        error = str(details["error"]) if details.get("error") else None
+        cause = str(details.get("cause") or "")
         end = {"output": _data(details, "output"), "error": error, "cause": cause}
         self.found = replace(self.found, status=ENDS[kind], stopped=at, **end)
         if error and self.steps and self.steps[-1].exited is None:
@@ -360,9 +363,13 @@ def _data(details: Mapping[str, Any], name: Literal["input", "output"]) -> Any:
     A log entry has at most 248 KB of it:
     https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html
     """
-    if name not in details or details.get(f"{name}Details", {}).get("truncated"):
-        return None
-    try:
-        return json.loads(details[name])
-    except ValueError:
-        return None
+    if name in details and not _is_cut(details, name):
+        with suppress(*UNREADABLE):
+            return json.loads(details[name])
+    return None
+
+
+def _is_cut(details: Mapping[str, Any], name: Literal["input", "output"]) -> bool:
+    """Tell whether the log has cut an input or an output off."""
+    more = details.get(f"{name}Details")
+    return isinstance(more, dict) and bool(more.get("truncated"))

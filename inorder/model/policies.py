@@ -89,6 +89,13 @@ def recording() -> frozenset[str]:
     return frozenset(name for states in files for name in doing(states, Role.RECORDS))
 
 
+def outcomes(states: Mapping[str, Any]) -> frozenset[str]:
+    """Name how executions end: what a Pass at the end writes, and the error of a Fail."""
+    ends = [each for each in states.values() if each.get("End") or each["Type"] == "Fail"]
+    named = (each.get("Error") or each.get("Parameters", {}).get("outcome") for each in ends)
+    return frozenset(filter(None, named))
+
+
 @cache
 def starts_newest(name: str) -> bool:
     """Tell whether a holder of a policy starts the newest event, in an execution of its own."""

@@ -9,7 +9,7 @@ from typing import Any
 from inorder.model.execution import LIFE
 from inorder.model.outcomes import DONE
 from inorder.story.parts import Event, order
-from inorder.story.reading import Known, happened, parsed, time_of
+from inorder.story.reading import HAND_OVERS, Known, happened, parsed, time_of
 from inorder_fence.records import s3_object
 from inorder_fence.stuck import DEAD_AFTER
 
@@ -48,7 +48,8 @@ def _status(known: Known, record: Mapping[str, Any]) -> str:
     """Tell what a record says has become of its event."""
     since = time_of(record.get("in_progress_since"))
     waits = known.waits(record)
-    is_dead = since and known.facts.now - since > (DEAD_AFTER if waits else LIFE)
+    is_old = since and known.facts.now - since > (DEAD_AFTER if waits else LIFE)
+    is_dead = is_old or record.get(HAND_OVERS)
     unfinished = "Died" if is_dead else "Waiting" if waits else "Working"
     statuses = {"DONE": "Processed", "IN_PROGRESS": unfinished}
     return statuses.get(str(record.get("status")), "Unknown")
@@ -83,6 +84,7 @@ def _event(event: Any, sequencer: Any, version_id: Any, outcome: str) -> Event:
     else:
         is_deletion, at, etag = None, None, None
     named = str(sequencer) if sequencer else None
+    version_id = version_id if isinstance(version_id, str) else None
     return Event(named, version_id, is_deletion, etag, at, outcome, ())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from inorder.story.parts import (
     Output,
     Source,
     clock,
+    counted,
     is_newer,
     named,
     span,
@@ -25,6 +27,20 @@ ON_ITS_WAY = timedelta(minutes=1)  # an event of S3 may need so long to start an
 
 def judge(facts: Facts, events: tuple[Event, ...]) -> Judgement:
     """Decide whether the outputs are right, by what the policy keeps; oldest events first."""
+    judged = _judged_by_policy(facts, events)
+    if not (events or facts.executions or facts.outputs or facts.keeps is None):
+        if facts.source is None and facts.has("object"):
+            near = f" Keys like it: {', '.join(facts.near)}." if facts.near else ""
+            judged = Judgement("none", f"There is no such object.{near}")
+        elif facts.left_out:
+            judged = Judgement("none", "There should be no output.")
+    if facts.left_out:
+        why = f"No event of this object starts an execution now: {facts.left_out}."
+        judged = replace(judged, text=f"{judged.text} {why}")
+    return judged
+
+
+def _judged_by_policy(facts: Facts, events: tuple[Event, ...]) -> Judgement:
     judging = _Judging(facts, events)
     if facts.keeps is None:
         return judging.forwarded()
@@ -64,8 +80,10 @@ class _Judging:
             return self._judged("unknown", "No event is known that should make one.")
         if any(each.sequencer == self._output.sequencer for each in done):
             return self._judged("right", "That is right: it was processed first.")
+        if done and self._is_written_otherwise:
+            return self._because(done[0])
         if done and self._facts.has("executions"):
-            return self._judged("wrong", f"But {named(done[0].sequencer)} was processed.")
+            return self._judged("wrong", f"But {named(done[0].sequencer)} was processed first.")
         return self._judged("unknown", "Which event was processed first is not known.")
 
     def each(self) -> Judgement:
@@ -78,11 +96,11 @@ class _Judging:
             and (named_version(each.version_id), each.sequencer) not in shown
         ]
         number = len(self._facts.outputs)
-        self._said = f"There {'is 1 output' if number == 1 else f'are {number} outputs'}."
+        self._said = f"There {'is' if number == 1 else 'are'} {counted(number, 'output')}."
         if lacking:
             verb = "lacks" if len(lacking) == 1 else "lack"
             self._said += f" {len(lacking)} of the events {verb} one."
-            return self._because(lacking[0], "have one")
+            return self._because(lacking[0], "should have one")
         if not self._facts.has("executions"):
             return self._judged("unknown", "Whether there are more events is not known.")
         return self._judged("right", "That is right: each event that should have one has it.")
@@ -92,7 +110,7 @@ class _Judging:
         self._said = "This policy writes no outputs."
         unfinished = [each for each in self._events if each.outcome not in FINISHED]
         if unfinished:
-            return self._because(unfinished[-1], "be forwarded")
+            return self._because(unfinished[-1], "should be forwarded")
         if not self._events or not self._facts.has("executions"):
             return self._judged("unknown", "Whether there are other events is not known.")
         return self._judged("right", "The content of each known event was forwarded.")
@@ -135,19 +153,19 @@ class _Judging:
         return self._judged(
             "wrong",
             f"No event of {what} is known. Either its execution is older than what was read, or"
-            " there was none: is EventBridge switched on for the bucket, the rule enabled, the"
-            " event in UndeliveredEventsQueue?",
+            " there was none: is EventBridge switched on for the bucket, the rule enabled? Does"
+            " `inorder undelivered` list it?",
         )
 
-    def _because(self, event: Event, what: str = "decide it") -> Judgement:
+    def _because(self, event: Event, what: str = "decides it") -> Judgement:
         """Judge by the event that should have made the output, and has not."""
         queued = {each.queue for each in self._facts.queued if each.sequencer == event.sequencer}
         gone = self._facts.has("parked events") and "parked" not in queued
         parked = "was parked, and is no longer in the queue" if gone else "is parked"
         died = (
-            ("pending", "is not finished, because its execution died. The schedule starts it again")
+            ("pending", "is unfinished: its execution has died. The next sweep retries it")
             if self._facts.has_table and self._facts.heal_minutes
-            else ("wrong", "is not finished, because its execution died. Nothing starts it again")
+            else ("wrong", "is unfinished: its execution has died. `inorder stuck` may list it")
         )
         judged: dict[str, tuple[str, str]] = {
             "Working": ("pending", "is being processed"),
@@ -165,11 +183,20 @@ class _Judging:
         ended = f"ended as {event.outcome}"
         other = ("wrong", f"{ended}. Something else has changed or removed the output since")
         if self._is_own(event):
-            other = ("unknown", f"{ended}, and only the policy knows whether it needs an output")
+            other = ("unknown", f"{ended}: only the policy knows whether that needs an output")
+        elif self._is_written_otherwise:
+            text = "a function of your own (WorkFunctionArn) writes the output, maybe elsewhere"
+            other = ("unknown", f"{ended}: {text}")
         state, text = judged.get(event.outcome, other)
-        said = f"{named(event.sequencer)}, which should {what}, {text}."
+        said = f"{named(event.sequencer)} {what}, and {text}."
         lead = {"pending": "That is not right yet: ", "wrong": "That is not right: "}.get(state)
         return self._judged(state, f"{lead}{said}" if lead else said[0].upper() + said[1:])
+
+    @property
+    def _is_written_otherwise(self) -> bool:
+        """Tell whether a user's function may write the output, and not as the fence does."""
+        is_named = any(each.sequencer for each in self._facts.outputs)
+        return self._facts.is_own_function and not is_named
 
     def _is_own(self, event: Event) -> bool:
         """Tell whether an event's outcome is one that the shipped policies do not have."""

@@ -86,6 +86,9 @@ class Facts:
     has_table: bool = True  # whether the policy writes records
     from_log: bool = False  # whether the executions come from a log, which may lack the end of one
     version_id: str | None = None  # the only version that was asked for
+    is_own_function: bool = False  # whether a function of the user's own writes the outputs
+    left_out: str = ""  # why the rule starts no execution for the key; empty if it does
+    near: tuple[str, ...] = ()  # if nothing of the key was found: keys like it
 
     def has(self, part: Part) -> bool:
         """Tell whether a part was read completely."""
@@ -168,8 +171,8 @@ class Judgement:
     """Whether the output is as the policy promises."""
 
     # ``right``; ``pending``: it will be; ``parked``: the newest event is, so a person must
-    # decide; ``wrong``: nothing will change that; ``unknown``.
-    state: Literal["right", "pending", "parked", "wrong", "unknown"]
+    # decide; ``wrong``: nothing will change that; ``none``: there is nothing to judge; ``unknown``.
+    state: Literal["right", "pending", "parked", "wrong", "none", "unknown"]
     text: str  # what the output shows, and why that is right or not
 
 
@@ -216,6 +219,11 @@ def is_newer(one: str | None, other: str | None) -> bool:
 def clock(at: datetime | None) -> str:
     """Write a time for a sentence."""
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if at else "a time that is not known"
+
+
+def counted(number: int, noun: str) -> str:
+    """Write a number of things for a sentence."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def span(seconds: float) -> str:

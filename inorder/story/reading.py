@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
-from inorder.model.execution import LIFE, Execution
+from inorder.model.execution import LIFE, UNREADABLE, Execution
 from inorder.model.policies import recording
 from inorder.story.parts import Facts
+
+# An attribute of a record: how often sweeps have retried its event since the last claim.
+HAND_OVERS = "hand_overs"
 
 
 class Known:
@@ -49,6 +52,8 @@ class Known:
 
         Under `latest-wins` the record has the newest event, which another execution may have.
         """
+        if record.get(HAND_OVERS):  # a sweep has replaced the time of the claim
+            return record.get("sequencer"), None
         if self.waits(record) and arn in self.by_arn:
             return self.by_arn[arn].sequencer, recorded(self.by_arn[arn])
         is_known = arn in self.by_arn or self.facts.keeps != "newest"
@@ -109,14 +114,14 @@ def _dict(value: Any) -> dict[str, Any]:
 
 def parsed(text: Any) -> Any:
     """Parse JSON; None if it is none."""
-    with suppress(TypeError, ValueError):
+    with suppress(*UNREADABLE):
         return json.loads(text)
     return None
 
 
 def time_of(text: Any) -> datetime | None:
     """Parse a time; None if it is none, or has no zone."""
-    with suppress(TypeError, ValueError):
+    with suppress(*UNREADABLE):
         at = datetime.fromisoformat(text)
-        return at if at.tzinfo else None
+        return at.astimezone(UTC) if at.tzinfo else None
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from inorder.model.execution import Execution
-from inorder.story.parts import Cause, Facts, Lock, Queued, clock, named, span
+from inorder.story.parts import Cause, Facts, Lock, Queued, clock, counted, named, span
 from inorder.story.reading import was_worked_on
 
 
@@ -31,23 +31,24 @@ def _said(facts: Facts, execution: Execution, outcome: str, cause: Cause | None)
             "Processed": _said_processed(facts, execution),
             "Waiting": "It waits for the lock.",
             "Working": f"It is in {last}.",
-            "Unknown": f"The log has no end of it; the last state there is {last}. It cannot be"
-            " alive, so its end is missing, or it died.",
+            "Unknown": f"The log does not have its end; the last state there is {last}. It can no"
+            " longer run, so it has died, or the log lacks entries.",
         }
         return texts[outcome]
     texts = {
         "Superseded": _said_superseded(execution, cause),
         "Duplicate": _said_duplicate(execution, cause),
         "Retrying": _said_retrying(facts, cause),
-        "Waiting": f"Execution {_id(cause.execution)} holds the lock since {clock(cause.at)}.",
+        "Waiting": f"It waits for execution {_id(cause.execution)}, which has held the lock since"
+        f" {clock(cause.at)}.",
         **dict.fromkeys(("Parked", "InvalidEvent", "NotParked"), _sentence(cause.reason)),
-        **dict.fromkeys(("TimedOut", "Aborted"), f"It ended in {last}, unfinished."),
+        **dict.fromkeys(("TimedOut", "Aborted"), f"It was ended in {last}, unfinished."),
     }
     if outcome in texts:
         return texts[outcome]
     if execution.status == "SUCCEEDED":
         return f"It ended in {last}, an outcome of the policy's own."
-    return f"No state of the policy has foreseen this: {_sentence(cause.reason)}"
+    return f"The policy has no state for this: {_sentence(cause.reason)}"
 
 
 def _said_processed(facts: Facts, execution: Execution) -> str:
@@ -95,34 +96,33 @@ def _said_retrying(facts: Facts, cause: Cause) -> str:
 
 def said_locked(lock: Lock, age: timedelta | None, death: str) -> str:
     """Say who holds a lock, whether the holder has died, and who waits for it."""
-    lasts = f", for {span(age.total_seconds())}" if age else ""
-    text = f"Execution {_id(lock.execution)} holds the lock since {clock(lock.since)}{lasts}, for"
-    text += f" event {lock.sequencer or '(unknown)'}."
+    held = f"has held the lock for {span(age.total_seconds())}," if age else "holds the lock,"
+    since = f" since {clock(lock.since)}," if lock.since else ""
+    text = f"Execution {_id(lock.execution)} {held}{since} for {named(lock.sequencer)}."
     if death:
-        text += f" It {death}: the next event of the key, or the schedule, breaks the lock."
+        text += f" It {death}: the next event of the key, or its retry, breaks the lock."
     if lock.waiting:
-        text += f" {len(lock.waiting)} wait for it: {', '.join(map(_id, lock.waiting))}."
+        verb = "waits" if len(lock.waiting) == 1 else "wait"
+        waiting = ", ".join(map(_id, lock.waiting))
+        text += f" {counted(len(lock.waiting), 'execution')} {verb} for it: {waiting}."
     return text
 
 
 def said_recorded(sequencer: str | None, since: datetime) -> str:
     """Say that an event waits for the lock."""
-    return (
-        f"Event {sequencer} is recorded as the newest since {clock(since)} and waits for the lock."
-    )
+    recorded = f"Event {sequencer} has been recorded as the newest since {clock(since)}"
+    return f"{recorded}, and waits for the lock."
 
 
-def said_stuck(facts: Facts, sequencer: str | None, since: datetime) -> str:
+def said_stuck(facts: Facts, sequencer: str | None, since: datetime, hand_overs: int) -> str:
     """Say what becomes of an event whose execution died."""
-    heals = (
-        f"The schedule, which runs every {facts.heal_minutes} minutes, starts it again."
-        if facts.heal_minutes
-        else "There is no schedule: inorder stuck --redrive starts it again."
-    )
-    return (
-        f"Event {sequencer} is not finished since {clock(since)}, longer than an execution can"
-        f" live: its execution died. {heals}"
-    )
+    text = f"Event {sequencer} is unfinished: its execution has died."
+    if hand_overs:
+        handed = f"handed it to the retry queue {_times(hand_overs)}, last at {clock(since)}"
+        return f"{text} A sweep has {handed}."
+    if facts.heal_minutes:
+        return f"{text} The next sweep, of one each {facts.heal_minutes} minutes, retries it."
+    return f"{text} There are no sweeps: `inorder stuck --redrive` retries it."
 
 
 def said_queued(each: Queued) -> str:
@@ -130,9 +130,13 @@ def said_queued(each: Queued) -> str:
     event, since, why = f"Event {each.sequencer or '(unknown)'}", clock(each.since), each.reason
     if each.queue == "parked":
         again = f"`inorder redrive {each.id[:8]}` starts it again."
-        return f"{event} is parked since {since}: {_sentence(why)} {again}"
-    failed = f"failed first at {since}, and {each.attempts} times so far: {_sentence(why)}"
+        return f"{event} has been parked since {since}: {_sentence(why)} {again}"
+    failed = f"has failed {_times(each.attempts)} since {since}: {_sentence(why)}"
     return f"{event} {failed} It is tried again at {clock(each.next)}."
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def _version(version_id: str | None) -> str:

@@ -10,8 +10,8 @@ from inorder.model.execution import LIFE, Execution
 from inorder.story.causes import cause_of
 from inorder.story.events import events_of
 from inorder.story.judging import judge
-from inorder.story.parts import Facts, Lock, Pending, Story, ToldExecution, clock
-from inorder.story.reading import Known, parsed, time_of
+from inorder.story.parts import Facts, Lock, Pending, Story, ToldExecution, clock, counted
+from inorder.story.reading import HAND_OVERS, Known, parsed, time_of
 from inorder.story.sentences import said_locked, said_queued, said_recorded, said_stuck, told
 from inorder_fence.records import locked, s3_object
 from inorder_fence.stuck import DEAD_AFTER
@@ -65,6 +65,8 @@ def _lock(known: Known, record: Mapping[str, Any]) -> Lock:
     death = ""
     if holder and holder.status != "RUNNING":
         death = f"ended as {holder.ended_as}"
+    elif record.get(HAND_OVERS):
+        death = "has died"
     elif age and age > LIFE:
         death = "cannot be alive"
     lock = Lock(arn, sequencer, since, bool(death), waiting)
@@ -72,16 +74,18 @@ def _lock(known: Known, record: Mapping[str, Any]) -> Lock:
 
 
 def _pending(known: Known) -> Iterable[Pending]:
+    queued = {each.sequencer for each in known.queued}
     for each in known.queued:
         yield Pending(each.queue, each.sequencer, each.id, said_queued(each))
     for record in known.facts.records:
         since = time_of(record.get("in_progress_since"))
-        if since is None:
-            continue
         described = s3_object(parsed(record.get("event")))
         sequencer = described.get("sequencer") or record.get("sequencer")
-        if known.facts.now - since > DEAD_AFTER:
-            text = said_stuck(known.facts, sequencer, since)
+        if since is None or sequencer in queued:
+            continue
+        hand_overs = int(record.get(HAND_OVERS, 0))
+        if hand_overs or known.facts.now - since > DEAD_AFTER:
+            text = said_stuck(known.facts, sequencer, since, hand_overs)
             yield Pending("stuck", sequencer, str(record["id"]), text)
         elif known.waits(record):
             text = said_recorded(sequencer, since)
@@ -92,8 +96,8 @@ def _unknown(known: Known) -> Iterable[str]:
     yield from dict.fromkeys((known.facts.unread or {}).values())
     if lost := [each.id for each in known.executions if each.missing]:
         yield (
-            f"The log lacks entries of {len(lost)} executions ({', '.join(lost[:3])}), so states"
-            " may be missing from them."
+            f"The log lacks entries of {counted(len(lost), 'execution')}"
+            f" ({', '.join(lost[:3])}), so states may be missing there."
         )
     if any(each.truncated for each in known.executions):
         yield "The log has cut off some data, which is longer than 248 KB."

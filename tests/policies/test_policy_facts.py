@@ -12,7 +12,6 @@ import boto3
 import pytest
 
 from inorder.model.policies import policies
-from inorder.run import with_object
 from inorder_fence.stuck import SINCE
 from tests.conftest import picture
 from tests.policies.situations import RED, of
@@ -99,9 +98,10 @@ def test_an_event_writes_as_much_to_the_log_as_the_facts_say(aws: InProcess) -> 
         boto3.DEFAULT_SESSION.events.register(
             f"after-call.{service}", lambda parsed, **_: parsed.update(METADATA)
         )
-    event = with_object(
-        shipped("object-created"), picture(RED), aws.s3, INPUT, aws.run, lambda _: None
-    )
+    event = shipped("object-created")
+    described = event["detail"]["object"]
+    described["etag"] = aws.upload(described["key"], picture(RED))["detail"]["object"]["etag"]
+    event["detail"]["bucket"]["name"] = INPUT
     history: Any = boto3.client("stepfunctions").get_paginator("get_execution_history")
     size = 0
     for entry in history.paginate(executionArn=aws.run(event).arn).search("events"):

@@ -1,7 +1,8 @@
-"""`inorder up` and `inorder down`, as a user runs them."""
+"""A local AWS that `inorder up` starts, and what README tells a user to do with it."""
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from pathlib import Path
@@ -14,6 +15,11 @@ from click.testing import CliRunner, Result
 from inorder import commands, local_aws
 from inorder.aws.stack import describe
 from inorder.commands.main import main
+from tests.conftest import picture
+
+# Markup of rich, an escape, a newline, an override of the direction, and text from right to left.
+STRANGE = "list/[red]b\x1b[31m\n\u202e\u05e9\u05dc\u05d5\u05dd.png"
+SHOWN = r"list/[red]b\x1b[31m\n\u202e" + "\u05e9\u05dc\u05d5\u05dd.png"
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +31,7 @@ def run(*arguments: str) -> Result:
     return CliRunner(mix_stderr=False).invoke(main, arguments)
 
 
-def test_up_prints_the_environment_for_boto3_and_down_removes_everything(
+def test_up_prints_the_environment_for_the_commands_and_down_removes_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     up = run("up")
@@ -36,6 +42,36 @@ def test_up_prints_the_environment_for_boto3_and_down_removes_everything(
         monkeypatch.setenv(*setting.split("=", 1))
     assert describe(boto3.client("cloudformation"), os.environ["STACK_NAME"]).input_bucket
     assert run("up").stdout == up.stdout
+    # What `up` says last, with other files; the same content again has an event of its own.
+    assert ".venv/bin/inorder put " in up.stderr.splitlines()[-1]
+    file, bad = tmp_path / "cat.png", tmp_path / "bad.png"
+    file.write_bytes(picture((255, 0, 0)))
+    bad.write_text("no picture")
+    for _ in range(2):
+        shown = run("put", str(file), STRANGE).stdout
+        for said in (f"Key       {SHOWN}", "Outcome   Processed", " 1  S3 Object Event? (Choice"):
+            assert said in shown
+    assert run("doctor").exit_code == 0
+    assert "Outcome   Parked: " in run("put", str(bad)).stdout
+    *_, newer, last = map(json.loads, run("executions", "--json").stdout.splitlines())
+    assert [newer["ended_as"], last["key"]] == ["Processed", "bad.png"]
+    selected = ["--prefix", "list/", "--key", STRANGE, "--outcome", "processed", "--since", "10m"]
+    listed = run("executions", *selected, "--limit", "1").stdout
+    assert listed.splitlines()[1].split()[3:6] == [SHOWN, newer["sequencer"], "Processed"]
+    found = run("execution", newer["id"][:-1]).stdout
+    assert f"ARN       {newer['arn']}" in found
+    told = run("why", f"/{STRANGE}").stdout
+    output = SHOWN.replace("list/", "list/out-")
+    assert f"The output {output} was made for event {newer['sequencer']}. That is right" in told
+    assert not {"\x1b", "\u202e"} & set(shown + listed + found + told)
+    file.unlink()
+    bad.unlink()
+    template = json.dumps({"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}})
+    boto3.client("cloudformation").create_stack(StackName="another", TemplateBody=template)
+    for stack, said in {"nowhere": "Name the stack by", "another": "no output Input"}.items():
+        [line] = run("stuck", "--stack-name", stack).stderr.splitlines()
+        assert line.startswith("Error: ")
+        assert said in line
     server = local_aws.recall(tmp_path / "local-aws.json")
     assert server
     connections = psutil.Process(server.pid).net_connections()

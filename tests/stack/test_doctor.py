@@ -7,9 +7,8 @@ import json
 import pytest
 
 from inorder import PROJECT
-from inorder.aws import health
 from inorder.aws.health import RIGHT, WRONG
-from inorder.aws.stack import Connection, deploy, sam_deploy
+from inorder.aws.stack import deploy, sam_deploy
 from inorder.local_aws import LocalAws
 from tests.stack.conftest import Inorder, Workflow
 
@@ -18,22 +17,12 @@ COMPANIONS = ("audit", "monitoring", "records")
 
 @pytest.fixture(scope="module")
 def workflow(local: LocalAws) -> Workflow:
-    """Give a stack in which all is right: its topic has a subscriber, as the local AWS has not."""
-    sns = local.client("sns")
-    topic = sns.create_topic(Name="alarms")["TopicArn"]
-    local.client("sqs").create_queue(QueueName="alarms")
-    arn = "arn:aws:sqs:us-east-1:000000000000:alarms"
-    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
-    workflow = Workflow(local, deploy(local, "healthy", {"AlarmTopicArn": topic}))
+    """Give a stack in which all is right."""
+    workflow = Workflow(local, deploy(local, "healthy", {}))
     for name in COMPANIONS:
         template = PROJECT / "stacks" / name / "template.yaml"
         sam_deploy(local, f"healthy-{name}", {"StackName": "healthy"}, template)
     return workflow
-
-
-@pytest.fixture
-def deployment(workflow: Workflow) -> health.Deployment:
-    return health.Deployment(Connection(workflow.stack.name, workflow.local))
 
 
 @pytest.mark.usefixtures("workflow")
@@ -44,65 +33,6 @@ def test_a_healthy_stack_has_nothing_wrong(inorder: Inorder) -> None:
     assert [line for line in lines if not line.startswith(RIGHT)] == []
     fitting = [f"{RIGHT:<8} The companion {name} fits the stack." for name in COMPANIONS]
     assert lines[-len(fitting) :] == fitting
-
-
-@pytest.mark.parametrize(
-    ("of", "changed", "wrong"),
-    [
-        ("outputs", "Version", COMPANIONS),
-        ("outputs", "KeyTableName", ("audit",)),
-        ("outputs", "ParkedEventsQueueName", ("monitoring",)),
-        ("outputs", "RetryEventsQueueName", ("audit", "monitoring")),
-        ("parameters", "KmsKeyArn", ("audit", "records")),
-        ("parameters", "HealMinutes", ()),
-    ],
-)
-def test_a_companion_that_was_deployed_with_another_value_is_named(
-    deployment: health.Deployment, of: str, changed: str, wrong: tuple[str, ...]
-) -> None:
-    getattr(deployment.main, of)[changed] = "other"
-    found = dict(zip(COMPANIONS, health._companions(deployment), strict=True))
-    assert tuple(name for name, line in found.items() if line.state == WRONG) == wrong
-    for name in wrong:
-        assert f"The companion {name} has the {changed} " in found[name].text
-        given = ' PARAMETERS="KmsKeyArn=other"' if of == "parameters" else ""
-        assert found[name].remedy == f"make companion NAME={name} STACK=healthy{given}"
-
-
-def test_a_companion_of_another_stack_is_named(deployment: health.Deployment) -> None:
-    deployment.companions["records"].parameters["StackName"] = "inorder"
-    [*_, finding] = health._companions(deployment)
-    assert "has the StackName inorder, and the stack healthy." in finding.text
-
-
-@pytest.mark.parametrize(
-    ("policy", "changed", "waiting", "said"),
-    [
-        ("first-wins", {}, 0, "Nothing must be done"),
-        ("latest-wins", {}, 1, "Nothing must be done"),
-        ("first-wins", {"HealMinutes": "0"}, 0, "no sweep hands the new policy"),
-        ("first-wins", {}, 1, "1 event(s) wait to be retried"),
-        ("first-wins", {"HandleDeletions": "false"}, 1, "Nothing must be done"),
-        ("every-version", {}, 0, "the input bucket has no versions"),
-    ],
-)
-def test_what_must_be_done_before_a_change_of_policy_is_named(
-    workflow: Workflow,
-    deployment: health.Deployment,
-    policy: str,
-    changed: dict[str, str],
-    waiting: int,
-    said: str,
-) -> None:
-    parameters = {"Policy": "latest-wins", "HealMinutes": "15"}
-    object.__setattr__(deployment.stack, "parameters", parameters | changed)
-    sqs, queue = workflow.local.client("sqs"), workflow.stack.retry_events_queue_url
-    for _ in range(waiting):
-        sqs.send_message(QueueUrl=queue, MessageBody="{}", DelaySeconds=900)
-    [finding] = health._change(deployment, policy)
-    sqs.purge_queue(QueueUrl=queue)
-    assert said in finding.text
-    assert finding.state == (RIGHT if "Nothing" in said else WRONG)
 
 
 def break_all(workflow: Workflow) -> None:
@@ -133,9 +63,6 @@ def break_all(workflow: Workflow) -> None:
     client("cloudwatch").set_alarm_state(
         AlarmName=resource("ParkedEventsAlarm"), StateValue="ALARM", StateReason="test"
     )
-    topic = stack.parameters["AlarmTopicArn"]
-    [found] = client("sns").list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
-    client("sns").unsubscribe(SubscriptionArn=found["SubscriptionArn"])
 
 
 WRONG_THEN = [
@@ -146,10 +73,9 @@ WRONG_THEN = [
     "may take 61 s, and the policy waits for 60 s",
     "lacks s3:GetObject on",
     "reserved concurrency is 0",
-    "ParkedEventsQueue has 1 unread message(s)",
+    "ParkedEventsQueue has 1 unread message.",
     "Nothing reads the retry queue",
     "An event has been parked for 10 days",
-    "no confirmed subscription",
     "Before Policy=uncoordinated: the function may take 61 s, and it waits for 15 s",
 ]
 

@@ -18,6 +18,7 @@ from inorder_fence.records import s3_object
 from tests.conftest import WAIT_SCALE, picture
 from tests.proof.soak.fault_proxy import FaultProxy, behind_a_proxy
 from tests.stack.conftest import CYAN, GREEN, MAGENTA, RED, SECONDS, Inorder, Workflow
+from tests.support.events import created
 
 NEVER_SECONDS = 600  # after which Lambda would end a function that stalls
 # Markup of rich, an escape, and an override of the direction.
@@ -88,6 +89,62 @@ def test_a_throttled_event_is_listed_while_it_waits_and_comes_back_until_there_i
     assert again.event["retry"]["attempt"] >= shown["attempts"]
     assert workflow.colour(key) == CYAN
     assert listed(inorder, "retrying") == workflow.parked() == []
+
+
+def test_a_retry_is_started_now_or_given_up(workflow: Workflow, inorder: Inorder) -> None:
+    """Each command is repeated, as the event's next attempt may have begun meanwhile."""
+
+    def says(option: str, key: str) -> bool:
+        ids = {each["key"]: each["message_id"] for each in listed(inorder, "retrying")}
+        return inorder("retrying", option, ids.get(key, "none")).exit_code == 0
+
+    def given_up() -> list[dict[str, Any]]:
+        says("--give-up", "never.png")
+        return listed(inorder, "parked")
+
+    with workflow.limited(0):
+        for key in ("now.png", "never.png"):
+            workflow.upload(key, picture(RED))
+        wait_until(lambda: bool(given_up()), SECONDS, "the event to be parked", 3)
+        wait_until(lambda: says("--start", "now.png"), SECONDS, "the event to be started")
+    workflow.wait_for_retries()
+    assert workflow.colour("now.png") == CYAN
+    started = [each.event for each in workflow.of_key("now.png", 1, is_retried=True)]
+    assert len([each for each in started if "retry" not in each]) == 2
+    assert workflow.output("never.png") is None
+    for parked in workflow.parked():
+        assert parked["reason"]["Error"] == "GivenUp"
+        assert s3_object(parked["event"])["key"] == "never.png"
+        assert "retry" not in parked["event"]
+
+
+def test_undelivered_events_are_listed_with_their_error_and_started(
+    workflow: Workflow, inorder: Inorder
+) -> None:
+    with workflow.without_events():
+        workflow.upload("lost.png", picture(RED))
+    head = workflow.s3.head_object(Bucket=workflow.stack.input_bucket, Key="lost.png")
+    etag = head["ETag"].strip('"')
+    event = created("lost.png", bucket=workflow.stack.input_bucket, etag=etag)
+    # The second is what a state machine could not bring to the retry queue.
+    report = {"outcome": "Retrying", "event": event, "reason": {}}
+    for body in (event, {"source": "inorder", "detail": report}, "text"):
+        workflow.local.client("sqs").send_message(
+            QueueUrl=workflow.stack.undelivered_events_queue_url,
+            MessageBody=json.dumps(body),
+            MessageAttributes={
+                "ERROR_CODE": {"DataType": "String", "StringValue": "NO_PERMISSIONS"}
+            },
+        )
+    found = listed(inorder, "undelivered")
+    assert [each.get("event") for each in found].count(event) == 2
+    assert {each["reason"]["Error"] for each in found} == {"NO_PERMISSIONS"}
+    result = inorder("undelivered", "--redrive")
+    assert (result.exit_code, result.stdout.count("Started: ")) == (0, 2)
+    ended = Counter(each.outcome for each in workflow.of_key("lost.png", 2))
+    assert ended == {"Processed": 1, "Duplicate": 1}
+    assert len(listed(inorder, "undelivered")) == 1
+    assert workflow.colour("lost.png") == CYAN
 
 
 # Parked events
@@ -235,14 +292,15 @@ def test_a_stuck_key_is_listed_and_healed_by_the_command_or_the_schedule(
             workflow.upload(key, picture(RED))
             assert hold.reached.wait(SECONDS)
             workflow.executions.stop(workflow.record(key)["execution"])
-        assert inorder("stuck").stderr == "No key is stuck.\n"  # its execution could still live
+        said = inorder("stuck").stderr  # its execution could still live
+        assert said == "In progress for 10 minutes or longer: 0 keys.\n"
         workflow.age(workflow.record_id(key))
         return workflow.record(key)
 
     record = die_holding("by-command.png")
     assert record["id"] in inorder("stuck").stdout
     assert workflow.record("by-command.png") == record
-    assert inorder("stuck", "--redrive", "--seconds", "600").exit_code == 0
+    assert inorder("stuck", "--redrive").exit_code == 0
     [again] = [each for each in workflow.of_key("by-command.png", 2) if "retry" in each.event]
     assert again.outcome == "Processed"
     assert json.loads(record["event"]).items() <= again.event.items()

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner, Result
 
-from inorder import commands
-from inorder.commands import console
-from inorder.commands.main import main
+from inorder import commands, local_aws
+from inorder.commands import console, executions
+from inorder.commands.main import MODULES, main
+from inorder.model.execution import Execution, Filter
+from tests.support.events import created
 
 
 @pytest.fixture(autouse=True)
@@ -50,11 +57,6 @@ def test_a_port_that_is_taken_is_named(command: str, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("command", "complaint"),
     [
-        ("run nowhere.json", "Error: Cannot read nowhere.json: No such file or directory."),
-        ("run bad.json", "Error: bad.json is not valid JSON: "),
-        ("run good.json --policy nothing", "Error: There is no policy 'nothing': latest-wins, "),
-        ("demo --images nowhere", "Error: Cannot read folder nowhere: "),
-        ("demo --images ~/photos", "Error: Cannot read folder /home/me/photos: "),
         ("check bare.json", "bare.json: Done: comment: has no Comment that says why it is there"),
     ],
 )
@@ -63,8 +65,6 @@ def test_bad_input_is_named(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", "/home/me")
-    Path("bad.json").write_text("{'source': 'aws.s3'}")
-    Path("good.json").write_text("{}")
     done = {"Type": "Fail", "Error": "Done"}
     Path("bare.json").write_text(json.dumps({"StartAt": "Done", "States": {"Done": done}}))
     assert error_of(*command.split()).startswith(complaint)
@@ -85,23 +85,88 @@ def test_redrive_needs_to_know_which_events(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "named"),
+    ("setting", "value", "step"),
     [
-        ("AWS_SECRET_ACCESS_KEY", "", "credentials"),
-        ("AWS_DEFAULT_REGION", "", "region"),
-        ("AWS_ENDPOINT_URL", "http://127.0.0.1:1", "http://127.0.0.1:1"),
+        ("AWS_SECRET_ACCESS_KEY", None, "AWS_SECRET_ACCESS_KEY. Run `aws configure`."),
+        ("AWS_DEFAULT_REGION", None, "region. Set AWS_DEFAULT_REGION."),
+        ("AWS_DEFAULT_REGION", "", "region. Set AWS_DEFAULT_REGION."),
+        ("AWS_ENDPOINT_URL", "http://127.0.0.1:1", "The local AWS has stopped: run `make up`"),
     ],
 )
-def test_a_wrong_setting_of_aws_is_named(
-    monkeypatch: pytest.MonkeyPatch, setting: str, value: str, named: str
+def test_a_wrong_setting_of_aws_is_named_with_the_next_step(
+    monkeypatch: pytest.MonkeyPatch, setting: str, value: str | None, step: str
 ) -> None:
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         monkeypatch.setenv(name, os.devnull)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv(setting, value)
-    if not value:
-        monkeypatch.delenv(setting)
-    assert named in error_of("parked", "--stack-name", "any")
+    monkeypatch.delenv(setting, raising=False)
+    if value is not None:
+        monkeypatch.setenv(setting, value)
+    assert step in error_of("parked", "--stack-name", "any")
+
+
+def test_a_checkout_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = PermissionError(errno.EROFS, "Read-only file system", "out/local-aws")
+    monkeypatch.setattr(local_aws, "start", Mock(side_effect=refused))
+    said = error_of("up")
+    assert said.startswith("Error: [Errno 30] Read-only file system: 'out/local-aws'. The commands")
+
+
+def test_the_list_of_commands_cuts_no_line() -> None:
+    lines = CliRunner().invoke(main, ["-h"], env={"COLUMNS": "80"}).output.splitlines()
+    listed = lines[lines.index("Commands:") + 1 :]
+    assert len(listed) == sum(map(len, MODULES.values()))
+    assert [line for line in listed if line.endswith("...") or not line.endswith(".")] == []
+
+
+class Executions:
+    """A state machine whose list changes from one call to the next."""
+
+    unknown, poll_seconds = (), 0
+
+    def __init__(self, *lists: list[Execution]) -> None:
+        self._lists = list(lists)
+
+    def select(self, _: Filter) -> list[Execution]:
+        if not self._lists:
+            raise KeyboardInterrupt
+        return self._lists.pop(0)
+
+
+def listed_executions(
+    monkeypatch: pytest.MonkeyPatch, lists: Sequence[list[Execution]], *options: str
+) -> Result:
+    stack = SimpleNamespace(stack=SimpleNamespace(parameters={"Policy": "latest-wins"}))
+    monkeypatch.setattr(executions, "Connection", lambda _: stack)
+    monkeypatch.setattr(executions, "machine_of", lambda *_: Executions(*lists))
+    monkeypatch.setattr(executions, "FOLLOW_SECONDS", 0)
+    return run("executions", *options)
+
+
+def an_execution(name: str, key: str, status: str = "SUCCEEDED") -> Execution:
+    arn = f"arn:aws:states:r:1:execution:machine:{name}"
+    return Execution(arn, status, created(key), started=datetime(2026, 11, 22, tzinfo=UTC))
+
+
+def test_what_is_followed_is_new_and_aligned_with_what_was_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old = [an_execution("c" * 36, "c.png"), an_execution("b" * 36, "bb.png", "RUNNING")]
+    cut = an_execution("a" * 36, "a.png")  # which the limit leaves out
+    ended = [an_execution("d" * 36, "d.png"), old[0], replace(old[1], status="FAILED"), cut]
+    result = listed_executions(monkeypatch, [[*old, cut], ended, ended], "--follow", "--limit", "2")
+    assert result.exit_code == 0, result.output
+    heading, *lines = result.stdout.splitlines()
+    assert [line.split()[3] for line in lines] == ["bb.png", "c.png", "bb.png", "d.png"]
+    outcomes = [line[heading.index("Outcome") :].split()[0] for line in lines]
+    assert outcomes == ["Running", "Succeeded", "Failed", "Succeeded"]
+
+
+def test_an_outcome_that_no_execution_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for given, code in (("Nonsense", 2), ("parked", 0), ("Running", 0)):
+        result = listed_executions(monkeypatch, [[]], "--outcome", given)
+        assert result.exit_code == code, result.output
+        assert ("Parked, Processed, " in result.stderr) == (code == 2)
 
 
 def test_the_console_without_its_extra_says_what_to_install(

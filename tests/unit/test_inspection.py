@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +15,7 @@ from inorder.aws import parked, retrying
 from inorder.aws.inspection import gather
 from inorder.aws.retrying import RetryingEvent
 from inorder.aws.stack import Connection, Stack
+from inorder.errors import Failure
 from inorder.story import Story, tell
 from tests.conftest import picture
 from tests.support.in_process import INPUT, OUTPUT, TABLE, InProcess
@@ -50,8 +53,8 @@ def connection(aws: InProcess, **parameters: str) -> LocalConnection:
     return LocalConnection(aws, {"Policy": aws.policy, "HealMinutes": "15", **parameters})
 
 
-def story(aws: InProcess, **parameters: str) -> Story:
-    return tell(gather(connection(aws, **parameters), aws.state_machine, "x.png"))
+def story(aws: InProcess, key: str = "x.png", **parameters: str) -> Story:
+    return tell(gather(connection(aws, **parameters), aws.state_machine, key))
 
 
 def outcomes(told: Story) -> list[str]:
@@ -115,9 +118,53 @@ def test_an_object_without_an_event_is_told(aws: InProcess) -> None:
     aws.upload("x.png", RED)
     told = story(aws)
     assert told.verdict.state == "pending"  # it has just been uploaded
-    told = story(aws, WorkFunctionArn="arn:of:mine")  # whose outputs may be elsewhere
-    assert "a function of your own (WorkFunctionArn) writes it" in told.unknown[0]
-    assert told.verdict.state == "unknown"
+    assert story(aws, KeySuffix=".PNG").verdict.state == "none"
+
+
+ACCENTED = "b\u00fccher/cat.png", "bu\u0308cher/cat.png"  # NFC, NFD
+
+
+@pytest.mark.parametrize(
+    ("key", "given"),
+    [
+        ("x.png", f"s3://{INPUT}/x.png"),
+        ("x.png", f"{INPUT}/x.png"),  # as records and queues name it
+        ("x.png", "/x.png"),
+        ("/x.png", "/x.png"),
+        ("s3://x.png", "s3://x.png"),
+        ACCENTED,
+        ACCENTED[::-1],
+    ],
+)
+def test_a_key_is_found_however_it_is_written(aws: InProcess, key: str, given: str) -> None:
+    aws.run(aws.upload(key, RED))
+    for is_deleted in (False, True):
+        told = story(aws, key=given)
+        assert (told.key, outcomes(told)) == (key, ["Processed"])
+        assert told.verdict.state == ("wrong" if is_deleted else "right")
+        aws.s3.delete_object(Bucket=INPUT, Key=key)
+
+
+def test_a_key_that_is_not_there_is_told_with_keys_like_it(aws: InProcess) -> None:
+    for key in ("pictures/cat.png", "pictures/Cat2.png", "dog.png", "other/kitten.png"):
+        aws.upload(key, RED)
+    for given in ("pictures/cta.png", "picture/CAT.png", f"s3://{INPUT}/pictures/cat1.png"):
+        verdict = story(aws, key=given).verdict
+        assert (verdict.state, "pictures/cat.png" in verdict.text) == ("none", True), verdict.text
+        assert "dog" not in verdict.text
+    assert "Keys like it" not in story(aws, key="1").verdict.text
+    with pytest.raises(Failure, match=f"is not in the input bucket, {INPUT}"):
+        story(aws, key="s3://elsewhere/pictures/cat.png")
+
+
+def test_what_is_older_than_what_was_read_is_named_only_if_the_stack_is_older(
+    aws: InProcess,
+) -> None:
+    here, since = connection(aws), datetime(2026, 11, 22, tzinfo=UTC)
+    for hours, number in ((-1, 1), (1, 0)):
+        here.stack = replace(here.stack, created=since + timedelta(hours=hours))
+        told = tell(gather(here, aws.state_machine, "x.png", since=since))
+        assert sum("were not read" in each for each in told.unknown) == number
 
 
 def test_an_event_that_waits_for_a_retry_is_found(

@@ -157,15 +157,16 @@ def held_by(holder: Execution, since: float) -> dict[str, Any]:
 
 
 HOLDER = execution("holder", event(A), None, 200, None, steps=(claimed(200),))
+NEWEST_B = {"event": json.dumps(event(B)), "sequencer": B}
+WAITS_NOW = execution("waiter", event(B), None, 210, None, steps=(WAITS,))
 DIED = replace(execution("died", event(A), None), status="TIMED_OUT")
 
 
 def test_a_lock_tells_its_holder_who_waits_and_whether_it_is_dead() -> None:
-    waiter = execution("waiter", event(B), None, 210, None, steps=(WAITS,))
-    story = tell(facts(HOLDER, waiter, records=(held_by(HOLDER, 201),)))
+    story = tell(facts(HOLDER, WAITS_NOW, records=(held_by(HOLDER, 201),)))
     [lock] = story.locks
     assert (lock.execution, lock.sequencer, lock.since) == (HOLDER.arn, A, at(201))
-    assert (lock.is_dead, lock.waiting) == (False, (waiter.arn,))
+    assert (lock.is_dead, lock.waiting) == (False, (WAITS_NOW.arn,))
     assert [each.outcome for each in story.deliveries] == ["Working", "Waiting"]
     assert story.verdict.state == "pending"
     old = held_by(HOLDER, -600)  # longer than any execution can live
@@ -174,8 +175,7 @@ def test_a_lock_tells_its_holder_who_waits_and_whether_it_is_dead() -> None:
 
 
 def test_a_newer_event_in_the_record_waits_until_it_is_stuck() -> None:
-    newest = {"event": json.dumps(event(B)), "sequencer": B}
-    story = tell(facts(HOLDER, records=(held_by(HOLDER, 100) | newest,)))
+    story = tell(facts(HOLDER, records=(held_by(HOLDER, 100) | NEWEST_B,)))
     assert [each.kind for each in story.pending] == ["waiting"]
     assert [each.outcome for each in story.events] == ["Working", "Waiting"]
     stuck = record(B, "IN_PROGRESS", in_progress_since=at(-900).isoformat())
@@ -185,21 +185,38 @@ def test_a_newer_event_in_the_record_waits_until_it_is_stuck() -> None:
         assert story.verdict.state == state
 
 
+def test_a_key_that_a_sweep_has_handed_over_is_not_called_in_progress() -> None:
+    """A sweep renews the time of the claim, so only its count tells that nothing works there."""
+    for number, times in ((1, "once"), (3, "3 times")):
+        for minutes, state in ((15, "pending"), (0, "wrong")):
+            swept = held_by(HOLDER, 230) | {"hand_overs": number}
+            story = tell(facts(records=(swept,), **OLD_OUTPUT, heal_minutes=minutes))
+            assert story.verdict.state == state
+            assert [each.outcome for each in story.events] == ["Died"]
+            [lock], [pending] = story.locks, story.pending
+            assert (lock.is_dead, lock.since, pending.kind) == (True, None, "stuck")
+            handed = f"has handed it to the retry queue {times}, last at 2026-11-22 11:59:50 UTC"
+            assert (
+                f"Event 0A is unfinished: its execution has died. A sweep {handed}" in pending.text
+            )
+    again = execution("again", event(A), None, 231, None)
+    assert tell(facts(again, records=(swept,))).events[0].outcome == "Working"
+
+
 PARKED = execution("it", event(A), "Parked")
 IN_QUEUE = Queued("parked", "0123456789", None, A, at(1), "InvalidImage: no image")
 
 
 @pytest.mark.parametrize(
-    ("known", "said", "state"),
+    ("known", "state"),
     [
-        (facts(PARKED, queued=(IN_QUEUE,)), "inorder redrive 01234567", "parked"),
-        (facts(RETRYING, queued=(QUEUED,)), "It is tried again at", "pending"),
+        (facts(PARKED, queued=(IN_QUEUE,)), "parked"),
+        (facts(RETRYING, queued=(QUEUED,), records=(held_by(HOLDER, -900),)), "pending"),
     ],
 )
-def test_what_a_queue_has_is_pending(known: Facts, said: str, state: str) -> None:
+def test_what_a_queue_has_is_pending_once(known: Facts, state: str) -> None:
     story = tell(known)
-    assert story.pending[0].kind == known.queued[0].queue
-    assert said in story.pending[0].text
+    assert [each.kind for each in story.pending] == [known.queued[0].queue]
     assert story.verdict.state == state
 
 
@@ -260,8 +277,72 @@ def test_the_output_is_judged(given: Facts, state: str) -> None:
     assert verdict.state == state, verdict.text
 
 
+OWN = {"is_own_function": True}
+LEFT_OUT = {"left_out": "its key does not end in .jpg (KeySuffix)"}
+
+
+@pytest.mark.parametrize(
+    ("given", "state", "said"),
+    [
+        (facts(source=None), "none", "There is no such object"),
+        (facts(source=None, **FIRST_WINS), "none", "There is no such object"),
+        (facts(source=None, near=("y.png", "z.png")), "none", "Keys like it: y.png, z.png."),
+        (facts(source=None, unread=LOG_OFF), "none", "There is no such object"),
+        (facts(**LEFT_OUT), "none", "its key does not end in .jpg (KeySuffix)"),
+        (facts(B_DONE, outputs=(made_of(B),), **LEFT_OUT), "right", "starts an execution now"),
+        # A user's function may write elsewhere, and without the fence's metadata.
+        (facts(FIRST, **OWN), "unknown", "a function of your own (WorkFunctionArn)"),
+        (facts(B_RUNS, **OWN), "pending", "is being processed"),
+        (facts(FIRST, outputs=(Output("out-x.png"),), **OWN), "unknown", "(WorkFunctionArn)"),
+        (facts(FIRST, outputs=(Output("out-x.png"),), **OWN, **FIRST_WINS), "unknown", "your own"),
+        (facts(FIRST, outputs=(made_of(A, "old"),), **OWN), "wrong", "Something else"),
+        (facts(**OWN), "wrong", "No event of that change is known"),
+    ],
+)
+def test_what_the_stack_does_not_have_is_not_called_right(
+    given: Facts, state: str, said: str
+) -> None:
+    verdict = tell(given).verdict
+    assert (verdict.state, said in verdict.text) == (state, True), verdict.text
+
+
 def test_what_is_not_known_is_named() -> None:
     lost = replace(execution("lost", event(A)), missing=2, truncated=True)
     said = " ".join(tell(facts(lost, unread=UNREAD)).unknown)
-    for each in (UNREAD["object"], "The log lacks entries of 1 executions (lost)", "cut off"):
+    for each in (UNREAD["object"], "The log lacks entries of 1 execution (lost)", "cut off"):
         assert each in said
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        (
+            facts(HOLDER, WAITS_NOW, records=(held_by(HOLDER, 201),)),
+            "Execution holder has held the lock for 39 s, since 2026-11-22 11:59:21 UTC, for event"
+            " 0A. 1 execution waits for it: waiter.",
+        ),
+        (
+            facts(records=(held_by(HOLDER, -600),)),
+            "Execution holder has held the lock for 14 minutes, since 2026-11-22 11:46:00 UTC, for"
+            " event (unknown). It cannot be alive: the next event of the key, or its retry, breaks"
+            " the lock.",
+        ),
+        (
+            facts(HOLDER, records=(held_by(HOLDER, 100) | NEWEST_B,)),
+            "Event 0B has been recorded as the newest since 2026-11-22 11:57:40 UTC, and waits for"
+            " the lock.",
+        ),
+        (
+            facts(PARKED, queued=(IN_QUEUE,)),
+            "Event 0A has been parked since 2026-11-22 11:56:01 UTC: InvalidImage: no image."
+            " `inorder redrive 01234567` starts it again.",
+        ),
+        (
+            facts(RETRYING, queued=(QUEUED,)),
+            "Event 0A has failed once since 2026-11-22 11:56:01 UTC: Fault. It is tried again at"
+            " 2026-11-22 12:01:00 UTC.",
+        ),
+    ],
+)
+def test_a_sentence_reads_as_it_is_spoken(known: Facts, said: str) -> None:
+    assert any(said in each for each in tell(known).sentences()), tell(known).sentences()
