@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from inorder.asl import graph, lease, portability, presence, size
+from inorder.asl import graph, language, lease, portability, presence, record, size
 from inorder.asl.definition import Rule, parse
 
 # A rule relies on the stages before it: they have found nothing.
 STAGES: tuple[dict[str, Rule], ...] = (
-    graph.SCHEMA,
-    graph.NEXT,
-    {**graph.RULES, **portability.RULES},
-    {**presence.RULES, **lease.RULES, **size.RULES},
+    language.SCHEMA,
+    language.STATELINT,
+    {**language.RULES, **graph.RULES, **portability.RULES},
+    {**presence.RULES, **record.RULES, **lease.RULES, **size.RULES},
 )
 
 

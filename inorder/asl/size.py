@@ -73,7 +73,7 @@ class _Sizes(Flow[Sizes]):
     def at(self, data: Sizes, path: str | None) -> Sizes:
         return data if path == "$" else {"": _events(path, data)} if path else {}
 
-    def value(self, expression: str, data: Sizes, _place: str) -> Sizes:
+    def value(self, expression: str, data: Sizes) -> Sizes:
         return {"": _events(expression, data)}
 
     def literal(self, _value: Any) -> Sizes:

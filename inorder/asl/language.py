@@ -1,0 +1,88 @@
+"""Is it valid Amazon States Language? cfn-lint and statelint know most of it, and this the rest."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from inorder.asl.definition import Json, Rule, Violation, each_state, values
+
+# A text that AWS would evaluate under a name that ends in .$, but not the name of a substitution.
+_EXPRESSION = re.compile(r"\$(?!\{)|States\.\w+\(")
+
+
+def _schema(definition: Json) -> Iterator[Violation]:
+    """Ask cfn-lint, which knows ASL's schema, by way of the resource that would hold the file."""
+    # Their import takes longer than most commands, which need only what else is known of a file.
+    from cfnlint import ManualArgs  # noqa: PLC0415
+    from cfnlint.api import lint  # noqa: PLC0415
+
+    template = {
+        "Resources": {
+            "StateMachine": {
+                "Type": "AWS::StepFunctions::StateMachine",
+                "Properties": {
+                    "RoleArn": "arn:aws:iam::123456789012:role/check",
+                    "Definition": definition,
+                },
+            }
+        }
+    }
+    for match in lint(json.dumps(template), config=ManualArgs(regions=["us-east-1"])):
+        place = [str(part) for part in (match.path or [])[4:]]
+        in_state = place[:1] == ["States"] and len(place) > 1
+        inside = " > ".join(place[2:] if in_state else place)
+        where = f"{inside}: " if inside else ""
+        yield place[1] if in_state else "", f"{where}{match.message} ({match.rule.id})"
+
+
+def _statelint(definition: Json) -> Iterator[Violation]:
+    """Ask statelint, which knows what the fields of ASL may be, and which exclude each other."""
+    from statelint.config import Config  # noqa: PLC0415
+    from statelint.linter import Linter  # noqa: PLC0415
+    from statelint.problem import ProblemType  # noqa: PLC0415
+
+    # It wants 2.0 for a rate of 2, and takes only letters and digits for a name in brackets.
+    plain = re.sub(
+        r"(?<=\[')[\w-]+(?='\])", lambda name: name[0].replace("-", "_"), json.dumps(definition)
+    )
+    for problem in Linter.validate(plain, Config({ProblemType.FLOAT})):
+        place = problem.rpartition("State Machine.")[2].removeprefix("States.")
+        state = max(filter(place.startswith, definition["States"]), key=len, default="")
+        yield state, re.sub(r"State Machine\.(States\.)?", "", problem)
+
+
+@each_state
+def _default(state: Json) -> Iterator[str]:
+    if state["Type"] == "Choice" and "Default" not in state:
+        yield "a Choice without Default ends an execution that no rule fits, and no Catch sees it"
+
+
+@each_state
+def _literal(state: Json) -> Iterator[str]:
+    """Find what looks like an expression, but that AWS would take as it is (NO_DOLLAR).
+
+    https://docs.aws.amazon.com/step-functions/latest/apireference/API_ValidateStateMachineDefinitionDiagnostic.html
+    """
+    for field in ("Parameters", "ResultSelector", "Result"):
+        for name, value in values(state.get(field), field):
+            if _EXPRESSION.match(str(value)) and not name.endswith(".$"):
+                yield f"in {field}, {value} is a text: an expression is under a name with .$"
+            if name.endswith(".$") and field == "Result":
+                yield f"a Result has no expressions: {name} belongs into Parameters"
+
+
+@each_state
+def _smaller(state: Json) -> Iterator[str]:
+    """https://docs.aws.amazon.com/step-functions/latest/dg/state-task.html says what is smaller."""
+    if state.get("HeartbeatSeconds", -1) >= state.get("TimeoutSeconds", 0):
+        yield "its HeartbeatSeconds must be below its TimeoutSeconds"
+    for each in state.get("Retry", []):
+        if each.get("MaxDelaySeconds", float("inf")) < each.get("IntervalSeconds", 1):
+            yield "MaxDelaySeconds must not be below IntervalSeconds"
+
+
+SCHEMA: dict[str, Rule] = {"schema": _schema}
+STATELINT: dict[str, Rule] = {"language": _statelint, "default": _default}
+RULES: dict[str, Rule] = {"literal": _literal, "smaller": _smaller}
