@@ -1,14 +1,20 @@
-"""Is it valid Amazon States Language? cfn-lint and statelint know most of it, and this the rest."""
+"""Is it valid Amazon States Language? Three libraries know most of it, and this the rest."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
+
+from botocore.session import get_session
+from botocore.validate import ParamValidator
 
 from inorder.asl.definition import Json, Rule, Violation, each_state, values
+from inorder.asl.portability import RESOURCES
 
 # A text that AWS would evaluate under a name that ends in .$, but not the name of a substitution.
+_UNSURE = r"value: (Ellipsis|\{)"
 _EXPRESSION = re.compile(r"\$(?!\{)|States\.\w+\(")
 
 
@@ -44,9 +50,7 @@ def _statelint(definition: Json) -> Iterator[Violation]:
     from statelint.problem import ProblemType  # noqa: PLC0415
 
     # It wants 2.0 for a rate of 2, and takes only letters and digits for a name in brackets.
-    plain = re.sub(
-        r"(?<=\[')[\w-]+(?='\])", lambda name: name[0].replace("-", "_"), json.dumps(definition)
-    )
+    plain = re.sub(r"(?<=\[')[\w-]+(?='\])", "name", json.dumps(definition))
     for problem in Linter.validate(plain, Config({ProblemType.FLOAT})):
         place = problem.rpartition("State Machine.")[2].removeprefix("States.")
         state = max(filter(place.startswith, definition["States"]), key=len, default="")
@@ -57,6 +61,39 @@ def _statelint(definition: Json) -> Iterator[Violation]:
 def _default(state: Json) -> Iterator[str]:
     if state["Type"] == "Choice" and "Default" not in state:
         yield "a Choice without Default ends an execution that no rule fits, and no Catch sees it"
+
+
+def _parameters(definition: Json) -> Iterator[Violation]:
+    """Ask botocore, which knows the parameters of each API, what an integration may send to it.
+
+    Its names begin with a capital letter, and it takes JSON where an API takes a text.
+    https://docs.aws.amazon.com/step-functions/latest/dg/connect-parameters.html
+    """
+    session = get_session()
+    for name, state in definition["States"].items():
+        if (resource := state.get("Resource")) in RESOURCES:
+            service, _, action = resource.rpartition(":::")[2].partition(":")
+            api = session.get_service_model({"states": "stepfunctions"}.get(service, service))
+            shape = api.operation_model(action[0].upper() + action[1:]).input_shape
+            given = _evaluated(state.get("Parameters", {}))
+            if service == "states":
+                given = {key[0].lower() + key[1:]: each for key, each in given.items()}
+            report = ParamValidator().validate(given, shape)  # type: ignore[arg-type]
+            for line in report.generate_report().splitlines():
+                if not re.search(_UNSURE, line):
+                    yield name, line
+
+
+def _evaluated(template: Any) -> Any:
+    """Put an ellipsis, of which nothing is known, in place of each expression of a template."""
+    if isinstance(template, list):
+        return [_evaluated(each) for each in template]
+    if not isinstance(template, dict):
+        return template
+    return {
+        name.removesuffix(".$"): ... if name.endswith(".$") else _evaluated(each)
+        for name, each in template.items()
+    }
 
 
 @each_state
@@ -84,5 +121,9 @@ def _smaller(state: Json) -> Iterator[str]:
 
 
 SCHEMA: dict[str, Rule] = {"schema": _schema}
-STATELINT: dict[str, Rule] = {"language": _statelint, "default": _default}
+FIELDS: dict[str, Rule] = {
+    "language": _statelint,
+    "default": _default,
+    "parameters": _parameters,
+}
 RULES: dict[str, Rule] = {"literal": _literal, "smaller": _smaller}

@@ -37,6 +37,8 @@ Claim Key/Catch/0/ErrorEquals | ["States.ALL"] | language: ... States.ALL
 Break Lock/Retry/1/JitterStrategy | "HALF" | language: ... HALF
 Break Lock/Parameters/Key/id/S.$ | "object_key" | language: ... not a JSONPath
 Key State?/Default | - | default:
+Break Lock/Parameters/TableNam | "x" | parameters: Unknown parameter
+Break Lock/Parameters/Key/id | {"S": 3} | parameters: Invalid type
 Release Lock/Parameters/Key/id | {"S": "$.object_key"} | literal: ... $.object_key is a text
 Release Lock/Parameters/Key/id | {"S": "States.UUID()"} | literal: ... States.UUID() is a text
 Give Up Waiting/Result/Cause.$ | "$.polls" | literal: a Result has no expressions
@@ -247,13 +249,13 @@ def test_each_policy_refuses_wrong_edits_and_names_a_state(tmp_path: Path, polic
 def test_a_right_edit_is_accepted_and_keeps_the_promise(tmp_path: Path, row: list[str]) -> None:
     definition = edited(row)
     assert findings(tmp_path, definition) == []
-    for outages in ([], [Outage("lambda", 0, 100)], [Outage("lambda", 5, 70, "silence")]):
-        cloud = Cloud(Settings(outages=outages))
-        cloud.machine = Machine(definition)
-        for number in range(6):
-            cloud.upload(f"{number % 2}.png", number)
-        cloud.run_until_quiet(DAY)
-        assert_promise(cloud)
+    outages = [Outage("lambda", 0, 100), Outage("lambda", 300, 370, "silence")]
+    cloud = Cloud(Settings(outages=outages))
+    cloud.machine = Machine(definition)
+    for number in range(12):
+        cloud.upload(f"{number % 2}.png", 60 * (number // 2))
+    cloud.run_until_quiet(DAY)
+    assert_promise(cloud)
 
 
 @pytest.mark.parametrize(
