@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from botocore.session import get_session
 from botocore.validate import ParamValidator
 
-from inorder.asl.definition import Json, Rule, Violation, each_state, values
+from inorder.asl.definition import START, Json, Rule, Violation, each_state, values
 from inorder.asl.portability import RESOURCES
 
 # A text that AWS would evaluate under a name that ends in .$, but not the name of a substitution.
@@ -69,19 +70,23 @@ def _parameters(definition: Json) -> Iterator[Violation]:
     Its names begin with a capital letter, and it takes JSON where an API takes a text.
     https://docs.aws.amazon.com/step-functions/latest/dg/connect-parameters.html
     """
-    session = get_session()
     for name, state in definition["States"].items():
         if (resource := state.get("Resource")) in RESOURCES:
-            service, _, action = resource.rpartition(":::")[2].partition(":")
-            api = session.get_service_model({"states": "stepfunctions"}.get(service, service))
-            shape = api.operation_model(action[0].upper() + action[1:]).input_shape
             given = _evaluated(state.get("Parameters", {}))
-            if service == "states":
+            if resource == START:
                 given = {key[0].lower() + key[1:]: each for key, each in given.items()}
-            report = ParamValidator().validate(given, shape)  # type: ignore[arg-type]
-            for line in report.generate_report().splitlines():
+            report = ParamValidator().validate(given, _input(resource)).generate_report()
+            for line in report.splitlines():
                 if not re.search(_UNSURE, line):
                     yield name, line
+
+
+@cache
+def _input(resource: str) -> Any:
+    service, _, action = resource.rpartition(":::")[2].partition(":")
+    name = "stepfunctions" if resource == START else service
+    model = get_session().get_service_model(name)
+    return model.operation_model(action[0].upper() + action[1:]).input_shape
 
 
 def _evaluated(template: Any) -> Any:

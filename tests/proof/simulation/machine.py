@@ -20,18 +20,9 @@ from tests.proof.simulation.clock import Clock, ServiceError, Steps
 from tests.proof.simulation.runtime_errors import UncaughtError, chooser, find
 
 KNOWN_FIELDS = {
-    *("Catch", "Cause", "CausePath", "Choices", "Comment", "Default", "End", "Error", "InputPath"),
-    *(
-        "Next",
-        "OutputPath",
-        "Parameters",
-        "Resource",
-        "Result",
-        "ResultPath",
-        "ResultSelector",
-        "Retry",
-    ),
-    *("SecondsPath", "TimeoutSeconds", "Type"),
+    *("Catch", "Cause", "CausePath", "Choices", "Comment", "Default", "End", "Error", "Next"),
+    *("OutputPath", "Parameters", "Resource", "Result", "ResultPath", "ResultSelector", "Retry"),
+    *("InputPath", "SecondsPath", "TimeoutSeconds", "Type"),
 }
 ANY_FAILURE = "States.TaskFailed"  # each error of a task, but none that the engine itself makes
 
