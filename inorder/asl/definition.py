@@ -79,16 +79,17 @@ def graph(states: Json, following: Callable[[str, Json], list[str]] | None = Non
 
 
 def values_written(states: Json, path: str) -> list[str]:
-    """List the expressions that Pass states write to a path."""
+    """List the expressions and the texts that Pass states write to a path."""
     found = []
     for state in states.values():
         if state["Type"] != "Pass":
             continue
-        at = state.get("ResultPath", "$")
+        root = state.get("ResultPath", "$")
         for name, value in state.get("Parameters", {}).items():
             inside = value.items() if isinstance(value, dict) else ()
-            places = {f"{at}.{name}": value} | {f"{at}.{name}.{key}": each for key, each in inside}
-            found += [str(each) for place, each in places.items() if place == f"{path}.$"]
+            places = {f"{root}.{name}": value}
+            places |= {f"{root}.{name}.{key}": each for key, each in inside}
+            found += [str(each) for at, each in places.items() if at.removesuffix(".$") == path]
     return found
 
 

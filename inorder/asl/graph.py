@@ -48,6 +48,8 @@ def _result(definition: Json) -> Iterator[Violation]:
             if "ResultPath" not in rule:
                 what = "result" if rule is state else "error"
                 yield name, f"its {what} takes the place of all data: it has no ResultPath"
+        if state.get("OutputPath") not in {"$", None}:
+            yield name, f"its OutputPath drops all data but {state['OutputPath']}"
 
 
 def _outcome(definition: Json) -> Iterator[Violation]:

@@ -189,12 +189,13 @@ def _unused_limits(
     if not any(give_up.items() <= rule.items() for rule in states[choice]["Choices"]):
         yield f"{choice} does not give up at {LIMITS}.maximum_polls"
     added = re.escape(f"States.MathAdd({count}, {LIMITS}.lease_polls)").replace(r"\ ", " *")
-    if len(sums := values_written(states, broken_at)) != 1 or not re.fullmatch(added, sums[0]):
+    sums = [each for each in values_written(states, broken_at) if each != "0"]
+    if len(sums) != 1 or not re.fullmatch(added, sums[0]):
         yield f"no Pass sets {broken_at} to {count} plus {LIMITS}.lease_polls"
     one_more = re.escape(f"States.MathAdd({count}, 1)").replace(r"\ ", " *")
-    sums = [each for each in values_written(states, count) if each != count]  # which only keeps it
+    sums = [each for each in values_written(states, count) if each not in {count, "0"}]
     if len(sums) != 1 or not re.fullmatch(one_more, sums[0]):
-        yield f"no Pass adds 1 to {count}, or another state does, too"
+        yield f"{count} must begin with 0, and one Pass adds 1 to it"
     if states[wait].get("SecondsPath") != f"{LIMITS}.poll_seconds":
         yield f"{wait} does not wait for {LIMITS}.poll_seconds"
 
@@ -359,33 +360,43 @@ def _lease(definition: Json) -> Iterator[Violation]:
 def _break(definition: Json) -> Iterator[Violation]:
     """Check that a watched lock is broken only after its lease: by its token, and its polls."""
     states: Json = definition["States"]
-    claims, breaks = doing(states, Role.CLAIMS), doing(states, Role.BREAKS, Role.TAKES_OVER)
-    if claims and not breaks:
-        yield claims[0], "no state breaks its lock, which stays for ever if its holder dies"
-    for name in breaks:
+    if (claims := doing(states, Role.CLAIMS)) and not _breaks(states):
+        yield claims[0], "no rule breaks its lock after some polls: it stays if its holder dies"
+    for name in doing(states, Role.BREAKS, Role.TAKES_OVER):
         parameters = states[name]["Parameters"]
-        compared = re.findall(r"\block_token = (:\w+)", parameters["ConditionExpression"])
+        compared = re.findall(r"\block_token = (:\w+)", parameters.get("ConditionExpression", ""))
         tokens = {parameters["ExpressionAttributeValues"][each]["S.$"] for each in compared}
         for token in tokens - {TOKEN}:
             early = graph(states, partial(_early, token=token))
-            for watch, state in states.items():
-                is_watch = set(values_written({watch: state}, token)) - {token, ""}
-                if is_watch and name in nx.descendants(early, watch):
+            watches = [
+                each
+                for each in states
+                if set(values_written({each: states[each]}, token)) - {token, ""}
+            ]
+            if not watches:
+                yield name, f"no Pass writes the token that it compares, {token}, from the record"
+            for watch in watches:
+                if name in nx.descendants(early, watch):
                     *_, before, _ = nx.shortest_path(early, watch, name)
                     yield before, f"it leads to {name} before the lease of a watched lock is over"
 
 
 def _early(_: str, state: Json, token: str) -> list[str]:
-    """List what may follow a state while the lease lasts of a lock that was watched."""
-    lock, early = token.rpartition(".")[0], []  # one Pass writes the token, and when to break it
+    """List what may follow a state while the lease lasts of a lock that was watched.
+
+    That is no rule about a free lock, if an earlier one is about a record that was not read.
+    """
+    watched = token.rpartition(".")[0]  # one Pass writes the token, and the poll to break it at
+    early, unread = [], ("?",)
     for rule in state.get("Choices", []):
         parts = rule.get("And", [rule])
         polls = [each.get("NumericGreaterThanEqualsPath", "") for each in parts]
-        is_over = any(each.rpartition(".")[0] == lock for each in polls)
+        is_over = any(each.rpartition(".")[0] == watched for each in polls)
         is_same = any(token == each.get("StringEqualsPath") for each in parts)
-        absent = [each["Not"] for each in parts if "IsPresent" in each.get("Not", {})]
-        is_free = any(each["Variable"].endswith(".lock_token.S") for each in absent)
+        absent = [each["Not"]["Variable"] for each in parts if "IsPresent" in each.get("Not", {})]
+        is_free = any(each.endswith(".lock_token.S") and each.startswith(unread) for each in absent)
         early += [] if is_free or (is_over and is_same) else [rule]
+        unread += tuple(absent)
     return targets(state | {"Choices": early})
 
 

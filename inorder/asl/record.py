@@ -29,6 +29,8 @@ def _lock(definition: Json) -> Iterator[Violation]:
         for name in doing(states, *LOCKS):
             if _record(states[name]) != record:
                 yield name, f"its record is not {' '.join(record)}, whose lock {claim} takes"
+            if "lock_token" not in states[name]["Parameters"].get("ConditionExpression", ""):
+                yield name, "its condition does not ask whose the lock is"
         ids = _origins(states, record[1]) if has_order else []
         for each in ids:
             made = [each, *(origin for path in paths(each) for origin in _origins(states, path))]

@@ -55,6 +55,7 @@ Read Key Record/Retry/-1/ErrorEquals | ["States.ALL", "E"] | all-errors: ... not
 Superseded/Parameters/outcome | "Old" | outcome: ... Old
 Read Key Record/ResultPath | - | result: ... its result
 Claim Key/Catch/-1/ResultPath | - | result: ... its error
+Claim Key/OutputPath | "$.claim" | result: its OutputPath
 
 Both | {"Comment": "c", "Type": "Parallel", "Branches": [{"StartAt": "A"}]}
   Both/Branches/0/States | {"A": {"Type": "Succeed"}} | Both/Next | "Invert Image"
@@ -91,7 +92,10 @@ Prepare Version/Parameters/object_key.$ | =Prepare Event/Parameters/object_key.$
   Claim Key: lock: ... versions
 Prepare Event/Parameters/sequencer.$ | "$$.Execution.Id" | Claim Key: lock: ... sequencer
 Prepare Event/Parameters/lock_token.$ | "$$.Execution.Id" | Claim Key: lock: ... States.UUID()
+Prepare Event/Parameters/lock_token | "x" | Prepare Event/Parameters/lock_token.$ | -
+  Claim Key: lock: ... States.UUID()
 Release Lock/Parameters/Key/id/S.$ | "$.sequencer" | lock: its record is not
+Claim Key/Parameters/ConditionExpression | "attribute_not_exists(id)" | lock: its condition
 Claim Key/Parameters/UpdateExpression | ~in_progress_since~since | index: ... in_progress_since
 Claim Key/Parameters/UpdateExpression | ~ event = ~ upload = | index: no state records the event
 Park Event/Parameters/QueueUrl | "https://others" | queue: ... https://others instead of
@@ -117,6 +121,8 @@ Renew Lock/Catch/-1/Next | "Invert Image" | claim: if it fails, Invert Image
 content-hash: First Poll?/Choices/0/Next | "Forward Event" | Claim Content: claim: ... Forward
 Key State?/Choices/6/Next | "Break Lock" | break: it leads to Break Lock
 first-wins: Key State?/Choices/5/And/1 | - | break: it leads to Claim Key
+first-wins: Key State?/Choices/2 | - | break: it leads to Claim Key
+Watch Lock/Parameters/lock_token.$ | "$.watched_lock.lock_token" | Break Lock: break: no Pass
 Claim Key/Catch/0/Next | "Count Poll" | Count Poll: poll: ... Key State?, Claim Key
 first-wins: First Poll?/Choices/0/Next | "Count Poll" | Count Poll: poll: ... First Poll?
 
@@ -134,6 +140,7 @@ Count Poll/Parameters/limits/poll_seconds | 10 | Claim Key: lease: ... 306 of ..
 Count Poll/Parameters/limits/maximum_polls | - | Claim Key: lease: ... no Pass prepares
 Count Poll/Parameters/limits/lease_polls | 28.5 | Claim Key: lease: ... $.limits.lease_polls is 28.5
 Count Poll/Parameters/polls.$ | "States.MathAdd($.polls, 2)" | Claim Key: lease: ... adds 1
+Prepare Event/Parameters/polls | 5 | Claim Key: lease: ... must begin with 0
 Watch Lock/ResultPath | "$.limits.poll_seconds" | Claim Key: lease: ... written by Count Poll and by
 Watch Lock/Parameters/break_at_poll.$ | "States.MathAdd($.polls, 28)" | Claim Key: lease: ... no
 Key State?/Choices/2/NumericGreaterThanEqualsPath | "$.limits.lease_polls" | Claim Key: lease:
