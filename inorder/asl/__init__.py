@@ -29,7 +29,8 @@ def check_file(file: Path) -> list[str]:
         return [f"json: cannot be read: {error.strerror}"]
     except (ValueError, RecursionError) as error:
         return [f"json: not valid JSON: {error}"]
-    if not isinstance(definition, dict) or not isinstance(definition.get("States"), dict):
+    states = definition.get("States") if isinstance(definition, dict) else None
+    if not isinstance(states, dict) or not all(isinstance(each, dict) for each in states.values()):
         return ["schema: not a state machine: it has no States"]
     for stage in STAGES:
         findings = [

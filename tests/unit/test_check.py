@@ -254,7 +254,7 @@ def of_other_policies() -> Iterator[Any]:
 
 
 @pytest.mark.usefixtures("no_schema")
-@pytest.mark.parametrize(("policy", "columns"), of_other_policies())
+@pytest.mark.parametrize(("policy", "columns"), list(of_other_policies()))
 def test_another_policy_refuses_it_too(tmp_path: Path, policy: str, columns: list[str]) -> None:
     definition = edited(columns, policy)
     assert {each.split(": ")[0] for each in findings(tmp_path, definition)} & {
@@ -280,7 +280,10 @@ def test_a_right_edit_is_accepted_and_keeps_the_promise(tmp_path: Path, row: lis
     [
         *((text, "json: not valid JSON: ") for text in ("{", "", "\xff", "[" * 100_000)),
         ('{"StartAt": "A", "States": {}, "States": {}}', "json: not valid JSON: 'States' is there"),
-        *((text, "schema: not a state machine") for text in ("{}", "[]", '{"StartAt": "A"}')),
+        *(
+            (text, "schema: not a state machine")
+            for text in ("{}", "[]", '{"States": {"A": null}}')
+        ),
     ],
 )
 def test_a_file_that_is_no_state_machine_is_found(tmp_path: Path, text: str, finding: str) -> None:
