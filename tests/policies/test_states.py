@@ -46,7 +46,7 @@ def run_state(
     if error and (found := retrier_of(states[name], error)):
         configuration = {"stateConfiguration": {"retrierRetryCount": found["MaxAttempts"]}}
     definition = json.dumps({"StartAt": next(iter(states)), "States": states})
-    given = TABLES[policy].events[0] if event is None else event
+    given = TABLES[policy].event if event is None else event
     context = {
         "Execution": {"Id": EXECUTION, "Name": "test", "Input": given},
         "State": {"EnteredTime": "2026-11-20T09:30:00Z"},

@@ -37,7 +37,7 @@ FLOW = {
     "Claim Key": "Written: Invert Image; ConditionFailed: First Poll?; "
     f"{common.CLAIM_FAILED}: Retry Event",
     "Wait For Lock": "Count Poll",
-    **common.polls("Done Free Locked LockedAnew LockedWithEvent"),
+    **common.polls(),
     "Retry Lost Event": f"Sent: Break Lock; {common.NOT_SENT}: Retry Event",
     **common.function("Attempt Again?"),
     "Renew Lock": f"Written: Invert Image; ConditionFailed {common.WRITE_FAILED}: Retry Event",
@@ -101,7 +101,6 @@ CASES = Cases(
     FLOW,
     OUTPUTS,
     WRITES,
-    common.S3_EVENTS,
     STORIES,
     SECONDS,
     SURVIVORS,
