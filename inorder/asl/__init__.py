@@ -15,7 +15,7 @@ from inorder.asl.definition import Rule, parse
 # A rule relies on the stages before it: they have found nothing.
 STAGES: tuple[dict[str, Rule], ...] = (
     language.SCHEMA,
-    language.FIELDS,
+    {**language.FIELDS, **portability.NULL},
     {**language.RULES, **graph.RULES, **portability.RULES},
     {**presence.RULES, **record.RULES, **lease.RULES, **size.RULES},
 )

@@ -15,7 +15,7 @@ from inorder.asl.definition import START, Json, Rule, Violation, each_state, val
 from inorder.asl.portability import RESOURCES
 
 # A text that AWS would evaluate under a name that ends in .$, but not the name of a substitution.
-_UNSURE = r"value: (Ellipsis|\{)"
+_UNSURE = r"value: Ellipsis|(MessageBody|Detail|Payload|input), value: \{"
 _EXPRESSION = re.compile(r"\$(?!\{)|States\.\w+\(")
 
 
@@ -89,6 +89,17 @@ def _input(resource: str) -> Any:
     return model.operation_model(action[0].upper() + action[1:]).input_shape
 
 
+@each_state
+def _placeholders(state: Json) -> Iterator[str]:
+    """https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Expressions.html says so."""
+    parameters = state.get("Parameters") or {}
+    texts = " ".join(str(parameters[each]) for each in parameters if each.endswith("Expression"))
+    fields = [f"ExpressionAttribute{each}" for each in ("Names", "Values")]
+    given = {name for field in fields for name in parameters.get(field) or {}}
+    for each in sorted(given ^ set(re.findall(r"[:#]\w+", texts))):
+        yield f"{each} is {'not used' if each in given else 'used, and not given'}"
+
+
 def _evaluated(template: Any) -> Any:
     """Put an ellipsis, of which nothing is known, in place of each expression of a template."""
     if isinstance(template, list):
@@ -130,5 +141,6 @@ FIELDS: dict[str, Rule] = {
     "language": _statelint,
     "default": _default,
     "parameters": _parameters,
+    "placeholders": _placeholders,
 }
 RULES: dict[str, Rule] = {"literal": _literal, "smaller": _smaller}

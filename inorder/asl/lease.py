@@ -365,7 +365,8 @@ def _break(definition: Json) -> Iterator[Violation]:
     for name in doing(states, Role.BREAKS, Role.TAKES_OVER):
         parameters = states[name]["Parameters"]
         compared = re.findall(r"\block_token = (:\w+)", parameters.get("ConditionExpression", ""))
-        tokens = {parameters["ExpressionAttributeValues"][each]["S.$"] for each in compared}
+        values = parameters.get("ExpressionAttributeValues", {})
+        tokens = {values[each].get("S.$", "") for each in compared}
         for token in tokens - {TOKEN}:
             early = graph(states, partial(_early, token=token))
             watches = [

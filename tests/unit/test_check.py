@@ -39,6 +39,7 @@ Break Lock/Retry/1/JitterStrategy | "HALF" | language: ... HALF
 Break Lock/Parameters/Key/id/S.$ | "object_key" | language: ... not a JSONPath
 Key State?/Default | - | default:
 Break Lock/Parameters/TableNam | "x" | parameters: Unknown parameter
+latest-wins: Break Lock/Parameters/UpdateExpression | ~:now~:time | placeholders: :now is not used
 Break Lock/Parameters/Key/id | {"S": 3} | parameters: Invalid type
 Release Lock/Parameters/Key/id | {"S": "$.object_key"} | literal: ... $.object_key is a text
 Release Lock/Parameters/Key/id | {"S": "States.UUID()"} | literal: ... States.UUID() is a text
@@ -76,8 +77,9 @@ S3 Object Event?/Choices/0/Not/And/3 | - | guard: ... $.detail.object.key
 Outcome?/Choices/1/And/3 | - | Reject Object: guard: ... $.inversion.Payload.cause
 Invert Image/ResultSelector/x.$ | "$.FunctionError" | guard: ... $.FunctionError
 Parked/CausePath | "$.fault.Reason" | guard: ... $.fault.Reason
-Release Lock Only/Parameters/ConditionExpression | "" | guard: ... $.Attributes.event.S
-latest-wins: Break Lock/Parameters/UpdateExpression | "REMOVE lock_token, event"
+Release Lock Only/Parameters/ConditionExpression | ~begins~size(id) > 0 OR begins
+  guard: ... $.Attributes.event.S
+latest-wins: Break Lock/Parameters/UpdateExpression | ~execution~event
   Release Lock Only: guard:
 
 Prepare Event/Parameters/object_key.$ | "$$.Execution.Input.detail.object.key"
@@ -95,7 +97,7 @@ Prepare Event/Parameters/lock_token.$ | "$$.Execution.Id" | Claim Key: lock: ...
 Prepare Event/Parameters/lock_token | "x" | Prepare Event/Parameters/lock_token.$ | -
   Claim Key: lock: ... States.UUID()
 Release Lock/Parameters/Key/id/S.$ | "$.sequencer" | lock: its record is not
-Claim Key/Parameters/ConditionExpression | "attribute_not_exists(id)" | lock: its condition
+Claim Key/Parameters/ConditionExpression | "#status <> :done" | lock: its condition
 Claim Key/Parameters/UpdateExpression | ~in_progress_since~since | index: ... in_progress_since
 Claim Key/Parameters/UpdateExpression | ~ event = ~ upload = | index: no state records the event
 Park Event/Parameters/QueueUrl | "https://others" | queue: ... https://others instead of
@@ -103,7 +105,9 @@ Send By EventBridge/Parameters/Entries/0/EventBusName | "default" | queue: ... d
 Retry Event/Parameters/MessageBody/event.$ | - | queue: its message has no event
 
 Renew Lock/Parameters/ExpressionAttributeValues/:renewed/S.$ | "$.lock_token" | renewal: its new
-Release Lock/Parameters/ConditionExpression | "lock_token = :lock_token" | renewal: it does not
+Release Lock/Parameters/ConditionExpression
+  ~begins_with(lock_token, :lock_token)~lock_token = :lock_token
+  renewal: it does not
 Renew Again | =Renew Lock | Renew Again/ResultPath | "$.again"
   Attempt Again?/Choices/+1 | =Attempt Again?/Choices/0
   Attempt Again?/Choices/1/And/0/Not/Variable | "$.again"
