@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from inorder.asl import graph, lease, portability, presence, size
+from inorder.asl import graph, language, lease, portability, presence, record, size
 from inorder.asl.definition import Rule, parse
 
 # A rule relies on the stages before it: they have found nothing.
 STAGES: tuple[dict[str, Rule], ...] = (
-    graph.SCHEMA,
-    graph.NEXT,
-    {**graph.RULES, **portability.RULES},
-    {**presence.RULES, **lease.RULES, **size.RULES},
+    language.SCHEMA,
+    {**language.FIELDS, **portability.NULL},
+    {**language.RULES, **graph.RULES, **portability.RULES},
+    {**presence.RULES, **record.RULES, **lease.RULES, **size.RULES},
 )
 
 
@@ -29,7 +29,8 @@ def check_file(file: Path) -> list[str]:
         return [f"json: cannot be read: {error.strerror}"]
     except (ValueError, RecursionError) as error:
         return [f"json: not valid JSON: {error}"]
-    if not isinstance(definition, dict) or not isinstance(definition.get("States"), dict):
+    states = definition.get("States") if isinstance(definition, dict) else None
+    if not isinstance(states, dict) or not all(isinstance(each, dict) for each in states.values()):
         return ["schema: not a state machine: it has no States"]
     for stage in STAGES:
         findings = [

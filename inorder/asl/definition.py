@@ -78,6 +78,21 @@ def graph(states: Json, following: Callable[[str, Json], list[str]] | None = Non
     return drawn
 
 
+def values_written(states: Json, path: str) -> list[str]:
+    """List the expressions and the texts that Pass states write to a path."""
+    found = []
+    for state in states.values():
+        if state["Type"] != "Pass":
+            continue
+        root = state.get("ResultPath", "$")
+        for name, value in state.get("Parameters", {}).items():
+            inside = value.items() if isinstance(value, dict) else ()
+            places = {f"{root}.{name}": value}
+            places |= {f"{root}.{name}.{key}": each for key, each in inside}
+            found += [str(each) for at, each in places.items() if at.removesuffix(".$") == path]
+    return found
+
+
 def conditions(rule: Json) -> Iterator[Json]:
     """List a rule of a Choice and all rules inside it."""
     yield rule
@@ -97,12 +112,19 @@ def expressions(state: Json) -> Iterator[str]:
 
 def payload(template: Any) -> Iterator[str]:
     """List the expressions of a payload template."""
-    inside = template if isinstance(template, list) else []
+    yield from (str(value) for name, value in values(template) if name.endswith(".$"))
+
+
+def values(template: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """List the values of a payload template that have no parts, each with its name."""
     if isinstance(template, dict):
-        yield from (str(value) for key, value in template.items() if key.endswith(".$"))
-        inside = [value for key, value in template.items() if not key.endswith(".$")]
-    for each in inside:
-        yield from payload(each)
+        for key, value in template.items():
+            yield from values(value, key)
+    elif isinstance(template, list):
+        for value in template:
+            yield from values(value, name)
+    else:
+        yield name, template
 
 
 def paths(*expressions: Any) -> list[str]:

@@ -32,8 +32,8 @@ class Flow(ABC, Generic[Data]):
         """Tell what is known of the value at a path, which is there; None: an empty object."""
 
     @abstractmethod
-    def value(self, expression: str, data: Data, place: str) -> Data:
-        """Tell what is known of an expression's value, which is put at a place."""
+    def value(self, expression: str, data: Data) -> Data:
+        """Tell what is known of an expression's value."""
 
     @abstractmethod
     def literal(self, value: Any) -> Data:
@@ -85,22 +85,18 @@ class Flow(ABC, Generic[Data]):
 
     def output(self, state: Json, data: Data) -> Data:
         """Tell what is known of the output of a state that is not a Choice."""
-        result = seen = self.at(data, state.get("InputPath", "$"))
+        result = self.at(data, state.get("InputPath", "$"))
         if state["Type"] in {"Pass", "Task"}:
-            path = state.get("ResultPath", "$")
+            template = state.get("Result", state.get("Parameters"))
             if state["Type"] == "Task":
-                result = self.result(state)
-                if "ResultSelector" in state:
-                    result = self.shaped(state["ResultSelector"], result, path or "$")
-            elif "Result" in state:
-                result = self.shaped(state["Result"], seen, path or "$")
-            elif "Parameters" in state:
-                result = self.shaped(state["Parameters"], seen, path or "$")
-            result = self._put(data, path, result)
+                result, template = self.result(state), state.get("ResultSelector")
+            if template is not None:
+                result = self.shaped(template, result)
+            result = self._put(data, state.get("ResultPath", "$"), result)
         return self.at(result, state.get("OutputPath", "$"))
 
-    def shaped(self, template: Any, data: Data, place: str = "$") -> Data:
-        """Tell what is known of what a payload template makes at a place."""
+    def shaped(self, template: Any, data: Data) -> Data:
+        """Tell what is known of what a payload template makes."""
         if isinstance(template, list):
             template = {str(index): each for index, each in enumerate(template)}
         if not isinstance(template, dict):
@@ -109,7 +105,7 @@ class Flow(ABC, Generic[Data]):
         for key, value in template.items():
             name = key.removesuffix(".$")
             shape = self.shaped if key == name else self.value
-            made[name] = shape(value, data, f"{place}.{name}")
+            made[name] = shape(value, data)
         return self.fields(made)
 
     def _chosen(self, name: str, state: Json, data: Data) -> Iterator[tuple[str, Data]]:

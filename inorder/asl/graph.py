@@ -2,45 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import networkx as nx
 
-from inorder.asl.definition import Json, Rule, Violation, each_state, graph, is_end, targets
-
-
-def _schema(definition: Json) -> Iterator[Violation]:
-    """Ask cfn-lint, which knows ASL's schema, by way of the resource that would hold the file."""
-    # Their import takes longer than most commands, which need only what else is known of a file.
-    from cfnlint import ManualArgs  # noqa: PLC0415
-    from cfnlint.api import lint  # noqa: PLC0415
-
-    template = {
-        "Resources": {
-            "StateMachine": {
-                "Type": "AWS::StepFunctions::StateMachine",
-                "Properties": {
-                    "RoleArn": "arn:aws:iam::123456789012:role/check",
-                    "Definition": definition,
-                },
-            }
-        }
-    }
-    for match in lint(json.dumps(template), config=ManualArgs(regions=["us-east-1"])):
-        place = [str(part) for part in (match.path or [])[4:]]
-        in_state = place[:1] == ["States"] and len(place) > 1
-        inside = " > ".join(place[2:] if in_state else place)
-        where = f"{inside}: " if inside else ""
-        yield place[1] if in_state else "", f"{where}{match.message} ({match.rule.id})"
-
-
-def _next(definition: Json) -> Iterator[Violation]:
-    states: Json = definition["States"]
-    for name, state in states.items():
-        for target in targets(state):
-            if target not in states:
-                yield name, f"goes on to {target}, and there is no such state"
+from inorder.asl.definition import Json, Rule, Violation, each_state, graph, is_end
+from inorder.asl.roles import Role, doing
 
 
 def _reached(definition: Json) -> Iterator[Violation]:
@@ -67,19 +34,22 @@ def _timeout_retry_catch(state: Json) -> Iterator[str]:
 
 
 @each_state
-def _default(state: Json) -> Iterator[str]:
-    if state["Type"] == "Choice" and "Default" not in state:
-        yield "a Choice without Default"
-
-
-@each_state
 def _all_errors(state: Json) -> Iterator[str]:
-    for field in ("Retry", "Catch"):
-        errors = [each["ErrorEquals"] for each in state.get(field, [])]
-        if any("States.ALL" in each for each in errors[:-1]):
-            yield f"States.ALL is not the last in its {field}"
-        if any("States.ALL" in each and len(each) > 1 for each in errors):
-            yield f"States.ALL is not alone in its {field}"
+    """Check States.ALL in a Retry, as statelint does in a Catch."""
+    *others, last = [each["ErrorEquals"] for each in state.get("Retry", [])] or [[]]
+    if any("States.ALL" in each for each in others) or ("States.ALL" in last and len(last) > 1):
+        yield "States.ALL is not alone in the last of its Retry"
+
+
+def _result(definition: Json) -> Iterator[Violation]:
+    states: Json = definition["States"]
+    for name, state in states.items() if doing(states, Role.PARKS, Role.RETRIES) else ():
+        for rule in [state, *state.get("Catch", [])] if state["Type"] == "Task" else []:
+            if "ResultPath" not in rule:
+                what = "result" if rule is state else "error"
+                yield name, f"its {what} takes the place of all data: it has no ResultPath"
+        if state.get("OutputPath") not in {"$", None}:
+            yield name, f"its OutputPath drops all data but {state['OutputPath']}"
 
 
 def _outcome(definition: Json) -> Iterator[Violation]:
@@ -96,13 +66,11 @@ def _outcome(definition: Json) -> Iterator[Violation]:
             yield name, f"ends with {field} {told}, and not {name.replace(' ', '')}, its own name"
 
 
-SCHEMA: dict[str, Rule] = {"schema": _schema}
-NEXT: dict[str, Rule] = {"next": _next}
 RULES: dict[str, Rule] = {
     "reached": _reached,
     "comment": _comment,
     "timeout-retry-catch": _timeout_retry_catch,
-    "default": _default,
     "all-errors": _all_errors,
     "outcome": _outcome,
+    "result": _result,
 }

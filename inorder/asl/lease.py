@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import networkx as nx
@@ -22,6 +23,7 @@ from inorder.asl import walk
 from inorder.asl.definition import (
     CONDITION_FAILED,
     EXPRESS_SECONDS,
+    INVOKE,
     Json,
     Rule,
     Violation,
@@ -29,8 +31,9 @@ from inorder.asl.definition import (
     graph,
     is_end,
     targets,
+    values_written,
 )
-from inorder.asl.roles import OWN_LOCK, TOKEN, Role, does, doing
+from inorder.asl.roles import OWN_LOCK, TOKEN, Role, does, doing, working
 
 NO_TIMEOUT = 99_999_999  # what AWS takes for a Task without TimeoutSeconds
 THROTTLED = ["Lambda.TooManyRequestsException"]
@@ -109,6 +112,11 @@ def longest_execution(definition: Json) -> float:
 
     A ValueError says that an execution may come to a state again and again.
     """
+    return sum(_slowest(definition).values())
+
+
+def _slowest(definition: Json) -> dict[str, float]:
+    """Compute the seconds that the slowest way spends in each state."""
     states, given = definition["States"], limits(definition)
     start, drawn = walk.ways(definition)
     return walk.slowest(drawn, start, lambda name: longest(states[name], given))
@@ -156,12 +164,14 @@ def _held(states: Json, taker: str) -> float:
 
     ways = graph(states, following)
     reached = {taker} | nx.descendants(ways, taker)
-    works = {name for name in reached if does(states[name], Role.WORKS)}
+    works = reached & set(working(states))
     ends = {name for name in reached if does(states[name], *FREES)}
     last = works if all(_is_fenced(states[name]) for name in works) else works | ends
     before = last.union(*(nx.ancestors(ways, name) for name in last))
     needed = ways.subgraph(reached & before)
-    return walk.slowest(needed, taker, lambda name: longest(states[name])) if last else 0
+    if not last:
+        return 0
+    return sum(walk.slowest(needed, taker, lambda name: longest(states[name])).values())
 
 
 def _unused_limits(
@@ -179,28 +189,26 @@ def _unused_limits(
     if not any(give_up.items() <= rule.items() for rule in states[choice]["Choices"]):
         yield f"{choice} does not give up at {LIMITS}.maximum_polls"
     added = re.escape(f"States.MathAdd({count}, {LIMITS}.lease_polls)").replace(r"\ ", " *")
-    if len(sums := _written(states, broken_at)) != 1 or not re.fullmatch(added, sums[0]):
+    sums = [each for each in values_written(states, broken_at) if each != "0"]
+    if len(sums) != 1 or not re.fullmatch(added, sums[0]):
         yield f"no Pass sets {broken_at} to {count} plus {LIMITS}.lease_polls"
     one_more = re.escape(f"States.MathAdd({count}, 1)").replace(r"\ ", " *")
-    sums = [each for each in _written(states, count) if each != count]  # which only keeps it
+    sums = [each for each in values_written(states, count) if each not in {count, "0"}]
     if len(sums) != 1 or not re.fullmatch(one_more, sums[0]):
-        yield f"no Pass adds 1 to {count}, or another state does, too"
+        yield f"{count} must begin with 0, and one Pass adds 1 to it"
     if states[wait].get("SecondsPath") != f"{LIMITS}.poll_seconds":
         yield f"{wait} does not wait for {LIMITS}.poll_seconds"
 
 
-def _written(states: Json, path: str) -> list[str]:
-    """List the expressions that Pass states write to a path."""
-    found = []
-    for state in states.values():
-        if state["Type"] != "Pass":
-            continue
-        at = state.get("ResultPath", "$")
-        for name, value in state.get("Parameters", {}).items():
-            inside = value.items() if isinstance(value, dict) else ()
-            places = {f"{at}.{name}": value} | {f"{at}.{name}.{key}": each for key, each in inside}
-            found += [str(each) for place, each in places.items() if place == f"{path}.$"]
-    return found
+def _in_turn(definition: Json, names: list[str]) -> set[tuple[str, str]]:
+    """List the pairs of some states of which one may follow the other in an execution."""
+    try:
+        _, drawn = walk.ways(definition)
+    except ValueError:
+        return set()  # which the seconds of the lease tell, too
+    visits = [visit for visit in drawn if visit.state in names]
+    after = {visit: nx.descendants(drawn, visit) for visit in visits}
+    return {(one.state, two.state) for one in visits for two in visits if two in after[one]}
 
 
 def _poll(definition: Json) -> Iterator[Violation]:
@@ -215,22 +223,20 @@ def _poll(definition: Json) -> Iterator[Violation]:
         counters = {
             name
             for name, state in states.items()
-            if any(f"MathAdd({count}," in each for each in _written({name: state}, count))
+            if any(f"MathAdd({count}," in each for each in values_written({name: state}, count))
         }
         try:
             _, drawn = walk.ways(definition)
         except ValueError:
             return  # which the seconds of the lease tell, too
-        drawn.remove_nodes_from([at for at in drawn if states[at.state]["Type"] == "Wait"])
+        drawn = drawn.subgraph(at for at in drawn if states[at.state]["Type"] != "Wait").copy()
         polls = [visit for visit in drawn if visit.state in counters]
-        for visit in sorted(polls, key=lambda each: each.state):
-            for after in drawn.successors(visit):
-                reached = {after} | nx.descendants(drawn, after)
-                if again := [each for each in polls if each in reached]:
-                    way = min((nx.shortest_path(drawn, after, each) for each in again), key=len)
-                    via = ", ".join(each.state for each in way[:-1])
-                    yield visit.state, f"a poll may follow another one without a wait, by {via}"
-                    return
+        drawn.add_edges_from([("", after) for visit in polls for after in drawn.successors(visit)])
+        found = nx.single_source_shortest_path(drawn, "") if polls else {}
+        if ways := [found[visit] for visit in polls if visit in found]:
+            _, *way, again = min(ways, key=len)
+            via = ", ".join(each.state for each in way)
+            yield again.state, f"a poll may follow another one without a wait, by {via}"
 
 
 def _claim(definition: Json) -> Iterator[Violation]:
@@ -280,14 +286,14 @@ def _without_lock(states: Json, claim: str) -> Iterator[Violation]:
 
     The same holds after a renewal that failed.
     """
-    takers = {claim, *doing(states, Role.RENEWS)}
+    takers, works = {claim, *doing(states, Role.RENEWS)}, working(states)
     free = graph(states, lambda name, state: [] if name in takers else targets(state))
     for taker in sorted(takers):
         for catcher in states[taker].get("Catch", []):
             after = {catcher["Next"]} | nx.descendants(free, catcher["Next"])
             for name in sorted(after - takers):
                 compares = _is_comparison(states, claim, catcher["Next"])
-                if does(states[name], Role.WORKS) and not compares:
+                if name in works and not compares:
                     yield taker, f"if it fails, {name} may work without the lock"
 
 
@@ -295,9 +301,11 @@ def _renewal(definition: Json) -> Iterator[Violation]:
     """Check that a renewal gives the lock another token, and that each release knows that one.
 
     The new token begins with the old one, so that a release by the claim's token works before and
-    after the renewal, also if the renewal's answer was lost.
+    after the renewal, also if the renewal's answer was lost. Each renewal on a way has a token of
+    its own: with the token that waiters know, their leases would not start again.
     """
     states: Json = definition["States"]
+    tokens: dict[str, str] = {}
     for name in (renewals := doing(states, Role.RENEWS)):
         values = states[name]["Parameters"].get("ExpressionAttributeValues", {})
         clause = states[name]["Parameters"]["UpdateExpression"]
@@ -305,6 +313,11 @@ def _renewal(definition: Json) -> Iterator[Violation]:
         token = values.get(set_to[1], {}).get("S.$", "") if set_to else ""
         if not re.fullmatch(r"States\.Format\('\{\}[^{}']+', \$\.lock_token\)", token):
             yield name, "its new token is not $.lock_token with a text behind it"
+        tokens[name] = token
+    for first, second in sorted(_in_turn(definition, renewals)):
+        if tokens[first] == tokens[second]:
+            wrong = f"{second} may follow with the same token, so that no lease starts again"
+            yield first, f"{wrong}: each attempt needs a state with a text of its own"
     for name, state in states.items() if renewals else ():
         condition = state.get("Parameters", {}).get("ConditionExpression", "")
         if (
@@ -317,22 +330,75 @@ def _renewal(definition: Json) -> Iterator[Violation]:
 
 def _lease(definition: Json) -> Iterator[Violation]:
     """Compare the seconds; without a lease, only the longest execution counts."""
-    claims = doing(definition["States"], Role.CLAIMS)
-    about = claims[0] if claims and _breaks(definition["States"]) else ""
+    states: Json = definition["States"]
+    claims = doing(states, Role.CLAIMS)
+    about = claims[0] if claims and _breaks(states) else ""
     try:
-        numbers = lease_numbers(definition)
-        execution = longest_execution(definition)
+        numbers, given = lease_numbers(definition), limits(definition)
+        execution = numbers.longest_execution if numbers else longest_execution(definition)
     except ValueError as error:
         yield about, f"its seconds cannot be computed: {error}"
         return
-    if numbers and not numbers.holder < numbers.lease < numbers.waiter:
-        holder, lease, waiter, _ = numbers
-        yield (
-            about,
-            f"not in order: a holder's {holder:g} s, a lease's {lease:g}, a waiter's {waiter:g}",
-        )
-    if execution >= EXPRESS_SECONDS:
-        yield about, f"the longest execution takes {execution:g} of Express's {EXPRESS_SECONDS} s"
+    if numbers:
+        polls = max(given["lease_polls"], int(numbers.holder // given["poll_seconds"]) + 1)
+        needed = {"lease_polls": polls, "maximum_polls": max(given["maximum_polls"], polls + 2)}
+        found = f"a holder's {numbers.holder:g} s, a lease's {numbers.lease:g}, a waiter's"
+        for limit, least in needed.items():
+            if given[limit] < least:
+                wrong = f"not in order: {found} {numbers.waiter:g}"
+                yield about, f"{wrong}: {LIMITS}.{limit} must be {least} or more"
+    most = min(EXPRESS_SECONDS, definition.get("TimeoutSeconds", EXPRESS_SECONDS))
+    if execution >= most:
+        # No Catch sees the end of an execution whose own time is over.
+        # https://docs.aws.amazon.com/step-functions/latest/dg/statemachine-structure.html
+        limit = "Express's" if most == EXPRESS_SECONDS else "TimeoutSeconds,"
+        spent = sorted(_slowest(definition).items(), key=lambda each: -each[1])
+        parts = ", ".join(f"{name} {seconds:g}" for name, seconds in spent[:4])
+        yield about, f"the longest execution takes {execution:g} of {limit} {most} s: {parts}"
+
+
+def _break(definition: Json) -> Iterator[Violation]:
+    """Check that a watched lock is broken only after its lease: by its token, and its polls."""
+    states: Json = definition["States"]
+    if (claims := doing(states, Role.CLAIMS)) and not _breaks(states):
+        yield claims[0], "no rule breaks its lock after some polls: it stays if its holder dies"
+    for name in doing(states, Role.BREAKS, Role.TAKES_OVER):
+        parameters = states[name]["Parameters"]
+        compared = re.findall(r"\block_token = (:\w+)", parameters.get("ConditionExpression", ""))
+        values = parameters.get("ExpressionAttributeValues", {})
+        tokens = {values[each].get("S.$", "") for each in compared}
+        for token in tokens - {TOKEN}:
+            early = graph(states, partial(_early, token=token))
+            watches = [
+                each
+                for each in states
+                if set(values_written({each: states[each]}, token)) - {token, ""}
+            ]
+            if not watches:
+                yield name, f"no Pass writes the token that it compares, {token}, from the record"
+            for watch in watches:
+                if name in nx.descendants(early, watch):
+                    *_, before, _ = nx.shortest_path(early, watch, name)
+                    yield before, f"it leads to {name} before the lease of a watched lock is over"
+
+
+def _early(_: str, state: Json, token: str) -> list[str]:
+    """List what may follow a state while the lease lasts of a lock that was watched.
+
+    That is no rule about a free lock, if an earlier one is about a record that was not read.
+    """
+    watched = token.rpartition(".")[0]  # one Pass writes the token, and the poll to break it at
+    early, unread = [], ("?",)
+    for rule in state.get("Choices", []):
+        parts = rule.get("And", [rule])
+        polls = [each.get("NumericGreaterThanEqualsPath", "") for each in parts]
+        is_over = any(each.rpartition(".")[0] == watched for each in polls)
+        is_same = any(token == each.get("StringEqualsPath") for each in parts)
+        absent = [each["Not"]["Variable"] for each in parts if "IsPresent" in each.get("Not", {})]
+        is_free = any(each.endswith(".lock_token.S") and each.startswith(unread) for each in absent)
+        early += [] if is_free or (is_over and is_same) else [rule]
+        unread += tuple(absent)
+    return targets(state | {"Choices": early})
 
 
 def _breaks(states: Json) -> list[tuple[str, Json]]:
@@ -350,7 +416,8 @@ def _breaks(states: Json) -> list[tuple[str, Json]]:
 def _is_fenced(state: Json) -> bool:
     """Tell whether a Task hands its function a fence, so that it may be repeated."""
     payload = state.get("Parameters", {}).get("Payload")
-    return isinstance(payload, dict) and payload.get("fence") in {"newest", "each"}
+    fence = payload.get("fence") if isinstance(payload, dict) else None
+    return state.get("Resource") == INVOKE and fence in {"newest", "each"}
 
 
 def _is_comparison(states: Json, claim: str, name: str) -> bool:
@@ -392,6 +459,7 @@ RULES: dict[str, Rule] = {
     "claim": _claim,
     "late": _late,
     "renewal": _renewal,
+    "break": _break,
     "poll": _poll,
     "lease": _lease,
 }

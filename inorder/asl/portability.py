@@ -101,11 +101,11 @@ def _has_null(value: Any) -> bool:
     return value is None or (isinstance(value, dict | list) and any(map(_has_null, inside)))
 
 
+NULL: dict[str, Rule] = {"null": _null}
 RULES: dict[str, Rule] = {
     "type": _type,
     "jsonata": _jsonata,
     "operator": _operator,
     "intrinsic": _intrinsic,
     "context": _context,
-    "null": _null,
 }

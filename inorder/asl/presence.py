@@ -72,7 +72,7 @@ class _Presence(Flow[Known]):
         inside = [each[len(steps) :] for each in known if each[: len(steps)] == steps]
         return frozenset([(), *inside]) | _context(known)
 
-    def value(self, expression: str, known: Known, _place: str) -> Known:
+    def value(self, expression: str, known: Known) -> Known:
         return self.at(known, expression)
 
     def literal(self, _value: Any) -> Known:

@@ -8,10 +8,19 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Any
 
-from inorder.asl.definition import INVOKE, PUT, PUT_EVENTS, SEND, START, UPDATE, Json, payload
-from inorder.model.outcomes import RETRYING
+from inorder.asl.definition import (
+    DELETE,
+    INVOKE,
+    PUT,
+    PUT_EVENTS,
+    SEND,
+    START,
+    UPDATE,
+    Json,
+    payload,
+)
+from inorder.model.outcomes import PARKED, RETRYING
 
 TOKEN = "$.lock_token"  # noqa: S105 - where an execution has the token of its own lock
 # The condition of a write that only the lock's holder may make begins with this. A renewed lock's
@@ -29,8 +38,8 @@ class Role(StrEnum):
     RELEASES = "releases"  # removes the token of its own lock
     BREAKS = "breaks"  # removes the token of a lock that it has watched
     RECORDS = "records"  # writes its execution's event to the table
-    WORKS = "works"  # has an effect elsewhere: invokes a function, or sends the event to a bus
-    STARTS = "starts"  # starts an execution of the newest event
+    WORKS = "works"  # has an effect elsewhere: invokes, or sends what is neither parked nor retried
+    STARTS = "starts"  # starts an execution of its own state machine
     PARKS = "parks"  # sends the event to the queue of parked events
     RETRIES = "retries"  # sends the event to the retry queue, or to the bus that leads there
 
@@ -42,17 +51,17 @@ def roles(state: Json) -> frozenset[Role]:
     found = set[Role]()
     if resource in {PUT, UPDATE}:
         found |= _lock(resource, parameters, values)
-    if "event" in parameters.get("Item", {}) or ":event" in values:
+    if resource in {PUT, UPDATE} and "event" in written(state, "SET"):
         found.add(Role.RECORDS)
-    retries = _outcome(parameters) == RETRYING
-    if resource == INVOKE or (resource == PUT_EVENTS and not retries):
-        found.add(Role.WORKS)
-    if resource == START:
-        found.add(Role.STARTS)
-    if resource in {SEND, PUT_EVENTS} and retries:
+    outcome = _outcome(parameters) if resource in {SEND, PUT_EVENTS} else ""
+    if outcome == RETRYING:
         found.add(Role.RETRIES)
-    if resource == SEND and not retries:
+    elif resource == SEND and outcome in PARKED:
         found.add(Role.PARKS)
+    elif resource == START and parameters.get("StateMachineArn.$") == "$$.StateMachine.Id":
+        found.add(Role.STARTS)
+    elif resource in {INVOKE, SEND, PUT_EVENTS, START}:
+        found.add(Role.WORKS)
     return frozenset(found)
 
 
@@ -66,14 +75,29 @@ def doing(states: Json, *wanted: Role) -> list[str]:
     return [name for name, state in states.items() if does(state, *wanted)]
 
 
+def working(states: Json) -> list[str]:
+    """List the states that have an effect elsewhere: also a write to a table without locks."""
+    tables = [states[name]["Parameters"].get("TableName") for name in doing(states, Role.CLAIMS)]
+    return [
+        name
+        for name, state in states.items()
+        if does(state, Role.WORKS)
+        or (
+            state.get("Resource") in {PUT, UPDATE, DELETE}
+            and state.get("Parameters", {}).get("TableName") not in tables
+        )
+    ]
+
+
 def written(state: Json, word: str) -> list[str]:
-    """List the attributes of an update's clause."""
+    """List the attributes of an update's clause; a put sets those of its item."""
     parameters = state.get("Parameters", {})
     names = parameters.get("ExpressionAttributeNames", {})
     clauses = re.split(r"\b(SET|REMOVE|ADD|DELETE)\b", parameters.get("UpdateExpression", ""))
     parts = ",".join(clauses[at + 1] for at, each in enumerate(clauses) if each == word)
     attributes = [part.split("=")[0].strip() for part in re.split(r",(?![^(]*\))", parts)]
-    return [names.get(each, each) for each in attributes]
+    put = parameters.get("Item", {}) if word == "SET" else {}
+    return [*put, *(names.get(each, each) for each in attributes)]
 
 
 def _lock(resource: str, parameters: Json, values: Json) -> set[Role]:
@@ -95,10 +119,10 @@ def _lock(resource: str, parameters: Json, values: Json) -> set[Role]:
     return found
 
 
-def _outcome(parameters: Json) -> Any:
-    """Give the outcome that a message names."""
+def _outcome(parameters: Json) -> str:
+    """Give the outcome that a message names, or ""."""
     details = [each.get("Detail") for each in parameters.get("Entries", [])]
     for message in (parameters.get("MessageBody"), *details):
         if isinstance(message, dict):
-            return message.get("outcome")
-    return None
+            return str(message.get("outcome"))
+    return ""

@@ -19,7 +19,8 @@ OTHER_BYTES = 1_024  # for each value that is not the event, or a part of it
 # The other fields of an event are short: an S3 key has at most 1,024 bytes.
 EVENTS = {"$$.Execution.Input", "$$.Execution.Input.detail"}
 MANY = 1_000  # events are too many in any case, so that a loop which adds some is not followed on
-TOO_LARGE = "States.DataLimitExceeded"  # States.ALL does not catch it
+# AWS documents that States.ALL does not catch it, and has been recorded to for a Task's result.
+TOO_LARGE = "States.DataLimitExceeded"
 
 # How often the event is in each field of the data. In a text it counts twice, because JSON may
 # escape each of its characters. Data without known fields has the one field "".
@@ -73,7 +74,7 @@ class _Sizes(Flow[Sizes]):
     def at(self, data: Sizes, path: str | None) -> Sizes:
         return data if path == "$" else {"": _events(path, data)} if path else {}
 
-    def value(self, expression: str, data: Sizes, _place: str) -> Sizes:
+    def value(self, expression: str, data: Sizes) -> Sizes:
         return {"": _events(expression, data)}
 
     def literal(self, _value: Any) -> Sizes:

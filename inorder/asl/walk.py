@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import networkx as nx
@@ -57,6 +58,12 @@ class Visit(NamedTuple):
 
 def ways(definition: Json) -> tuple[Visit, nx.DiGraph]:
     """Draw all ways through a file; a ValueError says that nothing bounds a count."""
+    return _ways(json.dumps(definition))
+
+
+@lru_cache(maxsize=1)  # several rules ask about one file
+def _ways(text: str) -> tuple[Visit, nx.DiGraph]:
+    definition = json.loads(text)
     flow, plain = _Walk(definition), graph(definition["States"])
     reads = {name: set(_FIELD.findall(json.dumps(state))) for name, state in flow.states.items()}
     live = {
@@ -80,14 +87,14 @@ def ways(definition: Json) -> tuple[Visit, nx.DiGraph]:
             drawn.add_edge(visit, after)
         if len(drawn) > most:
             [(again, _)] = Counter(each.state for each in drawn).most_common(1)
-            raise ValueError(f"an execution may come to {again} again and again")
-    return start, drawn
+            raise ValueError(f"nothing bounds how often an execution may come to {again}")
+    return start, nx.freeze(drawn)
 
 
-def slowest(drawn: nx.DiGraph, start: Any, seconds: Callable[[str], float]) -> float:
-    """Add up the slowest way from a start to an end; a ValueError says that there is a cycle.
+def slowest(drawn: nx.DiGraph, start: Any, seconds: Callable[[str], float]) -> dict[str, float]:
+    """Find the slowest way from a start to an end: the seconds that it spends in each state.
 
-    The nodes are visits, or the names of states.
+    The nodes are visits, or the names of states. A ValueError says that there is a cycle.
     """
 
     def name(node: Visit | str) -> str:
@@ -95,12 +102,14 @@ def slowest(drawn: nx.DiGraph, start: Any, seconds: Callable[[str], float]) -> f
 
     if not nx.is_directed_acyclic_graph(drawn):
         again = min(name(node) for node, *_ in nx.find_cycle(drawn, start))
-        raise ValueError(f"an execution may come to {again} again and again")
+        raise ValueError(f"nothing bounds how often an execution may come to {again}")
     weighted = nx.DiGraph()
     weighted.add_node(start)
     weighted.add_weighted_edges_from((at, to, seconds(name(to))) for at, to in drawn.edges)
-    rest: float = nx.dag_longest_path_length(weighted)
-    return seconds(name(start)) + rest
+    spent = Counter[str]()
+    for node in [start, *nx.dag_longest_path(weighted)[1:]]:
+        spent[name(node)] += seconds(name(node))  # type: ignore[assignment]
+    return spent  # type: ignore[return-value]
 
 
 class _Walk(Flow[Any]):
@@ -112,19 +121,16 @@ class _Walk(Flow[Any]):
         found = _found(path, data)
         return ANY if found in (None, PERHAPS) else found
 
-    def value(self, expression: str, data: Any, place: str) -> Any:
-        """Tell what is known of an expression's value; a count adds to its own place."""
+    def value(self, expression: str, data: Any) -> Any:
+        """Tell what is known of an expression's value; one more of a count is followed exactly."""
         added = _ADD.fullmatch(expression)
         if not added:
             return self.at(data, expression)
-        count, more = (
-            int(each) if each.isdigit() else self.at(data, each) for each in added.groups()
-        )
-        if not isinstance(more, int):
-            return ANY
-        if place != added[1]:  # by then, that count is 1 or more
-            return Unknown(1 + more)
-        return count + more if isinstance(count, int) else ANY
+        count, more = self.at(data, added[1]), added[2]
+        if more.isdigit():
+            return count + int(more) if isinstance(count, int) else ANY
+        least = self.at(data, more)
+        return Unknown(1 + least) if isinstance(least, int) else ANY  # a count of polls begins at 1
 
     def literal(self, value: Any) -> Any:
         return ANY if value is None else value

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import json
 import re
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +19,52 @@ from inorder.asl.roles import Role, doing, roles
 from inorder.asl.size import largest_event
 from inorder.model import policies
 from inorder.model.policies import asl_file
+from tests.proof.simulation.clock import Outage
+from tests.proof.simulation.cloud import Cloud, Settings
+from tests.proof.simulation.conftest import DAY, assert_promise
+from tests.proof.simulation.machine import Machine
 
 FILE = PROJECT / asl_file("latest-wins")
-# A row breaks a file in one place, ``state/field/0`` or ``policy: state/field``: where it is, what
-# is put there as JSON (a dash: nothing), and the finding, with dots for its words: about the state
-# that was broken, or naming another one.
-TABLE = r"""
-Read Key Record/Next | "Nowhere" | next: ... Nowhere
-Idle | {"Comment": "c", "Type": "Succeed"} | reached:
-Read Key Record/Comment | - | comment: has no
-Read Key Record/TimeoutSeconds | - | timeout-retry-catch: ... TimeoutSeconds
-Read Key Record/Catch/-1/ErrorEquals | ["States.TaskFailed"] | timeout-retry-catch: its Catch
+# A row edits a file: in which place, ``state/field/0``, ``policy: state/field`` or, of the whole
+# file, ``/field``, and what is put there: JSON; nothing (a dash); a copy of another place (=); or
+# the text with another part (~old~new). At +0 is one more. Indented lines belong to the row before.
+# A wrong row ends with the finding, whose words have dots for others in between: about the state
+# that was edited, or naming another one.
+WRONG = r"""
+Wait For Lock/Seconds | 3 | language: ... only one of
+Read Key Record/Next | "Nowhere" | language: ... Nowhere
+Idle | {"Comment": "c", "Type": "Succeed"} | Idle: language:
+Claim Key/Catch/0/ErrorEquals | ["States.ALL"] | language: ... States.ALL
+Break Lock/Retry/1/JitterStrategy | "HALF" | language: ... HALF
+Break Lock/Parameters/Key/id/S.$ | "object_key" | language: ... not a JSONPath
 Key State?/Default | - | default:
-Read Key Record/Retry/-1/ErrorEquals | ["States.ALL", "E"] | all-errors: ... not alone
-Claim Key/Catch/0/ErrorEquals | ["States.ALL"] | all-errors: ... not the last in its Catch
-Superseded/Parameters/outcome | "Old" | outcome: ... Old
+Break Lock/Parameters/TableNam | "x" | parameters: Unknown parameter
+latest-wins: Break Lock/Parameters/UpdateExpression | ~:now~:time | placeholders: :now is not used
+Break Lock/Parameters/Key/id | {"S": 3} | parameters: Invalid type
+Release Lock/Parameters/Key/id | {"S": "$.object_key"} | literal: ... $.object_key is a text
+Release Lock/Parameters/Key/id | {"S": "States.UUID()"} | literal: ... States.UUID() is a text
+Give Up Waiting/Result/Cause.$ | "$.polls" | literal: a Result has no expressions
+Break Lock/HeartbeatSeconds | 2 | smaller: its HeartbeatSeconds
+Break Lock/Retry/1/IntervalSeconds | 3 | smaller: ... MaxDelaySeconds
 
-Wait For Lock/Type | "Parallel" | type: ... Parallel
+Read Key Record/Comment | - | comment: has no
+Read Key Record/TimeoutSeconds | - | Read Key Record/TimeoutSecondsPath | "$.limits.poll_seconds"
+  timeout-retry-catch: ... TimeoutSeconds
+Read Key Record/Catch | - | timeout-retry-catch: ... Catch
+Read Key Record/Catch/-1/ErrorEquals | ["States.TaskFailed"] | timeout-retry-catch: its Catch
+Read Key Record/Retry/-1/ErrorEquals | ["States.ALL", "E"] | all-errors: ... not alone
+Superseded/Parameters/outcome | "Old" | outcome: ... Old
+Read Key Record/ResultPath | - | result: ... its result
+Claim Key/Catch/-1/ResultPath | - | result: ... its error
+Claim Key/OutputPath | "$.claim" | result: its OutputPath
+
+Both | {"Comment": "c", "Type": "Parallel", "Branches": [{"StartAt": "A"}]}
+  Both/Branches/0/States | {"A": {"Type": "Succeed"}} | Both/Next | "Invert Image"
+  Lock Taken?/Choices/0/Next | "Both" | Both: type: ... Parallel
 Read Key Record/Resource | "arn:aws:states:::aws-sdk:dynamodb:getItem" | type: ... getItem
-Wait For Lock/QueryLanguage | "JSONata" | jsonata: ... QueryLanguage
-Key State?/Choices/6/StringLessThanPath | "$.polls" | operator: StringLessThanPath
+/QueryLanguage | "JSONPath" | jsonata: ... QueryLanguage
+Attempt Again?/Choices/0/And/1 | {"Variable": "$.polls", "StringLessThanPath": "$.polls"}
+  operator: StringLessThanPath
 Count Poll/Parameters/x.$ | "States.MathRandom(1, 2)" | intrinsic: ... States.MathRandom
 Count Poll/Parameters/x.$ | "$$.Execution.StartTime" | context: $$.Execution.StartTime
 Give Up Waiting/Result/Cause | null | null: ... Result
@@ -46,69 +75,149 @@ Prepare Version/Parameters | {} | Claim Key: guard: ... $.object_key
 Read Key Record/ResultPath | "$.limits" | Key State?: guard: ... $.limits.maximum_polls
 S3 Object Event?/Choices/0/Not/And/3 | - | guard: ... $.detail.object.key
 Outcome?/Choices/1/And/3 | - | Reject Object: guard: ... $.inversion.Payload.cause
-Claim Key/Catch/-1/ResultPath | - | Retry Event: guard: ... $.object_key
 Invert Image/ResultSelector/x.$ | "$.FunctionError" | guard: ... $.FunctionError
 Parked/CausePath | "$.fault.Reason" | guard: ... $.fault.Reason
-Release Lock Only/Parameters/ConditionExpression | "" | guard: ... $.Attributes.event.S
-Break Lock/Parameters/UpdateExpression | "REMOVE lock_token, event" | Release Lock Only: guard:
+Release Lock Only/Parameters/ConditionExpression | ~begins~size(id) > 0 OR begins
+  guard: ... $.Attributes.event.S
+latest-wins: Break Lock/Parameters/UpdateExpression | ~execution~event
+  Release Lock Only: guard:
+
+Prepare Event/Parameters/object_key.$ | "$$.Execution.Input.detail.object.key"
+  Claim Key: lock: it spans objects
+Prepare Event/Parameters/object_key.$
+  ~$$.Execution.Input.detail.object.key~$.folder | Prepare Event/Parameters/folder.$
+  "States.StringSplit($$.Execution.Input.detail.object.key, '/')"
+  Claim Key: lock: it spans objects
+Prepare Event/Parameters/object_key.$ | ~.object.key)~.object.key, $$.Execution.Id)
+  Claim Key: lock: two events
+Prepare Version/Parameters/object_key.$ | =Prepare Event/Parameters/object_key.$
+  Claim Key: lock: ... versions
+Prepare Event/Parameters/sequencer.$ | "$$.Execution.Id" | Claim Key: lock: ... sequencer
+Prepare Event/Parameters/lock_token.$ | "$$.Execution.Id" | Claim Key: lock: ... States.UUID()
+Prepare Event/Parameters/lock_token | "x" | Prepare Event/Parameters/lock_token.$ | -
+  Claim Key: lock: ... States.UUID()
+Release Lock/Parameters/Key/id/S.$ | "$.sequencer" | lock: its record is not
+Claim Key/Parameters/ConditionExpression | "#status <> :done" | lock: its condition
+Claim Key/Parameters/UpdateExpression | ~in_progress_since~since | index: ... in_progress_since
+Claim Key/Parameters/UpdateExpression | ~ event = ~ upload = | index: no state records the event
+Park Event/Parameters/QueueUrl | "https://others" | queue: ... https://others instead of
+Send By EventBridge/Parameters/Entries/0/EventBusName | "default" | queue: ... default instead of
+Retry Event/Parameters/MessageBody/event.$ | - | queue: its message has no event
 
 Renew Lock/Parameters/ExpressionAttributeValues/:renewed/S.$ | "$.lock_token" | renewal: its new
-Release Lock/Parameters/ConditionExpression | "lock_token = :lock_token" | renewal: it does not
+Release Lock/Parameters/ConditionExpression
+  ~begins_with(lock_token, :lock_token)~lock_token = :lock_token
+  renewal: it does not
+Renew Again | =Renew Lock | Renew Again/ResultPath | "$.again"
+  Attempt Again?/Choices/+1 | =Attempt Again?/Choices/0
+  Attempt Again?/Choices/1/And/0/Not/Variable | "$.again"
+  Attempt Again?/Choices/1/Next | "Renew Again"
+  Renew Lock: renewal: Renew Again may follow
 latest-wins: Claim Key/Retry/0/ErrorEquals | ["States.Timeout"] | late: ... States.Timeout
 every-version: Record Event/Retry/0/ErrorEquals | ["States.Timeout"] | late: ... States.Timeout
 
 Lock Taken?/Choices/0/And/1/Variable | "$.sequencer" | Claim Key: claim: it may leave the lock
 Reject Object/Next | "Superseded" | Claim Key: claim: its lock ... Superseded
 Release Lock/Catch/-1/Next | "Final Outcome?" | Claim Key: claim: its lock ... Processed
+Park Event/Parameters/MessageBody/outcome | "Told" | Claim Key: claim: its lock ... Parked
 Claim Key/Catch/-1/Next | "Invert Image" | claim: if it fails, Invert Image
 Renew Lock/Catch/-1/Next | "Invert Image" | claim: if it fails, Invert Image
 content-hash: First Poll?/Choices/0/Next | "Forward Event" | Claim Content: claim: ... Forward
+Key State?/Choices/6/Next | "Break Lock" | break: it leads to Break Lock
+first-wins: Key State?/Choices/5/And/1 | - | break: it leads to Claim Key
+first-wins: Key State?/Choices/2 | - | break: it leads to Claim Key
+Watch Lock/Parameters/lock_token.$ | "$.watched_lock.lock_token" | Break Lock: break: no Pass
 Claim Key/Catch/0/Next | "Count Poll" | Count Poll: poll: ... Key State?, Claim Key
 first-wins: First Poll?/Choices/0/Next | "Count Poll" | Count Poll: poll: ... First Poll?
 
-Invert Image/TimeoutSeconds | 64 | Claim Key: lease: not in order: ... 72 s, a lease's 72, ... 78
+Invert Image/TimeoutSeconds | 64 | Claim Key: lease: ... 72 s, a lease's 72 ... must be 13
+Invert Image/TimeoutSeconds | 70 | Claim Key: lease: ... a waiter's 78: $.limits.maximum_polls must
+Invert Image/ResultSelector | {"Payload": ""} | Invert Image/Resource
+  "arn:aws:states:::dynamodb:putItem" | Invert Image/Parameters
+  {"TableName": "Orders", "Item": {"id": {"S": "x"}}} | Claim Key: lease: ... a holder's 84 s
+Invert Image/ResultSelector | {"Payload": ""} | Invert Image/Resource
+  "arn:aws:states:::sqs:sendMessage" | Invert Image/Parameters
+  {"QueueUrl": "q", "MessageBody": "x"} | Claim Key: lease: ... a holder's 84 s
 Renew Lock/TimeoutSeconds | 3 | Claim Key: lease: not in order: ... 72 s, a lease's 72
 Count Poll/Parameters/limits/lease_polls | 13 | Claim Key: lease: ... a lease's 78, ... 78
-Count Poll/Parameters/limits/poll_seconds | 10 | Claim Key: lease: ... 306 of
+Count Poll/Parameters/limits/poll_seconds | 10 | Claim Key: lease: ... 306 of ... Wait For Lock 120
 Count Poll/Parameters/limits/maximum_polls | - | Claim Key: lease: ... no Pass prepares
 Count Poll/Parameters/limits/lease_polls | 28.5 | Claim Key: lease: ... $.limits.lease_polls is 28.5
 Count Poll/Parameters/polls.$ | "States.MathAdd($.polls, 2)" | Claim Key: lease: ... adds 1
+Prepare Event/Parameters/polls | 5 | Claim Key: lease: ... must begin with 0
 Watch Lock/ResultPath | "$.limits.poll_seconds" | Claim Key: lease: ... written by Count Poll and by
 Watch Lock/Parameters/break_at_poll.$ | "States.MathAdd($.polls, 28)" | Claim Key: lease: ... no
 Key State?/Choices/2/NumericGreaterThanEqualsPath | "$.limits.lease_polls" | Claim Key: lease:
 Wait For Lock/SecondsPath | "$.limits.lease_polls" | Claim Key: lease: ... does not wait
-Attempt Again?/Choices/0/And/0 | - | Claim Key: lease: ... may come to Attempt Again? again
+Attempt Again?/Choices/0/And/0 | - | Claim Key: lease: ... how often ... Attempt Again?
+/TimeoutSeconds | 258 | Claim Key: lease: ... 258 of TimeoutSeconds, 258 s
 uncoordinated: Invert Image/Retry/-1/MaxAttempts | 14 | lease: ... 306 of
-Prepare Event/Parameters/x | [@texts] | size: its data is too large
+Prepare Event/Parameters/x | @texts | size: its data is too large
+"""
+RIGHT = r"""
+Count Poll/Parameters/limits/poll_seconds | 7 | /TimeoutSeconds | 290
+Break Lock/Retry/1/MaxAttempts | 0 | Break Lock/TimeoutSeconds | 3
+Prepare Event/Parameters/object_key.$ | ~{}/{}~team/{}/{}
+Attempt Again? | - | Renew Lock | - | Invert Image/Catch/-1/Next | "Retry Event"
+Renew Again | =Renew Lock | Renew Again/ResultPath | "$.again"
+  Renew Again/Parameters/ExpressionAttributeValues/:renewed/S.$ | ~/2~/3
+  Attempt Again?/Choices/+1 | =Attempt Again?/Choices/0
+  Attempt Again?/Choices/1/And/0/Not/Variable | "$.again"
+  Attempt Again?/Choices/1/And/1/NumericLessThanEquals | 0
+  Attempt Again?/Choices/1/Next | "Renew Again"
+Check | =Read Key Record | Check/ResultPath | "$.found" | Check/Next | "Invert Image"
+  Check/Catch | =Invert Image/Catch | Lock Taken?/Choices/0/Next | "Check"
+Prepare Event/Parameters/work | 1 | Prepare Version/Parameters/work | 1
+  Count Poll/Parameters/work.$ | "$.work" | Renew Lock/Next | "Count Attempt"
+  Attempt Again?/Choices/0/And/0 | {"Variable": "$.work", "NumericLessThanEquals": 1}
+  Count Attempt | {"Comment": "c", "Type": "Pass", "ResultPath": "$.attempt", "Next": "Keep"}
+  Count Attempt/Parameters | {"n.$": "States.MathAdd($.work, 1)"} | Keep | =Count Attempt
+  Keep/Parameters | - | Keep/InputPath | "$.attempt.n" | Keep/ResultPath | "$.work"
+  Keep/Next | "Invert Image"
 """
 
 
-def rows() -> Iterator[tuple[str, str, str]]:
-    """Give the rows of the table; ``@texts`` stands for twenty copies of the event as a text."""
+def rows(text: str) -> Iterator[list[str]]:
+    """Give the rows of a table; ``@texts`` stands for twenty copies of the event as a text."""
     texts = ", ".join(['{"x.$": "States.JsonToString($$.Execution.Input)"}'] * 20)
-    for row in filter(None, TABLE.replace("@texts", texts).splitlines()):
-        place, value, finding = row.split(" | ")
-        yield place, value, finding
+    joined = re.sub(r"\n +", " | ", text.replace("@texts", f"[{texts}]"))
+    yield from (row.split(" | ") for row in filter(None, joined.splitlines()))
 
 
-def broken(place: str, value: str) -> dict[str, Any]:
-    """Load a file with another value in one place."""
-    policy, _, path = place.rpartition(": ")
-    definition = policies.definition(policy or "latest-wins")
-    inside: Any = definition["States"]
-    *parents, name = path.split("/")
-    for each in parents:
-        inside = inside[int(each) if isinstance(inside, list) else each]
-    last = int(name) if isinstance(inside, list) else name
-    if value == "-":
-        del inside[last]
-    else:
-        inside[last] = json.loads(value)
+def edited(columns: list[str], policy: str = "latest-wins") -> dict[str, Any]:
+    """Load a file with other values in some places; a LookupError says that it has no such place.
+
+    The columns are places and values in turn.
+    """
+    named, _, first = columns[0].rpartition(": ")
+    definition = policies.definition(named or policy)
+    for place, value in zip([first, *columns[2::2]], columns[1::2], strict=True):
+        inside, last = inside_of(definition, place)
+        if value == "-":
+            del inside[last]
+        elif value[0] == "~":
+            _, old, new = value.split("~")
+            inside[last] = inside[last].replace(old, new)
+        else:
+            whole, name = inside_of(definition, value[1:]) if value[0] == "=" else ([value], 0)
+            put = copy.deepcopy(whole[name]) if value[0] == "=" else json.loads(value)
+            if "/+" in place:
+                inside.insert(last, put)
+            else:
+                inside[last] = put
     return definition
 
 
+def inside_of(definition: Any, place: str) -> tuple[Any, Any]:
+    """Give what a place is in, and its name or number there."""
+    *parents, name = place[1:].split("/") if place[0] == "/" else ["States", *place.split("/")]
+    for each in parents:
+        definition = definition[int(each) if isinstance(definition, list) else each]
+    return definition, int(name) if isinstance(definition, list) else name
+
+
 def findings(tmp_path: Path, definition: Any) -> list[str]:
-    file = tmp_path / "broken.asl.json"
+    file = tmp_path / "edited.asl.json"
     file.write_text(json.dumps(definition))
     return check_file(file)
 
@@ -120,17 +229,54 @@ def no_schema(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_error_of_the_schema_is_found(tmp_path: Path) -> None:
-    [found] = findings(tmp_path, broken("Wait For Lock/Secondz", "3"))
+    [found] = findings(tmp_path, edited(["Wait For Lock/Secondz", "3"]))
     assert found.startswith("Wait For Lock: schema: ")
 
 
 @pytest.mark.usefixtures("no_schema")
-@pytest.mark.parametrize(("place", "value", "finding"), list(rows()))
-def test_a_broken_rule_is_found(tmp_path: Path, place: str, value: str, finding: str) -> None:
-    found = findings(tmp_path, broken(place, value))
-    state = place.rpartition(": ")[2].partition("/")[0]
+@pytest.mark.parametrize("row", list(rows(WRONG)), ids=" | ".join)
+def test_a_wrong_edit_is_refused(tmp_path: Path, row: list[str]) -> None:
+    *columns, finding = row
+    found = findings(tmp_path, edited(columns))
+    state = columns[0].rpartition(": ")[2].partition("/")[0]
     words = ".*".join(map(re.escape, finding.split(" ... ")))
     assert any(re.match(f"({re.escape(state)}: )?{words}", each) for each in found), found
+
+
+def of_other_policies() -> Iterator[Any]:
+    """Give the wrong rows that another policy has the places for, with that policy."""
+    states = {policy: policies.definition(policy)["States"] for policy in policies.names()}
+    others = [name for name in states if name != "latest-wins" and doing(states[name], Role.CLAIMS)]
+    for policy, (*columns, finding) in product(others, rows(WRONG)):
+        # Numbers, records and the rules of a Choice are others in each policy.
+        is_own = re.search(r"/\+?\d|: |^/", " ".join(columns)) or re.search(
+            "lease|lock:|ind", finding
+        )
+        with contextlib.suppress(LookupError):
+            if not is_own and edited(columns, policy) != policies.definition(policy):
+                yield pytest.param(policy, columns, id=f"{policy}: {' | '.join(columns)}")
+
+
+@pytest.mark.usefixtures("no_schema")
+@pytest.mark.parametrize(("policy", "columns"), list(of_other_policies()))
+def test_another_policy_refuses_it_too(tmp_path: Path, policy: str, columns: list[str]) -> None:
+    definition = edited(columns, policy)
+    assert {each.split(": ")[0] for each in findings(tmp_path, definition)} & {
+        *definition["States"]
+    }
+
+
+@pytest.mark.parametrize("row", list(rows(RIGHT)), ids=" | ".join)
+def test_a_right_edit_is_accepted_and_keeps_the_promise(tmp_path: Path, row: list[str]) -> None:
+    definition = edited(row)
+    assert findings(tmp_path, definition) == []
+    outages = [Outage("lambda", 0, 100), Outage("lambda", 300, 370, "silence")]
+    cloud = Cloud(Settings(outages=outages))
+    cloud.machine = Machine(definition)
+    for number in range(12):
+        cloud.upload(f"{number % 2}.png", 60 * (number // 2))
+    cloud.run_until_quiet(DAY)
+    assert_promise(cloud)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +284,10 @@ def test_a_broken_rule_is_found(tmp_path: Path, place: str, value: str, finding:
     [
         *((text, "json: not valid JSON: ") for text in ("{", "", "\xff", "[" * 100_000)),
         ('{"StartAt": "A", "States": {}, "States": {}}', "json: not valid JSON: 'States' is there"),
-        *((text, "schema: not a state machine") for text in ("{}", "[]", '{"StartAt": "A"}')),
+        *(
+            (text, "schema: not a state machine")
+            for text in ("{}", "[]", '{"States": {"A": null}}')
+        ),
     ],
 )
 def test_a_file_that_is_no_state_machine_is_found(tmp_path: Path, text: str, finding: str) -> None:

@@ -22,7 +22,7 @@ from tests.proof.simulation.runtime_errors import UncaughtError, chooser, find
 KNOWN_FIELDS = {
     *("Catch", "Cause", "CausePath", "Choices", "Comment", "Default", "End", "Error", "Next"),
     *("OutputPath", "Parameters", "Resource", "Result", "ResultPath", "ResultSelector", "Retry"),
-    *("SecondsPath", "TimeoutSeconds", "Type"),
+    *("InputPath", "SecondsPath", "TimeoutSeconds", "Type"),
 }
 ANY_FAILURE = "States.TaskFailed"  # each error of a task, but none that the engine itself makes
 
@@ -113,7 +113,8 @@ class CompiledState:
             case "Fail":
                 return None, {"Error": state["Error"]}
             case "Pass":
-                data = _placed(data, self._parameters(data, context), state)
+                seen = find(state.get("InputPath", "$"), data)
+                data = _placed(data, self._parameters(seen, context), state)
             case "Task":
                 following, data = yield from self._task(data, context, services)
         return following, {} if "OutputPath" in state else data

@@ -1,0 +1,146 @@
+"""Is it valid Amazon States Language? Three libraries know most of it, and this the rest."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from botocore.session import get_session
+from botocore.validate import ParamValidator
+
+from inorder.asl.definition import START, Json, Rule, Violation, each_state, values
+from inorder.asl.portability import RESOURCES
+
+# A text that AWS would evaluate under a name that ends in .$, but not the name of a substitution.
+_UNSURE = r"value: Ellipsis|(MessageBody|Detail|Payload|input), value: \{"
+_EXPRESSION = re.compile(r"\$(?!\{)|States\.\w+\(")
+
+
+def _schema(definition: Json) -> Iterator[Violation]:
+    """Ask cfn-lint, which knows ASL's schema, by way of the resource that would hold the file."""
+    # Their import takes longer than most commands, which need only what else is known of a file.
+    from cfnlint import ManualArgs  # noqa: PLC0415
+    from cfnlint.api import lint  # noqa: PLC0415
+
+    template = {
+        "Resources": {
+            "StateMachine": {
+                "Type": "AWS::StepFunctions::StateMachine",
+                "Properties": {
+                    "RoleArn": "arn:aws:iam::123456789012:role/check",
+                    "Definition": definition,
+                },
+            }
+        }
+    }
+    for match in lint(json.dumps(template), config=ManualArgs(regions=["us-east-1"])):
+        place = [str(part) for part in (match.path or [])[4:]]
+        in_state = place[:1] == ["States"] and len(place) > 1
+        inside = " > ".join(place[2:] if in_state else place)
+        where = f"{inside}: " if inside else ""
+        yield place[1] if in_state else "", f"{where}{match.message} ({match.rule.id})"
+
+
+def _statelint(definition: Json) -> Iterator[Violation]:
+    """Ask statelint, which knows what the fields of ASL may be, and which exclude each other."""
+    from statelint.config import Config  # noqa: PLC0415
+    from statelint.linter import Linter  # noqa: PLC0415
+    from statelint.problem import ProblemType  # noqa: PLC0415
+
+    # It wants 2.0 for a rate of 2, and takes only letters and digits for a name in brackets.
+    plain = re.sub(r"(?<=\[')[\w-]+(?='\])", "name", json.dumps(definition))
+    for problem in Linter.validate(plain, Config({ProblemType.FLOAT})):
+        place = problem.rpartition("State Machine.")[2].removeprefix("States.")
+        state = max(filter(place.startswith, definition["States"]), key=len, default="")
+        yield state, re.sub(r"State Machine\.(States\.)?", "", problem)
+
+
+@each_state
+def _default(state: Json) -> Iterator[str]:
+    if state["Type"] == "Choice" and "Default" not in state:
+        yield "a Choice without Default ends an execution that no rule fits, and no Catch sees it"
+
+
+def _parameters(definition: Json) -> Iterator[Violation]:
+    """Ask botocore, which knows the parameters of each API, what an integration may send to it.
+
+    Its names begin with a capital letter, and it takes JSON where an API takes a text.
+    https://docs.aws.amazon.com/step-functions/latest/dg/connect-parameters.html
+    """
+    for name, state in definition["States"].items():
+        if (resource := state.get("Resource")) in RESOURCES:
+            given = _evaluated(state.get("Parameters", {}))
+            if resource == START:
+                given = {key[0].lower() + key[1:]: each for key, each in given.items()}
+            report = ParamValidator().validate(given, _input(resource)).generate_report()
+            for line in report.splitlines():
+                if not re.search(_UNSURE, line):
+                    yield name, line
+
+
+@cache
+def _input(resource: str) -> Any:
+    service, _, action = resource.rpartition(":::")[2].partition(":")
+    name = "stepfunctions" if resource == START else service
+    model = get_session().get_service_model(name)
+    return model.operation_model(action[0].upper() + action[1:]).input_shape
+
+
+@each_state
+def _placeholders(state: Json) -> Iterator[str]:
+    """https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Expressions.html says so."""
+    parameters = state.get("Parameters") or {}
+    texts = " ".join(str(parameters[each]) for each in parameters if each.endswith("Expression"))
+    fields = [f"ExpressionAttribute{each}" for each in ("Names", "Values")]
+    given = {name for field in fields for name in parameters.get(field) or {}}
+    for each in sorted(given ^ set(re.findall(r"[:#]\w+", texts))):
+        yield f"{each} is {'not used' if each in given else 'used, and not given'}"
+
+
+def _evaluated(template: Any) -> Any:
+    """Put an ellipsis, of which nothing is known, in place of each expression of a template."""
+    if isinstance(template, list):
+        return [_evaluated(each) for each in template]
+    if not isinstance(template, dict):
+        return template
+    return {
+        name.removesuffix(".$"): ... if name.endswith(".$") else _evaluated(each)
+        for name, each in template.items()
+    }
+
+
+@each_state
+def _literal(state: Json) -> Iterator[str]:
+    """Find what looks like an expression, but that AWS would take as it is (NO_DOLLAR).
+
+    https://docs.aws.amazon.com/step-functions/latest/apireference/API_ValidateStateMachineDefinitionDiagnostic.html
+    """
+    for field in ("Parameters", "ResultSelector", "Result"):
+        for name, value in values(state.get(field), field):
+            if _EXPRESSION.match(str(value)) and not name.endswith(".$"):
+                yield f"in {field}, {value} is a text: an expression is under a name with .$"
+            if name.endswith(".$") and field == "Result":
+                yield f"a Result has no expressions: {name} belongs into Parameters"
+
+
+@each_state
+def _smaller(state: Json) -> Iterator[str]:
+    """https://docs.aws.amazon.com/step-functions/latest/dg/state-task.html says what is smaller."""
+    if state.get("HeartbeatSeconds", -1) >= state.get("TimeoutSeconds", 0):
+        yield "its HeartbeatSeconds must be below its TimeoutSeconds"
+    for each in state.get("Retry", []):
+        if each.get("MaxDelaySeconds", float("inf")) < each.get("IntervalSeconds", 1):
+            yield "MaxDelaySeconds must not be below IntervalSeconds"
+
+
+SCHEMA: dict[str, Rule] = {"schema": _schema}
+FIELDS: dict[str, Rule] = {
+    "language": _statelint,
+    "default": _default,
+    "parameters": _parameters,
+    "placeholders": _placeholders,
+}
+RULES: dict[str, Rule] = {"literal": _literal, "smaller": _smaller}
