@@ -32,6 +32,7 @@ RETRIES_AT_MOST = {
     "Runtime.ExitError": 12,
     "Runtime.OutOfMemory": 12,
     "ExecutionDied": 8,
+    "NotClaimed": 0,  # a sweep has counted
 }
 # https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html
 MAXIMUM_INPUT_BYTES = 262_144

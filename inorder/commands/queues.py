@@ -17,6 +17,11 @@ from inorder_fence.records import s3_object
 TIME = "%Y-%m-%d %H:%M:%S"
 REASON_CHARACTERS = 500  # in a table; room for an answer outside the function's contract
 NOTHING_PARKED = "Nothing is parked."
+SENT = {
+    "HandedOver": "Sent to the retry queue",
+    "Settled": "Already retried or parked",
+    "Parked": "Parked, because its record has no event",
+}
 
 
 @click.command("parked")
@@ -141,6 +146,7 @@ def list_stuck(stack_name: str, redrive: bool, seconds: int) -> None:
         ]
         print_table(["ID", "Sequencer", "In progress for"], rows)
         queues = aws.stack.retry_events_queue_url, aws.stack.parked_events_queue_url
+        machine = aws.stack.state_machine_arn.rpartition(":")[2]
         for key in keys if redrive else []:
-            stuck.hand_over(sqs, *queues, dynamodb, table, key)
-            click.echo(f"Sent to the retry queue: {printable(key.id)}")
+            outcome = stuck.hand_over(sqs, *queues, dynamodb, table, key, now, machine)
+            click.echo(f"{SENT[outcome]}: {printable(key.id)}")

@@ -72,6 +72,7 @@ def _lock(known: Known, record: Mapping[str, Any]) -> Lock:
 
 
 def _pending(known: Known) -> Iterable[Pending]:
+    queued = {each.sequencer for each in known.queued}
     for each in known.queued:
         yield Pending(each.queue, each.sequencer, each.id, said_queued(each))
     for record in known.facts.records:
@@ -80,6 +81,8 @@ def _pending(known: Known) -> Iterable[Pending]:
             continue
         described = s3_object(parsed(record.get("event")))
         sequencer = described.get("sequencer") or record.get("sequencer")
+        if sequencer in queued:
+            continue
         if known.facts.now - since > DEAD_AFTER:
             text = said_stuck(known.facts, sequencer, since)
             yield Pending("stuck", sequencer, str(record["id"]), text)

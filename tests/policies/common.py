@@ -33,7 +33,8 @@ from tests.support.events import created
 
 ID = "pictures/holiday/a b+c%2B'é.png"  # of the key record that belongs to CREATED
 NO_LOCK = {"lock_token": "", "break_at_poll": 0}
-SINCE = {"in_progress_since": "then"}  # has a record in the index
+SINCE: Data = {"in_progress_since": "then"}  # has a record in the index
+RECORDED = {"in_progress_since": ANY, "state_machine": "test", "event": ANY}
 
 
 def limits_of(module: str) -> Data:
@@ -310,7 +311,7 @@ def refused(state: str, *records: Data | None) -> list[Write]:
 def break_lock(kept: Data | None = None) -> list[Write]:
     """Let only the watched lock be broken; what is not `kept` is in the index afterwards."""
     lock, after = {"lock_token": "theirs", "execution": "theirs"}, {"in_progress_since": ANY}
-    befores = [kept] if kept else [SINCE, {}]
+    befores: list[Data] = [kept] if kept else [SINCE, {}, {"hand_overs": 3}]
     return [
         *(Write("Break Lock", before | lock, kept or after) for before in befores),
         *refused("Break Lock", {"lock_token": "another", "execution": "another"}, {}),
@@ -328,7 +329,7 @@ def renew_lock() -> list[Write]:
 
 def release(
     state: str,
-    since: Mapping[str, str] = SINCE,
+    since: Mapping[str, Any] = SINCE,
     tokens: Sequence[str] = ("mine", "mine/2"),
     **after: Any,
 ) -> list[Write]:

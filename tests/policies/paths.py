@@ -132,7 +132,7 @@ class _Walker:
     def walk(self) -> Path:
         event = self._chance.choice(self._events)
         name, data, steps = self._machine.start, event, list[PassedState]()
-        context, last = Context(Execution("test", event, 0), self.clock), dict[str, Responses]()
+        context, last = Context(Execution("test", event, 0), self.clock, ""), dict[str, Responses]()
         while True:
             # The same again, often: a lease is over after some polls that see the same.
             if name not in last or self._chance.random() < 0.3:

@@ -161,7 +161,7 @@ def test_what_a_state_does_is_read_from_its_expressions_substituted_or_not() -> 
             "renews": {"Renew Lock"},
             "releases": {
                 *("Release Lock", "Release Lock Only", "Release Failed Key"),
-                "Release Unanswered Claim",
+                "Release Retried Key",
             },
             "starts": {"Start Newest Event"},
             "parks": {"Park Event", "Park Invalid Event"},

@@ -126,7 +126,7 @@ OUTPUTS = [
 
 OWN = {"sequencer": "0B", "execution": EXECUTION}
 STARTED = OWN | {"status": "IN_PROGRESS"}
-RECORDED = STARTED | {"in_progress_since": ANY, "event": ANY}
+RECORDED = STARTED | common.RECORDED
 CLAIMED = {"execution": EXECUTION, "lock_token": "mine", "claimed_at": ANY}
 # Another policy's event, which no execution has yet, and which may be newer or older.
 OTHER_EVENT = {"event": "{}", "sequencer": "0C"} | common.SINCE

@@ -17,7 +17,6 @@ class FirstWins(Newest):
 
     definition = (PROJECT / "statemachine" / "first_wins.asl.json").read_text()
     holding = frozenset({"Invert Image"})
-    records_waiters = False
 
     def key(self, event: int) -> str:
         return f"first:{self.scenario.key(event)}"
@@ -114,7 +113,8 @@ SUITE = Suite(
     representative=named(
         "Claim Key with ConditionExpression: no #status <> :done",
         "Claim Key with ConditionExpression: no attribute_not_exists(lock_token)",
-        "Key State? without rule 7, to Wait For Lock",
+        "Key State? without rule 9, to Wait For Lock",
+        "Key State? without rule 6, to Send Before Waiting",
         "Release Lock with ExpressionAttributeValues: :done FAILED",
         "Release Superseded Key with UpdateExpression: no SET #status = :open",
     ),
@@ -128,7 +128,7 @@ SUITE = Suite(
         "Claim Key with Item: status FAILED",
         "Claim Key with no Parameters.Item.status",
         # If a read fails, Key State? keeps polls from following one another without a wait.
-        "First Poll? without rule 1, to Wait For Lock",
+        "First Poll? without rule 2, to Wait For Lock",
         # Retry Lost Event has sent the record's event before.
         *no_update("SET in_progress_since = :now", "Break Lock"),
         # A claim that Step Functions' own client has sent twice is not refused.
@@ -137,7 +137,7 @@ SUITE = Suite(
         # The event goes to the retry queue instead.
         *no_retry("Break Lock", "Renew Lock", "Retry Lost Event"),
         # Saves a message, whose execution would end as a duplicate.
-        "Key State? without rule 5: not $.record.Item.sequencer.S IsPresent and "
+        "Key State? without rule 7: not $.record.Item.sequencer.S IsPresent and "
         '$.record.Item.sequencer.S StringEqualsPath "$.sequencer"',
         # The next event, or the schedule, breaks the lock.
         *no_retry("Release Failed Key"),

@@ -139,7 +139,7 @@ SUITE = Suite(
     # These are found quickly; `make model` tries all mutants.
     representative=named(
         "Claim Key without Catch of DynamoDB.ConditionalCheckFailedException",
-        "Claim Answered? with Default to Release Failed Key",
+        "Retried Later? without rule 1, to Release Retried Key",
         "S3 Object Event? without rule 1: $.detail.object.key IsPresent",
         "S3 Object Event? without rule 1: $.detail.object.sequencer IsString",
         "Key State? without rule 6, to Break Lock",
@@ -149,7 +149,7 @@ SUITE = Suite(
         "Renew Lock with no renewal",
         "Count Poll with 10 as its lease_polls",
         "Count Poll with no wait if a read fails",
-        "Park Event with Release Failed Key before it",
+        "Retry Event with Release Retried Key before it",
         "fenced_output.py without 1: a newer output supersedes",
         "fenced_output.py without 2: the null version is overwritten",
         "fenced_output.py without 3: If-Match",
@@ -166,8 +166,8 @@ SUITE = Suite(
         # A claim that Step Functions' own client has sent twice is not refused.
         "Claim Key with ConditionExpression: no lock_token = :lock_token",
         # The event's retry does not wait for a lease.
-        *no_update("REMOVE lock_token", "Release Unanswered Claim"),
-        *no_retry("Release Unanswered Claim", of=ALL),
+        *no_update("REMOVE lock_token", "Release Retried Key"),
+        *no_retry("Release Retried Key"),
         # The newer event, or the schedule, breaks the lock after a lease.
         *no_update("REMOVE lock_token", "Release Lock Only"),
         *no_retry("Release Failed Key", "Release Lock Only"),
@@ -181,7 +181,7 @@ SUITE = Suite(
         f"Claim Key with UpdateExpression: always {EXECUTION.removeprefix('SET ')}",
         "Claim Key with ExpressionAttributeValues: :in_progress FAILED",
         *no_update("REMOVE execution", "Release Lock", "Release Lock Only"),
-        *no_update("REMOVE execution", "Release Unanswered Claim"),
+        *no_update("REMOVE execution", "Release Retried Key"),
         # Either keeps polls from following one another without a wait; without both is found.
         "Lock Taken? without rule 2, to Wait For Lock",
         "Key State? without rule 4, to Wait For Lock",

@@ -16,6 +16,7 @@ from io import BytesIO
 from typing import Any, NamedTuple
 
 from audit_keys.comparing import Reading
+from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.asl.lease import longest
 from inorder.ministack_parts import part
 from invert_image.inversion import InvalidImage, InvertedImage
@@ -79,6 +80,7 @@ class Sent(NamedTuple):
 
     is_retry: bool
     body: str
+    is_delayed: bool = False  # for longer than the execution that has sent it can live
 
 
 class StepResult(NamedTuple):
@@ -269,7 +271,7 @@ class Engine:
                 self._call("PutItem", TableName=TABLE, Item=json.loads(item))
         running = {"Id": execution, "Name": execution, "Input": given}
         parameters |= {"definition": self._alone[name], "stateName": name, "input": data}
-        parameters |= {"context": {"Execution": running}}
+        parameters |= {"context": {"Execution": running, "StateMachine": {"Name": ""}}}
         # As `_call` would, but that starts a thread for each.
         status, _, answer = part("services.stepfunctions._test_state")(parameters)
         assert status == HTTPStatus.OK, answer
@@ -378,7 +380,8 @@ def _result_of(made: Coroutine[Any, Any, Any]) -> Any:
 def _message(sent: dict[str, Any]) -> Sent | None:
     """Give the message that comes to a queue; template.yaml's bus hands the detail on."""
     if "MessageBody" in sent:
-        return Sent(sent["QueueUrl"] != PARKED, json.dumps(sent["MessageBody"]))
+        is_delayed = sent.get("DelaySeconds", 0) >= EXPRESS_SECONDS
+        return Sent(sent["QueueUrl"] != PARKED, json.dumps(sent["MessageBody"]), is_delayed)
     details = [each["Detail"] for each in sent.get("Entries", []) if each["EventBusName"] == BUS]
     return Sent(is_retry=True, body=json.dumps(details[0])) if details else None
 

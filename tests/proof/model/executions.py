@@ -123,7 +123,7 @@ class Executions:
                     state = state._replace(logged=state.logged | {run.event})
                 if run.state == "Processed" and read(run.more).get("covers"):
                     state = state._replace(covered=True)
-                return state, path, self._promise.ends(state, run)
+                return state.after(run), path, self._promise.ends(state, run)
             path += f" → {step.following}"
             if wrong := self._promise.passes(state, run, step.following):
                 return state, path, wrong
@@ -155,6 +155,9 @@ class Executions:
             sent = self._delivery(read(step.message.body)["event"])
             is_own = sent == (run.event, run.more)
             run = run._replace(done=max(run.done, SENT if is_own else ACTED))
+            if step.message.is_delayed:
+                after = self._sent(state._replace(waiting=()), step.message, sent)
+                return state, run._replace(later=after.waiting)
             state = self._sent(state, step.message, sent)
         return state, run
 
@@ -280,7 +283,7 @@ class Executions:
         if count >= self._patience(run):
             yield f"{run.execution}: waits on", state, "I5: waits for longer than its limit"
             return
-        run = run._replace(waited=bool(self._scenario.transient))
+        run = run._replace(waited=bool(self._scenario.transient or state.crashes))
         later, breaks = self._leased(state, run)
         # A poll that counts as the second, again, brings the end of the lease no nearer.
         next_poll = _at_poll(run, count - 1)

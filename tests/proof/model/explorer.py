@@ -12,7 +12,6 @@ from inorder_fence.fenced_output import OutputState
 from tests.proof.model.engine import S3Call, Sent, is_sender, read, service_of
 from tests.proof.model.executions import ENDLESS, Executions
 from tests.proof.model.state import (
-    ACTED,
     NOTHING,
     Arrival,
     Audited,
@@ -22,7 +21,6 @@ from tests.proof.model.state import (
     State,
     attribute,
     free_name,
-    is_repair,
     less,
 )
 
@@ -143,16 +141,15 @@ class Explorer(Executions):
     def _crash(self, state: State, run: Run) -> Iterator[Move]:
         """Let an execution die.
 
-        Before its first write, AWS starts it again: it is as if it had been delivered later.
+        AWS starts it again if it had not waited yet and had written nothing: it is as if it had
+        been delivered later. That trust covers a moment; a wait is too long for it.
         """
-        is_again = run.done == ACTED and not (
-            self._promise.records_waiters or self._is_recorded(state, run)
-        )
-        if run.done == NOTHING:
-            if not any(pending[:2] == run[:2] for pending in state.late):
-                return
-            is_again = True  # although its write takes effect later
-        state = state.spend("crashes")
+        waits = run.waited or self._engine.states[run.state]["Type"] == "Wait"
+        is_trusted = run.done == NOTHING and not waits
+        is_again = is_trusted and any(pending[:2] == run[:2] for pending in state.late)
+        if is_trusted and not is_again:
+            return
+        state = state.after(run).spend("crashes")
         label = f"{run.execution} dies before {run.state}"
         if self._service(run) == "lambda":
             state = self._orphaned(state, run)
@@ -160,13 +157,6 @@ class Explorer(Executions):
             state = state.with_delivery(Arrival(run.event, run.more))
             label += ", to be started again"
         yield label, state, None
-
-    def _is_recorded(self, state: State, run: Run) -> bool:
-        """Tell whether the record of a run's key has its event, from an earlier execution."""
-        event = attribute(state.item(self._promise.run_key(run)), "event")
-        found = self._delivery(read(event)) if event else None
-        own = (run.event, run.is_repair)
-        return found is not None and (found.event, is_repair(found.more)) == own
 
     def _expire(self, state: State) -> Iterator[Move]:
         """Delete a record, which by days outlives all executions that began before it was done."""

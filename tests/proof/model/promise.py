@@ -30,8 +30,6 @@ class Promise:
 
     definition: ClassVar[str]
     odd: ClassVar[tuple[Any, ...]] = ODD
-    # Whether a schedule finds, in a record, an execution that died while it waited.
-    records_waiters: ClassVar[bool] = True
     done: ClassVar[str] = "Release Lock"  # marks the event as done
     claim: ClassVar[str] = "Claim Key"
     waiting: ClassVar[str] = ""  # the Task before a Wait, if there is one

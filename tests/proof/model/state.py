@@ -46,6 +46,7 @@ class Run(NamedTuple):
     held: float = 0  # the most seconds for which it has had its lock on entering its state
     watched: float = 0  # the fewest seconds for which it has watched a lock
     waited: bool = False  # it has waited, in a scenario in which that makes a difference
+    later: tuple[Arrival, ...] = ()  # what it has sent with a delay: it comes when the run is over
 
     @property
     def token(self) -> str:
@@ -146,6 +147,10 @@ class State(NamedTuple):
 
     def spend(self, budget: str) -> State:
         return self._replace(**{budget: getattr(self, budget) - 1})
+
+    def after(self, run: Run) -> State:
+        """Deliver what a run has sent with a delay, once the run is over."""
+        return self._replace(waiting=tuple(sorted((*self.waiting, *run.later))))
 
     def without(self, run: Run) -> State:
         return self._replace(runs=less(self.runs, run))

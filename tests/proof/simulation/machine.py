@@ -58,6 +58,7 @@ class Context:
 
     execution: Execution
     clock: Clock
+    machine: str  # the name of the state machine
 
 
 Evaluate = Callable[[Any, Context], Any]
@@ -66,13 +67,14 @@ Evaluate = Callable[[Any, Context], Any]
 class Machine:
     """A state machine that runs executions."""
 
-    def __init__(self, definition: Json) -> None:
+    def __init__(self, definition: Json, name: str = "") -> None:
+        self.name = name
         self.start: str = definition["StartAt"]
         self.states = {name: CompiledState(each) for name, each in definition["States"].items()}
 
     def run(self, execution: Execution, services: Services) -> Generator[simpy.Event, Any, str]:
         clock, name, data = services.clock, self.start, execution.input
-        context = Context(execution, clock)
+        context = Context(execution, clock, self.name)
         try:
             while True:
                 state = self.states[name]
@@ -178,6 +180,7 @@ _TOKEN = re.compile(
 _CONTEXT: dict[str, Callable[[Context], Any]] = {
     "$$.Execution.Id": lambda context: context.execution.id,
     "$$.StateMachine.Id": lambda _: "",  # there is one
+    "$$.StateMachine.Name": lambda context: context.machine,
     "$$.State.EnteredTime": lambda context: context.clock.datetime().isoformat(),
 }
 _INTRINSICS: dict[str, Callable[..., Any]] = {
