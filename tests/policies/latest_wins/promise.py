@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inorder import PROJECT
-from tests.policies.searches import ALL, LOCKING, OF_NEWEST, named, no_retry, no_update
+from tests.policies.searches import LOCKING, OF_NEWEST, named, no_retry, no_update
 from tests.proof.model.engine import StepResult, read
 from tests.proof.model.fence import NEWEST
 from tests.proof.model.newest import Newest
@@ -27,14 +27,14 @@ class LatestWins(Newest):
         if run.state == "Claim Key" and not run.owns(attribute(step.item, "lock_token")):
             known, own = attribute(item, "sequencer") or "", self.sequencer(run)
             is_next = known < own or (known == own and run.event not in state.done)
-            if is_next and attribute(item, "lock_token") is None and not run.is_repair:
+            if is_next and attribute(item, "lock_token") is None:
                 return f"I5: {run.execution} cannot claim a free key"
         return super().steps(state, run, item, step)
 
     def passes(self, state: State, run: Run, following: str) -> str | None:
         if following == "Invert Image":
             record = dict(state.items).get(self.run_key(run))
-            if run.event in state.done and not run.is_repair:
+            if run.event in state.done:
                 return f"I3: {run.event} is done and processed again"
             if not run.owns(attribute(record, "lock_token")):
                 return f"I3: {run.execution} works without the lock"
@@ -48,7 +48,7 @@ class LatestWins(Newest):
     def is_done(self, run: Run) -> bool:
         """Of a newer event's record, the end of the work only removes the lock."""
         unlocks = run.state == "Release Lock Only" and "sent" not in read(run.data)
-        return super().is_done(run) or (unlocks and not run.is_repair)
+        return super().is_done(run) or unlocks
 
     def rests(self, state: State) -> str | None:
         return super().rests(state) or self.free(state)

@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from audit_keys.repairing import SOURCE
 from inorder.asl.roles import Role, does
 from tests.proof.model.engine import (
     S3Answer,
@@ -70,10 +69,7 @@ class Executions:
 
     def _event(self, run: Run) -> str:
         """Give what a run's function is given: the event, and the name of its fence."""
-        fence = self._engine.fences[run.state]
-        if run.is_repair:  # it has a sequencer of its own
-            fence = json.dumps(read(fence) | {"detail": read(run.more)["detail"]})
-        return self._text(run.event, fence)
+        return self._text(run.event, self._engine.fences[run.state])
 
     def _input(self, run: Run) -> str:
         return self._text(run.event, run.more)
@@ -121,8 +117,6 @@ class Executions:
                     return state, path, f"I4: ended by {step.error} in {run.state}"
                 if run.state == "Not Parked" and run.done < RECORDED:
                     state = state._replace(logged=state.logged | {run.event})
-                if run.state == "Processed" and read(run.more).get("covers"):
-                    state = state._replace(covered=True)
                 return state.after(run), path, self._promise.ends(state, run)
             path += f" → {step.following}"
             if wrong := self._promise.passes(state, run, step.following):
@@ -173,10 +167,6 @@ class Executions:
 
     def _delivery(self, event: Any) -> Arrival | None:
         """Make the delivery of an event, to which fields may have been added."""
-        if event.get("source") == SOURCE:
-            fields = ("retry", "source", "detail", "id", "covers")
-            same = {name: event[name] for name in fields if name in event}
-            return Arrival(int(event["id"]), json.dumps(same, sort_keys=True))
         more = {name: event[name] for name in ("retry",) if name in event}
         same = {name: value for name, value in event.items() if name not in more}
         known = [each for each in self._scenario.events if self._scenario.event(each) == same]
