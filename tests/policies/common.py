@@ -32,6 +32,7 @@ from tests.policies.table import (
 from tests.support.events import created
 
 ID = "pictures/holiday/a b+c%2B'é.png"  # of the key record that belongs to CREATED
+UNRECORDED = {"account": "", "resources": []}  # fields that are empty in the record's event
 NO_LOCK = {"lock_token": "", "break_at_poll": 0}
 SINCE: Data = {"in_progress_since": "then"}  # has a record in the index
 RECORDED = {"in_progress_since": ANY, "state_machine": "test", "event": ANY}
@@ -50,6 +51,7 @@ def waiter_data(limits: dict[str, int]) -> Data:
         "sequencer": "0B",
         "lock_token": "mine",
         "expires_at": str(NEVER),
+        "unrecorded": UNRECORDED,
         "limits": limits,
         "polls": 1,
         "watched_lock": {"lock_token": "theirs", "break_at_poll": limits["lease_polls"] + 1},
@@ -60,7 +62,10 @@ def waiter_data(limits: dict[str, int]) -> Data:
 
 
 # What *Prepare Event* prepares for an execution that may have to wait.
-WAITER_START = {"lock_token": ANY, "expires_at": str(NEVER), "polls": 0, "watched_lock": NO_LOCK}
+WAITER_START: Data = {
+    **{"lock_token": ANY, "expires_at": str(NEVER), "unrecorded": UNRECORDED},
+    **{"polls": 0, "watched_lock": NO_LOCK},
+}
 
 # After a dead holder, and after the key's records have expired.
 RECOVERY = ["A1 lock 1=Processed is=A", "A1 1=Processed expired 1=Processed is=A"]

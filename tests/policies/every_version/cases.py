@@ -109,7 +109,7 @@ OUTPUTS = [
     *common.prepared(START, event_id="event:{key}@{sequencer}"),
     adds("Record Event", DATA, "Written", recorded={"is_written": True}),
     adds("Skip Duplicate", DATA, inversion=answer({"outcome": "Duplicate", "expires_at": "1"})),
-    *common.waiter_outputs(DATA, "event_record"),
+    *common.waiter_outputs(DATA, "event_record", "unrecorded"),
     adds(
         "Watch Oldest Waiter",
         NOTHING_SEEN | {"polls": 7},

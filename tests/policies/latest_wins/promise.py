@@ -165,13 +165,23 @@ SUITE = Suite(
         *OF_NEWEST,
         # A claim that Step Functions' own client has sent twice is not refused.
         "Claim Key with ConditionExpression: no lock_token = :lock_token",
+        # A delivery that is refused changes neither the time of the claim nor the event.
+        "Claim Key with ConditionExpression: no attribute_not_exists(lock_token)",
+        # For sweeps, whose tests show it: the model has one state machine, and counts nothing.
+        *no_update("SET state_machine = :state_machine", "Claim Key"),
+        *no_update("REMOVE hand_overs", "Break Lock", "Claim Key"),
+        # For a record that has left the index: its event was parked, and is started by hand.
+        *no_update("SET in_progress_since = :now", "Break Lock"),
         # The event's retry does not wait for a lease.
         *no_update("REMOVE lock_token", "Release Retried Key"),
         *no_retry("Release Retried Key"),
         # The newer event, or the schedule, breaks the lock after a lease.
         *no_update("REMOVE lock_token", "Release Lock Only"),
         *no_retry("Release Failed Key", "Release Lock Only"),
-        "Release Failed Key without Catch of DynamoDB.ConditionalCheckFailedException",
+        *(
+            f"{state} without Catch of DynamoDB.ConditionalCheckFailedException"
+            for state in ("Release Failed Key", "Release Retried Key")
+        ),
         # The waiting execution claims the key at its next poll.
         *no_retry("Start Newest Event"),
         # The event goes to the retry queue instead.

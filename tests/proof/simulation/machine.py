@@ -175,7 +175,7 @@ def _all(data: Any, _: Context) -> Any:
 # --- Payload templates ---------------------------------------------------------------------------
 
 _TOKEN = re.compile(
-    r"\s*(?:'([^']*)'|(-?\d+)|(\$\$?(?:\.[\w-]+|\['[^']*'\])*)|(States\.\w+)\(|([,)]))"
+    r"\s*(?:'([^']*)'|(-?\d+|false)|(\$\$?(?:\.[\w-]+|\['[^']*'\])*)|(States\.\w+)\(|([,)]))"
 )
 _CONTEXT: dict[str, Callable[[Context], Any]] = {
     "$$.Execution.Id": lambda context: context.execution.id,
@@ -190,6 +190,7 @@ _INTRINSICS: dict[str, Callable[..., Any]] = {
     "States.JsonToString": lambda _, value: json.dumps(
         value, ensure_ascii=False, separators=(",", ":")
     ),
+    "States.JsonMerge": lambda _, one, other, _deep: one | other,
     "States.MathAdd": lambda _, one, other: one + other,
     "States.StringToJson": lambda _, text: json.loads(text),
     "States.UUID": lambda context: str(UUID(int=context.clock.random.getrandbits(128))),
@@ -226,5 +227,5 @@ def _value(tokens: Iterator[re.Match[str]]) -> Any:
         return lambda _, context: read(context)
     if path:
         return lambda data, context: find(path, data, context.execution.input)
-    constant = int(number) if number else literal
+    constant = json.loads(number) if number else literal
     return lambda _, __: constant
