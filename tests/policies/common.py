@@ -140,15 +140,18 @@ def ends(*more: str) -> Flow:
 
 def s3_events(*, deletions: bool = True, versions: bool = True) -> list[Row]:
     event = created()
-    accepted: list[Any] = [CREATED, created(version_id=5)]
+    accepted: list[Any] = [CREATED, created(version_id=5), created(version_id="")]
     refused: list[Any] = [
         *({}, [], "text", NO_S3_EVENT),
         without("detail-type", event),
         event | {"detail-type": "Object Restore Completed"},
         event | {"detail": event["detail"] | {"bucket": {}}},
-        created(bucket=5),
-        *(created(**{name: value}) for name in ("key", "sequencer", "etag") for value in (None, 5)),
-        *(created(**{name: ""}) for name in ("sequencer", "etag")),
+        *(created(**{"bucket": value}) for value in (5, "")),
+        *(
+            created(**{name: value})
+            for name in ("key", "sequencer", "etag")
+            for value in (None, 5, "")
+        ),
     ]
     (accepted if deletions else refused).append(DELETED)
     return [

@@ -150,6 +150,12 @@ def test_an_event_that_cannot_be_started_waits_longer_until_the_patience_is_over
     assert (reason["Error"], reason["attempts"]) == (THROTTLED["Error"], 1)
 
 
+@pytest.mark.parametrize("error", ["NotClaimed", "States.DataLimitExceeded"])
+def test_an_error_that_no_retry_helps_parks_its_event_at_once(error: str) -> None:
+    reason = {"Error": error, "Cause": "The result is too large."}
+    assert parked(decide(fault(EVENT, reason)))["reason"] == reason
+
+
 @pytest.mark.parametrize("error", [error for error, at_most in RETRIES_AT_MOST.items() if at_most])
 def test_an_error_that_the_event_itself_makes_likely_has_a_limit_of_its_own(error: str) -> None:
     cause = "RequestId: 8d2c-4f Error: Task timed out after 15.00 seconds"
