@@ -68,14 +68,14 @@ sfn-local: install ## Start AWS's Step Functions Local, and a local AWS behind i
 	@$(BIN)/python -m tests.policies.mock_config out/MockConfigFile.json
 	@docker compose up --wait
 
-test-sfn-local: install ## Run the stories and the mocked paths on Step Functions Local
+test-sfn-local: install ## Run the stories on Step Functions Local
 	@SFN_LOCAL_ENDPOINT=http://127.0.0.1:8083 AWS_ENDPOINT_URL=http://127.0.0.1:4566 $(BIN)/python -m pytest tests/policies/test_engines.py
 
 test-aws: install ## Run the stories and TestState on AWS, in a test stack: make test-aws STACK=name
 	@test -n "$(STACK)" || { echo "Say which stack: make test-aws STACK=name" >&2; exit 1; }
 	@STACK="$(STACK)" $(BIN)/python -m pytest tests/policies/test_engines.py tests/policies/test_states.py
 
-soak: install ## Faults, late writes, outages, kills, a flood and other policies for a thousand events: make soak [SEED=1]
+soak: install ## Faults, late writes, outages, kills and a flood for a thousand events: make soak [SEED=1]
 	@SOAK_EVENTS=1000 SOAK_KEYS=50 SOAK_SEED=$(or $(SEED),1) $(BIN)/python -m pytest -s --timeout 3600 tests/proof/soak stacks/audit/tests/test_audit_stack.py
 
 BENCH = $(BIN)/python -m bench $(if $(WORKLOADS),--workloads "$(WORKLOADS)") $(if $(CONTENDERS),--contenders "$(CONTENDERS)") $(if $(RUNS),--runs "$(RUNS)")
@@ -94,7 +94,7 @@ lint: install check ## Check code, types, ASL and template
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/oxlint --deny correctness --allow no-control-regex --ignore-pattern inorder/console/page/vendor inorder/console/page examples/typescript
-	@for template in template.yaml $(wildcard stacks/*/template.yaml examples/*/template.yaml); do \
+	@for template in template.yaml $(wildcard stacks/*/template.yaml examples/*.yaml examples/*/template.yaml); do \
 	AWS_DEFAULT_REGION=us-east-1 $(BIN)/sam validate --lint --template-file $$template || exit 1; done
 
 # checkov wants other versions of boto3 and networkx than the project, so it has an environment of its own, of what there was at that date.

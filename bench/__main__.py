@@ -51,8 +51,8 @@ def main(workloads: str | None, contenders: str | None, runs: int | None, full: 
             ]
             results.merge(name, results.summary(measured), WORKLOADS)
     results.describe()
-    for file in page.write():
-        say(f"wrote {file.relative_to(PROJECT)}")
+    page.write()
+    say(f"wrote {page.DOCUMENT.relative_to(PROJECT)}")
 
 
 def run_once(

@@ -37,7 +37,7 @@ class Turn:
 def measures(turn: Turn) -> dict[str, float]:
     """Compute all measures of a turn."""
     states = Counter(turn.outputs.values())
-    delays = [each for key in turn.newest if (each := delay(turn, key))]
+    delays = [each for key in turn.newest if (each := delay(turn, key)) is not None]
     return {
         "keys": len(turn.newest),
         "events": turn.events,
@@ -47,34 +47,23 @@ def measures(turn: Turn) -> dict[str, float]:
         "function_seconds": sum(end - begin for begin, end in turn.invocations),
         "reads": turn.calls["read"],
         "writes": turn.calls["write"],
-        **percentiles("delay", [actual for actual, _ in delays]),
-        **percentiles("delay_over_least", [actual - least for actual, least in delays]),
+        **percentiles("delay", delays),
     }
 
 
-def delay(turn: Turn, key: str) -> tuple[float, float] | None:
-    """Compute how long a key's newest upload took to become the output, and the least possible.
+def delay(turn: Turn, key: str) -> float | None:
+    """Compute how many seconds a key's newest upload took to become the output; None if never.
 
-    The least possible is its own processing, after the one that blocked it. Its own is the one that
-    wrote its content, whichever event caused it. The one that blocked it is the first of the key
-    that was not over at the upload, and was over when its own began. Further ones that a contender
-    puts in between are not necessary: it could have skipped them.
-
-    Returns
-    -------
-    tuple of float or None
-        Seconds from the upload; None if its content was never written.
+    The processing that wrote its content counts, whichever event caused it.
     """
     newest = turn.newest[key]
-    own_key = (each for each in turn.processings if each.key == key)
-    of_key = sorted(own_key, key=lambda each: each.ended)
-    own = next((each for each in of_key if each.written and each.etag == newest.etag), None)
-    if own is None:
-        return None
-    blocking = [each.ended for each in of_key if newest.at < each.ended <= own.started]
-    free = min(blocking, default=newest.at)
-    actual, least = own.ended - newest.at, free + (own.ended - own.started) - newest.at
-    return actual, min(actual, least)  # it may have begun a moment before the upload was answered
+    ends = (
+        each.ended
+        for each in turn.processings
+        if each.key == key and each.written and each.etag == newest.etag
+    )
+    ended = min(ends, default=None)
+    return None if ended is None else ended - newest.at
 
 
 def percentiles(name: str, values: Sequence[float]) -> dict[str, float]:

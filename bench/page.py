@@ -1,15 +1,13 @@
-"""Writes docs/performance.md and its plots from what was measured: `python -m bench.page`."""
+"""Writes docs/performance.md from what was measured: `python -m bench.page`."""
 
 from __future__ import annotations
 
 import ast
-import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from jinja2 import StrictUndefined, Template
-from matplotlib.figure import Figure
 
 from bench import function, results
 from bench.contenders.lock import LEASE_SECONDS
@@ -23,7 +21,6 @@ from tests.support.resolved_template import template as template_of
 
 TEMPLATE = Path(__file__).parent / "performance.md.jinja"
 DOCUMENT = PROJECT / "docs" / "performance.md"
-PLOTS = PROJECT / "docs" / "performance"
 CONTENDERS = PROJECT / "bench" / "contenders"
 # Measure, name in the table, and how to print it. results.json has more.
 SHOWN = [
@@ -33,13 +30,6 @@ SHOWN = [
     ("delay_p50", "delay p50", "{:.2f}"),
     ("delay_p99", "delay p99", "{:.2f}"),
 ]
-COLOURS = dict(
-    zip(
-        NAMES,
-        ["#0072b2", "#d55e00", "#e69f00", "#cc79a7", "#009e73", "#999999"],
-        strict=True,
-    )
-)
 WAIT_MS = 100
 
 
@@ -111,22 +101,6 @@ def cell(measures: Measures, name: str, form: str) -> str:
     return text if ratio == "1" else f"{text} ({ratio})"
 
 
-def bars(found: Results, measure: str, label: str) -> Figure:
-    """Plot a measure of each contender, one plot for each workload."""
-    figure = Figure(figsize=(9, 0.5 + 1.7 * len(found)), layout="constrained")
-    subplots = figure.subplots(len(found), 1, squeeze=False)[:, 0]
-    for name, axes in zip(found, subplots, strict=True):
-        names = [each for each in reversed(NAMES) if each in found[name]]
-        values = [found[name][each].get(measure, 0) for each in names]
-        drawn = axes.barh(names, values, color=[COLOURS[each] for each in names])
-        axes.bar_label(drawn, fmt="%.3g", padding=3)
-        axes.margins(x=0.1)
-        axes.set_title(name, loc="left", fontsize="medium")
-        axes.tick_params(labelsize="small")
-    figure.supxlabel(label)
-    return figure
-
-
 def function_values(measured: function.Measured) -> dict[str, Any]:
     """Give the tables and numbers of the function's part of the page."""
     cold, memory = measured["cold"], function.chosen(measured)
@@ -172,37 +146,10 @@ def size_row(size: int, measured: function.Measured) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def drawn(figure: Figure) -> bytes:
-    """Draw a figure as WebP."""
-    file = io.BytesIO()
-    figure.savefig(file, format="webp", dpi=144, pil_kwargs={"lossless": True, "method": 4})
-    return file.getvalue()
-
-
-def files(
-    found: Results, machine: dict[str, Any], of_function: function.Measured
-) -> dict[Path, bytes]:
-    """Give the page and its plots: the content by file."""
-    return {
-        DOCUMENT: page(found, machine, of_function).encode(),
-        PLOTS / "function-seconds.webp": drawn(bars(found, "function_seconds", "function-seconds")),
-        PLOTS / "delay.webp": drawn(
-            bars(found, "delay_over_least_p50", "median delay over the least possible, seconds")
-        ),
-    }
-
-
-def write() -> Sequence[Path]:
-    """Write the page and its plots, and give their files."""
-    made = files(results.read(), results.machine(), function.read())
-    PLOTS.mkdir(exist_ok=True)
-    for old in PLOTS.glob("*"):
-        old.unlink()
-    for file, content in made.items():
-        file.write_bytes(content)
-    return list(made)
+def write() -> None:
+    """Write the page."""
+    DOCUMENT.write_text(page(results.read(), results.machine(), function.read()))
 
 
 if __name__ == "__main__":
-    for written in write():
-        print(written.relative_to(PROJECT))
+    write()

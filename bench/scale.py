@@ -98,16 +98,13 @@ def dollar_table(of: Policy, work: Workload) -> str:
     return _table(["log level", *(f"{rate:,}/s" for rate in RATES)], rows)
 
 
-def hot_key_table(work: Workload) -> str:
-    """Render how many events of one key a partition takes, and how many are processed."""
-    rows = []
-    for name in ("latest-wins", "first-wins"):
-        writes = policy(name).cost.older.writes * units_of_write(record_bytes(work))
-        rows.append([f"`{name}`", str(writes), f"{PARTITION_WRITES / writes:,.0f}"])
-    processed = 1000 / work.process_ms
-    text = f"Of these, at most {processed:.1f} a second are processed: one at a time."
+def hot_key(of: Policy, work: Workload) -> str:
+    """Say how many events of one key a partition takes, and how many are processed."""
+    writes = of.cost.older.writes * units_of_write(record_bytes(work))
+    taken, processed = PARTITION_WRITES / writes, 1000 / work.process_ms
     return (
-        _table(["policy", "write units an event", "events a second of one key"], rows) + text + "\n"
+        f"So `{of.name}`, which writes {writes} unit for an older event, takes {taken:,.0f} events"
+        f" a second of one key, of which\nat most {processed:.1f} are processed: one at a time.\n"
     )
 
 
@@ -131,7 +128,7 @@ def written(text: str) -> str:
     tables = {
         "quotas": quota_table(of, work),
         "dollars": dollar_table(of, work),
-        "hot key": hot_key_table(work),
+        "hot key": hot_key(of, work),
         "audit": audit_table(),
         "workload": f"The function takes {work.process_ms:,.0f} ms for an event, and"
         f" {work.overwrites:.0%} of the events find their key locked.\n",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
 import json
-import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -27,7 +26,8 @@ from inorder_fence.fenced_output import output_key
 from tests.support.events import SEQUENCER, shipped
 
 QUIET_SECONDS = 1800
-THREADS = 24
+THREADS = 24  # that make the uploads of so many keys at a time
+LATER_THREADS = 100  # that wait to deliver an event late or again, or to kill
 SIDE = 64  # pixels
 AFTER_DEATH_SECONDS = 1
 
@@ -37,70 +37,37 @@ class Runner:
 
     def __init__(self, laboratory: Laboratory, target: Transport, prefix: str) -> None:
         self._laboratory, self._target, self._prefix = laboratory, target, prefix
-        self._pool = ThreadPoolExecutor(THREADS)
-        self._changed = threading.Condition()
-        self._due: list[tuple[float, int, Callable[[], None]]] = []
-        self._open = 0  # actions that are due or run
-        self._number = 0
-        self._failure: BaseException | None = None
+        self._later = ThreadPoolExecutor(LATER_THREADS)
+        self._deferred: list[Future[None]] = []
         self.newest: dict[str, Uploaded] = {}
         self.contents: dict[str, bytes] = {}
-        self.events = 0
+        self.delivered: list[dict[str, Any]] = []
 
     def run(self, uploads: tuple[Upload, ...]) -> float:
         """Make all uploads and deliveries, and give the time of the beginning."""
         began = time.time()
-        before: dict[int, Future[None] | None] = {}
+        of_keys: dict[int, list[tuple[int, Upload]]] = defaultdict(list)
         for number, upload in enumerate(uploads):
-            done: Future[None] = Future()
-            earlier = before.get(upload.key)
-            self._at(began + upload.at, self._upload_in_turn, upload, number, earlier, done)
-            before[upload.key] = done
-        while True:
-            with self._changed:
-                while not self._due and self._open and not self._failure:
-                    self._changed.wait()
-                if self._failure:
-                    raise self._failure
-                if not self._due:
-                    break
-                if (pause := self._due[0][0] - time.time()) > 0:
-                    self._changed.wait(pause)
-                    continue
-                _, _, action = heapq.heappop(self._due)
-            self._pool.submit(self._act, action)
-        self._pool.shutdown()
+            of_keys[upload.key].append((number, upload))
+        with self._later, ThreadPoolExecutor(THREADS) as pool:
+            for done in [pool.submit(self._upload_all, began, own) for own in of_keys.values()]:
+                done.result()
+            for done in self._deferred:
+                done.result()
         return began
 
-    def _at(self, when: float, action: Callable[..., None], *arguments: Any) -> None:
-        with self._changed:
-            self._number += 1
-            self._open += 1
-            heapq.heappush(self._due, (when, self._number, lambda: action(*arguments)))
-            self._changed.notify()
-
-    def _act(self, action: Callable[[], None]) -> None:
-        try:
-            action()
-        except BaseException as error:  # for the thread that waits for all
-            self._failure = error
-        finally:
-            with self._changed:
-                self._open -= 1
-                self._changed.notify()
-
-    def _upload_in_turn(
-        self, upload: Upload, number: int, before: Future[None] | None, done: Future[None]
-    ) -> None:
-        """Upload after the upload before it, if that succeeded."""
-        try:
-            if before:
-                before.result()
+    def _upload_all(self, began: float, own: list[tuple[int, Upload]]) -> None:
+        """Make the uploads of a key, one after the other."""
+        for number, upload in own:
+            sleep_until(began + upload.at)
             self._upload(upload, number)
-        except BaseException as error:
-            done.set_exception(error)
-            raise
-        done.set_result(None)
+
+    def _defer(self, when: float, action: Callable[..., None], *arguments: Any) -> None:
+        def act() -> None:
+            sleep_until(when)
+            action(*arguments)
+
+        self._deferred.append(self._later.submit(act))
 
     def _upload(self, upload: Upload, number: int) -> None:
         key = f"{self._prefix}/{upload.key}.png"
@@ -122,22 +89,26 @@ class Runner:
             "sequencer": f"{int(SEQUENCER, 16) + number:0{len(SEQUENCER)}X}",
         }
         if upload.late:
-            self._at(now + upload.late, self._deliver, event)
+            self._defer(now + upload.late, self._deliver, event)
         else:
             self._deliver(event)
         if upload.again is not None:
-            self._at(now + upload.late + upload.again, self._deliver, event)
+            self._defer(now + upload.late + upload.again, self._deliver, event)
         if upload.dies:
-            self._at(now, self._kill, key, self._laboratory.folder / f"{etag}.started")
+            self._defer(now, self._kill, key, self._laboratory.folder / f"{etag}.started")
 
     def _deliver(self, event: dict[str, Any]) -> None:
-        with self._changed:
-            self.events += 1
+        self.delivered.append(event)
         self._target.deliver(event)
 
     def _kill(self, key: str, started: Path) -> None:
         wait_until(started.exists, QUIET_SECONDS, "the holder to begin", 0.02)
         self._target.kill_holder(key)
+
+
+def sleep_until(when: float) -> None:
+    """Sleep until a time, in seconds since 1970."""
+    time.sleep(max(0, when - time.time()))
 
 
 def picture(number: int, upload: Upload) -> bytes:
@@ -163,7 +134,7 @@ def take_turn(laboratory: Laboratory, contender: str, workload: Workload, run: i
         wait_until(target.is_quiet, QUIET_SECONDS, f"{contender} to end {workload.name}", 0.2)
     finally:
         target.close()
-    turn = Turn(began, runner.events, runner.newest)
+    turn = Turn(began, len(runner.delivered), runner.newest)
     records, calls = map(lines_from, files, offsets)
     read_records(turn, records)
     read_calls(turn, calls)

@@ -10,7 +10,7 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,8 @@ LISTED = 1000  # objects, by one request
 PRICES, CONTENDERS = map(Path(__file__).with_name, ("prices.toml", "contenders.toml"))
 LOG_LEVELS = ("ALL", "ERROR", "OFF")
 DAY = 86_400
-WITHOUT_RETRIES = "uncoordinated"
-PRECISION = 1e-9  # of a share
-LONGEST_MS, STEP_MS = 60_000, 100  # the function's timeout, and what Express rounds to
+STEP_MS = 100  # what Express rounds to
+RETRY_QUEUE = "${RetryEventsQueueUrl}"  # in an ASL file
 
 Usage = Mapping[str, float]
 
@@ -170,26 +169,6 @@ class Contender:
     policy: Policy | None = None
 
 
-@dataclass(frozen=True)
-class BreakEven:
-    """Where the cheaper one of a policy and a contender changes."""
-
-    at: float  # where both cost the same
-    is_cheaper_above: bool  # whether the policy is the cheaper one above
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A contender's month beside a policy's."""
-
-    contender: Contender
-    dollars: float  # what the contender costs
-    # The share of overwrites, or the time of the function, where the cheaper one changes, all
-    # else being equal. None if the same one is cheaper everywhere.
-    overwrites: BreakEven | None
-    process_ms: BreakEven | None
-
-
 @cache
 def prices() -> dict[str, Price]:
     """Read the list prices."""
@@ -215,8 +194,7 @@ def contenders(policy: Policy) -> list[Contender]:
         cost = {situation: Cost(**each) for situation, each in row["cost"].items()}
         texts = {each: " ".join(row[each].split()) for each in ("how", "lacks")}
         found.append(Contender(name, **row | texts | {"cost": cost}))
-    others = [each for each in policies() if each.name in table["policies"]]
-    found += [Contender(each.name, table["policies"][each.name], policy=each) for each in others]
+    found += [Contender(each.name, each.lacks, policy=each) for each in policies() if each.lacks]
     return [each for each in found if each.name != policy.name]
 
 
@@ -230,7 +208,7 @@ def usage_of(policy: Policy, work: Workload) -> dict[str, float]:
     used: dict[str, float] = {}
     for situation, count in work.counts.items():
         _add(used, _of_policy(policy, situation, work), count)
-    if policy.name != WITHOUT_RETRIES:
+    if RETRY_QUEUE in _definition_text(policy):
         _add(used, _of_policy(policy, "uncontended", work), work.events * work.retried)
         _add(used, _of_retry(), work.events * work.retried)
     _add(used, of_audit(), work.audited)
@@ -263,18 +241,10 @@ def bill(name: str, used: Usage) -> Bill:
     return Bill(name, lines)
 
 
-def compare(policy: Policy, work: Workload) -> list[Comparison]:
-    """Compare a policy's month with each alternative's, the cheapest first."""
-    found = [
-        Comparison(
-            each,
-            bill_of_contender(each, work).dollars,
-            _break_even_overwrites(policy, each, work),
-            _break_even_process_ms(policy, each, work),
-        )
-        for each in contenders(policy)
-    ]
-    return sorted(found, key=lambda comparison: comparison.dollars)
+def compare(policy: Policy, work: Workload) -> list[tuple[Contender, float]]:
+    """Tell what a month costs with each alternative to a policy, the cheapest first."""
+    found = [(each, bill_of_contender(each, work).dollars) for each in contenders(policy)]
+    return sorted(found, key=lambda each: each[1])
 
 
 def express_gb_seconds(policy: Policy, milliseconds: float) -> float:
@@ -355,8 +325,8 @@ def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, floa
         used["recovery"] = used["storage"]
     if policy.fence and counted.invocations:
         used |= _of_s3(policy.fence, situation, work)
-    if not policy.pictures and counted == policy.cost.uncontended:
-        used["forwarded"] = 1  # content-hash, for each event that it processes
+    if not policy.fence and counted == policy.cost.uncontended:
+        used["forwarded"] = 1  # without outputs, each event that is processed
     return used
 
 
@@ -492,41 +462,6 @@ def _fixed(work: Workload) -> dict[str, float]:
 def _idle_requests() -> float:
     assumed = _assumed()
     return float(assumed["month_days"] * DAY / assumed["poll_seconds"] * assumed["pollers"])
-
-
-def _break_even_overwrites(
-    policy: Policy, contender: Contender, work: Workload
-) -> BreakEven | None:
-    """Find the share at which both cost the same, by halving: with tiers, no bill is a line."""
-
-    def difference(share: float) -> float:
-        return _difference(policy, contender, replace(work, overwrites=share))
-
-    low, high = 0.0, 1 - work.duplicates - work.older
-    is_cheaper_above = difference(high) < 0
-    if difference(low) == 0 or (difference(low) < 0) == is_cheaper_above:
-        return None
-    while high - low > PRECISION:
-        middle = (low + high) / 2
-        is_above = (difference(middle) < 0) == is_cheaper_above
-        low, high = (low, middle) if is_above else (middle, high)
-    return BreakEven(high, is_cheaper_above)
-
-
-def _break_even_process_ms(
-    policy: Policy, contender: Contender, work: Workload
-) -> BreakEven | None:
-    """Find the first time at which the other one is cheaper, in steps of what Express rounds to."""
-    first = _difference(policy, contender, replace(work, process_ms=STEP_MS)) < 0
-    for at in range(2 * STEP_MS, LONGEST_MS + 1, STEP_MS):
-        is_cheaper = _difference(policy, contender, replace(work, process_ms=at)) < 0
-        if is_cheaper != first:
-            return BreakEven(at, is_cheaper)
-    return None
-
-
-def _difference(policy: Policy, contender: Contender, work: Workload) -> float:
-    return bill_of(policy, work).dollars - bill_of_contender(contender, work).dollars
 
 
 def _plus(counted: Cost, more: Cost, times: int) -> Cost:

@@ -31,6 +31,11 @@ RETRY_QUEUE_URL = os.environ["RETRY_EVENTS_QUEUE_URL"]
 PARKED_QUEUE_URL = os.environ["PARKED_EVENTS_QUEUE_URL"]
 ALARMED_QUEUE_URLS = os.environ["ALARMED_QUEUE_URLS"].split()
 RECORDS_AT_MOST = 1000
+METRICS: dict[stuck.Outcome, str] = {
+    "HandedOver": "KeysHandedOver",
+    "Settled": "KeysSettled",
+    "Parked": "KeysParked",
+}
 # How long before the timeout the last record is begun. Four calls follow: it is read, and what else
 # is known of its event; the event is sent; it is updated. Each takes two attempts, of 10 s at most,
 # and a pause.
@@ -114,4 +119,4 @@ def _heal(record_id: str, now: datetime) -> str | None:
         return "HealingsFailed"
     log = logger.error if outcome == "Parked" else logger.info
     log(f"Key{outcome}", extra=details)
-    return f"Keys{outcome}"
+    return METRICS[outcome]

@@ -6,9 +6,8 @@ import click
 
 from inorder import cost
 from inorder.commands.terminal import print_table
-from inorder.cost import Bill, Comparison, Workload
+from inorder.cost import Bill, Contender, Workload
 from inorder.model.policies import names, policy
-from inorder_fence.fenced_output import MAXIMUM_KEY_BYTES
 
 
 def up_to(most: float) -> click.FloatRange:
@@ -44,33 +43,21 @@ DEFAULT = Workload()
 @click.option(
     "--object-kb", type=up_to(LARGEST_OBJECT_KB), default=DEFAULT.object_kb, show_default=True
 )
-@click.option(
-    "--key-bytes",
-    type=click.IntRange(1, MAXIMUM_KEY_BYTES),
-    default=DEFAULT.key_bytes,
-    show_default=True,
-)
-@click.option("--heal-minutes", type=click.Choice(["0", "5", "10", "15", "30", "60"]), default="15")
 @click.option("--audited", type=OBJECTS, default=0, help="Objects, in the cloud.")
-def cost_command(
-    policy_name: str,
-    heal_minutes: str,
-    **given: float | str | bool,
-) -> None:
+def cost_command(policy_name: str, **given: float | str) -> None:
     """Compute a month's bill on AWS, and what else would cost less.
 
     It multiplies what the policy's events use by AWS's list prices, without free tiers.
     """
     chosen = policy(policy_name)
     try:
-        work = Workload(**given, heal_minutes=float(heal_minutes))  # type: ignore[arg-type]
+        work = Workload(**given)  # type: ignore[arg-type]
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     bill = cost.bill_of(chosen, work)
-    found = cost.compare(chosen, work)
     print_bill(bill, work.events)
     click.echo()
-    print_comparisons(bill, found)
+    print_comparisons(bill, cost.compare(chosen, work))
 
 
 def print_bill(bill: Bill, events: float) -> None:
@@ -95,24 +82,14 @@ def sum_of(lines: list[cost.Line]) -> float:
     return sum(line.dollars for line in lines)
 
 
-def print_comparisons(bill: Bill, found: list[Comparison]) -> None:
+def print_comparisons(bill: Bill, found: list[tuple[Contender, float]]) -> None:
     """Print what the alternatives cost, and say plainly which of them cost less."""
-    rows = []
-    for each in found:
-        otherwise = "always" if bill.dollars < each.dollars else "never"
-        overwrites, process_ms = (
-            f"{'above' if where.is_cheaper_above else 'below'} {where.at:{form}}"
-            if where
-            else otherwise
-            for where, form in ((each.overwrites, ".0%"), (each.process_ms, ",.0f"))
-        )
-        rows.append((each.contender.name, f"{each.dollars:,.2f}", overwrites, process_ms))
-    columns = ["Instead", "Dollars", f"{bill.name} is cheaper at overwrites", "at ms of work"]
-    print_table(columns, rows, is_plain=True)
+    rows = [(contender.name, f"{dollars:,.2f}") for contender, dollars in found]
+    print_table(["Instead", "Dollars"], rows, is_plain=True)
     click.echo()
-    for each in found:
-        if each.dollars < bill.dollars:
-            saved = bill.dollars - each.dollars
-            click.echo(f"{each.contender.name} costs {saved:,.2f} less: {each.contender.lacks}.")
-    if bill.dollars <= min(each.dollars for each in found):
+    for contender, dollars in found:
+        if dollars < bill.dollars:
+            saved = bill.dollars - dollars
+            click.echo(f"{contender.name} costs {saved:,.2f} less: {contender.lacks}.")
+    if bill.dollars <= min(dollars for _, dollars in found):
         click.echo(f"{bill.name} is the cheapest of these.")

@@ -17,7 +17,7 @@ from PIL import Image
 
 from inorder.asl.roles import Role, does, roles
 from inorder.aws import parked, retrying
-from inorder.aws.executions import StateMachine, start
+from inorder.aws.executions import StateMachine
 from inorder.aws.inspection import gather
 from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import Connection
@@ -25,13 +25,10 @@ from inorder.console.live import LiveList
 from inorder.model import policies
 from inorder.model.execution import described
 from inorder.story import tell
-from inorder.story.parts import clock
 from inorder_fence.records import key_in, s3_object
 
 STORY_LASTS = timedelta(days=7)  # as with `inorder why`
 LARGEST_PICTURE = 20_000_000  # bytes
-# https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html
-LARGEST_EVENT = 256 * 1024  # bytes
 PICTURE_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp", "GIF": "image/gif"}
 NO_OBJECT = {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.BAD_REQUEST}
 
@@ -67,9 +64,6 @@ class Answers:
         """Describe the stack, and what its log cannot tell."""
         name = self._stack.parameters.get("Policy", "")
         policy = policies.known(name)
-        notes = [*self._machine.unknown]
-        if self._since:
-            notes.append(f"Executions that started before {clock(self._since)} are not listed.")
         return {
             "stack": self._stack.name,
             "policy": name,
@@ -79,7 +73,8 @@ class Answers:
             "input_bucket": self._stack.input_bucket,
             "output_bucket": self._stack.output_bucket,
             "has_pictures": policy.pictures if policy else True,
-            "notes": notes,
+            "since": self._since,
+            "notes": [*self._machine.unknown],
         }
 
     def definition(self) -> dict[str, Any]:
@@ -213,15 +208,6 @@ class Answers:
                 started = [each for each in started if each in done]
         left_out = [{"id": each, "reason": reason} for each, reason in reasons.items()]
         return {"started": started, "left_out": left_out}
-
-    def run(self, event: Any) -> dict[str, Any]:
-        """Start an execution."""
-        text = json.dumps(event)
-        if len(text) > LARGEST_EVENT:
-            reason = f"The event has more than {LARGEST_EVENT:,} bytes."
-            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
-        states = self._aws.client("stepfunctions")
-        return {"arn": start(states, self._stack.state_machine_arn, text)}
 
 
 def _parked(event: ParkedEvent) -> dict[str, Any]:

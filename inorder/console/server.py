@@ -89,11 +89,6 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
             raise Refused(HTTPStatus.BAD_REQUEST, "dry_run is neither true nor false.")
         return answers.redrive(ids, dry_run)
 
-    def run(body: Mapping[str, Any]) -> Any:
-        if not isinstance(body.get("event"), dict):
-            raise Refused(HTTPStatus.BAD_REQUEST, "The event is not a JSON object.")
-        return answers.run(body["event"])
-
     api = [
         Route("/stack", lambda _: _json(answers.stack())),
         Route("/definition", lambda _: _json(answers.definition())),
@@ -104,7 +99,6 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
         Route("/parked", lambda _: _json(answers.parked())),
         Route("/retrying", lambda _: _json(answers.retrying())),
         Route("/redrive", _changing(redrive), methods=["POST"]),
-        Route("/run", _changing(run), methods=["POST"]),
     ]
     return Starlette(
         routes=[

@@ -110,7 +110,7 @@ class Demonstration:
             self._clean_up(patience, say)
 
     def keeps_promise(self, counts: Counts) -> bool:
-        """Tell whether the counts are as the policy promises; `uncoordinated` promises nothing."""
+        """Tell whether the counts are as the policy promises, which may be nothing."""
         return self.policy.name == UNCOORDINATED or not counts.has_faults
 
     def _wait_for_first_event(self, say: Callable[[str], None]) -> None:

@@ -33,7 +33,7 @@ from inorder.model.policies import Policy
 from inorder_fence.fenced_output import output_key
 from invert_image.inversion import invert
 
-UNCOORDINATED = "uncoordinated"  # the policy to compare with
+UNCOORDINATED = policies.uncoordinated()  # to compare with
 GAP_SECONDS = 1.0  # between an old picture and the new one over it
 # A concurrent invocation is a process of some 80 MB locally, which takes a second or two to start.
 # With coordination, of all executions of a key only one invokes; the others wait.

@@ -67,6 +67,7 @@ class Policy:
     fence: Literal["newest", "each", "none"] | None = None
     keeps: Literal["newest", "first", "each", "last"] | None = None
     like: str | None = None
+    lacks: str = ""
     each_poll: Cost = Cost(**NOTHING)
     index: Mapping[str, int] = field(default_factory=dict, hash=False)
     plain_writes: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -101,9 +102,9 @@ def names(project: Path = PROJECT) -> list[str]:
     return [policy.name for policy in policies(project)]
 
 
-def like(*shipped: str) -> list[str]:
-    """List the names of shipped policies, and of those that were made from them."""
-    return [each.name for each in policies() if {each.name, each.like} & set(shipped)]
+def uncoordinated() -> str:
+    """Name the policy without a lock and a fence, which the demonstration compares with."""
+    return next(each.name for each in policies() if each.fence == "none")
 
 
 def policy(name: str, project: Path = PROJECT) -> Policy:

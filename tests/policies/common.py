@@ -31,7 +31,6 @@ from tests.policies.table import (
 )
 from tests.support.events import created
 
-ID = "pictures/holiday/a b+c%2B'é.png"  # of the key record that belongs to CREATED
 UNRECORDED = {"account": "", "resources": []}  # fields that are empty in the record's event
 NO_LOCK = {"lock_token": "", "break_at_poll": 0}
 SINCE: Data = {"in_progress_since": "then"}  # has a record in the index
@@ -85,7 +84,6 @@ SENDING_SURVIVORS = {
     )
 }
 
-S3_EVENTS = [CREATED, VERSIONED, DELETED, NO_S3_EVENT]
 NOT_SENT, NOT_FORWARDED = "QueueLost*2 TimedOut", "ForwardFailed*2 TimedOut"
 WRITE_FAILED, RELEASE_FAILED = "Busy*2 TimedOut", "Busy*3 TimedOut"
 CLAIM_FAILED = "Busy*2 Unanswered TimedOut"
@@ -102,13 +100,11 @@ def begins(claim: str, *, versions: bool = True) -> Flow:
     }
 
 
-def polls(
-    records: str, wait: str = "Wait For Lock", of: str = "Key", attempts: str = WRITE_FAILED
-) -> Flow:
-    """Read the lock again and again, and break it; `records` are what may be read."""
+def polls(wait: str = "Wait For Lock", of: str = "Key", attempts: str = WRITE_FAILED) -> Flow:
+    """Read the lock again and again, and break it."""
     return {
         "Count Poll": f"Read {of} Record",
-        f"Read {of} Record": f"{records} Busy TimedOut: {of} State?",
+        f"Read {of} Record": f"Found NoRecord Busy TimedOut: {of} State?",
         "Watch Lock": wait,
         "Break Lock": f"Written: Claim {of}; ConditionFailed {attempts}: {wait}",
         "Give Up Waiting": "Retry Event",
@@ -139,13 +135,16 @@ def ends(*more: str) -> Flow:
 
 
 def s3_events(*, deletions: bool = True, versions: bool = True) -> list[Row]:
-    event = created()
+    event, others = created(), list[Any]([None, "text", []])
     accepted: list[Any] = [CREATED, created(version_id=5), created(version_id="")]
     refused: list[Any] = [
         *({}, [], "text", NO_S3_EVENT),
         without("detail-type", event),
         event | {"detail-type": "Object Restore Completed"},
         event | {"detail": event["detail"] | {"bucket": {}}},
+        without("detail", event),
+        *(event | {"detail": each} for each in (*others, {"bucket": {"name": "b"}})),
+        *(event | {"detail": event["detail"] | {"object": each}} for each in others),
         *(created(**{"bucket": value}) for value in (5, "")),
         *(
             created(**{name: value})
@@ -304,7 +303,7 @@ def waiter_outputs(data: Data, *drops: str, locked: str = "key") -> list[Effect]
     reason = {"Error": f"{locked.capitalize()}Locked", "Cause": cause}
     read = f"Read {locked.capitalize()} Record"
     return [
-        adds(read, data, "Free", record=RESPONSES["Free"]["Return"]),
+        adds(read, data, "Found", record=RESPONSES["Found"]["Return"]),
         adds(read, data, TIMED_OUT, refusal=ANY),
         Effect("Count Poll", seen, counted | {"polls": 8, "watched_lock": NO_LOCK}),
         adds("Watch Lock", seen, watched_lock=watched),

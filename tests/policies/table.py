@@ -1,7 +1,6 @@
-"""What the table of a policy has, ``tests/policies/<policy>/cases.py``: rows, events, responses.
+"""What the table of a policy has, ``tests/policies/<policy>/cases.py``: rows, outputs, writes.
 
-`test_states` runs it through TestState. `paths` makes ways through the state machine of it, which
-`test_paths` takes on ministack, and `mock_config` writes for Step Functions Local.
+`test_states` runs it through TestState.
 """
 
 from __future__ import annotations
@@ -17,6 +16,10 @@ Data = dict[str, Any]
 # by the responses to its Task. "Busy*2" is the answer to each of two attempts. The engine itself
 # makes "TimedOut".
 Flow = Mapping[str, str]
+CREATED = shipped("object-created")
+DELETED = shipped("object-deleted")
+VERSIONED = shipped("object-created-in-versioned-bucket")
+NO_S3_EVENT = shipped("s3-notification-test-event")
 
 
 class Row(NamedTuple):
@@ -26,7 +29,7 @@ class Row(NamedTuple):
     input: Any
     following: str | None
     response: str = ""
-    event: Any = None  # of the execution, if not the table's first one
+    event: Any = None  # of the execution, if not the table's
 
 
 class Effect(NamedTuple):
@@ -66,14 +69,14 @@ class Cases:
     flow: Flow  # of all other states
     outputs: list[Effect]  # of each Pass, and of each Task whose result is read later
     writes: list[Write]  # of each state with a condition
-    events: list[Any]  # inputs of executions
     stories: list[str]  # `stories` explains them
     seconds: tuple[int, ...]  # holder, lease, waiter and longest execution, or only the last
     # The small changes of the file that no test can notice, each with the reason: `make mutants`.
     survivors: Mapping[str, str] = field(default_factory=dict)
+    event: Any = field(default_factory=lambda: CREATED)  # the input of the execution
     lock: str = "{}"  # the ID of the record that has a key's lock, by bucket/key
-    # What Step Functions Local mocks in the stories too, because it reaches no local event bus.
-    mocked: Mapping[str, list[str]] = field(default_factory=dict)
+    # The response to each state that Step Functions Local mocks: it reaches no local event bus.
+    mocked: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ways(self) -> Iterator[Way]:
@@ -90,10 +93,6 @@ class Cases:
         return [*self.choices, *others]
 
 
-CREATED = shipped("object-created")
-DELETED = shipped("object-deleted")
-VERSIONED = shipped("object-created-in-versioned-bucket")
-NO_S3_EVENT = shipped("s3-notification-test-event")
 EXECUTION = "arn:test"
 FAULT = {"Error": "Some.Fault", "Cause": "because"}
 EXPIRES_AT = "1795000000"
@@ -109,13 +108,6 @@ def answer(payload: Any) -> Data:
     return {"Payload": payload}
 
 
-def _record(**attributes: str) -> Data:
-    return {"Return": item(**attributes)}
-
-
-OLDER, NEWER = (f"{int(SEQUENCER, 16) + step:018X}" for step in (-1, 1))
-_FREE = {"status": "FAILED", "sequencer": SEQUENCER}
-_LOCKED = _FREE | {"status": "IN_PROGRESS", "lock_token": "theirs"}
 PROCESSED = {"outcome": "Processed", "output_key": "out-beach.png", "expires_at": EXPIRES_AT}
 SUPERSEDED = PROCESSED | {"outcome": "Superseded"}
 INVALID = {"error": "InvalidImage", "cause": "cannot identify image file"}
@@ -148,16 +140,6 @@ RESPONSES: dict[str, Data] = {
     "Rejected": {"Return": answer(REJECTED)},
     "Unknown": {"Return": answer({"outcome": "Sure"})},
     "Hashed": {"Return": answer(HASHED)},
-    "Free": _record(**_FREE),
-    "Done": _record(**_FREE | {"status": "DONE"}),
-    "Locked": _record(**_LOCKED),
-    "LockedAnew": _record(**_LOCKED | {"lock_token": "another"}),
-    "LockedWithEvent": _record(**_LOCKED | {"sequencer": OLDER}, event="{}"),
-    "NewerRecorded": _record(**_LOCKED | {"sequencer": NEWER}),
-    "OlderWaits": _record(sequencer=OLDER, oldest_waiting=OLDER),
+    "Found": {"Return": item(status="FAILED", sequencer=SEQUENCER)},
     "NoRecord": {"Return": {}},
-    "OwnLock": _record(sequencer=SEQUENCER, lock_token="mine"),
-    "OwnTurn": _record(sequencer=OLDER, oldest_waiting=SEQUENCER),
-    "EventInProgress": _record(status="IN_PROGRESS", sequencer=SEQUENCER),
-    "EventDone": {"Return": {"Item": {"status": {"S": "DONE"}, "expires_at": {"N": EXPIRES_AT}}}},
 }

@@ -12,11 +12,9 @@ import pytest
 
 from inorder import PROJECT
 from inorder.model.policies import asl_file
-from tests.policies.paths import mocked_definition
 from tests.policies.places import Ministack, Place, StepFunctionsLocal, on_aws
 from tests.policies.stories import TOLD, tell
 from tests.policies.tables import TABLES
-from tests.policies.test_paths import wrongly_ended
 from tests.support.state_machines import substitute
 
 AWS = on_aws()
@@ -50,11 +48,3 @@ if AWS:
             definition=definition, type="EXPRESS", severity="ERROR"
         )
         assert (validated["result"], validated["diagnostics"]) == ("OK", [])
-
-
-if all(SFN_LOCAL):
-
-    @pytest.mark.parametrize("policy", TABLES)
-    def test_every_path_is_taken(policy: str, place: StepFunctionsLocal) -> None:
-        machine = place.named(policy, mocked_definition(policy))
-        assert wrongly_ended(machine, policy, place.seconds) == []

@@ -48,7 +48,7 @@ def run_state(
     definition = json.dumps({"StartAt": next(iter(states)), "States": states})
     if resources:  # a message that is sent comes at once
         definition = definition.replace('"DelaySeconds": 300', '"DelaySeconds": 0')
-    given = TABLES[policy].events[0] if event is None else event
+    given = TABLES[policy].event if event is None else event
     context = {
         "Execution": {"Id": EXECUTION, "Name": "test", "Input": given},
         "State": {"EnteredTime": "2026-11-20T09:30:00Z"},

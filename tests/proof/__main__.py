@@ -15,9 +15,7 @@ from inorder.model import policies
 
 PYTHON = (sys.executable, "-m")
 PYTEST = (*PYTHON, "pytest", "-qq", "-n", "2", "--maxfail", "5", "--tb", "short", "--policy")
-STATES, PATHS, ENGINES = (
-    f"tests/policies/test_{each}.py" for each in ("states", "paths", "engines")
-)
+STATES, ENGINES = (f"tests/policies/test_{each}.py" for each in ("states", "engines"))
 EMPTY = 5  # what pytest exits with if no test is about the policy
 
 
@@ -34,7 +32,7 @@ def steps(policy: str) -> list[Part]:
     file = policies.asl_file(policy)
     folder = f"tests/policies/{policies.stem(policy)}"
     of_policy = (*PYTEST, policy)
-    apart = (STATES, PATHS, ENGINES, "tests/policies/test_recipes.py")
+    apart = (STATES, ENGINES, "tests/policies/test_recipes.py")
     others = (f"--ignore={each}" for each in apart)
     return [
         Part(
@@ -46,11 +44,6 @@ def steps(policy: str) -> list[Part]:
             "states",
             f"Either {file} is wrong, or {folder}/cases.py must say what the state now does.",
             (*of_policy, STATES),
-        ),
-        Part(
-            "paths",
-            f"Mend {file}, or FLOW and `events` of {folder}/cases.py, of which the paths are made.",
-            (*of_policy, PATHS),
         ),
         Part(
             "behaviour",

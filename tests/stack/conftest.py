@@ -25,6 +25,8 @@ from inorder_fence.records import object_key, s3_object
 from tests.conftest import colour_of
 
 SECONDS = 90  # no execution of these tests takes as long, even on a busy machine
+# If the function that retries fails itself, the queue hides its messages for 210 s.
+RETRY_SECONDS = SECONDS + 210
 
 Colour = tuple[int, int, int]
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
@@ -87,7 +89,7 @@ class Workflow:
             ended[:] = [each for each in described if is_retried or each.outcome != "Retrying"]
             return len(ended) >= count
 
-        wait_until(all_ended, SECONDS, f"{count} executions for {key}")
+        wait_until(all_ended, RETRY_SECONDS, f"{count} executions for {key}")
         return sorted(ended, key=lambda execution: str(s3_object(execution.event)["sequencer"]))
 
     def output(self, key: str) -> bytes | None:
@@ -178,14 +180,11 @@ class Workflow:
         names = "ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"
         return sum(map(int, self.queue_attributes(self.stack.retry_events_queue_url, *names)))
 
-    def wait_for_retries(self, seconds: float = SECONDS + 210) -> None:
-        """Wait until no failed event waits any more, and nothing runs.
-
-        If the function that retries fails itself, the queue hides its messages for 210 s.
-        """
+    def wait_for_retries(self) -> None:
+        """Wait until no failed event waits any more, and nothing runs."""
         wait_until(
             lambda: not self.failed_events() and not self.executions.arns("RUNNING"),
-            seconds,
+            RETRY_SECONDS,
             "the retry queue to be empty",
             poll_seconds=0.5,
         )

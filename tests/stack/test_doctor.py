@@ -49,7 +49,7 @@ def test_a_healthy_stack_has_nothing_wrong(inorder: Inorder) -> None:
     [
         ("outputs", "Version", COMPANIONS),
         ("outputs", "KeyTableName", ("audit",)),
-        ("outputs", "StateMachineArn", ("monitoring",)),
+        ("outputs", "ParkedEventsQueueName", ("monitoring",)),
         ("outputs", "RetryEventsQueueName", ("audit", "monitoring")),
         ("parameters", "KmsKeyArn", ("audit", "records")),
         ("parameters", "HealMinutes", ()),

@@ -1,4 +1,4 @@
-"""The examples: an own function, and the application in templates of SAM, CDK and Terraform."""
+"""The examples: an own function, and the application in templates of SAM and CDK."""
 
 from __future__ import annotations
 
@@ -145,21 +145,3 @@ def test_cdk_app_passes_parameters_reads_outputs_and_has_a_function_that_starts(
     )
     assert done.returncode == 0, done.stderr
     assert Path(done.stdout.strip()).is_relative_to(tmp_path / "opt")
-
-
-def test_terraform_stack_passes_parameters_and_reads_outputs_that_there_are() -> None:
-    """The provider's own schema is in a registry, which a test must not need."""
-    read = "import hcl2, json, sys; print(json.dumps(hcl2.load(sys.stdin)))"
-    command = [*ALONE, "--with", "python-hcl2==7.3.1", "python", "-c", read]
-    text = (EXAMPLES / "terraform" / "main.tf").read_bytes()
-    done = subprocess.run(command, input=text, capture_output=True, check=True)  # noqa: S603
-    parsed = json.loads(done.stdout)
-    [stack] = [
-        each["in_order"]
-        for named in parsed["resource"]
-        if (each := named.get("aws_cloudformation_stack"))
-    ]
-    assert GIVEN <= stack["parameters"].keys() <= template()["Parameters"].keys()
-    for output in parsed["output"]:
-        [name] = output
-        assert output[name]["value"].split('"')[1] in template()["Outputs"]

@@ -80,7 +80,7 @@ def of_type(resources: Json, kind: str) -> dict[str, Json]:
 
 def resolve(parsed: Json, parameters: dict[str, str]) -> Json:
     """Give resources and outputs of a deployment."""
-    types = {name: each["Type"] for name, each in parsed["Parameters"].items()}
+    types = {name: each["Type"] for name, each in parsed.get("Parameters", {}).items()}
     values = {
         name: value.split(",") if types[name] == "CommaDelimitedList" else value
         for name, value in _values(parsed, parameters).items()
@@ -89,7 +89,7 @@ def resolve(parsed: Json, parameters: dict[str, str]) -> Json:
     return {
         section: {
             name: resolver.resolve({k: v for k, v in each.items() if k != "Condition"})
-            for name, each in parsed[section].items()
+            for name, each in parsed.get(section, {}).items()
             if "Condition" not in each or resolver.holds(each["Condition"])
         }
         for section in ("Resources", "Outputs")
@@ -97,7 +97,8 @@ def resolve(parsed: Json, parameters: dict[str, str]) -> Json:
 
 
 def _values(parsed: Json, parameters: dict[str, str]) -> dict[str, str]:
-    return {name: str(each["Default"]) for name, each in parsed["Parameters"].items()} | parameters
+    described = parsed.get("Parameters", {})
+    return {name: str(each.get("Default", name)) for name, each in described.items()} | parameters
 
 
 class _Resolver:

@@ -107,7 +107,7 @@ def test_the_longest_name_of_a_stack_leaves_room_for_each_policy() -> None:
         TEMPLATE["Parameters"]["Policy"]["Description"],
         (PROJECT / "docs" / "deploy.md").read_text(encoding="utf-8"),
     ):
-        assert re.search(rf"the stack's name may\s+have\s+at\s+most\s+{longest}\b", text)
+        assert re.search(rf"the stack's name may\s+have\s+at\s+most\s+{longest}\b", text, re.I)
 
 
 def test_a_log_that_is_off_keeps_its_destination() -> None:
@@ -232,6 +232,8 @@ def test_what_holds_data_is_kept_when_the_stack_is_deleted() -> None:
     kept = {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"}
     for name in names:
         assert stack.resources[name].items() >= kept.items()
+    expiry = {"AttributeName": "expires_at", "Enabled": True}
+    assert stack["KeyTable"]["TimeToLiveSpecification"] == expiry
 
 
 def alarms(**parameters: str) -> dict[str, Json]:

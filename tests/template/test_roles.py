@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from samcli.yamlhelper import yaml_parse
 
 from inorder import PROJECT
 from inorder.asl.definition import START
@@ -137,7 +136,29 @@ def test_a_function_may_do_only_what_is_listed_and_log(name: str) -> None:
     assert function["LoggingConfig"]["LogGroup"] == "FunctionLogGroup"
 
 
-def test_there_is_no_other_role_and_a_role_has_one_service_and_grants_nothing_else() -> None:
+# https://docs.aws.amazon.com/step-functions/latest/dg/procedure-create-iam-role.html
+# https://docs.aws.amazon.com/eventbridge/latest/userguide/cross-service-confused-deputy-prevention.html
+OF_ACCOUNT = {"StringEquals": {"aws:SourceAccount": "123456789012"}}
+OF_RULES = {"ArnLike": {"aws:SourceArn": "arn:aws:events:us-east-1:123456789012:rule/*"}}
+# AWS documents none for Lambda, whose event source mappings might stop silently. No function of
+# another account can have the role:
+# https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html
+TRUST = {"lambda": None, "states": OF_ACCOUNT, "events": OF_ACCOUNT | OF_RULES}
+TEMPLATES = ["template.yaml", "stacks/*/template.yaml", "examples/*/template.yaml"]
+
+
+@pytest.mark.parametrize(
+    "file", [str(each.relative_to(PROJECT)) for name in TEMPLATES for each in PROJECT.glob(name)]
+)
+def test_a_role_trusts_one_service_for_what_this_account_has(file: str) -> None:
+    for role in Deployed(file=file).of("IAM::Role").values():
+        [trust] = role["AssumeRolePolicyDocument"]["Statement"]
+        [service] = listed(trust["Principal"]["Service"])
+        assert listed(trust["Action"]) == ["sts:AssumeRole"]
+        assert trust.get("Condition") == TRUST[service.removesuffix(".amazonaws.com")]
+
+
+def test_there_is_no_other_role_and_a_role_grants_nothing_else() -> None:
     stack = Deployed(**EVERYTHING, KmsKeyArn=KEY, PermissionsBoundaryArn=BOUNDARY)
     roles = {f"{name}Role" for name in (*FUNCTIONS, "StateMachine", "Events")}
     assert stack.of("IAM::Role").keys() == roles
@@ -149,13 +170,6 @@ def test_there_is_no_other_role_and_a_role_has_one_service_and_grants_nothing_el
             if statement["Resource"] != KEY:
                 own_records = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["retry:*"]}}
                 assert statement.get("Condition", own_records) == own_records
-        [trust] = role["AssumeRolePolicyDocument"]["Statement"]
-        [service] = listed(trust["Principal"]["Service"])
-        assert trust["Action"] in ("sts:AssumeRole", ["sts:AssumeRole"])
-        assert service.removesuffix(".amazonaws.com") in {"lambda", "states", "events"}
-        # https://docs.aws.amazon.com/step-functions/latest/dg/procedure-create-iam-role.html
-        if service == "states.amazonaws.com":
-            assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": "123456789012"}}
     queues = [f"{name}Queue" for name in ("ParkedEvents", "UndeliveredEvents")]
     assert stack.variables("HealKeysFunction")["ALARMED_QUEUE_URLS"].split() == queues
 
@@ -166,10 +180,9 @@ TLS_ONLY = {
 }
 
 
-def test_a_bucket_is_private_and_tls_only() -> None:
+def test_a_bucket_is_reached_by_tls_only() -> None:  # checkov says whether it is private
     stack = Deployed(**EVERYTHING)
-    for name, bucket in stack.of("S3::Bucket").items():
-        assert [*bucket["PublicAccessBlockConfiguration"].values()] == [True] * 4
+    for name in stack.of("S3::Bucket"):
         policy, resources = stack[f"{name}Policy"], [f"{name}.Arn", f"{name}.Arn/*"]
         assert policy["Bucket"] == name
         [statement] = policy["PolicyDocument"]["Statement"]
@@ -203,16 +216,6 @@ def test_a_queue_is_encrypted_and_accepts_messages_over_tls_of_named_senders_onl
             assert each["Resource"] == f"{name}.Arn"
 
 
-def test_a_log_expires_and_the_table_has_recovery_expiry_and_pay_per_request() -> None:
-    stack = Deployed(LogRetentionDays="30")
-    for group in stack.of("Logs::LogGroup").values():
-        assert group["RetentionInDays"] == "30"
-    table = stack["KeyTable"]
-    assert table["BillingMode"] == "PAY_PER_REQUEST"
-    assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
-    assert table["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
-
-
 @pytest.mark.parametrize("kind", ["S3::Bucket", "DynamoDB::Table", "SQS::Queue", "Logs::LogGroup"])
 def test_what_holds_data_is_encrypted_with_the_named_key(kind: str) -> None:
     encrypted = Deployed(KmsKeyArn=KEY).of(kind).values()
@@ -244,22 +247,30 @@ def test_each_role_may_use_the_key_through_the_encrypted_services_that_it_calls(
             assert each["Action"] == ["kms:Decrypt", "kms:GenerateDataKey"]
 
 
-def test_the_example_of_a_key_admits_each_service_that_writes_to_what_it_encrypts() -> None:
-    """EventBridge supports no condition: https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html."""
-    senders = {service for each in SENDERS.values() for service, _ in each}
-    example = yaml_parse((PROJECT / "examples" / "kms_key.yaml").read_text(encoding="utf-8"))
-    policy = example["Resources"]["Key"]["Properties"]["KeyPolicy"]["Statement"]
+@pytest.mark.parametrize("others", [[], ["210987654321"]])
+def test_the_example_of_a_key_admits_each_service_that_writes_to_what_it_encrypts(
+    others: list[str],
+) -> None:
+    """EventBridge supports no condition: https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html.
+
+    A service that the key does not admit drops what it should send, without a word.
+    """
+    key = Deployed(file="examples/kms_key.yaml", OtherAccounts=",".join(others))["Key"]
+    policy = key["KeyPolicy"]["Statement"]
     admitted = {
         service: statement
         for statement in policy
         for service in listed(statement["Principal"].get("Service", []))
-        if isinstance(service, str)
     }
-    # Alarms send to a topic of yours, and buckets and topics to the queue of stacks/records.
-    assert set(admitted) == senders | {
-        f"{each}.amazonaws.com" for each in ("cloudwatch", "s3", "sns")
-    }
-    for service, statement in admitted.items():
-        assert {*statement["Action"]} == {"kms:GenerateDataKey*", "kms:Decrypt"}
-        assert ("Condition" in statement) == (service != EVENTBRIDGE)
-    assert "logs." in json.dumps(policy)
+    senders = {service for each in SENDERS.values() for service, _ in each}
+    # Alarms send to a topic of yours, and buckets and topics to the queue of stacks/records, to
+    # which topics of other accounts may send, too.
+    of_accounts = {f"{each}.amazonaws.com" for each in ("cloudwatch", "s3", "sns")}
+    assert set(admitted) == senders | of_accounts | {"logs.us-east-1.amazonaws.com"}
+    accounts = [*OF_ACCOUNT["StringEquals"].values(), *others]
+    for service in of_accounts:
+        named = admitted[service]["Condition"]["StringEquals"]["aws:SourceAccount"]
+        assert listed(named) == accounts
+    for service in senders | of_accounts:
+        assert {*admitted[service]["Action"]} == {"kms:GenerateDataKey*", "kms:Decrypt"}
+    assert "Condition" not in admitted[EVENTBRIDGE]

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from base64 import b64encode
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +64,15 @@ READ = ["stack", "definition", "executions", "execution?arn=x", "story?key=x", "
 READ += ["picture?which=source&key=x", "none", "../api/stack"]
 
 
-def status(client: TestClient, path: str, method: str = "GET", **headers: Any) -> int:
+def status(
+    client: TestClient, path: str, method: str = "GET", ids: Sequence[str] = (), **headers: Any
+) -> int:
     """Ask as the page does, but with other headers, or without those that are None."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     sent = {"X-Inorder-Token": TOKEN, "Origin": f"http://{HOST}"} | named
     del client.headers["X-Inorder-Token"]
     known = {name: value for name, value in sent.items() if value is not None}
-    answer = client.request(method, path, headers=known, json={"event": {}})
+    answer = client.request(method, path, headers=known, json={"ids": [*ids], "dry_run": False})
     client.headers.update(KNOWN)
     assert answer.status_code < 400 or [*answer.json()] == ["error"]
     return answer.status_code
@@ -80,7 +83,7 @@ def test_only_the_loopback_address_is_served(aws: InProcess, here: LocalConnecti
     client = serving(answers)
     for host in (HOST, f"localhost:{PORT}", f"[::1]:{PORT}"):
         assert status(client, "/api/definition", Host=host) == 200
-        assert status(client, "/api/run", "POST", Host=host, Origin=f"http://{host}") == 200
+        assert status(client, "/api/redrive", "POST", Host=host, Origin=f"http://{host}") == 200
     for host in ("evil.example", f"evil.example:{PORT}", "", "127.0.0.1", f"127.0.0.1:{PORT + 1}"):
         for path in ("/", "/api/stack", "/page/html.js", "/page/none"):
             assert status(client, path, Host=host) == 403
@@ -89,19 +92,17 @@ def test_only_the_loopback_address_is_served(aws: InProcess, here: LocalConnecti
 
 
 def test_nothing_is_read_or_changed_without_the_token_but_the_page_which_has_no_data(
-    aws: InProcess, client: TestClient
+    client: TestClient,
 ) -> None:
     other_tokens: list[Any] = [None, "", "the-tokem", "the-tök".encode()]
     for token in other_tokens:
-        for path in (*READ, "redrive", "run"):
+        for path in (*READ, "redrive"):
             assert status(client, f"/api/{path}", X_Inorder_Token=token) == 401
-        for path in ("redrive", "run"):
-            assert status(client, f"/api/{path}", "POST", X_Inorder_Token=token) == 401
+        assert status(client, "/api/redrive", "POST", X_Inorder_Token=token) == 401
     assert status(client, "/page/app.js", X_Inorder_Token=None) == 200
     del client.headers["X-Inorder-Token"]
     page = client.get("/")
     assert (page.status_code, TOKEN in page.text, INPUT in page.text) == (200, False, False)
-    assert aws.state_machine.arns() == []
 
 
 def test_another_site_may_link_to_the_page_but_neither_read_nor_frame_it(
@@ -122,11 +123,14 @@ def test_only_the_page_itself_changes_anything(aws: InProcess, client: TestClien
         {"Host": "evil.example", "Origin": "http://evil.example"},
         {"Sec_Fetch_Site": "cross-site"},
     ]
-    for path in ("redrive", "run"):
-        for change in changes:
-            assert status(client, f"/api/{path}", "POST", **change) == 403, change
-    assert status(client, "/api/run?event={}") == 405
-    assert aws.state_machine.arns() == []
+    aws.run({"no": "event"})
+    [event] = got(client, "parked")["events"]
+    for change in changes:
+        assert status(client, "/api/redrive", "POST", [event["id"]], **change) == 403, change
+    assert status(client, "/api/redrive") == 405
+    assert len(aws.state_machine.arns()) == 1
+    assert status(client, "/api/redrive", "POST", [event["id"]]) == 200
+    aws.state_machine.wait_for(2)
 
 
 def test_only_scripts_of_the_page_may_run(client: TestClient) -> None:
@@ -201,19 +205,17 @@ def test_a_dry_run_names_what_a_redrive_starts_and_a_redrive_starts_that(
     assert posted(client, "redrive", body | {"dry_run": False}) == planned
     aws.state_machine.wait_for(3)
     assert parked_events()[STRANGE]["id"] != first["id"]  # it has been parked anew
-    assert posted(client, "run", {"event": {}})["arn"] in aws.state_machine.arns()
 
 
-def test_a_bad_change_is_named_and_changes_nothing(aws: InProcess, client: TestClient) -> None:
-    for path, body, code in [
-        *(("run", body, 400) for body in (b"{", b"[" * 100_000, b"[]", b'{"event": []}')),
-        ("run", b" " * (LARGEST_BODY + 1), 413),
-        ("redrive", b'{"ids": "all", "dry_run": false}', 400),
-        ("redrive", b'{"ids": [], "dry_run": 0}', 400),
+def test_a_bad_change_is_named(client: TestClient) -> None:
+    for body, code in [
+        *((body, 400) for body in (b"{", b"[" * 100_000, b"[]")),
+        (b" " * (LARGEST_BODY + 1), 413),
+        (b'{"ids": "all", "dry_run": false}', 400),
+        (b'{"ids": [], "dry_run": 0}', 400),
     ]:
-        answer = client.post(f"/api/{path}", content=body, headers=CHANGING)
+        answer = client.post("/api/redrive", content=body, headers=CHANGING)
         assert (answer.status_code, set(answer.json())) == (code, {"error"}), body[:50]
-    assert aws.state_machine.arns() == []
 
 
 # What is saved

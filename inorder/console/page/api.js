@@ -66,13 +66,8 @@ export async function get(path, parameters = {}) {
 
 /** Change something. */
 export async function post(path, body) {
-  return answer(
-    await ask(
-      path,
-      { "Content-Type": "application/json" },
-      { method: "POST", body: JSON.stringify(body) },
-    ),
-  );
+  const sent = { method: "POST", body: JSON.stringify(body) };
+  return answer(await ask(path, { "Content-Type": "application/json" }, sent));
 }
 
 /** Give an address of a picture, which has a key of its own in each bucket; null without one. */

@@ -57,7 +57,7 @@ function App() {
   }, [place, stack]);
   useEffect(() => {
     const pressed = (event) => {
-      if (event.key !== "/" || event.target.closest("input, textarea, select, dialog")) return;
+      if (event.key !== "/" || event.target.closest("input, dialog")) return;
       event.preventDefault();
       document.getElementById("search")?.focus();
     };

@@ -1,7 +1,7 @@
 // One execution: the graph with its path, its steps in time, and the data of the selected state.
-import { html, useEffect, useMemo, useState } from "inorder/html";
+import { html, useEffect, useMemo } from "inorder/html";
 import { saved } from "inorder/api";
-import { href } from "inorder/route";
+import { change, href } from "inorder/route";
 import {
   Badge,
   Fact,
@@ -14,17 +14,14 @@ import {
   Read,
   When,
   useData,
-  useNarrow,
   useWidth,
 } from "inorder/parts";
 import { BECAME, Graph, become, kind } from "inorder/graph";
-import { RunAgain } from "inorder/dialogs";
 import { between, clock, plain, plural, span } from "inorder/words";
 
 export function Execution({ id: arn, parameters }) {
   const { data: execution, error, read } = useData("/api/execution", { arn });
   const definition = useData("/api/definition");
-  const [isEditing, setEditing] = useState(false);
   const isRunning = execution?.status === "RUNNING";
   const took = execution?.seconds ?? null;
   useEffect(() => {
@@ -44,8 +41,6 @@ export function Execution({ id: arn, parameters }) {
         ${execution.key && html`<a class="button" href=${href("key", execution.key, { version:
             execution.version_id })}>
           <${Icon} name="lanes" />Timeline of this key</a>`}
-        ${!saved && execution.event && html`<button onClick=${() => setEditing(true)}>
-        <${Icon} name="play" />Run again …</button>`}
       </span></div>
     ${execution.cause && html`<${Callout} tone="bad" icon="pause" error=${execution.error}>
       ${cause(execution.cause)}<//>`}
@@ -69,7 +64,6 @@ export function Execution({ id: arn, parameters }) {
       execution.truncated &&
       html`<${Callout} tone="warn">The log has cut some data off, so it is not shown.<//>`}
     <${Panes} execution=${execution} definition=${definition.data} parameters=${parameters} />
-    ${isEditing && html`<${RunAgain} event=${execution.event} close=${() => setEditing(false)} />`}
   </article>`;
 }
 
@@ -78,18 +72,17 @@ const Callout = ({ tone, icon = "alert", error, children }) =>
     error ? html`<strong>${error}</strong><p class="cause">${children}</p>` : children
   }</div></div>`;
 
-/** A cause may be JSON with an error and a cause of its own. */
+/** A cause may be JSON with an error and a cause of its own, or with what a function raised. */
 function cause(text) {
   try {
-    const { Error: error, Cause: why } = JSON.parse(text);
-    return plain(error ? `${error}: ${why}` : text);
+    const { Error, Cause, errorType = Error, errorMessage = Cause } = JSON.parse(text);
+    return errorType ? `${plain(errorType)}: ${cause(errorMessage)}` : plain(text);
   } catch {
     return plain(text);
   }
 }
 
 function Panes({ execution, definition, parameters }) {
-  const isNarrow = useNarrow("(max-width: 760px)");
   const [box, width] = useWidth(800);
   const { steps } = execution;
   // The step that is shown: the one in the address, else the last visit of the state that is
@@ -101,32 +94,26 @@ function Panes({ execution, definition, parameters }) {
     return steps.length - 1;
   }, [parameters.step, parameters.state, steps]);
   const name = parameters.state ?? steps[index]?.state;
+  const all = parameters.states ? parameters.states === "all" : width > 600;
+  const other = all ? "passed" : "all";
   return html`<div class="panes">
-    <${Pane} title="State machine" kind="graph-pane">
-      <div class="graph-box" ref=${box}>
+    <${Pane} title="State machine" kind="graph-pane" beside=${html`<button class="plain"
+      onClick=${() => change({ states: other })}>Fit ${other} states</button>`}>
+      <div ref=${box}>
         <${Graph} room=${width} definition=${definition} execution=${execution} selected=${name}
-          all=${!isNarrow} parameters=${parameters} />
+          all=${all} parameters=${parameters} />
         </div>
       <${Legend} /><//>
     <${Pane} title="Steps" kind="steps-pane" beside=${html`<span
       class="quiet-text">${plural(steps.length, "state")} passed</span>`}>
       <${Steps} execution=${execution} selected=${index} parameters=${parameters} /><//>
-    <${Details} execution=${execution} definition=${definition} name=${name} index=${index}
-      parameters=${parameters} />
+    <${Details} execution=${execution} definition=${definition} name=${name} index=${index} />
   </div>`;
 }
 
 const Legend = () => html`<ul class="legend"
-  aria-label="What the signs mean">${[
-    "passed",
-    "retried",
-    "caught",
-    "failed",
-    "running",
-    "not",
-  ].map((each) => html`<li
-  class=${BECAME[each].tone}>
-  <span class="dot"><${Icon} name=${BECAME[each].icon} /></span>${BECAME[each].text}</li>`)}<li>
+  aria-label="What the signs mean">${Object.values(BECAME).map(({ icon, text, tone }) => html`<li
+  class=${tone}><span class="dot"><${Icon} name=${icon} /></span>${text}</li>`)}<li>
     <svg width="26" height="8" aria-hidden="true"><path class="edge none catch" d="M0,4H26" />
     </svg>a Catch</li></ul>`;
 
@@ -135,10 +122,8 @@ function Steps({ execution, selected, parameters }) {
   const begin = new Date(execution.started ?? steps[0]?.entered).getTime();
   const end = Math.max(new Date(execution.stopped ?? Date.now()).getTime(), begin + 1);
   const place = (step) => {
-    const [from, to] = [
-      new Date(step.entered).getTime(),
-      new Date(step.exited ?? execution.stopped ?? end).getTime(),
-    ];
+    const from = new Date(step.entered).getTime();
+    const to = new Date(step.exited ?? execution.stopped ?? end).getTime();
     return {
       left: `${Math.min((100 * (from - begin)) / (end - begin), 99)}%`,
       width: `${Math.max((100 * (to - from)) / (end - begin), 0.8)}%`,
@@ -160,24 +145,19 @@ function Steps({ execution, selected, parameters }) {
   })}</ol>`;
 }
 
-function Details({ execution, definition, name, index, parameters }) {
+function Details({ execution, definition, name, index }) {
   const state = definition.States[name];
   const step = execution.steps[index];
   const visits = execution.steps.flatMap((each, at) => (each.state === name ? [at] : []));
   const is = step ? become(step, index === execution.steps.length - 1, execution) : "not";
-  const to = (at) => href("execution", execution.arn, { ...parameters, state: name, step: at });
-  const at = visits.indexOf(index);
   return html`<section class="pane details" aria-label=${`State ${name}`}>
     <div class="pane-title"><h2>${name}</h2><${Badge} tone=${BECAME[is].tone}
       icon=${BECAME[is].icon}>${BECAME[is].text}<//></div>
     ${state?.Comment && html`<p class="comment">${state.Comment}</p>`}
-    ${visits.length > 1 && html`<nav class="visits" aria-label="Visits of this state">
-      <a class="button" aria-disabled=${at < 1} href=${to(visits[Math.max(at - 1, 0)])}>Earlier</a>
-      <span>visit ${at + 1} of ${visits.length}</span>
-      <a class="button" aria-disabled=${at > visits.length - 2}
-        href=${to(visits[Math.min(at + 1, visits.length - 1)])}>Later</a></nav>`}
     ${step && html`<dl class="facts">
       <${Fact} name="Kind">${kind(state).text}<//>
+      ${visits.length > 1 && html`<${Fact} name="Visit">
+        ${visits.indexOf(index) + 1} of ${visits.length}<//>`}
       <${Fact} name="Entered (UTC)"><${When} at=${step.entered} precise=${true} date=${false} /><//>
       <${Fact} name="Duration">
         ${step.seconds === null ? "not ended, or not known" : span(step.seconds)}<//></dl>`}

@@ -13,7 +13,7 @@ import {
   SearchBox,
   When,
 } from "inorder/parts";
-import { ago, outcome, plain, plural, span } from "inorder/words";
+import { ago, outcome, plain, plural, since, span } from "inorder/words";
 
 const POLL_MILLISECONDS = 1500;
 
@@ -36,42 +36,36 @@ async function refresh() {
   known = { revision: found.revision, byArn, rows, isLoading: found.is_loading ?? false };
 }
 
-export function useExecutions(isLive) {
+export function useExecutions() {
   const [state, setState] = useState(known);
   useEffect(() => {
     let timer;
     let isOver = false;
     const read = async () => {
-      const error = await refresh().then(
-        () => null,
-        (each) => each,
-      );
+      const error = await refresh().catch((each) => each);
       if (isOver) return;
       setState({ ...known, error });
-      if (isLive && !saved) timer = setTimeout(read, known.isLoading ? 300 : POLL_MILLISECONDS);
+      if (!saved) timer = setTimeout(read, known.isLoading ? 300 : POLL_MILLISECONDS);
     };
     read();
     return () => {
       isOver = true;
       clearTimeout(timer);
     };
-  }, [isLive]);
+  }, []);
   return state;
 }
 
 export function Executions({ parameters, stack }) {
-  const { q = "", paused } = parameters;
-  const { rows, error, isLoading } = useExecutions(!paused);
+  const { q = "" } = parameters;
+  const { rows, error, isLoading } = useExecutions();
   const wanted = useMemo(() => new Set(parameters.outcome?.split(",")), [parameters.outcome]);
   const [found, counts] = useMemo(() => {
     const text = q.trim().toLowerCase();
     const fitting = (rows ?? []).filter((row) => row.searched.includes(text));
     const count = new Map();
     for (const { ended_as: name } of fitting) count.set(name, (count.get(name) ?? 0) + 1);
-    return [
-      wanted.size ? fitting.filter((row) => wanted.has(row.ended_as)) : fitting,
-      count,
-    ];
+    return [wanted.size ? fitting.filter((row) => wanted.has(row.ended_as)) : fitting, count];
   }, [rows, q, wanted]);
   const toggle = (name) => {
     const next = new Set(wanted);
@@ -85,12 +79,7 @@ export function Executions({ parameters, stack }) {
   return html`<section class="executions">
     <div class="title"><h1 tabindex="-1">Executions</h1>
       <p class="quiet-text"
-        role="status">${rows && `${part}${plural(rows.length, "execution")}`}</p>
-      ${
-        !saved &&
-        html`<button class="live" aria-pressed=${!paused} onClick=${() => change({ paused: paused ?
-          "" : "1" })}>
-        <span class="pulse" aria-hidden="true"></span>${paused ? "Paused" : "Live"}</button>`}
+        role="status">${rows && `${part}${plural(rows.length, "execution")} ${since(stack)}`}</p>
     </div>
     <div class="filters" role="search" aria-label="Filter executions">
       <${SearchBox} label="Key, ID or sequencer" value=${q} />

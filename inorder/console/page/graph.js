@@ -1,13 +1,14 @@
 // The state machine as a graph, laid out from its ASL, with the path of an execution.
 import * as dagre from "@dagrejs/dagre";
-import { html, useLayoutEffect, useMemo, useRef } from "inorder/html";
+import { html, useMemo, useRef } from "inorder/html";
 import { href } from "inorder/route";
 import { iconPath } from "inorder/parts";
 import { span } from "inorder/words";
 
 const HEIGHT = 46;
 const LINE = 15; // height of a second line of a name
-const LONGEST = 21; // letters of a line
+const SIGN = 36; // width of what is left of the text
+const LEAST = 80; // width of a text, such as "caught 1 of 3"
 const START = "\0start"; // no state has this name
 
 /** What became of each state: its visits, and one word for them. */
@@ -55,6 +56,7 @@ export function kind(state) {
     return {
       icon: { lambda: "task", dynamodb: "data" }[service] ?? "queue",
       text: `${service} ${action}`,
+      action,
     };
   return {
     icon:
@@ -75,12 +77,19 @@ function* edgesOf(name, state) {
 
 const id = (from, to) => JSON.stringify([from, to]);
 
-/** The lines of a name: a long one has two. */
+/** The width of a text in the font of the page. */
+const pen = document.createElement("canvas").getContext("2d");
+function widthOf(text, weight, size) {
+  pen.font = `${weight} ${size}px ${getComputedStyle(document.body).fontFamily}`;
+  return pen.measureText(text).width;
+}
+
+/** The lines of a name: two if it has several words and would be wide. */
 function lines(name) {
   const spaces = [...name.matchAll(/ /g)]
     .map((each) => each.index)
     .sort((a, b) => Math.abs(a - name.length / 2) - Math.abs(b - name.length / 2));
-  return name.length > LONGEST && spaces.length
+  return widthOf(name, 600, 12.5) > LEAST && spaces.length
     ? [name.slice(0, spaces[0]), name.slice(spaces[0] + 1)]
     : [name];
 }
@@ -104,38 +113,33 @@ function layout(definition, wanted) {
     kinds.set(id(from, to), how);
     return how !== "fault" || !reached.has(to);
   });
-  // The loops can be opened in two ways; the second one is sometimes much narrower.
-  const [usual, other] = ["dfs", "greedy"].map((acyclicer) => {
-    const graph = new dagre.Graph().setGraph({
-      rankdir: "TB",
-      nodesep: 14,
-      ranksep: 30,
-      edgesep: 8,
-      marginx: 8,
-      marginy: 8,
-      acyclicer,
-    });
-    for (const name of wanted) {
-      const texts = lines(name);
-      const widest = Math.max(
-        ...texts.map((each) => each.length * 7.1),
-        kind(definition.States[name]).text.length * 6.4,
-        84,
-      );
-      graph.setNode(name, {
-        width: widest + 52,
-        height: HEIGHT + (texts.length - 1) * LINE,
-        texts,
-      });
-    }
-    graph.setNode(START, { width: 14, height: 14 });
-    if (graph.hasNode(definition.StartAt)) graph.setEdge(START, definition.StartAt, { weight: 4 });
-    for (const [from, to, how] of shown)
-      graph.setEdge(from, to, { weight: how === "next" ? 3 : 1 });
-    dagre.layout(graph);
-    return graph;
+  const graph = new dagre.Graph().setGraph({
+    rankdir: "TB",
+    nodesep: 10,
+    ranksep: 26,
+    edgesep: 8,
+    marginx: 8,
+    marginy: 8,
   });
-  return { graph: other.graph().width < 0.8 * usual.graph().width ? other : usual, kinds };
+  for (const name of wanted) {
+    const texts = lines(name);
+    const what = kind(definition.States[name]);
+    const widest = Math.max(
+      ...texts.map((each) => widthOf(each, 600, 12.5)),
+      widthOf(what.action ?? what.text, 400, 11.5),
+      LEAST,
+    );
+    graph.setNode(name, {
+      width: SIGN + widest + 12,
+      height: HEIGHT + (texts.length - 1) * LINE,
+      texts,
+    });
+  }
+  graph.setNode(START, { width: 14, height: 14 });
+  if (graph.hasNode(definition.StartAt)) graph.setEdge(START, definition.StartAt, { weight: 4 });
+  for (const [from, to, how] of shown) graph.setEdge(from, to, { weight: how === "next" ? 3 : 1 });
+  dagre.layout(graph);
+  return { graph, kinds };
 }
 
 /** A smooth line through points. */
@@ -151,15 +155,13 @@ function curve(points) {
   return others.length > 1 ? text : `${text}L${others[0].x},${others[0].y}`;
 }
 
-/** From the side of one state to another state, for an edge that is not laid out. */
+/** From one state to another, for an edge that is not laid out. */
 function straight(from, to) {
-  const side = to.x > from.x ? 1 : -1;
-  const start = { x: from.x + (side * from.width) / 2, y: from.y };
-  const end = {
-    x: to.x - (side * Math.min(to.width, Math.abs(to.x - from.x))) / 2,
-    y: to.y - (to.y > from.y ? to.height / 2 : -to.height / 2),
-  };
-  return [start, { x: end.x, y: start.y }, end];
+  const down = to.y > from.y ? 0.5 : -0.5;
+  return [
+    { x: from.x, y: from.y + down * from.height },
+    { x: to.x, y: to.y - down * to.height },
+  ];
 }
 
 export function Graph({ definition, execution, selected, all, parameters, room }) {
@@ -178,17 +180,11 @@ export function Graph({ definition, execution, selected, all, parameters, room }
   ];
   const [left, { height }] = [Math.min(...xs) - 6, graph.graph()];
   const width = Math.max(...xs) + 6 - left;
-  const scale = Math.min(Math.max(room / width, all ? 0.6 : 0.72), 1);
+  const scale = Math.min(room / width, 1);
   const nodes = graph
     .nodes()
     .filter((name) => name !== START)
     .map((name) => ({ name, ...graph.node(name) }));
-
-  // Where there is no room for all, the selected state is in sight.
-  useLayoutEffect(() => {
-    const node = graph.node(selected);
-    if (node) box.current.parentElement.scrollLeft = (node.x - left) * scale - room / 2;
-  }, [graph, selected, scale]);
 
   // One stop of the Tab key; the arrow keys go to the next state below, or above.
   const current = nodes.some((node) => node.name === selected) ? selected : definition.StartAt;
@@ -253,10 +249,17 @@ function Node({ node, state, became, isSelected, isStop, link }) {
       : is === "caught" && became.caught < visits
         ? ` ${became.caught} of ${visits}`
         : ` ×${visits}`;
-  const retries = became?.retries ? ` · ${became.retries + visits} attempts` : "";
+  const attempts = `${(became?.retries ?? 0) + visits} attempts`;
+  const retries = became?.retries ? ` · ${attempts}` : "";
   const took = became?.seconds >= 0.001 ? ` · ${span(became.seconds)}` : "";
   const what = kind(state);
-  const word = { not: what.text, retried: "retried", caught: "caught" }[is] ?? text;
+  const word =
+    {
+      not: what.action ?? what.text,
+      passed: `${times}${took}`.replace(/^ · /, ""),
+      retried: attempts,
+      caught: `caught${times}`,
+    }[is] || text;
   const label = `${node.name}, ${what.text}, ${text}${times}${retries}${took}`;
   const [half, side] = [height / 2, width - 24];
   const isEnd = state?.End || state?.Type === "Fail" || state?.Type === "Succeed";
@@ -270,11 +273,11 @@ function Node({ node, state, became, isSelected, isStop, link }) {
         d=${`M${left + 12},${top}h${side}l12,${half}l-12,${half}h${-side}l-12,${-half}z`} />`
         : html`<rect class="shape" x=${left} y=${top} width=${width} height=${height}
           rx=${isEnd ? half : 9} />`}
-    <g class="sign"><circle cx=${left + 23} cy=${node.y} r="11" />
-      <svg x=${left + 15} y=${node.y - 8} width="16" height="16" viewBox="0 0 16 16">
+    <g class="sign"><circle cx=${left + 20} cy=${node.y} r="10" />
+      <svg x=${left + 12} y=${node.y - 8} width="16" height="16" viewBox="0 0 16 16">
         <path d=${iconPath(is === "not" ? what.icon : icon)} /></svg></g>
-    ${texts.map((each, index) => html`<text x=${left + 41} y=${top + 20 + index * LINE}
+    ${texts.map((each, index) => html`<text x=${left + SIGN} y=${top + 20 + index * LINE}
       class="name">${each}</text>`)}
-    <text x=${left + 41} y=${top + height - 10} class="what">${word}${times}${retries}${took}</text>
+    <text x=${left + SIGN} y=${top + height - 10} class="what">${word}</text>
   </a>`;
 }

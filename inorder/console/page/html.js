@@ -2,14 +2,6 @@
 import { h } from "preact";
 import htm from "htm";
 
-export { Fragment, render } from "preact";
-export {
-  useCallback,
-  useEffect,
-  useErrorBoundary,
-  useLayoutEffect,
-  useMemo,
-  useRef,
-  useState,
-} from "preact/hooks";
+export { render } from "preact";
+export { useCallback, useEffect, useErrorBoundary, useMemo, useRef, useState } from "preact/hooks";
 export const html = htm.bind(h);

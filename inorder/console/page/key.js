@@ -1,9 +1,8 @@
 // One key: the verdict, the timeline, the pictures and the story.
 import { html, useEffect, useMemo, useState } from "inorder/html";
 import { picture, saved, savedAt } from "inorder/api";
-import { href } from "inorder/route";
+import { change, href } from "inorder/route";
 import {
-  Empty,
   ErrorBox,
   Icon,
   Key,
@@ -18,18 +17,21 @@ import {
 } from "inorder/parts";
 import { Timeline, eventName } from "inorder/timeline";
 import { useExecutions } from "inorder/executions";
-import { VERDICTS, clock, day, plain, plural } from "inorder/words";
+import { VERDICTS, clock, day, plain, plural, since } from "inorder/words";
+
+const MOST_KEYS = 200;
 
 export function KeyView({ id: key, parameters, stack }) {
   return html`<article class="key-view">
-    <${Search} current=${key} />${
+    <${Search} current=${key} part=${parameters.q} />${
       key
         ? html`<${Story} key=${`${key} ${parameters.version}`} name=${key}
     parameters=${parameters} stack=${stack} />`
-        : html`<${Recent} />`}</article>`;
+        : html`<h1 tabindex="-1">Timeline of a key</h1>
+    <${Keys} part=${parameters.q ?? ""} stack=${stack} />`}</article>`;
 }
 
-function Search({ current }) {
+function Search({ current, part }) {
   const go = (event) => {
     event.preventDefault();
     const key = new FormData(event.target).get("key");
@@ -39,44 +41,38 @@ function Search({ current }) {
     <${Icon} name="search" />
     <span class="hidden">Key of an object</span>
     <input name="key" id="search" type="search" dir="auto"
-      placeholder="Key of an object, such as pictures/cat.png" defaultValue=${current}
-        key=${current} autocomplete="off"
+      placeholder="Key of an object, or a part of it" value=${current || part} key=${current}
+      onInput=${(event) => current || change({ q: event.target.value })} autocomplete="off"
       spellcheck="false" /></label>
       <button>Show</button></form>`;
 }
 
-function Recent() {
-  const { rows, error } = useExecutions(false);
-  const keys = [...new Set((rows ?? []).map((row) => row.key).filter(Boolean))].slice(0, 200);
-  return html`<h1 tabindex="-1">Timeline of a key</h1>${error && html`<${ErrorBox}
-    error=${error} />`}
-    ${keys.length ? html`<h2>Recent keys</h2><ul class="recent">${keys.map(
-            (key) => html`<li><a href=${href("key", key)}>
-      <${Key}>${key}<//></a></li>`)}</ul>`
-        : rows
-          ? html`<${Empty} icon="lanes"
-        title="No key is known yet.">Enter the key of an object above.<//>`
-          : html`<${Loading} what="keys" />`}`;
+/** The keys of executions that have a text in them. */
+function Keys({ part, stack }) {
+  const { rows, isLoading, error } = useExecutions();
+  const wanted = part.toLowerCase();
+  const keys = [...new Set((rows ?? []).map((row) => row.key))].filter((key) =>
+    key?.toLowerCase().includes(wanted),
+  );
+  return html`${error && html`<${ErrorBox} error=${error} />`}
+    ${!rows || (isLoading && !keys.length)
+        ? html`<${Loading} what="keys" />`
+        : html`<h2 role="status">${plural(keys.length, "key")}${part && ` with “${plain(part)}”`}
+      ${" "}in the executions ${since(stack)}</h2>
+    <ul class="recent">${keys.slice(0, MOST_KEYS).map((key) => html`<li key=${key}>
+      <a href=${href("key", key)}><${Key}>${key}<//></a></li>`)}</ul>
+    ${keys.length > MOST_KEYS &&
+      html`<p class="quiet-text">The newest ${MOST_KEYS} are shown.</p>`}`}`;
 }
 
 function Story({ name, parameters, stack }) {
-  const {
-    data: story,
-    error,
-    at,
-    read,
-  } = useData("/api/story", { key: name, version_id: parameters.version });
+  const asked = { key: name, version_id: parameters.version };
+  const { data: story, error, at, read } = useData("/api/story", asked);
   const definition = useData("/api/definition");
-  const numbers = useMemo(
-    () =>
-      new Map(
-        (story?.events ?? []).map((each, index) => [
-          eventName(each.sequencer, each.version_id),
-          index + 1,
-        ]),
-      ),
-    [story],
-  );
+  const numbers = useMemo(() => {
+    const names = (story?.events ?? []).map((each) => eventName(each.sequencer, each.version_id));
+    return new Map(names.map((each, index) => [each, index + 1]));
+  }, [story]);
   const title = html`<h1 tabindex="-1">
     <${Key}>${name}<//></h1>${parameters.version && html`<span class="quiet-text">version <${Mono}>
     ${parameters.version}<//></span>`}`;
@@ -85,6 +81,7 @@ function Story({ name, parameters, stack }) {
       error=${error ?? definition.error} again=${saved ? null : read} />`;
   const verdict = VERDICTS[story.verdict.state] ?? VERDICTS.unknown;
   const hasRun = story.deliveries.length > 0;
+  const isThere = hasRun || story.source || story.outputs.length > 0;
   const executions = plural(story.deliveries.length, "execution");
   return html`<div class="title">${title}<span class="actions">
     <span class="quiet-text">read at ${clock(savedAt ?? at)} UTC</span>
@@ -93,6 +90,7 @@ function Story({ name, parameters, stack }) {
     <div class=${`callout verdict ${verdict.tone}`}><${Icon} name=${verdict.icon} size=${20} /><div>
     <strong>${verdict.text}.</strong>
       <p>${plain(story.verdict.text)}</p></div></div>
+    ${!isThere && html`<${Keys} part=${name} stack=${stack} />`}
     ${hasRun && html`<${Pane} title="Timeline" beside=${html`<span class="quiet-text">
         ${plural(story.events.length, "event")}, ${executions},${" "}
         ${day(story.deliveries[0].started)} UTC</span>`}>
@@ -101,11 +99,11 @@ function Story({ name, parameters, stack }) {
       <${Legend} /><//>`}
     <div class="halves">
       <${Pane} title="What happened"><${Sentences} story=${story} numbers=${numbers} /><//>
-      <div class="side">
+      ${isThere && html`<div class="side">
         ${!saved && stack?.has_pictures !== false && html`<${Pictures} story=${story}
           numbers=${numbers} version=${parameters.version} />`}
         <${Events} story=${story} numbers=${numbers} />
-      </div>
+      </div>`}
     </div>`;
 }
 
@@ -177,9 +175,8 @@ function Picture({ which, of, version, name, none, children }) {
 
 const Events = ({ story, numbers }) =>
   html`<${Pane} title="Events, oldest first"><ul class="events">${story.events.map(
-    (
-      each,
-    ) => html`<li><${Number_} number=${numbers.get(eventName(each.sequencer, each.version_id))} />
+    (each) => html`<li>
+    <${Number_} number=${numbers.get(eventName(each.sequencer, each.version_id))} />
     <span>${each.is_deletion === null ? "event" : each.is_deletion ? "deleted" : "created"} <${When}
       at=${each.at} date=${false} /></span>
     <${Mono} cut=${14}>${each.sequencer}<//><${Outcome} name=${each.outcome} /></li>`)}</ul><//>`;

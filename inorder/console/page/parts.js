@@ -25,14 +25,11 @@ const ICONS = {
   choice: "M8 2.5L13.5 8 8 13.5 2.5 8z",
   pass: "M3 8h10M10 5l3 3-3 3",
   search: "M11.5 7A4.5 4.5 0 1 1 2.5 7a4.5 4.5 0 0 1 9 0zM10.5 10.5l3 3",
-  play: "M5 3.5v9l7-4.5z",
   minus: "M3.5 8h9",
 };
 export const iconPath = (name) => ICONS[name] ?? ICONS.question;
-export const Icon = ({
-  name,
-  size = 16,
-}) => html`<svg class="icon" width=${size} height=${size} viewBox="0 0 16 16" aria-hidden="true"
+export const Icon = ({ name, size = 16 }) =>
+  html`<svg class="icon" width=${size} height=${size} viewBox="0 0 16 16" aria-hidden="true"
   focusable="false"><path d=${iconPath(name)} /></svg>`;
 
 export const Badge = ({ tone, icon, children }) =>
@@ -57,18 +54,12 @@ export const When = ({ at, precise, date = true }) =>
 export const Number_ = ({ number }) => html`<span class="number"
   title=${number ? `event ${number}, by age` : "not a known event"}>${number ?? "?"}</span>`;
 
-export const ErrorBox = ({
-  error,
-  again,
-}) => html`<div class="callout bad" role="alert"><${Icon} name="cross" />
+export const ErrorBox = ({ error, again }) =>
+  html`<div class="callout bad" role="alert"><${Icon} name="cross" />
   <div><strong>${error.message}</strong>${again && html` <button class="plain"
     onClick=${again}>Try again</button>`}</div></div>`;
-export const Empty = ({
-  icon = "question",
-  title,
-  children,
-}) => html`<div class="empty"><${Icon} name=${icon} size=${28} /><p>
-  <strong>${title}</strong></p>
+export const Empty = ({ icon, title, children }) =>
+  html`<div class="empty"><${Icon} name=${icon} size=${28} /><p><strong>${title}</strong></p>
   <p>${children}</p></div>`;
 export const Loading = ({ what }) => html`<p class="loading" role="status">
   <span class="spinner" aria-hidden="true"></span>Reading ${what} …</p>`;
@@ -83,10 +74,10 @@ export const SearchBox = ({ label, value }) =>
       onInput=${(event) => change({ q: event.target.value })} /></label>`;
 
 /** A table; on a narrow screen, its rows are cards. A column: [heading, class, cell of a row]. */
-export const Cards = ({ columns, rows, name, picked }) =>
+export const Cards = ({ columns, rows, name }) =>
   html`<table class="cards"><thead><tr>${columns.map(
     ([heading, kind]) => html`<th class=${kind}>${heading}</th>`)}</tr></thead><tbody>${rows.map(
-    (row) => html`<tr key=${name(row)} class=${picked?.has(name(row)) ? "picked" : ""}>${
+    (row) => html`<tr key=${name(row)}>${
       columns.map(([, kind, cell]) => html`<td class=${kind}>${cell(row)}</td>`)
     }</tr>`)}</tbody></table>`;
 export const Pane = ({ title, kind = "", beside, children }) =>
@@ -134,25 +125,22 @@ export function useWidth(initial = 960) {
   return [ref, width];
 }
 
-/** Whether the window is narrow. */
-export function useNarrow(query = "(max-width: 760px)") {
-  const [is, set] = useState(matchMedia(query).matches);
-  useEffect(() => {
-    const media = matchMedia(query);
-    const changed = () => set(media.matches);
-    media.addEventListener("change", changed);
-    return () => media.removeEventListener("change", changed);
-  }, []);
-  return is;
-}
-
 const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|(-?\d[\d.eE+-]*|true|false|null)/g;
+
+/** A text that is a JSON object itself, such as the cause of a fault, as that object. */
+function opened(_, value) {
+  try {
+    return /^\s*\{/.test(value) ? JSON.parse(value) : value;
+  } catch {
+    return value;
+  }
+}
 
 /** Data as JSON; only text nodes, whatever is in it. */
 export function Json({ value, label }) {
   if (value === null || value === undefined)
     return html`<p class="quiet-text">None, or the log does not have it.</p>`;
-  const text = plain(JSON.stringify(value, null, 2));
+  const text = plain(JSON.stringify(value, opened, 2));
   const parts = [];
   let end = 0;
   for (const found of text.matchAll(TOKEN)) {

@@ -1,7 +1,7 @@
 // Events that are parked, or wait for a retry.
 import { html, useState } from "inorder/html";
 import { saved, savedAt } from "inorder/api";
-import { change, href } from "inorder/route";
+import { href } from "inorder/route";
 import {
   Cards,
   Empty,
@@ -14,7 +14,7 @@ import {
   When,
   useData,
 } from "inorder/parts";
-import { Redrive, RunAgain } from "inorder/dialogs";
+import { Redrive } from "inorder/redrive";
 import { ago, plain, plural } from "inorder/words";
 
 const SEARCHED = ["key", "subject", "sequencer", "reason", "reasons", "id"];
@@ -43,43 +43,18 @@ const sequencer = (event) =>
 
 export function Parked({ parameters }) {
   const { data, error, read } = useData("/api/parked");
-  const [dialog, setDialog] = useState(null);
+  const [redriven, setRedriven] = useState(null);
   const { q = "" } = parameters;
-  const picked = new Set(parameters.pick?.split(","));
   const found = fitting(data?.events ?? [], q);
-  const chosen = found.filter((each) => picked.has(each.id));
-  const pick = (ids) => change({ pick: [...ids].join(",") });
-  const toggle = (id) => {
-    const next = new Set(picked);
-    if (!next.delete(id)) next.add(id);
-    pick(next);
-  };
-  const wanted = chosen.length ? chosen : found;
-  const which = chosen.length
-    ? plural(chosen.length, "selected event")
-    : `all ${wanted.length}${q ? " that match" : ""}`;
-  const isAll = chosen.length > 0 && chosen.length === found.length;
-  const all = html`<input type="checkbox" aria-label="Select all" checked=${isAll}
-    onChange=${() => pick(isAll ? [] : found.map((each) => each.id))} />`;
-  const one = ({ id, key }) => html`<input type="checkbox" checked=${picked.has(id)}
-    aria-label=${`Select ${plain(key ?? id)}`} onChange=${() => toggle(id)} />`;
   const reason = (event) => html`${plain(event.reason)}
     <details><summary>Event</summary>
       <${Json} label="Parked message" value=${event.body} /></details>`;
-  const actions = (event) =>
-    !saved &&
-    event.body?.event &&
-    html`<button class="plain"
-      onClick=${() => setDialog({ edit: event.body.event })}>Edit and run …</button>`;
   const columns = [
-    ...(saved ? [] : [[all, "pick", one]]),
     ["Key", "subject", subject],
     ["Reason", "reason", reason],
     ["Parked (UTC)", "", (event) => html`<${When} at=${event.parked_at} />`],
     ["Sequencer", "", sequencer],
-    [html`<span class="hidden">Actions</span>`, "row-actions", actions],
   ];
-  const close = () => setDialog(null);
   return html`<${Queue} title="Parked events" count=${data && plural(data.events.length, "event")}
     read=${read} lead="Each of these could not be processed. It is kept complete, with the reason,
       until a person decides. Redriven, it starts a new execution.">
@@ -89,21 +64,17 @@ export function Parked({ parameters }) {
           on its way.<//>`
         : html`<div class="filters"><${SearchBox} label="Key or reason" value=${q} />${
             !saved &&
-            html`<button class="primary" disabled=${!wanted.length}
-              onClick=${() => setDialog({ redrive: wanted })}>
-              <${Icon} name="again" />Redrive ${which} …</button>`}</div>
-          ${found.length ? html`<${Cards} columns=${columns} rows=${found} name=${(each) => each.id}
-                picked=${picked} />`
+            html`<button class="primary" disabled=${!found.length}
+              onClick=${() => setRedriven(found)}>
+              <${Icon} name="again" />Redrive ${plural(found.length, "event")} …</button>`}</div>
+          ${found.length
+              ? html`<${Cards} columns=${columns} rows=${found} name=${(each) => each.id} />`
               : html`<${Empty} icon="search" title="No parked event fits the filter." />`}`}<//>
-    ${dialog?.redrive && html`<${Redrive} events=${dialog.redrive}
+    ${redriven && html`<${Redrive} events=${redriven}
       close=${(isDone) => {
-        close();
-        if (isDone) {
-          pick([]);
-          read();
-        }
-      }} />`}
-    ${dialog?.edit && html`<${RunAgain} event=${dialog.edit} close=${close} />`}<//>`;
+        setRedriven(null);
+        if (isDone) read();
+      }} />`}<//>`;
 }
 
 export function Retrying({ parameters }) {

@@ -269,11 +269,8 @@ function Lane({ lane, x, y, height, width, isNarrow, numbers }) {
     { Superseded: other && `by event ${other}`, Waiting: other && `for event ${other}` }[
       delivery.outcome
     ] ?? (execution.attempt > 1 ? `attempt ${execution.attempt}` : null);
-  const box = (
-    [from, to],
-    h,
-    kind,
-  ) => html`<rect class=${kind} x=${x(from)} y=${y - h / 2} width=${Math.max(x(to) - x(from), 2)}
+  const box = ([from, to], h, kind) =>
+    html`<rect class=${kind} x=${x(from)} y=${y - h / 2} width=${Math.max(x(to) - x(from), 2)}
     height=${h} rx=${Math.min(h / 4, 5)} />`;
   const [left, line] = isNarrow ? [10, y - 31] : [14, y - 8];
   const took = execution.seconds === null ? "running" : span(execution.seconds);

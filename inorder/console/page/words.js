@@ -63,6 +63,9 @@ export function ago(time, now = Date.now()) {
   if (Math.abs(seconds) < 1) return "now";
   return seconds < 0 ? `in ${span(Math.round(-seconds))}` : `${span(Math.round(seconds))} ago`;
 }
+/** Since when executions were read; nothing if all there are were. */
+export const since = (stack) =>
+  stack?.since ? `since ${day(stack.since)} ${clock(stack.since)} UTC` : "";
 export const plural = (count, one, many = `${one}s`) =>
   `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 

@@ -68,9 +68,10 @@ def test_an_output_without_a_source_is_right_if_deletions_are_not_handled() -> N
 
 
 REPAIR = next_sequencer("0B", 5, "e")
+FORGED = ("Z" * len(REPAIR), "F" * len(REPAIR))  # of no time, and of one after the year 9999
 
 
-@pytest.mark.parametrize("known", ["", "0A", SEQUENCER, SEQUENCER * 2, REPAIR])
+@pytest.mark.parametrize("known", ["", "0A", SEQUENCER, SEQUENCER * 2, REPAIR, *FORGED])
 def test_a_repair_is_newer_than_what_is_known_and_older_than_what_comes(known: str) -> None:
     repairs = [next_sequencer(known, time, etag) for time, etag in ((1, "e"), (1, "f"), (2, ""))]
     later = known[:-1] + chr(ord(known[-1]) + 1) if known else "00"
@@ -122,7 +123,7 @@ def test_the_event_of_a_repair_says_what_is_there_and_when_it_was_made(
     assert (event["source"], event["detail-type"]) == ("inorder.repair", kind)
     assert found == {"key": "x.png", "sequencer": sequencer} | described
     assert repaired_at(sequencer) == now
-    assert repaired_at(SEQUENCER) is None
+    assert [repaired_at(each) for each in (SEQUENCER, *FORGED, None)] == [None] * 4
 
 
 @pytest.fixture

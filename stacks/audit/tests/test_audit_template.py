@@ -73,7 +73,7 @@ def test_the_roles_may_only_read_and_with_repairs_send_to_the_retry_queue() -> N
 
 
 def test_the_schedule_starts_what_the_command_starts() -> None:
-    rule = "AuditStateMachineAudit"
+    rule = "AuditSchedule"
     assert deployed()[rule]["State"] == "DISABLED"
     stack = deployed(AuditHours="24")
     assert (stack[rule]["State"], stack[rule]["ScheduleExpression"]) == (
@@ -82,7 +82,8 @@ def test_the_schedule_starts_what_the_command_starts() -> None:
     )
     target = stack.target(rule)
     assert (target["Arn"], json.loads(target["Input"])) == ("AuditStateMachine", {"prefix": ""})
-    assert stack.grants(f"{rule}Role") == granting(STARTS)
+    assert target["RoleArn"] == "ScheduleRole.Arn"
+    assert stack.grants("ScheduleRole") == granting(STARTS)
 
 
 def test_the_alarms_watch_what_the_function_and_the_state_machine_emit() -> None:

@@ -33,10 +33,6 @@ OPERATE = (PROJECT / "docs" / "operate.md").read_text(encoding="utf-8")
 # https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html
 # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html
 DOCUMENTED = {
-    ("AWS/States", "StateMachineArn"): {
-        *("ExecutionsAborted", "ExecutionsFailed", "ExecutionsStarted"),
-        *("ExecutionsSucceeded", "ExecutionsTimedOut", "ExecutionTime"),
-    },
     ("AWS/States", "APIName"): {"ThrottledEvents"},
     ("AWS/Lambda", "FunctionName"): {"Duration", "Errors", "Invocations", "Throttles"},
     ("AWS/SQS", "QueueName"): {

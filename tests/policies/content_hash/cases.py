@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.policies import common, table
 from tests.policies.common import adds, refused
-from tests.policies.table import EXECUTION, HASHED, NO_S3_EVENT, Cases, Effect, Row, Write, answer
+from tests.policies.table import EXECUTION, HASHED, Cases, Effect, Row, Write, answer
 from tests.support.events import shipped
 
 LIMITS = common.limits_of(__name__)
@@ -59,7 +59,7 @@ FLOW = {
     "Claim Content": "Written: Forward Event; ConditionFailed: First Poll?; TooLarge: Park Event; "
     f"{common.CLAIM_FAILED}: Retry Event",
     "Wait For Lock": "Count Poll",
-    **common.polls("Done Free Locked LockedAnew", of="Content"),
+    **common.polls(of="Content"),
     "Forward Event": "Forwarded: Release Lock; TooLarge: Park Event; "
     "ForwardFailed*3 TimedOut: Retry Event",
     "Release Lock": f"Written ConditionFailed: Processed; {common.RELEASE_FAILED}: Retry Event",
@@ -137,9 +137,9 @@ CASES = Cases(
     FLOW,
     OUTPUTS,
     WRITES,
-    [ORDER, NO_S3_EVENT],
     STORIES,
     SECONDS,
     SURVIVORS,
-    mocked={"Forward Event": ["Forwarded"]},
+    event=ORDER,
+    mocked={"Forward Event": "Forwarded"},
 )

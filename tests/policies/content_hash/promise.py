@@ -109,6 +109,6 @@ SUITE = Suite(
     ),
     sought=(*SMALL, *scenarios("11 faults=1, 11 restarts=1")),
     representative=named("Count Poll with 5 as its lease_polls"),
-    # The tests of its states and paths have the other mutants.
+    # The tests of its states have the other mutants.
     changes=(time_changes_of, late_changes_of),
 )

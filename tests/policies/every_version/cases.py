@@ -81,14 +81,9 @@ FLOW = {
     "Record Event": "Written: Claim Key; ConditionFailed: Duplicate; "
     f"{common.CLAIM_FAILED}: Retry Event",
     "Claim Key": "Written: Read Event Record; ConditionFailed Busy TimedOut: First Poll?",
-    "Read Event Record": "EventDone EventInProgress: Event Done?; "
-    f"{common.WRITE_FAILED}: Retry Event",
+    "Read Event Record": f"Found NoRecord: Event Done?; {common.WRITE_FAILED}: Retry Event",
     "Wait For Turn": "Count Poll",
-    **common.polls(
-        "Free Locked LockedAnew NoRecord OlderWaits OwnLock OwnTurn",
-        "Record Oldest Waiter",
-        attempts="Busy TimedOut",
-    ),
+    **common.polls("Record Oldest Waiter", attempts="Busy TimedOut"),
     "Record Oldest Waiter": "Written ConditionFailed Busy TimedOut: Wait For Turn",
     "Watch Oldest Waiter": "Record Oldest Waiter",
     "Clear Dead Waiter": "Written ConditionFailed TimedOut: Record Oldest Waiter",
@@ -118,7 +113,7 @@ OUTPUTS = [
     adds("Renew Lock", DATA, "Written", renewal={"attempt": 2}),
     # What an earlier watch left is replaced.
     adds("Clear Dead Waiter", DATA, "Written", watched_waiter=NO_WAITER),
-    adds("Read Event Record", DATA, "Free", event_record=table.RESPONSES["Free"]["Return"]),
+    adds("Read Event Record", DATA, "Found", event_record=table.RESPONSES["Found"]["Return"]),
     *common.rejections(DATA),
     *common.handed_over(DATA),
     *common.outcomes(DATA, "Processed", "Duplicate", "Superseded", "Retrying"),
@@ -183,4 +178,4 @@ SURVIVORS = {
     "Key State? with Choices 4 and 5 swapped": OWN_LOCK,
 }
 
-CASES = Cases(DATA, CHOICES, FLOW, OUTPUTS, WRITES, common.S3_EVENTS, STORIES, SECONDS, SURVIVORS)
+CASES = Cases(DATA, CHOICES, FLOW, OUTPUTS, WRITES, STORIES, SECONDS, SURVIVORS)

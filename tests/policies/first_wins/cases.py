@@ -41,7 +41,7 @@ FLOW = {
     "Claim Key": "Written: Invert Image; ConditionFailed: First Poll?; "
     f"{common.CLAIM_FAILED}: Retry Event",
     "Wait For Lock": "Count Poll",
-    **common.polls("Done Free Locked LockedAnew LockedWithEvent"),
+    **common.polls(),
     "Send Before Waiting": f"Sent: Key State?; {common.NOT_SENT}: Retry Event",
     "Give Up Waiting": "Retrying",
     "Retry Lost Event": f"Sent: Break Lock; {common.NOT_SENT}: Retry Event",
@@ -108,7 +108,6 @@ CASES = Cases(
     FLOW,
     OUTPUTS,
     WRITES,
-    common.S3_EVENTS,
     STORIES,
     SECONDS,
     SURVIVORS,

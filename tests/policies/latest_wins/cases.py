@@ -53,7 +53,7 @@ FLOW = {
     "Claim Key": "Claimed Recorded ConditionFailed: Lock Taken?; "
     f"{common.CLAIM_FAILED}: Retry Event",
     "Wait For Lock": "Count Poll",
-    **common.polls("Done Free Locked LockedAnew NewerRecorded"),
+    **common.polls(),
     **common.function("Attempt Again?"),
     "Renew Lock": f"Written: Invert Image; ConditionFailed {common.WRITE_FAILED}: Retry Event",
     "Release Lock": "Written: Final Outcome?; ConditionFailed: Release Lock Only; "
@@ -144,7 +144,6 @@ CASES = Cases(
     FLOW,
     OUTPUTS,
     WRITES,
-    common.S3_EVENTS,
     STORIES,
     SECONDS,
     common.SENDING_SURVIVORS,

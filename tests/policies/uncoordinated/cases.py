@@ -14,7 +14,6 @@ CASES = Cases(
     },
     outputs=[Effect("Processed", answer(PROCESSED), {"outcome": "Processed", "result": PROCESSED})],
     writes=[],
-    events=[CREATED],
     stories=["A1 B2 2=Processed 1=Processed is=B"],
     seconds=(54,),
 )

@@ -43,21 +43,6 @@ _OPPOSITE: dict[type[ast.AST], list[type[Any]]] = {
     ast.Gt: [ast.LtE, ast.GtE],
     ast.GtE: [ast.Lt, ast.Gt],
 }
-# What no rule makes: what is wrong, the file, and its code with something else in its place.
-_BY_HAND = (
-    (
-        "the size is checked after reading",
-        "inorder_fence/fenced_output.py",
-        ('with closing(response["Body"]) as body:', "return body.read()"),
-        ('with closing(response["Body"]) as body:\n            read = body.read()', "return read"),
-    ),
-    (
-        "the age is read from the index only",
-        "inorder_fence/stuck.py",
-        ("(age := now - _time(record)) < dead_after",),
-        ("(age := now - _time(record)) < timedelta.min",),
-    ),
-)
 
 
 def mutants(function: str) -> Iterator[CodeMutant]:
@@ -71,15 +56,6 @@ def mutants(function: str) -> Iterator[CodeMutant]:
             number = f" ({seen[full]})" if seen[full] > 1 else ""
             code = compile(ast.fix_missing_locations(tree), path, "exec")
             yield CodeMutant(full + number, f"{path.name}:{where}", _Finder(path, code).install)
-    for name, file, old, new in _BY_HAND:
-        if file.startswith(f"{function}/"):
-            path = folder.parent / file
-            text = path.read_text(encoding="utf-8")
-            for one, other in zip(old, new, strict=True):
-                assert one in text, f"{file} has no {one}"
-                text = text.replace(one, other)
-            finder = _Finder(path, compile(text, path, "exec"))
-            yield CodeMutant(f"{path.name}: {name}", f"{path.name}:", finder.install)
 
 
 class _Finder:

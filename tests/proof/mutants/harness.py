@@ -25,7 +25,6 @@ from tests.support.selection import policies_of
 
 TESTED_BY = "tests/policies"
 NOT_TESTED_BY = {
-    "test_paths.py",  # mocks the services, on a server of its own for each policy
     "test_engines.py",  # tells the stories of test_every_policy.py elsewhere
     "test_recipes.py",  # edits copies of the project, in which there is no mutant
     "test_switch.py",  # simulates; all mutants that it kills are killed sooner

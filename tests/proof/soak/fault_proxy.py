@@ -46,7 +46,7 @@ class FaultProxy(ThreadingHTTPServer):
 
     `weights` say how likely each of `KINDS` is for the calls of a service. Calls of others pass. A
     call that is late has its effect all the same, whatever became of its caller. `faults` counts
-    the calls by service and kind.
+    the calls by kind.
     """
 
     daemon_threads = True
@@ -56,7 +56,7 @@ class FaultProxy(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.target = 0
         self.weights: dict[str, list[int]] = {}
-        self.faults: Counter[tuple[str, str]] = Counter()
+        self.faults = Counter[str]()
         self._hold: Hold | None = None
         self._random = random.Random(seed)  # noqa: S311
         self._lock = threading.Lock()
@@ -87,7 +87,7 @@ class FaultProxy(ThreadingHTTPServer):
             else:
                 hold = None
                 [kind] = self._random.choices(KINDS, self.weights.get(service, [1, 0, 0, 0, 0, 0]))
-                self.faults[service, kind] += 1
+                self.faults[kind] += 1
             late_seconds = self._random.uniform(*LATE_SECONDS)
             if hold and kind == "hang":
                 hold.reached.set()

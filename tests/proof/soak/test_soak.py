@@ -1,13 +1,12 @@
 """Many events in disorder, with faults, outages and kills, in real processes: all heals by itself.
 
-Meanwhile the stack gets another policy, and its own back, and a flood of objects arrives that
-cannot be processed.
+Meanwhile a flood of objects arrives that cannot be processed.
 
 `make test` delivers a few events, `make soak` a thousand. The environment gives the numbers and the
 seed (SOAK_EVENTS, SOAK_KEYS, SOAK_SEED), and a failure names the seed. The same seed gives the same
 uploads and outages, but not the same timing.
 
-Nobody runs a command, other than to change the policy. All times are about a tenth of the real
+Nobody runs a command. All times are about a tenth of the real
 ones, in the state machines and in all that is deployed. The test invokes the schedule's function
 itself, and lets the records look ten times as old.
 """
@@ -24,7 +23,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +30,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from inorder import PROJECT
-from inorder.aws.executions import LocalStateMachine, wait_until
-from inorder.aws.stack import Stack, describe, sam_deploy
+from inorder.aws.executions import wait_until
+from inorder.aws.stack import describe, sam_deploy
 from inorder.model.execution import Execution
 from inorder_fence.records import s3_object
 from tests.conftest import WAIT_SCALE, colour_of, picture
@@ -75,16 +73,8 @@ OUTAGES = [
 ]
 # This one comes first: a fault from an outage of a third service could not be recorded or sent.
 FIRST_OUTAGE = ("sqs", "events")
-# Of these policies, each records every event that it has, so that none is lost by a change.
-POLICY, OTHER_POLICY = "latest-wins", "every-version"
-# From one part to the next; the second and fourth last at least as long as a change of policy.
-# Few events come between the changes, as `every-version` supersedes none.
-PARTS = [0, 0.4, 0.45, 0.55, 0.6, 1]
 FLOOD = 36 if EVENTS >= 1000 else 4  # objects at once; half of them take longer than they may
-# An object that makes the function run out of its time is parked after so many: docs/operate.md.
-INVOCATIONS_AT_MOST = 26
-# `every-version` parks what is overwritten before it is read, in a bucket without versions.
-REJECTIONS = {"InvalidImage", "TooSlow", "SourceChanged"}
+REJECTIONS = {"InvalidImage", "TooSlow"}
 NO_IMAGE, SLOW_MARK = b"no image", b"slow"
 OUTAGE_SECONDS, PAUSE_SECONDS = (5, 4) if EVENTS >= 1000 else (1.5, 0.5)
 
@@ -120,43 +110,15 @@ def quicker_template(folder: Path) -> Path:
     return folder / "template.yaml"
 
 
-class Machines(LocalStateMachine):
-    """The state machines of both policies. It starts executions of the present one."""
-
-    def __init__(self, client: Any, arn: str) -> None:
-        super().__init__(client, arn)
-        arns = (arn, arn.replace(POLICY, OTHER_POLICY))
-        self._machines = [LocalStateMachine(client, each) for each in arns]
-
-    def arns(self, status: str | None = None) -> list[str]:
-        return [arn for each in self._machines for arn in each.arns(status)]
-
-    def _listed(
-        self, since: datetime | None, few: bool = False
-    ) -> Iterator[tuple[str, str, datetime]]:
-        for each in self._machines:
-            yield from each._listed(since, few)
-
-
 @pytest.fixture(scope="module")
-def workflow_proxy_and_change(
+def workflow_and_proxy(
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[Workflow, FaultProxy, Callable[[str], None]]]:
+) -> Iterator[tuple[Workflow, FaultProxy]]:
     template = quicker_template(tmp_path_factory.mktemp("quicker"))
     with behind_a_proxy(tmp_path_factory.mktemp("soak"), WAIT_SCALE, SEED) as (local, proxy):
-
-        def deploy(policy: str) -> Stack:
-            slow: dict[str, str | float] = {"SlowMark": SLOW_MARK.decode(), "SlowSeconds": 1}
-            sam_deploy(local, "soak", slow | {"Policy": policy}, template)
-            return describe(local.client("cloudformation"), "soak")
-
-        def change(policy: str) -> None:
-            machines.arn = deploy(policy).state_machine_arn
-
-        workflow = Workflow(local, deploy(POLICY))
-        states = local.client("stepfunctions")
-        workflow.executions = machines = Machines(states, workflow.stack.state_machine_arn)
-        yield workflow, proxy, change
+        slow: dict[str, str | float] = {"SlowMark": SLOW_MARK.decode(), "SlowSeconds": 1}
+        sam_deploy(local, "soak", slow, template)
+        yield Workflow(local, describe(local.client("cloudformation"), "soak")), proxy
 
 
 @contextmanager
@@ -228,17 +190,17 @@ class Disorder:
         self.stopped: list[str] = []
         self.delivered_again = self.killed = 0
 
-    def deliver_all(self, chance: random.Random, meanwhile: list[Callable[[], None]]) -> None:
-        """Deliver so many events, and let one thing after the other happen meanwhile."""
+    def deliver_all(self, chance: random.Random) -> None:
+        """Deliver so many events; the flood comes in the middle of them."""
         uploads = [number % KEYS for number in range(EVENTS // 2)]
         chance.shuffle(uploads)
         steps = list(enumerate(uploads))
-        parts = [int(len(steps) * part) for part in PARTS]
+        half = len(steps) // 2
+        self._deliver(chance, steps[:half])
         with ThreadPoolExecutor(1) as pool:
-            for action, (first, end) in zip(meanwhile, pairwise(parts), strict=True):
-                happening = pool.submit(action)
-                self._deliver(chance, steps[first:end])
-                happening.result()
+            flooding = pool.submit(self.flood)
+            self._deliver(chance, steps[half:])
+            flooding.result()
 
     def flood(self) -> None:
         """Upload objects that cannot be processed, all at once."""
@@ -315,23 +277,16 @@ def wait_until_healed(workflow: Workflow) -> None:
         assert time.monotonic() < deadline, workflow.unfinished()
 
 
-def test_all_heals_by_itself_after_disorder_faults_outages_kills_a_flood_and_other_policies(
-    workflow_proxy_and_change: tuple[Workflow, FaultProxy, Callable[[str], None]],
+def test_all_heals_by_itself_after_disorder_faults_outages_kills_and_a_flood(
+    workflow_and_proxy: tuple[Workflow, FaultProxy],
 ) -> None:
     print(f"SOAK_SEED={SEED}, {EVENTS} events, {KEYS} keys")  # noqa: T201 - shown on failure
-    workflow, proxy, change = workflow_proxy_and_change
+    workflow, proxy = workflow_and_proxy
     machine = workflow.executions
     began, chance = time.time(), random.Random(SEED)  # noqa: S311
     functions = [workflow.stack.function_name, workflow.resource("RetryEventsFunction")]
     disorder, watch = Disorder(workflow), Watch(workflow)
     proxy.weights = dict(USUAL)
-    what_happens = [
-        lambda: None,
-        lambda: change(OTHER_POLICY),
-        disorder.flood,
-        lambda: change(POLICY),
-        lambda: None,
-    ]
     with (
         workflow.limited(CAPACITY),
         meanwhile(watch.read, 0.5),
@@ -339,7 +294,7 @@ def test_all_heals_by_itself_after_disorder_faults_outages_kills_a_flood_and_oth
     ):
         with meanwhile(lambda: disorder.kill(chance, functions), 2), ThreadPoolExecutor(1) as pool:
             outages = pool.submit(have_outages, proxy, random.Random(SEED))  # noqa: S311
-            disorder.deliver_all(random.Random(SEED), what_happens)  # noqa: S311
+            disorder.deliver_all(random.Random(SEED))  # noqa: S311
             outages.result()
         delivered = time.time()
         wait_until_healed(workflow)
@@ -350,11 +305,8 @@ def test_all_heals_by_itself_after_disorder_faults_outages_kills_a_flood_and_oth
     outcomes = Counter(str(each.outcome or each.status) for each in ended)
     ended_by_force = f"{len(disorder.stopped)} aborted, {disorder.delivered_again} again"
     print(f"{dict(outcomes)}; {ended_by_force}, {disorder.killed} killed")  # noqa: T201
-    kinds = {
-        kind: sum(n for (_, each), n in proxy.faults.items() if each == kind) for kind in KINDS
-    }
     throttled = sum(error == THROTTLED for each in ended for error in errors(each))
-    print(f"calls {dict(kinds)}, {throttled} throttled, {watch.reads} reads")  # noqa: T201
+    print(f"calls {dict(proxy.faults)}, {throttled} throttled, {watch.reads} reads")  # noqa: T201
     print(f"{delivered - began:.0f} s of disorder, healed {healed - delivered:.0f} s later")  # noqa: T201
     parked = workflow.parked()
     check(workflow, ended, parked)
@@ -363,7 +315,7 @@ def test_all_heals_by_itself_after_disorder_faults_outages_kills_a_flood_and_oth
     assert disorder.killed
     assert throttled
     assert watch.reads > KEYS
-    assert all(kinds.values())
+    assert proxy.faults.keys() == set(KINDS)
 
 
 def event_of(event: Any) -> tuple[str, str]:
@@ -375,26 +327,18 @@ def errors(execution: Execution) -> list[str]:
     return [str(each.error) for step in execution.steps for each in step.attempts if each.error]
 
 
-def invocations_of(execution: Execution) -> int:
-    """Count how often an execution has invoked the function, which may not refuse."""
-    work = [step for step in execution.steps if step.state == "Invert Image"]
-    return sum(each.error != THROTTLED for step in work for each in step.attempts)
-
-
-def _is_by_the_other_policy(execution: Execution) -> bool:
-    return f"_{OTHER_POLICY}:" in execution.arn
-
-
 def check(workflow: Workflow, ended: list[Execution], parked: list[Any]) -> None:
     """Check that nothing is lost, parked or processed twice, and that all outputs are right."""
     begun = [each for each in ended if each.path and each.status != "ABORTED"]
     assert [each for each in begun if each.outcome not in ENDS] == []
     assert {message["reason"]["Error"] for message in parked} <= REJECTIONS
-    assert any(map(_is_by_the_other_policy, ended))
     rejected = {event_of(message["event"]) for message in parked}
-    runs, newest = by_event(ended), dict(sorted(event_of(each.event) for each in ended))
+    runs = defaultdict(list)
+    for each in ended:
+        runs[event_of(each.event)].append(each)
+    newest = dict(sorted(runs))
     written = [each for each in ended if each.outcome == "Processed"]
-    check_once(ended, written)
+    check_once(written, ended)
     for (key, sequencer), own in runs.items():
         # An event that was rejected while SQS was out is parked without another execution.
         is_open = FINISHED.isdisjoint(str(each.outcome) for each in own)
@@ -403,74 +347,41 @@ def check(workflow: Workflow, ended: list[Execution], parked: list[Any]) -> None
         last = max(own, key=lambda each: each.stopped or datetime.now(UTC))
         happened = [(each.id, each.outcome, each.started, each.stopped) for each in own]
         assert last.outcome != "Retrying", f"{key}: {sequencer} is lost: {happened}"
-        # Its execution has died, and a newer event of its key decides the output. The other policy
-        # finishes each event that it alone has had, and the newest one of a key.
+        # Its execution has died, and a newer event of its key decides the output.
         newer = (event_of(each.event) for each in written)
         assert any(other == key and each > sequencer for other, each in newer)
-        by_other = [*map(_is_by_the_other_policy, own)]
-        assert not all(by_other)
-        assert not any(by_other) or sequencer != newest[key]
     outputs = workflow.outputs()
-    assert {_output_key(each) for each in written} <= set(outputs)
     for key in (f"{number}.png" for number in range(KEYS)):
-        happened_to = sorted(
-            (sequencer, str(each.outcome))
-            for (of, sequencer), own in runs.items()
+        happened_to = [
+            (each.sequencer, each.outcome)
+            for of, own in runs.items()
+            if of[0] == key
             for each in own
-            if of == key
-        )
+        ]
         source = workflow.s3.get_object(Bucket=workflow.stack.input_bucket, Key=key)["Body"].read()
         if source.startswith(NO_IMAGE):
             assert (key, newest[key]) in rejected, f"{key}: {happened_to}"
-            continue
-        of_newest = [each for each in written if event_of(each.event) == (key, newest[key])]
-        made = {outputs[_output_key(each)] for each in of_newest}
-        inverse = tuple(255 - band for band in colour_of(source))
-        assert made == {inverse}, f"{key}: {happened_to}"
+        else:  # each upload has a colour of its own
+            inverse = tuple(255 - band for band in colour_of(source))
+            assert outputs.get(f"out-{key}") == inverse, f"{key}: {happened_to}"
 
 
-def by_event(ended: list[Execution]) -> dict[tuple[str, str], list[Execution]]:
-    runs = defaultdict(list)
-    for each in ended:
-        runs[event_of(each.event)].append(each)
-    return runs
-
-
-def check_once(ended: list[Execution], written: list[Execution]) -> None:
-    """Check that an event is processed once by each policy that has had it.
+def check_once(written: list[Execution], ended: list[Execution]) -> None:
+    """Check that an event is processed once.
 
     The lease is a tenth here, and the time of a function that hangs is not. So the lock of a live
     holder may be broken, and then both end as Processed.
     """
-    processed = Counter((*event_of(each.event), _is_by_the_other_policy(each)) for each in written)
     again: Counter[str] = Counter()
-    for (key, _, _), count in processed.items():
+    for (key, _), count in Counter(event_of(each.event) for each in written).items():
         again[key] += count - 1
     broken = [event_of(each.event)[0] for each in ended for state in each.path if state == BREAK]
     assert again <= Counter(broken)
 
 
 def check_flood(ended: list[Execution], parked: list[Any]) -> None:
-    """Check that each object of the flood is parked, and how often the function was invoked."""
-    runs = by_event([each for each in ended if s3_object(each.event)["key"].startswith("bomb")])
+    """Check that each object of the flood is parked."""
+    flood = {s3_object(each.event)["key"] for each in ended} - {f"{n}.png" for n in range(KEYS)}
+    assert len(flood) == FLOOD
     reasons = {event_of(each["event"])[0]: each["reason"]["Error"] for each in parked}
-    assert {reasons[key] for key, _ in runs} == {"InvalidImage", "TooSlow"}
-    assert len({key for key, _ in runs}) == FLOOD
-    invocations = {event: sum(map(invocations_of, own)) for event, own in runs.items()}
-    print(f"invocations of the flood {Counter(invocations.values())}")  # noqa: T201
-    for event, own in runs.items():
-        faults = sum(len(errors(each)) for each in own)
-        faults += sum(each.status == "ABORTED" for each in own)
-        # As in check(): the lock of a living holder may be broken here, and each policy has records
-        # of its own.
-        breaks = sum(each.path.count(BREAK) for each in own)
-        once_each = len({_is_by_the_other_policy(each) for each in own})
-        at_most = min(once_each + faults + breaks, INVOCATIONS_AT_MOST)
-        happened = [(each.outcome, each.path, errors(each)) for each in own]
-        assert invocations[event] <= at_most, f"{event}: {happened}"
-
-
-def _output_key(execution: Execution) -> str:
-    """Name the output of a processed event, of which `every-version` makes one each."""
-    key, sequencer = event_of(execution.event)
-    return f"out-{key}/{sequencer}" if _is_by_the_other_policy(execution) else f"out-{key}"
+    assert {reasons[key] for key in flood} == {"InvalidImage", "TooSlow"}

@@ -20,6 +20,7 @@ fits, and the event of that change is newer. tests/proof/model searches this.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
@@ -31,6 +32,7 @@ SOURCE = "inorder.repair"  # of the event; S3's events have aws.s3
 # S3 documents no length. Its sequencers have 16 or 18 digits.
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
 DIGITS, TIME_DIGITS, HASH_DIGITS = 32, 12, 8
+_REPAIR = re.compile(f".{{{DIGITS}}}([0-9A-F]{{{TIME_DIGITS}}})[0-9A-F]{{{HASH_DIGITS}}}")
 
 
 def known_sequencer(reading: Reading) -> str:
@@ -49,18 +51,22 @@ def known_sequencer(reading: Reading) -> str:
 def next_sequencer(known: str, milliseconds: int, etag: str) -> str:
     """Make the sequencer of a repair: of the highest known one, the time since 1970, the ETag."""
     base, last = known.ljust(DIGITS, "0"), 0
-    if len(known) == DIGITS + TIME_DIGITS + HASH_DIGITS:  # a repair's
+    if repaired_at(known):
         base, last = known[:DIGITS], int(known[DIGITS:-HASH_DIGITS], 16)
     hashed = sha256(etag.encode()).hexdigest()[:HASH_DIGITS].upper()
     return f"{base}{max(milliseconds, last + 1):0{TIME_DIGITS}X}{hashed}"
 
 
 def repaired_at(sequencer: str | None) -> datetime | None:
-    """Tell when a repair was made; None if the sequencer is not a repair's."""
-    if len(sequencer or "") != DIGITS + TIME_DIGITS + HASH_DIGITS:
+    """Tell when a repair was made; None if the sequencer is not a repair's.
+
+    A forged event or output may have any text, also one of this length.
+    """
+    found = _REPAIR.fullmatch(sequencer or "")
+    try:
+        return datetime.fromtimestamp(int(found[1], 16) / 1000, UTC) if found else None
+    except (OSError, OverflowError, ValueError):  # as far away as no clock shows
         return None
-    milliseconds = int(str(sequencer)[DIGITS:-HASH_DIGITS], 16)
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
 def repair_event(bucket: str, reading: Reading, now: datetime) -> dict[str, Any]:
