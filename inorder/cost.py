@@ -258,7 +258,7 @@ def record_bytes(work: Workload, has_event: bool = True) -> float:
     """Compute the size of a record, by which DynamoDB bills writes, reads and storage."""
     assumed = _assumed()
     if has_event:
-        size: float = assumed["record_bytes"] + 2 * work.key_bytes + 3 * assumed["bucket_bytes"]
+        size: float = assumed["record_bytes"] + 2 * (work.key_bytes + assumed["bucket_bytes"])
     else:
         size = assumed["plain_record_bytes"] + work.key_bytes + assumed["bucket_bytes"]
     return size

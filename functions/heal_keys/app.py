@@ -26,14 +26,20 @@ from botocore.config import Config
 
 from inorder_fence import stuck
 
-KEY_TABLE = os.environ["KEY_TABLE"]
+KEY_TABLE, STATE_MACHINE = os.environ["KEY_TABLE"], os.environ["STATE_MACHINE"]
 RETRY_QUEUE_URL = os.environ["RETRY_EVENTS_QUEUE_URL"]
 PARKED_QUEUE_URL = os.environ["PARKED_EVENTS_QUEUE_URL"]
 ALARMED_QUEUE_URLS = os.environ["ALARMED_QUEUE_URLS"].split()
 RECORDS_AT_MOST = 1000
-# How long before the timeout the last record is begun. Three calls follow: the record is read, its
-# event is sent, and it leaves the index. Each takes two attempts, of 10 s at most, and a pause.
-LAST_RECORD_MILLISECONDS = 40_000
+METRICS: dict[stuck.Outcome, str] = {
+    "HandedOver": "KeysHandedOver",
+    "Settled": "KeysSettled",
+    "Parked": "KeysParked",
+}
+# How long before the timeout the last record is begun. Four calls follow: it is read, and what else
+# is known of its event; the event is sent; it is updated. Each takes two attempts, of 10 s at most,
+# and a pause.
+LAST_RECORD_MILLISECONDS = 50_000
 # How long before it the index is read. If it has millions of entries, a later sweep reads the rest,
 # when those that were read have left it.
 LAST_PAGE_MILLISECONDS = 80_000
@@ -79,7 +85,7 @@ def handler(_event: dict[str, Any], context: LambdaContext) -> None:
             if is_after(LAST_RECORD_MILLISECONDS):
                 break
             if outcome := _heal(record_id, now):
-                counts.update(["KeysStuck", outcome])
+                counts.update([outcome, *([] if outcome == "KeysSettled" else ["KeysStuck"])])
         if len(ids) == RECORDS_AT_MOST or is_after(LAST_RECORD_MILLISECONDS):
             logger.warning("SweepEndsEarly")
     finally:
@@ -106,12 +112,11 @@ def _heal(record_id: str, now: datetime) -> str | None:
         if key is None:
             return None
         details["minutes_in_progress"] = key.age.total_seconds() // 60
-        stuck.hand_over(sqs, RETRY_QUEUE_URL, PARKED_QUEUE_URL, dynamodb, KEY_TABLE, key)
+        queues = RETRY_QUEUE_URL, PARKED_QUEUE_URL
+        outcome = stuck.hand_over(sqs, *queues, dynamodb, KEY_TABLE, key, now, STATE_MACHINE)
     except Exception:  # the next sweep tries again, and the other keys must not wait for that
         logger.exception("HealingFailed", extra=details)
         return "HealingsFailed"
-    if key.event is None:
-        logger.error("KeyParked", extra=details)
-        return "KeysParked"
-    logger.info("KeyHandedOver", extra=details)
-    return "KeysHandedOver"
+    log = logger.error if outcome == "Parked" else logger.info
+    log(f"Key{outcome}", extra=details)
+    return METRICS[outcome]

@@ -35,7 +35,8 @@ _REFUSED = re.compile("[\ud800-\udfff\ufffe\uffff]")
 
 def object_key(bucket: str, key: str, version_id: Any = None) -> str:
     """Name a key or, if it is given a version, that version: the field ``object_key``."""
-    return f"{bucket}/{key}#{version_id}" if isinstance(version_id, str) else f"{bucket}/{key}"
+    is_named = isinstance(version_id, str) and version_id
+    return f"{bucket}/{key}#{version_id}" if is_named else f"{bucket}/{key}"
 
 
 def first_id(named: str) -> str:

@@ -42,6 +42,7 @@ from retry_events.streams import Stream
 
 KEY_TABLE = os.environ["KEY_TABLE"]
 STATE_MACHINE_ARN = os.environ["STATE_MACHINE_ARN"]
+STATE_MACHINE = STATE_MACHINE_ARN.rpartition(":")[2]
 RETRY_QUEUE_URL = os.environ["RETRY_EVENTS_QUEUE_URL"]
 PARKED_QUEUE_URL = os.environ["PARKED_EVENTS_QUEUE_URL"]
 EXECUTION_SECONDS = float(os.environ["EXECUTION_SECONDS"])
@@ -177,7 +178,8 @@ def _merged(fault: Fault, decision: Wait | Start | Park) -> Wait | Start | Park 
         return Merge(seconds)
     status: streams.Status = "PARKING" if isinstance(decision, Park) else "RETRYING"
     try:
-        dynamodb.put_item(**streams.taken(KEY_TABLE, fault, stream, now, status))
+        taken = streams.taken(KEY_TABLE, fault, stream, now, status, STATE_MACHINE)
+        dynamodb.put_item(**taken)
     except dynamodb.exceptions.ConditionalCheckFailedException:  # since it was read
         return fault.message.postpone()
     return decision
@@ -187,7 +189,8 @@ def _mark_parked(fault: Fault | None) -> None:
     """Finish the other messages of a parked event. If that fails, they wait, and then park it."""
     with suppress(BotoCoreError, ClientError):
         if fault and (stream := _stream(fault)) and stream.message_id == fault.message.id:
-            parked = streams.taken(KEY_TABLE, fault, stream, time.time(), "PARKED")
+            now = time.time()
+            parked = streams.taken(KEY_TABLE, fault, stream, now, "PARKED", STATE_MACHINE)
             dynamodb.put_item(**parked)
 
 

@@ -99,7 +99,7 @@ class Stream:
 
 
 def taken(
-    table: str, fault: Fault, before: Stream | None, now: float, status: Status
+    table: str, fault: Fault, before: Stream | None, now: float, status: Status, state_machine: str
 ) -> dict[str, Any]:
     """Give the parameters of the PutItem by which a message takes a stream.
 
@@ -109,6 +109,7 @@ def taken(
     item = {
         "id": {"S": retry_id(fault.body)},
         "status": {"S": status},
+        "state_machine": {"S": state_machine},  # a sweep reads on which one a retry is started
         "message_id": {"S": fault.message.id},
         "attempt": {"N": str(fault.attempt + 1)},
         "at": {"N": str(int(now))},

@@ -28,7 +28,7 @@ from inorder.asl.definition import (
 STATE_TYPES = {"Pass", "Task", "Choice", "Wait", "Succeed", "Fail"}
 RESOURCES = {PUT, UPDATE, DELETE, GET, INVOKE, SEND, PUT_EVENTS, START}
 INTRINSICS = {
-    *("ArrayLength", "Format", "Hash", "JsonToString", "MathAdd"),
+    *("ArrayLength", "Format", "Hash", "JsonMerge", "JsonToString", "MathAdd"),
     *("StringSplit", "StringToJson", "UUID"),
 }
 CONTEXT = {

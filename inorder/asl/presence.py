@@ -92,7 +92,8 @@ class _Presence(Flow[Known]):
         parameters = state.get("Parameters", {})
         if state.get("Resource") == UPDATE and parameters.get("ReturnValues") == "ALL_NEW":
             found = _updated(state)
-            if parameters.get("ConditionExpression") == OWN_LOCK:
+            condition = parameters.get("ConditionExpression", "")
+            if OWN_LOCK in condition.split(" AND ") and " OR " not in condition:
                 found |= self._claimed()
             return _with_parents(("Attributes", *path) for path in found)
         field = RESULTS.get(state.get("Resource", ""))

@@ -21,6 +21,11 @@ from inorder_fence.records import s3_object
 REASON_CHARACTERS = 500  # in a list; room for an answer outside the function's contract
 NOTHING_PARKED = "Nothing is parked."
 as_lines = click.option("--json", "as_json", is_flag=True, help="All of each event, one per line.")
+SENT = {
+    "HandedOver": "Sent to the retry queue",
+    "Settled": "Already retried or parked",
+    "Parked": "Parked, because its record has no event",
+}
 
 
 @click.command("parked")
@@ -127,9 +132,10 @@ def list_stuck(stack_name: str, redrive: bool) -> None:
         sequencer = s3_object(key.event).get("sequencer", "(unknown)")
         print_entry(key.id, f"event {sequencer}, for {span(key.age.total_seconds())}")
     queues = aws.stack.retry_events_queue_url, aws.stack.parked_events_queue_url
+    machine = aws.stack.state_machine_arn.rpartition(":")[2]
     for key in keys if redrive else []:
-        stuck.hand_over(sqs, *queues, dynamodb, table, key)
-        click.echo(f"Sent to the retry queue: {printable(key.id)}")
+        outcome = stuck.hand_over(sqs, *queues, dynamodb, table, key, now, machine)
+        click.echo(f"{SENT[outcome]}: {printable(key.id)}")
 
 
 def _show(events: Sequence[ParkedEvent], as_json: bool, none: str) -> None:

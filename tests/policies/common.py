@@ -31,8 +31,10 @@ from tests.policies.table import (
 )
 from tests.support.events import created
 
+UNRECORDED = {"account": "", "resources": []}  # fields that are empty in the record's event
 NO_LOCK = {"lock_token": "", "break_at_poll": 0}
-SINCE = {"in_progress_since": "then"}  # has a record in the index
+SINCE: Data = {"in_progress_since": "then"}  # has a record in the index
+RECORDED = {"in_progress_since": ANY, "state_machine": "test", "event": ANY}
 
 
 def limits_of(module: str) -> Data:
@@ -48,6 +50,7 @@ def waiter_data(limits: dict[str, int]) -> Data:
         "sequencer": "0B",
         "lock_token": "mine",
         "expires_at": str(NEVER),
+        "unrecorded": UNRECORDED,
         "limits": limits,
         "polls": 1,
         "watched_lock": {"lock_token": "theirs", "break_at_poll": limits["lease_polls"] + 1},
@@ -58,7 +61,10 @@ def waiter_data(limits: dict[str, int]) -> Data:
 
 
 # What *Prepare Event* prepares for an execution that may have to wait.
-WAITER_START = {"lock_token": ANY, "expires_at": str(NEVER), "polls": 0, "watched_lock": NO_LOCK}
+WAITER_START: Data = {
+    **{"lock_token": ANY, "expires_at": str(NEVER), "unrecorded": UNRECORDED},
+    **{"polls": 0, "watched_lock": NO_LOCK},
+}
 
 # After a dead holder, and after the key's records have expired.
 RECOVERY = ["A1 lock 1=Processed is=A", "A1 1=Processed expired 1=Processed is=A"]
@@ -130,7 +136,7 @@ def ends(*more: str) -> Flow:
 
 def s3_events(*, deletions: bool = True, versions: bool = True) -> list[Row]:
     event, others = created(), list[Any]([None, "text", []])
-    accepted: list[Any] = [CREATED, created(version_id=5)]
+    accepted: list[Any] = [CREATED, created(version_id=5), created(version_id="")]
     refused: list[Any] = [
         *({}, [], "text", NO_S3_EVENT),
         without("detail-type", event),
@@ -139,9 +145,12 @@ def s3_events(*, deletions: bool = True, versions: bool = True) -> list[Row]:
         without("detail", event),
         *(event | {"detail": each} for each in (*others, {"bucket": {"name": "b"}})),
         *(event | {"detail": event["detail"] | {"object": each}} for each in others),
-        created(bucket=5),
-        *(created(**{name: value}) for name in ("key", "sequencer", "etag") for value in (None, 5)),
-        *(created(**{name: ""}) for name in ("sequencer", "etag")),
+        *(created(**{"bucket": value}) for value in (5, "")),
+        *(
+            created(**{name: value})
+            for name in ("key", "sequencer", "etag")
+            for value in (None, 5, "")
+        ),
     ]
     (accepted if deletions else refused).append(DELETED)
     return [
@@ -309,7 +318,7 @@ def refused(state: str, *records: Data | None) -> list[Write]:
 def break_lock(kept: Data | None = None) -> list[Write]:
     """Let only the watched lock be broken; what is not `kept` is in the index afterwards."""
     lock, after = {"lock_token": "theirs", "execution": "theirs"}, {"in_progress_since": ANY}
-    befores = [kept] if kept else [SINCE, {}]
+    befores: list[Data] = [kept] if kept else [SINCE, {}, {"hand_overs": 3}]
     return [
         *(Write("Break Lock", before | lock, kept or after) for before in befores),
         *refused("Break Lock", {"lock_token": "another", "execution": "another"}, {}),
@@ -327,7 +336,7 @@ def renew_lock() -> list[Write]:
 
 def release(
     state: str,
-    since: Mapping[str, str] = SINCE,
+    since: Mapping[str, Any] = SINCE,
     tokens: Sequence[str] = ("mine", "mine/2"),
     **after: Any,
 ) -> list[Write]:

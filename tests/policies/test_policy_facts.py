@@ -11,15 +11,18 @@ from typing import Any
 import boto3
 import pytest
 
+from inorder.asl.roles import Role, doing
 from inorder.model.policies import policies
 from inorder_fence.stuck import SINCE
 from tests.conftest import picture
 from tests.policies.situations import RED, of
+from tests.policies.tables import STATES
 from tests.proof.simulation import cloud
-from tests.proof.simulation.clock import Outage
+from tests.proof.simulation.clock import Clock, Outage
 from tests.proof.simulation.cloud import Cloud, Settings
+from tests.proof.simulation.machine import Context, Execution, Machine
 from tests.proof.simulation.table import Table
-from tests.support.events import shipped
+from tests.support.events import changed, shipped
 from tests.support.in_process import INPUT, InProcess
 from tests.support.log_size import METADATA, size_of
 
@@ -110,3 +113,47 @@ def test_an_event_writes_as_much_to_the_log_as_the_facts_say(aws: InProcess) -> 
             details["output"] = json.dumps(json.loads(details["output"]) | METADATA)
         size += size_of(entry["type"], details)
     assert size / 1000 == pytest.approx(POLICIES[aws.policy].log.uncontended, abs=1)
+
+
+# The longest names of the generated kind, and a key of 50 characters.
+BUCKET, KEY = "inorder-inputbucket-abcdefghijkl", "k" * 50
+ARN = "arn:aws:states:ap-northeast-1:123456789012:express:inorder_{}:" + "x" * 110
+
+
+def recording(policy: str) -> set[str]:
+    return set(doing(STATES[policy], Role.RECORDS))
+
+
+def item_size(record: dict[str, Any]) -> int:
+    """Give the size of an item: of names, of texts, and of a number a byte for two digits and one.
+
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html
+    """
+    size = 0
+    for name, value in record.items():
+        [(kind, content)] = value.items()
+        size += len(name.encode())
+        size += len(content.encode()) if kind == "S" else (len(content) + 1) // 2 + 1
+    return size
+
+
+@pytest.mark.parametrize("policy", [name for name in STATES if recording(name)])
+def test_a_record_has_at_most_1_kb_with_a_key_of_50_characters(policy: str) -> None:
+    """It is largest while its event is in progress: finished records have no lock and no holder."""
+    text = json.dumps(shipped("object-created")).replace("pictures", BUCKET)
+    event = changed(json.loads(text), "detail.object.key", KEY)
+    machine = Machine({"StartAt": "", "States": STATES[policy]}, f"inorder_{policy}")
+    context = Context(Execution(ARN.format(policy), event, 0), Clock(0), machine.name)
+    hashed = {"content": f"content:aws.s3/Object Created/{'f' * 64}", "now": "1"}
+    [claim] = recording(policy)
+    data = machine.states["Prepare Event"]._parameters({}, context) | hashed
+    table = Table(Clock(0))
+    request = machine.states[claim]._parameters(data, context)
+    (table.put if "Item" in request else table.update)(request)
+    [record] = table.items.values()
+    assert "account" in json.loads(record["event"]["S"])
+    entered = len("2026-11-20T09:30:00.123Z")
+    worst = {"hand_overs": {"N": "50"}, "in_progress_since": {"S": "x" * entered}}
+    if "lock_token" in record:
+        worst["lock_token"] = {"S": record["lock_token"]["S"] + "/2"}
+    assert item_size(record | worst) <= 1024

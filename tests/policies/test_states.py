@@ -46,11 +46,16 @@ def run_state(
     if error and (found := retrier_of(states[name], error)):
         configuration = {"stateConfiguration": {"retrierRetryCount": found["MaxAttempts"]}}
     definition = json.dumps({"StartAt": next(iter(states)), "States": states})
+    if resources:  # a message that is sent comes at once
+        definition = definition.replace('"DelaySeconds": 300', '"DelaySeconds": 0')
     given = TABLES[policy].event if event is None else event
     context = {
         "Execution": {"Id": EXECUTION, "Name": "test", "Input": given},
         "State": {"EnteredTime": "2026-11-20T09:30:00Z"},
-        "StateMachine": {"Id": "arn:aws:states:us-east-1:123456789012:stateMachine:test"},
+        "StateMachine": {
+            "Id": "arn:aws:states:us-east-1:123456789012:stateMachine:test",
+            "Name": "test",
+        },
     }
     client: Any = aws.states if aws else local.client("stepfunctions")
     tested: Data = client.test_state(
@@ -184,6 +189,8 @@ def told_by(policy: str, state: str) -> Data:
     if state == "Retry Lost Event":
         reason = {"Error": "HolderDied", "Cause": Text(".*for a whole lease.*")}
         return told | {"object_key": "b/k", "reason": reason, "event": DELETED}
+    if state == "Send Before Waiting":
+        told["reason"] = {"Error": "ExecutionDied", "Cause": Text(".* may have died.")}
     return told | {"object_key": "b/k", "sequencer": "0B"}
 
 

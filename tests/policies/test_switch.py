@@ -14,15 +14,14 @@ from itertools import permutations
 
 import pytest
 
-from inorder import PROJECT
 from inorder.asl.roles import Role, doing
 from inorder.model.outcomes import FINISHED, RETRYING
-from inorder.model.policies import asl_file, policies
+from inorder.model.policies import policies
 from tests.policies.tables import STATES, TABLES
 from tests.proof.simulation.clock import Outage
 from tests.proof.simulation.cloud import Cloud, Settings, sequencer_of
 from tests.proof.simulation.conftest import DAY
-from tests.proof.simulation.machine import Execution, Machine
+from tests.proof.simulation.machine import Execution
 
 FACTS = {policy.name: policy for policy in policies()}
 # The states that record the event: only the log knows of it if its execution dies before.
@@ -76,7 +75,7 @@ class Switch:
             for record in self.cloud.table.having("event")
             if record["status"]["S"] == "IN_PROGRESS"
         }
-        self.cloud.machine = Machine(json.loads((PROJECT / asl_file(self.after)).read_text()))
+        self.cloud.switch(self.after)
         self.newer = self._upload(self.later)
 
     def resumed(self) -> set[str]:

@@ -73,7 +73,7 @@ Key State?/Choices/1/And/0 | - | guard: ... $.record.Item.status.S
 Key State?/Choices/4 | - | guard: ... $.record.Item.lock_token.S
 Prepare Version/Parameters | {} | Claim Key: guard: ... $.object_key
 Read Key Record/ResultPath | "$.limits" | Key State?: guard: ... $.limits.maximum_polls
-S3 Object Event?/Choices/0/Not/And/3 | - | guard: ... $.detail.object.key
+S3 Object Event?/Choices/0/Not/And/4 | - | guard: ... $.detail.object.key
 Outcome?/Choices/1/And/3 | - | Reject Object: guard: ... $.inversion.Payload.cause
 Invert Image/ResultSelector/x.$ | "$.FunctionError" | guard: ... $.FunctionError
 Parked/CausePath | "$.fault.Reason" | guard: ... $.fault.Reason
@@ -310,7 +310,7 @@ def test_what_a_state_does_is_read_from_its_expressions_substituted_or_not() -> 
             "renews": {"Renew Lock"},
             "releases": {
                 *("Release Lock", "Release Lock Only", "Release Failed Key"),
-                "Release Unanswered Claim",
+                "Release Retried Key",
             },
             "starts": {"Start Newest Event"},
             "parks": {"Park Event", "Park Invalid Event"},
@@ -324,10 +324,10 @@ def test_what_a_state_does_is_read_from_its_expressions_substituted_or_not() -> 
     ("policy", "largest"),
     [
         # A record has the event as a text, whose characters JSON may double.
-        ("latest-wins", 122_880),
-        ("every-version", 128_787),
+        ("latest-wins", 122_368),
+        ("every-version", 128_231),
         # A waiter reads the holder's event, which first-wins may have to park.
-        ("first-wins", 61_696),
+        ("first-wins", 61_440),
         ("content-hash", 258_812),
         ("uncoordinated", 261_120),
     ],

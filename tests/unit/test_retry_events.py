@@ -150,7 +150,13 @@ def test_an_event_that_cannot_be_started_waits_longer_until_the_patience_is_over
     assert (reason["Error"], reason["attempts"]) == (THROTTLED["Error"], 1)
 
 
-@pytest.mark.parametrize("error", RETRIES_AT_MOST)
+@pytest.mark.parametrize("error", ["NotClaimed", "States.DataLimitExceeded"])
+def test_an_error_that_no_retry_helps_parks_its_event_at_once(error: str) -> None:
+    reason = {"Error": error, "Cause": "The result is too large."}
+    assert parked(decide(fault(EVENT, reason)))["reason"] == reason
+
+
+@pytest.mark.parametrize("error", [error for error, at_most in RETRIES_AT_MOST.items() if at_most])
 def test_an_error_that_the_event_itself_makes_likely_has_a_limit_of_its_own(error: str) -> None:
     cause = "RequestId: 8d2c-4f Error: Task timed out after 15.00 seconds"
     reason = {"Error": error, "Cause": json.dumps({"errorType": error, "errorMessage": cause})}
@@ -544,7 +550,7 @@ def test_a_message_goes_on_waits_or_is_finished_as_its_stream_says(
     stream = Stream("m", 3, int(NOW), status)
     assert stream.seconds_to_wait(given, NOW + after, 300) == seconds
     for before in (None, stream):
-        item = taken("keys", given, before, NOW, "RETRYING")["Item"]
+        item = taken("keys", given, before, NOW, "RETRYING", "m")["Item"]
         assert item["attempt"] == {"N": str(attempt + 1)}
         assert item["expires_at"] == {"N": str(int(NOW + 2 * DAY))}
         parked = taken("keys", given, before, NOW, "PARKED")["Item"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from unittest.mock import ANY
 
 from tests.policies import common, table
 from tests.policies.common import adds, refused
@@ -41,7 +40,13 @@ CHOICES = [
     *(Row("Complete Event?", event, "Park Invalid Event") for event in INCOMPLETE),
     Row("Hashed?", {"hashing": answer(HASHED)}, "Name Content"),
     *(Row("Hashed?", {"hashing": answer(payload)}, "Reject Result") for payload in NO_HASH),
-    *common.SENT,
+    *(
+        Row("Retried Later?", {"sent": {"outcome": outcome}}, to)
+        for outcome, to in (
+            ("Parked", "Release Failed Content"),
+            ("Retrying", "Release Retried Content"),
+        )
+    ),
     *common.first_poll(DATA, "Wait For Lock"),
     *common.waiting(DATA, LOCKED, of="Content"),
 ]
@@ -59,8 +64,9 @@ FLOW = {
     "ForwardFailed*3 TimedOut: Retry Event",
     "Release Lock": f"Written ConditionFailed: Processed; {common.RELEASE_FAILED}: Retry Event",
     "Reject Result": "Park Event",
-    **common.hands_over("Release Failed Content"),
-    "Release Failed Content": f"Written ConditionFailed {common.RELEASE_FAILED}: Retried Later?",
+    **common.hands_over("Retried Later?"),
+    "Release Failed Content": f"Written ConditionFailed {common.RELEASE_FAILED}: Parked",
+    "Release Retried Content": f"Written ConditionFailed {common.RELEASE_FAILED}: Retrying",
     **common.ends(),
 }
 
@@ -90,7 +96,7 @@ OUTPUTS = [
 ]
 
 MINE = {"lock_token": "mine", "execution": EXECUTION, "status": "IN_PROGRESS"}
-CLAIMED = MINE | {"in_progress_since": ANY, "event": ANY}
+CLAIMED = MINE | common.RECORDED
 NOW = int(HASHED["now"])
 
 WRITES = [
@@ -111,6 +117,7 @@ WRITES = [
             state, tokens=["mine"], status=status, expires_at=int(HASHED["expires_at"])
         )
     ),
+    *common.release("Release Retried Content", tokens=["mine"], **common.SINCE),
 ]
 
 SECONDS = (32, 36, 42, 158)  # holder, lease, waiter, longest execution

@@ -104,7 +104,7 @@ OUTPUTS = [
     *common.prepared(START, event_id="event:{key}@{sequencer}"),
     adds("Record Event", DATA, "Written", recorded={"is_written": True}),
     adds("Skip Duplicate", DATA, inversion=answer({"outcome": "Duplicate", "expires_at": "1"})),
-    *common.waiter_outputs(DATA, "event_record"),
+    *common.waiter_outputs(DATA, "event_record", "unrecorded"),
     adds(
         "Watch Oldest Waiter",
         NOTHING_SEEN | {"polls": 7},
@@ -121,7 +121,7 @@ OUTPUTS = [
 
 OWN = {"sequencer": "0B", "execution": EXECUTION}
 STARTED = OWN | {"status": "IN_PROGRESS"}
-RECORDED = STARTED | {"in_progress_since": ANY, "event": ANY}
+RECORDED = STARTED | common.RECORDED
 CLAIMED = {"execution": EXECUTION, "lock_token": "mine", "claimed_at": ANY}
 # Another policy's event, which no execution has yet, and which may be newer or older.
 OTHER_EVENT = {"event": "{}", "sequencer": "0C"} | common.SINCE

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from unittest.mock import ANY
-
 from tests.policies import common, table
 from tests.policies.common import refused
 from tests.policies.table import EXECUTION, NEVER, Cases, Row, Write, item
@@ -37,8 +35,10 @@ CHOICES = [
         for row in common.first_poll(DATA | claim, "Wait For Lock", "Lock Taken?")
     ),
     Row("Lock Taken?", HOLDER, "Invert Image"),
-    Row("Claim Answered?", HOLDER, "Release Failed Key"),
-    Row("Claim Answered?", DATA, "Release Unanswered Claim"),
+    *(
+        Row("Retried Later?", DATA | {"sent": {"outcome": outcome}}, to)
+        for outcome, to in (("Parked", "Release Failed Key"), ("Retrying", "Release Retried Key"))
+    ),
     *common.waiting(DATA, LOCKED),
     *common.attempts(DATA),
     Row("Key State?", DATA | {"record": item(**NEWER)}, "Superseded"),
@@ -61,10 +61,11 @@ FLOW = {
     "Release Lock Only": "Released: Start Newest Event; "
     f"ConditionFailed {common.WRITE_FAILED}: Final Outcome?",
     "Start Newest Event": "Started StartRefused*2 TimedOut: Final Outcome?",
-    **common.hands_over("Claim Answered?"),
-    "Release Failed Key": f"Written {common.RELEASE_FAILED}: Final Outcome?; "
-    "ConditionFailed: Release Lock Only",
-    "Release Unanswered Claim": "Written ConditionFailed TimedOut: Final Outcome?",
+    **common.hands_over("Retried Later?"),
+    **dict.fromkeys(
+        ["Release Failed Key", "Release Retried Key"],
+        f"Written {common.RELEASE_FAILED}: Final Outcome?; ConditionFailed: Release Lock Only",
+    ),
     **common.ends("Superseded"),
 }
 
@@ -84,7 +85,7 @@ OUTPUTS = [
 ]
 
 MINE = {"sequencer": "0B", "lock_token": "mine", "execution": EXECUTION}
-IN_PROGRESS = {"status": "IN_PROGRESS", "in_progress_since": common.NOW, "event": ANY}
+IN_PROGRESS = {"status": "IN_PROGRESS", **common.RECORDED, "in_progress_since": common.NOW}
 CLAIMED = MINE | IN_PROGRESS
 DONE = {"sequencer": "0B", "status": "DONE"}
 THEIRS = {"lock_token": "theirs", "execution": "theirs"}
@@ -116,10 +117,11 @@ WRITES = [
     *common.release("Release Failed Key", HELD, sequencer="0B", status="FAILED", expires_at=NEVER),
     # The newer event stays in the index, whatever becomes of the holder's.
     *common.release("Release Lock Only", NEWER_WAITS, **NEWER_WAITS),
-    *common.release("Release Unanswered Claim", HELD, **HELD),
+    *refused("Release Lock Only", MINE | common.SINCE),  # it would start its own event
+    *common.release("Release Retried Key", HELD, **HELD),
     *(
         write
-        for state in ("Release Lock", "Release Failed Key")
+        for state in ("Release Lock", "Release Failed Key", "Release Retried Key")
         for write in refused(state, MINE | NEWER_WAITS)
     ),
 ]

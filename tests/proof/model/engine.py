@@ -9,20 +9,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Coroutine, Iterator
-from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
 from http import HTTPStatus
 from io import BytesIO
 from typing import Any, NamedTuple
 
-from audit_keys.comparing import Reading
+from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.asl.lease import longest
 from inorder.ministack_parts import part
 from invert_image.inversion import InvalidImage, InvertedImage
 from tests.proof.model.healing import CLAIMED_AT, Items, Swept, sweep
 from tests.proof.model.mutation import redirected
 from tests.proof.model.scenario import INVALID
-from tests.proof.model.source import FUNCTION, REPAIR, SWEEP, Code
+from tests.proof.model.source import FUNCTION, SWEEP, Code
 from tests.proof.simulation.clock import client_error
 from tests.proof.simulation.runtime_errors import UncaughtError, check_paths, chooser, find
 
@@ -41,7 +40,6 @@ ANSWERS = {
     "states": {"ExecutionArn": "started"},
 }
 OUTPUT_BUCKET = "output"
-NOW = datetime.fromtimestamp(0, UTC)
 OTHER = " (2)"  # ends the name of each state of a second file
 
 Metadata = tuple[tuple[str, str], ...]
@@ -79,6 +77,7 @@ class Sent(NamedTuple):
 
     is_retry: bool
     body: str
+    is_delayed: bool = False  # for longer than the execution that has sent it can live
 
 
 class StepResult(NamedTuple):
@@ -187,11 +186,9 @@ class Engine:
         assert status == HTTPStatus.OK, answer
         return json.loads(answer or "{}")
 
-    def load(
-        self, *files: str, function: Code = FUNCTION, sweep: Code = SWEEP, repair: Code = REPAIR
-    ) -> None:
+    def load(self, *files: str, function: Code = FUNCTION, sweep: Code = SWEEP) -> None:
         """Take the steps of these from now on: the shipped ones, or a mutant of one of them."""
-        self._function, self._sweep, self._repair = function, sweep, repair
+        self._function, self._sweep = function, sweep
         if files == self._files:
             return
         self._files = files
@@ -269,7 +266,7 @@ class Engine:
                 self._call("PutItem", TableName=TABLE, Item=json.loads(item))
         running = {"Id": execution, "Name": execution, "Input": given}
         parameters |= {"definition": self._alone[name], "stateName": name, "input": data}
-        parameters |= {"context": {"Execution": running}}
+        parameters |= {"context": {"Execution": running, "StateMachine": {"Name": ""}}}
         # As `_call` would, but that starts a thread for each.
         status, _, answer = part("services.stepfunctions._test_state")(parameters)
         assert status == HTTPStatus.OK, answer
@@ -320,11 +317,6 @@ class Engine:
 
     def sweep(self, items: Items) -> Swept:
         return sweep(self._sweep, items)
-
-    def repair(self, reading: Reading) -> dict[str, Any]:
-        """Make the event of a repair; time stands still, as it may between two audits."""
-        made: dict[str, Any] = self._repair.run()["repair_event"]("b", reading, NOW)
-        return made
 
     def call(self, event: str, answers: tuple[S3Answer, ...]) -> Called:
         return _called(self._function, event, answers)
@@ -378,7 +370,8 @@ def _result_of(made: Coroutine[Any, Any, Any]) -> Any:
 def _message(sent: dict[str, Any]) -> Sent | None:
     """Give the message that comes to a queue; template.yaml's bus hands the detail on."""
     if "MessageBody" in sent:
-        return Sent(sent["QueueUrl"] != PARKED, json.dumps(sent["MessageBody"]))
+        is_delayed = sent.get("DelaySeconds", 0) >= EXPRESS_SECONDS
+        return Sent(sent["QueueUrl"] != PARKED, json.dumps(sent["MessageBody"]), is_delayed)
     details = [each["Detail"] for each in sent.get("Entries", []) if each["EventBusName"] == BUS]
     return Sent(is_retry=True, body=json.dumps(details[0])) if details else None
 

@@ -5,24 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from audit_keys.comparing import Reading, Subject
 from inorder.asl.roles import OWN_LOCK
-from inorder_fence import ObjectEvent
-from inorder_fence.fenced_output import OutputState
 from tests.proof.model.engine import S3Call, Sent, is_sender, read, service_of
 from tests.proof.model.executions import ENDLESS, Executions
 from tests.proof.model.state import (
-    ACTED,
     NOTHING,
     Arrival,
-    Audited,
     Move,
     Orphan,
     Run,
     State,
     attribute,
     free_name,
-    is_repair,
     less,
 )
 
@@ -77,7 +71,6 @@ class Explorer(Executions):
             yield self._land(state, pending)
         yield from self._expire(state)
         yield from self._sweep(state)
-        yield from self._audit(state)
 
     def judge(self, state: State) -> str | None:
         """Check a state in which all is quiet, and for good."""
@@ -143,16 +136,15 @@ class Explorer(Executions):
     def _crash(self, state: State, run: Run) -> Iterator[Move]:
         """Let an execution die.
 
-        Before its first write, AWS starts it again: it is as if it had been delivered later.
+        AWS starts it again if it had not waited yet and had written nothing: it is as if it had
+        been delivered later. That trust covers a moment; a wait is too long for it.
         """
-        is_again = run.done == ACTED and not (
-            self._promise.records_waiters or self._is_recorded(state, run)
-        )
-        if run.done == NOTHING:
-            if not any(pending[:2] == run[:2] for pending in state.late):
-                return
-            is_again = True  # although its write takes effect later
-        state = state.spend("crashes")
+        waits = run.waited or self._engine.states[run.state]["Type"] == "Wait"
+        is_trusted = run.done == NOTHING and not waits
+        is_again = is_trusted and any(pending[:2] == run[:2] for pending in state.late)
+        if is_trusted and not is_again:
+            return
+        state = state.after(run).spend("crashes")
         label = f"{run.execution} dies before {run.state}"
         if self._service(run) == "lambda":
             state = self._orphaned(state, run)
@@ -160,13 +152,6 @@ class Explorer(Executions):
             state = state.with_delivery(Arrival(run.event, run.more))
             label += ", to be started again"
         yield label, state, None
-
-    def _is_recorded(self, state: State, run: Run) -> bool:
-        """Tell whether the record of a run's key has its event, from an earlier execution."""
-        event = attribute(state.item(self._promise.run_key(run)), "event")
-        found = self._delivery(read(event)) if event else None
-        own = (run.event, run.is_repair)
-        return found is not None and (found.event, is_repair(found.more)) == own
 
     def _expire(self, state: State) -> Iterator[Move]:
         """Delete a record, which by days outlives all executions that began before it was done."""
@@ -191,74 +176,3 @@ class Explorer(Executions):
                 after = self._sent(after, Sent(is_retry=True, body=body), what)
                 sent.append(str(what.event))
         yield f"a sweep sends {', '.join(sent)}", after, None
-
-    # Audits
-
-    source_first = False  # True is wrong: a test shows that the search finds it
-
-    def _audit(self, state: State) -> Iterator[Move]:
-        """Read what is known of a subject, or its source, and start the repair."""
-        for subject in self._promise.subjects(state) if state.repairs else ():
-            upload = self._find(state.happened, subject)
-            version = self._version(upload, subject)
-            record = state.item(self._promise.audited(version))
-            key = f"out-k/{subject}" if subject else "out-k"
-            output = dict(state.outputs).get(key)
-            is_alone = state.is_quiet and not (state.late or state.audits or state.orphans)
-            alone = state.issued if is_alone else None
-            known = Audited(subject, version, record, output, alone)
-            if self.source_first:
-                known = known._replace(happened=state.happened)
-            audits = tuple(sorted({*state.audits, known}, key=repr))
-            yield "an audit reads", state.spend("repairs")._replace(audits=audits), None
-        for audited in state.audits:
-            yield self._repair(state._replace(audits=less(state.audits, audited)), audited)
-
-    def _find(self, happened: int, subject: str | None) -> int | None:
-        if subject:
-            return self._scenario.find(subject, happened)
-        return self._scenario.current(happened)
-
-    def _version(self, upload: int | None, subject: str | None) -> str | None:
-        is_named = upload is not None and self._scenario.is_named(upload)
-        return self._scenario.version_id(upload) if upload and is_named else subject
-
-    def _repair(self, state: State, audited: Audited) -> Move:
-        """Read the source; the audit goes on only if its version is still the same."""
-        scenario, happened, subject = self._scenario, state.happened, audited.subject
-        if self.source_first:
-            happened = audited.happened
-            audited = audited._replace(
-                record=state.item(self._promise.audited(audited.version)),
-                output=dict(state.outputs).get("out-k"),
-            )
-        upload = self._find(happened, subject)
-        deletions = (
-            each
-            for each in range(happened, 0, -1)
-            if scenario.is_deletion(each) and subject in {None, str(scenario.version(each))}
-        )
-        number = upload or next(deletions, None)
-        if number is None or self._version(upload, subject) != audited.version:
-            return "the audit ends", state, None
-        source = None
-        if upload:
-            etag = f"etag-{scenario.content(upload)}"
-            source = ObjectEvent("b", "k", "", etag, audited.version)
-        attributes = read(audited.record or "{}")
-        record = {name: value.get("S", "") for name, value in attributes.items()}
-        output = OutputState()
-        if audited.output:
-            output = OutputState(audited.output.etag, dict(audited.output.metadata))
-        event = self._engine.repair(Reading(Subject("k", subject), record, output, source))
-        more = {name: event[name] for name in ("source", "detail")} | {"id": str(number)}
-        more["covers"] = happened == scenario.last and (not subject or number == happened)
-        sequencer = event["detail"]["object"]["sequencer"]
-        # Nothing else goes on, so nothing may supersede the repair.
-        is_only = audited.alone == state.issued and state.is_quiet
-        after = state._replace(
-            issued=max(state.issued, sequencer),
-            covered=state.covered or (is_only and more["covers"]),
-        )
-        delivery = Arrival(number, json.dumps(more, sort_keys=True))
-        return f"the repair of {number} is sent", after.with_delivery(delivery), None

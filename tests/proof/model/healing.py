@@ -22,7 +22,8 @@ from tests.proof.simulation.table import Table
 
 CLAIMED_AT = "2000-01-01T00:00:00+00:00"  # what each record says
 RETRIES = "retries"  # the URL of the retry queue
-SWEPT_AT = datetime.fromisoformat(CLAIMED_AT) + timedelta(days=2)
+CLAIMED = datetime.fromisoformat(CLAIMED_AT)
+SWEPT_AT = CLAIMED + timedelta(days=2)
 PATIENCE = 3  # retries of an event that no retry helps
 
 Items = tuple[tuple[str, str], ...]
@@ -45,7 +46,9 @@ def sweep(schedule: Code, items: Items) -> Swept:
     )
     for record_id in module["oldest"](table, "", SWEPT_AT, 100):
         key = module["read"](table, "", record_id, SWEPT_AT)
-        module["hand_over"](sqs, RETRIES, "", table, "", key)
+        module["hand_over"](
+            sqs, RETRIES, "", table, "", key, datetime.fromisoformat(CLAIMED_AT), ""
+        )
     texts = ((key, json.dumps(item, sort_keys=True)) for key, item in table.items.items())
     return Swept(tuple(sorted(texts)), tuple(body for url, body in sent if url == RETRIES))
 

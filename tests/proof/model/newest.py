@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from audit_keys.repairing import DIGITS
 from tests.proof.model.promise import Promise
 from tests.proof.model.scenario import INVALID
 from tests.proof.model.state import Run, State, Stored
@@ -16,7 +15,7 @@ class Newest(Promise):
     def written(self, state: State, output: Stored) -> int:
         """Give the upload that an output was made from: its event's, or the last one like it."""
         etag, version = _made_of(output)
-        if version == "null" or (version is None and self.scenario.repairs):
+        if version == "null":
             return max(self._like(state, etag))
         sequencer = dict(output.metadata)["sequencer"]
         return int(version) if version else self.scenario.number(sequencer)
@@ -56,14 +55,6 @@ class Newest(Promise):
         if _made_of(before)[1] == "null" and _made_of(after) == (_made_of(before)[0], None):
             return None
         old = self.written(state, before)
-        sequencers = [dict(each.metadata)["sequencer"] for each in (before, after)]
-        if self.scenario.repairs and _made_of(before)[1] is None and len({*sequencers}) > 1:
-            # The output may be a repair's of the first upload that is like it.
-            is_repair = len(sequencers[0]) > DIGITS
-            like = self._like(state, _made_of(before)[0])
-            return self._is_back(
-                min(like) if is_repair else self.scenario.number(sequencers[0]), new
-            )
         if old == new:
             return f"I3: the output of {old} is written again"
         versioned = self.scenario.is_versioned(state.happened)
@@ -91,12 +82,8 @@ class Newest(Promise):
         return [event for event in happened if self.scenario.is_deletion(event)]
 
     def outcomes(self, state: State, run: Run) -> dict[str, bool]:
-        newer = state.happened > run.event or bool(state.issued)
+        newer = state.happened > run.event
         shown = run.event in state.effective
-        # Where repairs may have made outputs, an output is known by its content.
-        if self.scenario.repairs and not self.scenario.is_deletion(run.event):
-            content = self.scenario.content(run.event)
-            shown |= content in map(self.scenario.content, state.effective)
         # A version's deletion may leave the output as it is.
         versioned = self.scenario.is_versioned(state.happened)
         unchanged = versioned and self.scenario.is_deletion(run.event) and shown
@@ -111,8 +98,6 @@ class Newest(Promise):
 
     def rests(self, state: State) -> str | None:
         """Check I1: the output is the current object's, unless that was rejected."""
-        if self.scenario.lost and not state.covered:
-            return None
         output = dict(state.outputs).get(KEY)
         written = self.output(state)
         current = self.scenario.current(self.scenario.last)

@@ -30,8 +30,6 @@ class Promise:
 
     definition: ClassVar[str]
     odd: ClassVar[tuple[Any, ...]] = ODD
-    # Whether a schedule finds, in a record, an execution that died while it waited.
-    records_waiters: ClassVar[bool] = True
     done: ClassVar[str] = "Release Lock"  # marks the event as done
     claim: ClassVar[str] = "Claim Key"
     waiting: ClassVar[str] = ""  # the Task before a Wait, if there is one
@@ -50,23 +48,11 @@ class Promise:
         """Give the ID of the key's record under which an event is worked on."""
         return self.scenario.key(event)
 
-    def audited(self, version: str | None) -> str:
-        return "b/k" + (f"#{version}" if version else "")
-
-    def subjects(self, state: State) -> list[str | None]:  # noqa: ARG002
-        """List the versions that have outputs of their own, if each has; else there is one."""
-        return [None]
-
     def sequencer(self, run: Run) -> str:
-        if run.is_repair:
-            found: str = read(run.more)["detail"]["object"]["sequencer"]
-            return found
         return self.scenario.sequencer(run.event)
 
     def run_key(self, run: Run) -> str:
         """Give the ID of the key's record under which a run works."""
-        if run.is_repair:
-            return self.audited(read(run.more)["detail"]["object"].get("version-id"))
         return self.key(run.event)
 
     def record_key(self, event: int) -> str:
@@ -112,7 +98,7 @@ class Promise:
                 other
                 for other in state.runs
                 if other.state in self.holding
-                and (other.is_repair or other.event not in state.done)
+                and other.event not in state.done
                 and not any(map(other.owns, state.broken))
                 and self.run_key(other) == self.run_key(run)
             ]
@@ -155,8 +141,8 @@ class Promise:
         return state, run._replace(held=0) if is_new else run
 
     def is_done(self, run: Run) -> bool:
-        """Tell whether the run's Task marks its event as done; a repair marks its own record."""
-        return run.state == self.done and not run.is_repair
+        """Tell whether the run's Task marks its event as done."""
+        return run.state == self.done
 
     # The end of an execution
 
@@ -189,7 +175,7 @@ class Promise:
         """Tell whether an event is retried for a true reason."""
         if reason in {"KeyLocked", "ContentLocked"}:
             # There was another run that this one may have waited for in vain.
-            several = len(self.scenario.events) + self.scenario.repairs > 1
+            several = len(self.scenario.events) > 1
             died = state.crashes < self.scenario.crashes or self.is_restarted(state)
             return several or died or self.scenario.is_closed or self.is_faulty(state)
         # "x" comes from an odd answer; no rule may take it for a reason.

@@ -34,8 +34,6 @@ class Scenario:
     expiries: int = 0  # a record expires
     starts: int = 0  # an execution starts another one; later attempts to start one fail
     lates: int = 0  # a write to the table takes effect at any time after its timeout
-    repairs: int = 0  # an audit starts the event of a repair
-    lost: int = 0  # what happens after the last event, and whose events never come
     contents: str = ""  # uploads of different contents if empty
     versioned: bool = False  # whether the bucket is
     switched: int = 0  # before this happens, versioning is enabled or, if `versioned`, suspended
@@ -62,7 +60,7 @@ class Scenario:
 
     @property
     def last(self) -> int:
-        return max(self.events, default=0) + self.lost
+        return max(self.events)
 
     def letter(self, event: int) -> str:
         return (self.contents or "ABCDEFGH")[event - 1]

@@ -15,7 +15,6 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from audit_keys import repairing
 from inorder_fence import fenced_output, stuck
 
 LOOPS_AT_MOST = 100  # in one run; the shipped fence makes fewer than 30
@@ -66,7 +65,7 @@ def _copy(tree: ast.Module) -> ast.Module:
     return copied
 
 
-FUNCTION, SWEEP, REPAIR = map(Code.of, (fenced_output, stuck, repairing))
+FUNCTION, SWEEP = map(Code.of, (fenced_output, stuck))
 
 # Finds in a method what a mutant changes.
 Find = Callable[[ast.AST], Iterator[ast.AST]]

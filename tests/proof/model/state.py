@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from string import ascii_lowercase
 from typing import Any, NamedTuple, TypeVar
 
-from audit_keys.repairing import SOURCE
 from tests.proof.model.engine import Metadata, S3Answer, read
 
 # What an execution has done to tables and queues: nothing; something; it has recorded its event in
@@ -20,9 +19,8 @@ Part = TypeVar("Part")
 class Arrival(NamedTuple):
     """An execution that will start."""
 
-    # Its number. A repair has the number of the upload or deletion that it repairs.
-    event: int
-    more: str = "{}"  # the fields, as JSON, that `retry_events` or a repair has in the event
+    event: int  # its number
+    more: str = "{}"  # the fields, as JSON, that `retry_events` has added to the event
 
     @property
     def label(self) -> str:
@@ -46,15 +44,11 @@ class Run(NamedTuple):
     held: float = 0  # the most seconds for which it has had its lock on entering its state
     watched: float = 0  # the fewest seconds for which it has watched a lock
     waited: bool = False  # it has waited, in a scenario in which that makes a difference
+    later: tuple[Arrival, ...] = ()  # what it has sent with a delay: it comes when the run is over
 
     @property
     def token(self) -> str:
         return f"token of {self.execution}, run {self.number}"
-
-    @property
-    def is_repair(self) -> bool:
-        """Whether an audit has made its event."""
-        return is_repair(self.more)
 
     def owns(self, token: str | None) -> bool:
         """Tell whether a lock is this run's; a renewed token begins with the first one."""
@@ -76,17 +70,6 @@ class Orphan(NamedTuple):
     @property
     def owes(self) -> bool:
         return not self.may_stop and any(answer.owes for answer in self.answers)
-
-
-class Audited(NamedTuple):
-    """What an audit has read of a subject before it reads the source."""
-
-    subject: str | None  # the version that has an output of its own, if each has
-    version: str | None  # of the source
-    record: str | None
-    output: Stored | None
-    alone: str | None  # the newest sequencer of a repair, if nothing else was going on
-    happened: int = 0  # the age of the source, if that is read first, which is wrong
 
 
 class Stored(NamedTuple):
@@ -114,7 +97,6 @@ class State(NamedTuple):
     expiries: int
     starts: int
     lates: int
-    repairs: int
     transient: tuple[str, ...]
     happened: int = 0  # how much of the object's history has happened
     outputs: tuple[tuple[str, Stored], ...] = ()
@@ -124,9 +106,6 @@ class State(NamedTuple):
     late: tuple[Run, ...] = ()  # writes that will take effect, as the run that made each was before
     # What may be restarted: name, delivery, number of runs.
     known: tuple[tuple[str, Arrival, int], ...] = ()
-    audits: tuple[Audited, ...] = ()
-    issued: str = ""  # the newest sequencer of a repair
-    covered: bool = False  # a repair of what happens last was processed, or has to be
     # What the promise refers to:
     # - what was removed although its execution lived and worked: a lock's token, or "waiter"
     broken: frozenset[str] = frozenset()
@@ -147,6 +126,10 @@ class State(NamedTuple):
     def spend(self, budget: str) -> State:
         return self._replace(**{budget: getattr(self, budget) - 1})
 
+    def after(self, run: Run) -> State:
+        """Deliver what a run has sent with a delay, once the run is over."""
+        return self._replace(waiting=tuple(sorted((*self.waiting, *run.later))))
+
     def without(self, run: Run) -> State:
         return self._replace(runs=less(self.runs, run))
 
@@ -164,11 +147,6 @@ def less(parts: tuple[Part, ...], one: Part) -> tuple[Part, ...]:
     """Leave out one of several parts, which may be equal."""
     at = parts.index(one)
     return (*parts[:at], *parts[at + 1 :])
-
-
-def is_repair(more: str) -> bool:
-    """Tell whether these fields are of the event of a repair."""
-    return bool(read(more).get("source") == SOURCE)
 
 
 Move = tuple[str, State, str | None]  # what happens, the next state, what is wrong with it

@@ -87,6 +87,7 @@ DAMAGED = (
     *damaged("detail.object.key", "detail.object.etag", "detail.object.sequencer"),
     *damaged("detail-type=5", 'detail-type="Object Restore Completed"', "detail.bucket.name=5"),
     *damaged("detail.object.key=5", "detail.object.etag=5", "detail.object.sequencer=5"),
+    *damaged(*(f'detail.{each}=""' for each in ("bucket.name", "object.key"))),
     *damaged('detail.object.sequencer=""', 'detail.object.etag=""'),
     *damaged("detail.object.version-id=null"),
     *damaged("detail.object.version-id=5"),

@@ -47,10 +47,6 @@ class Mixed(Promise):
     def __init__(self, engine: Engine, mixture: Mixture) -> None:
         super().__init__(engine, mixture.scenario)
         self.mixture = mixture
-        # What mypy takes for one value of all policies.
-        self.records_waiters = all(  # type: ignore[misc]
-            each.records_waiters for each in mixture.policies
-        )
         same: dict[str, Any] = {
             "holding": frozenset[str]().union(*(each.holding for each in mixture.policies))
         }

@@ -65,8 +65,7 @@ class Cloud:
         self.table, self.objects, self.bus = Table(clock), Objects(clock), Bus(clock)
         visibility = RESOURCES["RetryEventsQueue"]["VisibilityTimeout"]
         self.retries = Queue(clock, visibility, settings.twice)
-        definition = (PROJECT / asl_file(settings.policy)).read_text(encoding="utf-8")
-        self.machine = Machine(json.loads(definition))
+        self.switch(settings.policy)
         self.executions: list[Execution] = []
         self.running = 0
         self.parked: list[Json] = []
@@ -81,6 +80,11 @@ class Cloud:
         self._start_retries()
         if settings.heal_minutes:
             clock.env.process(self._sweep())
+
+    def switch(self, policy: str) -> None:
+        """Let executions that start from now on have this policy."""
+        definition = (PROJECT / asl_file(policy)).read_text(encoding="utf-8")
+        self.machine = Machine(json.loads(definition), policy)
 
     # What arrives
 
@@ -142,7 +146,8 @@ class Cloud:
 
     def _send(self, parameters: Json) -> None:
         if parameters["QueueUrl"] == "${RetryEventsQueueUrl}":
-            self.retries.send(json.dumps(parameters["MessageBody"]))
+            body = json.dumps(parameters["MessageBody"])
+            self.retries.send(body, parameters.get("DelaySeconds", 0))
         else:
             assert parameters["QueueUrl"] == "${ParkedEventsQueueUrl}"
             self.parked.append(parameters["MessageBody"])
@@ -209,6 +214,7 @@ class Cloud:
 
         def handle(message: QueuedMessage) -> bool:
             messages[message.id] = message
+            function.STATE_MACHINE = self.machine.name  # type: ignore[attr-defined]
             attributes = {
                 "SentTimestamp": str(int((EPOCH + message.sent) * 1000)),
                 "ApproximateReceiveCount": str(message.receives),
@@ -261,6 +267,7 @@ class Cloud:
             if clock.trouble("lambda"):
                 continue  # it begins within a minute, or not at all
             clock.elapsed = 0.0
+            function.STATE_MACHINE = self.machine.name  # type: ignore[attr-defined]
             try:
                 handle({}, context)
             except Exception:  # the next sweep tries again

@@ -58,6 +58,7 @@ class Context:
 
     execution: Execution
     clock: Clock
+    machine: str  # the name of the state machine
 
 
 Evaluate = Callable[[Any, Context], Any]
@@ -66,13 +67,14 @@ Evaluate = Callable[[Any, Context], Any]
 class Machine:
     """A state machine that runs executions."""
 
-    def __init__(self, definition: Json) -> None:
+    def __init__(self, definition: Json, name: str = "") -> None:
+        self.name = name
         self.start: str = definition["StartAt"]
         self.states = {name: CompiledState(each) for name, each in definition["States"].items()}
 
     def run(self, execution: Execution, services: Services) -> Generator[simpy.Event, Any, str]:
         clock, name, data = services.clock, self.start, execution.input
-        context = Context(execution, clock)
+        context = Context(execution, clock, self.name)
         try:
             while True:
                 state = self.states[name]
@@ -174,11 +176,12 @@ def _all(data: Any, _: Context) -> Any:
 # --- Payload templates ---------------------------------------------------------------------------
 
 _TOKEN = re.compile(
-    r"\s*(?:'([^']*)'|(-?\d+)|(\$\$?(?:\.[\w-]+|\['[^']*'\])*)|(States\.\w+)\(|([,)]))"
+    r"\s*(?:'([^']*)'|(-?\d+|false)|(\$\$?(?:\.[\w-]+|\['[^']*'\])*)|(States\.\w+)\(|([,)]))"
 )
 _CONTEXT: dict[str, Callable[[Context], Any]] = {
     "$$.Execution.Id": lambda context: context.execution.id,
     "$$.StateMachine.Id": lambda _: "",  # there is one
+    "$$.StateMachine.Name": lambda context: context.machine,
     "$$.State.EnteredTime": lambda context: context.clock.datetime().isoformat(),
 }
 _INTRINSICS: dict[str, Callable[..., Any]] = {
@@ -188,6 +191,7 @@ _INTRINSICS: dict[str, Callable[..., Any]] = {
     "States.JsonToString": lambda _, value: json.dumps(
         value, ensure_ascii=False, separators=(",", ":")
     ),
+    "States.JsonMerge": lambda _, one, other, _deep: one | other,
     "States.MathAdd": lambda _, one, other: one + other,
     "States.StringToJson": lambda _, text: json.loads(text),
     "States.UUID": lambda context: str(UUID(int=context.clock.random.getrandbits(128))),
@@ -224,5 +228,5 @@ def _value(tokens: Iterator[re.Match[str]]) -> Any:
         return lambda _, context: read(context)
     if path:
         return lambda data, context: find(path, data, context.execution.input)
-    constant = int(number) if number else literal
+    constant = json.loads(number) if number else literal
     return lambda _, __: constant

@@ -43,11 +43,11 @@ class Queue:
         self._changed = clock.env.event()
         self.size = 0
 
-    def send(self, body: str) -> None:
+    def send(self, body: str, delay: float = 0) -> None:
         name, now = f"m{next(self._numbers)}", self._clock.now
         for _ in range(2 if self._clock.random.random() < self._twice else 1):
             self.size += 1
-            self.show(QueuedMessage(name, body, now, now), 0)
+            self.show(QueuedMessage(name, body, now, now), delay)
 
     def show(self, message: QueuedMessage, seconds: float) -> None:
         """Hide a message for a number of seconds: ChangeMessageVisibility."""

@@ -71,7 +71,7 @@ def test_executions_that_die_while_sqs_is_out_are_started_again(policy: str, kin
     settings = Settings(policy, concurrency=10, outages=outages(("sqs",), kind), dies=dies)
     cloud = uploaded_meanwhile(settings, END + 60, keys=20, events=120)
     assert_promise(cloud, may_drop=True)
-    assert sum(each.outcome == "Died" for each in cloud.executions) > 5
+    assert sum(each.outcome == "Died" for each in cloud.executions) >= 5
 
 
 def test_while_step_functions_is_out_the_events_wait() -> None:
@@ -119,4 +119,4 @@ def test_an_outage_that_outlasts_the_patience_parks_the_events_with_their_reason
     assert len(cloud.parked) == 10
     for parked in cloud.parked:
         assert parked["reason"]["reasons"][0].startswith("ClientError: ")
-    assert hours * 3600 < cloud.clock.now < hours * 3600 + 20 * 60
+    assert hours * 3600 < cloud.clock.now < hours * 3600 + 35 * 60  # after the next sweep
