@@ -13,7 +13,7 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedC
 from audit_keys.comparing import REPAIRABLE, Verdict
 from inorder.aws.audit import GRACE_SECONDS, Audit, Report
 from inorder.aws.stack import Connection
-from inorder.commands.terminal import aws_errors_in_one_line, deployed, printable, say
+from inorder.commands.terminal import deployed, printable, say
 from inorder.model.execution import to_json
 
 EXAMPLES = 5  # of each verdict
@@ -59,17 +59,16 @@ def audit(
     It compares each object with its output and its record, and changes nothing without --repair.
     Fails if something is wrong. What waits for an event is not wrong.
     """
-    with aws_errors_in_one_line():
-        found = Audit(Connection(stack_name), prefix)
-        report = _run(found, grace, only_missing=False)
-        if not as_json:
-            _show(report)
-        if repair:
-            wanted = REPAIRABLE | ({Verdict.FOREIGN} if foreign else set())
-            _repair(found, report, wanted, yes, concurrency)
-        if as_json:
-            for finding in report.findings:
-                click.echo(to_json(finding.described()))
+    found = Audit(Connection(stack_name), prefix)
+    report = _run(found, grace, only_missing=False)
+    if not as_json:
+        _show(report)
+    if repair:
+        wanted = REPAIRABLE | ({Verdict.FOREIGN} if foreign else set())
+        _repair(found, report, wanted, yes, concurrency)
+    if as_json:
+        for finding in report.findings:
+            click.echo(to_json(finding.described()))
     sys.exit(int(not report.is_right))
 
 

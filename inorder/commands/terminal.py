@@ -7,7 +7,6 @@ import json
 import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
 
 import click
 from botocore.exceptions import (
@@ -26,7 +25,6 @@ from inorder.model.execution import Step
 from inorder.story.parts import span
 
 UNLIMITED = 10_000  # characters, where the output is no terminal
-aws_errors_in_one_line = nullcontext  # main.py does that for all commands
 LOCALLY = 'For the local AWS: eval "$(make -s up)"'
 
 deployed = click.option(

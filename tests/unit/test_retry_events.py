@@ -553,7 +553,7 @@ def test_a_message_goes_on_waits_or_is_finished_as_its_stream_says(
         item = taken("keys", given, before, NOW, "RETRYING", "m")["Item"]
         assert item["attempt"] == {"N": str(attempt + 1)}
         assert item["expires_at"] == {"N": str(int(NOW + 2 * DAY))}
-        parked = taken("keys", given, before, NOW, "PARKED")["Item"]
+        parked = taken("keys", given, before, NOW, "PARKED", "m")["Item"]
         assert parked["expires_at"] == {"N": str(int(NOW + 15 * DAY))}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,12 +12,12 @@ from typing import Any, Literal
 
 from inorder_fence import ObjectEvent
 from inorder_fence.fenced_output import OutputState
+from inorder_fence.object_event import is_sequencer
 from inorder_fence.records import PARKED_SECONDS
 
 Keeps = Literal["newest", "first", "each", "last"]
 # "A string representation of a hexadecimal value": S3's have 16 or 18 digits, and a repair's 52.
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html
-_SEQUENCER = re.compile("[0-9A-Fa-f]{1,128}")
 # A record that expires later, as one of a policy that knows no time does, says not when it failed.
 _PARKED = timedelta(seconds=PARKED_SECONDS, hours=1)  # clocks differ
 
@@ -190,11 +189,6 @@ class Finding:
             "source_version_id": source.object_id[0] if source else None,
             "output": dict(output.metadata) if output and output.etag else None,
         }
-
-
-def is_sequencer(text: str) -> bool:
-    """Tell whether S3 or a repair may have made a sequencer. Whoever writes events may forge it."""
-    return bool(_SEQUENCER.fullmatch(text))
 
 
 def compare(
