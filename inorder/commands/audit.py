@@ -83,11 +83,10 @@ def backfill(stack_name: str, prefix: str, yes: bool, concurrency: int, grace: f
 
     It may be stopped at any time. When it is started again, it goes on with the rest.
     """
-    with aws_errors_in_one_line():
-        found = Audit(Connection(stack_name), prefix)
-        report = _run(found, grace, only_missing=True)
-        _show(report)
-        _repair(found, report, {Verdict.MISSING}, yes, concurrency)
+    found = Audit(Connection(stack_name), prefix)
+    report = _run(found, grace, only_missing=True)
+    _show(report)
+    _repair(found, report, {Verdict.MISSING}, yes, concurrency)
     sys.exit(int(not report.is_right))
 
 

@@ -26,8 +26,9 @@ from functools import cmp_to_key
 from hashlib import sha256
 from typing import Any
 
-from audit_keys.comparing import Reading, is_sequencer
+from audit_keys.comparing import Reading
 from inorder_fence.fenced_output import compare_sequencers
+from inorder_fence.object_event import is_sequencer
 
 SOURCE = "inorder.repair"  # of the event; S3's events have aws.s3
 # S3 documents no length. Its sequencers have 16 or 18 digits.
