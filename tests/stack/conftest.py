@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
 
 from inorder import PROJECT
@@ -21,7 +22,8 @@ from inorder.aws.stack import Stack, deploy
 from inorder.commands.main import main
 from inorder.local_aws import LocalAws
 from inorder.model.execution import Execution
-from inorder_fence.records import object_key, s3_object
+from inorder_fence.records import object_key, retry_id, s3_object
+from inorder_fence.stuck import RETRY_LASTS
 from tests.conftest import colour_of
 
 SECONDS = 90  # no execution of these tests takes as long, even on a busy machine
@@ -137,14 +139,27 @@ class Workflow:
         return physical_id
 
     def age(self, record_id: str, minutes: float = 11) -> None:
-        """Let a record look as if it had been in progress for some time."""
+        """Let a record look as if it had been in progress for some time, and retried before."""
         since = datetime.now(UTC) - timedelta(minutes=minutes)
-        self.table.update_item(
+        aged = self.table.update_item(
             Key={"id": record_id},
             UpdateExpression="SET in_progress_since = :since",
             ConditionExpression="attribute_exists(in_progress_since)",
             ExpressionAttributeValues={":since": since.isoformat()},
-        )
+            ReturnValues="ALL_NEW",
+        )["Attributes"]
+        event = json.loads(str(aged["event"]))
+        with suppress(ClientError):  # it is not retried
+            self.table.update_item(
+                Key={"id": retry_id({"event": event, "content": record_id})},
+                UpdateExpression="SET #at = :at",
+                ConditionExpression="#status = :retrying",
+                ExpressionAttributeNames={"#at": "at", "#status": "status"},
+                ExpressionAttributeValues={
+                    ":at": int((since - RETRY_LASTS).timestamp()),
+                    ":retrying": "RETRYING",
+                },
+            )
 
     def parked(self) -> list[dict[str, Any]]:
         """Take all messages from the queue of parked events."""
