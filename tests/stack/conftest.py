@@ -138,27 +138,27 @@ class Workflow:
         physical_id: str = described["StackResourceDetail"]["PhysicalResourceId"]
         return physical_id
 
-    def age(self, record_id: str, minutes: float = 11) -> None:
-        """Let a record look as if it had been in progress for some time, and retried before."""
-        since = datetime.now(UTC) - timedelta(minutes=minutes)
-        aged = self.table.update_item(
+    def age(self, record_id: str) -> None:
+        """Let a record look as if it had been claimed, and its event retried, some time earlier."""
+        record = self.table.get_item(Key={"id": record_id})["Item"]
+        since = datetime.now(UTC)
+        with suppress(ValueError):
+            since = datetime.fromisoformat(str(record["in_progress_since"]))
+        earlier = RETRY_LASTS + timedelta(minutes=1)
+        self.table.update_item(
             Key={"id": record_id},
             UpdateExpression="SET in_progress_since = :since",
             ConditionExpression="attribute_exists(in_progress_since)",
-            ExpressionAttributeValues={":since": since.isoformat()},
-            ReturnValues="ALL_NEW",
-        )["Attributes"]
-        event = json.loads(str(aged["event"]))
+            ExpressionAttributeValues={":since": (since - earlier).isoformat()},
+        )
+        event = json.loads(str(record["event"]))
         with suppress(ClientError):  # it is not retried
             self.table.update_item(
                 Key={"id": retry_id({"event": event, "content": record_id})},
-                UpdateExpression="SET #at = :at",
-                ConditionExpression="#status = :retrying",
-                ExpressionAttributeNames={"#at": "at", "#status": "status"},
-                ExpressionAttributeValues={
-                    ":at": int((since - RETRY_LASTS).timestamp()),
-                    ":retrying": "RETRYING",
-                },
+                UpdateExpression="SET #at = #at - :earlier",
+                ConditionExpression="attribute_exists(id)",
+                ExpressionAttributeNames={"#at": "at"},
+                ExpressionAttributeValues={":earlier": int(earlier.total_seconds())},
             )
 
     def parked(self) -> list[dict[str, Any]]:

@@ -87,6 +87,8 @@ def test_what_runs_waits_or_is_parked_survives_a_change_of_the_policy_and_back(
     assert before.colour("running.png") == CYAN
     during.wait_for_retries()
     assert [each.outcome for each in during.of_key("retried.png", 1)] == ["Processed"]
+    during.age(during.record_id("retried.png"))
+    assert during.sweep() == ""  # it finishes the record of the policy before
 
     after = deployed(local, "update", Policy="latest-wins")
     assert after.stack.state_machine_arn == before.stack.state_machine_arn
