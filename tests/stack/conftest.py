@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
 
 from inorder import PROJECT
@@ -21,7 +22,8 @@ from inorder.aws.stack import Stack, deploy
 from inorder.commands.main import main
 from inorder.local_aws import LocalAws
 from inorder.model.execution import Execution
-from inorder_fence.records import object_key, s3_object
+from inorder_fence.records import object_key, retry_id, s3_object
+from inorder_fence.stuck import RETRY_LASTS
 from tests.conftest import colour_of
 
 SECONDS = 90  # no execution of these tests takes as long, even on a busy machine
@@ -136,15 +138,28 @@ class Workflow:
         physical_id: str = described["StackResourceDetail"]["PhysicalResourceId"]
         return physical_id
 
-    def age(self, record_id: str, minutes: float = 11) -> None:
-        """Let a record look as if it had been in progress for some time."""
-        since = datetime.now(UTC) - timedelta(minutes=minutes)
+    def age(self, record_id: str) -> None:
+        """Let a record look as if it had been claimed, and its event retried, some time earlier."""
+        record = self.table.get_item(Key={"id": record_id})["Item"]
+        since = datetime.now(UTC)
+        with suppress(ValueError):
+            since = datetime.fromisoformat(str(record["in_progress_since"]))
+        earlier = RETRY_LASTS + timedelta(minutes=1)
         self.table.update_item(
             Key={"id": record_id},
             UpdateExpression="SET in_progress_since = :since",
             ConditionExpression="attribute_exists(in_progress_since)",
-            ExpressionAttributeValues={":since": since.isoformat()},
+            ExpressionAttributeValues={":since": (since - earlier).isoformat()},
         )
+        event = json.loads(str(record["event"]))
+        with suppress(ClientError):  # it is not retried
+            self.table.update_item(
+                Key={"id": retry_id({"event": event, "content": record_id})},
+                UpdateExpression="SET #at = #at - :earlier",
+                ConditionExpression="attribute_exists(id)",
+                ExpressionAttributeNames={"#at": "at"},
+                ExpressionAttributeValues={":earlier": int(earlier.total_seconds())},
+            )
 
     def parked(self) -> list[dict[str, Any]]:
         """Take all messages from the queue of parked events."""

@@ -92,6 +92,10 @@ def test_what_runs_waits_or_is_parked_survives_a_change_of_the_policy_and_back(
         RETRY_SECONDS,
         "the output of the retried event",
     )
+    during.wait_for_retries()
+    if "in_progress_since" in during.record("retried.png"):
+        during.age(during.record_id("retried.png"))
+        assert during.sweep() == ""  # it finishes the record of the policy before
 
     after = deployed(local, "update", Policy="latest-wins")
     assert after.stack.state_machine_arn == before.stack.state_machine_arn

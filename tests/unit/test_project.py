@@ -23,11 +23,11 @@ from tests.support.resolved_template import template
 # 44,500 lines of everything, 18,500 of tests and 2,100 of documents: lower a limit when you can.
 NOT_COUNTED = ("*requirements.txt", "*/vendor/*", "*.jpg", "*.png", "*.webp")
 SIZES = {
-    "everything": (47_200, ["*"]),
-    "tests and proofs": (20_300, ["tests/*.py", "stacks/*/tests/*.py"]),
+    "everything": (48_800, ["*"]),
+    "tests and proofs": (21_500, ["tests/*.py", "stacks/*/tests/*.py"]),
     "inorder and bench": (13_700, ["inorder/*", "bench/*"]),
-    "documents": (2_100, ["README.md", "CONTRIBUTING.md", "docs/*.md"]),
-    "the template": (950, ["template.yaml"]),
+    "documents": (2_130, ["README.md", "CONTRIBUTING.md", "docs/*.md"]),
+    "the template": (980, ["template.yaml"]),
 }
 NO_DOCUMENT = "docs/recipes/*"  # a recipe is code with its text
 

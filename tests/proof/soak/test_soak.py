@@ -177,8 +177,8 @@ def sweep(workflow: Workflow, skip_time: bool = False) -> None:
             continue
         passed = datetime.now(UTC) - datetime.fromisoformat(record["in_progress_since"])
         if skip_time or passed.total_seconds() > 600 * WAIT_SCALE:
-            with suppress(ClientError):  # it has just ended
-                workflow.age(record["id"], minutes=11)
+            with suppress(ClientError, KeyError):  # it has just ended
+                workflow.age(record["id"])
     workflow.sweep()  # it may fail, in an outage
 
 
