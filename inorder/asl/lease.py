@@ -397,7 +397,8 @@ def _early(_: str, state: Json, token: str) -> list[str]:
         absent = [each["Not"]["Variable"] for each in parts if "IsPresent" in each.get("Not", {})]
         is_free = any(each.endswith(".lock_token.S") and each.startswith(unread) for each in absent)
         early += [] if is_free or (is_over and is_same) else [rule]
-        unread += tuple(absent)
+        if len(parts) == 1:  # a further condition would let some such records pass
+            unread += tuple(absent)
     return targets(state | {"Choices": early})
 
 

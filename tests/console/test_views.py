@@ -150,7 +150,7 @@ def test_a_state_is_clicked_and_its_data_and_errors_are_read(
     [failed] = console.workflow.of_key(PARKED[0], 1)
     page.goto(console.view("execution", failed.arn))
     expect(node("Parked")).to_have_accessible_name(re.compile("failed"))
-    expect(page.locator(".callout.bad").first).to_contain_text("InvalidImage: not a readable image")
+    expect(page.locator(".callout.bad").first).to_contain_text("InvalidImage: The file is text")
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -264,7 +264,7 @@ def test_parked_events_are_redriven_after_a_dry_run(console: Console, page: Page
     one, other, third = PARKED
     page.get_by_role("link", name="Parked").click()
     row = page.get_by_role("row").filter(has_text=one)
-    expect(row).to_contain_text("InvalidImage: not a readable image")
+    expect(row).to_contain_text("InvalidImage: The file is text")
     row.get_by_text("Event", exact=True).click()
     expect(row.get_by_role("region", name="Parked message")).to_contain_text(one)
     for key in PARKED:

@@ -99,7 +99,7 @@ def test_work_that_ends_its_process_is_rejected(crash: Any, content: Any, text: 
 @pytest.mark.parametrize(
     ("fails", "kind", "name", "text"),
     [
-        (invert_any, InvalidImage, "InvalidImage", "not a readable image"),
+        (invert_any, InvalidImage, "InvalidImage", "The file is text"),
         (work.bad_row, work.BadRow, "BadRow", "row 7, column 3"),
         (work.worse_row, work.BadRow, "WorseRow", "row 7, column 3"),
         (bytes.decode, UnicodeDecodeError, "UnicodeDecodeError", "can't decode byte"),

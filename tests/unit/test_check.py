@@ -124,8 +124,8 @@ Claim Key/Catch/-1/Next | "Invert Image" | claim: if it fails, Invert Image
 Renew Lock/Catch/-1/Next | "Invert Image" | claim: if it fails, Invert Image
 content-hash: First Poll?/Choices/0/Next | "Forward Event" | Claim Content: claim: ... Forward
 Key State?/Choices/6/Next | "Break Lock" | break: it leads to Break Lock
-first-wins: Key State?/Choices/5/And/1 | - | break: it leads to Claim Key
-first-wins: Key State?/Choices/2 | - | break: it leads to Claim Key
+first-wins: Key State?/Choices/7/And/1 | - | break: it leads to Claim Key
+first-wins: Key State?/Choices/3 | - | break: it leads to Claim Key
 Watch Lock/Parameters/lock_token.$ | "$.watched_lock.lock_token" | Break Lock: break: no Pass
 Claim Key/Catch/0/Next | "Count Poll" | Count Poll: poll: ... Key State?, Claim Key
 first-wins: First Poll?/Choices/0/Next | "Count Poll" | Count Poll: poll: ... First Poll?
