@@ -117,6 +117,9 @@ def test_a_retry_is_started_now_or_given_up(workflow: Workflow, inorder: Inorder
         assert parked["reason"]["Error"] == "GivenUp"
         assert s3_object(parked["event"])["key"] == "never.png"
         assert "retry" not in parked["event"]
+    workflow.age(workflow.record_id("never.png"))
+    assert workflow.sweep() == ""  # it finishes the record of a parked event
+    workflow.assert_quiet()
 
 
 def test_undelivered_events_are_listed_with_their_error_and_started(
