@@ -19,6 +19,7 @@ from inorder.demo.report import (
 )
 from inorder.demo.run import _inverse, _outcomes, shows
 from inorder.model.execution import Execution
+from invert_image.stamp import stamp_image
 from tests.conftest import picture
 
 PICTURE = picture((0, 128, 128))
@@ -27,7 +28,7 @@ JPEG, PNG, GIF, WEBP = own_pairs(4)
 
 def test_an_output_is_known_by_its_colours_whatever_the_fence_has_added() -> None:
     for pair in (JPEG, PNG, GIF, WEBP):
-        assert shows(_inverse(pair.new) + b"stamp", pair.new)
+        assert shows(stamp_image(_inverse(pair.new), b"stamp"), pair.new)
         assert not shows(_inverse(pair.new), pair.old)
     for output in (b"", b"no picture", _inverse(JPEG.new)):
         assert not shows(output, PNG.new)
