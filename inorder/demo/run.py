@@ -181,7 +181,7 @@ def _outcomes(ended: Sequence[Execution]) -> Counter[str | None]:
 
 
 def shows(output: bytes, picture: bytes) -> bool:
-    """Tell whether an output shows the inverse of a picture; the fence's stamp is in its metadata."""
+    """Tell whether an output shows the inverse of a picture; its metadata has the fence's stamp."""
     try:
         with Image.open(BytesIO(output)) as one, Image.open(BytesIO(_inverse(picture))) as other:
             shown, wanted = one.convert("RGB"), other.convert("RGB")
