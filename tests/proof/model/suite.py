@@ -89,7 +89,7 @@ DAMAGED = (
     *damaged("detail.object.key=5", "detail.object.etag=5", "detail.object.sequencer=5"),
     *damaged(*(f'detail.{each}=""' for each in ("bucket.name", "object.key"))),
     *damaged('detail.object.sequencer=""', 'detail.object.etag=""'),
-    *damaged("detail.object.version-id=null"),
+    *damaged("detail.object.version-id=null", 'detail.object.version-id=""'),
     *damaged("detail.object.version-id=5"),
 )
 
