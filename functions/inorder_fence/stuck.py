@@ -29,6 +29,7 @@ from inorder_fence import records
 # A record is in the index for as long as it has this attribute, the time of its last claim or
 # hand-over.
 INDEX, SINCE = "InProgress", "in_progress_since"
+LEAVE = f"REMOVE {SINCE}"
 # How often it was handed over since that claim: it takes a day until then, half an hour each time.
 COUNT, COUNT_AT_MOST = "hand_overs", 50
 # Express ends an execution after five minutes. Two clocks may differ by the rest.
@@ -60,7 +61,6 @@ def oldest(
     table: str,
     now: datetime,
     at_most: int,
-    dead_after: timedelta = DEAD_AFTER,
     is_over: Callable[[], bool] = lambda: False,
 ) -> list[str]:
     """List the IDs of the records that have been in progress for long, the oldest first.
@@ -75,16 +75,14 @@ def oldest(
     found: list[tuple[datetime, str]] = []  # when it was claimed last, and its ID
     for page in dynamodb.get_paginator("scan").paginate(TableName=table, IndexName=INDEX):
         entries = ((_time(item), item["id"]["S"]) for item in page["Items"])
-        old = (entry for entry in entries if now - entry[0] >= dead_after)
+        old = (entry for entry in entries if now - entry[0] >= DEAD_AFTER)
         found = heapq.nsmallest(at_most, [*found, *old])
         if is_over():
             break
     return [record_id for _, record_id in found]
 
 
-def read(
-    dynamodb: Any, table: str, record_id: str, now: datetime, dead_after: timedelta = DEAD_AFTER
-) -> StuckKey | None:
+def read(dynamodb: Any, table: str, record_id: str, now: datetime) -> StuckKey | None:
     """Read a record of the index, and the record of its event's retries.
 
     Returns
@@ -100,7 +98,7 @@ def read(
         return dict(found.get("Item", {}))
 
     record = item(record_id)
-    if SINCE not in record or (age := now - _time(record)) < dead_after:
+    if SINCE not in record or (age := now - _time(record)) < DEAD_AFTER:
         return None
     event = None
     with suppress(LookupError, ValueError, RecursionError):
@@ -143,12 +141,16 @@ def hand_over(
         policy's. ``Parked`` if it has left the index because it has no event: it is parked itself.
     """
     if key.event is None:
-        _park(sqs, parked_queue_url, key)
-        return _leave(dynamodb, table, key, "Parked")
+        cause = "This record in progress has no event."
+        text = records.parked_message(key.record, "NoEvent", cause)
+        sqs.send_message(QueueUrl=parked_queue_url, MessageBody=text)
+        _update(dynamodb, table, key, LEAVE, {})
+        return "Parked"
     status, machine = key.retries or ("", "")
     is_foreign = key.record.get(WRITER, {"S": state_machine})["S"] != state_machine
     if status == "PARKED" or (is_foreign and machine == state_machine):
-        return _leave(dynamodb, table, key, "Settled")
+        _update(dynamodb, table, key, LEAVE, {})
+        return "Settled"
     count = int(key.record.get(COUNT, {"N": "0"})["N"])
     reason = "ExecutionDied", "The execution that had the event has died."
     if count >= COUNT_AT_MOST:  # `retry_events` parks it, and that settles it
@@ -159,18 +161,6 @@ def hand_over(
     values = {":now": {"S": now.isoformat()}, ":count": {"N": str(count + 1)}}
     _update(dynamodb, table, key, f"SET {SINCE} = :now, {COUNT} = :count", values)
     return "HandedOver"
-
-
-def _park(sqs: Any, parked_queue_url: str, key: StuckKey) -> None:
-    cause = "This record in progress has no event."
-    text = records.parked_message(key.record, "NoEvent", cause)
-    sqs.send_message(QueueUrl=parked_queue_url, MessageBody=text)
-
-
-def _leave(dynamodb: Any, table: str, key: StuckKey, outcome: Outcome) -> Outcome:
-    """Take a record out of the index."""
-    _update(dynamodb, table, key, f"REMOVE {SINCE}", {})
-    return outcome
 
 
 def _update(dynamodb: Any, table: str, key: StuckKey, update: str, values: dict[str, Any]) -> None:

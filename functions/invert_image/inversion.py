@@ -74,8 +74,8 @@ def invert(content: bytes, maximum_pixels: int) -> InvertedImage:
     Raises
     ------
     InvalidImage
-        The format is none of these, or the image is damaged or too large, or has what can neither
-        be inverted nor kept.
+        The format is none of these, the image is damaged or too large, or a part of it could
+        neither be inverted nor kept.
     """
     try:
         if content.startswith(b"GIF8"):

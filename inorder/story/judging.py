@@ -120,9 +120,9 @@ class _Judging:
 
     def _compared(self, source: Source | None, output: Output) -> Verdict:
         """Compare them as an audit does."""
-        made_of = ObjectEvent("", "", "", source.etag, source.version_id) if source else None
-        keeps = self._facts.keeps or "newest"
-        return compare(made_of, output.state, keeps, self._facts.handles_deletions)
+        bucket, keeps = self._facts.bucket, self._facts.keeps or "newest"
+        made_of = ObjectEvent(bucket, "", "", source.etag, source.version_id) if source else None
+        return compare(made_of, output.state, bucket, keeps, self._facts.handles_deletions)
 
     def _without_source(self) -> Judgement:
         if self._output is None:

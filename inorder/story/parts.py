@@ -42,12 +42,14 @@ class Output:
     source_etag: str | None = None
     version_id: str | None = None
     modified: datetime | None = None
+    bucket: str | None = None  # of its source; earlier versions of the fence named none
 
     @property
     def state(self) -> OutputState:
         """The same as the fence reads it; the ETag is not known."""
         made_of = {
             "sequencer": self.sequencer,
+            "source-bucket": self.bucket,
             "source-etag": self.source_etag,
             "source-version-id": self.version_id,
         }

@@ -40,9 +40,12 @@ SOURCE = ObjectEvent("input", "x.png", "", "e")
 VERSION = ObjectEvent("input", "x.png", "", "e", "v1")
 
 
-def made(sequencer: str = SEQUENCER, etag: str = "e", version: str = "") -> OutputState:
+def made(
+    sequencer: str = SEQUENCER, etag: str = "e", version: str = "", bucket: str = "input"
+) -> OutputState:
     """Give an output as the fence has written it."""
     named = {"source-version-id": version} if version else {}
+    named["source-bucket"] = bucket
     return OutputState('"o"', {"sequencer": sequencer, "source-etag": etag, **named})
 
 
@@ -73,6 +76,8 @@ def in_days(days: float) -> str:
         (None, OutputState('"o"', {}), "newest", "foreign"),
         (SOURCE, made("Z" * 52), "newest", "foreign"),
         (SOURCE, made("0" * 129), "newest", "foreign"),
+        (SOURCE, made(bucket="other"), "newest", "foreign"),
+        (None, made(bucket="other"), "newest", "foreign"),
         (VERSION, made(), "newest", "stale"),
         (VERSION, made(version="v1"), "each", "right"),
         (VERSION, made(version="v2"), "newest", "stale"),
@@ -95,7 +100,7 @@ def test_an_output_is_compared_with_its_source(
 
 
 def test_an_output_without_a_source_is_right_if_deletions_are_not_handled() -> None:
-    assert compare(None, made(), "newest", handles_deletions=False) is Verdict.RIGHT
+    assert compare(None, made(), "input", "newest", handles_deletions=False) is Verdict.RIGHT
 
 
 HELD = {"status": "IN_PROGRESS", "lock_token": "t"}

@@ -76,8 +76,8 @@ _CODE: dict[str, dict[str, str]] = {
     },
     "inorder_fence": {
         "stuck.py : False -> True": _GIVEN,
-        "stuck.py oldest: now - entry[0] >= dead_after -> now - entry[0] > dead_after": _INSTANT,
-        "stuck.py read: (age := (now - _time(record))) < dead... -> (age := (now - _time(record))) <= dea...": _INSTANT,
+        "stuck.py oldest: now - entry[0] >= DEAD_AFTER -> now - entry[0] > DEAD_AFTER": _INSTANT,
+        "stuck.py read: (age := (now - _time(record))) < DEAD... -> (age := (now - _time(record))) <= DEA...": _INSTANT,
         "bounded_work.py : 500 -> 1000": _CHOSEN,
         "bounded_work.py : 500 -> 250": _CHOSEN,
         "bounded_work.py in_time: True -> True": _SAME,

@@ -16,10 +16,9 @@ from inorder_fence.object_event import is_sequencer
 from inorder_fence.records import PARKED_SECONDS
 
 Keeps = Literal["newest", "first", "each", "last"]
-# "A string representation of a hexadecimal value": S3's have 16 or 18 digits, and a repair's 52.
-# https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html
-# A record that expires later, as one of a policy that knows no time does, says not when it failed.
-_PARKED = timedelta(seconds=PARKED_SECONDS, hours=1)  # clocks differ
+# A record that expires later does not say when its event failed: a state machine has written it,
+# which knows no time. One hour more, because clocks differ.
+_PARKED = timedelta(seconds=PARKED_SECONDS, hours=1)
 
 
 class Verdict(StrEnum):
@@ -31,7 +30,7 @@ class Verdict(StrEnum):
     ORPHANED = "orphaned"  # there is an output, and no object
     WAITING = "waiting"  # an event is in progress or will be retried, or something has just changed
     PARKED = "parked"  # its event is in the queue of parked events
-    FOREIGN = "foreign"  # the output names no event, so the fence did not write it
+    FOREIGN = "foreign"  # the output names no event of the bucket, so this stack did not write it
     UNREADABLE = "unreadable"  # S3 refuses to show the object or its output
     NOT_COMPARABLE = "not comparable"
     SKIPPED = "skipped"  # a folder that S3's console has made: it has no bytes, and no output
@@ -192,12 +191,17 @@ class Finding:
 
 
 def compare(
-    source: ObjectEvent | None, output: OutputState, keeps: Keeps, handles_deletions: bool
+    source: ObjectEvent | None,
+    output: OutputState,
+    bucket: str,
+    keeps: Keeps,
+    handles_deletions: bool,
 ) -> Verdict:
-    """Compare an output with its source."""
+    """Compare an output with its source, which is in this bucket."""
     if output.etag is None:
         return Verdict.MISSING if source else Verdict.RIGHT
-    if not is_sequencer(output.metadata.get("sequencer", "")):
+    made_of = output.metadata.get("source-bucket", bucket)  # earlier versions name none
+    if made_of != bucket or not is_sequencer(output.metadata.get("sequencer", "")):
         return Verdict.FOREIGN
     if source is None:
         return Verdict.ORPHANED if handles_deletions else Verdict.RIGHT
@@ -216,7 +220,9 @@ def judge(reading: Reading, scope: Scope, now: datetime, parked: bool | None = N
     """
     if reading.refusal:
         return Verdict.UNREADABLE
-    found = compare(reading.source, reading.output, scope.keeps, scope.handles_deletions)
+    found = compare(
+        reading.source, reading.output, scope.bucket, scope.keeps, scope.handles_deletions
+    )
     # No repair would be newer than a sequencer that is none.
     is_known = is_sequencer(reading.record.get("sequencer", "0"))
     if not reading.is_comparable or (found in REPAIRABLE and not is_known):
@@ -236,7 +242,7 @@ def reason_of(verdict: Verdict, reading: Reading) -> str:
     texts = {
         Verdict.MISSING: "There is no output.",
         Verdict.ORPHANED: "The object was deleted, and its output is still there.",
-        Verdict.FOREIGN: "The output names no event. The fence has not written it.",
+        Verdict.FOREIGN: "The output names no event of the bucket. This stack has not written it.",
         Verdict.WAITING: "An execution is at it, or it will be started again.",
         Verdict.PARKED: "Its event has failed for good. It is parked, unless it has been removed.",
         Verdict.UNREADABLE: f"{reading.refusal} It is neither compared nor repaired.",

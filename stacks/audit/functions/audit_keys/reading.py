@@ -153,7 +153,8 @@ class Reader:
         return Reading(subject, record, output, source, retries=retries)
 
     def _compare(self, source: ObjectEvent | None, output: OutputState) -> Verdict:
-        return compare(source, output, self.scope.keeps, self.scope.handles_deletions)
+        scope = self.scope
+        return compare(source, output, scope.bucket, scope.keeps, scope.handles_deletions)
 
     def _event(self, subject: Subject) -> ObjectEvent:
         """Give a subject as the fence takes it."""
