@@ -154,8 +154,9 @@ def test_a_record_is_handed_over_until_its_event_is_parked_or_is_the_present_pol
     assert healer.sweep() == (["x"] if outcome == "HandedOver" else [])
     assert healer.indexed() == ([] if outcome == "Settled" else ["input/x"])
     assert healer.record("x")["hand_overs"] == 1 + (outcome == "HandedOver")
-    said = [line.get("message") for line in healer.lines()]
-    assert said == ([f"Key{outcome}", None] if outcome else [None])
+    *said, metrics = healer.lines()
+    assert [line["message"] for line in said] == ([f"Key{outcome}"] if outcome else [])
+    assert metrics["KeysStuck"] == [float(outcome == "HandedOver")]  # the rest heals nothing
 
 
 def test_at_the_limit_the_retry_queue_parks_the_event(healer: Healer) -> None:
@@ -270,8 +271,9 @@ def test_a_record_whose_event_cannot_be_read_is_parked_as_it_is_and_stops_no_oth
     reason = {"Error": "NoEvent", "Cause": "This record in progress has no event."}
     assert parked.pop("record")["id"] == {"S": "input/strange"}
     assert parked == {"outcome": "Parked", "object_key": "input/strange", "reason": reason}
-    log, _, metrics = healer.lines()
+    log, other, metrics = healer.lines()
     assert (log["message"], log["record"]) == ("KeyParked", "input/strange")
+    assert (log["level"], other["level"]) == ("ERROR", "INFO")
     assert (metrics["KeysParked"], metrics["KeysHandedOver"]) == ([1.0], [1.0])
     assert healer.sweep() == taken_from(healer.function.PARKED_QUEUE_URL) == []
 
@@ -284,11 +286,12 @@ def test_a_record_whose_time_is_none_counts_as_old(healer: Healer) -> None:
     assert healer.sweep() == []
 
 
-@pytest.mark.parametrize("record", ["in progress", "finished"])
+@pytest.mark.parametrize("record", ["in progress", "finished", "without an event"])
 def test_a_slow_sweep_ends_before_its_time_is_up(healer: Healer, record: str) -> None:
     """Each call takes two attempts, and each of them as long as it may."""
     for number in range(20):
-        healer.put(f"{number}", OLD, hand_overs=1)
+        more = {"event": 5} if record == "without an event" else {}
+        healer.put(f"{number}", OLD, hand_overs=1, **more)
 
     for service in ("dynamodb", "sqs"):
         config = getattr(healer.function, service).meta.config

@@ -357,6 +357,7 @@ class Retries:
     def status(self) -> str:
         """Read what the one stream says that its message does."""
         [item] = self.dynamodb.scan(TableName="keys")["Items"]
+        assert self.function.STATE_MACHINE_ARN.endswith(f":{item['state_machine']['S']}")
         status: str = item["status"]["S"]
         return status
 
@@ -552,6 +553,7 @@ def test_a_message_goes_on_waits_or_is_finished_as_its_stream_says(
     for before in (None, stream):
         item = taken("keys", given, before, NOW, "RETRYING", "m")["Item"]
         assert item["attempt"] == {"N": str(attempt + 1)}
+        assert item["state_machine"] == {"S": "m"}
         assert item["expires_at"] == {"N": str(int(NOW + 2 * DAY))}
         parked = taken("keys", given, before, NOW, "PARKED", "m")["Item"]
         assert parked["expires_at"] == {"N": str(int(NOW + 15 * DAY))}

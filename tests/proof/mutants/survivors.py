@@ -32,7 +32,7 @@ _CODE: dict[str, dict[str, str]] = {
         "retries.py Message: 1 -> 0": _GIVEN,
         "retries.py Message: 1 -> 2": _GIVEN,
         "retries.py _with_reason: 0 -> -1": _SAME,
-        "app.py : 2 -> 1": _SHORTER,
+        "app.py : 2 -> 1 (2)": _SHORTER,
         "app.py : 3 -> 2": _SHORTER,
         "app.py _mark_parked: fault and (stream := _stream(fault)) ... -> fault and (stream := _stream(fault))": _PARKED,
         "app.py _iso: no timespec='seconds'": "each reader takes a fraction of a second, too",
@@ -44,7 +44,7 @@ _CODE: dict[str, dict[str, str]] = {
     },
     "adapt_records": {
         "app.py : 2 -> 3": _CHOSEN,
-        "app.py : 2 -> 1": _SHORTER,
+        "app.py : 2 -> 1 (2)": _SHORTER,
         "app.py : 4 -> 5": _CHOSEN,
         "app.py : 4 -> 3": _SHORTER,
         "app.py _start_execution: len(text) > MAXIMUM_BYTES -> len(text) >= MAXIMUM_BYTES": _INSTANT,
