@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -54,3 +55,9 @@ def starts_another(folder: str) -> None:
     written.write_text(f"{os.getpid()} {program.pid}")
     written.rename(written.with_name("started"))
     time.sleep(3600)
+
+
+def hang_up(_: bytes) -> None:
+    """End this process by a signal that nohup lets its processes ignore."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.raise_signal(signal.SIGHUP)

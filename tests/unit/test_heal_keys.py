@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 from inorder_fence.records import retry_id
 from inorder_fence.stuck import COUNT_AT_MOST, DEAD_AFTER, INDEX, RETRY_LASTS
 from inorder_fence.stuck import SINCE as ATTRIBUTE
-from retry_events.retries import RETRIES_AT_MOST
+from retry_events.retries import LONGEST_SECONDS, RETRIES_AT_MOST
 from tests.support.events import created
 from tests.support.in_process import KEY_TABLE, Context
 from tests.support.resolved_template import template
@@ -135,6 +135,7 @@ def put_retry(healer: Healer, key: str, age: timedelta, status: str, machine: st
     ("writer", "at", "status", "machine", "outcome"),
     [
         (PRESENT, LATE, "PARKED", PRESENT, "Settled"),
+        (PRESENT, OLD, "PARKED", PRESENT, "Settled"),
         (PRESENT, LATE, "RETRYING", PRESENT, "HandedOver"),  # it may have died while it waited
         (PRESENT, 3 * LATE, "PARKED", PRESENT, "HandedOver"),  # before it was claimed last
         (FORMER, LATE, "RETRYING", PRESENT, "Settled"),  # no execution claims this record
@@ -159,13 +160,34 @@ def test_a_record_is_handed_over_until_its_event_is_parked_or_is_the_present_pol
     assert metrics["KeysStuck"] == [float(outcome == "HandedOver")]  # the rest heals nothing
 
 
+def test_a_retry_in_the_second_of_the_claim_counts_as_after_it(healer: Healer) -> None:
+    claimed = (datetime.now(UTC) - LATE).replace(microsecond=1)
+    id_ = "content:9b2c"  # of a policy whose records are of contents
+    since = claimed.isoformat()
+    healer.put("x", None, id=id_, event='{"detail": "odd"}', in_progress_since=since)
+    retried: dict[str, Any] = {
+        "id": f"retry:{id_}",
+        "at": int(claimed.timestamp()),
+        "status": "PARKED",
+    }
+    healer.table.put_item(Item=retried)
+    assert (healer.sweep(), healer.indexed()) == ([], [])
+
+
+def test_a_retry_may_be_under_way_for_as_long_as_its_message_may_wait() -> None:
+    assert timedelta(seconds=300 + LONGEST_SECONDS) < RETRY_LASTS
+    assert COUNT_AT_MOST * (RETRY_LASTS + timedelta(minutes=5)) >= timedelta(days=1)
+
+
 def test_at_the_limit_the_retry_queue_parks_the_event(healer: Healer) -> None:
     for count in (COUNT_AT_MOST - 1, COUNT_AT_MOST):
         healer.put(str(count), OLD, hand_overs=count)
     healer.function.handler({}, healer.context)
-    sent = map(json.loads, taken_from(healer.function.RETRY_QUEUE_URL))
+    sent = [json.loads(each) for each in taken_from(healer.function.RETRY_QUEUE_URL)]
     reasons = {each["event"]["detail"]["object"]["key"]: each["reason"]["Error"] for each in sent}
     limit = COUNT_AT_MOST
+    [cause] = {each["reason"]["Cause"] for each in sent if each["reason"]["Error"] == "NotClaimed"}
+    assert f"handed over {limit} times" in cause
     assert reasons == {f"{limit - 1}": "ExecutionDied", f"{limit}": "NotClaimed"}
     assert RETRIES_AT_MOST["NotClaimed"] == 0
 

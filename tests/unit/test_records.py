@@ -121,6 +121,7 @@ def test_any_other_input_has_no_object_and_is_started_again_as_it_is(event: Any)
     ("named", "key"),
     [
         (records.object_key("b", "a/k.png"), "a/k.png"),
+        (records.object_key("b", "k", ""), "k"),
         (records.object_key("b", "k", "v"), None),  # or is it the key k#v?
         ("content:aws.s3/Object Created/9b2c", None),
         ("b", None),

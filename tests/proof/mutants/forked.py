@@ -26,6 +26,7 @@ from hypothesis import HealthCheck, Phase, settings
 from inorder import PROJECT
 
 PATIENCE = 10  # a test fails if it takes so many times as long as without a mutant
+LONGEST_SECONDS = 120  # of one mutant: it may also hang where a test's end is awaited
 MEMORY_BYTES = 8 << 30
 FOLDERS = tuple(f"{PROJECT}/{each}/" for each in ("functions", "stacks", "tests/unit"))
 
@@ -63,6 +64,7 @@ class Tests:
             pid = os.fork()
             if not pid:
                 os.setsid()
+                threading.Timer(LONGEST_SECONDS, os._exit, [1]).start()
                 os.write(sender, self._try(mutant).encode())
                 os._exit(0)
             os.close(sender)

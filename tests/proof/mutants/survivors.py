@@ -44,7 +44,7 @@ _CODE: dict[str, dict[str, str]] = {
     },
     "adapt_records": {
         "app.py : 2 -> 3": _CHOSEN,
-        "app.py : 2 -> 1 (2)": _SHORTER,
+        "app.py : 2 -> 1": _SHORTER,
         "app.py : 4 -> 5": _CHOSEN,
         "app.py : 4 -> 3": _SHORTER,
         "app.py _start_execution: len(text) > MAXIMUM_BYTES -> len(text) >= MAXIMUM_BYTES": _INSTANT,
@@ -77,6 +77,9 @@ _CODE: dict[str, dict[str, str]] = {
     "inorder_fence": {
         "stuck.py : False -> True": _GIVEN,
         "stuck.py oldest: now - entry[0] >= DEAD_AFTER -> now - entry[0] > DEAD_AFTER": _INSTANT,
+        "stuck.py read: now - at < RETRY_LASTS -> now - at <= RETRY_LASTS": _INSTANT,
+        "stuck.py : 25 -> 50": _CHOSEN,
+        "stuck.py : 50 -> 100": _CHOSEN,
         "stuck.py read: (age := (now - _time(record))) < DEAD... -> (age := (now - _time(record))) <= DEA...": _INSTANT,
         "bounded_work.py : 500 -> 1000": _CHOSEN,
         "bounded_work.py : 500 -> 250": _CHOSEN,
