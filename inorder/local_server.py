@@ -1,20 +1,25 @@
-"""ministack, with the version in S3's events, which it leaves out of those for EventBridge.
+"""ministack, without two faults that users would take for faults of this project.
 
-`local_aws` starts it. Without this, each upload to a versioned bucket would look like one from
-before the bucket had versions.
+`local_aws` starts it. ministack leaves the version out of S3's events for EventBridge, so each
+upload to a versioned bucket would look like one from before the bucket had versions. And it reads
+names such as ``$['detail-type']`` with Python's `ast`, which raises a SystemError now and then if
+two threads use it at once, so an execution would end (https://github.com/python/cpython/issues/106905).
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 from ministack.app import main
 
-from inorder.ministack_parts import replaces
+from inorder.ministack_parts import put, replaces
 
 _event = threading.local()  # a thread fires an event, and dispatches it
+_one_reader = threading.Lock()
 
 
 def serve() -> None:
@@ -34,6 +39,11 @@ def serve() -> None:
             event = event | {"Detail": json.dumps(detail)}
         return original(event, *arguments, **named)
 
+    def literal_eval(text: str) -> Any:
+        with _one_reader:
+            return ast.literal_eval(text)
+
+    put("services.stepfunctions.ast", SimpleNamespace(literal_eval=literal_eval))
     main()
 
 

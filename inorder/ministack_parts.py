@@ -57,6 +57,7 @@ PARTS: dict[str, tuple[str | None, str]] = {
         "data",
         "take a state's step in the model without HTTP and its threads",
     ),
+    "services.stepfunctions.ast": (None, "read names in brackets in one thread at a time"),
     "services.stepfunctions.time": (None, "begin executions without 0.15 s of sleep"),
 }
 
