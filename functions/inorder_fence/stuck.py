@@ -141,9 +141,7 @@ def hand_over(
         policy's. ``Parked`` if it has left the index because it has no event: it is parked itself.
     """
     if key.event is None:
-        cause = "This record in progress has no event."
-        text = records.parked_message(key.record, "NoEvent", cause)
-        sqs.send_message(QueueUrl=parked_queue_url, MessageBody=text)
+        _park(sqs, parked_queue_url, key)
         _update(dynamodb, table, key, LEAVE, {})
         return "Parked"
     status, machine = key.retries or ("", "")
@@ -161,6 +159,12 @@ def hand_over(
     values = {":now": {"S": now.isoformat()}, ":count": {"N": str(count + 1)}}
     _update(dynamodb, table, key, f"SET {SINCE} = :now, {COUNT} = :count", values)
     return "HandedOver"
+
+
+def _park(sqs: Any, parked_queue_url: str, key: StuckKey) -> None:
+    cause = "This record in progress has no event."
+    text = records.parked_message(key.record, "NoEvent", cause)
+    sqs.send_message(QueueUrl=parked_queue_url, MessageBody=text)
 
 
 def _update(dynamodb: Any, table: str, key: StuckKey, update: str, values: dict[str, Any]) -> None:
