@@ -44,6 +44,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:  #
     """
     described = event["event"]["detail"]["object"]
     logger.append_keys(source_key=described["key"], sequencer=described["sequencer"])
+    logger.append_keys(execution=event.get("execution"))  # by which inorder finds its story
     answer = fence.answer(event, RECORD_RETENTION_DAYS)
     name = answer.get("error", answer["outcome"])
     if "error" in answer:
