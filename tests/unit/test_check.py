@@ -329,7 +329,7 @@ def test_what_a_state_does_is_read_from_its_expressions_substituted_or_not() -> 
         # A waiter reads the holder's event, which first-wins may have to park.
         ("first-wins", 61_440),
         ("content-hash", 258_812),
-        ("uncoordinated", 261_120),
+        ("uncoordinated", 260_995),
     ],
 )
 def test_the_largest_event_is_that_of_which_no_state_has_too_much(

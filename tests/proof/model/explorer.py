@@ -154,14 +154,21 @@ class Explorer(Executions):
         yield label, state, None
 
     def _expire(self, state: State) -> Iterator[Move]:
-        """Delete a record, which by days outlives all executions that began before it was done."""
+        """Let the time of a record pass, whether DynamoDB deletes it at once or later.
+
+        By days, a record outlives all executions that began before it was done.
+        """
         is_over = not (state.runs or state.late)
         for key, item in state.items if state.expiries and is_over else ():
             if read(item).get("expires_at", NEVER) != NEVER:
-                items = tuple(pair for pair in state.items if pair[0] != key)
                 done = frozenset(e for e in state.done if self._promise.record_key(e) != key)
-                expired = state.spend("expiries")._replace(items=items, done=done)
-                yield f"the record {key} expires", expired, None
+                expired = state.spend("expiries")._replace(done=done)
+                others = tuple(pair for pair in state.items if pair[0] != key)
+                yield f"the record {key} expires", expired._replace(items=others), None
+                if "done_until" in read(item):
+                    old = json.dumps(read(item) | {"done_until": {"S": "1999"}}, sort_keys=True)
+                    kept = tuple(sorted((*others, (key, old))))
+                    yield f"the record {key} is past its time", expired._replace(items=kept), None
 
     def _sweep(self, state: State) -> Iterator[Move]:
         """Let the schedule send the events of dead executions, when nothing else goes on.
