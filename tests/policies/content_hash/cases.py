@@ -40,13 +40,6 @@ CHOICES = [
     *(Row("Complete Event?", event, "Park Invalid Event") for event in INCOMPLETE),
     Row("Hashed?", {"hashing": answer(HASHED)}, "Name Content"),
     *(Row("Hashed?", {"hashing": answer(payload)}, "Reject Result") for payload in NO_HASH),
-    *(
-        Row("Retried Later?", {"sent": {"outcome": outcome}}, to)
-        for outcome, to in (
-            ("Parked", "Release Failed Content"),
-            ("Retrying", "Release Retried Content"),
-        )
-    ),
     *common.first_poll(DATA, "Wait For Lock"),
     *common.waiting(DATA, LOCKED, of="Content"),
 ]
@@ -64,7 +57,7 @@ FLOW = {
     "ForwardFailed*3 TimedOut: Retry Event",
     "Release Lock": f"Written ConditionFailed: Processed; {common.RELEASE_FAILED}: Retry Event",
     "Reject Result": "Park Event",
-    **common.hands_over("Retried Later?"),
+    **common.hands_over("Release Failed Content", "Release Retried Content"),
     "Release Failed Content": f"Written ConditionFailed {common.RELEASE_FAILED}: Parked",
     "Release Retried Content": f"Written ConditionFailed {common.RELEASE_FAILED}: Retrying",
     **common.ends(),

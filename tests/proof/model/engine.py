@@ -224,6 +224,8 @@ class Engine:
         self.starts.append(whole["StartAt"])
         if limits:
             limits["poll_seconds"] = 0  # TestState would wait
+        for wait in (each for each in states.values() if "Seconds" in each):
+            wait["Seconds"] = 0
         self.states |= states
 
     def step(self, taken: Taken, faults: bool) -> StepResult:

@@ -10,6 +10,7 @@ from tests.proof.model.engine import S3Call, Sent, is_sender, read, service_of
 from tests.proof.model.executions import ENDLESS, Executions
 from tests.proof.model.state import (
     NOTHING,
+    SENT,
     Arrival,
     Move,
     Orphan,
@@ -49,7 +50,7 @@ class Explorer(Executions):
             what = "deletion" if self._scenario.is_deletion(happened) else "upload"
             yield f"{what} {happened}", self._shown(state._replace(happened=happened)), None
         for delivery in sorted(set(state.waiting)):
-            if delivery.event <= state.happened:
+            if delivery.event <= state.happened and not self._is_merged(state, delivery):
                 after = state._replace(waiting=less(state.waiting, delivery))
                 name = free_name(state, delivery.event)
                 yield from self._start(after, name, delivery, 1)
@@ -71,6 +72,18 @@ class Explorer(Executions):
             yield self._land(state, pending)
         yield from self._expire(state)
         yield from self._sweep(state)
+
+    def _is_merged(self, state: State, delivery: Arrival) -> bool:
+        """Tell whether a message waits because another retry of its event is alive.
+
+        `retry_events` has one stream for each event. If that retry has sent the event again, which
+        is no delayed message, this goes on; so does a message that SQS delivers once more.
+        """
+        if delivery.label != "retried" or state.repeats < self._scenario.repeats:
+            return False
+        retries = (each for each in state.runs if "retry" in read(each.more))
+        same = (each for each in retries if each.event == delivery.event)
+        return any(each.done != SENT or each.later for each in same)
 
     def judge(self, state: State) -> str | None:
         """Check a state in which all is quiet, and for good."""

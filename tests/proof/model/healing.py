@@ -44,9 +44,7 @@ def sweep(schedule: Code, items: Items) -> Swept:
     )
     for record_id in module["oldest"](table, "", SWEPT_AT, 100):
         key = module["read"](table, "", record_id, SWEPT_AT)
-        module["hand_over"](
-            sqs, RETRIES, "", table, "", key, NOW, ""
-        )
+        module["hand_over"](sqs, RETRIES, "", table, "", key, NOW, "")
     texts = ((key, json.dumps(item, sort_keys=True)) for key, item in table.items.items())
     return Swept(tuple(sorted(texts)), tuple(body for url, body in sent if url == RETRIES))
 
