@@ -19,7 +19,7 @@ WITHOUT_SEQUENCER = DATA | {"record": item(**LOCKED | {"sequencer": ""}, event='
 WITH_OWN_EVENT = DATA | {"record": item(**LOCKED | {"sequencer": "0B"}, event='{"a": 1}')}
 LAST = LIMITS["lease_polls"] + 1
 
-FOR_EVER = {"inversion": table.answer(table.PROCESSED | {"done_until": "9999-12-31T23:59:59Z"})}
+FOR_EVER = table.answer(table.PROCESSED | {"done_until": "9999-12-31T23:59:59Z"})
 
 CHOICES = [
     *common.s3_events(deletions=False),
@@ -68,7 +68,7 @@ OUTPUTS = [
     *common.prepared(common.WAITER_START | {"sent": UNSENT["sent"]}, record_id="first:{key}"),
     *common.waiter_outputs(DATA),
     common.adds("Send Before Waiting", UNSENT, "Sent", sent=DATA["sent"]),
-    common.adds("Keep Until Deleted", DATA, **FOR_EVER),
+    common.adds("Keep Until Deleted", DATA, inversion=FOR_EVER),
     common.adds("Renew Lock", DATA, "Written", renewal={"attempt": 2}),
     *common.rejections(DATA),
     *common.handed_over(DATA),

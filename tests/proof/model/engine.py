@@ -217,7 +217,7 @@ class Engine:
             (each["limits"] for each in parameters if "limits" in each), {}
         )
         payloads = [each.get("Payload", {}) for each in parameters]
-        told = next((each for each in payloads if "fence" in each), {})
+        told: dict[str, Any] = next((each for each in payloads if "fence" in each), {})
         fence = {name: value for name, value in told.items() if not name.endswith(".$")}
         self.seconds |= {name: longest(state, limits) for name, state in states.items()}
         self.fences |= dict.fromkeys(states, json.dumps(fence))
