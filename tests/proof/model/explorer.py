@@ -77,13 +77,15 @@ class Explorer(Executions):
         """Tell whether a message waits because another retry of its event is alive.
 
         `retry_events` has one stream for each event. If that retry has sent the event again, which
-        is no delayed message, this goes on; so does a message that SQS delivers once more.
+        is no delayed message, this goes on; so does a message that SQS delivers once more, and one
+        about a holder that is taken for dead.
         """
         if delivery.label != "retried" or state.repeats < self._scenario.repeats:
             return False
         retries = (each for each in state.runs if "retry" in read(each.more))
         same = (each for each in retries if each.event == delivery.event)
-        return any(each.done != SENT or each.later for each in same)
+        known = (each for each in same if not any(map(each.owns, state.broken)))
+        return any(each.done != SENT or each.later for each in known)
 
     def judge(self, state: State) -> str | None:
         """Check a state in which all is quiet, and for good."""
