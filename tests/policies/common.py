@@ -74,6 +74,7 @@ NOTHING_READ = "the next state ends the execution and reads nothing; the data is
 NO_RECORD = (
     "without a record, status <> DONE is true too, on moto and ministack; AWS does not document it"
 )
+SECOND = "it makes no difference whether a record counts in the second in which it expires"
 SENDING_SURVIVORS = {
     f"{state} with no {change}": NOTHING_READ
     for state, change in (

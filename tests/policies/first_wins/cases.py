@@ -113,6 +113,7 @@ STORIES = [
 SURVIVORS = {
     **common.SENDING_SURVIVORS,
     "Claim Key with ConditionExpression: no attribute_not_exists(id)": common.NO_RECORD,
+    "Claim Key with ConditionExpression: comparison 4, <, as <=": common.SECOND,
 }
 
 CASES = Cases(

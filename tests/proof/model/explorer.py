@@ -24,6 +24,7 @@ from tests.proof.model.state import (
 # The condition of a release begins with one of these.
 OWN_LOCKS = (OWN_LOCK, "lock_token = :lock_token")
 NEVER = {"N": "253402300799"}  # the year 9999
+NEVER_TEXT = "9999"
 
 
 class Explorer(Executions):
@@ -180,9 +181,10 @@ class Explorer(Executions):
                 expired = state.spend("expiries")._replace(done=done)
                 others = tuple(pair for pair in state.items if pair[0] != key)
                 yield f"the record {key} expires", expired._replace(items=others), None
-                if "done_until" in read(item):
-                    old = json.dumps(read(item) | {"done_until": {"S": "1999"}}, sort_keys=True)
-                    kept = tuple(sorted((*others, (key, old))))
+                if name := self._promise.until:
+                    is_past = (attribute(item, name) or NEVER_TEXT) < NEVER_TEXT
+                    old = read(item) | ({name: {"S": "1999"}} if is_past else {})
+                    kept = tuple(sorted((*others, (key, json.dumps(old, sort_keys=True)))))
                     yield f"the record {key} is past its time", expired._replace(items=kept), None
 
     def _sweep(self, state: State) -> Iterator[Move]:
