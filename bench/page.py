@@ -9,15 +9,13 @@ from typing import Any
 
 from jinja2 import StrictUndefined, Template
 
-from bench import function, results
+from bench import results
 from bench.contenders.lock import LEASE_SECONDS
 from bench.delivery import NAMES, RETRY_SECONDS
 from bench.laboratory import POLICIES, VISIBILITY_SECONDS
 from bench.results import BASE, Measures, Results
 from bench.workloads import BOUND, workload
 from inorder import PROJECT
-from inorder.cost import prices, prices_of
-from tests.support.resolved_template import template as template_of
 
 TEMPLATE = Path(__file__).parent / "performance.md.jinja"
 DOCUMENT = PROJECT / "docs" / "performance.md"
@@ -32,7 +30,7 @@ SHOWN = [
 ]
 
 
-def page(found: Results, machine: dict[str, Any], of_function: function.Measured) -> str:
+def page(found: Results, machine: dict[str, Any]) -> str:
     """Write the page."""
     template = Template(TEMPLATE.read_text(), keep_trailing_newline=True, undefined=StrictUndefined)
     text: str = template.render(
@@ -46,7 +44,6 @@ def page(found: Results, machine: dict[str, Any], of_function: function.Measured
         visibility=VISIBILITY_SECONDS,
         workloads="\n".join(about(name, found[name]) for name in found),
         table=table(found),
-        function=function_values(of_function),
     )
     return text
 
@@ -100,43 +97,9 @@ def cell(by_contender: dict[str, Measures], contender: str, name: str, form: str
     return form.format(measured) + (f" ({ratio})" if ratio != "1" else "")
 
 
-def function_values(measured: function.Measured) -> dict[str, Any]:
-    """Give the tables and numbers of the function's part of the page."""
-    cold, memory = measured["cold"], function.chosen(measured)
-    parameters = template_of()["Parameters"]
-    return {
-        "machine": measured["machine"],
-        "runtime": template_of()["Globals"]["Function"]["Runtime"],
-        "runs": function.RUNS,
-        "rounds": function.ROUNDS,
-        "variants": "\n".join(
-            f"| {name} | {each['seconds']:.3f} | {each['ratio']:.2f} |"
-            for name, each in cold.items()
-        ),
-        "saved": f"{1 - cold[function.COMPILED]['ratio']:.0%}",
-        "to_plain": [f"{measured[name][str(memory)]['ratio']:.2f}" for name in function.IMAGES],
-        "one_processor": f"{function.ONE_PROCESSOR:,} MB",
-        "images": list(function.IMAGES),
-        "sizes": "\n".join(size_row(size, measured) for size in function.SIZES),
-        "memory": memory,
-        "nearly": f"{function.NEARLY - 1:.0%}",
-        "pixels": f"{parameters['MaximumPixels']['Default']:,}",
-        "prices": prices_of(),
-    }
-
-
-def size_row(size: int, measured: function.Measured) -> str:
-    """Write the row of a memory size."""
-    cells = [f"{size:,}", f"{min(size / function.ONE_PROCESSOR, 1):.2f}"]
-    for each in (measured[name][str(size)] for name in function.IMAGES):
-        dollars = prices()["lambda_gb_seconds"].dollars(1e6 * each["seconds"] * size / 1024)
-        cells += [f"{each['share']:.2f}", f"{1000 * each['seconds']:.1f}", f"{dollars:.2f}"]
-    return f"| {' | '.join(cells)} |"
-
-
 def write() -> None:
     """Write the page."""
-    DOCUMENT.write_text(page(results.read(), results.machine(), function.read()))
+    DOCUMENT.write_text(page(results.read(), results.machine()))
 
 
 if __name__ == "__main__":

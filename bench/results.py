@@ -55,7 +55,7 @@ def merge(workload: str, measured: dict[str, Measures], order: Sequence[str]) ->
 
 
 def lines(found: Mapping[str, Mapping[str, Any]]) -> str:
-    """Write a line for each workload and contender, or what else there is by two names."""
+    """Write a line for each workload and contender."""
     workloads = [
         f"{json.dumps(name)}: {{\n  "
         + ",\n  ".join(f"{json.dumps(each)}: {json.dumps(of[each])}" for each in of)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from bench import function, page, results, scale
+from bench import page, results, scale
 from bench.contenders.recorder import Processing
 from bench.measures import Turn, Uploaded, delay
 from inorder import PROJECT
 from inorder.cost import contenders
-from tests.support.resolved_template import template
 
 LATEST = Uploaded(at=10, etag="newest")
 
 
 def test_the_page_is_what_the_results_say() -> None:
-    written = page.page(results.read(), results.machine(), function.read())
+    written = page.page(results.read(), results.machine())
     assert page.DOCUMENT.read_text() == written, "run python -m bench.page"
 
 
@@ -26,11 +25,6 @@ def test_the_delay_is_that_of_the_first_output_with_the_newest_content() -> None
     ]
     assert delay(Turn(0, newest={"k": LATEST}, processings=done), "k") == 1
     assert delay(Turn(0, newest={"k": LATEST}, processings=done[:1]), "k") is None
-
-
-def test_the_default_memory_is_the_least_with_which_the_image_that_needs_most_is_fast() -> None:
-    default = template()["Parameters"]["FunctionMemorySize"]["Default"]
-    assert default == function.chosen(function.read())
 
 
 def test_no_contender_leaves_a_stale_output_but_those_that_promise_no_order() -> None:
