@@ -21,8 +21,7 @@ from bench.laboratory import DURABLE, FUNCTION, POLICIES, ROUTER, ROUTERS, Labor
 
 RETRY_SECONDS = (60, 120)
 THROTTLED_SECONDS = 0.05  # AWS waits for longer; so this favours the functions
-FUNCTIONS = ["lock-in-function", "idempotent-function", "uncoordinated"]
-NAMES = [*POLICIES, "lock-in-function", "sqs-fifo", "durable-function", *FUNCTIONS[1:]]
+NAMES = [*POLICIES, "lock-in-function", "sqs-fifo", "durable-function", "uncoordinated"]
 
 
 class Transport(ABC):

@@ -30,7 +30,7 @@ class Laboratory:
     """Everything that is deployed."""
 
     input_bucket, output_bucket = "bench-input", "bench-output"
-    lock_table, idempotency_table = "bench-locks", "bench-idempotency"
+    lock_table = "bench-locks"
 
     def __init__(self, local: LocalAws, folder: Path) -> None:
         self.local, self.folder = local, folder
@@ -51,11 +51,15 @@ class Laboratory:
         )
 
     def deploy(self, contenders: list[str]) -> None:
-        """Create buckets, tables, a queue, the functions, and the stacks of the state machines."""
+        """Create buckets, a table, a queue, the functions, and the stacks of the state machines."""
         for bucket in (self.input_bucket, self.output_bucket):
             self.s3.create_bucket(Bucket=bucket)
-        self._create_table(self.lock_table, "key")
-        self._create_table(self.idempotency_table, "id")  # the name that Powertools expects
+        self.client("dynamodb").create_table(
+            TableName=self.lock_table,
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": "key", "AttributeType": "S"}],
+            KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}],
+        )
         self.queue: str = self.client("sqs").create_queue(
             QueueName="bench.fifo",
             Attributes={"FifoQueue": "true", "VisibilityTimeout": str(VISIBILITY_SECONDS)},
@@ -104,20 +108,11 @@ class Laboratory:
             if each["FunctionName"] in {FUNCTION, ROUTER, DURABLE}
         }
 
-    def _create_table(self, name: str, key: str) -> None:
-        self.client("dynamodb").create_table(
-            TableName=name,
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
-            KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
-        )
-
     def _create_function(self, name: str, module: str, code: bytes, **more: Any) -> str:
         variables = {
             "BENCH_FOLDER": str(self.folder),
             "FIFO_QUEUE_URL": self.queue,
             "HANDLES_DELETIONS": "true",
-            "IDEMPOTENCY_TABLE": self.idempotency_table,
             "LOCK_TABLE": self.lock_table,
             "MAXIMUM_BYTES": "50000000",
             "MAXIMUM_PIXELS": "30000000",

@@ -17,11 +17,7 @@ from typing import Any
 FILE = Path(__file__).parent / "results.json"
 MACHINE = Path(__file__).parent / "machine.json"
 BASE = "inorder"
-PACKAGES = {
-    "ministack": "ministack",
-    "durable_sdk": "aws-durable-execution-sdk-python",
-    "powertools": "aws-lambda-powertools",
-}
+PACKAGES = {"ministack": "ministack", "durable_sdk": "aws-durable-execution-sdk-python"}
 DIGITS = 3
 
 Measures = dict[str, float]

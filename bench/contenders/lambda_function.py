@@ -9,13 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.contenders import (
-    idempotent_function,
-    inorder,
-    lock_in_function,
-    sqs_fifo,
-    uncoordinated,
-)
+from bench.contenders import inorder, lock_in_function, sqs_fifo, uncoordinated
 from bench.contenders.recorder import Handler, recorded
 from bench.contenders.warm import warm
 
@@ -23,7 +17,6 @@ HANDLERS: dict[str, Handler] = {
     "lock-in-function": lock_in_function.handler,
     "sqs-fifo": sqs_fifo.handler,
     "sqs-fifo router": sqs_fifo.route,
-    "idempotent-function": idempotent_function.handler,
     "uncoordinated": uncoordinated.handler,
 }
 WAITS = "lock-in-function"

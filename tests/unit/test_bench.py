@@ -27,12 +27,11 @@ def test_the_delay_is_that_of_the_first_output_with_the_newest_content() -> None
     assert delay(Turn(0, newest={"k": LATEST}, processings=done[:1]), "k") is None
 
 
-def test_no_contender_leaves_a_stale_output_but_those_that_promise_no_order() -> None:
+def test_no_contender_leaves_a_stale_output_but_the_uncoordinated_one() -> None:
     for workload, by_contender in results.read().items():
         for name, found in by_contender.items():
             assert found["missing"] == 0, (workload, name)
-            unordered = name in {"idempotent-function", "uncoordinated"}
-            assert found["stale"] == 0 or unordered, (workload, name)
+            assert found["stale"] == 0 or name == "uncoordinated", (workload, name)
 
 
 def test_the_bill_of_a_contender_has_the_writes_and_reads_that_were_measured() -> None:
