@@ -6,7 +6,6 @@ and contenders.toml has the alternatives and what has to be assumed. Nothing her
 
 from __future__ import annotations
 
-import json
 import math
 import tomllib
 from collections.abc import Mapping
@@ -15,12 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from inorder import PROJECT
 from inorder.asl.lease import limits
 from inorder.model.policies import Cost, Policy, definition, starts_newest
 
-AUDIT = "stacks/audit/audit.asl.json"
-LISTED = 1000  # objects, by one request
 PRICES, CONTENDERS = map(Path(__file__).with_name, ("prices.toml", "contenders.toml"))
 LOG_LEVELS = ("ALL", "ERROR", "OFF")
 DAY = 86_400
@@ -55,7 +51,6 @@ class Price:
 LINES = {
     "events": ("EventBridge: events of the bucket", "eventbridge_events", False),
     "forwarded": ("EventBridge: events put on a bus", "eventbridge_events", False),
-    "transitions": ("Step Functions: transitions", "transitions", False),
     "express_requests": ("Step Functions: Express requests", "express_requests", False),
     "express_gb_seconds": ("Step Functions: Express duration", "express_gb_seconds", False),
     "writes": ("DynamoDB: writes", "dynamodb_writes", False),
@@ -68,7 +63,6 @@ LINES = {
     "durable_operations": ("Lambda: durable operations", "durable_operations", False),
     "durable_data": ("Lambda: durable data", "durable_data", False),
     "s3_gets": ("S3: GET and HEAD", "s3_gets", False),
-    "s3_lists": ("S3: LIST", "s3_puts", False),
     "s3_puts": ("S3: PUT", "s3_puts", False),
     "s3_storage": ("S3: the outputs of the month", "s3_storage", False),
     "sqs_fifo_requests": ("SQS: FIFO requests", "sqs_fifo_requests", False),
@@ -127,7 +121,6 @@ class Workload:
     retention_days: float = 7
     log_days: float = 14
     heal_minutes: float = 15
-    audited: float = 0  # objects that audits in the cloud compare, of which all are right
 
     def __post_init__(self) -> None:
         if any(isinstance(each, float) and math.isnan(each) for each in astuple(self)):
@@ -201,7 +194,6 @@ def usage_of(policy: Policy, work: Workload) -> dict[str, float]:
     used: dict[str, float] = {}
     for situation, count in work.counts.items():
         _add(used, _of_policy(policy, situation, work), count)
-    _add(used, of_audit(), work.audited)
     _add(used, _of_logs(used, work))
     _add(used, _fixed(work))
     return used
@@ -387,27 +379,6 @@ def _of_logs(used: Usage, work: Workload) -> dict[str, float]:
     written = used.get("execution_log", 0) + used.get("function_log", 0)
     months = work.log_days / assumed["month_days"]
     return {"log_storage": written * assumed["log_compression"] * months}
-
-
-def of_audit() -> dict[str, float]:
-    """Count what it takes to compare one object, as one of many.
-
-    Its source and its output are listed, and HEAD reads each of them once. A batch of either is an
-    Express execution, whose start is a transition of the audit.
-    """
-    definition = json.loads((PROJECT / AUDIT).read_text(encoding="utf-8"))
-    batch = definition["States"]["Compare Bucket"]["ItemBatcher"]
-    assumed, batches = _assumed(), 2 / batch["MaxItemsPerBatch"]
-    seconds = 2 * assumed["audit_ms"] / 1000
-    return {
-        "s3_lists": 2 / LISTED,
-        "s3_gets": 2,
-        "transitions": batches,
-        "express_requests": batches,
-        "express_gb_seconds": seconds * 64 / 1024,
-        "lambda_requests": batches,
-        "lambda_gb_seconds": seconds * assumed["audit_mb"] / 1024,
-    }
 
 
 def _fixed(work: Workload) -> dict[str, float]:

@@ -21,7 +21,6 @@ LONGEST_MS = 900_000
 # Of one PutObject: https://docs.aws.amazon.com/AmazonS3/latest/userguide/upload-objects.html
 LARGEST_OBJECT_KB = 5_000_000
 MOST_EVENTS = 1e15  # ten thousand times as many as the largest rate of docs/cost.md
-OBJECTS = click.FloatRange(0, MOST_EVENTS)
 SHOWN = 0.005  # dollars; lines below are summed up
 DEFAULT = Workload()
 
@@ -42,7 +41,6 @@ DEFAULT = Workload()
 @click.option(
     "--object-kb", type=up_to(LARGEST_OBJECT_KB), default=DEFAULT.object_kb, show_default=True
 )
-@click.option("--audited", type=OBJECTS, default=0, help="Objects, in the cloud.")
 def cost_command(policy_name: str, **given: float | str) -> None:
     """Compute a month's bill on AWS, and what else would cost less.
 

@@ -88,12 +88,7 @@ def test_what_is_switched_off_or_not_there_is_not_on_the_bill() -> None:
 
 def test_what_is_assumed_of_the_template_is_in_the_template() -> None:
     resources, assumed = template()["Resources"], TABLE["assumed"]
-    audit = template("stacks/audit/template.yaml")["Resources"]
-    for function, name in (
-        (resources["HealKeysFunction"], "heal_mb"),
-        (audit["AuditKeysFunction"], "audit_mb"),
-    ):
-        assert function["Properties"]["MemorySize"] == assumed[name]
+    assert resources["HealKeysFunction"]["Properties"]["MemorySize"] == assumed["heal_mb"]
     faults = resources["RetryEventsFunction"]["Properties"]["Events"]["Faults"]["Properties"]
     assert faults["ScalingConfig"]["MaximumConcurrency"] == assumed["pollers"]
     for minutes in (0, 15):
