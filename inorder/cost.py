@@ -118,9 +118,6 @@ class Workload:
     object_kb: float = 100  # size of an output
     key_bytes: int = 50  # length of an object's key, which is in the records
     log_level: str = "ALL"
-    retention_days: float = 7
-    log_days: float = 14
-    heal_minutes: float = 15
 
     def __post_init__(self) -> None:
         if any(isinstance(each, float) and math.isnan(each) for each in astuple(self)):
@@ -146,7 +143,6 @@ class Contender:
 
     name: str
     lacks: str
-    how: str = ""
     fence: str = "none"
     cost: Mapping[str, Cost] = field(default_factory=dict)
     waits: str = ""
@@ -179,8 +175,7 @@ def contenders() -> list[Contender]:
     found = []
     for name, row in _read(CONTENDERS)["contenders"].items():
         cost = {situation: Cost(**each) for situation, each in row["cost"].items()}
-        texts = {each: " ".join(row[each].split()) for each in ("how", "lacks")}
-        found.append(Contender(name, **row | texts | {"cost": cost}))
+        found.append(Contender(name, **row | {"cost": cost}))
     return found
 
 
@@ -194,8 +189,8 @@ def usage_of(policy: Policy, work: Workload) -> dict[str, float]:
     used: dict[str, float] = {}
     for situation, count in work.counts.items():
         _add(used, _of_policy(policy, situation, work), count)
-    _add(used, _of_logs(used, work))
-    _add(used, _fixed(work))
+    _add(used, _of_logs(used))
+    _add(used, _fixed())
     return used
 
 
@@ -206,7 +201,7 @@ def bill_of_contender(contender: Contender, work: Workload) -> Bill:
         _add(used, _of_contender(contender, situation, work), count)
     if contender.idle:
         _add(used, {f"idle_{contender.idle.removeprefix('sqs_')}": _idle_requests()})
-    _add(used, _of_logs(used, work))
+    _add(used, _of_logs(used))
     return bill(contender.name, used)
 
 
@@ -298,7 +293,7 @@ def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, floa
     used["execution_log"] = kilobytes.get(work.log_level, 0) / 1e6
     if policy.index.get(situation) and situation != "waiter":  # a key has one record
         kept = record_bytes(work) + record_bytes(work, has_event=False) * (policy.keeps == "each")
-        used |= _of_storage(work, kept)
+        used |= _of_storage(kept)
         used["recovery"] = used["storage"]
     if policy.fence and counted.invocations:
         used |= _of_s3(policy.fence, situation, work)
@@ -344,7 +339,7 @@ def _of_contender(contender: Contender, situation: str, work: Workload) -> dict[
     if not is_told:
         _add(used, _of_s3(contender.fence, situation, work))
     if counted.writes and situation == "uncontended":
-        _add(used, _of_storage(work, record_bytes(work, has_event=False)))
+        _add(used, _of_storage(record_bytes(work, has_event=False)))
     return used
 
 
@@ -362,9 +357,9 @@ def _of_function(invocations: int, work: Workload, milliseconds: float) -> dict[
     }
 
 
-def _of_storage(work: Workload, size: float) -> dict[str, float]:
-    months = work.retention_days / _assumed()["month_days"]
-    return {"storage": size / 1e9 * months}
+def _of_storage(size: float) -> dict[str, float]:
+    assumed = _assumed()
+    return {"storage": size / 1e9 * assumed["retention_days"] / assumed["month_days"]}
 
 
 def _of_s3(fence: str, situation: str, work: Workload) -> dict[str, float]:
@@ -373,29 +368,27 @@ def _of_s3(fence: str, situation: str, work: Workload) -> dict[str, float]:
     return {"s3_gets": gets, "s3_puts": puts, "s3_storage": work.object_kb / 1e6 * bool(remains)}
 
 
-def _of_logs(used: Usage, work: Workload) -> dict[str, float]:
+def _of_logs(used: Usage) -> dict[str, float]:
     """Compute what is stored, once the first logs are deleted."""
     assumed = _assumed()
     written = used.get("execution_log", 0) + used.get("function_log", 0)
-    months = work.log_days / assumed["month_days"]
+    months = assumed["log_days"] / assumed["month_days"]
     return {"log_storage": written * assumed["log_compression"] * months}
 
 
-def _fixed(work: Workload) -> dict[str, float]:
+def _fixed() -> dict[str, float]:
     """List what a month without events uses, and one with events as well, under any policy."""
     assumed = _assumed()
-    used: dict[str, float] = {
+    sweeps = assumed["month_days"] * DAY / 60 / assumed["heal_minutes"]
+    seconds = sweeps * assumed["small_ms"] / 1000
+    return {
         "alarms": assumed["alarms"],
         "metrics": assumed["metrics"],
         "idle_requests": _idle_requests(),
+        "sweeps": sweeps,
+        "sweep_reads": sweeps,
+        "sweep_gb_seconds": seconds * assumed["heal_mb"] / 1024,
     }
-    if work.heal_minutes:
-        sweeps = assumed["month_days"] * DAY / 60 / work.heal_minutes
-        used |= {"sweeps": sweeps, "sweep_reads": sweeps}
-        used["sweep_gb_seconds"] = sweeps * assumed["heal_mb"] / 1024 * assumed["small_ms"] / 1000
-        used["metrics"] += 1
-        used["alarms"] += 1
-    return used
 
 
 def _idle_requests() -> float:
