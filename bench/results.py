@@ -61,23 +61,19 @@ def lines(found: Mapping[str, Mapping[str, Any]]) -> str:
     return "{\n" + ",\n".join(workloads) + "\n}\n"
 
 
-def about() -> dict[str, Any]:
-    """Say on what is measured."""
+def describe() -> None:
+    """Write down on what is measured."""
     names: list[str] = []
     with suppress(OSError):  # Linux has it
         names = re.findall(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
-    return {
+    about = {
         **{name: version(package) for name, package in PACKAGES.items()},
         "cores": os.cpu_count(),
         "processor": names[0] if names else platform.machine(),
         "python": platform.python_version(),
         "date": datetime.now(UTC).date().isoformat(),
     }
-
-
-def describe() -> None:
-    """Write down on what was measured."""
-    MACHINE.write_text(json.dumps(about(), indent=2) + "\n")
+    MACHINE.write_text(json.dumps(about, indent=2) + "\n")
 
 
 def machine() -> dict[str, Any]:

@@ -43,8 +43,8 @@ class Runner:
         self.contents: dict[str, bytes] = {}
         self.delivered: list[dict[str, Any]] = []
 
-    def run(self, uploads: tuple[Upload, ...]) -> float:
-        """Make all uploads and deliveries, and give the time of the beginning."""
+    def run(self, uploads: tuple[Upload, ...]) -> None:
+        """Make all uploads and deliveries."""
         began = time.time()
         of_keys: dict[int, list[tuple[int, Upload]]] = defaultdict(list)
         for number, upload in enumerate(uploads):
@@ -54,7 +54,6 @@ class Runner:
                 done.result()
             for done in self._deferred:
                 done.result()
-        return began
 
     def _upload_all(self, began: float, own: list[tuple[int, Upload]]) -> None:
         """Make the uploads of a key, one after the other."""
@@ -130,11 +129,11 @@ def take_turn(laboratory: Laboratory, contender: str, workload: Workload, run: i
     target = transport(contender, laboratory, workload.bound)
     runner = Runner(laboratory, target, f"{workload.name}-{run}-{contender}")
     try:
-        began = runner.run(workload.uploads)
+        runner.run(workload.uploads)
         wait_until(target.is_quiet, QUIET_SECONDS, f"{contender} to end {workload.name}", 0.2)
     finally:
         target.close()
-    turn = Turn(began, len(runner.delivered), runner.newest)
+    turn = Turn(len(runner.delivered), runner.newest)
     records, calls = map(lines_from, files, offsets)
     read_records(turn, records)
     read_calls(turn, calls)

@@ -18,13 +18,13 @@ def test_the_page_is_what_the_results_say() -> None:
 
 def test_the_delay_is_that_of_the_first_output_with_the_newest_content() -> None:
     done = [
-        Processing("k", "2", 9, 10.5, "newest", written=False),
-        Processing("k", "2", 12, 14, "newest", written=True),
-        Processing("k", "1", 10, 11, "newest", written=True),  # another event may cause it
-        Processing("k", "1", 9, 10, "old", written=True),
+        Processing("k", 10.5, "newest", written=False),
+        Processing("k", 14, "newest", written=True),
+        Processing("k", 11, "newest", written=True),
+        Processing("k", 10, "old", written=True),
     ]
-    assert delay(Turn(0, newest={"k": LATEST}, processings=done), "k") == 1
-    assert delay(Turn(0, newest={"k": LATEST}, processings=done[:1]), "k") is None
+    assert delay(Turn(newest={"k": LATEST}, processings=done), "k") == 1
+    assert delay(Turn(newest={"k": LATEST}, processings=done[:1]), "k") is None
 
 
 def test_no_contender_leaves_a_stale_output_but_the_uncoordinated_one() -> None:
