@@ -21,7 +21,7 @@ from bench.laboratory import DURABLE, FUNCTION, ROUTER, Laboratory
 from bench.measures import Turn, Uploaded, intervals_of
 from bench.workloads import Upload, Workload
 from inorder.aws.executions import wait_until
-from inorder.demo.run import _inverse as inverse
+from inorder.demo.run import shows
 from inorder_fence.fenced_output import output_key
 from tests.support.events import SEQUENCER, shipped
 
@@ -173,6 +173,5 @@ def state_of_output(laboratory: Laboratory, key: str, newest: bytes) -> str:
     """Tell whether a key's output shows its newest content."""
     with suppress(laboratory.s3.exceptions.NoSuchKey):
         answer = laboratory.s3.get_object(Bucket=laboratory.output_bucket, Key=output_key(key))
-        is_right = answer["Body"].read().startswith(inverse(newest))
-        return "right" if is_right else "stale"
+        return "right" if shows(answer["Body"].read(), newest) else "stale"
     return "missing"

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
 from bench import page, results, scale
 from bench.contenders.recorder import Processing
 from bench.measures import Turn, Uploaded, delay
+from bench.turns import picture, state_of_output
+from bench.workloads import Upload
 from inorder import PROJECT
 from inorder.cost import contenders
+from invert_image.inversion import invert
+from invert_image.stamp import stamp_image
 
 LATEST = Uploaded(at=10, etag="newest")
 
@@ -25,6 +34,16 @@ def test_the_delay_is_that_of_the_first_output_with_the_newest_content() -> None
     ]
     assert delay(Turn(newest={"k": LATEST}, processings=done), "k") == 1
     assert delay(Turn(newest={"k": LATEST}, processings=done[:1]), "k") is None
+
+
+def test_an_output_is_right_although_the_fence_has_stamped_it() -> None:
+    older, newest = (picture(number, Upload(at=0, key=0)) for number in (1, 2))
+    content = stamp_image(invert(newest, 10_000).content, b"stamp")
+    s3 = Mock(**{"get_object.side_effect": lambda **_: {"Body": BytesIO(content)}})
+    s3.exceptions.NoSuchKey = LookupError
+    laboratory: Any = SimpleNamespace(s3=s3, output_bucket="output")
+    assert state_of_output(laboratory, "x.png", newest) == "right"
+    assert state_of_output(laboratory, "x.png", older) == "stale"
 
 
 def test_no_contender_leaves_a_stale_output_but_the_uncoordinated_one() -> None:
