@@ -1,23 +1,20 @@
-"""Writes docs/performance.md from what was measured: `python -m bench.page`."""
+"""Writes what was measured between the markers of docs/performance.md: `python -m bench.page`."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
-
-from jinja2 import StrictUndefined, Template
 
 from bench import results
 from bench.contenders.lock import LEASE_SECONDS
 from bench.delivery import NAMES, RETRY_SECONDS
 from bench.laboratory import POLICIES, VISIBILITY_SECONDS
-from bench.results import BASE, Measures, Results
+from bench.results import BASE, Measures
 from bench.workloads import BOUND, workload
 from inorder import PROJECT
+from inorder.model.policies import between_markers, table
 
-TEMPLATE = Path(__file__).parent / "performance.md.jinja"
 DOCUMENT = PROJECT / "docs" / "performance.md"
 CONTENDERS = PROJECT / "bench" / "contenders"
 # Measure, name in the table, and how to print it. results.json has more.
@@ -30,22 +27,34 @@ SHOWN = [
 ]
 
 
-def page(found: Results, machine: dict[str, Any]) -> str:
-    """Write the page."""
-    template = Template(TEMPLATE.read_text(), keep_trailing_newline=True, undefined=StrictUndefined)
-    text: str = template.render(
-        **machine,
-        base=BASE,
-        bound=BOUND,
-        contenders="\n".join(f"| `{name}` | {design(name)} |" for name in NAMES),
-        lease=LEASE_SECONDS,
-        first_retry=RETRY_SECONDS[0],
-        second_retry=RETRY_SECONDS[1],
-        visibility=VISIBILITY_SECONDS,
-        workloads="\n".join(about(name, found[name]) for name in found),
-        table=table(found),
-    )
-    return text
+def page(text: str) -> str:
+    """Put what was measured, and how, between the markers in the text of the page."""
+    found, machine = results.read(), results.machine()
+    shown = [row for name in found for row in rows(name, found[name])]
+    headings = ["workload", "measure", *(f"`{name}`" for name in NAMES)]
+    rendered = {
+        "machine": setup(**machine),
+        "contenders": table(
+            ["contender", "design"], [[f"`{each}`", design(each)] for each in NAMES]
+        ),
+        "workloads": "".join(f"{about(name, found[name])}\n" for name in found),
+        "measures": table(headings, shown, left=2),
+    }
+    return between_markers(text, "bench", rendered)
+
+
+def setup(**machine: Any) -> str:
+    """Say on what was measured, and with which limits."""
+    first, second = RETRY_SECONDS
+    return f"""\
+- ministack {machine["ministack"]}, on {machine["cores"]} cores ({machine["processor"]}) with Python
+  {machine["python"]}, last on {machine["date"]}; `durable-function` with version
+  {machine["durable_sdk"]} of the SDK
+- at most {BOUND} invocations at a time, unless a workload says otherwise
+- a failed event comes again after {first} and {second} s, and a lock's lease is {LEASE_SECONDS} s
+- `sqs-fifo`: batches of one message, hidden for {VISIBILITY_SECONDS} s: six times the function's
+  timeout, as AWS advises
+"""
 
 
 def design(contender: str) -> str:
@@ -69,23 +78,12 @@ def about(name: str, by_contender: dict[str, Measures]) -> str:
     )
 
 
-def rows(name: str, by_contender: dict[str, Measures]) -> Iterator[str]:
+def rows(name: str, by_contender: dict[str, Measures]) -> Iterator[list[str]]:
     """Write the rows of a workload: one for each measure that is not 0 for all contenders."""
     for measure, heading, form in SHOWN:
         if any(measures.get(measure) for measures in by_contender.values()):
             cells = [cell(by_contender, each, measure, form) for each in NAMES]
-            yield f"| `{name}` | {heading} | {' | '.join(cells)} |"
-
-
-def table(found: Results) -> str:
-    """Write the table of the workloads that are shown."""
-    return "\n".join(
-        [
-            f"| workload | measure | {' | '.join(f'`{name}`' for name in NAMES)} |",
-            f"| --- | --- |{' ---: |' * len(NAMES)}",
-            *(row for name in found for row in rows(name, found[name])),
-        ]
-    )
+            yield [f"`{name}`", heading, *cells]
 
 
 def cell(by_contender: dict[str, Measures], contender: str, name: str, form: str) -> str:
@@ -99,7 +97,7 @@ def cell(by_contender: dict[str, Measures], contender: str, name: str, form: str
 
 def write() -> None:
     """Write the page."""
-    DOCUMENT.write_text(page(results.read(), results.machine()))
+    DOCUMENT.write_text(page(DOCUMENT.read_text()))
 
 
 if __name__ == "__main__":

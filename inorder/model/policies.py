@@ -193,9 +193,10 @@ def between_markers(text: str, kind: str, rendered: Mapping[str, str]) -> str:
     )
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Write a table in Markdown."""
-    lines = [headings, ["---"] * len(headings), *rows]
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int | None = None) -> str:
+    """Write a table in Markdown, of which so many columns are aligned left, or all."""
+    aligned = ["---" if left is None or at < left else "---:" for at in range(len(headings))]
+    lines = [headings, aligned, *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
