@@ -9,7 +9,7 @@ from typing import Any
 from bench import results
 from bench.contenders.lock import LEASE_SECONDS
 from bench.delivery import NAMES, RETRY_SECONDS
-from bench.laboratory import POLICIES, VISIBILITY_SECONDS
+from bench.laboratory import VISIBILITY_SECONDS
 from bench.results import BASE, Measures
 from bench.workloads import BOUND, workload
 from inorder import PROJECT
@@ -48,8 +48,7 @@ def setup(**machine: Any) -> str:
     first, second = RETRY_SECONDS
     return f"""\
 - ministack {machine["ministack"]}, on {machine["cores"]} cores ({machine["processor"]}) with Python
-  {machine["python"]}, last on {machine["date"]}; `durable-function` with version
-  {machine["durable_sdk"]} of the SDK
+  {machine["python"]}, last on {machine["date"]}
 - at most {BOUND} invocations at a time, unless a workload says otherwise
 - a failed event comes again after {first} and {second} s, and a lock's lease is {LEASE_SECONDS} s
 - `sqs-fifo`: batches of one message, hidden for {VISIBILITY_SECONDS} s: six times the function's
@@ -59,11 +58,9 @@ def setup(**machine: Any) -> str:
 
 def design(contender: str) -> str:
     """Describe a contender by the first sentence of its module, with a link to it."""
-    module = "inorder" if contender in POLICIES else contender.replace("-", "_")
-    file = CONTENDERS / f"{module}.py"
+    file = CONTENDERS / f"{contender.replace('-', '_')}.py"
     first = (ast.get_docstring(ast.parse(file.read_text())) or "").split("\n\n")[0]
-    policy = f" Policy `{POLICIES[contender]}`." if contender in POLICIES else ""
-    return f"[{' '.join(first.split())}](../{file.relative_to(PROJECT)}){policy}"
+    return f"[{' '.join(first.split())}](../{file.relative_to(PROJECT)})"
 
 
 def about(name: str, by_contender: dict[str, Measures]) -> str:

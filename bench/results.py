@@ -17,7 +17,6 @@ from typing import Any
 FILE = Path(__file__).parent / "results.json"
 MACHINE = Path(__file__).parent / "machine.json"
 BASE = "inorder"
-PACKAGES = {"ministack": "ministack", "durable_sdk": "aws-durable-execution-sdk-python"}
 DIGITS = 3
 
 Measures = dict[str, float]
@@ -67,7 +66,7 @@ def describe() -> None:
     with suppress(OSError):  # Linux has it
         names = re.findall(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
     about = {
-        **{name: version(package) for name, package in PACKAGES.items()},
+        "ministack": version("ministack"),
         "cores": os.cpu_count(),
         "processor": names[0] if names else platform.machine(),
         "python": platform.python_version(),

@@ -17,7 +17,7 @@ from PIL import Image
 from bench.contenders.orders import with_orders
 from bench.contenders.recorder import Processing
 from bench.delivery import Transport, transport
-from bench.laboratory import DURABLE, FUNCTION, ROUTER, Laboratory
+from bench.laboratory import FUNCTION, ROUTER, Laboratory
 from bench.measures import Turn, Uploaded, intervals_of
 from bench.workloads import Upload, Workload
 from inorder.aws.executions import wait_until
@@ -163,7 +163,7 @@ def read_calls(turn: Turn, lines: list[str]) -> None:
     for line in lines:
         at, what, name, number = line.split(" ")
         if what == "invocation":
-            if name not in {FUNCTION, ROUTER, DURABLE}:
+            if name not in {FUNCTION, ROUTER}:
                 turn.invocations.append((float(at) - float(number), float(at)))
         else:
             turn.calls[what] += 1

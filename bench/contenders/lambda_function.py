@@ -1,4 +1,4 @@
-"""What Lambda invokes for all contenders but the durable function, which is a function of its own.
+"""What Lambda invokes for all contenders.
 
 One function for all means the same warm workers for all. The payload says whose turn it is. The
 function's timeout is long, for the one that waits within the function; the others are told that

@@ -56,7 +56,7 @@ def test_no_contender_leaves_a_stale_output_but_the_uncoordinated_one() -> None:
 def test_the_bill_of_a_contender_has_the_writes_and_reads_that_were_measured() -> None:
     measured = results.read()["uncontended"]
     for each in contenders():
-        if each.name != "fenced-function":  # which has no table
+        if each.name in measured:
             counted, found = each.cost["uncontended"], measured[each.name]
             assert counted.writes == round(found["writes"] / found["events"]), each.name
             assert counted.reads == round(found["reads"] / found["events"]), each.name
