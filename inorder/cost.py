@@ -21,6 +21,7 @@ PRICES, CONTENDERS = map(Path(__file__).with_name, ("prices.toml", "contenders.t
 LOG_LEVELS = ("ALL", "ERROR", "OFF")
 DAY = 86_400
 STEP_MS = 100  # what Express rounds to
+FIXED = ("alarms", "metrics")  # of a stack, under any policy, with and without events
 
 Usage = Mapping[str, float]
 
@@ -71,9 +72,6 @@ LINES = {
     "log_storage": ("CloudWatch: storage of logs", "log_storage", False),
     "idle_requests": ("SQS: long polls of an idle queue", "sqs_requests", True),
     "idle_fifo_requests": ("SQS: long polls of an idle FIFO queue", "sqs_fifo_requests", True),
-    "sweeps": ("Schedule: requests of Lambda", "lambda_requests", True),
-    "sweep_gb_seconds": ("Schedule: duration of Lambda", "lambda_gb_seconds", True),
-    "sweep_reads": ("Schedule: reads of DynamoDB", "dynamodb_reads", True),
     "metrics": ("CloudWatch: metrics", "metrics", True),
     "alarms": ("CloudWatch: alarms", "alarms", True),
 }
@@ -190,7 +188,8 @@ def usage_of(policy: Policy, work: Workload) -> dict[str, float]:
     for situation, count in work.counts.items():
         _add(used, _of_policy(policy, situation, work), count)
     _add(used, _of_logs(used))
-    _add(used, _fixed())
+    assumed = _assumed()
+    _add(used, {"idle_requests": _idle_requests()} | {each: assumed[each] for each in FIXED})
     return used
 
 
@@ -323,21 +322,19 @@ def _of_contender(contender: Contender, situation: str, work: Workload) -> dict[
         again = max(math.ceil(work.process_ms / 1000 / contender.poll), 1)
         waited = again * contender.poll * (contender.waits == "function")
         counted = _plus(counted, contender.cost["each_poll"], again)
-    once, usual = contender.cost[situation], contender.cost["uncontended"]
-    gets, puts = _read(CONTENDERS)["s3"][contender.fence][situation]
-    # A record, for one that writes less than usual, or the fence tells that there is nothing to do.
-    is_told = once.invocations == 0 or once.writes < usual.writes
+    invocations = contender.cost[situation].invocations
     busy = assumed["call_ms"] * (counted.writes + counted.reads) + waited * 1000
-    if not is_told:
-        busy += work.process_ms if puts else gets * assumed["call_ms"]
-    busy += assumed["invoke_ms"] * (counted.invocations - once.invocations)
-    used = _of_table(counted, work, has_event=False) | _of_function(counted.invocations, work, 0)
+    busy += assumed["invoke_ms"] * (counted.invocations - invocations)
+    used: dict[str, float] = {}
+    if invocations:
+        gets, puts = _read(CONTENDERS)["s3"][contender.fence][situation]
+        busy += work.process_ms if puts else gets * assumed["call_ms"]  # the fence may say no
+        used |= _of_s3(contender.fence, situation, work)
+    used |= _of_table(counted, work, has_event=False) | _of_function(counted.invocations, work, 0)
     used["lambda_gb_seconds"] = work.gb_seconds(busy)
     if situation != "duplicate" or contender.repeats:
         _add(used, contender.beside)
     _add(used, contender.beside_poll, again)
-    if not is_told:
-        _add(used, _of_s3(contender.fence, situation, work))
     if counted.writes and situation == "uncontended":
         _add(used, _of_storage(record_bytes(work, has_event=False)))
     return used
@@ -374,21 +371,6 @@ def _of_logs(used: Usage) -> dict[str, float]:
     written = used.get("execution_log", 0) + used.get("function_log", 0)
     months = assumed["log_days"] / assumed["month_days"]
     return {"log_storage": written * assumed["log_compression"] * months}
-
-
-def _fixed() -> dict[str, float]:
-    """List what a month without events uses, and one with events as well, under any policy."""
-    assumed = _assumed()
-    sweeps = assumed["month_days"] * DAY / 60 / assumed["heal_minutes"]
-    seconds = sweeps * assumed["small_ms"] / 1000
-    return {
-        "alarms": assumed["alarms"],
-        "metrics": assumed["metrics"],
-        "idle_requests": _idle_requests(),
-        "sweeps": sweeps,
-        "sweep_reads": sweeps,
-        "sweep_gb_seconds": seconds * assumed["heal_mb"] / 1024,
-    }
 
 
 def _idle_requests() -> float:

@@ -51,9 +51,6 @@ def test_a_month_of_a_million_uncontended_events_is_the_one_computed_by_hand() -
             "CloudWatch: logs of functions": 1.1 * 0.50,
             "CloudWatch: storage of logs": 27.1 * 0.15 * 14 / 30 * 0.03,
             "SQS: long polls of an idle queue": 5 * 30 * 86_400 / 20 / 1e6 * 0.40,
-            "Schedule: requests of Lambda": 2_880 / 1e6 * 0.20,
-            "Schedule: duration of Lambda": 2_880 * 0.25 * 0.2 * 0.0000133334,
-            "Schedule: reads of DynamoDB": 2_880 / 1e6 * 0.125,
             "CloudWatch: metrics": 2 * 0.30,
             "CloudWatch: alarms": 5 * 0.10,
         }
@@ -83,7 +80,6 @@ def test_what_is_switched_off_or_not_there_is_not_on_the_bill() -> None:
 
 def test_what_is_assumed_of_the_template_is_in_the_template() -> None:
     resources, assumed = template()["Resources"], TABLE["assumed"]
-    assert resources["HealKeysFunction"]["Properties"]["MemorySize"] == assumed["heal_mb"]
     faults = resources["RetryEventsFunction"]["Properties"]["Events"]["Faults"]["Properties"]
     assert faults["ScalingConfig"]["MaximumConcurrency"] == assumed["pollers"]
     assert len(of_type(resources, "CloudWatch::Alarm")) == assumed["alarms"]
@@ -91,7 +87,6 @@ def test_what_is_assumed_of_the_template_is_in_the_template() -> None:
     for name, value in {
         "RecordRetentionDays": assumed["retention_days"],
         "LogRetentionDays": assumed["log_days"],
-        "HealMinutes": assumed["heal_minutes"],
         "ExecutionLogLevel": default.log_level,
         "FunctionMemorySize": default.memory,
     }.items():
