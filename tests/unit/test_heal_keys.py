@@ -377,13 +377,6 @@ def test_an_event_that_cannot_be_sent_stays_in_the_index_and_stops_no_other(heal
     assert counts == {"KeysStuck": [3.0], "KeysHandedOver": [2.0], "HealingsFailed": [1.0]}
 
 
-def test_a_key_that_is_claimed_while_its_event_is_sent_stays_as_it_is(healer: Healer) -> None:
-    healer.put("x", OLD)
-    healer.at("after-call.sqs.SendMessage", lambda **_: healer.put("x", timedelta()))
-    assert healer.sweep() == ["x"]
-    assert "hand_overs" not in healer.record("x")
-
-
 def test_a_table_that_cannot_be_read_fails_the_sweep(healer: Healer) -> None:
     """Lambda counts the error, and does not try again: the next sweep does."""
     healer.table.delete()
