@@ -273,19 +273,20 @@ def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, floa
     function_ms = work.process_ms if puts else gets * assumed["call_ms"]
     works_ms = counted.invocations * (assumed["invoke_ms"] + function_ms)
     is_started = situation == "waiter" and starts_newest(policy.name)
-    executions = _executions(policy, counted, works_ms, seconds * 1000, is_started)
+    executions = 1 + is_started  # the holder starts another one, which does the work
+    calls_ms = assumed["call_ms"] * (counted.writes + counted.reads)
+    milliseconds = assumed["start_ms"] * executions + calls_ms + works_ms + seconds * 1000
     used = {
         "events": 1,
-        "express_requests": len(executions),
-        "express_gb_seconds": sum(map(express_gb_seconds, executions)),
+        "express_requests": executions,
+        "express_gb_seconds": executions * express_gb_seconds(milliseconds / executions),
         "index_writes": policy.index.get(situation, 0),
         **_of_table(counted, work),
         **_of_function(counted.invocations, work, function_ms),
     }
     kilobytes = {
         # What a holder does to start an execution writes as much as a poll.
-        "ALL": policy.log.uncontended * len(executions)
-        + (count + is_started) * (policy.log.poll or 0),
+        "ALL": policy.log.uncontended * executions + (count + is_started) * (policy.log.poll or 0),
         # Any write may be refused, except an uncontended event's.
         "ERROR": assumed["error_kb"] * counted.writes * (situation != "uncontended"),
     }
@@ -299,19 +300,6 @@ def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, floa
     if not policy.fence and counted == policy.cost.uncontended:
         used["forwarded"] = 1  # without outputs, each event that is processed
     return used
-
-
-def _executions(
-    policy: Policy, counted: Cost, works_ms: float, waited_ms: float, is_started: bool
-) -> list[float]:
-    """List how many milliseconds each execution of an event takes."""
-    assumed, calls = _assumed(), counted.writes + counted.reads
-    # The execution that a holder starts does what an uncontended one does. The waiter only waits.
-    theirs = policy.cost.uncontended.writes + policy.cost.uncontended.reads
-    parts = [(calls - theirs, waited_ms), (theirs, works_ms)]
-    if not is_started:
-        parts = [(calls, works_ms + waited_ms)]
-    return [assumed["start_ms"] + assumed["call_ms"] * made + rest for made, rest in parts]
 
 
 def _of_contender(contender: Contender, situation: str, work: Workload) -> dict[str, float]:
