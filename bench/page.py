@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from bench import results
-from bench.contenders.lock import LEASE_SECONDS
 from bench.delivery import NAMES, RETRY_SECONDS
 from bench.laboratory import VISIBILITY_SECONDS
 from bench.results import BASE, Measures
@@ -50,7 +49,7 @@ def setup(**machine: Any) -> str:
 - ministack {machine["ministack"]}, on {machine["cores"]} cores ({machine["processor"]}) with Python
   {machine["python"]}, last on {machine["date"]}
 - at most {BOUND} invocations at a time, unless a workload says otherwise
-- a failed event comes again after {first} and {second} s, and a lock's lease is {LEASE_SECONDS} s
+- a failed event comes again after {first} and {second} s
 - `sqs-fifo`: batches of one message, hidden for {VISIBILITY_SECONDS} s: six times the function's
   timeout, as AWS advises
 """

@@ -7,11 +7,13 @@ they have as much time as the product's own function.
 
 from __future__ import annotations
 
+import os
+import time
+from pathlib import Path
 from typing import Any
 
 from bench.contenders import inorder, lock_in_function, sqs_fifo, uncoordinated
-from bench.contenders.recorder import Handler, recorded
-from bench.contenders.warm import warm
+from bench.contenders.recorder import FOLDER, Handler, recorded
 
 HANDLERS: dict[str, Handler] = {
     "lock-in-function": lock_in_function.handler,
@@ -21,6 +23,7 @@ HANDLERS: dict[str, Handler] = {
 }
 WAITS = "lock-in-function"
 SECONDS = 15
+WARMING_SECONDS = 180
 
 
 def handler(payload: dict[str, Any], context: Any) -> Any:
@@ -32,3 +35,11 @@ def handler(payload: dict[str, Any], context: Any) -> Any:
     if payload["contender"] != WAITS:
         context.get_remaining_time_in_millis = lambda: SECONDS * 1000
     return recorded(HANDLERS[payload["contender"]])(payload["event"], context)
+
+
+def warm(mark: str, workers: int) -> None:
+    """Wait until a number of workers are here at the same time, before anything is measured."""
+    Path(FOLDER, f"{mark}-{os.getpid()}").touch()
+    deadline = time.monotonic() + WARMING_SECONDS
+    while len(list(Path(FOLDER).glob(f"{mark}-*"))) < workers and time.monotonic() < deadline:
+        time.sleep(0.2)
