@@ -124,7 +124,8 @@ def take_turn(laboratory: Laboratory, contender: str, workload: Workload, run: i
     for mark in laboratory.folder.glob("*.*ed"):  # of the orders of an earlier turn
         mark.unlink()
     files = [laboratory.folder / name for name in ("records", "calls")]
-    offsets = [file.stat().st_size if file.exists() else 0 for file in files]
+    for file in files:
+        file.write_text("")  # who writes appends
     laboratory.bound(workload.bound)
     target = transport(contender, laboratory, workload.bound)
     runner = Runner(laboratory, target, f"{workload.name}-{run}-{contender}")
@@ -134,18 +135,13 @@ def take_turn(laboratory: Laboratory, contender: str, workload: Workload, run: i
     finally:
         target.close()
     turn = Turn(len(runner.delivered), runner.newest)
-    records, calls = map(lines_from, files, offsets)
+    records, calls = (file.read_text().splitlines() for file in files)
     read_records(turn, records)
     read_calls(turn, calls)
     turn.outputs = {
         key: state_of_output(laboratory, key, content) for key, content in runner.contents.items()
     }
     return turn
-
-
-def lines_from(file: Path, offset: int) -> list[str]:
-    """Read the lines that were appended to a file."""
-    return file.read_bytes()[offset:].decode().splitlines() if file.exists() else []
 
 
 def read_records(turn: Turn, lines: list[str]) -> None:
