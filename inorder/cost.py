@@ -187,7 +187,6 @@ def usage_of(policy: Policy, work: Workload) -> dict[str, float]:
     used: dict[str, float] = {}
     for situation, count in work.counts.items():
         _add(used, _of_policy(policy, situation, work), count)
-    _add(used, _of_logs(used))
     assumed = _assumed()
     _add(used, {"idle_requests": _idle_requests()} | {each: assumed[each] for each in FIXED})
     return used
@@ -199,15 +198,16 @@ def bill_of_contender(contender: Contender, work: Workload) -> Bill:
     for situation, count in work.counts.items():
         _add(used, _of_contender(contender, situation, work), count)
     if contender.idle:
-        _add(used, {f"idle_{contender.idle.removeprefix('sqs_')}": _idle_requests()})
-    _add(used, _of_logs(used))
+        _add(used, {contender.idle: _idle_requests()})
     return bill(contender.name, used)
 
 
 def bill(name: str, used: Usage) -> Bill:
-    """Price what was used, by the names in `LINES`."""
-    rows = prices()
-    lines = []
+    """Price what was used, by the names in `LINES`, and the storage of its logs."""
+    assumed, rows, lines = _assumed(), prices(), []
+    logs = used.get("execution_log", 0) + used.get("function_log", 0)
+    stored = assumed["log_compression"] * assumed["log_days"] / assumed["month_days"]
+    used = {**used, "log_storage": logs * stored}  # once the first logs are deleted
     for each, (title, price, is_fixed) in LINES.items():
         if used.get(each):
             row = rows[price]
@@ -228,16 +228,6 @@ def express_gb_seconds(milliseconds: float) -> float:
     https://aws.amazon.com/step-functions/pricing/ (example 3).
     """
     return 64 / 1024 * math.ceil(milliseconds / STEP_MS) * STEP_MS / 1000
-
-
-def polls(policy: Policy, milliseconds: float) -> tuple[int, float]:
-    """Tell how often a waiter polls until a holder has ended, and how many seconds it waits.
-
-    The holder works on for these milliseconds when the waiter begins.
-    """
-    seconds = limits(definition(policy.name))["poll_seconds"]
-    count = max(1, math.ceil(milliseconds / 1000 / seconds))
-    return count, count * seconds
 
 
 def record_bytes(work: Workload, has_event: bool = True) -> float:
@@ -266,7 +256,9 @@ def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, floa
         situation, counted = "uncontended", policy.cost.uncontended
     count, seconds = 0, 0.0
     if situation == "waiter":  # the holder has begun just before
-        count, seconds = polls(policy, work.process_ms + assumed["invoke_ms"])
+        poll = limits(definition(policy.name))["poll_seconds"]
+        count = max(1, math.ceil((work.process_ms + assumed["invoke_ms"]) / 1000 / poll))
+        seconds = count * poll
         counted = _plus(counted, policy.each_poll, count - 1)
     gets, puts = _read(CONTENDERS)["s3"][policy.fence][situation] if policy.fence else (0, 1)
     # A function that writes no output has found that there is nothing to do.
@@ -351,14 +343,6 @@ def _of_s3(fence: str, situation: str, work: Workload) -> dict[str, float]:
     gets, puts = _read(CONTENDERS)["s3"][fence][situation]
     remains = situation == "uncontended" or (fence == "each" and puts)  # others replace an output
     return {"s3_gets": gets, "s3_puts": puts, "s3_storage": work.object_kb / 1e6 * bool(remains)}
-
-
-def _of_logs(used: Usage) -> dict[str, float]:
-    """Compute what is stored, once the first logs are deleted."""
-    assumed = _assumed()
-    written = used.get("execution_log", 0) + used.get("function_log", 0)
-    months = assumed["log_days"] / assumed["month_days"]
-    return {"log_storage": written * assumed["log_compression"] * months}
 
 
 def _idle_requests() -> float:
