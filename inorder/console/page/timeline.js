@@ -16,7 +16,7 @@ const time = (text) => (text ? new Date(text).getTime() : null);
 export function phases(execution, definition, keeps, now) {
   const end = time(execution.stopped) ?? now;
   const found = {
-    from: time(execution.started),
+    from: time(execution.seen),
     end,
     waits: [],
     locks: [],
@@ -154,7 +154,7 @@ export function Timeline({ story, definition, keeps, numbers, readAt }) {
   const drawn = useMemo(() => {
     const executions = new Map(story.executions.map((each) => [each.arn, each]));
     const lanes = story.deliveries
-      .filter((each) => executions.get(each.execution)?.started)
+      .filter((each) => executions.get(each.execution)?.seen)
       .map((delivery, index) => {
         const execution = executions.get(delivery.execution);
         return {
