@@ -197,11 +197,9 @@ class AwsStateMachine(StateMachine):
         answers = self._answers(f'$.source_key = "*{plain}*"', since)
 
         def naming() -> Iterator[Read]:
-            if self._level != "ALL":
-                yield from _newest_first(entries, answers)
-                return
-            yield from entries
-            if unread:  # the function's lines are fewer, but not of all executions
+            at_all = self._level == "ALL"
+            yield from entries if at_all else _newest_first(entries, answers)
+            if at_all and unread:  # the function's lines are fewer, but not of all executions
                 yield from answers
 
         seen: set[str] = set()
@@ -260,10 +258,10 @@ class AwsStateMachine(StateMachine):
         )
         deadline = time.monotonic() + SEARCH_SECONDS
         for page in pages if log_group else ():
-            yield from page["events"]
             if unread is not None and time.monotonic() > deadline:
                 unread.append(SEARCH_ENDED)
                 return
+            yield from page["events"]
 
 
 Read = tuple[float, str, Entry]  # when the line was written, and whose entry it is
