@@ -34,7 +34,7 @@ from inorder.model.execution import (
     Filter,
     execution_of,
 )
-from inorder.model.outcomes import DONE, REJECTED
+from inorder.model.outcomes import DONE
 
 CLOCK_DIFFERENCE = timedelta(minutes=10)  # at most, between this machine and AWS
 LATE = timedelta(minutes=2)  # by which an entry may arrive after later ones
@@ -297,15 +297,11 @@ def _answer(line: Mapping[str, Any]) -> tuple[str, Entry] | None:
     with suppress(*UNREADABLE, AttributeError, KeyError, OSError):
         said = json.loads(line["message"])
         at = datetime.fromtimestamp(int(line["timestamp"]) / 1000, UTC)
-        details = {
-            "key": str(said["source_key"]),
-            "version_id": said.get("version_id"),
-            "sequencer": str(said["sequencer"]),
-            "outcome": said["message"] if said["message"] in DONE else REJECTED,
-        }
-        if details["outcome"] == REJECTED:
-            details["cause"] = json.dumps({"Error": said["message"], "Cause": said["cause"]})
-        return str(said["execution"]), Entry(ANSWERED, details, at)
+        if said["message"] in DONE:  # what is rejected fails, which the log has
+            names = {"key": "source_key", "sequencer": "sequencer", "outcome": "message"}
+            details = {name: str(said[field]) for name, field in names.items()}
+            details["version_id"] = said.get("version_id")
+            return str(said["execution"]), Entry(ANSWERED, details, at)
     return None
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from audit_keys.repairing import repaired_at
 from inorder.asl.definition import EXPRESS_SECONDS
-from inorder.model.outcomes import REJECTED, STARTED_NAME
+from inorder.model.outcomes import STARTED_NAME
 from inorder_fence.records import key_in, object_key_of, s3_object
 
 ENDS = {
@@ -308,11 +308,7 @@ class _Reader:
         """Take the function's answer for the end of an execution, if it has none."""
         if said := self.found.answer:
             output = json.dumps({"outcome": said["outcome"]})
-            if said["outcome"] == REJECTED:
-                cause = {"error": REJECTED, "cause": said["cause"]}
-                self._end("ExecutionFailed", cause, self._answered)
-            else:
-                self._end("ExecutionSucceeded", {"output": output}, self._answered)
+            self._end("ExecutionSucceeded", {"output": output}, self._answered)
 
     def _end(self, kind: str, details: dict[str, Any], at: datetime | None) -> None:
         error = str(details["error"]) if details.get("error") else None

@@ -180,10 +180,6 @@ class _Judging:
                 "parked",
                 f"{parked}: its object cannot have an output, or a person must decide",
             ),
-            "Rejected": (
-                "parked",
-                "was rejected: its object cannot have an output",
-            ),
             "InvalidEvent": ("parked", f"{parked}, because it is not a valid event"),
             "Unknown": ("unknown", "may or may not have been processed"),
             "Superseded": ("unknown", "was superseded, by an event that is not known"),

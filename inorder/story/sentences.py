@@ -43,7 +43,6 @@ def _said(facts: Facts, execution: Execution, outcome: str, cause: Cause | None)
         "Waiting": f"It waits for execution {_id(cause.execution)}, which has held the lock since"
         f" {clock(cause.at)}.",
         **dict.fromkeys(("Parked", "InvalidEvent", "NotParked"), _sentence(cause.reason)),
-        "Rejected": f"{_sentence(cause.reason)} How its execution ended is not known.",
         **dict.fromkeys(("TimedOut", "Aborted"), f"It was ended in {last}, unfinished."),
     }
     if outcome in texts:

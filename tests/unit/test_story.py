@@ -77,7 +77,6 @@ def event(sequencer: str, etag: str = "e", **changes: Any) -> dict[str, Any]:
 def answered(outcome: str, sequencer: str = A, name: str = "it") -> Execution:
     """Build an execution of which only the function's line is known."""
     said = {"key": "x.png", "sequencer": sequencer, "version_id": None, "outcome": outcome}
-    said["cause"] = json.dumps({"Error": "InvalidImage", "Cause": "no image"})
     return execution_of(f"arn:of:{name}", [Entry(ANSWERED, said, at(1))])
 
 
@@ -308,7 +307,6 @@ LEFT_OUT = {"left_out": "its key does not end in .jpg (KeySuffix)"}
             "unknown",
             "not known",
         ),
-        (facts(answered("Rejected"), unread=LOG_ERROR, **FIRST_WINS), "parked", "was rejected"),
         (facts(**LEFT_OUT), "none", "its key does not end in .jpg (KeySuffix)"),
         (facts(B_DONE, outputs=(made_of(B),), **LEFT_OUT), "right", "starts an execution now"),
         # A user's function may write elsewhere, and without the fence's metadata.
@@ -371,10 +369,6 @@ def test_what_is_not_known_is_named() -> None:
         (
             facts(answered("Superseded"), answered("Processed", B, "other")),
             "The function found that its object or output is newer: probably event 0B.",
-        ),
-        (
-            facts(answered("Rejected")),
-            "Rejected. InvalidImage: no image. How its execution ended is not known.",
         ),
         (
             facts(RETRYING, queued=(QUEUED,)),

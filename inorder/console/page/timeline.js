@@ -273,11 +273,11 @@ function Lane({ lane, x, y, height, width, isNarrow, numbers }) {
     html`<rect class=${kind} x=${x(from)} y=${y - h / 2} width=${Math.max(x(to) - x(from), 2)}
     height=${h} rx=${Math.min(h / 4, 5)} />`;
   const [left, line] = isNarrow ? [10, y - 31] : [14, y - 8];
-  const took = execution.seconds === null ? "running" : span(execution.seconds);
+  const isAlive = !execution.stopped;
+  const took = execution.seconds === null ? isAlive && "running" : span(execution.seconds);
   const facts = [why, took, execution.waited > 0 && `waited ${span(execution.waited)}`]
     .filter(Boolean)
     .join(", ");
-  const isAlive = !execution.stopped;
   const stop = x(lane.end);
   const isWide = ([from, to]) => x(to) - x(from) > 64; // there is room for a word
   return html`<a class="lane ${tone}" href=${href("execution", execution.arn)}
