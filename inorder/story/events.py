@@ -26,7 +26,10 @@ def events_of(known: Known, outcomes: Mapping[str, str]) -> tuple[Event, ...]:
     for learnt in _learnt(known, outcomes):
         if learnt.sequencer is not None and known.is_wanted(learnt.version_id):
             identity = (learnt.version_id, learnt.sequencer)
-            if learnt.is_deletion is None:  # a log may lack the version with the event
+            if (learnt.version_id, learnt.is_deletion) == (
+                None,
+                None,
+            ):  # a log may lack the version with the event
                 named = (each for each in found if each[1] == learnt.sequencer)
                 identity = next(named, identity)
             earlier = found.get(identity)
