@@ -191,10 +191,11 @@ class AwsStateMachine(StateMachine):
         """Give the executions of a key, the newest first: find what names it, and read the rest."""
         # At best, CloudWatch leaves out the other keys.
         plain = max(_PLAIN.findall(key), key=len, default="")
+        like = f'"*{plain}*"' if plain else '"*"'
         first = "ExecutionStarted" if self._level == "ALL" else "FailStateEntered"
-        pattern = f'{{ ($.type = "{first}") && ($.details.input = "*{plain}*") }}'
+        pattern = f'{{ ($.type = "{first}") && ($.details.input = {like}) }}'
         entries = self._entries(pattern, since, unread=unread)
-        answers = self._answers(f'$.source_key = "*{plain}*"', since)
+        answers = self._answers(f"$.source_key = {like}", since)
 
         def naming() -> Iterator[Read]:
             at_all = self._level == "ALL"
