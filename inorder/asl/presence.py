@@ -17,7 +17,7 @@ from inorder.asl.definition import (
     payload,
 )
 from inorder.asl.flow import Flow
-from inorder.asl.roles import OWN_LOCK, Role, does, doing, written
+from inorder.asl.roles import HANDS_OVER, OWN_LOCK, Role, does, doing, written
 
 DataPath = tuple[str, ...]
 # Paths that are surely present, each with all its parents. Paths of the context begin with "$$".
@@ -44,7 +44,7 @@ def _guard(definition: Json) -> Iterator[Violation]:
     """
     flow = _Presence(definition)
     inputs = flow.inputs(frozenset([()]))
-    parks = doing(flow.states, Role.PARKS, Role.RETRIES)
+    parks = doing(flow.states, *HANDS_OVER)
     for name, known in sorted(inputs.items()):
         state, absent = flow.states[name], flow.absent.get(name, set())
         if parks:

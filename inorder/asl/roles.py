@@ -44,6 +44,9 @@ class Role(StrEnum):
     RETRIES = "retries"  # sends the event to the retry queue, or to the bus that leads there
 
 
+HANDS_OVER = (Role.PARKS, Role.RETRIES)
+
+
 def roles(state: Json) -> frozenset[Role]:
     """Tell what a state does, from its ASL, substituted or not."""
     resource, parameters = state.get("Resource"), state.get("Parameters", {})
