@@ -23,7 +23,7 @@ from inorder.asl.definition import (
     payload,
     values_written,
 )
-from inorder.asl.roles import HANDS_OVER, Role, does, doing, working, written
+from inorder.asl.roles import HANDS_OVER, Role, assigned, does, doing, working
 
 EVENT = "$$.Execution.Input.detail"
 ONE_KEY = {f"{EVENT}.bucket.name", f"{EVENT}.object.key"}
@@ -120,7 +120,7 @@ def _index(definition: Json) -> Iterator[Violation]:
         if not records:
             yield claim, "no state records the event, so that it is lost if its execution dies"
         for name in sorted(records):
-            if "in_progress_since" not in written(states[name], "SET"):
+            if "in_progress_since" not in assigned(states[name]):
                 yield name, "without in_progress_since, no sweep finds the event if a holder dies"
 
 

@@ -15,7 +15,7 @@ import networkx as nx
 
 from inorder.asl.definition import PUT, UPDATE, Json, Rule, Violation, graph, paths, targets
 from inorder.asl.record import SEQUENCER, origins, record_of
-from inorder.asl.roles import HANDS_OVER, TOKEN, Role, does, doing, working, written
+from inorder.asl.roles import HANDS_OVER, TOKEN, Role, assigned, does, doing, kept, removed, working
 
 UNKNOWN = "?"
 # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Expressions.OperatorsAndFunctions.html
@@ -29,7 +29,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 _WORD = re.compile(r"[:#]?\w+(?:\.#?\w+)*")
 _SQL = {"AND", "OR", "NOT", "IN", "BETWEEN", *FUNCTIONS}
-_ASSIGNED = re.compile(r"(#?\w+) = (?:if_not_exists\((#?\w+), )?(:\w+)")
 
 Attributes = dict[str, str]
 
@@ -55,26 +54,24 @@ class _Writes:
 
     def after(self, name: str, record: Attributes, by: By) -> Attributes | None:
         """Give a record after a state's write; None if the condition refuses that."""
-        parameters: Json = self.states[name]["Parameters"]
-        names = parameters.get("ExpressionAttributeNames", {})
-        given = parameters.get("Item", {}) | parameters.get("ExpressionAttributeValues", {})
-        values = {each: self._value(typed, by) for each, typed in given.items()}
-        condition = parameters.get("ConditionExpression", ":yes")
+        state = self.states[name]
+        parameters: Json = state["Parameters"]
+        values = parameters.get("ExpressionAttributeValues", {})
+        given = {each.removeprefix(":"): self._value(typed, by) for each, typed in values.items()}
         try:
-            if not self._holds(condition, record, names, values):
+            if not self._holds(parameters, record, given):
                 return None
         except sqlite3.Error as error:
             raise ValueError(name, f"its condition cannot be evaluated: {error}") from None
+        made = {each: self._value(typed, by) for each, typed in assigned(state).items()}
         if "Item" in parameters:
-            return values
-        made = record | {"id": UNKNOWN}
-        for attribute, kept, value in _ASSIGNED.findall(parameters["UpdateExpression"]):
-            known = record.get(names.get(kept, kept))
-            made[names.get(attribute, attribute)] = known or values[value]
-        removed = written(self.states[name], "REMOVE")
-        return {each: value for each, value in made.items() if each not in removed}
+            return made
+        made |= {each: record[each] for each in kept(state) if each in record}
+        whole = record | {"id": UNKNOWN} | made
+        return {each: value for each, value in whole.items() if each not in removed(state)}
 
-    def _holds(self, text: str, record: Attributes, names: Json, values: Attributes) -> bool:
+    def _holds(self, parameters: Json, record: Attributes, given: Attributes) -> bool:
+        names = parameters.get("ExpressionAttributeNames", {})
         columns: list[str | None] = []
 
         def column(found: re.Match[str]) -> str:
@@ -84,10 +81,10 @@ class _Writes:
             columns.append(record.get(names.get(word, word)))
             return f":column{len(columns) - 1}"
 
-        condition = _WORD.sub(column, text).replace("<>", "IS NOT")
-        given = {f"column{number}": value for number, value in enumerate(columns)}
-        given |= {"yes": "1"} | {name.removeprefix(":"): each for name, each in values.items()}
-        [(holds,)] = self._sql.execute(f"SELECT {condition}", given)
+        condition = _WORD.sub(column, parameters.get("ConditionExpression", "")) or "TRUE"
+        values = {f"column{number}": value for number, value in enumerate(columns)} | given
+        query = f"SELECT {condition.replace('<>', 'IS NOT')}"
+        [(holds,)] = self._sql.execute(query, values)
         return bool(holds)
 
     def _value(self, typed: Json, by: By) -> str:
@@ -157,8 +154,7 @@ def _order(writes: _Writes, claim: str) -> Iterator[Violation]:
         return
     if writes.after(claim, held, OLDER) or writes.after(claim, newer, HOLDER):
         yield claim, "its condition lets an older event take the place of a newer one"
-    clauses = writes.states[claim]["Parameters"]["UpdateExpression"]
-    lock = {kept for _, kept, _ in _ASSIGNED.findall(clauses)}  # what the holder has written
+    lock = kept(writes.states[claim])  # what the holder has written
     for name in doing(writes.states, Role.RELEASES):
         if released := writes.after(name, newer, HOLDER):
             changed = {each for each in newer if newer[each] != released.get(each)}
