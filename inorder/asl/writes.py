@@ -76,7 +76,7 @@ class _Writes:
 
         def column(found: re.Match[str]) -> str:
             word = found[0]
-            if word.startswith(":") or word in _SQL:
+            if word.startswith(":") or word in _SQL or word.upper() in _SQL:
                 return word
             columns.append(record.get(names.get(word, word)))
             return f":column{len(columns) - 1}"

@@ -191,6 +191,8 @@ Prepare Event/Parameters/x | @texts | size: its data is too large
 RIGHT = r"""
 Count Poll/Parameters/limits/poll_seconds | 7 | /TimeoutSeconds | 290
 Break Lock/Retry/1/MaxAttempts | 0 | Break Lock/TimeoutSeconds | 3
+Release Lock/Parameters/ConditionExpression
+  "sequencer = :sequencer AND begins_with(lock_token, :lock_token)"
 Prepare Event/Parameters/object_key.$ | ~{}/{}~team/{}/{}
 Attempt Again? | - | Renew Lock | - | Invert Image/Catch/-1/Next | "Retry Event"
 Renew Again | =Renew Lock | Renew Again/ResultPath | "$.again"
