@@ -149,6 +149,7 @@ latest-wins: Claim Key/Retry/0/ErrorEquals | ["States.Timeout"] | late: ... Stat
 every-version: Record Event/Retry/0/ErrorEquals | ["States.Timeout"] | late: ... States.Timeout
 
 Lock Taken?/Choices/0/And/1/Variable | "$.sequencer" | Claim Key: claim: it may leave the lock
+Claim Key/Catch/0 | - | claim: a refusal counts as a fault
 Reject Object/Next | "Superseded" | Claim Key: claim: its lock ... Superseded
 Release Lock/Catch/-1/Next | "Final Outcome?" | Claim Key: claim: its lock ... Processed
 Park Event/Parameters/MessageBody/outcome | "Told" | Claim Key: claim: its lock ... Parked
