@@ -247,9 +247,10 @@ def _claim(definition: Json) -> Iterator[Violation]:
     states: Json = definition["States"]
     claims = doing(states, Role.CLAIMS)
     for claim in claims:
-        caught = [error for each in states[claim]["Catch"] for error in each["ErrorEquals"]]
-        if CONDITION_FAILED[0] not in caught:
-            yield claim, "a refusal counts as a fault: it needs a Catch of its own"
+        errors = {*CONDITION_FAILED, "States.TaskFailed", "States.ALL"}
+        catches = (each for each in states[claim]["Catch"] if errors & set(each["ErrorEquals"]))
+        if does(states[next(catches)["Next"]], *HANDS_OVER):
+            yield claim, "a refusal counts as a fault, so a duplicate is retried until it is parked"
         if does(states[claim], Role.SHARES) and not _is_comparison(
             states, claim, states[claim]["Next"]
         ):

@@ -89,26 +89,22 @@ def _read(definition: Json) -> Iterator[Violation]:
     """Check that a read of a lock shows what other executions have written to it."""
     states: Json = definition["States"]
     read = {path for each in states.values() for path in paths(*expressions(each))}
-    locks = {record_of(states[name]) for name in doing(states, Role.CLAIMS)}
-    writers = doing(states, Role.CLAIMS, Role.RECORDS)
-    written_to = {record_of(states[name]) for name in writers}
-    for name, state in states.items() if locks else ():
+    written_to = {record_of(states[each]) for each in doing(states, Role.CLAIMS, Role.RECORDS)}
+    for name, state in states.items() if doing(states, Role.CLAIMS) else ():
         if state.get("Resource") != GET:
             continue
         selected, at = state.get("ResultSelector"), f"{state.get('ResultPath')}.Item."
         found, at = (paths(*payload(selected)), "$.Item.") if selected else (read, at)
         taken = {path.removeprefix(at).split(".")[0] for path in found if path.startswith(at)}
-        parameters, (table, _) = state["Parameters"], record_of(state)
-        if "lock_token" in taken or table in {each for each, _ in locks}:
+        parameters = state["Parameters"]
+        if "lock_token" in taken or record_of(state) in written_to:
             if record_of(state) not in written_to:
                 yield name, "it reads another record than those that the file writes"
             if not parameters.get("ConsistentRead"):
                 yield name, "without ConsistentRead, it may miss a lock that was taken before"
         names = parameters.get("ExpressionAttributeNames", {})
-        asked = parameters.get("ProjectionExpression", ",".join(taken)).split(",")
-        for each in sorted(
-            taken.difference(names.get(part.strip(), part.strip()) for part in asked)
-        ):
+        asked = parameters.get("ProjectionExpression", ",".join(taken)).replace(" ", "").split(",")
+        for each in sorted(taken.difference(names.get(each, each) for each in asked)):
             yield name, f"its ProjectionExpression leaves out {each}, which a later state reads"
 
 
