@@ -24,8 +24,8 @@ from moto import mock_aws
 
 from inorder import PROJECT
 from inorder.aws.executions import LocalStateMachine
+from inorder.model import policies
 from inorder.model.execution import Execution
-from inorder.model.policies import asl_file
 from tests.support import moto_parts, state_machines
 from tests.support.events import SEQUENCER, created, deleted
 from tests.support.resolved_template import template
@@ -76,10 +76,10 @@ class InProcess:
 
     # A call of a Task takes as long as this machine needs, which decides no test.
     timeout_scale = 60
+    wait_scale = 1.0  # of waits and of delays between attempts
 
     def __init__(self, policy: str, app: ModuleType, canonical_hash: ModuleType) -> None:
         self.policy, self.app, self.canonical_hash = policy, app, canonical_hash
-        self.wait_scale = 1.0  # of waits and of delays between attempts
         self.sleep: Callable[[float], None] = time.sleep
         # moto runs functions in Docker only; so its calls to Lambda are answered here.
         assert boto3.DEFAULT_SESSION
@@ -118,9 +118,8 @@ class InProcess:
             "RetryEventsBusName": RETRY_BUS,
             "UniqueEventsBusName": BUS,
         }
-        definition = json.loads(
-            state_machines.substitute(PROJECT / asl_file(policy), substitutions)
-        )
+        file = PROJECT / policies.asl_file(policy)
+        definition = json.loads(state_machines.substitute(file, substitutions))
         for state in definition["States"].values():
             if isinstance(state.get("TimeoutSeconds"), int):
                 state["TimeoutSeconds"] *= self.timeout_scale
