@@ -9,8 +9,6 @@ from shutil import copytree
 from typing import Any
 
 import pytest
-from cfnlint import ManualArgs
-from cfnlint.api import lint
 
 from inorder import PROJECT, local_aws
 from inorder.aws.executions import wait_until
@@ -111,11 +109,6 @@ class Example:
 @pytest.fixture(scope="module")
 def fenced(local: LocalAws, tmp_path_factory: pytest.TempPathFactory) -> Example:
     return Example(local, "write_newest", tmp_path_factory.mktemp("fenced"))
-
-
-def test_its_template_is_valid() -> None:
-    text = (EXAMPLE / "template.yaml").read_text(encoding="utf-8")
-    assert lint(text, config=ManualArgs(regions=["us-east-1"])) == []
 
 
 def test_a_slow_function_replaces_no_newer_output_and_without_the_fence_it_does(

@@ -26,8 +26,7 @@ from inorder import PROJECT
 from inorder.aws.executions import LocalStateMachine
 from inorder.model import policies
 from inorder.model.execution import Execution
-from tests.support import moto_parts, state_machines
-from tests.support.events import SEQUENCER, created, deleted
+from tests.support import events, moto_parts, state_machines
 from tests.support.resolved_template import template
 
 INPUT, OUTPUT, TABLE = "input", "output", "keys"
@@ -83,25 +82,25 @@ class InProcess:
         self.sleep: Callable[[float], None] = time.sleep
         # moto runs functions in Docker only; so its calls to Lambda are answered here.
         assert boto3.DEFAULT_SESSION
-        events: Any = boto3.DEFAULT_SESSION.events  # their types know no handler that answers
-        self.events = events
+        # Their types know no handler that answers.
+        events_of_session: Any = boto3.DEFAULT_SESSION.events
+        self.events = events_of_session
         self.events.register_first("before-send.lambda.Invoke", self._serve)
         self.events.register("provide-client-params.stepfunctions.StartExecution", _as_in_the_model)
-        self.events.register("provide-client-params.events.PutEvents", self._make_buses)
         make_writes_atomic(self.events)
         self.s3 = boto3.client("s3")
         self.invocations: list[Any] = []
         self.invoke: Callable[[Any], Any] = self.handle
-        self._sequencers = itertools.count(int(SEQUENCER, 16))
+        self._sequencers = itertools.count(int(events.SEQUENCER, 16))
         for bucket in (INPUT, OUTPUT):
             self.s3.create_bucket(Bucket=bucket)
         self.table = boto3.resource("dynamodb").create_table(TableName=TABLE, **KEY_TABLE)
         self._sqs = boto3.client("sqs")
-        self.parked_queue, self.retry_queue = map(self._make_queue, ("parked", "retries"))
+        queues = ("parked", "retries", "forwarded")
+        self.parked_queue, self.retry_queue, self._bus_queue = map(self._make_queue, queues)
+        self._make_buses(boto3.client("events"))
         self.function_log_group = "functions"
         boto3.client("logs").create_log_group(logGroupName=self.function_log_group)
-        self._bus_queue = ""
-        self._making_buses = threading.Lock()
         self.state_machine = self.machine(policy)
 
     def pause(self, seconds: float) -> None:
@@ -127,18 +126,12 @@ class InProcess:
         made = state_machines.create_local(client, json.dumps(definition))
         return MotoStateMachine(client, made.arn)
 
-    def _make_buses(self, **_: Any) -> None:
-        """Create the buses before the first event, because most tests send none."""
-        with self._making_buses:
-            if self._bus_queue:
-                return
-            events = boto3.client("events")
-            for name in (BUS, RETRY_BUS):
-                events.create_event_bus(Name=name)
-            events.put_rule(Name="all", EventBusName=BUS, EventPattern='{"version": ["0"]}')
-            target = {"Id": "queue", "Arn": "arn:aws:sqs:us-east-1:123456789012:forwarded"}
-            events.put_targets(Rule="all", EventBusName=BUS, Targets=[target])
-            self._bus_queue = self._make_queue("forwarded")
+    def _make_buses(self, events: Any) -> None:
+        for name in (BUS, RETRY_BUS):
+            events.create_event_bus(Name=name)
+        events.put_rule(Name="all", EventBusName=BUS, EventPattern='{"version": ["0"]}')
+        target = {"Id": "queue", "Arn": "arn:aws:sqs:us-east-1:123456789012:forwarded"}
+        events.put_targets(Rule="all", EventBusName=BUS, Targets=[target])
 
     def _make_queue(self, name: str) -> str:
         """Create a queue from which each message is received once, however long a test takes."""
@@ -168,19 +161,13 @@ class InProcess:
 
     def upload(self, key: str, content: bytes) -> dict[str, Any]:
         """Put an object and give the event that S3 would send."""
-        answer = self.s3.put_object(Bucket=INPUT, Key=key, Body=content)
-        return created(key, etag=answer["ETag"].strip('"'), **self._event(answer))
+        return events.upload(self.s3, key, content, sequencer=self._next())
 
-    def delete(self, key: str, **version: Any) -> dict[str, Any]:
-        answer = self.s3.delete_object(Bucket=INPUT, Key=key, **version)
-        return deleted(key, **self._event(answer))
+    def delete(self, key: str, version_id: str | None = None) -> dict[str, Any]:
+        return events.delete(self.s3, key, version_id, sequencer=self._next())
 
-    def _event(self, answer: Any) -> dict[str, Any]:
-        return {
-            "bucket": INPUT,
-            "sequencer": f"{next(self._sequencers):018X}",
-            "version_id": answer.get("VersionId"),
-        }
+    def _next(self) -> str:
+        return f"{next(self._sequencers):018X}"
 
     def keep_versions(self) -> None:
         self.s3.put_bucket_versioning(Bucket=INPUT, VersioningConfiguration={"Status": "Enabled"})
@@ -217,7 +204,7 @@ class InProcess:
         return self._receive(self.parked_queue)
 
     def forwarded(self) -> list[dict[str, Any]]:
-        return self._receive(self._bus_queue) if self._bus_queue else []
+        return self._receive(self._bus_queue)
 
     def _receive(self, queue: str) -> list[dict[str, Any]]:
         messages = self._sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10)

@@ -81,6 +81,8 @@ def test_the_rule_and_the_work_policy_are_for_what_the_policy_handles(policy: Po
     }
     if policy.keeps is None:  # it has no outputs, and hashes events of any source
         pattern = {"source": ["aws.s3"]}
+        others = Deployed(Policy=policy.name, ContentSources="one,two")
+        assert others["EventsRule"]["EventPattern"] == {"source": ["one", "two"]}
     assert stack["EventsRule"]["EventPattern"] == pattern
     actions = {action for action, _ in stack.grants("InvertImageRole")}
     versions = {"s3:GetObjectVersion", "s3:ListBucketVersions"}

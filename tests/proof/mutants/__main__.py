@@ -8,7 +8,7 @@ import click
 
 from inorder.model import policies
 from tests.proof.mutants import functions, state_machines
-from tests.proof.mutants.harness import Tests
+from tests.proof.mutants.harness import UNCHANGED, Tests
 from tests.proof.mutants.survivors import reasons
 
 WORKERS = 2
@@ -28,7 +28,13 @@ def main(names: list[str]) -> int:
                 tests = Tests([*state_machines.TESTED_BY, "--policy", name], state_machines.watch)
                 chosen = state_machines.mutants(name)
             tried = tests.survivors(chosen, WORKERS)
-            wrong += _others_survive(name, {mutant.name: survives for mutant, survives in tried})
+            verdicts: dict[str, bool] = {}
+            for mutant, survives in tried:
+                if mutant.name != UNCHANGED:
+                    verdicts[mutant.name] = survives
+                elif not survives:
+                    sys.exit(f"The tests of {name} fail without a mutant, too: {mutant.where}")
+            wrong += _others_survive(name, verdicts)
     return int(bool(wrong))
 
 

@@ -19,7 +19,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from inorder import PROJECT
-from tests.proof.mutants.harness import CODE, Mutant
+from tests.proof.mutants.harness import CODE, UNCHANGED, Mutant
 
 UNIT = "tests/unit/test_"
 TESTED_BY = {
@@ -58,6 +58,8 @@ def mutants(function: str) -> Iterator[Mutant]:
     [folder] = (each for place in places for each in PROJECT.glob(place))
     for path in sorted(folder.glob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
+        unchanged = _Finder(path, compile(tree, path, "exec"))
+        yield Mutant(UNCHANGED, f"{path.name}:", unchanged.install)
         seen: Counter[str] = Counter()
         for where, name in _changed(tree):
             full = f"{path.name} {where}: {name}"

@@ -30,6 +30,7 @@ MEMORY_BYTES = 8 << 30
 CODE = tuple(f"{PROJECT}/{each}/" for each in ("functions", "stacks"))
 IMPORTED_ANEW = (*CODE, *(f"{PROJECT}/tests/{each}/" for each in ("unit", "policies")))
 
+UNCHANGED = "unchanged"  # is no mutant: if it does not survive, the others were not killed either
 # Notes what a test reaches in that time, in the form of `Mutant.where`.
 Watch = Callable[[pytest.Item, set[str]], AbstractContextManager[None]]
 

@@ -18,7 +18,7 @@ from inorder import PROJECT, asl, local_aws
 from inorder.model import policies
 from inorder.model.execution import Execution, execution_of
 from tests.proof.model.mutation import changes_of, mutants_of
-from tests.proof.mutants.harness import Mutant
+from tests.proof.mutants.harness import UNCHANGED, Mutant
 from tests.support.in_process import InProcess
 from tests.support.selection import policies_of
 
@@ -35,6 +35,7 @@ WAIT_SCALE = 0.2
 
 def mutants(policy: str) -> Iterator[Mutant]:
     definition = (PROJECT / policies.asl_file(policy)).read_text(encoding="utf-8")
+    yield Mutant(UNCHANGED, f"{policy}:", partial(_install, policy, definition))
     for each in (*mutants_of(definition), *changes_of(definition)):
         install = partial(_install, policy, str(each.definition))
         yield Mutant(str(each), f"{policy}:{each.where}", install)
@@ -75,9 +76,9 @@ def watch(item: pytest.Item, reached: set[str]) -> Iterator[None]:
 
 def _install(policy: str, text: str) -> str:
     """Let all that is imported later read another file; tell whether `inorder check` finds it."""
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", delete=False) as file:
-        file.write(text)
-    _FILES[policy] = file.name
+    file = Path(tempfile.mkdtemp(prefix="inorder-mutant-"), Path(_asl_file(policy)).name)
+    file.write_text(text, encoding="utf-8")
+    _FILES[policy] = str(file)
     definition = json.loads(text)
     with suppress(KeyError, TypeError, ValueError):  # a rule may rely on the schema
         rules = (rule for stage in asl.STAGES[1:] for rule in stage.values())
