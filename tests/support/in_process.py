@@ -19,7 +19,8 @@ from urllib.parse import unquote
 
 import boto3
 import pytest
-from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
 from moto import mock_aws
 
 from inorder import PROJECT
@@ -85,7 +86,7 @@ class InProcess:
         # Their types know no handler that answers.
         events_of_session: Any = boto3.DEFAULT_SESSION.events
         self.events = events_of_session
-        self.events.register_first("before-send.lambda.Invoke", self._serve)
+        self.events.register_first("before-call.lambda.Invoke", self._serve)
         self.events.register("provide-client-params.stepfunctions.StartExecution", _as_in_the_model)
         make_writes_atomic(self.events)
         self.s3 = boto3.client("s3")
@@ -141,23 +142,25 @@ class InProcess:
     def handle(self, payload: Any) -> Any:
         return self.app.handler(payload, Context())
 
-    def _serve(self, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
-        assert isinstance(request.body, bytes | str)
-        payload = json.loads(request.body)
+    def hash(self, payload: Any) -> Any:
+        return self.canonical_hash.handler(payload, Context())
+
+    def _serve(self, params: dict[str, Any], **_: Any) -> Any:
+        payload = json.loads(params["body"])
         self.invocations.append(payload)
-        headers = {"x-amzn-RequestId": "test", "Content-Type": "application/json"}
+        answer: dict[str, Any] = {"StatusCode": 200}
         try:
-            if HASH_FUNCTION in unquote(request.url):
-                answer = self.canonical_hash.handler(payload, Context())
-            else:
-                answer = self.invoke(payload)
+            is_hash = HASH_FUNCTION in unquote(params["url"])
+            said = (
+                self.canonical_hash.handler(payload, Context()) if is_hash else self.invoke(payload)
+            )
         except Throttled:
-            headers["x-amzn-ErrorType"] = "TooManyRequestsException"
-            return _response(request, 429, headers, {"message": "Rate Exceeded."})
+            refusal = {"Code": "TooManyRequestsException", "Message": "Rate Exceeded."}
+            return answered(429, {"Error": refusal})
         except Exception as error:
-            headers["x-amz-function-error"] = "Unhandled"
-            answer = {"errorType": type(error).__name__, "errorMessage": str(error)}
-        return _response(request, 200, headers, answer)
+            answer["FunctionError"] = "Unhandled"
+            said = {"errorType": type(error).__name__, "errorMessage": str(error)}
+        return answered(200, answer | {"Payload": io.BytesIO(json.dumps(said).encode())})
 
     def upload(self, key: str, content: bytes) -> dict[str, Any]:
         """Put an object and give the event that S3 would send."""
@@ -237,16 +240,10 @@ class Throttled(Exception):
     """Lambda refuses the invocation."""
 
 
-class _Body(io.BytesIO):
-    def stream(self, **_: Any) -> Iterator[bytes]:
-        yield self.read()
-
-
-def _response(
-    request: AWSPreparedRequest, status: int, headers: dict[str, str], answer: Any
-) -> AWSResponse:
-    body = _Body(json.dumps(answer).encode())
-    return AWSResponse(request.url, status, headers, body)  # type: ignore[arg-type]
+def answered(status: int, parsed: dict[str, Any]) -> Any:
+    """Give what a handler of botocore's event ``before-call`` gives in place of a service."""
+    described = {"RequestId": "test", "HTTPStatusCode": status, "HTTPHeaders": {}}
+    return AWSResponse("", status, HTTPHeaders(), None), parsed | {"ResponseMetadata": described}
 
 
 def _as_in_the_model(params: dict[str, Any], **_: Any) -> dict[str, Any]:
