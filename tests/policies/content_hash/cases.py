@@ -117,7 +117,6 @@ SECONDS = (32, 36, 42, 158)  # holder, lease, waiter, longest execution
 STORIES = ["paid=Processed again=Duplicate other=Processed shipped=Processed"]
 CLAIM = "Claim Content with"
 SURVIVORS = {
-    **common.SENDING_SURVIVORS,
     f"{CLAIM} ConditionExpression: no attribute_not_exists(id)": common.NO_RECORD,
     f"{CLAIM} Catch 1 and 2 swapped": "no error is both of them",
     f"{CLAIM} ConditionExpression: comparison 3, <, as <=": common.SECOND,

@@ -111,7 +111,6 @@ STORIES = [
     common.REFUSED_INPUTS,
 ]
 SURVIVORS = {
-    **common.SENDING_SURVIVORS,
     "Claim Key with ConditionExpression: no attribute_not_exists(id)": common.NO_RECORD,
     "Claim Key with ConditionExpression: comparison 4, <, as <=": common.SECOND,
 }

@@ -164,5 +164,4 @@ CASES = Cases(
     WRITES,
     STORIES,
     SECONDS,
-    common.SENDING_SURVIVORS,
 )
