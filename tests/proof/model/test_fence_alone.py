@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
+from inorder import PROJECT
+from inorder.model.policies import asl_file
 from tests.proof.model.conftest import Searched
-from tests.proof.model.engine import Engine
+from tests.proof.model.engine import Engine, read
 from tests.proof.model.fence import NEWEST
 from tests.proof.model.mutation import Mutant
 from tests.proof.model.newest import Newest
 from tests.proof.model.scenario import Scenario, scenarios
 from tests.proof.model.search import search
-from tests.proof.model.state import Run
+from tests.proof.model.state import Run, State
 from tests.proof.model.suite import Suite, limit
 
 
@@ -21,43 +21,18 @@ class FenceAlone(Newest):
     """The output of a key ends as its newest event's, although nothing keeps events apart."""
 
     holding = frozenset()  # there is no lock
-    definition = json.dumps(
-        {
-            "StartAt": "Invert Image",
-            "States": {
-                "Invert Image": {
-                    "Type": "Task",
-                    "Resource": "arn:aws:states:::lambda:invoke",
-                    "Parameters": {
-                        "FunctionName": "${InvertImageFunctionArn}",
-                        "Payload": {"event.$": "$$.Execution.Input", "fence": "newest"},
-                    },
-                    "ResultPath": "$.inversion",
-                    "TimeoutSeconds": 17,
-                    "Next": "Outcome?",
-                },
-                "Outcome?": {
-                    "Type": "Choice",
-                    "Choices": [
-                        {
-                            "Variable": "$.inversion.Payload.outcome",
-                            "StringEquals": "Processed",
-                            "Next": "Processed",
-                        }
-                    ],
-                    "Default": "Superseded",
-                },
-                "Processed": {"Type": "Pass", "End": True},
-                "Superseded": {"Type": "Pass", "End": True},
-            },
-        }
-    )
+    definition = (PROJECT / asl_file("uncoordinated")).read_text().replace('"none"', '"newest"')
 
     def key(self, event: int) -> str:  # noqa: ARG002
         return "b/k"
 
     def ids(self, run: Run) -> dict[str, str]:  # noqa: ARG002
         return {}  # of no record
+
+    def ends(self, state: State, run: Run) -> str | None:
+        """Check the function's outcome, as each execution ends in one state."""
+        outcome = read(run.data)["Payload"]["outcome"]
+        return super().ends(state, run._replace(state=outcome))
 
 
 RACES = scenarios("1, 11 12, 12 A- AA, 12 AB AA A- A1 versioned, 12 AB versioned switched=2")
