@@ -73,7 +73,6 @@ REFUSED_INPUTS = "empty=InvalidEvent list=InvalidEvent no-key=InvalidEvent"
 NO_RECORD = (
     "without a record, status <> DONE is true too, on moto and ministack; AWS does not document it"
 )
-SECOND = "it makes no difference whether a record counts in the second in which it expires"
 
 NOT_SENT, NOT_FORWARDED = "QueueLost*2 TimedOut", "ForwardFailed*2 TimedOut"
 WRITE_FAILED, RELEASE_FAILED = "Busy*2 TimedOut", "Busy*3 TimedOut"

@@ -9,23 +9,15 @@ def named(*mutants: str) -> frozenset[str]:
     return frozenset(mutants)
 
 
-TASK_FAULTS, ALL = "States.TaskFailed, States.Timeout", "States.ALL"
-
-
-def no_retry(*states: str, of: str = TASK_FAULTS) -> tuple[str, ...]:
-    """Name mutants without a Retry; one of States.ALL has no attempts, and is the same as none."""
-    return tuple(f"{state} without Retry of {of}" for state in states)
+def no_retry(*states: str) -> tuple[str, ...]:
+    return tuple(f"{state} without Retry of States.TaskFailed, States.Timeout" for state in states)
 
 
 def no_update(change: str, *states: str) -> tuple[str, ...]:
     return tuple(f"{state} with UpdateExpression: no {change}" for state in states)
 
 
-# EventBridge takes the event instead.
-UNSENT = no_retry("Retry Event")
 LOCKING = (
-    *UNSENT,
-    *no_retry("Read Key Record", of=ALL),
     # A record has `execution` only while it has a lock.
     *no_update("REMOVE execution", "Break Lock", "Release Failed Key"),
     # The table does not grow for ever.

@@ -119,7 +119,6 @@ CLAIM = "Claim Content with"
 SURVIVORS = {
     f"{CLAIM} ConditionExpression: no attribute_not_exists(id)": common.NO_RECORD,
     f"{CLAIM} Catch 1 and 2 swapped": "no error is both of them",
-    f"{CLAIM} ConditionExpression: comparison 3, <, as <=": common.SECOND,
 }
 
 CASES = Cases(

@@ -7,7 +7,6 @@ import json
 from inorder import PROJECT
 from tests.policies.searches import named
 from tests.proof.model.engine import S3Answer, StepResult
-from tests.proof.model.mutation import late_changes_of, time_changes_of
 from tests.proof.model.promise import Promise, known_record
 from tests.proof.model.scenario import Scenario, scenarios
 from tests.proof.model.state import Run, State, attribute
@@ -108,7 +107,7 @@ SUITE = Suite(
         *scenarios("11 restarts=1 expiries=1"),
     ),
     sought=(*SMALL, *scenarios("11 faults=1, 11 restarts=1")),
-    representative=named("Count Poll with 5 as its lease_polls"),
-    # The tests of its states have the other mutants.
-    changes=(time_changes_of, late_changes_of),
+    representative=named("stuck.py without the message"),
+    # `inorder check` and the tests of its states find the mutants of its file.
+    changes=(),
 )

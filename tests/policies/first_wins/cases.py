@@ -110,10 +110,7 @@ STORIES = [
     *common.RECOVERY,
     common.REFUSED_INPUTS,
 ]
-SURVIVORS = {
-    "Claim Key with ConditionExpression: no attribute_not_exists(id)": common.NO_RECORD,
-    "Claim Key with ConditionExpression: comparison 4, <, as <=": common.SECOND,
-}
+SURVIVORS = {"Claim Key with ConditionExpression: no attribute_not_exists(id)": common.NO_RECORD}
 
 CASES = Cases(
     DATA,

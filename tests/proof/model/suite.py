@@ -115,7 +115,6 @@ BLIND = (Scenario((1, 2), blind=True),)
 # Mutants whose executions would be too long, which `inorder check` computes.
 SECOND_ATTEMPT = (
     "Invert Image without Retry of States.ALL",
-    "Attempt Again? without rule 1: not $.renewal IsPresent",
     "Attempt Again? without rule 1: $.polls NumericLessThanEquals 6",
 )
 # Small scenarios, each of which finds a mutant that no other finds.

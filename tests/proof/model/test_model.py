@@ -9,7 +9,7 @@ import pytest
 from tests.policies.tables import each_has
 from tests.proof.model.conftest import Searched
 from tests.proof.model.engine import Engine
-from tests.proof.model.mutation import Mutant
+from tests.proof.model.mutation import Mutant, is_refused
 from tests.proof.model.scenario import Scenario
 from tests.proof.model.suite import LONG, Suite
 
@@ -48,9 +48,10 @@ def test_promise_holds_in_every_state(
 def test_each_mutant_but_the_survivors_breaks_a_promise(
     engine: Engine, suite: Suite, mutant: Mutant
 ) -> None:
-    found = suite.find(engine, mutant)
-    print(found and "\n".join(map(str, found)))  # noqa: T201 - with `-rP`, pytest shows it
-    assert (found is None) == (str(mutant) in suite.survivors)
+    if not mutant.definition or not is_refused(mutant.definition):
+        found = suite.find(engine, mutant)
+        print(found and "\n".join(map(str, found)))  # noqa: T201 - with `-rP`, pytest shows it
+        assert (found is None) == (str(mutant) in suite.survivors)
 
 
 @pytest.mark.parametrize("suite", [of_policy(*each) for each in SUITES.items()])
