@@ -205,21 +205,9 @@ def changed(definition: str, old: str, new: str) -> str:
 
 # The mixture of `SHORT`, what the first and the second file are, and what the search finds.
 BREAKAGES = {
-    "a claim takes the other policy's lock": (
-        *(0, changed(LATEST, "if_not_exists(lock_token, :lock_token)", ":lock_token"), EACH),
-        "I3: 2a works while 1a does",
-    ),
     "a claim removes the event that the other policy has recorded": (
         *(0, LATEST, changed(EACH, "REMOVE oldest_waiting", "REMOVE event, oldest_waiting")),
         "I1: all is quiet and the output was made from None, not from 2",
-    ),
-    "the other policy's lock is released": (
-        *(
-            0,
-            LATEST,
-            changed(EACH, "begins_with(lock_token, :lock_token)", "lock_token <> :lock_token"),
-        ),
-        "I3: 1a releases or renews another execution's lock",
     ),
     "an attempt takes longer than the other version's lease": (
         *(3, LATEST, changed(LATEST, '"TimeoutSeconds": 62', '"TimeoutSeconds": 90')),
