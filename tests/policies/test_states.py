@@ -156,12 +156,6 @@ def test_each_conditional_write_changes_only_the_records_that_it_may(
         assert ("ConditionalCheckFailed" in tested["output"]) == write.is_refused
 
 
-@pytest.mark.parametrize("policy", [p for p in TABLES if "lock_token" in TABLES[p].data])
-def test_each_execution_has_a_lock_token_of_its_own(local: LocalAws, policy: str) -> None:
-    outputs = [run_state(local, policy, "Prepare Event", {})["output"] for _ in range(2)]
-    assert len({json.loads(output)["lock_token"] for output in outputs}) == 2
-
-
 CAUSES = {
     "Parked": '{"Error":"Some.Fault","Cause":"because"}',
     "Invalid Event": "The input is not a valid event.",
