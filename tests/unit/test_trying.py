@@ -1,0 +1,205 @@
+"""`inorder try`: what it says of answers, invocations and handlers, without a local AWS."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from inorder.asl.size import MOST_BYTES
+from inorder.errors import Failure
+from inorder.trying import inside, new, verdict
+from inorder.trying.contract import broken
+from inorder.trying.inside import FAILS, FILE, FUNCTION, JOURNAL, PACKAGES, RELEASE, TIMES_OUT
+from inorder.trying.trial import samples
+from inorder.trying.verdict import Invocation
+from inorder.trying.work import named
+from tests.support import events
+
+NOW = 1_795_000_000.0
+LATER = str(int(NOW) + 3 * 86_400)
+NO_OUTCOME: list[Any] = [None, [], "Processed", {}, {"outcome": "Done"}]
+NO_DIGITS: list[Any] = [None, 1, "", "1.5", "-1", "٣٤"]  # the last ones are none of DynamoDB
+DONE: dict[str, Any] = {"outcome": "Processed", "expires_at": LATER}
+REJECTED = {"outcome": "Rejected", "expires_at": LATER, "error": "E", "cause": "because"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (DONE, ""),
+        (DONE | {"outcome": "Superseded", "more": [1]}, ""),
+        (REJECTED, ""),
+        (DONE | {"more": "x" * MOST_BYTES}, "262,208 bytes"),
+        *((answer, "is not JSON with an outcome") for answer in NO_OUTCOME),
+        *((DONE | {"expires_at": value}, "no text of digits") for value in NO_DIGITS),
+        (DONE | {"expires_at": str(int(NOW) + 86_400)}, "less than two days"),
+        (REJECTED | {"error": 1}, "without the text error:"),
+        ({"outcome": "Rejected", "expires_at": LATER}, "without the text error and cause:"),
+    ],
+)
+def test_an_answer_that_breaks_the_contract_is_named_with_what_to_change(
+    answer: Any, said: str
+) -> None:
+    told = broken(json.dumps(answer), NOW)
+    assert bool(told) == bool(said)
+    assert said in told
+
+
+@pytest.mark.parametrize(
+    ("invocation", "said"),
+    [
+        ({"seconds": 1, "answer": json.dumps(DONE)}, ""),
+        ({"seconds": 1, "answer": "{'outcome': {1}}"}, "not JSON with an outcome"),
+        (
+            {"seconds": 1, "error": "ValueError: bad (app.py, line 3)"},
+            "raises ValueError: bad (app",
+        ),
+        ({"began": NOW - 6}, "not answered after the 5 s"),
+        ({"began": NOW - 4}, ""),  # it may still answer
+        ({"began": NOW - 6, "stalled": "PutObject"}, ""),
+    ],
+)
+def test_an_invocation_is_judged_by_its_answer_its_error_and_its_time(
+    invocation: dict[str, Any], said: str
+) -> None:
+    facts: dict[str, Any] = {"id": "1", "stalled": "", "began": NOW}
+    made = Invocation(**facts | invocation)
+    found = verdict.answers([made], NOW, timeout=5)
+    assert found.mark == ("broken" if said else "kept")
+    assert said in found.text
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give the folder of a handler, which is also that of its journal."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "tried", raising=False)
+    variables = {FILE: str(tmp_path / "tried.py"), FUNCTION: "handler", PACKAGES: str(tmp_path)}
+    for name, value in (variables | {JOURNAL: str(tmp_path)}).items():
+        monkeypatch.setenv(name, value)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("source", "wrong"),
+    [
+        ("def handler(a, b): 1", {}),
+        (
+            "from json import dumps\ndef lambda_handler(): 1\nother = 1",
+            {"instead": ["lambda_handler"]},
+        ),
+        (
+            "import missing_here",
+            {
+                "module": "missing_here",
+                "said": "ModuleNotFoundError: No module named 'missing_here' (tried.py, line 1)",
+            },
+        ),
+        ("import os\nos.environ['UNSET_HERE']", {"variable": "UNSET_HERE"}),
+        ("{}['key']", {"said": "KeyError: 'key' (tried.py, line 1)"}),
+        ("import os\nos.nothing", {"said": "AttributeError: module 'os' has no attribute"}),
+    ],
+)
+def test_why_a_handler_cannot_be_loaded(folder: Path, source: str, wrong: dict[str, Any]) -> None:
+    (folder / "tried.py").write_text(source)
+    told = inside.why_not()
+    assert told.keys() - {"said"} == wrong.keys() - {"said"}
+    for name, value in wrong.items():
+        assert told[name][: len(value)] == value
+
+
+def test_what_cannot_be_loaded_is_said_with_what_to_change(tmp_path: Path) -> None:
+    file = tmp_path / "app.py"
+    for text in ("app.asl.json", str(file)):  # no Python file, and one that is not there
+        with pytest.raises(Failure):
+            named(text, tmp_path)
+    file.touch()
+    assert named(f"{file}", tmp_path).function == "handler"
+    work = named(f"{file}:other", tmp_path)
+    assert (work.file, work.function) == (file, "other")
+    said = {"said": "Error: why"}
+    for wrong, advice in (
+        ({"instead": ["one", "two"]}, "functions are: one, two."),
+        ({"module": "pillow"}, "Install pillow"),
+        ({"variable": "NAME"}, "Set the variable NAME"),
+        ({}, "cannot be imported: Error: why."),
+    ):
+        assert advice in work.what_to_change(said | wrong)
+
+
+def invoked(folder: Path, key: str, handle: Any) -> tuple[Any, list[Invocation]]:
+    context = SimpleNamespace(get_remaining_time_in_millis=lambda: -5_000)
+    payload = {"event": events.created(key), "fence": "newest"}
+    try:
+        answer = inside.observed(handle)(payload, context)
+    except Exception as error:
+        answer = type(error)
+    return answer, verdict.journal(folder)
+
+
+def test_the_journal_has_each_answer_and_each_error(folder: Path) -> None:
+    def fail(*_: Any) -> None:
+        raise ValueError("why")
+
+    assert invoked(folder, "a", lambda *_: {"x": "é"})[0] == {"x": "é"}
+    assert invoked(folder, "b", fail)[0] is ValueError
+    answer, journal = invoked(folder, "c", lambda *_: {1})
+    assert answer is TypeError
+    assert [each.key for each in journal] == ["a", "b", "c"]
+    assert [each.answer for each in journal] == ['{"x": "é"}', "", "{1}"]
+    assert [each.error for each in journal] == ["", "ValueError: why", ""]
+    assert all(each.seconds is not None for each in journal)
+
+
+def test_the_first_answer_of_a_key_is_lost_or_comes_late_and_the_next_one_is_not(
+    folder: Path,
+) -> None:
+    for how, first in ((FAILS, ConnectionError), (TIMES_OUT, 1)):  # it slept until after its end
+        (folder / how).touch()
+        answers = [invoked(folder, f"{how}/x", lambda *_: 1)[0] for _ in range(2)]
+        assert answers == [first, 1]
+    assert all(each.answer == "1" for each in verdict.journal(folder))
+
+
+def test_an_invocation_stalls_before_it_writes_until_it_is_released(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = folder / "release"
+    monkeypatch.setenv(RELEASE, str(release))
+    # Who looks at the journal sees that it has stalled, and releases it.
+    monkeypatch.setattr(time, "sleep", lambda _: release.touch())
+
+    def work(*_: Any) -> None:
+        for name in ("GetObject", "PutObject", "DeleteObject"):
+            inside.stall(SimpleNamespace(name=name))
+
+    _, [invocation] = invoked(folder, "a", work)
+    assert invocation.stalled == "PutObject"
+
+
+def test_files_overwrite_each_other_by_their_kind(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a.txt", "b.json", "c.txt")]
+    for file in files:
+        file.write_text(file.name)
+    found = [(each.name, each.old, each.new) for each in samples(files)]
+    assert found[0] == ("a.txt", b"a.txt", b"c.txt")
+    assert found[1] == ("b.json", b"b.json", b"b.json")
+    assert found[2] == ("c.txt", b"c.txt", b"a.txt")
+
+
+def test_a_new_function_has_its_own_name_and_replaces_nothing(tmp_path: Path) -> None:
+    created = new.create("my_work", tmp_path)
+    assert "  MyWorkFunction:\n" in (tmp_path / "my_work" / "template.yaml").read_text()
+    assert not [file for file in created if "JsonIndex" in file.read_text()]
+    *_, fence = (tmp_path / "my_work" / "requirements.txt").read_text().splitlines()
+    assert (tmp_path / fence / "pyproject.toml").exists()
+    for name in ("my_work", "MyWork", "../x", "import-me", ""):
+        with pytest.raises(Failure):
+            new.create(name, tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == ["my_work"]
