@@ -86,6 +86,7 @@ SENDING_SURVIVORS = {
 
 NOT_SENT, NOT_FORWARDED = "QueueLost*2 TimedOut", "ForwardFailed*2 TimedOut"
 WRITE_FAILED, RELEASE_FAILED = "Busy*2 TimedOut", "Busy*3 TimedOut"
+REFUSED = "TooLarge FarTooLarge NotJson"  # answers that a state does not take
 CLAIM_FAILED = "Busy*2 Unanswered TimedOut"
 
 
@@ -115,7 +116,8 @@ def function(failed: str, attempts: str = "Throttled*3 FunctionFailed TimedOut")
     """Invoke the function, and park what cannot be processed."""
     answers = "Processed Superseded Rejected Unknown"
     return {
-        "Invert Image": f"{answers}: Outcome?; {attempts}: {failed}",
+        "Invert Image": f"{answers}: Outcome?; {REFUSED}: Reject Result; {attempts}: {failed}",
+        "Check Expiry": "Expiry?",
         **dict.fromkeys(["Reject Object", "Reject Result"], "Park Event"),
     }
 
@@ -207,7 +209,6 @@ def attempts(data: Data) -> list[Row]:
 def answers(*, processed: str, superseded: str, expires: bool = True) -> list[Row]:
     rejected = {"outcome": "Rejected", "error": "InvalidImage", "cause": "cut", "expires_at": "1"}
     unknown: list[Any] = [
-        *(without(name, rejected) for name in ("error", "cause")),
         *({"outcome": outcome, "expires_at": "1"} for outcome in ("Sure", 1)),
         rejected | {"outcome": "Sure"},
         *({}, "Processed", None),
@@ -219,10 +220,31 @@ def answers(*, processed: str, superseded: str, expires: bool = True) -> list[Ro
     decided: list[tuple[Any, str]] = [
         ({"outcome": "Processed", "expires_at": "1"}, processed),
         ({"outcome": "Superseded", "expires_at": "1"}, superseded),
-        (rejected, "Reject Object"),
+        *((each, "Check Expiry") for each in (rejected, without("error", rejected))),
         *((payload, "Reject Result") for payload in unknown),
     ]
-    return [Row("Outcome?", {"inversion": answer(payload)}, to) for payload, to in decided]
+    rows = [Row("Outcome?", {"inversion": answer(payload)}, to) for payload, to in decided]
+    return rows + (_expiries(rejected) if expires else [])
+
+
+def _expiries(rejected: Data) -> list[Row]:
+    """Give the rows of an answer whose event is rejected, or whose record was not written."""
+    processed = {"outcome": "Processed", "expires_at": "1"}
+    decided: list[tuple[Data, int, Data, str]] = [
+        (rejected, 0, {}, "Reject Object"),
+        (rejected, 0, {"fault": FAULT}, "Reject Object"),  # at the second attempt
+        (processed, 0, {"fault": FAULT}, "Retry Event"),
+        *((each, 1, {"fault": FAULT}, "Reject Result") for each in (rejected, processed)),
+        (processed | {"expires_at": ""}, 0, {"fault": FAULT}, "Reject Result"),
+        (rejected | {"expires_at": ""}, 0, {}, "Reject Result"),
+        (without("error", rejected), 0, {}, "Reject Result"),
+        (without("cause", rejected), 0, {}, "Reject Result"),
+        (processed, 0, {}, "Reject Result"),
+    ]
+    return [
+        Row("Expiry?", {"inversion": answer(each), "expiry": {"other_parts": parts}} | more, to)
+        for each, parts, more, to in decided
+    ]
 
 
 SENT = [Row("Retried Later?", {"sent": {"outcome": to}}, to) for to in ("Retrying", "Parked")]
@@ -262,10 +284,19 @@ def rejections(data: Data) -> list[Effect]:
     unknown = adds("Reject Result", data | {"inversion": answer(None)}, fault=UNKNOWN_RESULT)
     if "lock_token" not in data:
         return [adds("Reject Object", rejected, fault=reason), unknown]
+    expiries = [
+        adds(
+            "Check Expiry",
+            data | {"inversion": answer(REJECTED | {"expires_at": expires_at})},
+            expiry={"other_parts": parts},
+        )
+        for expires_at, parts in (("0123456789", 0), ("", 0), ("1a2", 1), ("-1", 1), ("1.5,6", 2))
+    ]
     ids = ("object_key", "event_id", "record_id", "sequencer", "lock_token")
     kept = {name: data[name] for name in (*ids, "claim", "recorded") if name in data}
     kept |= {"expires_at": REJECTED["expires_at"], "fault": reason}
-    return [Effect("Reject Object", rejected, kept), unknown]
+    refused = adds("Invert Image", data, "TooLarge", inversion=answer(ANY))
+    return [Effect("Reject Object", rejected, kept), unknown, refused, *expiries]
 
 
 @dataclass(eq=False)

@@ -23,7 +23,19 @@ def no_update(change: str, *states: str) -> tuple[str, ...]:
 
 # EventBridge takes the event instead.
 UNSENT = no_retry("Retry Event")
+# The model's function answers in JSON, with few bytes and with digits. The tables have the others.
+EXPIRY = (
+    "Expiry? without rule 1: $.expiry.other_parts NumericLessThan 1",
+    'Expiry? without rule 1: not $.inversion.Payload.expires_at StringEquals ""',
+    'Expiry? without rule 1: $.inversion.Payload.outcome StringEquals "Rejected"',
+    "Expiry? without rule 2: $.expiry.other_parts NumericLessThan 1",
+    'Expiry? without rule 2: not $.inversion.Payload.expires_at StringEquals ""',
+    "Expiry? without rule 2: $.fault IsPresent",
+    "Invert Image without Catch of "
+    "States.DataLimitExceeded, Function.ResponseSizeTooLarge, Runtime.MarshalError",
+)
 LOCKING = (
+    *EXPIRY,
     *UNSENT,
     *no_retry("Read Key Record", of=ALL),
     # A record has `execution` only while it has a lock.
