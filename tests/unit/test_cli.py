@@ -54,20 +54,10 @@ def test_a_port_that_is_taken_is_named(command: str, monkeypatch: pytest.MonkeyP
     assert f"Error: Port {port} cannot be used: " in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("command", "complaint"),
-    [
-        ("check bare.json", "bare.json: Done: comment: has no Comment that says why it is there"),
-    ],
-)
-def test_bad_input_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, complaint: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", "/home/me")
-    done = {"Type": "Fail", "Error": "Done"}
-    Path("bare.json").write_text(json.dumps({"StartAt": "Done", "States": {"Done": done}}))
-    assert error_of(*command.split()).startswith(complaint)
+def test_a_wrong_file_is_named(tmp_path: Path) -> None:
+    done, file = {"Type": "Fail", "Error": "Done"}, tmp_path / "bare.json"
+    file.write_text(json.dumps({"StartAt": "Done", "States": {"Done": done}}))
+    assert error_of("check", str(file)).startswith(f"{file}: Done: comment: has no Comment that")
 
 
 @pytest.mark.parametrize("since", ["999999d", "1970-12-31T23:59:59", "soon"])
@@ -127,10 +117,13 @@ class Executions:
     def __init__(self, *lists: list[Execution]) -> None:
         self._lists = list(lists)
 
-    def select(self, _: Filter) -> list[Execution]:
+    def changed(self, _: datetime) -> list[Execution]:
         if not self._lists:
             raise KeyboardInterrupt
         return self._lists.pop(0)
+
+    def select(self, wanted: Filter) -> list[Execution]:
+        return self.changed(datetime.now(UTC))[: wanted.limit]
 
 
 def listed_executions(
@@ -154,7 +147,8 @@ def test_what_is_followed_is_new_and_aligned_with_what_was_there(
     old = [an_execution("c" * 36, "c.png"), an_execution("b" * 36, "bb.png", "RUNNING")]
     cut = an_execution("a" * 36, "a.png")  # which the limit leaves out
     ended = [an_execution("d" * 36, "d.png"), old[0], replace(old[1], status="FAILED"), cut]
-    result = listed_executions(monkeypatch, [[*old, cut], ended, ended], "--follow", "--limit", "2")
+    lists, since = [[*old, cut], [*old, cut], ended, ended], "--since=2026-11-01"
+    result = listed_executions(monkeypatch, lists, "--follow", "--limit", "2", since)
     assert result.exit_code == 0, result.output
     heading, *lines = result.stdout.splitlines()
     assert [line.split()[3] for line in lines] == ["bb.png", "c.png", "bb.png", "d.png"]
