@@ -27,7 +27,7 @@ from inorder.model.execution import Execution
 from inorder.model.outcomes import RETRYING
 from inorder.trying import verdict
 from inorder.trying.inside import FAILS, JOURNAL, RELEASE, TIMES_OUT
-from inorder.trying.verdict import Finding
+from inorder.trying.verdict import Finding, Invocation
 from inorder.trying.work import Work, create_function, deploy_with_work
 
 POLICY = "latest-wins"
@@ -47,7 +47,7 @@ class Sample(NamedTuple):
 
 
 def samples(files: Sequence[Path]) -> list[Sample]:
-    """Give samples of files, each overwritten by the next one of its kind; or made ones."""
+    """Give samples of files, each overwritten by another one of its kind; or made ones."""
     if not files:
         [picture] = own_pairs(1)
         return [
@@ -55,12 +55,9 @@ def samples(files: Sequence[Path]) -> list[Sample]:
             Sample("rows.jsonl", b'{"row": 1}\n', b'{"row": 1}\n{"row": 2}\n'),
             Sample(f"picture{Path(picture.key).suffix}", picture.old, picture.new),
         ]
-    found = []
-    for file in files:
-        alike = [each for each in files if each.suffix == file.suffix]
-        newer = alike[(alike.index(file) + 1) % len(alike)]
-        found.append(Sample(file.name, file.read_bytes(), newer.read_bytes()))
-    return found
+    alike = {file: [each for each in files if each.suffix == file.suffix] for file in files}
+    pairs = ((file, each[each.index(file) - 1]) for file, each in alike.items())
+    return [Sample(one.name, one.read_bytes(), other.read_bytes()) for one, other in pairs]
 
 
 def run(
@@ -120,8 +117,7 @@ class Trial:
             key = f"first/{sample.name}"
             self._put(key, sample.old)
             self._settle(key)
-            invocations = verdict.journal(self._journal)
-            reason = next(each.rejection for each in invocations if each.key == key)
+            reason = next(each.rejection for each in self._invocations if each.key == key)
             accepted += [] if reason else [sample]
             rejected += f" {sample.name}: {reason}." if reason else ""
             if accepted and is_made:
@@ -135,15 +131,12 @@ class Trial:
 
     def _overwrite(self, accepted: Sequence[Sample]) -> Finding:
         """Overwrite each sample at once, and deliver all events again."""
-        (self._journal / TIMES_OUT).touch()  # which takes longest, so it begins first
-        self._put(f"{TIMES_OUT}/{accepted[0].name}", accepted[0].new)
-        for sample in accepted:
-            self._put(f"twice/{sample.name}", sample.old)
-            self._put(f"twice/{sample.name}", sample.new)
-        for sample in accepted:
-            key = f"twice/{sample.name}"
-            if broken := _unprocessed(self._settle(key, events=2)):
-                return broken
+        keys = {f"twice/{sample.name}": sample for sample in accepted}
+        for key, sample in keys.items():
+            self._put(key, sample.old)
+            self._put(key, sample.new)
+        for key in keys:
+            self._settle(key, events=2)
             *older, newest = self.machine.arrived(key)[key]
             for event, wanted in (*((each, "Superseded") for each in older), (newest, "Duplicate")):
                 ended = self.machine.run(event, PATIENCE_SECONDS)
@@ -153,11 +146,13 @@ class Trial:
 
     def _lose_answers(self, sample: Sample) -> Finding:
         """Lose an answer, and let another one come after the timeout; the work was done."""
-        (self._journal / FAILS).touch()
-        self._put(f"{FAILS}/{sample.name}", sample.new)
-        for how in (FAILS, TIMES_OUT):
-            if broken := _unprocessed(self._settle(f"{how}/{sample.name}")):
-                return broken
+        keys = [f"{how}/{sample.name}" for how in (FAILS, TIMES_OUT)]
+        for key in keys:
+            (self._journal / key.partition("/")[0]).touch()
+            self._put(key, sample.new)
+        for key in keys:
+            if (ended := self._settle(key)).outcome != "Processed":
+                return Finding("broken", f"{key}: the second attempt ended as {ended.ended_as}.")
         return Finding("kept", "After a lost answer and a timeout, the second attempt succeeded.")
 
     def _write_late(self, sample: Sample, how: str) -> Finding:
@@ -172,35 +167,33 @@ class Trial:
         with ThreadPool(1) as pool:  # whose thread an interrupt does not wait for
             call = {"FunctionName": LATE, "Payload": json.dumps(payload)}
             invoked = pool.apply_async(self._functions.invoke, (), call)
-            stalled = list[str]()
+            sequencer = payload["event"]["detail"]["object"]["sequencer"]
 
-            def has_stalled() -> bool:
-                last = verdict.journal(self._journal)[-1]
-                sequencer = payload["event"]["detail"]["object"]["sequencer"]
-                stalled[:] = [last.stalled] if last.sequencer == sequencer else []
-                return bool(stalled and (last.stalled or last.seconds is not None))
+            def begun() -> list[Invocation]:
+                of_event = (each for each in self._invocations if each.sequencer == sequencer)
+                return [each for each in of_event if each.stalled or each.seconds is not None]
 
-            wait_until(has_stalled, PATIENCE_SECONDS, "an invocation that stalls")
+            wait_until(lambda: bool(begun()), PATIENCE_SECONDS, "an invocation that stalls")
+            [late] = begun()
             if how == "deleted":
                 self._s3.delete_object(Bucket=self._input, Key=key)
             else:
                 self._put(key, sample.new)
-            if broken := _unprocessed(self._settle(key, events=2)):
-                return broken
+            self._settle(key, events=2)
             before = self._listed()
             release.touch()
             invoked.get()
         self._check()
         after = self._listed()
         changed = sorted(name for name in before | after if before.get(name) != after.get(name))
-        if not stalled[0]:
+        if not late.stalled:
             return Finding("unknown", f"{key}: nothing was written by boto3, so nothing was late.")
         if not changed:
             return Finding("kept", f"A write that came when the object was {how} changed nothing.")
         return Finding(
             "broken",
-            f"{key}: an invocation stalled before {stalled[0]}, its object was {how}, and then the"
-            f" invocation changed {', '.join(changed)}. No lock can stop a late write: write by"
+            f"{key}: an invocation stalled before {late.stalled}, its object was {how}, and then"
+            f" the invocation changed {', '.join(changed)}. No lock can stop a late write: write by"
             " inorder_fence, or under a condition of your own (docs/function.md).",
         )
 
@@ -229,8 +222,12 @@ class Trial:
         if self._answers().mark == "broken":
             raise Broken
 
+    @property
+    def _invocations(self) -> list[Invocation]:
+        return verdict.journal(self._journal)
+
     def _answers(self) -> Finding:
-        return verdict.answers(verdict.journal(self._journal), time.time(), self._timeout)
+        return verdict.answers(self._invocations, time.time(), self._timeout)
 
     def _put(self, key: str, content: bytes) -> None:
         self._s3.put_object(Bucket=self._input, Key=key, Body=content)
@@ -256,21 +253,13 @@ class Trial:
         """Compare the times of the handler with its timeout and with the policy's seconds."""
         numbers = lease_numbers(policies.definition(POLICY))
         assert numbers  # noqa: S101 - the policy has a lock
-        invocations = verdict.journal(self._journal)
-        slowest = max(each.seconds or 0 for each in invocations if not each.stalled)
+        slowest = max(each.seconds or 0 for each in self._invocations if not each.stalled)
         return Finding(
             "kept",
             f"The slowest invocation took {slowest:.2f} s of its {self._timeout} s, which may be"
             f" 60 s: a lock may be held for {numbers.holder:g} s, and is broken after"
             f" {numbers.lease:g} s.",
         )
-
-
-def _unprocessed(ended: Execution) -> Finding | None:
-    """Find that an event was not processed; None if it was."""
-    if ended.outcome == "Processed":
-        return None
-    return Finding("broken", f"{ended.key}: its newest event ended as {ended.ended_as}.")
 
 
 def _again(event: Any) -> Any:

@@ -219,17 +219,13 @@ def answers(*, processed: str, superseded: str, expires: bool = True) -> list[Ro
 
 def _expiries(rejected: Data) -> list[Row]:
     """Give the rows of an answer whose event is rejected, or whose record was not written."""
-    processed = {"outcome": "Processed", "expires_at": "1"}
-    decided: list[tuple[Data, int, Data, str]] = [
-        (rejected, 0, {}, "Reject Object"),
-        (rejected, 0, {"fault": FAULT}, "Reject Object"),  # at the second attempt
-        (processed, 0, {"fault": FAULT}, "Retry Event"),
-        *((each, 1, {"fault": FAULT}, "Reject Result") for each in (rejected, processed)),
-        (processed | {"expires_at": ""}, 0, {"fault": FAULT}, "Reject Result"),
-        (rejected | {"expires_at": ""}, 0, {}, "Reject Result"),
-        (without("error", rejected), 0, {}, "Reject Result"),
-        (without("cause", rejected), 0, {}, "Reject Result"),
-        (processed, 0, {}, "Reject Result"),
+    processed, fault = {"outcome": "Processed", "expires_at": "1"}, {"fault": FAULT}
+    wrong = [(rejected, 1), (processed, 1), (processed | {"expires_at": ""}, 0)]
+    decided = [
+        *((rejected, 0, more, "Reject Object") for more in ({}, fault)),  # at either attempt
+        (processed, 0, fault, "Retry Event"),
+        *((each, parts, fault, "Reject Result") for each, parts in wrong),
+        *((without(name, rejected), 0, {}, "Reject Result") for name in ("error", "cause")),
     ]
     return [
         Row("Expiry?", {"inversion": answer(each), "expiry": {"other_parts": parts}} | more, to)

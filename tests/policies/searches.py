@@ -25,12 +25,8 @@ def no_update(change: str, *states: str) -> tuple[str, ...]:
 UNSENT = no_retry("Retry Event")
 # The model's function answers in JSON, with few bytes and with digits. The tables have the others.
 EXPIRY = (
-    "Expiry? without rule 1: $.expiry.other_parts NumericLessThan 1",
-    'Expiry? without rule 1: not $.inversion.Payload.expires_at StringEquals ""',
-    'Expiry? without rule 1: $.inversion.Payload.outcome StringEquals "Rejected"',
-    "Expiry? without rule 2: $.expiry.other_parts NumericLessThan 1",
-    'Expiry? without rule 2: not $.inversion.Payload.expires_at StringEquals ""',
-    "Expiry? without rule 2: $.fault IsPresent",
+    *(f"Expiry? without rule {rule}, to Reject Result" for rule in (1, 2)),
+    'Expiry? without rule 3: $.inversion.Payload.outcome StringEquals "Rejected"',
     "Invert Image without Catch of "
     "States.DataLimitExceeded, Function.ResponseSizeTooLarge, Runtime.MarshalError",
 )

@@ -74,7 +74,7 @@ Key State?/Choices/4 | - | guard: ... $.record.Item.lock_token.S
 Prepare Version/Parameters | {} | Claim Key: guard: ... $.object_key
 Read Key Record/ResultPath | "$.limits" | Key State?: guard: ... $.limits.maximum_polls
 S3 Object Event?/Choices/0/Not/And/4 | - | guard: ... $.detail.object.key
-Expiry?/Choices/0/And/4 | - | Reject Object: guard: ... $.inversion.Payload.cause
+Expiry?/Choices/2/And/2 | - | Reject Object: guard: ... $.inversion.Payload.cause
 Invert Image/ResultSelector/x.$ | "$.FunctionError" | guard: ... $.FunctionError
 Parked/CausePath | "$.fault.Reason" | guard: ... $.fault.Reason
 Release Lock Only/Parameters/ConditionExpression | ~begins~size(id) > 0 OR begins

@@ -144,7 +144,7 @@ SUITE = Suite(
         "S3 Object Event? without rule 1: $.detail.object.sequencer IsString",
         "Key State? without rule 6, to Break Lock",
         "Key State? without rule 7, to Wait For Lock",
-        "Expiry? without rule 1: $.inversion.Payload.cause IsPresent",
+        "Expiry? without rule 3: $.inversion.Payload.cause IsPresent",
         "Release Lock with ConditionExpression: none",
         "Renew Lock with no renewal",
         "Count Poll with 10 as its lease_polls",
