@@ -18,7 +18,7 @@ from inorder.local_aws import LocalAws
 from inorder.trying import inside, new, verdict
 from inorder.trying.contract import broken
 from inorder.trying.inside import FAILS, FILE, FUNCTION, JOURNAL, PACKAGES, RELEASE, TIMES_OUT
-from inorder.trying.trial import samples
+from inorder.trying.trial import Sample, paired
 from inorder.trying.verdict import Invocation
 from inorder.trying.work import named
 from tests.support import events
@@ -187,12 +187,9 @@ def test_an_invocation_stalls_before_it_writes_until_it_is_released(
     assert invocation.stalled == "PutObject"
 
 
-def test_a_file_is_overwritten_by_another_one_of_its_kind(tmp_path: Path) -> None:
-    files = [tmp_path / name for name in ("a.txt", "b.json", "c.txt")]
-    for file in files:
-        file.write_text(file.name)
-    found = [(each.old, each.new) for each in samples(files)]
-    assert found == [(b"a.txt", b"c.txt"), (b"b.json", b"b.json"), (b"c.txt", b"a.txt")]
+def test_a_file_is_overwritten_by_another_one_of_its_kind() -> None:
+    given = [Sample(name, name.encode(), b"") for name in ("a.txt", "b.json", "c.txt")]
+    assert [each.new for each in paired(given)] == [b"c.txt", b"b.json", b"a.txt"]
 
 
 def test_a_new_function_has_its_own_name_and_replaces_nothing(tmp_path: Path) -> None:
