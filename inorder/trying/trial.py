@@ -169,12 +169,13 @@ class Trial:
         """
         key, release = f"late-{how}/{sample.name}", self._journal / "release"
         self._put(key, sample.old)
-        payload = {"event": _again(self._settle(key).event), "fence": "newest"}
+        event = _again(self._settle(key).event)
+        payload = {"event": event, "execution": LATE, "fence": "newest"}
         release.unlink(missing_ok=True)
         with ThreadPool(1) as pool:  # whose thread an interrupt does not wait for
             call = {"FunctionName": LATE, "Payload": json.dumps(payload)}
             invoked = pool.apply_async(self._functions.invoke, (), call)
-            sequencer = payload["event"]["detail"]["object"]["sequencer"]
+            sequencer = event["detail"]["object"]["sequencer"]
 
             def begun() -> list[Invocation]:
                 of_event = (each for each in self._invocations if each.sequencer == sequencer)
