@@ -34,10 +34,13 @@ def try_handler(timeout: int, handler: str, files: tuple[Path, ...]) -> None:
     folder = commands.OUT / "try"
     work = named(handler, folder / "packages")
     found = []
-    for finding in run(work, files, folder, timeout, say):
-        found.append(finding)
-        if finding.mark != "broken":
-            print_entry(f"{finding.mark:<9}{finding.text}")
+    try:
+        for finding in run(work, files, folder, timeout, say):
+            found.append(finding)
+            if finding.mark != "broken":
+                print_entry(f"{finding.mark:<9}{finding.text}")
+    except TimeoutError as error:
+        raise click.ClickException(f"{error} This machine may be too busy.") from None
     click.echo(f"Each execution, and why it ended as it did: {folder / 'console.html'}")
     click.echo(f"To try more: inorder up --work {handler}, then inorder put FILE")
     broken = [each.text for each in found if each.mark == "broken"]
@@ -57,7 +60,7 @@ def function_group() -> None:
 @function_group.command()
 @click.argument("name")
 def new(name: str) -> None:
-    """Write the smallest function with the fence into a folder, with its test and its template."""
+    """Copy the example of a function into a folder, with its test and its template."""
     for file in create(name, Path.cwd()):
         click.echo(f"Written: {file.relative_to(Path.cwd())}")
     say(f"Now try it: .venv/bin/inorder try {name}/app.py")
