@@ -17,7 +17,15 @@ def no_update(change: str, *states: str) -> tuple[str, ...]:
     return tuple(f"{state} with UpdateExpression: no {change}" for state in states)
 
 
+# The model's function answers in JSON, with few bytes and with digits. The tables have the others.
+EXPIRY = (
+    *(f"Expiry? without rule {rule}, to Reject Result" for rule in (1, 2)),
+    'Expiry? without rule 3: $.inversion.Payload.outcome StringEquals "Rejected"',
+    "Invert Image without Catch of "
+    "States.DataLimitExceeded, Function.ResponseSizeTooLarge, Runtime.MarshalError",
+)
 LOCKING = (
+    *EXPIRY,
     # A record has `execution` only while it has a lock.
     *no_update("REMOVE execution", "Break Lock", "Release Failed Key"),
     # The table does not grow for ever.

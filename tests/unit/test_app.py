@@ -24,6 +24,7 @@ def printing(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_image_is_processed_logged_and_counted(aws: InProcess, lines: Lines) -> None:
+    aws.keep_versions()
     name = 'x"\n{"level":"ERROR"}.png'
     event = aws.upload(f"a/{name}", RED)
     ended = aws.run(event)
@@ -35,7 +36,11 @@ def test_image_is_processed_logged_and_counted(aws: InProcess, lines: Lines) -> 
     log, metric = lines()  # the line break of the key would have made a third line
     assert (log["message"], log["source_key"]) == ("Processed", f"a/{name}")
     assert (log["output_key"], log["execution"]) == (answer["output_key"], ended.arn)
-    assert log["sequencer"] == event["detail"]["object"]["sequencer"]
+    described = event["detail"]["object"]
+    assert (log["sequencer"], log["version_id"]) == (
+        described["sequencer"],
+        described["version-id"],
+    )
     assert metric["Processed"] == [1.0]
 
 
