@@ -12,11 +12,8 @@ from tests.proof.model.scenario import Scenario, scenarios
 from tests.proof.model.state import Run, State, attribute
 from tests.proof.model.suite import (
     BLIND,
-    FAILED,
     LATE,
     LATE_LONG,
-    THROTTLED,
-    TIMEOUT,
     Suite,
     damaged,
 )
@@ -90,11 +87,9 @@ SMALL = (
     *damaged("detail-type", "detail"),
     *(*LEFT, *BLIND, *LATE),
     *scenarios("12 AA blind"),
-    Scenario((1,), damaged="detail", refusals=2),
-    *(Scenario((1,), damaged="detail", refusals=1, transient=(e,)) for e in (FAILED, TIMEOUT)),
-    *(Scenario((1,), damaged="detail", transient=(e,)) for e in (FAILED, TIMEOUT)),
-    *(Scenario((1,), transient=(error,)) for error in (FAILED, TIMEOUT)),
-    Scenario((1,), transient=(THROTTLED,) * 4),
+    *scenarios("1 damaged=detail refusals=2, 1 damaged=detail refusals=1 failed"),
+    *scenarios("1 damaged=detail refusals=1 timeout, 1 damaged=detail failed"),
+    *scenarios("1 damaged=detail timeout, 1 failed, 1 timeout, 1 throttled=4"),
     *scenarios("1 faults=1, 1 faults=1 odd, 1 crashes=2, 1 faults=1 refusals=2"),
     *scenarios("1 crashes=1 faults=1, 11 12 AA crashes=1 breaks=1, 11 expiries=1"),
 )

@@ -11,6 +11,12 @@ from tests.support.events import changed, created, deleted, without
 
 INVALID = "invalid"
 FLAGS = {"versioned", "blind", "odd"}
+# Of one attempt of a Task.
+ERRORS = {
+    "failed": "States.TaskFailed",
+    "timeout": "States.Timeout",
+    "throttled": "Lambda.TooManyRequestsException",
+}
 
 
 @dataclass(frozen=True)
@@ -161,8 +167,10 @@ def scenarios(text: str) -> tuple[Scenario, ...]:
             name, _, count = word.partition("=")
             if word.isdigit():
                 events.append(tuple(map(int, word)))
+            elif name in ERRORS:
+                adversary["transient"] = (ERRORS[name],) * int(count or 1)
             elif word in FLAGS or count:
-                adversary[name] = int(count) if count else True
+                adversary[name] = (int(count) if count.isdigit() else count) if count else True
             else:
                 contents.append(word)
         pairs = product(events, contents or [""])

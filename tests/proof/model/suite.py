@@ -14,7 +14,7 @@ from tests.proof.model.engine import Engine
 from tests.proof.model.healing import sweeps_of
 from tests.proof.model.mutation import ALL_KINDS, Mutant
 from tests.proof.model.promise import Promise
-from tests.proof.model.scenario import Scenario
+from tests.proof.model.scenario import Scenario, scenarios
 from tests.proof.model.search import Result, search
 from tests.proof.model.source import FUNCTION, SWEEP, Code
 
@@ -64,8 +64,8 @@ class Suite:
             function=mutant.function or FUNCTION,
             sweep=mutant.sweep or SWEEP,
         )
-        for scenarios, most in ((self.sought, lambda _: STATES_AT_MOST), (self.whole, limit)):
-            for scenario in scenarios:
+        for sought, most in ((self.sought, lambda _: STATES_AT_MOST), (self.whole, limit)):
+            for scenario in sought:
                 result = search(policy(engine, scenario), most(scenario))
                 if result.problem:
                     return scenario, result
@@ -93,25 +93,17 @@ DAMAGED = (
     *damaged("detail.object.version-id=5"),
 )
 
-FAILED, TIMEOUT = "States.TaskFailed", "States.Timeout"
-THROTTLED = "Lambda.TooManyRequestsException"
 # Messages are refused, come twice, or come back to a dead execution.
-REFUSED = (
-    Scenario((1,), damaged="detail.object.key", refusals=2),
-    *(
-        Scenario((1,), damaged="detail.object.key", refusals=1, transient=(error,))
-        for error in (FAILED, TIMEOUT)
-    ),
-    Scenario((1,), contents="a", refusals=2),
-    *(Scenario((1,), contents="a", refusals=1, transient=(error,)) for error in (FAILED, TIMEOUT)),
-    Scenario((1,), faults=1, refusals=2),
-    Scenario((1,), faults=1, repeats=1),
+REFUSED = scenarios(
+    "1 damaged=detail.object.key refusals=2, 1 damaged=detail.object.key refusals=1 failed, "
+    "1 damaged=detail.object.key refusals=1 timeout, 1 a refusals=2, 1 a refusals=1 failed, "
+    "1 a refusals=1 timeout, 1 faults=1 refusals=2, 1 faults=1 repeats=1"
 )
 # A write takes effect at any time after its timeout.
-LATE = (Scenario((1,), lates=1), Scenario((1,), lates=1, crashes=1), Scenario((1, 1), lates=1))
-LATE_LONG = tuple(Scenario(events, lates=1, crashes=1) for events in ((1, 1), (1, 2)))
+LATE = scenarios("1 lates=1, 1 lates=1 crashes=1, 11 lates=1")
+LATE_LONG = scenarios("11 12 lates=1 crashes=1")
 # A waiter's reads fail as often as they like, while a holder lives.
-BLIND = (Scenario((1, 2), blind=True),)
+BLIND = scenarios("12 blind")
 # Mutants whose executions would be too long, which `inorder check` computes.
 SECOND_ATTEMPT = (
     "Invert Image without Retry of States.ALL",
@@ -121,23 +113,12 @@ SECOND_ATTEMPT = (
 EDGES = (
     *DAMAGED,
     *REFUSED,
-    Scenario((1,), crashes=2),
-    Scenario((1,), damaged="detail.object.key", faults=1),
-    Scenario((1,), damaged="detail.object.key", transient=(TIMEOUT,)),
-    Scenario((1,), damaged="detail.object.key", transient=(FAILED,)),
-    Scenario((1,), transient=(THROTTLED,) * 4),
-    Scenario((1,), contents="a", transient=(TIMEOUT,)),
-    Scenario((1,), contents="a", crashes=1),
-    Scenario((1, 2), crashes=1, transient=(FAILED,)),
-    Scenario((1, 2), crashes=1, transient=(TIMEOUT,)),
-    Scenario((1,), faults=1, odd=True),
-    Scenario((1,), contents="a", faults=1, odd=True),
+    *scenarios("1 crashes=2, 1 damaged=detail.object.key faults=1"),
+    *scenarios("1 damaged=detail.object.key timeout, 1 damaged=detail.object.key failed"),
+    *scenarios("1 throttled=4, 1 a timeout, 1 a crashes=1, 12 crashes=1 failed"),
+    *scenarios("12 crashes=1 timeout, 1 faults=1 odd, 1 a faults=1 odd"),
 )
 # Of these, every_version and first_wins have so many states that only `make model` searches them.
-LARGE = (
-    Scenario((1,), faults=1, repeats=1),
-    Scenario((1, 2), crashes=1, transient=(FAILED,)),
-    Scenario((1, 2), crashes=1, transient=(TIMEOUT,)),
-)
+LARGE = scenarios("1 faults=1 repeats=1, 12 crashes=1 failed, 12 crashes=1 timeout")
 SMALL = tuple(scenario for scenario in EDGES if scenario not in LARGE)
-ODD_TWICE = (Scenario((1, 1), faults=1, odd=True),)
+ODD_TWICE = scenarios("11 faults=1 odd")
