@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from typing import Any
 
 import boto3
@@ -16,9 +15,8 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.config import Config
 
-from inorder_fence import Fence, ObjectEvent
-from inorder_fence.records import PARKED_SECONDS
-from publish_result.staged import AnotherVersion, StagedResult
+from inorder_fence import Fence
+from publish_result.staged import StagedResult
 
 OUTPUT_BUCKET, STAGING_BUCKET = os.environ["OUTPUT_BUCKET"], os.environ["STAGING_BUCKET"]
 RECORD_RETENTION_DAYS = int(os.environ["RECORD_RETENTION_DAYS"])
@@ -43,25 +41,10 @@ def handler(payload: dict[str, Any], _context: LambdaContext) -> dict[str, str]:
     Returns
     -------
     dict
-        As `Fence.answer`. What the work has answered, if it has rejected the object.
+        As `Fence.answer`.
     """
-    event = ObjectEvent.from_event(payload["event"])
-    staged = StagedResult(s3, event, STAGING_BUCKET, payload["staged_key"])
-    answer = _rejection(payload["answer"]) or _published(staged, payload)
-    staged.remove()  # not before: a fault may be retried, and then needs it
-    logger.info(answer["outcome"], extra=answer)
-    return answer
-
-
-def _rejection(answer: Any) -> dict[str, str] | None:
-    """Give what the work has rejected the object with, if it has; any other answer is its own."""
-    if not isinstance(answer, dict) or answer.get("outcome") != "Rejected":
-        return None
-    reason = {name: str(answer.get(name, "")) for name in ("error", "cause")}
-    return {"outcome": "Rejected", **reason, "expires_at": str(int(time.time()) + PARKED_SECONDS)}
-
-
-def _published(staged: StagedResult, payload: dict[str, Any]) -> dict[str, str]:
+    place = {"Bucket": STAGING_BUCKET, "Key": payload["staged_key"]}
+    staged = StagedResult(s3, payload["event"], place, payload["answer"])
     fence = Fence(
         staged,  # type: ignore[arg-type]
         OUTPUT_BUCKET,
@@ -71,7 +54,7 @@ def _published(staged: StagedResult, payload: dict[str, Any]) -> dict[str, str]:
         stamped=lambda content, _: content,  # the work has done that
     )
     answer = fence.answer(payload, RECORD_RETENTION_DAYS)
-    if answer.get("error") == AnotherVersion.__name__ and not staged.event.is_deletion:
-        # The version that is current has an event of its own, which publishes its result.
-        return {"outcome": "Superseded", "expires_at": answer["expires_at"]}
+    # Not before: after a fault, the next attempt needs it.
+    s3.delete_object(**place)
+    logger.info(answer["outcome"], extra=answer)
     return answer

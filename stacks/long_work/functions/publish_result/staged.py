@@ -3,7 +3,7 @@
 The work puts it under a key of its own. It contains the event's stamp: as its last bytes or, where
 the format has a better place, at the offset that its metadata ``stamp-offset`` names. So no two
 events have results with the same ETag, which the fence's condition compares: after A, B, A a late B
-would pass otherwise. A copy keeps content and ETag, so a condition on it cannot replace the stamp.
+would pass otherwise.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from io import BytesIO
-from math import ceil
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -21,11 +20,14 @@ from botocore.exceptions import ClientError
 from inorder_fence import ObjectEvent, Rejection
 from inorder_fence.fenced_output import stamp
 
-MIB = 1024 * 1024
+# S3 takes 10,000 parts, of which all but the last one have at least 5 MiB, and 5 TiB in all.
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
-SMALLEST_PART, MOST_PARTS = 5 * MIB, 10_000
-PART = 256 * MIB
+PART, MOST_PARTS = 256 * 1024 * 1024, 10_000
 COPIES = 16  # parts that S3 copies at a time
+
+
+class RejectedByWork(Rejection):
+    """The work has answered that the object cannot have an output."""
 
 
 class NothingStaged(Rejection):
@@ -49,13 +51,13 @@ class StagedResult:
     """
 
     s3: Any
-    event: ObjectEvent
-    bucket: str
-    key: str
-    content_type: str = field(default="", init=False)
+    event: dict[str, Any]
+    place: dict[str, str]  # its bucket and key
+    answer: Any  # of the work
     content: bytes = field(default=b"", init=False)
-    _etag: str = field(default="", init=False)
-    _size: int = field(default=0, init=False)
+    content_type: str = field(default="", init=False)
+    etag: str = field(default="", init=False)
+    size: int = field(default=0, init=False)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.s3, name)
@@ -70,39 +72,42 @@ class StagedResult:
 
         Raises
         ------
-        NothingStaged, NotStamped, AnotherVersion
+        RejectedByWork, NothingStaged, NotStamped, AnotherVersion
             It is not.
         """
-        if etag.decode() != self.event.etag:
-            raise AnotherVersion("Upload the version that is now current again.")
+        event = ObjectEvent.from_event(self.event)
+        if etag.decode() != event.etag:
+            raise AnotherVersion("Upload the current version again.")
+        match self.answer:
+            case {"outcome": "Rejected", **reason}:
+                raise RejectedByWork(f"{reason.get('error')}: {reason.get('cause')}")
         try:
-            found = self.s3.head_object(Bucket=self.bucket, Key=self.key)
+            found = self.s3.head_object(**self.place)
         except ClientError as error:
             if error.response["ResponseMetadata"]["HTTPStatusCode"] != HTTPStatus.NOT_FOUND:
                 raise
-            raise NothingStaged(f"The work has put nothing to {self.key}.") from error
-        self.content_type, self._etag = found["ContentType"], found["ETag"]
-        self._size, wanted = found["ContentLength"], stamp(self.event)
-        at = found["Metadata"].get("stamp-offset", str(self._size - len(wanted)))
-        if not at.isdecimal() or int(at) + len(wanted) > self._size:
-            raise NotStamped(f"The result has {self._size} bytes, and no stamp at {at}.")
-        if self._read(Range=f"bytes={at}-{int(at) + len(wanted) - 1}") != wanted:
+            raise NothingStaged(f"The work has put nothing to {self.place['Key']}.") from error
+        self.content_type, self.etag = found["ContentType"], found["ETag"]
+        self.size, wanted = found["ContentLength"], stamp(event)
+        at = found["Metadata"].get("stamp-offset", str(self.size - len(wanted)))
+        if not at.isdecimal() or int(at) + len(wanted) > self.size:
+            raise NotStamped(f"The result has {self.size} bytes, and no stamp at {at}.")
+        part = f"bytes={at}-{int(at) + len(wanted) - 1}"
+        read = self.s3.get_object(**self.place, IfMatch=self.etag, Range=part)["Body"].read()
+        if read != wanted:
             raise NotStamped(f"The result does not have {wanted.decode()} at byte {at}.")
         return self
 
     def put_object(self, **request: Any) -> Any:
-        """Write the result to an output under a condition, without reading a large one."""
-        named = [name for name in ("IfMatch", "IfNoneMatch") if name in request]
+        """Write the result to an output under a condition: CopyObject would want 5 GB at most."""
         named = [name for name in ("IfMatch", "IfNoneMatch") if name in request]
         condition = {name: request.pop(name) for name in named}
-        if self._size < SMALLEST_PART:
-            return self.s3.put_object(**(request | condition | {"Body": self._read()}))
         del request["Body"]
         upload = self.s3.create_multipart_upload(**request)["UploadId"]
         place = {"Bucket": request["Bucket"], "Key": request["Key"], "UploadId": upload}
         try:
             with ThreadPoolExecutor(COPIES) as pool:
-                copies = [pool.submit(self._copy, place, *each) for each in self._ranges()]
+                copies = [pool.submit(self._copy, place, *each) for each in self._parts()]
                 parts = [copy.result() for copy in copies]
             return self.s3.complete_multipart_upload(
                 **place, **condition, MultipartUpload={"Parts": parts}
@@ -111,27 +116,14 @@ class StagedResult:
             self.s3.abort_multipart_upload(**place)
             raise
 
-    def remove(self) -> None:
-        """Remove the staged result."""
-        self.s3.delete_object(Bucket=self.bucket, Key=self.key)
+    def _parts(self) -> Iterator[tuple[int, dict[str, str]]]:
+        """Cut the result into parts; S3 gives no range of an object of less than 5 MiB."""
+        size = max(PART, -(-self.size // MOST_PARTS))
+        for number, at in enumerate(range(0, self.size, size), 1):
+            part = f"bytes={at}-{min(at + size, self.size) - 1}"
+            yield number, {"CopySourceRange": part} if self.size > size else {}
 
-    def _read(self, **part: str) -> bytes:
-        place = {"Bucket": self.bucket, "Key": self.key, "IfMatch": self._etag}
-        content: bytes = self.s3.get_object(**place, **part)["Body"].read()
-        return content
-
-    def _ranges(self) -> Iterator[tuple[int, str]]:
-        """Cut the result into as many parts as S3 takes; the last one may be small."""
-        part = max(PART, ceil(self._size / MOST_PARTS))
-        for number, at in enumerate(range(0, self._size, part), 1):
-            yield number, f"bytes={at}-{min(at + part, self._size) - 1}"
-
-    def _copy(self, place: dict[str, str], number: int, part: str) -> dict[str, Any]:
-        copied = self.s3.upload_part_copy(
-            **place,
-            PartNumber=number,
-            CopySource={"Bucket": self.bucket, "Key": self.key},
-            CopySourceIfMatch=self._etag,
-            CopySourceRange=part,
-        )
+    def _copy(self, place: dict[str, str], number: int, part: dict[str, str]) -> dict[str, Any]:
+        source = {"CopySource": self.place, "CopySourceIfMatch": self.etag}
+        copied = self.s3.upload_part_copy(**place, **source, **part, PartNumber=number)
         return {"PartNumber": number, "ETag": copied["CopyPartResult"]["ETag"]}

@@ -5,7 +5,7 @@ delivers it by best effort, so it is speed only, and a sweep carries the correct
 
 - It reads the oldest 1,000 records of the index, and asks whether the holders of their locks live.
 - It lists the executions that have died since the last sweep, because one that died before its
-  claim has left no record. Such a death comes within `CLAIM_LASTS` of the start.
+  claim has left no record. A claim is retried for a day at most.
 
 If a part of a sweep fails, it fails after the rest, so that the metric Errors shows it.
 https://docs.aws.amazon.com/step-functions/latest/dg/eventbridge-integration.html
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -25,12 +25,12 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.config import Config
 
 from inorder_fence import stuck
-from take_over.keys import Keys
+from take_over.keys import Keys, Outcome
 
 PARKED_QUEUE_URL = os.environ["PARKED_EVENTS_QUEUE_URL"]
 RECORDS_AT_MOST = 1000
 DEAD: tuple[Literal["FAILED", "TIMED_OUT", "ABORTED"], ...] = ("FAILED", "TIMED_OUT", "ABORTED")
-CLAIM_LASTS = timedelta(hours=26)  # with all of its retries
+CLAIM_LASTS = timedelta(hours=26)
 LATE = timedelta(minutes=10)  # ListExecutions and DescribeExecution are eventually consistent
 LAST_CALL_MILLISECONDS = 60_000  # how long before its timeout a sweep begins nothing more
 SWEEP = {"id": {"S": "sweep"}}  # its record says until when all deaths have been seen
@@ -40,17 +40,9 @@ CONFIG = Config(
 logger = Logger()
 dynamodb = boto3.client("dynamodb", config=CONFIG)
 states = boto3.client("stepfunctions", config=CONFIG)
-sqs = boto3.client("sqs", config=CONFIG)
-keys = Keys(
-    dynamodb,
-    states,
-    sqs,
-    boto3.client("s3", config=CONFIG),
-    table=os.environ["KEY_TABLE"],
-    state_machine_arn=os.environ["STATE_MACHINE_ARN"],
-    parked_queue_url=PARKED_QUEUE_URL,
-    staging_bucket=os.environ["STAGING_BUCKET"],
-)
+sqs, s3 = boto3.client("sqs", config=CONFIG), boto3.client("s3", config=CONFIG)
+names = ("KEY_TABLE", "STATE_MACHINE_ARN", "PARKED_EVENTS_QUEUE_URL", "STAGING_BUCKET")
+keys = Keys(dynamodb, states, sqs, s3, *(os.environ[name] for name in names))
 
 
 class SweepFailed(Exception):
@@ -67,59 +59,49 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:
         A key could not be taken over.
     """
     if event.get("source") == "aws.states":
-        _take_over(event["detail"]["executionArn"], "")
+        dead = event["detail"]["executionArn"]
+        logger.info(keys.take_over(dead, datetime.now(UTC)), extra={"execution": dead})
         return
     # SQS has metrics of a queue, which an alarm watches, for six hours after its last use.
     sqs.get_queue_attributes(QueueUrl=PARKED_QUEUE_URL, AttributeNames=["QueueArn"])
-    counts = Counter(_sweep(context))
+    counts = Counter(_sweep(context, datetime.now(UTC)))
     logger.info("Swept", extra=dict(counts))
     if counts["Failed"]:
         raise SweepFailed(f"{counts['Failed']} of {counts.total()} failed: see the log")
 
 
-def _take_over(execution: str, record_id: str) -> str:
-    outcome = keys.take_over(execution, record_id, datetime.now(UTC))
-    logger.info(f"Key{outcome}", extra={"execution": execution, "record": record_id})
-    return outcome
-
-
-def _sweep(context: LambdaContext) -> Iterator[str]:
+def _sweep(context: LambdaContext, now: datetime) -> Iterator[str]:
     """Sweep the index, then the deaths that it does not show, and give what became of each."""
 
     def is_over() -> bool:
         return context.get_remaining_time_in_millis() < LAST_CALL_MILLISECONDS
 
-    now = datetime.now(UTC)
     for record_id in stuck.oldest(dynamodb, keys.table, now, RECORDS_AT_MOST, is_over):
         if is_over():
             return
-        try:
-            yield keys.sweep(record_id, now)
-        except Exception:  # the next sweep tries again, and the other keys must not wait for that
-            logger.exception("SweepFailed", extra={"record": record_id})
-            yield "Failed"
-    seen, is_seen = now - LATE, True  # all deaths until then, unless one cannot be handled
-    for stopped, execution in _deaths(_seen(now), seen):
-        try:
-            if is_over():
-                raise TimeoutError(execution)
-            yield _take_over(execution, "")
-        except Exception:
-            logger.exception("SweepFailed", extra={"execution": execution})
-            yield "Failed"
-            seen, is_seen = (stopped, False) if is_seen else (seen, False)
-    item = {**SWEEP, "seen": {"S": seen.isoformat()}}
-    dynamodb.put_item(TableName=keys.table, Item=item)
-
-
-def _seen(now: datetime) -> datetime:
-    """Tell until when all deaths have been seen."""
+        yield _tried(record_id, keys.sweep, now)
     found = dynamodb.get_item(TableName=keys.table, Key=SWEEP, ConsistentRead=True).get("Item")
-    return datetime.fromisoformat(found["seen"]["S"]) if found else now - CLAIM_LASTS
+    since = datetime.fromisoformat(found["seen"]["S"]) if found else now - CLAIM_LASTS
+    failed = []
+    for stopped, dead in _deaths(since, now - LATE):
+        outcome = "Failed" if is_over() else _tried(dead, keys.take_over, now)
+        if outcome == "Failed":
+            failed.append(stopped)
+        yield outcome
+    seen = min([*failed, now - LATE])  # the next sweep begins there
+    dynamodb.put_item(TableName=keys.table, Item={**SWEEP, "seen": {"S": seen.isoformat()}})
+
+
+def _tried(what: str, act: Callable[[str, datetime], Outcome], now: datetime) -> str:
+    try:
+        return act(what, now)
+    except Exception:  # the next sweep tries again, and the other keys must not wait for that
+        logger.exception("SweepFailed", extra={"of": what})
+        return "Failed"
 
 
 def _deaths(since: datetime, until: datetime) -> list[tuple[datetime, str]]:
-    """List the executions that have died within a time, in their order; the newest come first."""
+    """List the executions that have died within a time; the service lists the youngest first."""
     found = []
     for status in DEAD:
         pages = states.get_paginator("list_executions").paginate(
