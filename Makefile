@@ -38,7 +38,7 @@ down: install ## Stop it again
 # The tests of the web page get a browser. Without one, the last line says why they did not run, and CI fails.
 PYTEST = $(BIN)/python -m pytest --maxfail 10
 QUICK = tests/unit tests/template tests/policies --ignore tests/policies/test_states.py
-SLOW = tests/console tests/proof tests/stack stacks
+SLOW = tests/console tests/proof tests/stack tests/first_hour stacks
 PAGE = tests/console/test_views.py
 
 test: install ## Run the tests, the quick ones first: make test [NIGHT=1], which runs them in full
@@ -83,9 +83,10 @@ sfn-local: install ## Start AWS's Step Functions Local, and a local AWS behind i
 test-sfn-local: install ## Run the stories on Step Functions Local
 	@SFN_LOCAL_ENDPOINT=http://127.0.0.1:8083 AWS_ENDPOINT_URL=http://127.0.0.1:4566 $(BIN)/python -m pytest tests/policies/test_engines.py
 
-test-aws: install ## Run the stories and TestState on AWS, in a test stack: make test-aws STACK=name
-	@test -n "$(STACK)" || { echo "Say which stack: make test-aws STACK=name" >&2; exit 1; }
-	@STACK="$(STACK)" $(BIN)/python -m pytest tests/policies/test_engines.py tests/policies/test_states.py
+FIRST_HOUR = $(if $(LOCAL),--local) $(if $(REGION),--region "$(REGION)") $(if $(RESUME),--resume) $(if $(REMOVE),--remove "$(REMOVE)")
+
+test-aws: install ## Ask AWS what no local engine can tell, in an hour: make test-aws [REGION=...] [RESUME=1] [REMOVE=run] [LOCAL=1]
+	@$(BIN)/python -m tests.first_hour $(FIRST_HOUR)
 
 soak: install ## Faults, late writes, outages, kills and a flood for a thousand events: make soak [SEED=1]
 	@SOAK_EVENTS=1000 SOAK_KEYS=50 SOAK_SEED=$(or $(SEED),1) $(BIN)/python -m pytest -s --timeout 3600 tests/proof/soak

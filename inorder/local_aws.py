@@ -90,15 +90,15 @@ class LocalAws:
             return None
         return process if process.create_time() == self.started else None
 
-    def stop(self) -> None:
-        """End the server and its functions' processes, and remove its files."""
+    def stop(self, seconds: float = 5) -> None:
+        """End the server and its functions' processes, in so many seconds, and remove its files."""
         process = self.process
         if process:
             _signal(process, psutil.Process.suspend)  # so that it starts no other one
             family = [*process.children(recursive=True), process]
             for member in family:
                 _signal(member, psutil.Process.kill)  # it has nothing to save
-            psutil.wait_procs(family, timeout=5)
+            psutil.wait_procs(family, timeout=seconds)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -165,10 +165,14 @@ def running(
 ) -> Iterator[LocalAws]:
     """Start a local AWS and stop it again, whatever happens. Parameters as for `start`."""
     local = start(folder, port, wait_scale, settings, server)
+    seconds = 5.0
     try:
         yield local
+    except KeyboardInterrupt:
+        seconds = 0.2  # killed processes end by themselves, and a person waits
+        raise
     finally:
-        local.stop()
+        local.stop(seconds)
 
 
 def remember(local: LocalAws, file: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import networkx as nx
 
 from inorder.asl.definition import Json, Rule, Violation, each_state, graph, is_end
-from inorder.asl.roles import Role, doing
+from inorder.asl.roles import HANDS_OVER, doing
 
 
 def _reached(definition: Json) -> Iterator[Violation]:
@@ -43,7 +43,7 @@ def _all_errors(state: Json) -> Iterator[str]:
 
 def _result(definition: Json) -> Iterator[Violation]:
     states: Json = definition["States"]
-    for name, state in states.items() if doing(states, Role.PARKS, Role.RETRIES) else ():
+    for name, state in states.items() if doing(states, *HANDS_OVER) else ():
         for rule in [state, *state.get("Catch", [])] if state["Type"] == "Task" else []:
             if "ResultPath" not in rule:
                 what = "result" if rule is state else "error"

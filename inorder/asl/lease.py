@@ -33,7 +33,7 @@ from inorder.asl.definition import (
     targets,
     values_written,
 )
-from inorder.asl.roles import OWN_LOCK, TOKEN, Role, does, doing, working
+from inorder.asl.roles import HANDS_OVER, TOKEN, Role, does, doing, working
 
 NO_TIMEOUT = 99_999_999  # what AWS takes for a Task without TimeoutSeconds
 THROTTLED = ["Lambda.TooManyRequestsException"]
@@ -47,7 +47,6 @@ NOT_WRITTEN = {
 }
 LIMITS = "$.limits"
 FREES = (Role.RELEASES, Role.BREAKS)  # both remove the lock token
-HANDS_OVER = (Role.PARKS, Role.RETRIES)
 
 
 class LeaseNumbers(NamedTuple):
@@ -248,6 +247,10 @@ def _claim(definition: Json) -> Iterator[Violation]:
     states: Json = definition["States"]
     claims = doing(states, Role.CLAIMS)
     for claim in claims:
+        errors = {*CONDITION_FAILED, "States.TaskFailed", "States.ALL"}
+        catches = (each for each in states[claim]["Catch"] if errors & set(each["ErrorEquals"]))
+        if does(states[next(catches)["Next"]], *HANDS_OVER):
+            yield claim, "a refusal counts as a fault, so a duplicate is retried until it is parked"
         if does(states[claim], Role.SHARES) and not _is_comparison(
             states, claim, states[claim]["Next"]
         ):
@@ -265,6 +268,22 @@ def _claim(definition: Json) -> Iterator[Violation]:
             if is_end(state) and not does(state, *FREES, *HANDS_OVER):
                 yield claim, f"its lock is neither released nor its event parked on a way to {name}"
         yield from _without_lock(states, claim)
+
+
+def _end(definition: Json) -> Iterator[Violation]:
+    """Check that an execution has done what its outcome says: else the event would be lost."""
+    states: Json = definition["States"]
+    try:
+        start, drawn = walk.ways(definition)
+    except ValueError:
+        return  # which the seconds of the lease tell, too
+    parks, retries = doing(states, Role.PARKS), doing(states, Role.RETRIES)
+    doers = {"Processed": working(states), "Parked": parks, "Retrying": retries}
+    for outcome, names in doers.items():
+        others = drawn.subgraph(each for each in drawn if each.state not in names)
+        reached = nx.descendants(others, start) if start in others else set()
+        if outcome in {visit.state for visit in reached} and is_end(states[outcome]):
+            yield outcome, f"an execution may end there without {' or '.join(names) or outcome}"
 
 
 def _late(definition: Json) -> Iterator[Violation]:
@@ -298,7 +317,7 @@ def _without_lock(states: Json, claim: str) -> Iterator[Violation]:
 
 
 def _renewal(definition: Json) -> Iterator[Violation]:
-    """Check that a renewal gives the lock another token, and that each release knows that one.
+    """Check that a renewal gives the lock another token.
 
     The new token begins with the old one, so that a release by the claim's token works before and
     after the renewal, also if the renewal's answer was lost. Each renewal on a way has a token of
@@ -318,14 +337,6 @@ def _renewal(definition: Json) -> Iterator[Violation]:
         if tokens[first] == tokens[second]:
             wrong = f"{second} may follow with the same token, so that no lease starts again"
             yield first, f"{wrong}: each attempt needs a state with a text of its own"
-    for name, state in states.items() if renewals else ():
-        condition = state.get("Parameters", {}).get("ConditionExpression", "")
-        if (
-            does(state, *FREES)
-            and ":lock_token" in condition
-            and not condition.startswith(OWN_LOCK)
-        ):
-            yield name, f"it does not know a renewed lock: its condition must begin with {OWN_LOCK}"
 
 
 def _lease(definition: Json) -> Iterator[Violation]:
@@ -458,6 +469,7 @@ def _only(found: list[Any], what: str) -> Any:
 
 RULES: dict[str, Rule] = {
     "claim": _claim,
+    "end": _end,
     "late": _late,
     "renewal": _renewal,
     "break": _break,

@@ -17,7 +17,7 @@ from inorder.asl.definition import (
     payload,
 )
 from inorder.asl.flow import Flow
-from inorder.asl.roles import OWN_LOCK, Role, does, doing, written
+from inorder.asl.roles import HANDS_OVER, OWN_LOCK, Role, assigned, does, doing, removed
 
 DataPath = tuple[str, ...]
 # Paths that are surely present, each with all its parents. Paths of the context begin with "$$".
@@ -27,8 +27,6 @@ INPUT: DataPath = ("$$", "Execution", "Input")
 # What a Task's result surely has. GetItem answers without Item if the record does not exist.
 RESULTS = {INVOKE: "Payload", SEND: "MessageId"}
 
-# attribute = :value, or attribute = if_not_exists(attribute, :value): then the type is the same.
-SET_CLAUSE = re.compile(r"(#?\w+) = (?:if_not_exists\(\1, )?(:\w+)")
 _STEP = re.compile(r"\.([\w-]+)|\['([^']+)'\]|\[(\d+)\]")
 
 
@@ -44,7 +42,7 @@ def _guard(definition: Json) -> Iterator[Violation]:
     """
     flow = _Presence(definition)
     inputs = flow.inputs(frozenset([()]))
-    parks = doing(flow.states, Role.PARKS, Role.RETRIES)
+    parks = doing(flow.states, *HANDS_OVER)
     for name, known in sorted(inputs.items()):
         state, absent = flow.states[name], flow.absent.get(name, set())
         if parks:
@@ -118,9 +116,9 @@ class _Presence(Flow[Known]):
         """Tell which attributes a record has whose lock is this execution's: what a claim sets."""
         updates = [each for each in self.states.values() if each.get("Resource") == UPDATE]
         claims = [_updated(each) for each in updates if does(each, Role.CLAIMS)]
-        removed = {name for each in updates for name in written(each, "REMOVE")}
+        gone = {name for each in updates for name in removed(each)}
         common = set.intersection(*claims) if claims else set()
-        return {path for path in common if path[0] not in removed}
+        return {path for path in common if path[0] not in gone}
 
 
 def _updated(state: Json) -> set[DataPath]:
@@ -128,14 +126,8 @@ def _updated(state: Json) -> set[DataPath]:
 
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_UpdateItem.html
     """
-    parameters = state.get("Parameters", {})
-    types = {
-        name: next(iter(value)).removesuffix(".$")
-        for name, value in parameters.get("ExpressionAttributeValues", {}).items()
-    }
-    names = parameters.get("ExpressionAttributeNames", {})
-    clauses = SET_CLAUSE.findall(parameters["UpdateExpression"])
-    return {(names.get(attribute, attribute), types[value]) for attribute, value in clauses}
+    values = assigned(state).items()
+    return {(name, kind.removesuffix(".$")) for name, typed in values for kind in typed}
 
 
 def _context(known: Known) -> Known:

@@ -27,6 +27,12 @@ TOKEN = "$.lock_token"  # noqa: S105 - where an execution has the token of its o
 # token begins with the token of the claim.
 OWN_LOCK = "begins_with(lock_token, :lock_token)"
 
+_GIVEN = ("Names", "Values")
+# attribute = :value, or attribute = if_not_exists(attribute, :value)
+_ASSIGNED = re.compile(r"(#?\w+) *= *(?:if_not_exists\(\1 *, *)?(:\w+)")
+_KEPT = re.compile(r"if_not_exists\((\w+) *,")
+_REMOVED = re.compile(r"\bREMOVE +(.+?) *(?:\b(?:SET|ADD|DELETE)\b|$)")
+
 
 class Role(StrEnum):
     """Something that a state does."""
@@ -44,6 +50,9 @@ class Role(StrEnum):
     RETRIES = "retries"  # sends the event to the retry queue, or to the bus that leads there
 
 
+HANDS_OVER = (Role.PARKS, Role.RETRIES)
+
+
 def roles(state: Json) -> frozenset[Role]:
     """Tell what a state does, from its ASL, substituted or not."""
     resource, parameters = state.get("Resource"), state.get("Parameters", {})
@@ -51,7 +60,7 @@ def roles(state: Json) -> frozenset[Role]:
     found = set[Role]()
     if resource in {PUT, UPDATE}:
         found |= _lock(resource, parameters, values)
-    if resource in {PUT, UPDATE} and "event" in written(state, "SET"):
+    if resource in {PUT, UPDATE} and "event" in assigned(state):
         found.add(Role.RECORDS)
     outcome = _outcome(parameters) if resource in {SEND, PUT_EVENTS} else ""
     if outcome == RETRYING:
@@ -89,15 +98,26 @@ def working(states: Json) -> list[str]:
     ]
 
 
-def written(state: Json, word: str) -> list[str]:
-    """List the attributes of an update's clause; a put sets those of its item."""
+def assigned(state: Json) -> Json:
+    """Give the attributes that a write sets, each with its value in DynamoDB's JSON."""
+    parameters = state.get("Parameters", {})
+    names, values = (parameters.get(f"ExpressionAttribute{each}", {}) for each in _GIVEN)
+    clauses = _ASSIGNED.findall(parameters.get("UpdateExpression", ""))
+    made = {names.get(attribute, attribute): values.get(value, {}) for attribute, value in clauses}
+    return {**parameters.get("Item", {}), **made}
+
+
+def kept(state: Json) -> set[str]:
+    """List the attributes that an update sets only if the record lacks them."""
+    return set(_KEPT.findall(state["Parameters"].get("UpdateExpression", "")))
+
+
+def removed(state: Json) -> set[str]:
+    """List the attributes that an update removes."""
     parameters = state.get("Parameters", {})
     names = parameters.get("ExpressionAttributeNames", {})
-    clauses = re.split(r"\b(SET|REMOVE|ADD|DELETE)\b", parameters.get("UpdateExpression", ""))
-    parts = ",".join(clauses[at + 1] for at, each in enumerate(clauses) if each == word)
-    attributes = [part.split("=")[0].strip() for part in re.split(r",(?![^(]*\))", parts)]
-    put = parameters.get("Item", {}) if word == "SET" else {}
-    return [*put, *(names.get(each, each) for each in attributes)]
+    found = _REMOVED.search(parameters.get("UpdateExpression", ""))
+    return {names.get(each, each) for each in re.split(", *", found[1])} if found else set()
 
 
 def _lock(resource: str, parameters: Json, values: Json) -> set[Role]:
@@ -110,11 +130,11 @@ def _lock(resource: str, parameters: Json, values: Json) -> set[Role]:
         return claims | ({Role.TAKES_OVER} if claims and others else set())
     found = set[Role]()
     update = {"Parameters": parameters}
-    if "lock_token" in written(update, "SET"):
+    if "lock_token" in assigned(update):
         found.add(Role.RENEWS if condition.startswith(OWN_LOCK) else Role.CLAIMS)
-        keeps = "if_not_exists(lock_token" in "".join(parameters["UpdateExpression"].split())
-        found |= {Role.SHARES} if keeps and Role.CLAIMS in found else set()
-    if "lock_token" in written(update, "REMOVE"):
+        if "lock_token" in kept(update) and Role.CLAIMS in found:
+            found.add(Role.SHARES)
+    if "lock_token" in removed(update):
         found.add(Role.RELEASES if TOKEN in payload(values) else Role.BREAKS)
     return found
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from inorder.asl.definition import GET, UPDATE, Json, Rule, Violation, paths, payload
 from inorder.asl.flow import Flow
+from inorder.asl.roles import assigned
 
 # Of the data of an execution, and of the input and the output of a state:
 # https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html
@@ -63,11 +64,7 @@ class _Sizes(Flow[Sizes]):
         super().__init__(definition)
         self._stored: Sizes = {}  # in each attribute of a record
         for state in self.states.values():
-            parameters = state.get("Parameters", {})
-            values = parameters.get("ExpressionAttributeValues", {})
-            clauses = re.findall(r"(#?\w+) = (:\w+)", parameters.get("UpdateExpression", ""))
-            written = {attribute: values.get(value, {}) for attribute, value in clauses}
-            for attribute, value in (parameters.get("Item", {}) | written).items():
+            for attribute, value in assigned(state).items():
                 events = sum(_events(each, {}) for each in payload(value))
                 self._stored[attribute] = max(self._stored.get(attribute, 0), events)
 

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from inorder.errors import Failure
-from inorder.model.execution import ANY, BEGINNING, Entry, Execution, Filter, execution_of
+from inorder.model.execution import ANY, BEGINNING, LIFE, Entry, Execution, Filter, execution_of
 from inorder.model.outcomes import RETRYING
 from inorder_fence.records import s3_object
 
@@ -50,11 +50,7 @@ class StateMachine(ABC):
 
     @abstractmethod
     def select(self, wanted: Filter = ANY) -> list[Execution]:
-        """List executions without their steps, the one that started last first.
-
-        The first call reads each that has ended. Later calls read those that have ended since. If
-        several threads call it at once, they wait for each other.
-        """
+        """List executions without their steps, the one that started last first."""
 
     @abstractmethod
     def find(self, beginning: str, since: datetime | None = None) -> Execution:
@@ -75,9 +71,13 @@ class StateMachine(ABC):
         """
         return [each for each in self.select(Filter(prefix=prefix)) if each.event is not None]
 
-    def of_key(self, wanted: Filter) -> list[Execution]:
-        """List executions with their steps, the one that started last first."""
-        return [self.describe(each.arn) for each in self.select(wanted)]
+    def of_key(self, wanted: Filter) -> tuple[list[Execution], tuple[str, ...]]:
+        """List the executions of a key with their steps, and say what could not be read."""
+        return [self.describe(each.arn) for each in self.select(wanted)], self.unknown
+
+    def changed(self, since: datetime) -> list[Execution]:
+        """List executions as `select` does; those that did not change since then may be missing."""
+        return self.select(Filter(since=since - LIFE))  # one that started earlier had ended
 
     def start(self, event: Any) -> str:
         """Start an execution with an event as its input and give its ARN."""

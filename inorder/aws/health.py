@@ -129,7 +129,8 @@ def _rules(deployment: Deployment) -> Checks:
 def _keys(deployment: Deployment) -> Checks:
     stack, s3 = deployment.stack, deployment.aws.client("s3")
     listed = s3.list_objects_v2(Bucket=stack.input_bucket, MaxKeys=LISTED_KEYS)
-    keys = [each["Key"] for each in listed.get("Contents", [])]
+    objects = listed.get("Contents", [])  # a folder that S3's console has made is no input
+    keys = [each["Key"] for each in objects if each["Size"] or not each["Key"].endswith("/")]
     if left_out := [key for key in keys if stack.left_out(key)]:
         number = f"{len(left_out)} of the first {counted(len(keys), 'object')}"
         text = f"KeyPrefix and KeySuffix leave out {number}: {', '.join(left_out[:3])}."

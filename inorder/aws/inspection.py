@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from functools import partial
 from http import HTTPStatus
 from typing import Any, TypeVar
 from unicodedata import normalize
@@ -38,7 +39,8 @@ LISTED_KEYS = 1000  # at a time, to find keys like one that is not there
 def machine_of(aws: Connection, since: datetime | None = None) -> StateMachine:
     """Give the state machine of a stack, whatever its log lacks."""
     clients = aws.client("stepfunctions"), aws.client("logs")
-    return state_machine(*clients, aws.stack.state_machine_arn, since)
+    stack = aws.stack
+    return state_machine(*clients, stack.state_machine_arn, since, stack.function_log_group)
 
 
 def gather(
@@ -127,20 +129,21 @@ class _Gathering:
 
     def _executions(self) -> tuple[Execution, ...]:
         wanted = Filter(key=self.key, since=self.since, limit=MAXIMUM_EXECUTIONS)
-        found = tuple(self.machine.of_key(wanted))
-        said = list(self.machine.unknown)
+        found, unread = self.machine.of_key(wanted)
+        said = list(unread)
         if len(found) == MAXIMUM_EXECUTIONS:
             said.append(f"Only the {MAXIMUM_EXECUTIONS} latest executions were read.")
         if said:
             self.unread["executions"] = " ".join(said)
-        return found
+        return tuple(found)
 
     def _records(self, executions: Iterable[Execution]) -> Iterable[dict[str, Any]]:
         """Read the records of the key, of its versions, and of its events or contents."""
         if not self.has_records:
             return
-        known = [(each.record_id, each.sequencer) for each in executions if each.record_id]
-        ids = {object_key(self.aws.stack.input_bucket, self.key, self.version_id)}
+        names = partial(object_key, self.aws.stack.input_bucket, self.key)
+        known = [(each.record_id or names(each.version_id), each.sequencer) for each in executions]
+        ids = {names(self.version_id)}
         ids |= {named for named, _ in known}
         if self._may_keep("each"):
             ids |= {event_id(*each) for each in known}
@@ -185,7 +188,8 @@ class _Gathering:
     def _source(self) -> Iterable[Source]:
         if found := self._head(self.aws.stack.input_bucket, self.key):
             version_id = named_version(found.get("VersionId"))
-            yield Source(found["ETag"].strip('"'), version_id, _modified(found))
+            is_folder = self.key.endswith("/") and not found["ContentLength"]
+            yield Source(found["ETag"].strip('"'), version_id, _modified(found), is_folder)
 
     def _outputs(self) -> Iterable[Output]:
         if self.policy and self.policy.keeps is None:

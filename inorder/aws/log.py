@@ -1,22 +1,29 @@
 """Executions on AWS, which keeps no history of Express executions but their log.
 
-The log is read with FilterLogEvents: it answers at once, and AWS's price list has no price for it.
-An account may call it 5 times per second in a region
+The log is read with FilterLogEvents, the newest entries first: it answers at once, and AWS's price
+list has no price for it. An account may call it 5 times per second in a region
 (https://repost.aws/knowledge-center/cloudwatch-logs-throttling); here it is called every two
 seconds. A query of Logs Insights takes seconds and costs 0.005 dollars for each GB that it scans
-(https://aws.amazon.com/cloudwatch/pricing/), each time anew.
+(https://aws.amazon.com/cloudwatch/pricing/), each time anew. A field index would not help it to
+find a key: that is in no field, but in the text of an input
+(https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CloudWatchLogs-Field-Indexing.html).
 """
 
 from __future__ import annotations
 
+import heapq
 import json
 import re
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import chain, islice
 from typing import Any
 
 from inorder.aws.executions import LocalStateMachine, StateMachine, only_one
 from inorder.model.execution import (
+    ANSWERED,
     ANY,
     BEGINNING,
     ENDS,
@@ -27,9 +34,15 @@ from inorder.model.execution import (
     Filter,
     execution_of,
 )
+from inorder.model.outcomes import DONE
 
 CLOCK_DIFFERENCE = timedelta(minutes=10)  # at most, between this machine and AWS
-LATE = timedelta(minutes=2)  # by which an entry may come after later ones
+LATE = timedelta(minutes=2)  # by which an entry may arrive after later ones
+APART = timedelta(seconds=5)  # at most, between the times of an entry and of its line
+# The newest lines come first only if no older ones are asked for:
+# https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_FilterLogEvents.html
+EARLIEST = datetime(2024, 1, 1, tzinfo=UTC)
+SEARCH_SECONDS = 30  # for which the log is searched for the entries of a key
 # JSON escapes none of these characters, and none has a meaning in a pattern.
 _PLAIN = re.compile(r"[\w./ -]{1,800}", re.ASCII)
 
@@ -40,8 +53,9 @@ class AwsStateMachine(StateMachine):
     AWS delivers log entries as well as it can, and guarantees neither that all come nor when:
     https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html. An execution without a last
     entry runs, as far as this class knows. The log has the level ``ALL``, ``ERROR`` or ``OFF``;
-    without a log, its group has no name. Executions that started before `since` are not listed,
-    unless a filter says otherwise.
+    without a log, its group has no name. Below ``ALL``, the lines that the function has written
+    tell how executions ended that did not fail. Executions that started before `since` are not
+    listed, unless a filter says otherwise.
     """
 
     poll_seconds = 2  # a log takes a few seconds to arrive, and calls are limited
@@ -54,121 +68,208 @@ class AwsStateMachine(StateMachine):
         log_group: str,
         since: datetime | None = None,
         level: str = "ALL",
+        function_log_group: str = "",
     ) -> None:
         super().__init__(client, arn)
         self._logs, self._log_group, self._since = logs, log_group, since
-        self._level = level
-        self._seen: dict[str, dict[int, Entry]] = {}  # what `select` has read, by ARN and ID
-        self._summaries: dict[str, Execution] = {}  # of these
-        self._read_from: datetime | None = None
-        self._latest = BEGINNING  # the time of the latest entry
+        self._level, self._function_log_group = level, function_log_group
+        self._spans: dict[str, tuple[datetime, datetime]] = {}  # when executions ran, at most
+        self._recent: dict[str, dict[int, Entry]] = {}  # what `changed` has read, by ARN and ID
+        self._latest = EARLIEST  # the time of the latest of these entries
 
     @property
     def unknown(self) -> tuple[str, ...]:
         """What the log lacks because of its level; entries may be missing at any level."""
-        if self._level == "OFF" or not self._log_group:
-            return ("The log has the level OFF: it has no executions.",)
         if self._level == "ALL":
             return ()
+        has = "only what failed" if self._log_group else "no executions"
         return (
-            f"The log has the level {self._level}: it has no executions that run or succeed, so it"
-            " does not tell which events were processed, superseded or duplicates. Of a version, or"
-            " a key with a #, it has the ID of the record, but not the key.",
+            f"The log has the level {self._level if self._log_group else 'OFF'}: it has {has}."
+            " Other executions are known if they called the function and its log names them, with"
+            " its answer for their outcome. Not known are those that run or wait, are retried, or"
+            " ended as duplicates or superseded without a call. Of a version, or a key with a #,"
+            " an execution that failed has the ID of the record, but not the key.",
         )
 
     def entries(self, arn: str) -> list[Entry]:
-        """Read what has happened in an execution from the log."""
-        known = self._summaries.get(arn)
-        started = known.started if known else None
-        # An execution is over soon, so not all of the log has to be searched.
-        since = started - LATE if started else self._since and self._since - CLOCK_DIFFERENCE
-        until = started + LIFE + LATE if started else None
-        return _in_order(self._read(f'{{ $.execution_arn = "{arn}" }}', since, until).get(arn, {}))
+        """Read what has happened in an execution from the log, until its end is there."""
+        since, until = self._spans.get(arn, (self._from(None), None))
+        found: dict[int, Entry] = {}
+        pattern = f'{{ $.execution_arn = "{arn}" }}'
+        for _, _, entry in self._entries(pattern, since, until, newest_first=until is None):
+            found.setdefault(entry.id, entry)
+            if found[max(found)].type in ENDS and len(found) == max(found):
+                break
+        if self._level != "ALL":
+            for _, _, answer in self._answers(f'$.execution = "{arn}"', since, until):
+                found.setdefault(answer.id, answer)
+        return _in_order(found)
 
     def select(self, wanted: Filter = ANY) -> list[Execution]:
-        """List executions from their first and last entries, and the entries of their waits."""
-        since = wanted.since or (self._since - CLOCK_DIFFERENCE if self._since else BEGINNING)
+        """List executions from their first and last entries, and the entries of their waits.
+
+        The log is read from its newest entry to the first one of the last execution that is listed.
+        """
+        since = self._from(wanted.since)
+        found = self._newest(since) if wanted.key is None else self._of_key(wanted.key, since, [])
+        return _accepted(found, wanted)
+
+    def of_key(self, wanted: Filter) -> tuple[list[Execution], tuple[str, ...]]:
+        """List the executions of a key with their steps, and say what could not be read."""
+        unread: list[str] = []
+        found = self._of_key(str(wanted.key), self._from(wanted.since), unread)
+        return _accepted(found, wanted), (*self.unknown, *unread)
+
+    def changed(self, since: datetime) -> list[Execution]:
+        """List executions that have started or ended since then, or since the last call."""
         with self._selecting:
-            if wanted.key is not None and self._level == "ALL":
-                found = self._of_key(wanted.key, since)
-            else:
-                found = self._all(since)
-        accepted = [each for each in found if wanted.accepts(each)]
-        accepted.sort(key=lambda each: each.started or each.stopped or BEGINNING, reverse=True)
-        return accepted[: wanted.limit]
+            new: set[str] = set()
+            for _, arn, entry in self._listed(max(since - LIFE, self._latest - LATE)):
+                entries = self._recent.setdefault(arn, {})
+                if entry.id not in entries:
+                    entries[entry.id] = entry
+                    new.add(arn)
+            found = [self._summary(arn, self._recent[arn]) for arn in new]
+            latest = {arn: _times(self._recent[arn])[-1] for arn in self._recent}
+            self._latest = max([self._latest, *latest.values()])
+            # What has ended, or must have, does not change any more.
+            oldest = self._latest - LIFE - LATE
+            self._recent = {arn: self._recent[arn] for arn in latest if latest[arn] >= oldest}
+        return _accepted(found, ANY)
 
     def find(self, beginning: str, since: datetime | None = None) -> Execution:
         """Read the one execution whose ARN, name or ID begins like this."""
+        found: dict[str, dict[int, Entry]] = {}
         if beginning.startswith("arn:"):
-            found = {beginning} if self.entries(beginning) else set()
+            found = {beginning: {}} if self.entries(beginning) else {}
         elif _PLAIN.fullmatch(beginning):
-            pattern = f'{{ {_any_of(FIRST_AND_LAST)} && ($.execution_arn = "*:{beginning}*") }}'
-            entries = self._read(pattern, since)
-            found = set(entries)
-            self._learn(entries)
-        else:
-            found = set()
+            named, since = f'"*:{beginning}*"', self._from(since)
+            pattern = f"{{ {_any_of(FIRST_AND_LAST)} && ($.execution_arn = {named}) }}"
+            entries = self._entries(pattern, since)
+            answers = self._answers(f"$.execution = {named}", since)
+            for _, arn, entry in chain(entries, answers if self._level != "ALL" else ()):
+                found.setdefault(arn, {})[entry.id] = entry
+        for arn, read in found.items():
+            self._note(arn, read)
         return self.describe(only_one(found, beginning))
 
-    def _all(self, since: datetime) -> list[Execution]:
-        """Read what has come since the last time, and give all that is known."""
-        if self._read_from is None or since < self._read_from:
-            self._seen, self._summaries, self._latest = {}, {}, since
-            self._read_from = since
-        # At this level there is no other entry from which to learn whose execution it was.
-        types = LISTED if self._level == "ALL" else (*ENDS, "FailStateEntered")
-        self._learn(self._read(f"{{ {_any_of(types)} }}", max(self._latest - LATE, since)))
-        return list(self._summaries.values())
+    def _from(self, since: datetime | None) -> datetime:
+        if since is None and self._since:
+            since = self._since - CLOCK_DIFFERENCE
+        return max(since or EARLIEST, EARLIEST)
 
-    def _of_key(self, key: str, since: datetime) -> list[Execution]:
-        """Read the executions of a key: first their beginnings, then what each of them did."""
-        first = '($.type = "ExecutionStarted")'
-        if _PLAIN.fullmatch(key):  # at best, CloudWatch leaves out the other keys
-            first += f' && ($.details.input = "*{key}*")'
-        started = {
-            arn: execution_of(arn, _in_order(entries), is_whole=False)
-            for arn, entries in self._read(f"{{ {first} }}", since).items()
-        }
-        found = []
-        for arn, execution in started.items():
-            if execution.key == key:
-                self._summaries.setdefault(arn, execution.summary)
-                found.append(self.describe(arn).summary)
-        return found
+    def _newest(self, since: datetime) -> Iterator[Execution]:
+        """Give executions as soon as all of their entries have been read, backwards.
 
-    def _learn(self, read: Mapping[str, Mapping[int, Entry]]) -> None:
+        That is when their first entry has been read or, if the log does not have it, when they
+        cannot have been alive any more.
+        """
+        read: dict[str, dict[int, Entry]] = {}
+        due: list[tuple[float, str]] = []  # a heap: to which time, negative, to read for each
+        for at, arn, entry in self._listed(since):
+            while due and at < -due[0][0]:
+                whole = heapq.heappop(due)[1]
+                if whole in read:
+                    yield self._summary(whole, read.pop(whole))
+            if arn not in read:
+                heapq.heappush(due, (LIFE.total_seconds() - at, arn))
+            if entry.type == "ExecutionStarted":
+                heapq.heappush(due, (APART.total_seconds() - at, arn))
+            read.setdefault(arn, {}).setdefault(entry.id, entry)
         for arn, entries in read.items():
-            seen = self._seen.setdefault(arn, {})
-            if entries.keys() <= seen.keys():
-                continue
-            seen.update(entries)
-            self._summaries[arn] = execution_of(arn, _in_order(seen), is_whole=False).summary
-            times = [entry.time for entry in entries.values() if entry.time]
-            self._latest = max([self._latest, *times])
+            yield self._summary(arn, entries)
 
-    def _read(
-        self, pattern: str, since: datetime | None = None, until: datetime | None = None
-    ) -> dict[str, dict[int, Entry]]:
-        """Read entries by the ARN of their execution and their ID."""
-        if not self._log_group:
-            return {}
-        limits = {"endTime": _milliseconds(until)} if until else {}
+    def _listed(self, since: datetime) -> Iterator[Read]:
+        """Read what a list needs, the newest first."""
+        if self._level == "ALL":
+            return self._entries(f"{{ {_any_of(LISTED)} }}", since)
+        # At this level there is no other entry from which to learn whose execution it was.
+        entries = self._entries(f"{{ {_any_of((*ENDS, 'FailStateEntered'))} }}", since)
+        return _newest_first(entries, self._answers('$.source_key = "*"', since))
+
+    def _of_key(self, key: str, since: datetime, unread: list[str]) -> Iterator[Execution]:
+        """Give the executions of a key, the newest first: find what names it, and read the rest."""
+        # At best, CloudWatch leaves out the other keys.
+        plain = max(_PLAIN.findall(key), key=len, default="")
+        like = f'"*{plain}*"' if plain else '"*"'
+        first = "ExecutionStarted" if self._level == "ALL" else "FailStateEntered"
+        pattern = f'{{ ($.type = "{first}") && ($.details.input = {like}) }}'
+        entries = self._entries(pattern, since, unread=unread)
+        answers = self._answers(f"$.source_key = {like}", since)
+
+        def naming() -> Iterator[Read]:
+            at_all = self._level == "ALL"
+            yield from entries if at_all else _newest_first(entries, answers)
+            if at_all and unread:  # the function's lines are fewer, but not of all executions
+                yield from answers
+
+        seen: set[str] = set()
+        for _, arn, entry in naming():
+            named = execution_of(arn, [entry], is_whole=False)
+            if arn not in seen and named.key in (None, key):
+                seen.add(arn)
+                self._note(arn, {entry.id: entry})
+                if (found := self.describe(arn)).key == key:
+                    yield found
+
+    def _summary(self, arn: str, entries: Mapping[int, Entry]) -> Execution:
+        self._note(arn, entries)
+        return execution_of(arn, _in_order(entries), is_whole=False).summary
+
+    def _note(self, arn: str, entries: Mapping[int, Entry]) -> None:
+        """Note in which part of the log all of an execution is, as its life is short."""
+        if times := _times(entries):
+            started = any(each.type == "ExecutionStarted" for each in entries.values())
+            since = times[0] - APART if started else times[-1] - LIFE
+            self._spans[arn] = since, times[0] + LIFE + APART
+
+    def _entries(
+        self, pattern: str, since: datetime, until: datetime | None = None, **more: Any
+    ) -> Iterator[Read]:
+        """Read entries of executions."""
+        for line in self._lines(self._log_group, pattern, since, until, **more):
+            if entry := _entry(line):
+                yield line["timestamp"] / 1000, *entry
+
+    def _answers(
+        self, named: str, since: datetime, until: datetime | None = None
+    ) -> Iterator[Read]:
+        """Read lines of the function, the newest first."""
+        pattern = f'{{ ({named}) && ($.execution = "arn:*") }}'
+        for line in self._lines(self._function_log_group, pattern, since, until):
+            if answer := _answer(line):
+                yield line["timestamp"] / 1000, *answer
+
+    def _lines(
+        self,
+        log_group: str,
+        pattern: str,
+        since: datetime,
+        until: datetime | None,
+        newest_first: bool = True,
+        unread: list[str] | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Read lines page by page; a search that says what is `unread` ends after a while."""
         pages = self._logs.get_paginator("filter_log_events").paginate(
-            logGroupName=self._log_group,
+            logGroupName=log_group,
             filterPattern=pattern,
-            startTime=_milliseconds(since or BEGINNING),
-            **limits,
+            startTime=_milliseconds(since),
+            startFromHead=not newest_first,
+            **({"endTime": _milliseconds(until)} if until else {}),
         )
-        # Entries may be stored in another order, and twice. Their IDs count from 1.
-        by_id: dict[str, dict[int, Entry]] = {}
-        for page in pages:
-            for event in page["events"]:
-                entry = _entry(event)
-                if entry:
-                    arn, parsed = entry
-                    by_id.setdefault(arn, {})[parsed.id] = parsed
-        return by_id
+        deadline = time.monotonic() + SEARCH_SECONDS
+        for page in pages if log_group else ():
+            if unread is not None and time.monotonic() > deadline:
+                unread.append(SEARCH_ENDED)
+                return
+            yield from page["events"]
 
+
+Read = tuple[float, str, Entry]  # when the line was written, and whose entry it is
+SEARCH_ENDED = (
+    f"The log was searched for {SEARCH_SECONDS} s, the newest first, and not to its end: of older"
+    " executions, only those that called the function were found."
+)
 
 FIRST_AND_LAST = ("ExecutionStarted", *ENDS)
 LISTED = (*FIRST_AND_LAST, "WaitStateEntered", "WaitStateExited")
@@ -192,6 +293,33 @@ def _entry(event: Mapping[str, Any]) -> tuple[str, Entry] | None:
         return None
 
 
+def _answer(line: Mapping[str, Any]) -> tuple[str, Entry] | None:
+    """Read what the function has answered to which execution; None if the line does not tell."""
+    with suppress(*UNREADABLE, AttributeError, KeyError, OSError):
+        said = json.loads(line["message"])
+        at = datetime.fromtimestamp(int(line["timestamp"]) / 1000, UTC)
+        if said["message"] in DONE:  # what is rejected fails, which the log has
+            names = {"key": "source_key", "sequencer": "sequencer", "outcome": "message"}
+            details = {name: str(said[field]) for name, field in names.items()}
+            details["version_id"] = said.get("version_id")
+            return str(said["execution"]), Entry(ANSWERED, details, at)
+    return None
+
+
+def _accepted(found: Iterable[Execution], wanted: Filter) -> list[Execution]:
+    """Take as many as are wanted, the one that started last first."""
+    accepted = islice(filter(wanted.accepts, found), wanted.limit)
+    return sorted(accepted, key=lambda each: each.seen or BEGINNING, reverse=True)
+
+
+def _newest_first(*read: Iterable[Read]) -> Iterator[Read]:
+    return heapq.merge(*read, key=lambda each: each[0], reverse=True)
+
+
+def _times(entries: Mapping[int, Entry]) -> list[datetime]:
+    return sorted(each.time for each in entries.values() if each.time)
+
+
 def _in_order(entries: Mapping[int, Entry]) -> list[Entry]:
     return [entries[number] for number in sorted(entries)]
 
@@ -207,7 +335,9 @@ def log_group(described: Mapping[str, Any]) -> str:
     return arn.split(":")[6] if arn else ""
 
 
-def state_machine(states: Any, logs: Any, arn: str, since: datetime | None = None) -> StateMachine:
+def state_machine(
+    states: Any, logs: Any, arn: str, since: datetime | None = None, function_log_group: str = ""
+) -> StateMachine:
     """Give a state machine on AWS or on a local engine, whose executions can be read.
 
     AWS refuses to list Express executions, where local engines list them:
@@ -219,5 +349,5 @@ def state_machine(states: Any, logs: Any, arn: str, since: datetime | None = Non
         described = states.describe_state_machine(stateMachineArn=arn)
         level = described.get("loggingConfiguration", {}).get("level", "OFF")
         group = log_group(described) if level != "OFF" else ""
-        return AwsStateMachine(states, arn, logs, group, since, level)
+        return AwsStateMachine(states, arn, logs, group, since, level, function_log_group)
     return LocalStateMachine(states, arn)

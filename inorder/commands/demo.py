@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 from rich.console import Console
 
@@ -27,6 +29,9 @@ def show_demonstration(keys: int, policy: str, port: int | None) -> None:
         results = local.run_demonstration(pairs, commands.OUT / "demo-aws", port, policy, page)
     except TimeoutError as error:
         raise click.ClickException(f"{error} This machine may be too busy.") from None
+    except KeyboardInterrupt:
+        click.echo("Aborted!", err=True)
+        os._exit(1)  # nothing is left to do: an orderly end takes seconds on a busy machine
     file = write_report(commands.OUT / "demo", results)
     Console().print(console_table(results))
     click.echo(f"The outputs: {file}")

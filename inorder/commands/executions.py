@@ -107,8 +107,9 @@ def executions(
         machine = machine_of(aws, since)
         for each in machine.unknown:
             say(each)
-        known = machine.select(wanted if follow else replace(wanted, limit=limit))
-        found, widths = known[:limit][::-1], [0] * len(COLUMNS)
+        known = machine.changed(datetime.now(UTC)) if follow else []
+        found = machine.select(replace(wanted, limit=limit))[::-1]
+        widths = [0] * len(COLUMNS)
         length = id_length(found)
         if as_json:
             for execution in found:
@@ -118,7 +119,7 @@ def executions(
                 click.echo(line)
         else:
             say("There are no such executions.")
-        for execution in changes(machine, wanted, known) if follow else ():
+        for execution in changes(machine, wanted, [*known, *found]) if follow else ():
             [line] = aligned([row(execution, length)], widths)
             click.echo(to_json(described(execution)) if as_json else line)
 
@@ -226,13 +227,14 @@ def changes(
     machine: StateMachine, wanted: Filter, known: Sequence[Execution]
 ) -> Iterator[Execution]:
     """Give executions as they start and as they end, without an end."""
-    seen = {each.arn: each.status for each in known}
+    seen, since = {each.arn: each.status for each in known}, datetime.now(UTC)
     while True:
-        # One that started earlier has ended.
-        for each in reversed(machine.select(replace(wanted, since=datetime.now(UTC) - LIFE))):
-            if seen.get(each.arn) != each.status:
+        now = datetime.now(UTC)
+        for each in reversed(machine.changed(since)):
+            if wanted.accepts(each) and seen.get(each.arn) != each.status:
                 seen[each.arn] = each.status
                 yield each
+        since = now
         time.sleep(max(FOLLOW_SECONDS, machine.poll_seconds))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from datetime import datetime
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from inorder.aws.executions import StateMachine
@@ -12,7 +13,8 @@ from inorder.model.execution import BEGINNING, Execution, Filter, to_json
 
 FIELDS = (
     *("arn", "id", "key", "sequencer", "version_id", "record_id", "is_repair"),
-    *("ended_as", "status", "error", "cause", "attempt", "seconds", "waited", "started", "stopped"),
+    *("ended_as", "status", "error", "cause", "attempt", "seconds", "waited"),
+    *("started", "stopped", "seen"),
 )
 FIRST, MORE = 100, 4  # the executions that are read first; each later read has MORE times as many
 PATIENCE_SECONDS = 0.5  # for which an answer waits for what is new
@@ -38,6 +40,7 @@ class LiveList:
         self._read_at = 0.0
         self._error: Exception | None = None
         self._is_loading = True
+        self._known_to = datetime.now(UTC)  # what has changed since then is to be read
         self._rows: dict[str, Listed] = {}
         self._newest_first: list[Listed] = []
         # Larger than any of a server that had this port before.
@@ -72,14 +75,15 @@ class LiveList:
             return reader
 
     def _read(self) -> None:
-        error = None
+        error, now = None, datetime.now(UTC)
         try:
             if self._is_loading:
-                limit = FIRST
-                while self._learn(limit) == limit:
-                    limit *= MORE
+                wanted = Filter(since=self._since, limit=FIRST)
+                while self._learn(self._machine.select(wanted)) == wanted.limit:
+                    wanted = replace(wanted, limit=wanted.limit * MORE)
             else:
-                self._learn()
+                self._learn(self._machine.changed(self._known_to))
+            self._known_to = now
         except Exception as failure:  # `answer` raises it
             error = failure
         with self._changing:
@@ -87,9 +91,8 @@ class LiveList:
             self._is_loading = self._is_loading and error is not None
             self._read_at = time.monotonic()
 
-    def _learn(self, limit: int | None = None) -> int:
-        """Note what has come and what has changed, and tell how many there are."""
-        found = self._machine.select(Filter(since=self._since, limit=limit))
+    def _learn(self, found: list[Execution]) -> int:
+        """Note what has come and what has changed, and tell how many were read."""
         changed = []
         for each in found:
             known = self._rows.get(each.arn)
@@ -102,7 +105,7 @@ class LiveList:
             shown = to_json({name: getattr(each, name) for name in FIELDS})
             self._rows[each.arn] = Listed(revision, each, shown)
         newest_first = sorted(
-            self._rows.values(), key=lambda each: each.execution.started or BEGINNING, reverse=True
+            self._rows.values(), key=lambda each: each.execution.seen or BEGINNING, reverse=True
         )
         with self._changing:
             self._newest_first, self._revision = newest_first, revision

@@ -20,6 +20,7 @@ ENDS = {
     "ExecutionAborted": "ABORTED",
     "ExecutionTimedOut": "TIMED_OUT",
 }
+ANSWERED = "FunctionAnswered"  # an entry that the function has written, not the state machine
 # What JSON, or a time in it, may raise that somebody else has written.
 UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError)
 BEGINNING = datetime.fromtimestamp(0, UTC)  # instead of a time that is not known
@@ -95,6 +96,8 @@ class Execution:
     waited: float | None = None
     missing: int = 0  # how many of its entries the log lacks, as far as one can tell
     truncated: bool = False  # whether the log has cut some of its data off
+    # The key, version and sequencer that the function's line names; None if that was not read.
+    answer: Mapping[str, Any] | None = None
 
     @property
     def id(self) -> str:
@@ -130,19 +133,22 @@ class Execution:
             case {"detail": {"object": {"key": key}}}:
                 return str(key)
             case None:  # the log lacks it
+                if self.answer:
+                    return str(self.answer["key"])
                 return key_in(str(self._in_data("object_key") or ""))
         return None
 
     @property
     def version_id(self) -> str | None:
         """The version that its event names; only of an event that can be read."""
-        version = s3_object(self.event).get("version-id")
+        version = s3_object(self.event).get("version-id") or (self.answer or {}).get("version_id")
         return version if isinstance(version, str) else None
 
     @property
     def sequencer(self) -> str | None:
         """The sequencer of its event."""
         found = s3_object(self.event).get("sequencer") or self._in_data("sequencer")
+        found = found or (self.answer or {}).get("sequencer")
         return str(found) if found else None
 
     @property
@@ -151,8 +157,10 @@ class Execution:
         return repaired_at(self.sequencer) is not None
 
     @property
-    def is_deletion(self) -> bool:
-        """Tell whether its event says that an object was deleted."""
+    def is_deletion(self) -> bool | None:
+        """Whether its event says that an object was deleted; None if the event is not known."""
+        if self.event is None:
+            return None
         return isinstance(self.event, dict) and self.event.get("detail-type") == "Object Deleted"
 
     @property
@@ -168,6 +176,11 @@ class Execution:
             case {"retry": {"attempt": int(attempt)}}:
                 return 1 + attempt
         return 1
+
+    @property
+    def seen(self) -> datetime | None:
+        """When it started or, if that is not known, when it had ended."""
+        return self.started or self.stopped
 
     @property
     def seconds(self) -> float | None:
@@ -247,6 +260,8 @@ def execution_of(arn: str, entries: Iterable[Entry], is_whole: bool = True) -> E
         reader.read(entry)
         if reader.found.status != "RUNNING":
             break
+    else:
+        reader.answer()
     return replace(
         reader.found,
         steps=tuple(reader.steps),
@@ -263,6 +278,7 @@ class _Reader:
         self.steps: list[Step] = []
         self.missing = 0
         self._last_id = 0
+        self._answered: datetime | None = None
 
     def read(self, entry: Entry) -> None:
         """Learn from the next entry."""
@@ -283,8 +299,16 @@ class _Reader:
                 self._change(output=_data(details, "output"), exited=at)
         elif kind in ENDS:
             self._end(kind, details, at)
+        elif kind == ANSWERED:
+            self.found, self._answered = replace(self.found, answer=details), at
         elif kind in _BEGUN | _SUCCEEDED | _FAILED:
             self._call(kind, details, at)
+
+    def answer(self) -> None:
+        """Take the function's answer for the end of an execution, if it has none."""
+        if said := self.found.answer:
+            output = json.dumps({"outcome": said["outcome"]})
+            self._end("ExecutionSucceeded", {"output": output}, self._answered)
 
     def _end(self, kind: str, details: dict[str, Any], at: datetime | None) -> None:
         error = str(details["error"]) if details.get("error") else None
@@ -343,7 +367,7 @@ def described(execution: Execution) -> dict[str, Any]:
     """Give an execution with all that can be said about it, for `to_json`."""
     facts = (
         *("id", "key", "sequencer", "version_id", "record_id", "is_repair"),
-        *("ended_as", "attempt", "seconds"),
+        *("ended_as", "attempt", "seconds", "seen"),
     )
     whole = asdict(execution)
     steps = [

@@ -45,7 +45,7 @@ def _superseder(known: Known, execution: Execution) -> Cause:
         each
         for each in known.executions
         if _is_later(each, execution)
-        and (each.started or known.facts.now) <= _stopped(known, execution)
+        and (each.seen or known.facts.now) <= _stopped(known, execution)
     ]
     if not newer:
         return Cause(is_certain=False)

@@ -26,6 +26,8 @@ def events_of(known: Known, outcomes: Mapping[str, str]) -> tuple[Event, ...]:
     for learnt in _learnt(known, outcomes):
         if learnt.sequencer is not None and known.is_wanted(learnt.version_id):
             identity = (learnt.version_id, learnt.sequencer)
+            if learnt.version_id is None and learnt.is_deletion is None:  # the event is not known
+                identity = next((each for each in found if each[1] == learnt.sequencer), identity)
             earlier = found.get(identity)
             found[identity] = _together(known, earlier, learnt) if earlier else learnt
     return tuple(sorted(found.values(), key=_by_age))

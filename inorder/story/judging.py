@@ -22,6 +22,9 @@ from inorder.story.parts import (
 )
 from inorder_fence import ObjectEvent, named_version
 
+FOLDER = (
+    'The object is a folder marker, as "Create folder" of S3\'s console makes: it has no output.'
+)
 ON_ITS_WAY = timedelta(minutes=1)  # an event of S3 may need so long to start an execution
 
 
@@ -42,6 +45,8 @@ def judge(facts: Facts, events: tuple[Event, ...]) -> Judgement:
 
 def _judged_by_policy(facts: Facts, events: tuple[Event, ...]) -> Judgement:
     judging = _Judging(facts, events)
+    if facts.source and facts.source.is_folder and not facts.outputs:
+        return Judgement("none", FOLDER)
     if facts.keeps is None:
         return judging.forwarded()
     if not facts.has("output"):

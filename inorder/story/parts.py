@@ -63,6 +63,7 @@ class Source:
     etag: str
     version_id: str | None = None
     modified: datetime | None = None
+    is_folder: bool = False  # made by "Create folder" of S3's console: no bytes, and a / at the end
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class ToldExecution:
     id: str  # the last part of that
     sequencer: str | None
     version_id: str | None
-    is_deletion: bool
+    is_deletion: bool | None  # None if that is not known
     started: datetime | None
     # As it ended; ``Waiting`` or ``Working`` if it runs, ``Unknown`` if its end is not known.
     outcome: str

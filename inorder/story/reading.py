@@ -23,7 +23,7 @@ class Known:
         self.facts = facts
         self.executions = sorted(
             (each for each in facts.executions if self.is_wanted(each.version_id)),
-            key=lambda each: (each.started or facts.now, each.arn),
+            key=lambda each: (each.seen or facts.now, each.arn),
         )
         self.by_arn = {each.arn: each for each in self.executions}
         self.locks = {
@@ -41,7 +41,7 @@ class Known:
         """Tell how an execution ended, or what it does."""
         if execution.status != "RUNNING":
             return execution.ended_as
-        age = self.facts.now - (execution.started or self.facts.now)
+        age = self.facts.now - (execution.seen or self.facts.now)
         if self.facts.from_log and age > LIFE:
             return "Unknown"
         waits = any(step.type == "Wait" for step in execution.steps[-12:])
@@ -72,8 +72,8 @@ class Known:
 
 
 def happened(execution: Execution) -> datetime | None:
-    """Give the time of an event as S3 says, else when its execution started."""
-    return time_of(_dict(execution.event).get("time")) or execution.started
+    """Give the time of an event as S3 says, else when its execution was seen."""
+    return time_of(_dict(execution.event).get("time")) or execution.seen
 
 
 def recorded(execution: Execution) -> datetime | None:
@@ -86,7 +86,8 @@ def recorded(execution: Execution) -> datetime | None:
 
 def was_worked_on(execution: Execution) -> bool:
     """Tell whether the function has answered."""
-    return any("inversion" in _dict(step.input) for step in execution.steps)
+    has_answer = any("inversion" in _dict(step.input) for step in execution.steps)
+    return has_answer or execution.answer is not None
 
 
 def read_record(execution: Execution) -> dict[str, str]:

@@ -7,19 +7,20 @@ from datetime import datetime, timedelta
 from inorder.model.execution import Execution
 from inorder.story.parts import Cause, Facts, Lock, Queued, clock, counted, named, span
 from inorder.story.reading import was_worked_on
+from inorder_fence.records import s3_object
 
 
 def told(facts: Facts, execution: Execution, outcome: str, cause: Cause | None) -> str:
     """Say when an execution started, which event it had, and how and why it ended."""
-    what = "deleted" if execution.is_deletion else "created"
+    what = {True: " (deleted)", False: " (created)", None: ""}[execution.is_deletion]
     attempt = f" (attempt {execution.attempt})" if execution.attempt > 1 else ""
     if execution.is_started_by_holder:
         attempt += " (started as the lock was released)"
-    event = f"{named(execution.sequencer)}{_version(execution.version_id)} ({what})"
+    event = f"{named(execution.sequencer)}{_version(execution.version_id)}{what}"
     waited = f" It waited {span(execution.waited)}." if execution.waited else ""
     said = _said(facts, execution, outcome, cause)
     return (
-        f"{clock(execution.started)}: {event}, execution {execution.id}{attempt}:"
+        f"{clock(execution.seen)}: {event}, execution {execution.id}{attempt}:"
         f" {outcome}. {said}{waited}"
     )
 
@@ -53,6 +54,8 @@ def _said(facts: Facts, execution: Execution, outcome: str, cause: Cause | None)
 
 def _said_processed(facts: Facts, execution: Execution) -> str:
     took = f" after {span(execution.seconds)}" if execution.seconds is not None else ""
+    if execution.is_deletion is None:
+        return "The function answered that it has made the output this event's."
     if facts.keeps is None:
         return f"The event was forwarded{took}."
     return f"The output was {'removed' if execution.is_deletion else 'written'}{took}."
@@ -61,6 +64,8 @@ def _said_processed(facts: Facts, execution: Execution) -> str:
 def _said_superseded(execution: Execution, cause: Cause) -> str:
     if cause.sequencer is None:
         found = "its object had been replaced or deleted, or a newer output was there"
+        if s3_object(execution.event).get("size") == 0 and str(execution.key).endswith("/"):
+            found = "its object was a folder marker, of which nothing is made"
         return f"The function found that {found}; no newer event is known."
     name = f"{named(cause.sequencer)}{_version(cause.version_id)}"
     by = f" by execution {_id(cause.execution)}" if cause.execution else ""

@@ -1,14 +1,15 @@
 """Where a story can happen: the engines, each with the resources of the template.
 
 moto is in this process, and ministack a server of the tests. Step Functions Local and the user's
-own AWS must be named in the environment: `make test-sfn-local`, `make test-aws STACK=name`.
+own AWS must be named in the environment: `make test-sfn-local`, `make test-aws`.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,8 +17,7 @@ import boto3
 from botocore.config import Config
 
 from inorder.aws.executions import LocalStateMachine, StateMachine
-from inorder.aws.log import AwsStateMachine, log_group
-from inorder.aws.stack import Stack, deploy, describe
+from inorder.aws.stack import Connection, Stack, deploy
 from inorder.local_aws import LocalAws
 from inorder.loopback import HOST
 from tests.policies.mock_config import NOT_ALL
@@ -35,7 +35,12 @@ class Place:
     s3: Any
     table: Any
     seconds = 60.0
+    run = ""  # tells the keys of several runs in one stack apart
     machine: Callable[[str], StateMachine]  # gives a policy's
+
+    def outcome(self, policy: str, event: Any) -> str | None:
+        """Run an execution of a policy's state machine, and give its outcome."""
+        return self.machine(policy).run(event, self.seconds).outcome
 
     def change(self, key: str, content: bytes | None, sequencer: str) -> dict[str, Any]:
         """Put an object, or delete it if there is no content, and build its event."""
@@ -132,30 +137,37 @@ def _running_at(address: str) -> LocalAws:
 
 
 class Aws(InStack):
-    """AWS, with a stack whose executions are logged, known by the user's credentials."""
-
-    seconds = 300  # waits take the time that they take
+    """The stack of a trial on AWS, which the environment names: `make test-aws`."""
 
     def __init__(self, stack_name: str) -> None:
-        session = boto3.Session()
-        super().__init__(session, describe(session.client("cloudformation"), stack_name))
         # Hundreds of calls of TestState are more at once than AWS allows.
         patient = Config(retries={"mode": "adaptive", "total_max_attempts": 10})
-        self.states = session.client("stepfunctions", config=patient)
-        self._logs = session.client("logs")
+        connection = Connection(stack_name)
+        super().__init__(boto3.Session(), connection.stack)
+        self.run, self._synchronous = stack_name, connection.synchronous
+        self.states = boto3.client("stepfunctions", config=patient)
 
-    def describe(self, policy: str) -> Any:
-        return self.states.describe_state_machine(stateMachineArn=self.arn(policy))
+    def outcome(self, policy: str, event: Any) -> str | None:
+        """Wait for an execution, without its log, which comes late."""
+        ended = self._synchronous.start_sync_execution(
+            stateMachineArn=self.arn(policy), input=json.dumps(event)
+        )
+        output = json.loads(ended.get("output") or "{}")
+        outcome: str | None = output.get("outcome") or ended.get("error")
+        return outcome
 
-    def create(self, policy: str) -> StateMachine:
-        described = self.describe(policy)
-        return AwsStateMachine(self.states, self.arn(policy), self._logs, log_group(described))
+    @cached_property
+    def role(self) -> str:
+        """The role that the policies' state machines have."""
+        described = self.states.describe_state_machine(stateMachineArn=self.arn("latest-wins"))
+        return str(described["roleArn"])
 
 
 @cache
 def on_aws() -> Aws | None:
-    """Give the stack that STACK names, or none if the environment names none.
+    """Give the stack that the environment names, or none.
 
     It must be known before the tests take the user's credentials from the environment.
     """
-    return Aws(os.environ["STACK"]) if "STACK" in os.environ else None
+    name = os.environ.get("TRIAL_STACK")
+    return Aws(name) if name else None

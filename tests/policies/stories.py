@@ -42,24 +42,24 @@ TOLD = [
 
 def tell(place: Place, story: str, policy: str) -> None:
     """Let a story happen to a key of its own; fail if it happens otherwise."""
-    key, events = f"a b+%C3%A9 {uuid5(NAMESPACE_OID, policy + story)}.png", dict(EVENTS)
+    key, events = f"a b+%C3%A9 {uuid5(NAMESPACE_OID, place.run + policy + story)}.png", dict(EVENTS)
     for step in story.split():
         name, told, expected = step.partition("=")
         if name == "is":
             found = list(map(colour_of, place.outputs(key)))
             assert found == [INVERSES[each] for each in expected], f"{step} in: {story}"
         elif told:
-            outcome = place.machine(policy).run(events[name], place.seconds).outcome
+            outcome = place.outcome(policy, events[name])
             assert outcome == expected, f"{outcome} is not {step} in: {story}"
         elif name in RECORDS:
             record_id = TABLES[policy].lock.format(object_key(place.input_bucket, key))
             place.table.put_item(Item={"id": record_id, **RECORDS[name]})
         elif name == "expired":
-            for record in place.table.scan()["Items"]:
+            for record in place.table.scan(ConsistentRead=True)["Items"]:
                 if key in record["id"]:
                     place.table.delete_item(Key={"id": record["id"]})
         else:
             content = CONTENTS.get(name[0])
             events[name[1]] = place.change(key, content, f"006A0F5FCE2D7F28B{name[1]}")
-    records = (each for each in place.table.scan()["Items"] if key in each["id"])
+    records = (each for each in place.table.scan(ConsistentRead=True)["Items"] if key in each["id"])
     assert not [each for each in records if "lock_token" in each]

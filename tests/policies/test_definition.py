@@ -83,9 +83,7 @@ def test_a_retry_is_random_and_bounded_and_only_the_last_one_is_for_any_fault(po
 
 
 @EACH
-def test_a_refused_write_is_not_retried_each_read_is_consistent_and_a_call_takes_seconds(
-    policy: str,
-) -> None:
+def test_a_refused_write_is_not_retried_and_a_call_takes_seconds(policy: str) -> None:
     for state in states_of(policy):
         resource = state.get("Resource", "")
         if "ConditionExpression" in state.get("Parameters", {}):
@@ -93,7 +91,6 @@ def test_a_refused_write_is_not_retried_each_read_is_consistent_and_a_call_takes
             refused = {*ANY_FAULT, CONDITION_FAILED[0]}
             assert first["MaxAttempts"] == 0 or not refused & set(first["ErrorEquals"])
         if resource == GET:
-            assert state["Parameters"]["ConsistentRead"] is True
             assert state["TimeoutSeconds"] == 1
         elif ":dynamodb:" in resource:
             assert state["TimeoutSeconds"] <= 2

@@ -19,7 +19,7 @@ from tests.policies.tables import STATES, TABLES
 from tests.support.resolved_template import template
 from tests.support.state_machines import substitute
 
-AWS = on_aws()  # `make test-aws STACK=name` runs these tests there
+AWS = on_aws()  # `make test-aws` runs these tests there
 CONDITION = "ConditionExpression"
 SENDER = re.compile("EventsQueueUrl|RetryEventsBusName")
 EVENT = ["an", "event"]
@@ -62,7 +62,7 @@ def run_state(
         definition=substitute(definition, resources),
         stateName=name,
         input=json.dumps(data),
-        roleArn=aws.describe(policy)["roleArn"] if aws else "arn:aws:iam::123456789012:role/test",
+        roleArn=aws.role if aws else "arn:aws:iam::123456789012:role/test",
         inspectionLevel="DEBUG",
         **({"mock": mock} if mock else {}),
         **({"context": json.dumps(context)} if mock or not aws else {}),

@@ -97,17 +97,49 @@ Prepare Event/Parameters/lock_token.$ | "$$.Execution.Id" | Claim Key: lock: ...
 Prepare Event/Parameters/lock_token | "x" | Prepare Event/Parameters/lock_token.$ | -
   Claim Key: lock: ... States.UUID()
 Release Lock/Parameters/Key/id/S.$ | "$.sequencer" | lock: its record is not
-Claim Key/Parameters/ConditionExpression | "#status <> :done" | lock: its condition
+Read Key Record/Parameters/TableName | "x" | read: it reads another record
+Read Key Record/Parameters/ConsistentRead | false | read: without ConsistentRead
+Read Key Record/Parameters/ProjectionExpression | ~, lock_token~ | read: ... leaves out lock_token
 Claim Key/Parameters/UpdateExpression | ~in_progress_since~since | index: ... in_progress_since
 Claim Key/Parameters/UpdateExpression | ~ event = ~ upload = | index: no state records the event
 Park Event/Parameters/QueueUrl | "https://others" | queue: ... https://others instead of
 Send By EventBridge/Parameters/Entries/0/EventBusName | "default" | queue: ... default instead of
 Retry Event/Parameters/MessageBody/event.$ | - | queue: its message has no event
 
-Renew Lock/Parameters/ExpressionAttributeValues/:renewed/S.$ | "$.lock_token" | renewal: its new
+latest-wins: Claim Key/Parameters/ConditionExpression | ~attribute_not_exists(sequencer) OR ~
+  writes: it does not take the lock
+Claim Key/Parameters/UpdateExpression | ~if_not_exists(lock_token, :lock_token)~:lock_token
+  writes: ... lets it take
+every-version: Claim Key/Parameters/ConditionExpression | ~attribute_not_exists(lock_token) AND ~
+  writes: ... lets it take
+first-wins: Claim Key/Parameters/ConditionExpression | ~attribute_not_exists(lock_token) AND ~
+  writes: ... lets it take
+content-hash: Claim Content/Parameters/ConditionExpression | ~lock_token) AND~lock_token) OR
+  writes: ... lets it take
+latest-wins: Claim Key/Parameters/ConditionExpression | ~sequencer < :sequencer~:yes = :yes
+  Claim Key/Parameters/ExpressionAttributeValues/:yes | {"S": "x"} | writes: ... an older event
+latest-wins: Claim Key/Parameters/ConditionExpression | ~ OR sequencer < :sequencer~
+  writes: it does not record a newer event
+Release Lock/Parameters/ConditionExpression | ~with(lock~with(:lock | writes: ... whose the lock
+Renew Lock/Parameters/ConditionExpression | ~, :lock_token)~, :lock_token) OR attribute_exists(id)
+  writes: ... whose the lock
+latest-wins: Release Lock/Parameters/ConditionExpression | ~sequencer = ~sequencer <>
+  writes: ... a newer event
 Release Lock/Parameters/ConditionExpression
-  ~begins_with(lock_token, :lock_token)~lock_token = :lock_token
-  renewal: it does not
+  ~begins_with(lock_token, :lock_token)~NOT begins_with(lock_token, :lock_token)
+  writes: ... refuses
+Release Lock/Parameters/ConditionExpression
+  ~begins_with(lock_token, :lock_token)~lock_token = :lock_token | writes: ... a renewed lock
+Break Lock/Parameters/ConditionExpression | ~=~<> | writes: it breaks another
+Claim Key/Parameters/ExpressionAttributeValues/:done/S | "FAILED" | writes: an event that is done
+every-version: Record Event/Parameters/ConditionExpression | ~<> :done~<> :done OR #status = :done
+  writes: an event that is done
+first-wins: Release Lock/Parameters/ExpressionAttributeValues/:done/S | "OPEN" | Claim Key: writes:
+latest-wins: Release Failed Key/Parameters/ExpressionAttributeValues/:failed/S | "DONE"
+  writes: ... is refused when
+Claim Key/Parameters/ConditionExpression | ~ OR ~ OR ( | writes: ... cannot be evaluated
+
+Renew Lock/Parameters/ExpressionAttributeValues/:renewed/S.$ | "$.lock_token" | renewal: its new
 Renew Again | =Renew Lock | Renew Again/ResultPath | "$.again"
   Attempt Again?/Choices/+1 | =Attempt Again?/Choices/0
   Attempt Again?/Choices/1/And/0/Not/Variable | "$.again"
@@ -117,11 +149,14 @@ latest-wins: Claim Key/Retry/0/ErrorEquals | ["States.Timeout"] | late: ... Stat
 every-version: Record Event/Retry/0/ErrorEquals | ["States.Timeout"] | late: ... States.Timeout
 
 Lock Taken?/Choices/0/And/1/Variable | "$.sequencer" | Claim Key: claim: it may leave the lock
+Claim Key/Catch/0 | - | claim: a refusal counts as a fault
 Reject Object/Next | "Superseded" | Claim Key: claim: its lock ... Superseded
 Release Lock/Catch/-1/Next | "Final Outcome?" | Claim Key: claim: its lock ... Processed
 Park Event/Parameters/MessageBody/outcome | "Told" | Claim Key: claim: its lock ... Parked
 Claim Key/Catch/-1/Next | "Invert Image" | claim: if it fails, Invert Image
 Renew Lock/Catch/-1/Next | "Invert Image" | claim: if it fails, Invert Image
+Give Up Waiting/Next | "Retrying" | Retrying: end: ... without Retry Event
+Final Outcome?/Choices/0/And/2 | - | Retrying: end: ... without Retry Event
 content-hash: First Poll?/Choices/0/Next | "Forward Event" | Claim Content: claim: ... Forward
 Key State?/Choices/6/Next | "Break Lock" | break: it leads to Break Lock
 first-wins: Key State?/Choices/7/And/1 | - | break: it leads to Claim Key
@@ -157,6 +192,8 @@ Prepare Event/Parameters/x | @texts | size: its data is too large
 RIGHT = r"""
 Count Poll/Parameters/limits/poll_seconds | 7 | /TimeoutSeconds | 290
 Break Lock/Retry/1/MaxAttempts | 0 | Break Lock/TimeoutSeconds | 3
+Release Lock/Parameters/ConditionExpression
+  "sequencer = :sequencer AND begins_with(lock_token, :lock_token)"
 Prepare Event/Parameters/object_key.$ | ~{}/{}~team/{}/{}
 Attempt Again? | - | Renew Lock | - | Invert Image/Catch/-1/Next | "Retry Event"
 Renew Again | =Renew Lock | Renew Again/ResultPath | "$.again"

@@ -127,10 +127,13 @@ class Executions:
     def __init__(self, *lists: list[Execution]) -> None:
         self._lists = list(lists)
 
-    def select(self, _: Filter) -> list[Execution]:
+    def changed(self, _: datetime) -> list[Execution]:
         if not self._lists:
             raise KeyboardInterrupt
         return self._lists.pop(0)
+
+    def select(self, wanted: Filter) -> list[Execution]:
+        return self.changed(datetime.now(UTC))[: wanted.limit]
 
 
 def listed_executions(
@@ -154,7 +157,8 @@ def test_what_is_followed_is_new_and_aligned_with_what_was_there(
     old = [an_execution("c" * 36, "c.png"), an_execution("b" * 36, "bb.png", "RUNNING")]
     cut = an_execution("a" * 36, "a.png")  # which the limit leaves out
     ended = [an_execution("d" * 36, "d.png"), old[0], replace(old[1], status="FAILED"), cut]
-    result = listed_executions(monkeypatch, [[*old, cut], ended, ended], "--follow", "--limit", "2")
+    lists, since = [[*old, cut], [*old, cut], ended, ended], "--since=2026-11-01"
+    result = listed_executions(monkeypatch, lists, "--follow", "--limit", "2", since)
     assert result.exit_code == 0, result.output
     heading, *lines = result.stdout.splitlines()
     assert [line.split()[3] for line in lines] == ["bb.png", "c.png", "bb.png", "d.png"]

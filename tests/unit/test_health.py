@@ -95,7 +95,8 @@ def test_an_event_that_is_retried_for_hours_is_wrong(monkeypatch: pytest.MonkeyP
 )
 def test_objects_that_the_filter_leaves_out_are_named(parameters: Any, said: str) -> None:
     keys = ["dog.JPG", "photos/cat.JPG", "photos/cat.jpg"]
-    listed = {"Contents": [{"Key": each} for each in keys]}
+    listed = {"Contents": [{"Key": each, "Size": 1} for each in keys]}
+    listed["Contents"].append({"Key": "photos/", "Size": 0})  # a folder's marker
     asked = deployment(clients=SimpleNamespace(list_objects_v2=lambda **_: listed), **parameters)
     found = list(health._keys(asked))
     assert [each.state for each in found] == ([ADVICE] if said else [])

@@ -121,6 +121,13 @@ def test_an_object_without_an_event_is_told(aws: InProcess) -> None:
     assert story(aws, KeySuffix=".PNG").verdict.state == "none"
 
 
+def test_a_folder_marker_is_told_from_an_object_without_an_output(aws: InProcess) -> None:
+    for key, content, state in (("f/", b"", "none"), ("g/", RED, "right"), ("h", b"", "parked")):
+        aws.run(aws.upload(key, content))
+        verdict = story(aws, key=key).verdict
+        assert (verdict.state, "folder marker" in verdict.text) == (state, key == "f/")
+
+
 ACCENTED = "b\u00fccher/cat.png", "bu\u0308cher/cat.png"  # NFC, NFD
 
 

@@ -10,6 +10,7 @@ import json
 import random
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from types import SimpleNamespace
@@ -19,7 +20,8 @@ from unittest.mock import Mock
 import botocore.session
 import pytest
 
-from inorder.aws.log import AwsStateMachine, state_machine
+from inorder.aws import log
+from inorder.aws.log import EARLIEST, AwsStateMachine, state_machine
 from inorder.errors import Failure
 from inorder.model.execution import ENDS, Entry, Execution, Filter, execution_of
 from tests.support.events import created
@@ -44,7 +46,9 @@ class Logs:
 
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
+        self.answers: list[dict[str, Any]] = []  # the function's lines, in a group of their own
         self.asked: list[dict[str, Any]] = []
+        self.given = 0
 
     def write(
         self, name: str, entries: Sequence[Made], start: float = 0, lost: Sequence[int] = ()
@@ -60,15 +64,25 @@ class Logs:
             self.lines += [line] * (1 + number % 2)
         random.Random(1).shuffle(self.lines)  # noqa: S311
 
+    def answer(self, name: str, time: datetime, key: str = "x.png", **more: Any) -> None:
+        """Write what the function of this project writes."""
+        message = {"message": "Processed", "source_key": key, "sequencer": "0A", **more}
+        message |= {"execution": f"{MACHINE}:{name}"}
+        self.answers.append({"timestamp": milliseconds(time), "message": json.dumps(message)})
+
     def get_paginator(self, _: str) -> Any:
         return SimpleNamespace(paginate=self._pages)
 
     def _pages(self, **asked: Any) -> Iterator[dict[str, Any]]:
         self.asked.append(asked)
-        end = asked.get("endTime", float("inf"))
-        for line in self.lines:
+        newest_first, end = not asked["startFromHead"], asked.get("endTime", float("inf"))
+        assert not newest_first or asked["startTime"] >= milliseconds(EARLIEST)
+        lines = self.answers if asked["logGroupName"] == "functions" else self.lines
+        for line in sorted(lines, key=lambda line: line["timestamp"], reverse=newest_first):
             if asked["startTime"] <= line["timestamp"] <= end:
-                yield {"events": [line] if fits(asked["filterPattern"], line["message"]) else []}
+                is_given = fits(asked["filterPattern"], line["message"])
+                self.given += is_given
+                yield {"events": [line] if is_given else []}
 
 
 def fits(pattern: str, line: str) -> bool:
@@ -78,10 +92,11 @@ def fits(pattern: str, line: str) -> bool:
     https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/matching-terms-json-log-events.html
     """
     assert len(pattern) <= 1024
-    if "execution_arn" not in line:
+    if "execution" not in line:
         return True
     message = json.loads(line)
-    values = message | {f"details.{name}": each for name, each in message["details"].items()}
+    details = message.get("details", {}).items()
+    values = message | {f"details.{name}": each for name, each in details}
     said = re.sub(
         r'\$\.([\w.]+) = "([^"]*)"',
         lambda term: str(fnmatchcase(str(values.get(term[1], "")), term[2])),
@@ -126,7 +141,7 @@ def logs() -> Logs:
 
 
 def machine(logs: Logs, **more: Any) -> AwsStateMachine:
-    return AwsStateMachine(None, "arn", logs, "group", **more)
+    return AwsStateMachine(None, "arn", logs, "group", function_log_group="functions", **more)
 
 
 def read(logs: Logs, entries: Sequence[Made], lost: Sequence[int] = ()) -> Execution:
@@ -205,29 +220,61 @@ def test_a_filter_selects_by_key_prefix_outcome_and_time(logs: Logs) -> None:
         assert {each.id for each in machine(logs).select(wanted)} == set(names)
 
 
-def test_a_key_is_found_whatever_characters_it_has_and_only_a_plain_one_is_in_the_pattern(
+def test_a_key_is_found_whatever_characters_it_has_and_only_plain_ones_are_in_the_pattern(
     logs: Logs,
 ) -> None:
-    keys = ["a b/c-d_e.png", 'x" || $.type = "', "stern*.png", "neu\nzeile.png", "שלום.png"]
+    keys = {"a b/c-d_e.png": "*a b/c-d_e.png*", "שלום": "*"}
+    keys |= {
+        'x" || $.type = "': "*.type *",
+        "stern*.png": "*stern*",
+        "neu\nzeile.png": "*zeile.png*",
+    }
     for number, key in enumerate(keys):
         logs.write(f"n:{number}", whole(key))
-    for number, key in enumerate(keys):
+    for number, (key, plain) in enumerate(keys.items()):
         logs.asked.clear()
-        [found] = machine(logs).of_key(Filter(key=key))
+        [found], _ = machine(logs).of_key(Filter(key=key))
         assert (found.id, found.key, found.path) == (str(number), key, ["Claim Key"])
-        narrowed = f' && ($.details.input = "*{key}*")' if number == 0 else ""
-        pattern = f'{{ ($.type = "ExecutionStarted"){narrowed} }}'
+        pattern = f'{{ ($.type = "ExecutionStarted") && ($.details.input = "{plain}") }}'
         assert logs.asked[0]["filterPattern"] == pattern
 
 
-def test_the_second_list_reads_only_what_is_new(logs: Logs) -> None:
+def test_only_what_is_new_is_read_and_given_again(logs: Logs) -> None:
     logs.write("n:1", whole())
     logs.write("n:2", [started("y.png")], 600)
     reader = machine(logs)
-    assert {each.ended_as for each in reader.select()} == {"Processed", "Running"}
+    assert [each.ended_as for each in reader.changed(at(200))] == ["Running", "Processed"]
     logs.write("n:2", [started("y.png"), succeeded()], 600, lost=[1])
-    assert {each.ended_as for each in reader.select()} == {"Processed"}
+    [ended] = reader.changed(at(600))
+    assert (ended.key, ended.started, ended.ended_as) == ("y.png", at(600), "Processed")
     assert logs.asked[-1]["startTime"] == milliseconds(at(480))
+
+
+def test_a_list_reads_from_the_newest_entry_to_the_first_one_of_the_last_that_it_lists(
+    logs: Logs,
+) -> None:
+    chance = random.Random(2)  # noqa: S311
+    for number in range(120):  # one starts each second, and some outlive many others
+        waits = state("Wait", "Wait For Lock") * chance.choice([0, 1, 20])
+        made = [started(f"{number}.png"), *waits, succeeded()]
+        logs.write(f"n:{number}", made[: chance.choice([-1, None, None])], number)
+    keys = [f"{119 - number}.png" for number in range(120)]
+    assert [each.key for each in machine(logs).select()] == keys
+    everything, ended = logs.given, Filter(outcomes=frozenset({"Processed"}))
+    all_ended = machine(logs).select(ended)
+    for limit in (1, 7, 50):
+        logs.given = 0
+        assert [each.key for each in machine(logs).select(Filter(limit=limit))] == keys[:limit]
+        assert logs.given < everything * (limit + 20) / 120
+        assert machine(logs).select(replace(ended, limit=limit)) == all_ended[:limit]
+
+
+def test_an_execution_whose_first_entry_is_lost_is_listed_where_it_ended(logs: Logs) -> None:
+    for number in range(0, 1200, 60):
+        logs.write(f"n:{number}", whole(f"{number}"), number, lost=[1] if number == 600 else [])
+    found = machine(logs).select()
+    assert [each.key for each in found] == [f"{number}" for number in range(1140, -1, -60)]
+    assert found[9].started is None
 
 
 def test_an_execution_is_found_by_its_arn_name_or_the_beginning_of_its_id(logs: Logs) -> None:
@@ -248,6 +295,36 @@ def test_at_error_the_executions_that_failed_are_listed(logs: Logs) -> None:
     reader = machine(logs, level="ERROR")
     [found] = reader.select(Filter(key="bad.png"))
     assert (found.key, found.record_id, found.ended_as) == ("bad.png", "input/bad.png", "Parked")
+
+
+def test_below_all_the_functions_lines_tell_what_did_not_fail(logs: Logs) -> None:
+    logs.answer("n:1", at(10), version_id="v")
+    logs.answer("n:2", at(20), "y.png", message="Superseded")
+    logs.answer("n:4", at(40), message="InvalidImage", cause="no image")
+    logs.write("n:4", parked("input/x.png"), 40)
+    logs.write("n:6", [("TaskFailed", SERVICE | REFUSED)], 60)  # of whichever key
+    reader = machine(logs, level="ERROR")
+    known = [("4", "Parked"), ("2", "Superseded"), ("1", "Processed")]
+    assert [(each.id, each.ended_as) for each in reader.select()] == known
+    found, unread = reader.of_key(Filter(key="x.png"))
+    assert [(each.id, each.ended_as) for each in found] == [known[0], known[2]]
+    assert "level ERROR" in unread[0]
+    processed = machine(logs, level="ERROR").find("1")
+    assert (processed.version_id, processed.sequencer, processed.is_deletion) == ("v", "0A", None)
+    assert (processed.started, processed.stopped, processed.seen) == (None, at(10), at(10))
+
+
+def test_a_search_that_takes_long_ends_and_finds_the_older_ones_by_the_functions_lines(
+    logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "SEARCH_SECONDS", -1)
+    for number, outcome in enumerate(["Duplicate", "Processed", "Processed"]):
+        logs.write(f"n:{number}", whole("x.png", outcome), number * 1000)
+    logs.answer("n:1", at(1000.2))
+    logs.answer("n:2", at(2000.2))
+    found, [unread] = machine(logs).of_key(Filter(key="x.png"))
+    assert [(each.id, each.path) for each in found] == [("2", ["Claim Key"]), ("1", ["Claim Key"])]
+    assert "not to its end" in unread
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from inorder.model.execution import Execution, Step
+from inorder.model.execution import ANSWERED, Entry, Execution, Step, execution_of
 from inorder.story import tell
 from inorder.story.parts import Facts, Output, Queued, Source
 from tests.support.events import created, deleted
@@ -74,6 +74,12 @@ def event(sequencer: str, etag: str = "e", **changes: Any) -> dict[str, Any]:
     return created("x.png", sequencer=sequencer, etag=etag, **changes)
 
 
+def answered(outcome: str, sequencer: str = A, name: str = "it") -> Execution:
+    """Build an execution of which only the function's line is known."""
+    said = {"key": "x.png", "sequencer": sequencer, "version_id": None, "outcome": outcome}
+    return execution_of(f"arn:of:{name}", [Entry(ANSWERED, said, at(1))])
+
+
 def record(sequencer: str, status: str = "DONE", **more: Any) -> dict[str, Any]:
     body = json.dumps(event(sequencer))
     return {"id": "input/x.png", "event": body, "sequencer": sequencer, "status": status, **more}
@@ -96,8 +102,14 @@ EACH = {"keeps": "each", "policy": "every-version"}
 UNORDERED = {"keeps": "last", "has_table": False}
 OUTPUT, OLD_OUTPUT = {"outputs": (made_of(A),)}, {"outputs": (made_of(A, "old"),)}
 LOG_OFF = {"executions": "The log has the level OFF: it has no executions."}
+LOG_ERROR = {"executions": "The log has the level ERROR."}
+IS_FOLDER = execution(
+    "it", created("f/", sequencer=A, etag="e", size=0), "Superseded", steps=(WORKED,)
+)
+FOLDER = Source("e", None, at(0), is_folder=True)
 FIRST = execution("first", event(A), "Processed", 0, 1)
 AGAIN = execution("it", event(A), "Duplicate", 2, 3)
+OF_VERSION = execution("other", event(A, version_id="v"), "Retrying")
 OTHER_FIRST = execution("other", event(B), "Processed", 0.5, 1)
 WAITER = execution("it", event(A), "Superseded", 1, 4, steps=(READ,))
 LATE = execution("it", event(A), "Superseded", 5, 6, steps=(WORKED,))
@@ -140,6 +152,7 @@ def test_an_execution_is_told_with_its_cause(known: Facts, cause: dict[str, Any]
     [
         (facts(FIRST, AGAIN), {A: "Processed"}),
         (facts(RETRYING, RETRIED), {A: "Processed"}),
+        (facts(OF_VERSION, answered("Processed")), {A: "Processed"}),
         (facts(execution("bad", INVALID, "InvalidEvent")), {}),  # no sequencer
         (facts(execution("it", event(A), "Own")), {A: "Own"}),
         (facts(OLD, records=(record(A),), from_log=True), {A: "Processed"}),  # the record knows
@@ -148,7 +161,7 @@ def test_an_execution_is_told_with_its_cause(known: Facts, cause: dict[str, Any]
 def test_an_event_has_one_outcome_whatever_became_of_its_other_executions(
     known: Facts, outcomes: dict[str, str]
 ) -> None:
-    assert {each.sequencer: each.outcome for each in tell(known).events} == outcomes
+    assert [(each.sequencer, each.outcome) for each in tell(known).events] == [*outcomes.items()]
 
 
 def held_by(holder: Execution, since: float) -> dict[str, Any]:
@@ -288,6 +301,14 @@ LEFT_OUT = {"left_out": "its key does not end in .jpg (KeySuffix)"}
         (facts(source=None, **FIRST_WINS), "none", "There is no such object"),
         (facts(source=None, near=("y.png", "z.png")), "none", "Keys like it: y.png, z.png."),
         (facts(source=None, unread=LOG_OFF), "none", "There is no such object"),
+        (facts(IS_FOLDER, source=FOLDER), "none", "is a folder marker"),
+        (facts(source=FOLDER, outputs=(made_of(B, "old"),)), "wrong", "No event of that change"),
+        # At the level ERROR, the function's line tells what did not fail.
+        (
+            facts(answered("Processed"), unread=LOG_ERROR, source=Source("f")),
+            "unknown",
+            "not known",
+        ),
         (facts(**LEFT_OUT), "none", "its key does not end in .jpg (KeySuffix)"),
         (facts(B_DONE, outputs=(made_of(B),), **LEFT_OUT), "right", "starts an execution now"),
         # A user's function may write elsewhere, and without the fence's metadata.
@@ -336,6 +357,20 @@ def test_what_is_not_known_is_named() -> None:
             facts(PARKED, queued=(IN_QUEUE,)),
             "Event 0A has been parked since 2026-11-22 11:56:01 UTC: InvalidImage: no image."
             " `inorder redrive 01234567` starts it again.",
+        ),
+        (
+            facts(IS_FOLDER, source=FOLDER),
+            "Superseded. The function found that its object was a folder marker, of which nothing"
+            " is made; no newer event is known.",
+        ),
+        (
+            facts(answered("Processed"), unread=LOG_ERROR),
+            "2026-11-22 11:56:01 UTC: event 0A, execution it: Processed. The function answered that"
+            " it has made the output this event's.",
+        ),
+        (
+            facts(answered("Superseded"), answered("Processed", B, "other")),
+            "The function found that its object or output is newer: probably event 0B.",
         ),
         (
             facts(RETRYING, queued=(QUEUED,)),

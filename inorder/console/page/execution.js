@@ -107,7 +107,8 @@ function Panes({ execution, definition, parameters }) {
     <${Pane} title="Steps" kind="steps-pane" beside=${html`<span
       class="quiet-text">${plural(steps.length, "state")} passed</span>`}>
       <${Steps} execution=${execution} selected=${index} parameters=${parameters} /><//>
-    <${Details} execution=${execution} definition=${definition} name=${name} index=${index} />
+    ${name !== undefined && html`<${Details} execution=${execution} definition=${definition}
+      name=${name} index=${index} />`}
   </div>`;
 }
 

@@ -31,7 +31,7 @@ async function refresh() {
   // ISO 8601 sorts as text.
   const rows =
     found.is_whole || found.executions.length
-      ? [...byArn.values()].sort((a, b) => (b.started ?? "").localeCompare(a.started ?? "", "en"))
+      ? [...byArn.values()].sort((a, b) => (b.seen ?? "").localeCompare(a.seen ?? "", "en"))
       : known.rows;
   known = { revision: found.revision, byArn, rows, isLoading: found.is_loading ?? false };
 }

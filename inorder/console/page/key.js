@@ -93,7 +93,7 @@ function Story({ name, parameters, stack }) {
     ${!isThere && html`<${Keys} part=${name} stack=${stack} />`}
     ${hasRun && html`<${Pane} title="Timeline" beside=${html`<span class="quiet-text">
         ${plural(story.events.length, "event")}, ${executions},${" "}
-        ${day(story.deliveries[0].started)} UTC</span>`}>
+        ${day(story.executions.at(-1).seen)} UTC</span>`}>
       <${Timeline} story=${story} definition=${definition.data} keeps=${stack?.keeps}
         numbers=${numbers} readAt=${new Date(savedAt ?? at).getTime()} />
       <${Legend} /><//>`}

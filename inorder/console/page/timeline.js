@@ -16,7 +16,7 @@ const time = (text) => (text ? new Date(text).getTime() : null);
 export function phases(execution, definition, keeps, now) {
   const end = time(execution.stopped) ?? now;
   const found = {
-    from: time(execution.started),
+    from: time(execution.seen),
     end,
     waits: [],
     locks: [],
@@ -154,7 +154,7 @@ export function Timeline({ story, definition, keeps, numbers, readAt }) {
   const drawn = useMemo(() => {
     const executions = new Map(story.executions.map((each) => [each.arn, each]));
     const lanes = story.deliveries
-      .filter((each) => executions.get(each.execution)?.started)
+      .filter((each) => executions.get(each.execution)?.seen)
       .map((delivery, index) => {
         const execution = executions.get(delivery.execution);
         return {
@@ -273,11 +273,11 @@ function Lane({ lane, x, y, height, width, isNarrow, numbers }) {
     html`<rect class=${kind} x=${x(from)} y=${y - h / 2} width=${Math.max(x(to) - x(from), 2)}
     height=${h} rx=${Math.min(h / 4, 5)} />`;
   const [left, line] = isNarrow ? [10, y - 31] : [14, y - 8];
-  const took = execution.seconds === null ? "running" : span(execution.seconds);
+  const isAlive = !execution.stopped;
+  const took = execution.seconds === null ? isAlive && "running" : span(execution.seconds);
   const facts = [why, took, execution.waited > 0 && `waited ${span(execution.waited)}`]
     .filter(Boolean)
     .join(", ");
-  const isAlive = !execution.stopped;
   const stop = x(lane.end);
   const isWide = ([from, to]) => x(to) - x(from) > 64; // there is room for a word
   return html`<a class="lane ${tone}" href=${href("execution", execution.arn)}

@@ -1,0 +1,94 @@
+"""What is asked before anything of the trial processes an event."""
+
+from __future__ import annotations
+
+import time
+
+from inorder import PROJECT
+from inorder.aws.companions import COMPANIONS
+from inorder.model.policies import asl_file, names
+from tests.conftest import picture
+from tests.first_hour.questions import Answer, question, seen
+from tests.first_hour.trial import PREFIX, Trial
+from tests.support.state_machines import substitute
+
+LINK_MINUTES = 15  # S3 says that its events need about five minutes after they are switched on
+FEW = 10  # concurrent invocations, which many new accounts have
+
+
+@question(
+    "How many invocations of Lambda does the account allow at a time?",
+    f"1,000, or {FEW} in a new account: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html",
+    needs_stack=False,
+)
+def concurrency(trial: Trial) -> Answer:
+    limits = trial.client("lambda").get_account_settings()["AccountLimit"]
+    most = limits["ConcurrentExecutions"]
+    return seen(most >= FEW, f"{most:,}", limits)
+
+
+@question(
+    "Is the trial's name free?",
+    "No stack has a name that begins like it, so that removing it removes nothing else.",
+    needs_stack=False,
+)
+def name_is_free(trial: Trial) -> Answer:
+    pages = trial.client("cloudformation").get_paginator("describe_stacks").paginate()
+    stacks = [each["StackName"] for page in pages for each in page["Stacks"]]
+    taken = [name for name in stacks if name.startswith(trial.name)]
+    return seen(not taken, f"{len(taken)} of {len(stacks)} stacks begin like it")
+
+
+@question(
+    "Does Step Functions accept each definition?",
+    "Nothing is diagnosed by ValidateStateMachineDefinition. Other validators check the ASL here.",
+    not_local="it accepts every definition.",
+    needs_stack=False,
+)
+def definitions(trial: Trial) -> Answer:
+    states, told = trial.client("stepfunctions"), dict[str, object]()
+    kinds = {asl_file(policy): "EXPRESS" for policy in names()}
+    companions = sorted(PROJECT.glob("stacks/*/*.asl.json"))
+    kinds |= {str(path.relative_to(PROJECT)): "STANDARD" for path in companions}
+    for file, kind in kinds.items():
+        found = states.validate_state_machine_definition(
+            definition=substitute(PROJECT / file, {"MaxConcurrency": "10"}), type=kind
+        )
+        told[file] = found["diagnostics"]
+    wrong = [file for file, diagnostics in told.items() if diagnostics]
+    return seen(
+        not wrong, f"{len(told)} definitions, of which are diagnosed: {wrong or 'none'}", told
+    )
+
+
+@question(
+    "Can everything be deployed at once: a KMS key, the stack, and its companions?",
+    "Each stack is created. What CloudFormation refuses is known from documents and linters only.",
+    needs_stack=False,
+    deploys=True,
+)
+def deployment(trial: Trial) -> Answer:
+    trial.deploy()
+    told = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in trial.took.items())
+    return seen(set(trial.took) == {"main", *COMPANIONS}, told)
+
+
+@question(
+    "How long does S3 take until it sends events to EventBridge?",
+    "About five minutes: https://docs.aws.amazon.com/AmazonS3/latest/userguide/enable-event-notifications-eventbridge.html",
+)
+def notifications(trial: Trial) -> Answer:
+    began, number, keys = time.monotonic(), 0, list[str]()
+
+    def arrived() -> bool:
+        nonlocal number
+        keys.append(f"{PREFIX}first-{number}.png")
+        trial.put(keys[-1], picture((255, 0, 0)))
+        number += 1
+        time.sleep(trial.seconds(14, 1))
+        return any(trial.output(key) for key in keys)
+
+    trial.wait(arrived, LINK_MINUTES * 60, "an output of any object")
+    seconds = time.monotonic() - began
+    first = next(number for number, key in enumerate(keys) if trial.output(key))
+    return seen(True, f"after {seconds:.0f} s, with upload {first + 1} of {len(keys)}")

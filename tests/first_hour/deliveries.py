@@ -1,0 +1,197 @@
+"""What is asked with events: through the rule, and by hand on each policy's state machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from inorder import PROJECT
+from inorder.aws.audit import Audit
+from tests.conftest import colour_of, picture
+from tests.first_hour.questions import Answer, question, seen
+from tests.first_hour.trial import PREFIX, Trial
+from tests.support.events import created
+
+RED, GREEN, CYAN, MAGENTA = (255, 0, 0), (0, 255, 0), (0, 255, 255), (255, 0, 255)
+STRANGE = (
+    "{}",
+    "{x}",
+    'a"b',
+    "a'b",
+    "é",
+    "a+b",
+    "a b",
+    "%2B",
+    "a%20b",
+    "folder/x",
+    "[a]",
+    "日本",
+    "a&b=c",
+    "\\",
+)
+UPLOADS, UPLOADS_LOCALLY = 100, 20
+PATIENCE = 300  # seconds until the output of an upload must be there
+QUIET, QUIET_LOCALLY = 1000, 30
+
+
+def outcome(ended: dict[str, Any]) -> str:
+    """Give the outcome of an execution, or the error with which it ended."""
+    output = json.loads(ended.get("output") or "{}")
+    return str(output.get("outcome") or ended.get("error") or ended["status"])
+
+
+def event_of(trial: Trial, key: str, content: bytes, sequencer: str) -> dict[str, Any]:
+    """Upload an object of which the rule starts nothing, and build its event."""
+    answer = trial.put(key, content)
+    described = {"etag": answer["ETag"].strip('"'), "version_id": answer.get("VersionId") or None}
+    return created(key, bucket=trial.stack.input_bucket, sequencer=sequencer, **described)
+
+
+@question(
+    "Do 100 uploads at once become 100 right outputs, whatever their keys?",
+    "The audit finds all of them right. Keys have braces, quotes, é, +, spaces and %2B, and"
+    " EventBridge does not encode them.",
+)
+def uploads(trial: Trial) -> Answer:
+    number = UPLOADS_LOCALLY if trial.local else UPLOADS
+    keys = [f"{PREFIX}all/{each}.png" for each in STRANGE]
+    keys += [f"{PREFIX}all/{each}.png" for each in range(number - len(keys))]
+    began = time.time()
+    with ThreadPoolExecutor(10) as pool:
+        list(pool.map(lambda key: trial.put(key, picture(RED)), keys))
+    delays = dict[str, float]()
+
+    def all_there() -> bool:
+        for key in set(keys) - set(delays):
+            if trial.output(key):
+                delays[key] = time.time() - began
+        return len(delays) == len(keys)
+
+    try:
+        trial.wait(all_there, PATIENCE, f"{number} outputs")
+    except TimeoutError:
+        missing = sorted(set(keys) - set(delays))
+        return seen(False, f"{len(missing)} have no output: {missing}")
+    report = Audit(trial.aws, f"{PREFIX}all/").run(grace=trial.seconds(60, 1))
+    late = sorted(delays.values())
+    told = f"all within {late[-1]:.1f} s, half within {late[len(late) // 2]:.1f} s;"
+    counts = {str(verdict): count for verdict, count in report.counts.items()}
+    return seen(report.is_right and report.counts.total() == number, f"{told} {counts}", counts)
+
+
+@question(
+    "Is a multipart upload one event?",
+    "Yes, of reason CompleteMultipartUpload, and its ETag is compared like any other.",
+)
+def multipart(trial: Trial) -> Answer:
+    s3, where = (
+        trial.client("s3"),
+        {"Bucket": trial.stack.input_bucket, "Key": f"{PREFIX}parts.png"},
+    )
+    upload = where | {"UploadId": s3.create_multipart_upload(**where)["UploadId"]}
+    part = s3.upload_part(**upload, PartNumber=1, Body=picture(RED))
+    parts = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
+    completed = s3.complete_multipart_upload(**upload, MultipartUpload=parts)
+    seconds = trial.wait(lambda: bool(trial.output(where["Key"])), PATIENCE, "its output")
+    return seen(True, f"ETag {completed['ETag']}, an output after {seconds:.1f} s")
+
+
+@question(
+    "Is the output of a deleted object removed?",
+    "Soon, by the event Object Deleted.",
+)
+def deletion(trial: Trial) -> Answer:
+    key = f"{PREFIX}deleted.png"
+    trial.put(key, picture(RED))
+    trial.wait(lambda: bool(trial.output(key)), PATIENCE, "its output")
+    trial.client("s3").delete_object(Bucket=trial.stack.input_bucket, Key=key)
+    seconds = trial.wait(lambda: not trial.output(key), PATIENCE, "the end of its output")
+    return seen(True, f"after {seconds:.1f} s")
+
+
+@question(
+    "Which form do S3's sequencers have?",
+    "Hexadecimal digits; of two lengths, the shorter is padded:"
+    " https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html",
+)
+def sequencers(trial: Trial) -> Answer:
+    found = list[str]()
+    for page in trial.aws.table.meta.client.get_paginator("scan").paginate(
+        TableName=trial.stack.key_table, ConsistentRead=True
+    ):
+        found += [str(each["sequencer"]) for each in page["Items"] if "sequencer" in each]
+    lengths = Counter(map(len, found))
+    is_known = all(re.fullmatch("[0-9A-F]+", each) for each in found)
+    return seen(bool(found) and is_known, f"lengths and their numbers: {dict(lengths)}", found[:5])
+
+
+@question(
+    "Is an older event that arrives last dropped, and a duplicate of it?",
+    "The newer one is Processed, the older one Superseded, and its duplicate, too.",
+)
+def disorder(trial: Trial) -> Answer:
+    key = "by-hand/disorder.png"
+    older = event_of(trial, key, picture(RED), "00B1")
+    newer = event_of(trial, key, picture(GREEN), "00B2")
+    told = [outcome(trial.run("latest-wins", event)) for event in (newer, older, older)]
+    content = trial.output(key)
+    told.append("new" if content and colour_of(content) == MAGENTA else "old")
+    return seen(told == ["Processed", "Superseded", "Superseded", "new"], ", ".join(told))
+
+
+def tests(trial: Trial, *files: str) -> Answer:
+    """Run tests of this project with the trial's stack in the place of the local AWS."""
+    variables = {} if trial.local else {"TRIAL_STACK": trial.name}
+    os.environ.update(variables)
+    try:
+        printed = trial.command(
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files),
+            is_allowed_to_fail=True,
+        )
+    finally:
+        for name in variables:
+            del os.environ[name]
+    last = printed.strip().splitlines()[-1]
+    is_green = " passed" in last and not re.search("failed|error|skipped", last)
+    return seen(is_green, last, None if is_green else printed[-20_000:])
+
+
+@question(
+    "Do the stories of every policy end as they do on the local engines?",
+    "All of them, on the stack's own state machines and with its own roles.",
+    not_local="`make test` runs them on it.",
+)
+def stories(trial: Trial) -> Answer:
+    return tests(trial, str(PROJECT / "tests/policies/test_engines.py"))
+
+
+@question(
+    "Does TestState give for each row of the policies' tables what ministack gives?",
+    "All rows. AWS checks mocked results against the API's model, which ministack does not.",
+    not_local="`make test` runs them on it.",
+)
+def each_state(trial: Trial) -> Answer:
+    return tests(trial, str(PROJECT / "tests/policies/test_states.py"))
+
+
+@question(
+    "Do quiet executions meet timeouts of 1 and 2 s?",
+    "None of a thousand duplicates ends as Retrying, and none is slower than a few seconds.",
+)
+def quiet(trial: Trial) -> Answer:
+    event = event_of(trial, "by-hand/quiet.png", picture(RED), "00C1")
+    first = outcome(trial.run("latest-wins", event))
+    number = QUIET_LOCALLY if trial.local else QUIET
+    with ThreadPoolExecutor(5) as pool:
+        ended = list(pool.map(lambda _: trial.run("latest-wins", event), range(number)))
+    outcomes = Counter(map(outcome, ended))
+    seconds = sorted((each["stopDate"] - each["startDate"]).total_seconds() for each in ended)
+    told = f"{first}, then {dict(outcomes)}; half within {seconds[number // 2]:.2f} s"
+    told += f", all within {seconds[-1]:.2f} s"
+    return seen(first == "Processed" and outcomes == {"Duplicate": number}, told)

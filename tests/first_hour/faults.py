@@ -1,0 +1,172 @@
+"""What is asked with faults: capacity, dead holders, odd functions, queues, roles."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from inorder_fence.records import object_key_of
+from tests.conftest import picture
+from tests.first_hour.deliveries import PATIENCE, RED, event_of, outcome
+from tests.first_hour.questions import Answer, question, seen
+from tests.first_hour.trial import ODD_TEMPLATE, PREFIX, Trial
+
+LEASE = 72  # seconds of latest-wins
+WITHOUT = 120  # seconds without any capacity
+RETRIED = 900  # seconds until an event that was retried must be done
+
+
+def received(trial: Trial, queue_url: str, seconds: float) -> list[dict[str, Any]]:
+    """Take the messages of a queue, once there is one."""
+    sqs, bodies = trial.client("sqs"), list[dict[str, Any]]()
+
+    def came() -> bool:
+        answer = sqs.receive_message(QueueUrl=queue_url, MaxNumberOfMessages=10, WaitTimeSeconds=1)
+        for each in answer.get("Messages", []):
+            bodies.append(json.loads(each["Body"]))
+            sqs.delete_message(QueueUrl=queue_url, ReceiptHandle=each["ReceiptHandle"])
+        return bool(bodies)
+
+    trial.wait(came, seconds, f"a message in {queue_url.rpartition('/')[2]}")
+    return bodies
+
+
+@question(
+    "Are uploads processed that come while the function may not run at all?",
+    "All of them, from the encrypted retry queue. No command is needed.",
+)
+def no_concurrency(trial: Trial) -> Answer:
+    functions, name = trial.client("lambda"), trial.stack.function_name
+    keys = [f"{PREFIX}throttled/{number}.png" for number in range(10)]
+    functions.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=0)
+    try:
+        for key in keys:
+            trial.put(key, picture(RED))
+        time.sleep(trial.seconds(WITHOUT, 5))
+        early = sum(bool(trial.output(key)) for key in keys)
+    finally:
+        functions.delete_function_concurrency(FunctionName=name)
+    seconds = trial.wait(lambda: all(map(trial.output, keys)), RETRIED, "their outputs")
+    return seen(early == 0, f"{early} outputs before, all {seconds:.0f} s after it may run again")
+
+
+@question(
+    "Is a lock broken that nobody releases?",
+    f"After a lease of {LEASE} s of real waits, not before: then the event is Processed.",
+)
+def dead_holder(trial: Trial) -> Answer:
+    key = "by-hand/dead-holder.png"
+    event = event_of(trial, key, picture(RED), "00D2")
+    trial.aws.table.put_item(
+        Item={"id": object_key_of(event), "status": "IN_PROGRESS"}
+        | {"lock_token": "dead", "execution": "dead", "event": "{}", "sequencer": "00D1"}
+    )
+    began = time.monotonic()
+    ended = outcome(trial.run("latest-wins", event))
+    seconds = time.monotonic() - began
+    is_late = seconds >= trial.seconds(LEASE, LEASE * 0.1)
+    return seen(ended == "Processed" and is_late, f"{ended} after {seconds:.1f} s")
+
+
+@question(
+    "Does a sweep hand over the event of an execution that died?",
+    "Its event goes through the retry queue, and its output is there.",
+)
+def sweep(trial: Trial) -> Answer:
+    key = "by-hand/swept.png"
+    event = event_of(trial, key, picture(RED), "00E1")
+    since = datetime.now(UTC) - timedelta(hours=1)
+    machine = trial.stack.state_machine_arn.replace(":stateMachine:", ":express:")
+    trial.aws.table.put_item(
+        Item={"id": object_key_of(event), "status": "IN_PROGRESS"}
+        | {"execution": f"{machine}:dead:dead", "event": json.dumps(event), "sequencer": "00E1"}
+        | {"lock_token": "dead", "in_progress_since": since.isoformat()}
+    )
+    answer = trial.client("lambda").invoke(FunctionName=trial.resources["HealKeysFunction"])
+    seconds = trial.wait(lambda: bool(trial.output(key)), RETRIED, "its output")
+    told = f"an output after {seconds:.0f} s"
+    return seen("FunctionError" not in answer, told, answer["Payload"].read().decode())
+
+
+@question(
+    "Is what is no event parked, in the encrypted queue?",
+    "The message has the input, and the reason InvalidEvent.",
+)
+def parked(trial: Trial) -> Answer:
+    with suppress(TimeoutError):  # what earlier questions have parked
+        received(trial, trial.stack.parked_events_queue_url, trial.seconds(5, 0.5))
+    ended = outcome(trial.run("latest-wins", {"no": "event"}))
+    [message] = received(trial, trial.stack.parked_events_queue_url, 60)
+    is_complete = (message["event"], message["reason"]["Error"]) == (
+        {"no": "event"},
+        "InvalidEvent",
+    )
+    return seen(ended == "InvalidEvent" and is_complete, f"{ended}: {message['reason']}", message)
+
+
+@question(
+    "Does an event reach the encrypted dead-letter queue if the rule may start nothing?",
+    "Soon, because EventBridge does not repeat what is denied. `inorder undelivered --redrive`"
+    " starts it.",
+    not_local="it has no dead-letter queue of a rule.",
+)
+def undelivered(trial: Trial) -> Answer:
+    iam, key = trial.client("iam"), f"{PREFIX}undelivered.png"
+    policy = {"RoleName": trial.resources["EventsRole"], "PolicyName": "denied"}
+    statement = {"Effect": "Deny", "Action": "states:StartExecution", "Resource": "*"}
+    document = {"Version": "2012-10-17", "Statement": [statement]}
+    iam.put_role_policy(**policy, PolicyDocument=json.dumps(document))
+    sqs, url = trial.client("sqs"), trial.stack.undelivered_events_queue_url
+    visible = "ApproximateNumberOfMessages"
+
+    def waits() -> bool:
+        answer = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=[visible])
+        return int(answer["Attributes"][visible]) > 0
+
+    try:
+        time.sleep(30)  # until IAM tells it everywhere
+        trial.put(key, picture(RED))
+        seconds = trial.wait(waits, 600, "a message")
+    finally:
+        iam.delete_role_policy(**policy)
+    time.sleep(30)
+    printed = trial.inorder("undelivered", "--redrive")
+    trial.wait(lambda: bool(trial.output(key)), PATIENCE, "its output")
+    return seen(True, f"after {seconds:.0f} s; its output is there after a redrive", printed)
+
+
+# How an event ends whose function does something odd, and what cannot be seen on the local AWS.
+ODD = {
+    "large": ("States.DataLimitExceeded", ""),
+    "memory": ("Lambda", "it does not limit a function's memory."),
+    "exit": ("Lambda", ""),
+    "slow": ("States.Timeout or Lambda's own timeout", "waits are scaled there."),
+}
+
+
+@question(
+    "How does an execution end whose function answers too much, exits, is slow, or lacks memory?",
+    "As Retrying or Parked: no execution fails for itself. The guide says that States.ALL does not"
+    " catch States.DataLimitExceeded; an answer of AWS recorded in 2024 says that it does.",
+)
+def odd_functions(trial: Trial) -> Answer:
+    before = trial.stack.parameters.get("WorkFunctionArn", "")
+    arn = trial.create("odd", ODD_TEMPLATE)["WorkFunctionArn"]
+    trial.deploy_main(WorkFunctionArn=arn)
+    told = dict[str, Any]()
+    try:
+        for way in (way for way, (_, not_local) in ODD.items() if not (trial.local and not_local)):
+            event = event_of(trial, f"by-hand/{way}", b"x", "00F1")
+            ended = trial.run("latest-wins", event)
+            output = json.loads(ended.get("output") or "{}")
+            told[way] = {
+                "outcome": outcome(ended),
+                "reason": output.get("reason", ended.get("cause")),
+            }
+    finally:
+        trial.deploy_main(WorkFunctionArn=before)
+    outcomes = {way: each["outcome"] for way, each in told.items()}
+    return seen(set(outcomes.values()) <= {"Retrying", "Parked"}, str(outcomes), told)

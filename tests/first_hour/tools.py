@@ -1,0 +1,202 @@
+"""What is asked of the logs, metrics and alarms, of the commands, and of changes under load."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from audit_keys.comparing import Verdict
+from inorder import PROJECT
+from inorder.aws.audit import Audit
+from inorder.aws.companions import Described
+from inorder.aws.health import UNKNOWN, WRONG, health
+from tests.conftest import picture
+from tests.first_hour.deliveries import PATIENCE, RED
+from tests.first_hour.questions import Answer, question, seen
+from tests.first_hour.trial import PREFIX, Trial
+
+NO_METRICS = "it writes no metrics of Step Functions."
+NO_LOG = "it writes no log of Express executions."
+
+
+def _has_ended(describe: Callable[[], Any]) -> bool:
+    return describe()["status"].upper() not in {"SCHEDULED", "RUNNING"}
+
+
+@question(
+    "What does the log have of one execution, and how late?",
+    "The entry and exit of each state with its data, and IDs that count from 1.",
+    not_local=NO_LOG,
+)
+def log(trial: Trial) -> Answer:
+    logs, group = trial.client("logs"), f"/aws/vendedlogs/states/{trial.name}"
+    pattern = {"logGroupName": group, "filterPattern": '{ $.type = "ExecutionSucceeded" }'}
+    last = logs.filter_log_events(**pattern)["events"][-1]
+    arn = json.loads(last["message"])["execution_arn"]
+    named = {"logGroupName": group, "filterPattern": f'{{ $.execution_arn = "{arn}" }}'}
+    found = [
+        each
+        for page in logs.get_paginator("filter_log_events").paginate(**named)
+        for each in page["events"]
+    ]
+    entries = [json.loads(each["message"]) for each in found]
+    late = max(each["ingestionTime"] - each["timestamp"] for each in found) / 1000
+    size = sum(len(each["message"]) for each in found) / 1000
+    is_known = {"id", "previous_event_id", "event_timestamp", "type", "details"} <= set(entries[0])
+    ids = sorted(int(each["id"]) for each in entries)
+    told = f"{len(entries)} entries, {size:.0f} kB, at most {late:.1f} s late"
+    return seen(is_known and ids == [*range(1, len(ids) + 1)], told, found)
+
+
+@question(
+    "Which metrics are there that alarms and the dashboard use?",
+    "Executions in AWS/States, the queues in AWS/SQS, and the functions in AWS/Lambda.",
+    not_local=NO_METRICS,
+)
+def metrics(trial: Trial) -> Answer:
+    cloudwatch, told = trial.client("cloudwatch"), dict[str, list[str]]()
+    for namespace in ("AWS/States", "AWS/SQS", "AWS/Lambda", "AWS/Events", trial.name):
+        pages = cloudwatch.get_paginator("list_metrics").paginate(Namespace=namespace)
+        found = {
+            each["MetricName"]
+            for page in pages
+            for each in page["Metrics"]
+            if any(trial.name in dimension["Value"] for dimension in each["Dimensions"])
+        }
+        told[namespace] = sorted(found)
+    is_there = {"ExecutionsStarted", "ExecutionsFailed"} <= set(told["AWS/States"])
+    return seen(is_there and bool(told["AWS/SQS"]) and bool(told["AWS/Lambda"]), str(told), told)
+
+
+@question(
+    "Is an alarm raised?",
+    "Those of parked events at most: questions before this one have parked some.",
+    not_local="it evaluates no alarm.",
+)
+def alarms(trial: Trial) -> Answer:
+    pages = (
+        trial.client("cloudwatch")
+        .get_paginator("describe_alarms")
+        .paginate(AlarmNamePrefix=trial.name)
+    )
+    states = {
+        each["AlarmName"]: each["StateValue"] for page in pages for each in page["MetricAlarms"]
+    }
+    raised = [name for name, state in states.items() if state == "ALARM"]
+    is_expected = bool(states) and all("Parked" in each or "Failed" in each for each in raised)
+    return seen(is_expected, f"{len(states)} alarms, raised: {raised or 'none'}", states)
+
+
+@question(
+    "Do the queries of docs/operate.md run?",
+    "Each is Complete: no engine here knows the syntax of Logs Insights.",
+    not_local="it has no Logs Insights.",
+)
+def queries(trial: Trial) -> Answer:
+    text = (PROJECT / "docs/operate.md").read_text(encoding="utf-8")
+    found = re.findall(r"```\n((?:fields|filter) .*?)```", text, re.DOTALL)
+    logs, now, told = trial.client("logs"), int(time.time()), list[str]()
+    for query in found:
+        started = logs.start_query(
+            logGroupName=f"/aws/vendedlogs/states/{trial.name}",
+            startTime=now - 7200,
+            endTime=now,
+            queryString=query,
+        )
+        results = partial(logs.get_query_results, queryId=started["queryId"])
+        trial.wait(partial(_has_ended, results), 120, "a query")
+        told.append(f"{results()['status']}, {len(results()['results'])} rows")
+    return seen(bool(found) and all(each.startswith("Complete") for each in told), "; ".join(told))
+
+
+@question(
+    "What does `inorder doctor` find wrong?",
+    "Nothing but messages in queues, and nothing is unknown.",
+)
+def doctor(trial: Trial) -> Answer:
+    checks = list(health(trial.aws))
+    wrong = [
+        each.text
+        for each in checks
+        if each.state in {WRONG, UNKNOWN} and "Queue has" not in each.text
+    ]
+    return seen(not wrong, f"{len(checks)} checks; wrong or unknown: {wrong or 'none'}")
+
+
+@question(
+    "Does `inorder why` tell what became of an upload?",
+    "That its event was Processed, and that its output is right.",
+)
+def why(trial: Trial) -> Answer:
+    key = f"{PREFIX}why.png"
+    trial.put(key, picture(RED))
+    trial.wait(lambda: bool(trial.output(key)), PATIENCE, "its output")
+    time.sleep(trial.seconds(30, 1))  # for the log
+    printed = trial.inorder("why", key)
+    return seen(
+        "Processed" in printed and "That is right" in printed, printed.strip()[-200:], printed
+    )
+
+
+@question(
+    "Does the audit in the cloud succeed, also over a prefix without objects?",
+    "Both executions succeed. What a Distributed Map does with no objects is not documented.",
+)
+def audit_in_the_cloud(trial: Trial) -> Answer:
+    states, outputs = (
+        trial.client("stepfunctions"),
+        Described(trial.aws, f"{trial.name}-audit").outputs,
+    )
+    told = dict[str, str]()
+    for prefix in (f"{PREFIX}all/", "no/such/prefix/"):
+        started = states.start_execution(
+            stateMachineArn=outputs["AuditStateMachineArn"], input=json.dumps({"prefix": prefix})
+        )
+        described = partial(states.describe_execution, executionArn=started["executionArn"])
+        trial.wait(partial(_has_ended, described), 900, "an audit")
+        ended = described()
+        told[prefix] = f"{ended['status']} {ended.get('error', '')} {ended.get('output', '')[:300]}"
+    return seen(all(each.startswith("SUCCEEDED") for each in told.values()), str(told), told)
+
+
+@question(
+    "Are all outputs right after changes of the bucket and the policy, and back, under load?",
+    "What another policy processed has no output of this one until a repair; then all are right.",
+)
+def changes_under_load(trial: Trial) -> Answer:
+    stop, keys = threading.Event(), list[str]()
+
+    def load() -> None:
+        while not stop.wait(1):
+            keys.append(f"{PREFIX}load/{len(keys) % 20}.png")
+            trial.put(keys[-1], picture((len(keys) % 256, 0, 0)))
+
+    uploading = threading.Thread(target=load)
+    uploading.start()
+    try:
+        trial.deploy_main(InputBucketVersioning="Enabled")  # every-version needs it
+        for policy in ("every-version", "latest-wins"):
+            trial.deploy_main(Policy=policy)
+    finally:
+        stop.set()
+        uploading.join()
+    trial.put(f"{PREFIX}load/0.png", picture(RED))
+    audit, grace = Audit(trial.aws, f"{PREFIX}load/"), trial.seconds(60, 1)
+    is_quiet = lambda: Verdict.WAITING not in audit.run(grace=grace).counts  # noqa: E731
+    trial.wait(is_quiet, 2 * PATIENCE, "the end of the last executions")
+    before = audit.run(grace=grace)
+    repaired = [ended for _, ended in audit.repair(before.findings, 5)]
+    after = audit.run(grace=grace)
+    counts = [{str(each): n for each, n in found.counts.items()} for found in (before, after)]
+    wrong = [each.described() for each in after.findings]
+    is_kept = set(before.counts) <= {Verdict.RIGHT, Verdict.MISSING}
+    told = (
+        f"{len(keys)} uploads; {counts[0]}, after a repair {counts[1]}; {dict(Counter(repaired))}"
+    )
+    return seen(is_kept and after.is_right, told, wrong)

@@ -1,0 +1,243 @@
+"""The stack of a trial: it has everything switched on and a random name, and is removed again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError, WaiterError
+
+from inorder import PROJECT
+from inorder.aws.companions import COMPANIONS, Described
+from inorder.aws.executions import wait_until
+from inorder.aws.stack import Connection, Stack, sam_deploy
+from inorder.errors import Failure
+from inorder.local_aws import LocalAws
+
+NAME = "inorder-trial-"
+PREFIX = "rule/"  # of the keys for which the rule starts executions
+KEY_TEMPLATE = PROJECT / "examples" / "kms_key.yaml"
+ODD_TEMPLATE = Path(__file__).parent / "odd_function.yaml"
+DEPLOY_SECONDS = 900
+Removal = tuple[str, Callable[[], Any]]  # what it removes, and how
+
+
+class Trial:
+    """A stack and its companions, in the account of the environment or on a local AWS.
+
+    All that it makes has a name that begins with the stack's, and is found by that to be removed.
+    """
+
+    def __init__(self, run: str, local: LocalAws | None = None) -> None:
+        self.name, self.local = NAME + run, local
+        self.is_deployed = False
+        self._given = {"KeyPrefix": PREFIX}
+        self.aws: Connection  # the stack, once it is deployed
+        self.took: dict[str, float] = {}  # seconds, by what was deployed
+
+    @property
+    def stack(self) -> Stack:
+        """Its outputs and parameters."""
+        return self.aws.stack
+
+    @cached_property
+    def resources(self) -> dict[str, str]:
+        """Physical IDs of its resources by their logical ones."""
+        return Described(self.aws, self.name).resources
+
+    @cached_property
+    def _clients(self) -> dict[str, Any]:
+        return {}
+
+    def client(self, service: str) -> Any:
+        """Give a client of a service."""
+        if self.local:
+            return self.local.client(service)
+        if service not in self._clients:
+            patient = Config(retries={"mode": "adaptive", "total_max_attempts": 10})
+            self._clients[service] = boto3.client(service, config=patient)  # type: ignore[call-overload]
+        return self._clients[service]
+
+    def seconds(self, on_aws: float, on_local: float) -> float:
+        """Give how long something may take, or is left as it is."""
+        return on_local if self.local else on_aws
+
+    # Deploying
+
+    def deploy(self) -> None:
+        """Deploy a KMS key, the stack with everything switched on, and its companions."""
+        outputs = self.create("key", KEY_TEMPLATE)
+        key = {"KmsKeyArn": outputs["KmsKeyArn"]}
+        self._timed("main", partial(self.deploy_main, **key))
+        for each in COMPANIONS:
+            self._timed(each, partial(self._deploy_companion, each, **key))
+        self.is_deployed = True
+
+    def deploy_main(self, **parameters: str) -> None:
+        """Deploy the stack, or change parameters of it."""
+        self._given |= parameters
+        if self.local:
+            quoted = {name: value or '""' for name, value in self._given.items()}
+            sam_deploy(self.local, self.name, quoted, PROJECT / "template.yaml")
+        else:
+            self.command("make", "build")
+            sam = [sys.executable, "-m", "samcli", "deploy", "--stack-name", self.name]
+            given = [f'{name}="{value}"' for name, value in self._given.items()]
+            self.command(*sam, "--parameter-overrides", *given)
+        self.aws = Connection(self.name, self.local)
+
+    def _deploy_companion(self, name: str, **parameters: str) -> None:
+        if self.local:
+            template = PROJECT / "stacks" / name / "template.yaml"
+            given = {"StackName": self.name, **parameters}
+            sam_deploy(self.local, f"{self.name}-{name}", given, template)
+        else:
+            told = " ".join(f"{key}={value}" for key, value in parameters.items())
+            self.command(
+                "make", "companion", f"NAME={name}", f"STACK={self.name}", f"PARAMETERS={told}"
+            )
+
+    def create(self, name: str, template: Path) -> dict[str, str]:
+        """Create a stack of a template without code, and give its outputs."""
+        cloudformation, stack = self.client("cloudformation"), f"{self.name}-{name}"
+        cloudformation.create_stack(
+            StackName=stack, TemplateBody=template.read_text(), Capabilities=["CAPABILITY_IAM"]
+        )
+        cloudformation.get_waiter("stack_create_complete").wait(
+            StackName=stack, WaiterConfig={"Delay": self.seconds(5, 0.5), "MaxAttempts": 100}
+        )
+        [described] = cloudformation.describe_stacks(StackName=stack)["Stacks"]
+        return {each["OutputKey"]: each["OutputValue"] for each in described.get("Outputs", [])}
+
+    def _timed(self, what: str, does: Callable[[], None]) -> None:
+        began = time.monotonic()
+        does()
+        self.took[what] = time.monotonic() - began
+
+    def command(self, *command: str, is_allowed_to_fail: bool = False) -> str:
+        """Run a command for the stack, and give what it printed; a Failure if it fails."""
+        environment = dict(os.environ) | (self.local.environment if self.local else {})
+        done = subprocess.run(  # noqa: S603 - our own commands
+            command,
+            cwd=PROJECT,
+            env=environment | {"STACK_NAME": self.name, "COLUMNS": "200"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=DEPLOY_SECONDS,
+        )
+        if done.returncode and not is_allowed_to_fail:
+            said = (done.stdout + done.stderr).strip()[-3000:]
+            raise Failure(f"{' '.join(command[:4])} ended with {done.returncode}:\n{said}")
+        return done.stdout + done.stderr
+
+    def inorder(self, *arguments: str) -> str:
+        """Run a command of the product, and give what it printed."""
+        program = str(Path(sys.executable).parent / "inorder")
+        return self.command(program, *arguments, is_allowed_to_fail=True)
+
+    # Objects
+
+    def put(self, key: str, content: bytes) -> dict[str, Any]:
+        """Upload an object."""
+        answer: dict[str, Any] = self.client("s3").put_object(
+            Bucket=self.stack.input_bucket, Key=key, Body=content
+        )
+        return answer
+
+    def output(self, key: str) -> bytes | None:
+        """Read the output of a key; None if there is none."""
+        folder, slash, name = key.rpartition("/")
+        try:
+            answer = self.client("s3").get_object(
+                Bucket=self.stack.output_bucket, Key=f"{folder}{slash}out-{name}"
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] in {"NoSuchKey", "404"}:
+                return None
+            raise
+        content: bytes = answer["Body"].read()
+        return content
+
+    def wait(self, condition: Callable[[], bool], seconds: float, what: str) -> float:
+        """Wait for a condition, and give the seconds that it took."""
+        began = time.monotonic()
+        wait_until(condition, seconds, what, self.seconds(1, 0.1))
+        return time.monotonic() - began
+
+    def run(self, policy: str, event: Any) -> dict[str, Any]:
+        """Run an execution of a policy's state machine, and give how it ended."""
+        machine = f"{self.stack.state_machine_arn.rpartition('_')[0]}_{policy}"
+        ended: dict[str, Any] = self.aws.synchronous.start_sync_execution(
+            stateMachineArn=machine, input=event if isinstance(event, str) else json.dumps(event)
+        )
+        return ended
+
+    # Removing
+
+    def remove(self) -> list[str]:
+        """Remove all that the trial has made, and name what could not be removed."""
+        cloudformation, problems = self.client("cloudformation"), list[str]()
+        kept = [*self._kms_key()]
+        for name in sorted(
+            self._stacks(), key=lambda name: (name == self.name, name), reverse=True
+        ):
+            try:
+                cloudformation.delete_stack(StackName=name)
+                cloudformation.get_waiter("stack_delete_complete").wait(
+                    StackName=name, WaiterConfig={"Delay": self.seconds(5, 0.5), "MaxAttempts": 200}
+                )
+            except (ClientError, WaiterError) as error:
+                problems.append(f"stack {name}: {error}")
+        for what, remove in [*self._retained(), *kept]:
+            try:
+                remove()
+            except ClientError as error:
+                problems.append(f"{what}: {error}")
+        return problems + [f"{what}: it is still there" for what, _ in self._retained()]
+
+    def _stacks(self) -> list[str]:
+        pages = self.client("cloudformation").get_paginator("describe_stacks").paginate()
+        names = [each["StackName"] for page in pages for each in page["Stacks"]]
+        return [name for name in names if name.startswith(self.name)]
+
+    def _kms_key(self) -> Iterator[Removal]:
+        """Give the key, which its stack retains: AWS deletes it after a week at the earliest."""
+        stack = f"{self.name}-key"
+        if stack in self._stacks():
+            answer = self.client("cloudformation").list_stack_resources(StackName=stack)
+            for each in answer["StackResourceSummaries"]:
+                remove = partial(self.client("kms").schedule_key_deletion, PendingWindowInDays=7)
+                yield "the KMS key", partial(remove, KeyId=each["PhysicalResourceId"])
+
+    def _retained(self) -> Iterator[Removal]:
+        """Give what outlives the stack because it has data, and how to remove it."""
+        s3, dynamodb, sqs, logs = map(self.client, ("s3", "dynamodb", "sqs", "logs"))
+        for bucket in (each["Name"] for each in s3.list_buckets()["Buckets"]):
+            if bucket.startswith(self.name):
+                yield f"bucket {bucket}", partial(self._remove_bucket, bucket)
+        for page in dynamodb.get_paginator("list_tables").paginate():
+            for table in (each for each in page["TableNames"] if each.startswith(self.name)):
+                yield f"table {table}", partial(dynamodb.delete_table, TableName=table)
+        for url in sqs.list_queues(QueueNamePrefix=self.name).get("QueueUrls", []):
+            yield f"queue {url}", partial(sqs.delete_queue, QueueUrl=url)
+        for beginning in (self.name, f"/aws/vendedlogs/states/{self.name}"):
+            found = logs.describe_log_groups(logGroupNamePrefix=beginning)["logGroups"]
+            for name in (each["logGroupName"] for each in found):
+                yield f"log {name}", partial(logs.delete_log_group, logGroupName=name)
+
+    def _remove_bucket(self, bucket: str) -> None:
+        s3 = self.client("s3")
+        for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket):
+            for each in page.get("Versions", []) + page.get("DeleteMarkers", []):
+                s3.delete_object(Bucket=bucket, Key=each["Key"], VersionId=each["VersionId"])
+        s3.delete_bucket(Bucket=bucket)
