@@ -17,12 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
 
-from bench.laboratory import DURABLE, FUNCTION, POLICIES, ROUTER, ROUTERS, Laboratory
+from bench.laboratory import FUNCTION, PRODUCT, ROUTER, ROUTERS, Laboratory
 
 RETRY_SECONDS = (60, 120)
 THROTTLED_SECONDS = 0.05  # AWS waits for longer; so this favours the functions
-FUNCTIONS = ["lock-in-function", "idempotent-function", "uncoordinated"]
-NAMES = [*POLICIES, "lock-in-function", "sqs-fifo", "durable-function", *FUNCTIONS[1:]]
+NAMES = [PRODUCT, "lock-in-function", "sqs-fifo", "uncoordinated"]
 
 
 class Transport(ABC):
@@ -49,9 +48,9 @@ class Transport(ABC):
 class StateMachineTransport(Transport):
     """Starts an execution for each event, as a rule does."""
 
-    def __init__(self, laboratory: Laboratory, contender: str) -> None:
+    def __init__(self, laboratory: Laboratory) -> None:
         super().__init__(laboratory)
-        self._stack = laboratory.stacks[contender]
+        self._stack = laboratory.stack
         self._client = laboratory.client("stepfunctions")
         self._sqs = laboratory.client("sqs")
         self._started: dict[str, str] = {}
@@ -78,15 +77,7 @@ class StateMachineTransport(Transport):
 
 
 class FunctionTransport(Transport):
-    """Invokes a function for each event, through a queue like Lambda's own.
-
-    Parameters
-    ----------
-    contender : str
-        Whose turn it is; empty if the function has one contender only.
-    """
-
-    retry_seconds: tuple[int, ...] = RETRY_SECONDS
+    """Invokes a function for each event, through a queue like Lambda's own."""
 
     def __init__(
         self, laboratory: Laboratory, function: str, contender: str, concurrency: int
@@ -109,7 +100,7 @@ class FunctionTransport(Transport):
 
     def invoke(self, event: dict[str, Any]) -> bool:
         """Invoke the function as soon as it is not throttled, and tell whether it succeeds."""
-        payload = {"contender": self._contender, "event": event} if self._contender else event
+        payload = {"contender": self._contender, "event": event}
         while True:
             try:
                 answer = self._client.invoke(
@@ -128,8 +119,8 @@ class FunctionTransport(Transport):
         self._pool.shutdown(cancel_futures=True)
 
     def _attempt(self, event: dict[str, Any], attempt: int) -> None:
-        if not self.invoke(event) and attempt < len(self.retry_seconds):
-            pause, again = self.retry_seconds[attempt], (self._attempt, event, attempt + 1)
+        if not self.invoke(event) and attempt < len(RETRY_SECONDS):
+            pause, again = RETRY_SECONDS[attempt], (self._attempt, event, attempt + 1)
             timer = threading.Timer(pause, self._pool.submit, again)
             timer.daemon = True
             timer.start()
@@ -186,30 +177,12 @@ class FifoTransport(Transport):
                     )
 
 
-class DurableTransport(FunctionTransport):
-    """Starts a durable execution for each event. If it fails, it is resumed, not started anew."""
-
-    retry_seconds = ()
-
-    def __init__(self, laboratory: Laboratory, concurrency: int) -> None:
-        super().__init__(laboratory, DURABLE, "", concurrency)
-
-    def is_quiet(self) -> bool:
-        """Tell whether no durable execution runs."""
-        running = self._client.list_durable_executions_by_function(
-            FunctionName=DURABLE, Statuses=["RUNNING"], MaxItems=1
-        )["DurableExecutions"]
-        return super().is_quiet() and not running
-
-
 def transport(contender: str, laboratory: Laboratory, concurrency: int) -> Transport:
     """Make what brings events to a contender."""
-    if contender in POLICIES:
-        return StateMachineTransport(laboratory, contender)
+    if contender == PRODUCT:
+        return StateMachineTransport(laboratory)
     if contender == "sqs-fifo":
         return FifoTransport(laboratory, concurrency)
-    if contender == "durable-function":
-        return DurableTransport(laboratory, concurrency)
     return FunctionTransport(laboratory, FUNCTION, contender, concurrency)
 
 

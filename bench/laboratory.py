@@ -17,8 +17,8 @@ from inorder import PROJECT, local_aws
 from inorder.aws.stack import Stack, deploy
 from inorder.local_aws import LocalAws
 
-FUNCTION, ROUTER, DURABLE = "bench", "bench-router", "bench-durable"
-POLICIES = {"inorder": "latest-wins"}
+FUNCTION, ROUTER = "bench", "bench-router"
+PRODUCT, POLICY = "inorder", "latest-wins"
 ROUTERS = 4
 FUNCTION_SECONDS = 900  # a waiter within a function may wait for long
 # AWS advises six times the time that the function may take, here the 15 s of the product's:
@@ -30,12 +30,11 @@ class Laboratory:
     """Everything that is deployed."""
 
     input_bucket, output_bucket = "bench-input", "bench-output"
-    lock_table, idempotency_table = "bench-locks", "bench-idempotency"
+    lock_table = "bench-locks"
 
     def __init__(self, local: LocalAws, folder: Path) -> None:
         self.local, self.folder = local, folder
         self.s3, self.functions = self.client("s3"), self.client("lambda")
-        self.stacks: dict[str, Stack] = {}
 
     def client(self, service: str) -> Any:
         """Make a client that sends each request once."""
@@ -51,44 +50,36 @@ class Laboratory:
         )
 
     def deploy(self, contenders: list[str]) -> None:
-        """Create buckets, tables, a queue, the functions, and the stacks of the state machines."""
+        """Create buckets, a table, a queue, the functions, and the stacks of the state machines."""
         for bucket in (self.input_bucket, self.output_bucket):
             self.s3.create_bucket(Bucket=bucket)
-        self._create_table(self.lock_table, "key")
-        self._create_table(self.idempotency_table, "id")  # the name that Powertools expects
+        self.client("dynamodb").create_table(
+            TableName=self.lock_table,
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": "key", "AttributeType": "S"}],
+            KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}],
+        )
         self.queue: str = self.client("sqs").create_queue(
             QueueName="bench.fifo",
             Attributes={"FifoQueue": "true", "VisibilityTimeout": str(VISIBILITY_SECONDS)},
         )["QueueUrl"]
         code = code_of_functions()
-        arn = self._create_function(FUNCTION, "lambda_function", code)
-        if "sqs-fifo" in contenders:
-            self._create_function(ROUTER, "lambda_function", code)
-        if "durable-function" in contenders:
-            # AWS takes the presence of DurableConfig for it; ministack wants to be told.
-            self.functions.meta.events.register("before-call.lambda.CreateFunction", _enable)
-            durable = {"ExecutionTimeout": FUNCTION_SECONDS, "RetentionPeriodInDays": 1}
-            self._create_function(DURABLE, "durable_function", code, DurableConfig=durable)
-        for contender in contenders:
-            if contender in POLICIES:
-                self.stacks[contender] = deploy(
-                    self.local,
-                    f"bench-{contender}",
-                    {"Policy": POLICIES[contender], "WorkFunctionArn": arn},
-                )
+        arn = self._create_function(FUNCTION, code)
+        self._create_function(ROUTER, code)
+        if PRODUCT in contenders:
+            parameters = {"Policy": POLICY, "WorkFunctionArn": arn}
+            self.stack: Stack = deploy(self.local, "bench-inorder", parameters)
 
     def bound(self, concurrency: int) -> None:
-        """Limit how many invocations the functions may have at a time."""
-        for name in self._functions() - {ROUTER}:
-            self.functions.put_function_concurrency(
-                FunctionName=name, ReservedConcurrentExecutions=concurrency
-            )
+        """Limit how many invocations the function may have at a time."""
+        self.functions.put_function_concurrency(
+            FunctionName=FUNCTION, ReservedConcurrentExecutions=concurrency
+        )
 
     def warm(self, mark: str, workers: int) -> None:
         """Start the functions' workers, so that no cold start is measured."""
         self.bound(workers)
-        for name in sorted(self._functions()):
-            number = ROUTERS if name == ROUTER else workers
+        for name, number in ((FUNCTION, workers), (ROUTER, ROUTERS)):
             payload = json.dumps({"warm": {"mark": f"{mark}-{name}", "workers": number}})
 
             def invoke(_: int, name: str = name, payload: str = payload) -> None:
@@ -97,27 +88,11 @@ class Laboratory:
             with ThreadPoolExecutor(number) as pool:
                 list(pool.map(invoke, range(number)))
 
-    def _functions(self) -> set[str]:
-        return {
-            each["FunctionName"]
-            for each in self.functions.list_functions()["Functions"]
-            if each["FunctionName"] in {FUNCTION, ROUTER, DURABLE}
-        }
-
-    def _create_table(self, name: str, key: str) -> None:
-        self.client("dynamodb").create_table(
-            TableName=name,
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
-            KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
-        )
-
-    def _create_function(self, name: str, module: str, code: bytes, **more: Any) -> str:
+    def _create_function(self, name: str, code: bytes) -> str:
         variables = {
             "BENCH_FOLDER": str(self.folder),
             "FIFO_QUEUE_URL": self.queue,
             "HANDLES_DELETIONS": "true",
-            "IDEMPOTENCY_TABLE": self.idempotency_table,
             "LOCK_TABLE": self.lock_table,
             "MAXIMUM_BYTES": "50000000",
             "MAXIMUM_PIXELS": "30000000",
@@ -132,13 +107,12 @@ class Laboratory:
         arn: str = self.functions.create_function(
             FunctionName=name,
             Runtime="python3.13",
-            Handler=f"bench.contenders.{module}.handler",
+            Handler="bench.contenders.lambda_function.handler",
             Role="arn:aws:iam::000000000000:role/bench",
             Code={"ZipFile": code},
             Timeout=FUNCTION_SECONDS,
             MemorySize=1769,
             Environment={"Variables": variables},
-            **more,
         )["FunctionArn"]
         return arn
 
@@ -152,13 +126,6 @@ def code_of_functions() -> bytes:
         for file in sorted((PROJECT / "bench" / "contenders").glob("*.py")):
             archive.write(file, file.relative_to(PROJECT))
     return packed.getvalue()
-
-
-def _enable(params: Any, **_: Any) -> None:
-    body = json.loads(params["body"])
-    if "DurableConfig" in body:
-        body["DurableConfig"]["Enabled"] = True
-        params["body"] = json.dumps(body).encode()
 
 
 @contextmanager

@@ -23,7 +23,6 @@ class Uploaded:
 class Turn:
     """What was recorded while a contender had its turn."""
 
-    began: float  # when the first upload began
     events: int = 0
     newest: dict[str, Uploaded] = field(default_factory=dict)
     # When each invocation of a function began and ended.

@@ -1,25 +1,19 @@
-"""Writes docs/performance.md from what was measured: `python -m bench.page`."""
+"""Writes what was measured between the markers of docs/performance.md: `python -m bench.page`."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from jinja2 import StrictUndefined, Template
-
-from bench import function, results
-from bench.contenders.lock import LEASE_SECONDS
+from bench import results
 from bench.delivery import NAMES, RETRY_SECONDS
-from bench.laboratory import POLICIES, VISIBILITY_SECONDS
-from bench.results import BASE, Measures, Results
+from bench.laboratory import VISIBILITY_SECONDS
+from bench.results import BASE, Measures
 from bench.workloads import BOUND, workload
 from inorder import PROJECT
-from inorder.cost import prices, prices_of
-from tests.support.resolved_template import template as template_of
+from inorder.model.policies import between_markers, table
 
-TEMPLATE = Path(__file__).parent / "performance.md.jinja"
 DOCUMENT = PROJECT / "docs" / "performance.md"
 CONTENDERS = PROJECT / "bench" / "contenders"
 # Measure, name in the table, and how to print it. results.json has more.
@@ -32,32 +26,40 @@ SHOWN = [
 ]
 
 
-def page(found: Results, machine: dict[str, Any], of_function: function.Measured) -> str:
-    """Write the page."""
-    template = Template(TEMPLATE.read_text(), keep_trailing_newline=True, undefined=StrictUndefined)
-    text: str = template.render(
-        **machine,
-        base=BASE,
-        bound=BOUND,
-        contenders="\n".join(f"| `{name}` | {design(name)} |" for name in NAMES),
-        lease=LEASE_SECONDS,
-        first_retry=RETRY_SECONDS[0],
-        second_retry=RETRY_SECONDS[1],
-        visibility=VISIBILITY_SECONDS,
-        workloads="\n".join(about(name, found[name]) for name in found),
-        table=table(found),
-        function=function_values(of_function),
-    )
-    return text
+def page(text: str) -> str:
+    """Put what was measured, and how, between the markers in the text of the page."""
+    found, machine = results.read(), results.machine()
+    shown = [row for name in found for row in rows(name, found[name])]
+    headings = ["workload", "measure", *(f"`{name}`" for name in NAMES)]
+    rendered = {
+        "machine": setup(**machine),
+        "contenders": table(
+            ["contender", "design"], [[f"`{each}`", design(each)] for each in NAMES]
+        ),
+        "workloads": "".join(f"{about(name, found[name])}\n" for name in found),
+        "measures": table(headings, shown, left=2),
+    }
+    return between_markers(text, "bench", rendered)
+
+
+def setup(**machine: Any) -> str:
+    """Say on what was measured, and with which limits."""
+    first, second = RETRY_SECONDS
+    return f"""\
+- ministack {machine["ministack"]}, on {machine["cores"]} cores ({machine["processor"]}) with Python
+  {machine["python"]}, last on {machine["date"]}
+- at most {BOUND} invocations at a time, unless a workload says otherwise
+- a failed event comes again after {first} and {second} s
+- `sqs-fifo`: batches of one message, hidden for {VISIBILITY_SECONDS} s: six times the function's
+  timeout, as AWS advises
+"""
 
 
 def design(contender: str) -> str:
     """Describe a contender by the first sentence of its module, with a link to it."""
-    module = "inorder" if contender in POLICIES else contender.replace("-", "_")
-    file = CONTENDERS / f"{module}.py"
+    file = CONTENDERS / f"{contender.replace('-', '_')}.py"
     first = (ast.get_docstring(ast.parse(file.read_text())) or "").split("\n\n")[0]
-    policy = f" Policy `{POLICIES[contender]}`." if contender in POLICIES else ""
-    return f"[{' '.join(first.split())}](../{file.relative_to(PROJECT)}){policy}"
+    return f"[{' '.join(first.split())}](../{file.relative_to(PROJECT)})"
 
 
 def about(name: str, by_contender: dict[str, Measures]) -> str:
@@ -72,23 +74,12 @@ def about(name: str, by_contender: dict[str, Measures]) -> str:
     )
 
 
-def rows(name: str, by_contender: dict[str, Measures]) -> Iterator[str]:
+def rows(name: str, by_contender: dict[str, Measures]) -> Iterator[list[str]]:
     """Write the rows of a workload: one for each measure that is not 0 for all contenders."""
     for measure, heading, form in SHOWN:
         if any(measures.get(measure) for measures in by_contender.values()):
             cells = [cell(by_contender, each, measure, form) for each in NAMES]
-            yield f"| `{name}` | {heading} | {' | '.join(cells)} |"
-
-
-def table(found: Results) -> str:
-    """Write the table of the workloads that are shown."""
-    return "\n".join(
-        [
-            f"| workload | measure | {' | '.join(f'`{name}`' for name in NAMES)} |",
-            f"| --- | --- |{' ---: |' * len(NAMES)}",
-            *(row for name in found for row in rows(name, found[name])),
-        ]
-    )
+            yield [f"`{name}`", heading, *cells]
 
 
 def cell(by_contender: dict[str, Measures], contender: str, name: str, form: str) -> str:
@@ -100,43 +91,9 @@ def cell(by_contender: dict[str, Measures], contender: str, name: str, form: str
     return form.format(measured) + (f" ({ratio})" if ratio != "1" else "")
 
 
-def function_values(measured: function.Measured) -> dict[str, Any]:
-    """Give the tables and numbers of the function's part of the page."""
-    cold, memory = measured["cold"], function.chosen(measured)
-    parameters = template_of()["Parameters"]
-    return {
-        "machine": measured["machine"],
-        "runtime": template_of()["Globals"]["Function"]["Runtime"],
-        "runs": function.RUNS,
-        "rounds": function.ROUNDS,
-        "variants": "\n".join(
-            f"| {name} | {each['seconds']:.3f} | {each['ratio']:.2f} |"
-            for name, each in cold.items()
-        ),
-        "saved": f"{1 - cold[function.COMPILED]['ratio']:.0%}",
-        "to_plain": [f"{measured[name][str(memory)]['ratio']:.2f}" for name in function.IMAGES],
-        "one_processor": f"{function.ONE_PROCESSOR:,} MB",
-        "images": list(function.IMAGES),
-        "sizes": "\n".join(size_row(size, measured) for size in function.SIZES),
-        "memory": memory,
-        "nearly": f"{function.NEARLY - 1:.0%}",
-        "pixels": f"{parameters['MaximumPixels']['Default']:,}",
-        "prices": prices_of(),
-    }
-
-
-def size_row(size: int, measured: function.Measured) -> str:
-    """Write the row of a memory size."""
-    cells = [f"{size:,}", f"{min(size / function.ONE_PROCESSOR, 1):.2f}"]
-    for each in (measured[name][str(size)] for name in function.IMAGES):
-        dollars = prices()["lambda_gb_seconds"].dollars(1e6 * each["seconds"] * size / 1024)
-        cells += [f"{each['share']:.2f}", f"{1000 * each['seconds']:.1f}", f"{dollars:.2f}"]
-    return f"| {' | '.join(cells)} |"
-
-
 def write() -> None:
     """Write the page."""
-    DOCUMENT.write_text(page(results.read(), results.machine(), function.read()))
+    DOCUMENT.write_text(page(DOCUMENT.read_text()))
 
 
 if __name__ == "__main__":

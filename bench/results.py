@@ -17,11 +17,6 @@ from typing import Any
 FILE = Path(__file__).parent / "results.json"
 MACHINE = Path(__file__).parent / "machine.json"
 BASE = "inorder"
-PACKAGES = {
-    "ministack": "ministack",
-    "durable_sdk": "aws-durable-execution-sdk-python",
-    "powertools": "aws-lambda-powertools",
-}
 DIGITS = 3
 
 Measures = dict[str, float]
@@ -55,7 +50,7 @@ def merge(workload: str, measured: dict[str, Measures], order: Sequence[str]) ->
 
 
 def lines(found: Mapping[str, Mapping[str, Any]]) -> str:
-    """Write a line for each workload and contender, or what else there is by two names."""
+    """Write a line for each workload and contender."""
     workloads = [
         f"{json.dumps(name)}: {{\n  "
         + ",\n  ".join(f"{json.dumps(each)}: {json.dumps(of[each])}" for each in of)
@@ -65,23 +60,19 @@ def lines(found: Mapping[str, Mapping[str, Any]]) -> str:
     return "{\n" + ",\n".join(workloads) + "\n}\n"
 
 
-def about() -> dict[str, Any]:
-    """Say on what is measured."""
+def describe() -> None:
+    """Write down on what is measured."""
     names: list[str] = []
     with suppress(OSError):  # Linux has it
         names = re.findall(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
-    return {
-        **{name: version(package) for name, package in PACKAGES.items()},
+    about = {
+        "ministack": version("ministack"),
         "cores": os.cpu_count(),
         "processor": names[0] if names else platform.machine(),
         "python": platform.python_version(),
         "date": datetime.now(UTC).date().isoformat(),
     }
-
-
-def describe() -> None:
-    """Write down on what was measured."""
-    MACHINE.write_text(json.dumps(about(), indent=2) + "\n")
+    MACHINE.write_text(json.dumps(about, indent=2) + "\n")
 
 
 def machine() -> dict[str, Any]:

@@ -8,32 +8,26 @@ calls are counted here. What is mended:
   together.
 - It reports a throttled function as Lambda.Unknown, so that no Retry for throttling applies.
 - It goes on with the attempts of a state after its execution was aborted.
-- It resumes durable executions one after the other, and forgets one whose invocation is throttled
-  or fails. AWS invokes the function again, after a time that it does not tell:
-  https://docs.aws.amazon.com/lambda/latest/dg/durable-execution-sdk-retries.html
 - It keeps all histories, and Python stops it to look for garbage in them, for more than half a
   second at a time after some thousand executions.
 """
 
 from __future__ import annotations
 
-import contextvars
 import gc
 import os
 import random
-import threading
 import time
 from types import SimpleNamespace
 from typing import Any
 
 from inorder import local_server
-from inorder.ministack_parts import part, put, replaces
+from inorder.ministack_parts import put, replaces
 from tests.support.local_calls import Call, take_over
 
 READS = {"GetItem", "Query", "Scan", "BatchGetItem", "TransactGetItems"}
 WRITES = {"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"}
 START_SECONDS = 0.15
-THROTTLED_SECONDS, FAILED_SECONDS = 0.05, 1
 NEVER = 1_000_000_000
 
 
@@ -101,35 +95,10 @@ def mend_executions() -> None:
         return {**retrier, "IntervalSeconds": delay, "BackoffRate": 1}, number
 
 
-def mend_durable_functions() -> None:
-    """Resume durable executions side by side, and again if that fails."""
-
-    @replaces("services.lambda_svc.invoke_durable_resume")
-    def resume(original: Any, *arguments: Any) -> None:
-        context = contextvars.copy_context()
-        threading.Thread(target=context.run, args=(original, *arguments), daemon=True).start()
-
-    @replaces("services.lambda_svc._execute_function")
-    def execute(original: Any, func: Any, event: Any) -> Any:
-        result = original(func, event)
-        arn = event.get("DurableExecutionArn") if isinstance(event, dict) else None
-        while arn and result.get("throttle"):
-            time.sleep(THROTTLED_SECONDS)
-            result = original(func, event)
-        if arn and result.get("error"):
-            name, context = (func.get("config") or func)["FunctionName"], contextvars.copy_context()
-            resume_again = part("services.lambda_svc.invoke_durable_resume")
-            again = threading.Timer(FAILED_SECONDS, context.run, (resume_again, name, arn, {}))
-            again.daemon = True
-            again.start()
-        return result
-
-
 if __name__ == "__main__":
     calls = os.open(f"{os.environ['BENCH_FOLDER']}/calls", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     install_counters()
     take_over(make)
     mend_executions()
-    mend_durable_functions()
     gc.set_threshold(700, 10, NEVER)  # what has stayed for long is not garbage
     local_server.serve()

@@ -17,11 +17,11 @@ from PIL import Image
 from bench.contenders.orders import with_orders
 from bench.contenders.recorder import Processing
 from bench.delivery import Transport, transport
-from bench.laboratory import DURABLE, FUNCTION, ROUTER, Laboratory
+from bench.laboratory import FUNCTION, ROUTER, Laboratory
 from bench.measures import Turn, Uploaded, intervals_of
 from bench.workloads import Upload, Workload
 from inorder.aws.executions import wait_until
-from inorder.demo.run import _inverse as inverse
+from inorder.demo.run import shows
 from inorder_fence.fenced_output import output_key
 from tests.support.events import SEQUENCER, shipped
 
@@ -43,8 +43,8 @@ class Runner:
         self.contents: dict[str, bytes] = {}
         self.delivered: list[dict[str, Any]] = []
 
-    def run(self, uploads: tuple[Upload, ...]) -> float:
-        """Make all uploads and deliveries, and give the time of the beginning."""
+    def run(self, uploads: tuple[Upload, ...]) -> None:
+        """Make all uploads and deliveries."""
         began = time.time()
         of_keys: dict[int, list[tuple[int, Upload]]] = defaultdict(list)
         for number, upload in enumerate(uploads):
@@ -54,7 +54,6 @@ class Runner:
                 done.result()
             for done in self._deferred:
                 done.result()
-        return began
 
     def _upload_all(self, began: float, own: list[tuple[int, Upload]]) -> None:
         """Make the uploads of a key, one after the other."""
@@ -125,28 +124,24 @@ def take_turn(laboratory: Laboratory, contender: str, workload: Workload, run: i
     for mark in laboratory.folder.glob("*.*ed"):  # of the orders of an earlier turn
         mark.unlink()
     files = [laboratory.folder / name for name in ("records", "calls")]
-    offsets = [file.stat().st_size if file.exists() else 0 for file in files]
+    for file in files:
+        file.write_text("")  # who writes appends
     laboratory.bound(workload.bound)
     target = transport(contender, laboratory, workload.bound)
     runner = Runner(laboratory, target, f"{workload.name}-{run}-{contender}")
     try:
-        began = runner.run(workload.uploads)
+        runner.run(workload.uploads)
         wait_until(target.is_quiet, QUIET_SECONDS, f"{contender} to end {workload.name}", 0.2)
     finally:
         target.close()
-    turn = Turn(began, len(runner.delivered), runner.newest)
-    records, calls = map(lines_from, files, offsets)
+    turn = Turn(len(runner.delivered), runner.newest)
+    records, calls = (file.read_text().splitlines() for file in files)
     read_records(turn, records)
     read_calls(turn, calls)
     turn.outputs = {
         key: state_of_output(laboratory, key, content) for key, content in runner.contents.items()
     }
     return turn
-
-
-def lines_from(file: Path, offset: int) -> list[str]:
-    """Read the lines that were appended to a file."""
-    return file.read_bytes()[offset:].decode().splitlines() if file.exists() else []
 
 
 def read_records(turn: Turn, lines: list[str]) -> None:
@@ -164,7 +159,7 @@ def read_calls(turn: Turn, lines: list[str]) -> None:
     for line in lines:
         at, what, name, number = line.split(" ")
         if what == "invocation":
-            if name not in {FUNCTION, ROUTER, DURABLE}:
+            if name not in {FUNCTION, ROUTER}:
                 turn.invocations.append((float(at) - float(number), float(at)))
         else:
             turn.calls[what] += 1
@@ -174,6 +169,5 @@ def state_of_output(laboratory: Laboratory, key: str, newest: bytes) -> str:
     """Tell whether a key's output shows its newest content."""
     with suppress(laboratory.s3.exceptions.NoSuchKey):
         answer = laboratory.s3.get_object(Bucket=laboratory.output_bucket, Key=output_key(key))
-        is_right = answer["Body"].read().startswith(inverse(newest))
-        return "right" if is_right else "stale"
+        return "right" if shows(answer["Body"].read(), newest) else "stale"
     return "missing"

@@ -6,7 +6,6 @@ and contenders.toml has the alternatives and what has to be assumed. Nothing her
 
 from __future__ import annotations
 
-import json
 import math
 import tomllib
 from collections.abc import Mapping
@@ -15,16 +14,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from inorder import PROJECT
 from inorder.asl.lease import limits
 from inorder.model.policies import Cost, Policy, definition, starts_newest
 
-AUDIT = "stacks/audit/audit.asl.json"
-LISTED = 1000  # objects, by one request
 PRICES, CONTENDERS = map(Path(__file__).with_name, ("prices.toml", "contenders.toml"))
 LOG_LEVELS = ("ALL", "ERROR", "OFF")
 DAY = 86_400
 STEP_MS = 100  # what Express rounds to
+FIXED = ("alarms", "metrics")  # of a stack, under any policy, with and without events
 
 Usage = Mapping[str, float]
 
@@ -55,7 +52,6 @@ class Price:
 LINES = {
     "events": ("EventBridge: events of the bucket", "eventbridge_events", False),
     "forwarded": ("EventBridge: events put on a bus", "eventbridge_events", False),
-    "transitions": ("Step Functions: transitions", "transitions", False),
     "express_requests": ("Step Functions: Express requests", "express_requests", False),
     "express_gb_seconds": ("Step Functions: Express duration", "express_gb_seconds", False),
     "writes": ("DynamoDB: writes", "dynamodb_writes", False),
@@ -68,7 +64,6 @@ LINES = {
     "durable_operations": ("Lambda: durable operations", "durable_operations", False),
     "durable_data": ("Lambda: durable data", "durable_data", False),
     "s3_gets": ("S3: GET and HEAD", "s3_gets", False),
-    "s3_lists": ("S3: LIST", "s3_puts", False),
     "s3_puts": ("S3: PUT", "s3_puts", False),
     "s3_storage": ("S3: the outputs of the month", "s3_storage", False),
     "sqs_fifo_requests": ("SQS: FIFO requests", "sqs_fifo_requests", False),
@@ -77,9 +72,6 @@ LINES = {
     "log_storage": ("CloudWatch: storage of logs", "log_storage", False),
     "idle_requests": ("SQS: long polls of an idle queue", "sqs_requests", True),
     "idle_fifo_requests": ("SQS: long polls of an idle FIFO queue", "sqs_fifo_requests", True),
-    "sweeps": ("Schedule: requests of Lambda", "lambda_requests", True),
-    "sweep_gb_seconds": ("Schedule: duration of Lambda", "lambda_gb_seconds", True),
-    "sweep_reads": ("Schedule: reads of DynamoDB", "dynamodb_reads", True),
     "metrics": ("CloudWatch: metrics", "metrics", True),
     "alarms": ("CloudWatch: alarms", "alarms", True),
 }
@@ -124,10 +116,6 @@ class Workload:
     object_kb: float = 100  # size of an output
     key_bytes: int = 50  # length of an object's key, which is in the records
     log_level: str = "ALL"
-    retention_days: float = 7
-    log_days: float = 14
-    heal_minutes: float = 15
-    audited: float = 0  # objects that audits in the cloud compare, of which all are right
 
     def __post_init__(self) -> None:
         if any(isinstance(each, float) and math.isnan(each) for each in astuple(self)):
@@ -153,7 +141,6 @@ class Contender:
 
     name: str
     lacks: str
-    how: str = ""
     fence: str = "none"
     cost: Mapping[str, Cost] = field(default_factory=dict)
     waits: str = ""
@@ -186,8 +173,7 @@ def contenders() -> list[Contender]:
     found = []
     for name, row in _read(CONTENDERS)["contenders"].items():
         cost = {situation: Cost(**each) for situation, each in row["cost"].items()}
-        texts = {each: " ".join(row[each].split()) for each in ("how", "lacks")}
-        found.append(Contender(name, **row | texts | {"cost": cost}))
+        found.append(Contender(name, **row | {"cost": cost}))
     return found
 
 
@@ -201,9 +187,8 @@ def usage_of(policy: Policy, work: Workload) -> dict[str, float]:
     used: dict[str, float] = {}
     for situation, count in work.counts.items():
         _add(used, _of_policy(policy, situation, work), count)
-    _add(used, of_audit(), work.audited)
-    _add(used, _of_logs(used, work))
-    _add(used, _fixed(work))
+    assumed = _assumed()
+    _add(used, {"idle_requests": _idle_requests()} | {each: assumed[each] for each in FIXED})
     return used
 
 
@@ -213,15 +198,16 @@ def bill_of_contender(contender: Contender, work: Workload) -> Bill:
     for situation, count in work.counts.items():
         _add(used, _of_contender(contender, situation, work), count)
     if contender.idle:
-        _add(used, {f"idle_{contender.idle.removeprefix('sqs_')}": _idle_requests()})
-    _add(used, _of_logs(used, work))
+        _add(used, {contender.idle: _idle_requests()})
     return bill(contender.name, used)
 
 
 def bill(name: str, used: Usage) -> Bill:
-    """Price what was used, by the names in `LINES`."""
-    rows = prices()
-    lines = []
+    """Price what was used, by the names in `LINES`, and the storage of its logs."""
+    assumed, rows, lines = _assumed(), prices(), []
+    logs = used.get("execution_log", 0) + used.get("function_log", 0)
+    stored = assumed["log_compression"] * assumed["log_days"] / assumed["month_days"]
+    used = {**used, "log_storage": logs * stored}  # once the first logs are deleted
     for each, (title, price, is_fixed) in LINES.items():
         if used.get(each):
             row = rows[price]
@@ -242,16 +228,6 @@ def express_gb_seconds(milliseconds: float) -> float:
     https://aws.amazon.com/step-functions/pricing/ (example 3).
     """
     return 64 / 1024 * math.ceil(milliseconds / STEP_MS) * STEP_MS / 1000
-
-
-def polls(policy: Policy, milliseconds: float) -> tuple[int, float]:
-    """Tell how often a waiter polls until a holder has ended, and how many seconds it waits.
-
-    The holder works on for these milliseconds when the waiter begins.
-    """
-    seconds = limits(definition(policy.name))["poll_seconds"]
-    count = max(1, math.ceil(milliseconds / 1000 / seconds))
-    return count, count * seconds
 
 
 def record_bytes(work: Workload, has_event: bool = True) -> float:
@@ -280,52 +256,42 @@ def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, floa
         situation, counted = "uncontended", policy.cost.uncontended
     count, seconds = 0, 0.0
     if situation == "waiter":  # the holder has begun just before
-        count, seconds = polls(policy, work.process_ms + assumed["invoke_ms"])
+        poll = limits(definition(policy.name))["poll_seconds"]
+        count = max(1, math.ceil((work.process_ms + assumed["invoke_ms"]) / 1000 / poll))
+        seconds = count * poll
         counted = _plus(counted, policy.each_poll, count - 1)
     gets, puts = _read(CONTENDERS)["s3"][policy.fence][situation] if policy.fence else (0, 1)
     # A function that writes no output has found that there is nothing to do.
     function_ms = work.process_ms if puts else gets * assumed["call_ms"]
     works_ms = counted.invocations * (assumed["invoke_ms"] + function_ms)
     is_started = situation == "waiter" and starts_newest(policy.name)
-    executions = _executions(policy, counted, works_ms, seconds * 1000, is_started)
+    executions = 1 + is_started  # the holder starts another one, which does the work
+    calls_ms = assumed["call_ms"] * (counted.writes + counted.reads)
+    milliseconds = assumed["start_ms"] * executions + calls_ms + works_ms + seconds * 1000
     used = {
         "events": 1,
-        "express_requests": len(executions),
-        "express_gb_seconds": sum(map(express_gb_seconds, executions)),
+        "express_requests": executions,
+        "express_gb_seconds": executions * express_gb_seconds(milliseconds / executions),
         "index_writes": policy.index.get(situation, 0),
         **_of_table(counted, work),
         **_of_function(counted.invocations, work, function_ms),
     }
     kilobytes = {
         # What a holder does to start an execution writes as much as a poll.
-        "ALL": policy.log.uncontended * len(executions)
-        + (count + is_started) * (policy.log.poll or 0),
+        "ALL": policy.log.uncontended * executions + (count + is_started) * (policy.log.poll or 0),
         # Any write may be refused, except an uncontended event's.
         "ERROR": assumed["error_kb"] * counted.writes * (situation != "uncontended"),
     }
     used["execution_log"] = kilobytes.get(work.log_level, 0) / 1e6
     if policy.index.get(situation) and situation != "waiter":  # a key has one record
         kept = record_bytes(work) + record_bytes(work, has_event=False) * (policy.keeps == "each")
-        used |= _of_storage(work, kept)
+        used |= _of_storage(kept)
         used["recovery"] = used["storage"]
     if policy.fence and counted.invocations:
         used |= _of_s3(policy.fence, situation, work)
     if not policy.fence and counted == policy.cost.uncontended:
         used["forwarded"] = 1  # without outputs, each event that is processed
     return used
-
-
-def _executions(
-    policy: Policy, counted: Cost, works_ms: float, waited_ms: float, is_started: bool
-) -> list[float]:
-    """List how many milliseconds each execution of an event takes."""
-    assumed, calls = _assumed(), counted.writes + counted.reads
-    # The execution that a holder starts does what an uncontended one does. The waiter only waits.
-    theirs = policy.cost.uncontended.writes + policy.cost.uncontended.reads
-    parts = [(calls - theirs, waited_ms), (theirs, works_ms)]
-    if not is_started:
-        parts = [(calls, works_ms + waited_ms)]
-    return [assumed["start_ms"] + assumed["call_ms"] * made + rest for made, rest in parts]
 
 
 def _of_contender(contender: Contender, situation: str, work: Workload) -> dict[str, float]:
@@ -336,23 +302,21 @@ def _of_contender(contender: Contender, situation: str, work: Workload) -> dict[
         again = max(math.ceil(work.process_ms / 1000 / contender.poll), 1)
         waited = again * contender.poll * (contender.waits == "function")
         counted = _plus(counted, contender.cost["each_poll"], again)
-    once, usual = contender.cost[situation], contender.cost["uncontended"]
-    gets, puts = _read(CONTENDERS)["s3"][contender.fence][situation]
-    # A record, for one that writes less than usual, or the fence tells that there is nothing to do.
-    is_told = once.invocations == 0 or once.writes < usual.writes
+    invocations = contender.cost[situation].invocations
     busy = assumed["call_ms"] * (counted.writes + counted.reads) + waited * 1000
-    if not is_told:
-        busy += work.process_ms if puts else gets * assumed["call_ms"]
-    busy += assumed["invoke_ms"] * (counted.invocations - once.invocations)
-    used = _of_table(counted, work, has_event=False) | _of_function(counted.invocations, work, 0)
+    busy += assumed["invoke_ms"] * (counted.invocations - invocations)
+    used: dict[str, float] = {}
+    if invocations:
+        gets, puts = _read(CONTENDERS)["s3"][contender.fence][situation]
+        busy += work.process_ms if puts else gets * assumed["call_ms"]  # the fence may say no
+        used |= _of_s3(contender.fence, situation, work)
+    used |= _of_table(counted, work, has_event=False) | _of_function(counted.invocations, work, 0)
     used["lambda_gb_seconds"] = work.gb_seconds(busy)
     if situation != "duplicate" or contender.repeats:
         _add(used, contender.beside)
     _add(used, contender.beside_poll, again)
-    if not is_told:
-        _add(used, _of_s3(contender.fence, situation, work))
     if counted.writes and situation == "uncontended":
-        _add(used, _of_storage(work, record_bytes(work, has_event=False)))
+        _add(used, _of_storage(record_bytes(work, has_event=False)))
     return used
 
 
@@ -370,61 +334,15 @@ def _of_function(invocations: int, work: Workload, milliseconds: float) -> dict[
     }
 
 
-def _of_storage(work: Workload, size: float) -> dict[str, float]:
-    months = work.retention_days / _assumed()["month_days"]
-    return {"storage": size / 1e9 * months}
+def _of_storage(size: float) -> dict[str, float]:
+    assumed = _assumed()
+    return {"storage": size / 1e9 * assumed["retention_days"] / assumed["month_days"]}
 
 
 def _of_s3(fence: str, situation: str, work: Workload) -> dict[str, float]:
     gets, puts = _read(CONTENDERS)["s3"][fence][situation]
     remains = situation == "uncontended" or (fence == "each" and puts)  # others replace an output
     return {"s3_gets": gets, "s3_puts": puts, "s3_storage": work.object_kb / 1e6 * bool(remains)}
-
-
-def _of_logs(used: Usage, work: Workload) -> dict[str, float]:
-    """Compute what is stored, once the first logs are deleted."""
-    assumed = _assumed()
-    written = used.get("execution_log", 0) + used.get("function_log", 0)
-    months = work.log_days / assumed["month_days"]
-    return {"log_storage": written * assumed["log_compression"] * months}
-
-
-def of_audit() -> dict[str, float]:
-    """Count what it takes to compare one object, as one of many.
-
-    Its source and its output are listed, and HEAD reads each of them once. A batch of either is an
-    Express execution, whose start is a transition of the audit.
-    """
-    definition = json.loads((PROJECT / AUDIT).read_text(encoding="utf-8"))
-    batch = definition["States"]["Compare Bucket"]["ItemBatcher"]
-    assumed, batches = _assumed(), 2 / batch["MaxItemsPerBatch"]
-    seconds = 2 * assumed["audit_ms"] / 1000
-    return {
-        "s3_lists": 2 / LISTED,
-        "s3_gets": 2,
-        "transitions": batches,
-        "express_requests": batches,
-        "express_gb_seconds": seconds * 64 / 1024,
-        "lambda_requests": batches,
-        "lambda_gb_seconds": seconds * assumed["audit_mb"] / 1024,
-    }
-
-
-def _fixed(work: Workload) -> dict[str, float]:
-    """List what a month without events uses, and one with events as well, under any policy."""
-    assumed = _assumed()
-    used: dict[str, float] = {
-        "alarms": assumed["alarms"],
-        "metrics": assumed["metrics"],
-        "idle_requests": _idle_requests(),
-    }
-    if work.heal_minutes:
-        sweeps = assumed["month_days"] * DAY / 60 / work.heal_minutes
-        used |= {"sweeps": sweeps, "sweep_reads": sweeps}
-        used["sweep_gb_seconds"] = sweeps * assumed["heal_mb"] / 1024 * assumed["small_ms"] / 1000
-        used["metrics"] += 1
-        used["alarms"] += 1
-    return used
 
 
 def _idle_requests() -> float:

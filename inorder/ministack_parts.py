@@ -27,14 +27,6 @@ PARTS: dict[str, tuple[str | None, str]] = {
         "func, request_id, log_text, error, duration_ms, log_source",
         "count the invocations of functions, with their seconds",
     ),
-    "services.lambda_svc._execute_function": (
-        "func, event",
-        "invoke a durable function again that was throttled or has failed",
-    ),
-    "services.lambda_svc.invoke_durable_resume": (
-        "function_name, durable_arn, original_event",
-        "resume durable executions side by side",
-    ),
     "services.s3._fire_s3_event": (
         "bucket_name, key, event_name, size, etag, deletion_type, restore_event_data, version_id,"
         " sequencer, object_extra, record_extra",

@@ -1,4 +1,4 @@
-"""What Lambda invokes for all contenders but the durable function, which is a function of its own.
+"""What Lambda invokes for all contenders.
 
 One function for all means the same warm workers for all. The payload says whose turn it is. The
 function's timeout is long, for the one that waits within the function; the others are told that
@@ -7,27 +7,23 @@ they have as much time as the product's own function.
 
 from __future__ import annotations
 
+import os
+import time
+from pathlib import Path
 from typing import Any
 
-from bench.contenders import (
-    idempotent_function,
-    inorder,
-    lock_in_function,
-    sqs_fifo,
-    uncoordinated,
-)
-from bench.contenders.recorder import Handler, recorded
-from bench.contenders.warm import warm
+from bench.contenders import inorder, lock_in_function, sqs_fifo, uncoordinated
+from bench.contenders.recorder import FOLDER, Handler, recorded
 
 HANDLERS: dict[str, Handler] = {
     "lock-in-function": lock_in_function.handler,
     "sqs-fifo": sqs_fifo.handler,
     "sqs-fifo router": sqs_fifo.route,
-    "idempotent-function": idempotent_function.handler,
     "uncoordinated": uncoordinated.handler,
 }
 WAITS = "lock-in-function"
 SECONDS = 15
+WARMING_SECONDS = 180
 
 
 def handler(payload: dict[str, Any], context: Any) -> Any:
@@ -39,3 +35,11 @@ def handler(payload: dict[str, Any], context: Any) -> Any:
     if payload["contender"] != WAITS:
         context.get_remaining_time_in_millis = lambda: SECONDS * 1000
     return recorded(HANDLERS[payload["contender"]])(payload["event"], context)
+
+
+def warm(mark: str, workers: int) -> None:
+    """Wait until a number of workers are here at the same time, before anything is measured."""
+    Path(FOLDER, f"{mark}-{os.getpid()}").touch()
+    deadline = time.monotonic() + WARMING_SECONDS
+    while len(list(Path(FOLDER).glob(f"{mark}-*"))) < workers and time.monotonic() < deadline:
+        time.sleep(0.2)

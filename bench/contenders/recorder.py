@@ -24,9 +24,7 @@ class Processing:
     """One processing of an object: from the first read of a bucket to the written output."""
 
     key: str
-    sequencer: str
-    started: float  # seconds since 1970
-    ended: float = 0
+    ended: float = 0  # seconds since 1970
     etag: str = ""  # of the content that was processed; empty if none was
     # Whether its result is the output. Not if the fence found a newer one, or something failed.
     written: bool = False
@@ -64,8 +62,7 @@ def recorded(handler: Handler) -> Handler:
 def processing(event: Any) -> Iterator[Processing]:
     """Record a processing: it counts as written unless it fails, or the caller says otherwise."""
     global _now  # noqa: PLW0603 - see there
-    described = event["detail"]["object"]
-    _now = this = Processing(described["key"], described["sequencer"], time.time(), written=True)
+    _now = this = Processing(event["detail"]["object"]["key"], written=True)
     try:
         yield this
     except BaseException:

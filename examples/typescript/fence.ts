@@ -15,7 +15,7 @@
 export interface ObjectStore {
   headObject(input: Place): Promise<{ ETag?: string; Metadata?: Metadata; VersionId?: string }>;
   getObject(input: Place & Condition): Promise<Found>;
-  putObject(input: Place & Condition & Written): Promise<{ ETag?: string }>;
+  putObject(input: Place & Condition & Written): Promise<unknown>;
   deleteObject(input: Place & Condition): Promise<unknown>;
 }
 
@@ -138,10 +138,17 @@ export class Fence {
 
   /** Write a key's one output for its newest event; a deletion deletes it. */
   async #writeNewest(event: SourceEvent): Promise<Output> {
-    const key = this.#outputKey(event);
-    if (!event.isDeletion) return this.#settle(event, ofAllowedLength(key), this.#applyCreation);
+    if (event.bucket === this.#options.outputBucket) {
+      throw invalidSource("The output bucket is the input bucket: each output would be input.");
+    }
+    const key = outputKey(event.key);
+    const isTooLong = new TextEncoder().encode(key).length > MAXIMUM_KEY_BYTES;
+    if (!event.isDeletion) {
+      if (!isTooLong) return this.#settle(event, key, this.#applyCreation);
+      throw invalidSource(`The output's key would be longer than ${MAXIMUM_KEY_BYTES} bytes.`);
+    }
     if (!this.#options.handlesDeletions) return { outcome: "Superseded", key };
-    if (isTooLong(key)) return { outcome: "Processed", key }; // no event had an output
+    if (isTooLong) return { outcome: "Processed", key }; // no event had an output
     return this.#settle(event, key, this.#followSource);
   }
 
@@ -198,8 +205,7 @@ export class Fence {
     const read = await this.#readSource(source); // step 2
     if (!read) return "superseded";
     const result = await this.#workOnce(source, read.content, made);
-    // step 3
-    if (!(await this.#writeOutput(key, result, source, read, unchanged(output)))) return "again";
+    if (!(await this.#writeOutput(key, result, source, read, output))) return "again"; // step 3
     // A deletion that was processed since step 1 would have made step 3 fail.
     if (orderOf(output, source) === "older") return "done";
     return this.#checkSource(source);
@@ -223,11 +229,6 @@ export class Fence {
   }
 
   // The single steps
-
-  #outputKey(event: SourceEvent): string {
-    if (event.bucket !== this.#options.outputBucket) return outputKey(event.key);
-    throw invalidSource("The output bucket is the input bucket: each output would be input.");
-  }
 
   /** Read an output's ETag and metadata, unless the stack of another bucket has written it. */
   async #readOwnOutput(key: string, event: SourceEvent): Promise<OutputState> {
@@ -312,19 +313,19 @@ export class Fence {
     return made.result;
   }
 
-  /** Write an output if the condition holds, and give its ETag. */
+  /** Write an output if there is still the one that was read, or none, and tell whether it was. */
   async #writeOutput(
     key: string,
     result: Result,
     event: SourceEvent,
     source: Source,
-    condition?: Condition,
-  ): Promise<string | undefined> {
+    { etag }: OutputState,
+  ): Promise<boolean> {
     const { "source-version-id": _, ...metadata } = source.handedOn.Metadata ?? {};
     const stamped = this.#options.stamped ?? appendStamp;
     const stamp = new TextEncoder().encode(`${event.sequencer}#${event.versionId ?? ""}`);
     try {
-      const written = await this.#s3.putObject({
+      await this.#s3.putObject({
         ...source.handedOn,
         Bucket: this.#options.outputBucket,
         Key: key,
@@ -337,11 +338,11 @@ export class Fence {
           "source-etag": event.etag,
           ...(event.versionId && { "source-version-id": event.versionId }),
         },
-        ...condition,
+        ...(etag ? { IfMatch: etag } : { IfNoneMatch: "*" }),
       });
-      return written.ETag;
+      return true;
     } catch (error) {
-      if (condition && isFailedCondition(error)) return undefined;
+      if (isFailedCondition(error)) return false;
       if (codeOf(error) !== "MetadataTooLarge") throw error;
       throw invalidSource("The metadata would be larger than S3 takes.");
     }
@@ -411,23 +412,9 @@ function orderOf(output: OutputState, event: SourceEvent): Order {
   return one < other ? "older" : "newer";
 }
 
-/** Give the condition under which S3 replaces this output, and no other one. */
-function unchanged({ etag }: OutputState): Condition {
-  return etag ? { IfMatch: etag } : { IfNoneMatch: "*" };
-}
-
 function outputKey(key: string): string {
   const slash = key.lastIndexOf("/") + 1;
   return `${key.slice(0, slash)}out-${key.slice(slash)}`;
-}
-
-function isTooLong(key: string): boolean {
-  return new TextEncoder().encode(key).length > MAXIMUM_KEY_BYTES;
-}
-
-function ofAllowedLength(key: string): string {
-  if (!isTooLong(key)) return key;
-  throw invalidSource(`The output's key would be longer than ${MAXIMUM_KEY_BYTES} bytes.`);
 }
 
 function invalidSource(message: string): Rejection {

@@ -21,8 +21,6 @@ LONGEST_MS = 900_000
 # Of one PutObject: https://docs.aws.amazon.com/AmazonS3/latest/userguide/upload-objects.html
 LARGEST_OBJECT_KB = 5_000_000
 MOST_EVENTS = 1e15  # ten thousand times as many as the largest rate of docs/cost.md
-OBJECTS = click.FloatRange(0, MOST_EVENTS)
-SHOWN = 0.005  # dollars; lines below are summed up
 DEFAULT = Workload()
 
 
@@ -42,7 +40,6 @@ DEFAULT = Workload()
 @click.option(
     "--object-kb", type=up_to(LARGEST_OBJECT_KB), default=DEFAULT.object_kb, show_default=True
 )
-@click.option("--audited", type=OBJECTS, default=0, help="Objects, in the cloud.")
 def cost_command(policy_name: str, **given: float | str) -> None:
     """Compute a month's bill on AWS, and what else would cost less.
 
@@ -61,25 +58,16 @@ def cost_command(policy_name: str, **given: float | str) -> None:
 
 def print_bill(bill: Bill, events: float) -> None:
     """Print the lines, and their sum."""
-    small = [line for line in bill.lines if line.dollars < SHOWN]
     rows = [
         (line.name, f"{line.quantity:,.1f}".removesuffix(".0"), line.unit, f"{line.dollars:,.2f}")
         for line in bill.lines
-        if line not in small
     ]
-    if small:
-        rows.append((f"{len(small)} lines below a cent", "", "", f"{sum_of(small):,.2f}"))
-    fixed = sum_of([line for line in bill.lines if line.is_fixed])
+    fixed = sum(line.dollars for line in bill.lines if line.is_fixed)
     rows.append((f"A month of {bill.name}", f"{events:,.0f}", "events", f"{bill.dollars:,.2f}"))
     rows.append(("- whatever happens", "", "", f"{fixed:,.2f}"))
     rows.append(("- a million events", "", "", f"{(bill.dollars - fixed) / events * 1e6:,.2f}"))
     columns = (f"Prices: {cost.prices_of()}", "Quantity", "", "Dollars")
     click.echo("\n".join(aligned([columns, *rows], [0] * len(columns))))
-
-
-def sum_of(lines: list[cost.Line]) -> float:
-    """Add up lines."""
-    return sum(line.dollars for line in lines)
 
 
 def print_comparisons(bill: Bill, found: list[tuple[Contender, float]]) -> None:

@@ -30,7 +30,7 @@ MODULES = {
 OF_A_CHECKOUT = {"demo", "up", "down", "policy"}
 # The extra of the package that has a module.
 EXTRAS = dict.fromkeys(["PIL", "starlette", "uvicorn"], "console") | dict.fromkeys(
-    ["cfnlint", "jinja2", "ministack", "psutil", "samcli", "samtranslator", "statelint"], "local"
+    ["cfnlint", "ministack", "psutil", "samcli", "samtranslator", "statelint"], "local"
 )
 
 

@@ -148,11 +148,11 @@ def tables(project: Path = PROJECT) -> dict[str, str]:
     """Render the tables of the documentation, by their names, in Markdown."""
     found = policies(project)
     return {
-        "policies": _table(
+        "policies": table(
             ["policy", "promise", "use it for"],
             ([f"`{each.name}`", each.promise, each.use] for each in found),
         ),
-        "costs": _table(
+        "costs": table(
             ["cost of", "uncontended", "duplicate", "older event", "waiter", "log in KB"],
             (
                 [
@@ -166,7 +166,7 @@ def tables(project: Path = PROJECT) -> dict[str, str]:
                 for each in found
             ),
         ),
-        "seconds": _table(
+        "seconds": table(
             ["seconds of", "holder", "lease", "waiter", "longest execution"],
             ([f"`{each.name}`", *_seconds_row(each.name, project)] for each in found),
         ),
@@ -179,15 +179,25 @@ def with_tables(text: str, project: Path = PROJECT) -> str:
     It has ``<!-- table: NAME -->`` above a table, and ``<!-- end -->`` below. A ValueError says
     that there is no table of that name.
     """
-    rendered = tables(project)
-    unknown = set(re.findall(r"<!-- table: (.+) -->", text)) - set(rendered)
-    if unknown:
-        raise ValueError(f"there is no table {', '.join(sorted(unknown))}")
+    return between_markers(text, "table", tables(project))
+
+
+def between_markers(text: str, kind: str, rendered: Mapping[str, str]) -> str:
+    """Put what is rendered between its markers in a text, which must name nothing else."""
+    if unknown := set(re.findall(rf"<!-- {kind}: (.+) -->", text)) - set(rendered):
+        raise ValueError(f"there is no {kind} {', '.join(sorted(unknown))}")
     return re.sub(
-        r"(<!-- table: (.+) -->\n)(?:.*\n)*?(<!-- end -->)",
+        rf"(<!-- {kind}: (.+) -->\n)(?:.*\n)*?(<!-- end -->)",
         lambda found: f"{found[1]}{rendered[found[2]]}{found[3]}",
         text,
     )
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int | None = None) -> str:
+    """Write a table in Markdown, of which so many columns are aligned left, or all."""
+    aligned = ["---" if left is None or at < left else "---:" for at in range(len(headings))]
+    lines = [headings, aligned, *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _policy(name: str, facts: dict[str, Any]) -> Policy:
@@ -202,8 +212,3 @@ def _seconds_row(name: str, project: Path) -> list[str]:
     return (
         [f"{each:g}" for each in found] if isinstance(found, tuple) else ["-"] * 3 + [f"{found:g}"]
     )
-
-
-def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

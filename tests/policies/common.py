@@ -70,19 +70,9 @@ WAITER_START: Data = {
 RECOVERY = ["A1 lock 1=Processed is=A", "A1 1=Processed expired 1=Processed is=A"]
 REFUSED_INPUTS = "empty=InvalidEvent list=InvalidEvent no-key=InvalidEvent"
 
-NOTHING_READ = "the next state ends the execution and reads nothing; the data is kept for the log"
 NO_RECORD = (
     "without a record, status <> DONE is true too, on moto and ministack; AWS does not document it"
 )
-SENDING_SURVIVORS = {
-    f"{state} with no {change}": NOTHING_READ
-    for state, change in (
-        ("Park Invalid Event", "ResultPath"),
-        ("Send By EventBridge", "Catch.0.ResultPath"),
-        ("Send Invalid Event By EventBridge", "Catch.0.ResultPath"),
-        ("Send Invalid Event By EventBridge", "ResultPath"),
-    )
-}
 
 NOT_SENT, NOT_FORWARDED = "QueueLost*2 TimedOut", "ForwardFailed*2 TimedOut"
 WRITE_FAILED, RELEASE_FAILED = "Busy*2 TimedOut", "Busy*3 TimedOut"

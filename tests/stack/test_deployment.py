@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections import Counter
 
 from inorder import PROJECT
 from inorder.aws.executions import wait_until
@@ -107,22 +106,3 @@ def test_what_runs_waits_or_is_parked_survives_a_change_of_the_policy_and_back(
     after.assert_quiet()
     [message] = after.parked()
     assert message["event"]["detail"]["object"]["key"] == "parked.png"
-
-
-def test_content_hash_processes_the_same_content_once(local: LocalAws) -> None:
-    sources = {"Policy": "content-hash", "ContentSources": "com.example.orders"}
-    workflow = deployed(local, "content-hash", **sources)
-    for number, (source, kind, detail) in enumerate(
-        [
-            ("com.example.others", "OrderPaid", "{}"),
-            ("com.example.orders", "OrderPaid", '{"order": 7, "lines": [{"a": 1.0, "b": 2}]}'),
-            ("com.example.orders", "OrderPaid", '{"lines": [{"b": 2, "a": 1}], "order": 7}'),
-            ("com.example.orders", "OrderShipped", '{"order": 7, "lines": [{"a": 1, "b": 2}]}'),
-        ]
-    ):
-        entry = {"Source": source, "DetailType": kind, "Detail": detail}
-        local.client("events").put_events(Entries=[entry])
-        workflow.executions.wait_for(number, SECONDS)
-    outcomes = Counter(each.outcome for each in workflow.executions.all())
-    assert outcomes == {"Processed": 2, "Duplicate": 1}
-    workflow.assert_quiet()

@@ -21,13 +21,9 @@ ARGUMENTS = [
     *("--disable-background-networking", "--disable-component-update"),
 ]
 # Another apt may run, such as the updates of a new machine.
-APT = ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=120"]
-APT_UPDATE, APT_INSTALL = [*APT, "update"], [*APT, "install", "--yes", "chromium"]
-DOWNLOAD = [sys.executable, "-m", "playwright", "install", "--only-shell"]
-
-
-class NoBrowserError(Exception):
-    """No browser starts; the text says why, without a full stop."""
+APT = "apt-get -qq -o DPkg::Lock::Timeout=120"
+BY_APT = (f"{APT} update", f"{APT} install --yes chromium")
+DOWNLOAD = f"{sys.executable} -m playwright install --only-shell"
 
 
 def launch(playwright: Playwright) -> Browser:
@@ -35,7 +31,7 @@ def launch(playwright: Playwright) -> Browser:
 
     Raises
     ------
-    NoBrowserError
+    RuntimeError
         None starts. The variable ``CHROMIUM`` names the only one to try.
     """
     named = os.environ.get("CHROMIUM")
@@ -44,48 +40,36 @@ def launch(playwright: Playwright) -> Browser:
             return playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         except Error:  # on Ubuntu, chromium-browser may only be a hint to install a snap
             continue
-    if named:
-        raise NoBrowserError(f"CHROMIUM={named} does not start")
-    raise NoBrowserError("no browser starts here, and `python -m tests.support.browser` gets one")
+    raise RuntimeError(f"CHROMIUM={named} does not start" if named else "no browser starts here")
 
 
-def starts() -> bool:
-    """Tell whether there is a browser."""
+def starts() -> str:
+    """Tell why there is no browser, or ""."""
     try:
         with sync_playwright() as playwright:
             launch(playwright).close()
-    except NoBrowserError:
-        if os.environ.get("CHROMIUM"):
-            raise
-        return False
-    return True
+    except RuntimeError as none:
+        return str(none)
+    return ""
 
 
-def get() -> None:
-    """Install a browser unless there is one: by apt-get if this user may, or else by playwright.
+def get() -> str:
+    """Install a browser unless there is one, by apt-get if this user may; tell why there is none.
 
-    Raises
-    ------
-    NoBrowserError
-        None can be had. The installers have printed why.
+    The last of these commands also gets what a downloaded browser needs of the system.
     """
-    if starts():
-        return
-    ways = [[*DOWNLOAD, "chromium"]]
-    if shutil.which("apt-get") and os.geteuid() == 0:
-        # The last one also gets what a downloaded browser needs of the system.
-        ways = [APT_UPDATE, APT_INSTALL, [*DOWNLOAD, "--with-deps", "chromium"]]
-    for command in ways:
-        print(f"Getting a browser: {' '.join(command)} ...", file=sys.stderr)
+    is_root = shutil.which("apt-get") and os.geteuid() == 0
+    ways = (*BY_APT, f"{DOWNLOAD} --with-deps chromium") if is_root else (f"{DOWNLOAD} chromium",)
+    missing = starts()
+    for command in ways if missing and "CHROMIUM" not in os.environ else ():
+        print(f"Getting a browser: {command} ...", file=sys.stderr)
         environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run(command, env=environment, stdout=sys.stderr, check=False)  # noqa: S603
-        if starts():
-            return
-    raise NoBrowserError("there is no browser, and none can be installed")
+        subprocess.run(command.split(), env=environment, stdout=sys.stderr, check=False)  # noqa: S603
+        if not (missing := starts()):
+            break
+    return missing
 
 
 if __name__ == "__main__":
-    try:
-        get()
-    except NoBrowserError as none:
-        print(f"{sys.argv[1]} did not run: {none}.")
+    if missing := get():
+        print(f"{sys.argv[1]} did not run: {missing}.")

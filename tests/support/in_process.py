@@ -19,15 +19,15 @@ from urllib.parse import unquote
 
 import boto3
 import pytest
-from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
 from moto import mock_aws
 
 from inorder import PROJECT
 from inorder.aws.executions import LocalStateMachine
+from inorder.model import policies
 from inorder.model.execution import Execution
-from inorder.model.policies import asl_file
-from tests.support import moto_parts, state_machines
-from tests.support.events import SEQUENCER, created, deleted
+from tests.support import events, moto_parts, state_machines
 from tests.support.resolved_template import template
 
 INPUT, OUTPUT, TABLE = "input", "output", "keys"
@@ -76,32 +76,32 @@ class InProcess:
 
     # A call of a Task takes as long as this machine needs, which decides no test.
     timeout_scale = 60
+    wait_scale = 1.0  # of waits and of delays between attempts
 
     def __init__(self, policy: str, app: ModuleType, canonical_hash: ModuleType) -> None:
         self.policy, self.app, self.canonical_hash = policy, app, canonical_hash
-        self.wait_scale = 1.0  # of waits and of delays between attempts
         self.sleep: Callable[[float], None] = time.sleep
         # moto runs functions in Docker only; so its calls to Lambda are answered here.
         assert boto3.DEFAULT_SESSION
-        events: Any = boto3.DEFAULT_SESSION.events  # their types know no handler that answers
-        self.events = events
-        self.events.register_first("before-send.lambda.Invoke", self._serve)
+        # Their types know no handler that answers.
+        events_of_session: Any = boto3.DEFAULT_SESSION.events
+        self.events = events_of_session
+        self.events.register_first("before-call.lambda.Invoke", self._serve)
         self.events.register("provide-client-params.stepfunctions.StartExecution", _as_in_the_model)
-        self.events.register("provide-client-params.events.PutEvents", self._make_buses)
         make_writes_atomic(self.events)
         self.s3 = boto3.client("s3")
         self.invocations: list[Any] = []
         self.invoke: Callable[[Any], Any] = self.handle
-        self._sequencers = itertools.count(int(SEQUENCER, 16))
+        self._sequencers = itertools.count(int(events.SEQUENCER, 16))
         for bucket in (INPUT, OUTPUT):
             self.s3.create_bucket(Bucket=bucket)
         self.table = boto3.resource("dynamodb").create_table(TableName=TABLE, **KEY_TABLE)
         self._sqs = boto3.client("sqs")
-        self.parked_queue, self.retry_queue = map(self._make_queue, ("parked", "retries"))
+        queues = ("parked", "retries", "forwarded")
+        self.parked_queue, self.retry_queue, self._bus_queue = map(self._make_queue, queues)
+        self._make_buses(boto3.client("events"))
         self.function_log_group = "functions"
         boto3.client("logs").create_log_group(logGroupName=self.function_log_group)
-        self._bus_queue = ""
-        self._making_buses = threading.Lock()
         self.state_machine = self.machine(policy)
 
     def pause(self, seconds: float) -> None:
@@ -118,9 +118,8 @@ class InProcess:
             "RetryEventsBusName": RETRY_BUS,
             "UniqueEventsBusName": BUS,
         }
-        definition = json.loads(
-            state_machines.substitute(PROJECT / asl_file(policy), substitutions)
-        )
+        file = PROJECT / policies.asl_file(policy)
+        definition = json.loads(state_machines.substitute(file, substitutions))
         for state in definition["States"].values():
             if isinstance(state.get("TimeoutSeconds"), int):
                 state["TimeoutSeconds"] *= self.timeout_scale
@@ -128,18 +127,12 @@ class InProcess:
         made = state_machines.create_local(client, json.dumps(definition))
         return MotoStateMachine(client, made.arn)
 
-    def _make_buses(self, **_: Any) -> None:
-        """Create the buses before the first event, because most tests send none."""
-        with self._making_buses:
-            if self._bus_queue:
-                return
-            events = boto3.client("events")
-            for name in (BUS, RETRY_BUS):
-                events.create_event_bus(Name=name)
-            events.put_rule(Name="all", EventBusName=BUS, EventPattern='{"version": ["0"]}')
-            target = {"Id": "queue", "Arn": "arn:aws:sqs:us-east-1:123456789012:forwarded"}
-            events.put_targets(Rule="all", EventBusName=BUS, Targets=[target])
-            self._bus_queue = self._make_queue("forwarded")
+    def _make_buses(self, events: Any) -> None:
+        for name in (BUS, RETRY_BUS):
+            events.create_event_bus(Name=name)
+        events.put_rule(Name="all", EventBusName=BUS, EventPattern='{"version": ["0"]}')
+        target = {"Id": "queue", "Arn": "arn:aws:sqs:us-east-1:123456789012:forwarded"}
+        events.put_targets(Rule="all", EventBusName=BUS, Targets=[target])
 
     def _make_queue(self, name: str) -> str:
         """Create a queue from which each message is received once, however long a test takes."""
@@ -149,39 +142,35 @@ class InProcess:
     def handle(self, payload: Any) -> Any:
         return self.app.handler(payload, Context())
 
-    def _serve(self, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
-        assert isinstance(request.body, bytes | str)
-        payload = json.loads(request.body)
+    def hash(self, payload: Any) -> Any:
+        return self.canonical_hash.handler(payload, Context())
+
+    def _serve(self, params: dict[str, Any], **_: Any) -> Any:
+        payload = json.loads(params["body"])
         self.invocations.append(payload)
-        headers = {"x-amzn-RequestId": "test", "Content-Type": "application/json"}
+        answer: dict[str, Any] = {"StatusCode": 200}
         try:
-            if HASH_FUNCTION in unquote(request.url):
-                answer = self.canonical_hash.handler(payload, Context())
-            else:
-                answer = self.invoke(payload)
+            is_hash = HASH_FUNCTION in unquote(params["url"])
+            said = (
+                self.canonical_hash.handler(payload, Context()) if is_hash else self.invoke(payload)
+            )
         except Throttled:
-            headers["x-amzn-ErrorType"] = "TooManyRequestsException"
-            return _response(request, 429, headers, {"message": "Rate Exceeded."})
+            refusal = {"Code": "TooManyRequestsException", "Message": "Rate Exceeded."}
+            return answered(429, {"Error": refusal})
         except Exception as error:
-            headers["x-amz-function-error"] = "Unhandled"
-            answer = {"errorType": type(error).__name__, "errorMessage": str(error)}
-        return _response(request, 200, headers, answer)
+            answer["FunctionError"] = "Unhandled"
+            said = {"errorType": type(error).__name__, "errorMessage": str(error)}
+        return answered(200, answer | {"Payload": io.BytesIO(json.dumps(said).encode())})
 
     def upload(self, key: str, content: bytes) -> dict[str, Any]:
         """Put an object and give the event that S3 would send."""
-        answer = self.s3.put_object(Bucket=INPUT, Key=key, Body=content)
-        return created(key, etag=answer["ETag"].strip('"'), **self._event(answer))
+        return events.upload(self.s3, key, content, sequencer=self._next())
 
-    def delete(self, key: str, **version: Any) -> dict[str, Any]:
-        answer = self.s3.delete_object(Bucket=INPUT, Key=key, **version)
-        return deleted(key, **self._event(answer))
+    def delete(self, key: str, version_id: str | None = None) -> dict[str, Any]:
+        return events.delete(self.s3, key, version_id, sequencer=self._next())
 
-    def _event(self, answer: Any) -> dict[str, Any]:
-        return {
-            "bucket": INPUT,
-            "sequencer": f"{next(self._sequencers):018X}",
-            "version_id": answer.get("VersionId"),
-        }
+    def _next(self) -> str:
+        return f"{next(self._sequencers):018X}"
 
     def keep_versions(self) -> None:
         self.s3.put_bucket_versioning(Bucket=INPUT, VersioningConfiguration={"Status": "Enabled"})
@@ -218,7 +207,7 @@ class InProcess:
         return self._receive(self.parked_queue)
 
     def forwarded(self) -> list[dict[str, Any]]:
-        return self._receive(self._bus_queue) if self._bus_queue else []
+        return self._receive(self._bus_queue)
 
     def _receive(self, queue: str) -> list[dict[str, Any]]:
         messages = self._sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10)
@@ -251,16 +240,10 @@ class Throttled(Exception):
     """Lambda refuses the invocation."""
 
 
-class _Body(io.BytesIO):
-    def stream(self, **_: Any) -> Iterator[bytes]:
-        yield self.read()
-
-
-def _response(
-    request: AWSPreparedRequest, status: int, headers: dict[str, str], answer: Any
-) -> AWSResponse:
-    body = _Body(json.dumps(answer).encode())
-    return AWSResponse(request.url, status, headers, body)  # type: ignore[arg-type]
+def answered(status: int, parsed: dict[str, Any]) -> Any:
+    """Give what a handler of botocore's event ``before-call`` gives in place of a service."""
+    described = {"RequestId": "test", "HTTPStatusCode": status, "HTTPHeaders": {}}
+    return AWSResponse("", status, HTTPHeaders(), None), parsed | {"ResponseMetadata": described}
 
 
 def _as_in_the_model(params: dict[str, Any], **_: Any) -> dict[str, Any]:

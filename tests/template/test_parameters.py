@@ -220,20 +220,9 @@ def test_a_sweep_has_ended_before_the_next_begins(minutes: int) -> None:
     assert invocation["MaximumEventAgeInSeconds"] + function["Timeout"] < minutes * 60
 
 
-def test_what_holds_data_is_kept_when_the_stack_is_deleted() -> None:
-    """RetainExceptOnCreate keeps nothing of a stack whose creation failed.
-
-    https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html
-    """
-    stack = Deployed()
-    kinds = ("S3::Bucket", "DynamoDB::Table", "SQS::Queue")
-    names = [name for kind in kinds for name in stack.of(kind)]
-    assert len(names) == 6
-    kept = {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"}
-    for name in names:
-        assert stack.resources[name].items() >= kept.items()
+def test_a_record_expires() -> None:
     expiry = {"AttributeName": "expires_at", "Enabled": True}
-    assert stack["KeyTable"]["TimeToLiveSpecification"] == expiry
+    assert Deployed()["KeyTable"]["TimeToLiveSpecification"] == expiry
 
 
 def alarms(**parameters: str) -> dict[str, Json]:
@@ -265,9 +254,11 @@ def test_an_alarm_tells_that_a_message_is_old_or_that_a_function_fails() -> None
         assert queue["MessageRetentionPeriod"] - alarm["Threshold"] >= 4 * 86400
 
 
+@pytest.mark.parametrize("folder", ["", "stacks/audit/", "stacks/monitoring/", "stacks/records/"])
 @pytest.mark.parametrize(("topic", "told"), [("", None), (TOPIC, [TOPIC])])
-def test_an_alarm_reaches_the_topic(topic: str, told: list[str] | None) -> None:
-    assert all(each.get("AlarmActions") == told for each in alarms(AlarmTopicArn=topic).values())
+def test_an_alarm_reaches_the_topic(folder: str, topic: str, told: list[str] | None) -> None:
+    stack = Deployed(file=f"{folder}template.yaml", AlarmTopicArn=topic)
+    assert {str(each.get("AlarmActions")) for each in stack.of(ALARM).values()} == {str(told)}
 
 
 def test_a_function_that_a_retried_event_comes_back_to_may_be_part_of_a_loop() -> None:

@@ -81,6 +81,8 @@ def test_the_rule_and_the_work_policy_are_for_what_the_policy_handles(policy: Po
     }
     if policy.keeps is None:  # it has no outputs, and hashes events of any source
         pattern = {"source": ["aws.s3"]}
+        others = Deployed(Policy=policy.name, ContentSources="one,two")
+        assert others["EventsRule"]["EventPattern"] == {"source": ["one", "two"]}
     assert stack["EventsRule"]["EventPattern"] == pattern
     actions = {action for action, _ in stack.grants("InvertImageRole")}
     versions = {"s3:GetObjectVersion", "s3:ListBucketVersions"}
@@ -131,9 +133,6 @@ def test_a_function_may_do_only_what_is_listed_and_log(name: str) -> None:
     stack = Deployed(**EVERYTHING)
     logs = ("FunctionLogGroup.Arn", "logs:CreateLogStream logs:PutLogEvents")
     assert stack.grants(f"{name}Role") == granting(*FUNCTIONS[name], logs)
-    function = stack[f"{name}Function"]
-    assert function["Role"] == f"{name}Role.Arn"
-    assert function["LoggingConfig"]["LogGroup"] == "FunctionLogGroup"
 
 
 # https://docs.aws.amazon.com/step-functions/latest/dg/procedure-create-iam-role.html
@@ -144,12 +143,12 @@ OF_RULES = {"ArnLike": {"aws:SourceArn": "arn:aws:events:us-east-1:123456789012:
 # another account can have the role:
 # https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html
 TRUST = {"lambda": None, "states": OF_ACCOUNT, "events": OF_ACCOUNT | OF_RULES}
-TEMPLATES = ["template.yaml", "stacks/*/template.yaml", "examples/*/template.yaml"]
+STACKS = ["template.yaml", *(f"stacks/{each}/template.yaml" for each in ("audit", "records"))]
+PLACES = ("template.yaml", "stacks/*/template.yaml", "examples/*/template.yaml")
+TEMPLATES = [str(each.relative_to(PROJECT)) for name in PLACES for each in PROJECT.glob(name)]
 
 
-@pytest.mark.parametrize(
-    "file", [str(each.relative_to(PROJECT)) for name in TEMPLATES for each in PROJECT.glob(name)]
-)
+@pytest.mark.parametrize("file", TEMPLATES)
 def test_a_role_trusts_one_service_for_what_this_account_has(file: str) -> None:
     for role in Deployed(file=file).of("IAM::Role").values():
         [trust] = role["AssumeRolePolicyDocument"]["Statement"]
@@ -158,13 +157,23 @@ def test_a_role_trusts_one_service_for_what_this_account_has(file: str) -> None:
         assert trust.get("Condition") == TRUST[service.removesuffix(".amazonaws.com")]
 
 
-def test_there_is_no_other_role_and_a_role_grants_nothing_else() -> None:
-    stack = Deployed(**EVERYTHING, KmsKeyArn=KEY, PermissionsBoundaryArn=BOUNDARY)
-    roles = {f"{name}Role" for name in (*FUNCTIONS, "StateMachine", "Events")}
-    assert stack.of("IAM::Role").keys() == roles
+@pytest.mark.parametrize("file", STACKS)
+def test_a_role_only_allows_within_the_boundary_and_each_function_has_its_own(file: str) -> None:
+    stack = Deployed(file=file, KmsKeyArn=KEY, PermissionsBoundaryArn=BOUNDARY)
     for name, role in stack.of("IAM::Role").items():
         assert "ManagedPolicyArns" not in role, name
         assert role["PermissionsBoundary"] == BOUNDARY, name
+        assert {each["Effect"] for each in stack.statements(name)} == {"Allow"}, name
+    for name, function in stack.of("Lambda::Function").items():
+        assert function["Role"] == f"{name.removesuffix('Function')}Role.Arn"
+        assert function["LoggingConfig"]["LogGroup"] in stack.of("Logs::LogGroup")
+
+
+def test_there_is_no_other_role_and_a_role_grants_nothing_else() -> None:
+    stack = Deployed(**EVERYTHING, KmsKeyArn=KEY)
+    roles = {f"{name}Role" for name in (*FUNCTIONS, "StateMachine", "Events")}
+    assert stack.of("IAM::Role").keys() == roles
+    for name in roles:
         for statement in stack.statements(name):
             assert set(statement) - {"Condition"} == {"Effect", "Action", "Resource"}
             if statement["Resource"] != KEY:
@@ -191,20 +200,36 @@ def test_a_bucket_is_reached_by_tls_only() -> None:  # checkov says whether it i
 
 EVENTBRIDGE = "events.amazonaws.com"
 RULES = "arn:aws:events:us-east-1:123456789012:rule/*"
-# Who may send to each queue, beside the roles.
-SENDERS: dict[str, list[tuple[str, Json]]] = {
+# From any rule, and so from one that a deployment has deleted, while EventBridge still tries.
+OF_ANY_RULE = (EVENTBRIDGE, {"ArnLike": {"aws:SourceArn": RULES}})
+OF_RETRIES = (EVENTBRIDGE, {"ArnEquals": {"aws:SourceArn": "RetryEventsRule.Arn"}})
+SOURCES = ["arn:aws:s3:::one", "arn:aws:sns:us-east-1:123456789012:two"]
+NAMED = {"ArnEquals": {"aws:SourceArn": SOURCES}}
+OF_SOURCES = [("s3.amazonaws.com", OF_ACCOUNT | NAMED), ("sns.amazonaws.com", NAMED)]
+RECORDS, WITH_SOURCES = STACKS[-1], {"RecordsSourceArns": ",".join(SOURCES)}
+Senders = dict[str, list[tuple[str, Json]]]
+MAIN: Senders = {
     "ParkedEventsQueue": [],
-    # From any rule, and so from one that a deployment has deleted, while EventBridge still tries.
-    "UndeliveredEventsQueue": [(EVENTBRIDGE, {"ArnLike": {"aws:SourceArn": RULES}})],
-    "RetryEventsQueue": [(EVENTBRIDGE, {"ArnEquals": {"aws:SourceArn": "RetryEventsRule.Arn"}})],
+    "UndeliveredEventsQueue": [OF_ANY_RULE],
+    "RetryEventsQueue": [OF_RETRIES],
 }
 
 
-def test_a_queue_is_encrypted_and_accepts_messages_over_tls_of_named_senders_only() -> None:
+@pytest.mark.parametrize(
+    ("file", "given", "expected"),  # who may send to each queue, beside the roles
+    [
+        ("template.yaml", {}, MAIN),
+        (RECORDS, {}, {"RecordsQueue": [], "UnadaptedRecordsQueue": []}),
+        (RECORDS, WITH_SOURCES, {"RecordsQueue": OF_SOURCES, "UnadaptedRecordsQueue": []}),
+    ],
+)
+def test_a_queue_is_encrypted_and_accepts_messages_over_tls_of_named_senders_only(
+    file: str, given: dict[str, str], expected: Senders
+) -> None:
     """SQS is reported to refuse a statement with two resources; no linter tells."""
-    stack = Deployed()
-    assert stack.of("SQS::Queue").keys() == SENDERS.keys()
-    for name, senders in SENDERS.items():
+    stack = Deployed(file=file, **given)
+    assert stack.of("SQS::Queue").keys() == expected.keys()
+    for name, senders in expected.items():
         assert stack[name]["SqsManagedSseEnabled"] is True
         policy = stack[f"{name}Policy"]
         assert policy["Queues"] == [name]
@@ -216,26 +241,40 @@ def test_a_queue_is_encrypted_and_accepts_messages_over_tls_of_named_senders_onl
             assert each["Resource"] == f"{name}.Arn"
 
 
-@pytest.mark.parametrize("kind", ["S3::Bucket", "DynamoDB::Table", "SQS::Queue", "Logs::LogGroup"])
-def test_what_holds_data_is_encrypted_with_the_named_key(kind: str) -> None:
-    encrypted = Deployed(KmsKeyArn=KEY).of(kind).values()
-    assert encrypted
-    for each in encrypted:
-        assert KEY in json.dumps(each)
-        assert "SqsManagedSseEnabled" not in each  # a queue has one of the two
-    for each in Deployed().of(kind).values():
-        assert "kms" not in json.dumps(each).lower()
+HOLDS_DATA = ("S3::Bucket", "DynamoDB::Table", "SQS::Queue")
 
 
-def test_each_role_may_use_the_key_through_the_encrypted_services_that_it_calls() -> None:
+@pytest.mark.parametrize("file", STACKS)
+def test_what_holds_data_is_encrypted_with_the_named_key_and_kept_with_the_stack_gone(
+    file: str,
+) -> None:
+    """RetainExceptOnCreate keeps nothing of a stack whose creation failed.
+
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html
+    """
+    with_key, without = Deployed(file=file, KmsKeyArn=KEY), Deployed(file=file)
+    kept = {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"}
+    for kind in (*HOLDS_DATA, "Logs::LogGroup"):
+        for name, each in with_key.of(kind).items():
+            assert KEY in json.dumps(each)
+            assert "SqsManagedSseEnabled" not in each  # a queue has one of the two
+            assert "kms" not in json.dumps(without[name]).lower()
+            assert kind == "Logs::LogGroup" or with_key.resources[name].items() >= kept.items()
+    assert with_key.of("Logs::LogGroup")
+
+
+@pytest.mark.parametrize("file", STACKS)
+def test_each_role_may_use_the_key_through_the_encrypted_services_that_it_calls(file: str) -> None:
     """GenerateDataKey is what a sender to a queue, or who writes an object, needs beside Decrypt.
 
     https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
     """
-    stack = Deployed(KmsKeyArn=KEY)
+    given = {"AuditRepairs": "true"} if "audit" in file else {}  # then it sends to a queue
+    stack = Deployed(file=file, KmsKeyArn=KEY, **given)
     for name in stack.of("IAM::Role"):
-        called = {action.partition(":")[0] for action, _ in stack.grants(name)}
+        lists = {"s3:ListBucket"}  # which shows nothing that is encrypted
+        called = {action.partition(":")[0] for action, _ in stack.grants(name) if {action} - lists}
         uses = [each for each in stack.statements(name) if each["Resource"] == KEY]
         via = {
             service.partition(".")[0]
@@ -262,7 +301,7 @@ def test_the_example_of_a_key_admits_each_service_that_writes_to_what_it_encrypt
         for statement in policy
         for service in listed(statement["Principal"].get("Service", []))
     }
-    senders = {service for each in SENDERS.values() for service, _ in each}
+    senders = {service for each in MAIN.values() for service, _ in each}
     # Alarms send to a topic of yours, and buckets and topics to the queue of stacks/records, to
     # which topics of other accounts may send, too.
     of_accounts = {f"{each}.amazonaws.com" for each in ("cloudwatch", "s3", "sns")}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,15 +21,6 @@ RED = picture((255, 0, 0))
 @pytest.fixture(autouse=True)
 def printing(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     print_lines_of(aws.app.logger, monkeypatch)
-
-
-@pytest.fixture
-def configure(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    def change(**settings: Any) -> None:
-        for name, value in settings.items():
-            monkeypatch.setattr(aws.app, name, value)
-
-    return change
 
 
 def test_image_is_processed_logged_and_counted(aws: InProcess, lines: Lines) -> None:
@@ -60,17 +50,19 @@ def test_image_is_processed_logged_and_counted(aws: InProcess, lines: Lines) -> 
 )
 def test_rejection_is_answered_logged_and_counted(
     aws: InProcess,
-    configure: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
     lines: Lines,
     content: Any,
     error: str,
     cause: str,
 ) -> None:
-    configure(MAXIMUM_PIXELS=255)
+    settings: dict[str, float] = {"MAXIMUM_PIXELS": 255}
     if content == "slow":
         content = bomb()
         # The slow seconds are not the work's.
-        configure(MAXIMUM_PIXELS=10**7, SLOW_SECONDS=0.2, WORK_SECONDS=0.1)
+        settings = {"MAXIMUM_PIXELS": 10**7, "SLOW_SECONDS": 0.2, "WORK_SECONDS": 0.1}
+    for name, value in settings.items():
+        monkeypatch.setattr(aws.app, name, value)
     answer = aws.handle({"event": aws.upload("x.png", content), "fence": "newest"})
     assert answer.keys() == {"outcome", "error", "cause", "expires_at"}
     assert (answer["outcome"], answer["error"]) == ("Rejected", error)
@@ -100,15 +92,11 @@ def test_the_seconds_of_work_and_of_s3_fit_into_the_functions_timeout(aws: InPro
     ("end", "mark", "naps"), [("", "", 1), ("", "slow", 0), ("slow", "slow", 1)]
 )
 def test_demonstration_can_slow_all_or_marked_objects_down(
-    aws: InProcess,
-    monkeypatch: pytest.MonkeyPatch,
-    configure: Callable[..., None],
-    end: str,
-    mark: str,
-    naps: int,
+    aws: InProcess, monkeypatch: pytest.MonkeyPatch, end: str, mark: str, naps: int
 ) -> None:
     slept: list[float] = []
-    configure(SLOW_MARK=mark.encode(), SLOW_SECONDS=7.5)
+    monkeypatch.setattr(aws.app, "SLOW_MARK", mark.encode())
+    monkeypatch.setattr(aws.app, "SLOW_SECONDS", 7.5)
     monkeypatch.setattr(aws.app.time, "sleep", slept.append)
     event = aws.upload("x.png", RED + end.encode())
     assert aws.handle({"event": event, "fence": "newest"})["outcome"] == "Processed"

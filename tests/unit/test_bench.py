@@ -2,49 +2,61 @@
 
 from __future__ import annotations
 
-from bench import function, page, results, scale
+from io import BytesIO
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+from bench import page, results, scale
 from bench.contenders.recorder import Processing
 from bench.measures import Turn, Uploaded, delay
+from bench.turns import picture, state_of_output
+from bench.workloads import Upload
 from inorder import PROJECT
 from inorder.cost import contenders
-from tests.support.resolved_template import template
+from invert_image.inversion import invert
+from invert_image.stamp import stamp_image
 
 LATEST = Uploaded(at=10, etag="newest")
 
 
 def test_the_page_is_what_the_results_say() -> None:
-    written = page.page(results.read(), results.machine(), function.read())
-    assert page.DOCUMENT.read_text() == written, "run python -m bench.page"
+    text = page.DOCUMENT.read_text()
+    assert page.page(text) == text, "run python -m bench.page"
 
 
 def test_the_delay_is_that_of_the_first_output_with_the_newest_content() -> None:
     done = [
-        Processing("k", "2", 9, 10.5, "newest", written=False),
-        Processing("k", "2", 12, 14, "newest", written=True),
-        Processing("k", "1", 10, 11, "newest", written=True),  # another event may cause it
-        Processing("k", "1", 9, 10, "old", written=True),
+        Processing("k", 10.5, "newest", written=False),
+        Processing("k", 14, "newest", written=True),
+        Processing("k", 11, "newest", written=True),
+        Processing("k", 10, "old", written=True),
     ]
-    assert delay(Turn(0, newest={"k": LATEST}, processings=done), "k") == 1
-    assert delay(Turn(0, newest={"k": LATEST}, processings=done[:1]), "k") is None
+    assert delay(Turn(newest={"k": LATEST}, processings=done), "k") == 1
+    assert delay(Turn(newest={"k": LATEST}, processings=done[:1]), "k") is None
 
 
-def test_the_default_memory_is_the_least_with_which_the_image_that_needs_most_is_fast() -> None:
-    default = template()["Parameters"]["FunctionMemorySize"]["Default"]
-    assert default == function.chosen(function.read())
+def test_an_output_is_right_although_the_fence_has_stamped_it() -> None:
+    older, newest = (picture(number, Upload(at=0, key=0)) for number in (1, 2))
+    content = stamp_image(invert(newest, 10_000).content, b"stamp")
+    s3 = Mock(**{"get_object.side_effect": lambda **_: {"Body": BytesIO(content)}})
+    s3.exceptions.NoSuchKey = LookupError
+    laboratory: Any = SimpleNamespace(s3=s3, output_bucket="output")
+    assert state_of_output(laboratory, "x.png", newest) == "right"
+    assert state_of_output(laboratory, "x.png", older) == "stale"
 
 
-def test_no_contender_leaves_a_stale_output_but_those_that_promise_no_order() -> None:
+def test_no_contender_leaves_a_stale_output_but_the_uncoordinated_one() -> None:
     for workload, by_contender in results.read().items():
         for name, found in by_contender.items():
             assert found["missing"] == 0, (workload, name)
-            unordered = name in {"idempotent-function", "uncoordinated"}
-            assert found["stale"] == 0 or unordered, (workload, name)
+            assert found["stale"] == 0 or name == "uncoordinated", (workload, name)
 
 
 def test_the_bill_of_a_contender_has_the_writes_and_reads_that_were_measured() -> None:
     measured = results.read()["uncontended"]
     for each in contenders():
-        if each.name != "fenced-function":  # which has no table
+        if each.name in measured:
             counted, found = each.cost["uncontended"], measured[each.name]
             assert counted.writes == round(found["writes"] / found["events"]), each.name
             assert counted.reads == round(found["reads"] / found["events"]), each.name

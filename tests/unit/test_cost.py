@@ -20,7 +20,7 @@ from tests.conftest import picture
 from tests.policies.situations import GREEN, RED
 from tests.support.events import changed, shipped
 from tests.support.in_process import InProcess
-from tests.support.resolved_template import of_type, resources_with, template
+from tests.support.resolved_template import of_type, template
 
 LATEST = policy("latest-wins")
 TABLE = tomllib.loads(cost.CONTENDERS.read_text())
@@ -51,9 +51,6 @@ def test_a_month_of_a_million_uncontended_events_is_the_one_computed_by_hand() -
             "CloudWatch: logs of functions": 1.1 * 0.50,
             "CloudWatch: storage of logs": 27.1 * 0.15 * 14 / 30 * 0.03,
             "SQS: long polls of an idle queue": 5 * 30 * 86_400 / 20 / 1e6 * 0.40,
-            "Schedule: requests of Lambda": 2_880 / 1e6 * 0.20,
-            "Schedule: duration of Lambda": 2_880 * 0.25 * 0.2 * 0.0000133334,
-            "Schedule: reads of DynamoDB": 2_880 / 1e6 * 0.125,
             "CloudWatch: metrics": 2 * 0.30,
             "CloudWatch: alarms": 5 * 0.10,
         }
@@ -73,39 +70,23 @@ def test_aws_bills_in_steps_and_tiers() -> None:
     assert row.dollars(1) == 0.50
 
 
-def test_contenders_are_sorted_by_their_dollars() -> None:
-    compared = cost.compare(Workload(overwrites=0.5, process_ms=2_000))
-    assert [each for _, each in compared] == sorted(each for _, each in compared)
-
-
 def test_what_is_switched_off_or_not_there_is_not_on_the_bill() -> None:
     for each in policies():
-        lines = " ".join(dollars(cost.bill_of(each, Workload(log_level="OFF", heal_minutes=0))))
-        assert not re.search("Schedule|log of executions", lines), each.name
-    work = Workload(overwrites=0.5, heal_minutes=0)
-    assert "DynamoDB" not in " ".join(dollars(cost.bill_of(policy("uncoordinated"), work)))
+        lines = dollars(cost.bill_of(each, Workload(log_level="OFF")))
+        assert "CloudWatch: log of executions" not in lines, each.name
+    lines = dollars(cost.bill_of(policy("uncoordinated"), Workload(overwrites=0.5)))
+    assert not any(name.startswith("DynamoDB: ") for name in lines)
 
 
 def test_what_is_assumed_of_the_template_is_in_the_template() -> None:
     resources, assumed = template()["Resources"], TABLE["assumed"]
-    audit = template("stacks/audit/template.yaml")["Resources"]
-    for function, name in (
-        (resources["HealKeysFunction"], "heal_mb"),
-        (audit["AuditKeysFunction"], "audit_mb"),
-    ):
-        assert function["Properties"]["MemorySize"] == assumed[name]
     faults = resources["RetryEventsFunction"]["Properties"]["Events"]["Faults"]["Properties"]
     assert faults["ScalingConfig"]["MaximumConcurrency"] == assumed["pollers"]
-    for minutes in (0, 15):
-        bill = cost.bill_of(LATEST, Workload(heal_minutes=minutes))
-        [counted] = [line.quantity for line in bill.lines if line.name == "CloudWatch: alarms"]
-        deployed = resources_with({"HealMinutes": str(minutes)})
-        assert len(of_type(deployed, "CloudWatch::Alarm")) == counted
+    assert len(of_type(resources, "CloudWatch::Alarm")) == assumed["alarms"]
     default = Workload()
     for name, value in {
-        "RecordRetentionDays": default.retention_days,
-        "LogRetentionDays": default.log_days,
-        "HealMinutes": default.heal_minutes,
+        "RecordRetentionDays": assumed["retention_days"],
+        "LogRetentionDays": assumed["log_days"],
         "ExecutionLogLevel": default.log_level,
         "FunctionMemorySize": default.memory,
     }.items():

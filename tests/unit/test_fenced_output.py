@@ -1,4 +1,4 @@
-"""The fence's limits: the size of a source, the length of a name, the number of attempts.
+"""The fence's limits: the length of a name, the number of attempts.
 
 The vectors (test_vectors.py) name each call of a situation, the model checker searches all orders
 of the calls of several writers, and stories (tests/policies) happen on each engine.
@@ -27,8 +27,6 @@ from inorder_fence.fenced_output import (
 from inorder_fence.object_event import InvalidEvent, ObjectEvent
 from tests.support.events import changed, created, deleted
 
-LIMIT = 1000  # bytes of a source
-
 
 class Asked(Exception):
     """S3 was called."""
@@ -36,26 +34,16 @@ class Asked(Exception):
 
 def deliver(s3: Any, fence: str, event: ObjectEvent) -> str:
     """Run the function, whose work must not be called, and give its outcome."""
-    made = Fence(s3, "output", LIMIT, Mock(side_effect=AssertionError), handles_deletions=True)
+    made = Fence(s3, "output", 1000, Mock(side_effect=AssertionError), handles_deletions=True)
     return FENCES[fence](made, event).outcome
 
 
-@pytest.mark.parametrize(
-    ("length", "error"),
-    [
-        (2, IncompleteReadError),  # it breaks off: a fault
-        (LIMIT + 1, InvalidSource),  # it is not read
-    ],
-)
-def test_content_that_is_shorter_than_its_length_is_not_worked_on(
-    length: int, error: type[Exception]
-) -> None:
+def test_content_that_breaks_off_is_a_fault_and_is_not_worked_on() -> None:
     missing: Any = {"Error": {"Code": "404"}, "ResponseMetadata": {"HTTPStatusCode": 404}}
-    found = {"Body": StreamingBody(BytesIO(b"A"), length), "ContentLength": length}
     s3 = Mock()
     s3.head_object.side_effect = ClientError(missing, "HeadObject")
-    s3.get_object.return_value = found
-    with pytest.raises(error):
+    s3.get_object.return_value = {"Body": StreamingBody(BytesIO(b"A"), 2), "ContentLength": 2}
+    with pytest.raises(IncompleteReadError):
         deliver(s3, "newest", ObjectEvent("input", "x", "80", "e", is_deletion=False))
 
 

@@ -217,37 +217,11 @@ def test_a_sweep_that_ends_between_its_calls_is_repeated_and_one_beside_it_count
     assert healer.indexed() == ["input/x"]
 
 
-SEQUENCER = {"sequencer": "0055"}
-
-
-@pytest.mark.parametrize(
-    ("id_", "key", "subject"),
-    [
-        ("input/a/é.png", "a/é.png", {"object_key": "input/a/é.png", **SEQUENCER}),
-        ("event:input/x#3HL4@0055", "x", {"object_key": "input/x#3HL4", **SEQUENCER}),
-        ("content:9b2c", "x", {"content": "content:9b2c"}),
-        ("other", "", {"object_key": "other"}),  # an event that is not of S3
-        # DynamoDB refuses these characters in an id, and SQS in a message.
-        ("input/x", "\uffff\ud800", {"object_key": "input/\uffff\ud800", **SEQUENCER}),
-    ],
-)
-def test_a_message_is_like_that_of_a_state_machine_whichever_policy_wrote_the_record(
-    healer: Healer, id_: str, key: str, subject: dict[str, str]
-) -> None:
-    event: dict[str, Any] = {"detail": "odd", "retry": {"attempt": 3}}
-    if key:
-        event |= created(key, sequencer="0055", version_id="3HL4" if "#" in id_ else None)
-    healer.put("x", OLD, event=json.dumps(event), id=id_)
+def test_a_message_names_the_content_whose_record_it_is(healer: Healer) -> None:
+    healer.put("x", OLD, id="content:9b2c", event='{"detail": "odd"}')
     healer.function.handler({}, healer.context)
-    [sent] = taken_from(healer.function.RETRY_QUEUE_URL)
-    reason = {"Error": "ExecutionDied", "Cause": "The execution that had the event has died."}
-    assert json.loads(sent) == {
-        **{"outcome": "Retrying", "reason": reason, "event": event},
-        **subject,
-    }
-    assert sent.encode().decode().isprintable()
-    assert ("é" in sent) is ("é" in key)  # no longer than what a state machine sends
-    assert '": ' not in sent
+    [sent] = map(json.loads, taken_from(healer.function.RETRY_QUEUE_URL))
+    assert (sent["content"], sent["event"]) == ("content:9b2c", {"detail": "odd"})
 
 
 def test_a_record_that_the_index_has_although_it_is_finished_is_left_alone(healer: Healer) -> None:
@@ -375,13 +349,6 @@ def test_an_event_that_cannot_be_sent_stays_in_the_index_and_stops_no_other(heal
     assert "ThrottlingException" in failed["exception"]
     counts = {name: metrics[name] for name in ("KeysStuck", "KeysHandedOver", "HealingsFailed")}
     assert counts == {"KeysStuck": [3.0], "KeysHandedOver": [2.0], "HealingsFailed": [1.0]}
-
-
-def test_a_key_that_is_claimed_while_its_event_is_sent_stays_as_it_is(healer: Healer) -> None:
-    healer.put("x", OLD)
-    healer.at("after-call.sqs.SendMessage", lambda **_: healer.put("x", timedelta()))
-    assert healer.sweep() == ["x"]
-    assert "hand_overs" not in healer.record("x")
 
 
 def test_a_table_that_cannot_be_read_fails_the_sweep(healer: Healer) -> None:

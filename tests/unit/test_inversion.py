@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from PIL import Image, ImageChops, ImageCms, ImageFile, ImageSequence, ImageStat
 from PIL.ExifTags import Base as Tag
 from PIL.JpegImagePlugin import JpegImageFile, get_sampling
-from PIL.PngImagePlugin import PngInfo
 
 from invert_image.inversion import InvalidImage, invert
 
@@ -197,17 +196,6 @@ def test_format_frames_and_metadata_are_kept(content: bytes) -> None:
 def test_colours_are_inverted_exactly_or_nearly_if_the_format_is_lossy(name: str) -> None:
     after = distance(frames(inverted(SAMPLES[name])), inverse(frames(SAMPLES[name])))
     assert after < 8 if name in NEARLY else after == 0
-
-
-def test_text_of_a_png_is_kept_and_under_the_names_of_its_metadata_does_no_harm() -> None:
-    text = PngInfo()
-    for name in {*KEPT, "disposal"} - {"default_image"}:  # with which Pillow fails
-        text.add_text(name, "text", zip=name != "transparency")
-    images = [noise("P"), noise("P").rotate(180)]
-    bare = animated(images, "PNG", duration=100)
-    content = animated(images, "PNG", pnginfo=text, duration=100)
-    texts = content[33 : 33 + len(content) - len(bare)]
-    assert inverted(content) == inverted(bare)[:33] + texts + inverted(bare)[33:]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from inorder.model.policies import definition, names
 from inorder_fence import records
-from tests.support.events import created
+from tests.support.events import SEQUENCER, created
 
 ODD = r"a/b#c@d e%20é😀%s{}'\\.png"
 IDS = {
@@ -70,6 +70,31 @@ def test_a_state_machine_sends_the_fields_of_the_modules_message(sent: dict[str,
     fields = {name.removesuffix(".$") for name in sent}
     assert fields == {"execution", *json.loads(message)}
     assert sent["outcome"] == json.loads(message)["outcome"]
+
+
+S3 = {"sequencer": SEQUENCER}
+
+
+@pytest.mark.parametrize(
+    ("record_id", "event", "subject"),
+    [
+        ("input/é", created("é"), {"object_key": "input/é", **S3}),
+        ("event:x", created("x", version_id="3"), {"object_key": "input/x#3", **S3}),
+        ("content:9b2c", created(), {"content": "content:9b2c"}),
+        ("other", {"detail": "odd", "retry": {"attempt": 3}}, {"object_key": "other"}),
+        # DynamoDB refuses these characters in an id, and SQS in a message.
+        ("x", created("\uffff\ud800"), {"object_key": "input/\uffff\ud800", **S3}),
+    ],
+)
+def test_a_message_is_like_that_of_a_state_machine_whichever_policy_wrote_the_record(
+    record_id: str, event: dict[str, Any], subject: dict[str, str]
+) -> None:
+    sent = records.retry_message(event, "E", "c", record_id)
+    reason = {"Error": "E", "Cause": "c"}
+    assert json.loads(sent) == {"outcome": "Retrying", **subject, "reason": reason, "event": event}
+    assert sent.encode().decode().isprintable()
+    assert ("é" in sent) is ("é" in record_id)  # no longer than what a state machine sends
+    assert '": ' not in sent
 
 
 S3_EVENT, ORDER = created(ODD), {"detail-type": "Order", "detail": {"order": "x"}}

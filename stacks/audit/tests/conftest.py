@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from botocore.awsrequest import AWSResponse
-from botocore.compat import HTTPHeaders
+
+from tests.support.in_process import answered  # noqa: TID251 - this is a test, too
 
 Refuse = Callable[..., None]
 
@@ -25,9 +25,7 @@ def refuse() -> Refuse:
                 return None
             is_head = model.http["method"] == "HEAD"
             error = {"Code": str(status) if is_head else code, "Message": "by a test"}
-            described = {"HTTPStatusCode": status, "HTTPHeaders": {}}
-            parsed = {"Error": error, "ResponseMetadata": described}
-            return AWSResponse("", status, HTTPHeaders(), None), parsed
+            return answered(status, {"Error": error})
 
         client.meta.events.register_first("before-call", answer)
 

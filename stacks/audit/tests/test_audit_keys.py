@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from audit_keys.comparing import Keeps, Reading, Scope, Subject, Verdict, compare, judge
-from audit_keys.reading import Reader, subject_of
+from audit_keys.reading import Reader
 from audit_keys.repairing import known_sequencer, next_sequencer, repair_event, repaired_at
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.aws import parked
@@ -268,15 +268,15 @@ def found_by(reader: Reader, prefix: str = "") -> dict[Subject, Verdict]:
 
 
 def test_only_keys_that_the_stack_processes_and_the_prefix_names_are_read(s3: Any) -> None:
-    for key in ("a/1.png", "a/2.txt", "a/b/3.png", "b/4.png", "a/bc.png"):
+    for key in ("a/1.png", "a/2.txt", "a/b/out-3.png", "b/4.png", "a/bc.png"):
         s3.put_object(Bucket="input", Key=key, Body=key)
         write(s3, "{}/out-gone-{}".format(*key.rsplit("/", 1)), "e")
-    s3.put_object(Bucket="output", Key="a/no-output.png", Body=b"x")
+    s3.put_object(Bucket="output", Key="a/b/no-out-put.png", Body=b"x")
     found = found_by(reader(s3, "newest", key_prefix="a/", key_suffix=".png"), "a/b")
     missing, orphaned = Verdict.MISSING, Verdict.ORPHANED
     assert found == {
-        **dict.fromkeys(map(Subject, ("a/b/3.png", "a/bc.png")), missing),
-        Subject("a/b/gone-3.png"): orphaned,
+        **dict.fromkeys(map(Subject, ("a/b/out-3.png", "a/bc.png")), missing),
+        Subject("a/b/gone-out-3.png"): orphaned,
     }
 
 
@@ -327,21 +327,6 @@ def test_a_key_whose_source_changes_each_time_is_not_judged(s3: Any) -> None:
     s3.head_object = head_object
     finding = changing.find(X)
     assert (finding.verdict, finding.reading) == (Verdict.WAITING, None)
-
-
-@pytest.mark.parametrize(
-    ("key", "keeps", "expected"),
-    [
-        ("a/out-x.png", "newest", Subject("a/x.png")),
-        ("out-out-x", "newest", Subject("out-x")),
-        ("a/x.png", "newest", None),
-        ("a/out-x.png/v1", "newest", None),
-        ("a/out-x.png/v1", "each", Subject("a/x.png", "v1")),
-        ("a/out-x.png", "each", None),
-    ],
-)
-def test_an_outputs_key_names_its_subject(key: str, keeps: Keeps, expected: Subject | None) -> None:
-    assert subject_of(key, keeps) == expected
 
 
 # What S3 refuses, and what others have forged
@@ -396,49 +381,36 @@ def stack(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Stack:
     return Stack(s3)
 
 
-@pytest.mark.parametrize(
-    ("bucket", "status", "code"),
-    [
-        ("input", 400, "InvalidRequest"),  # SSE-C
-        ("input", 403, "AccessDenied"),
-        ("output", 400, "InvalidRequest"),
-        ("output", 403, "AccessDenied"),
-    ],
-)
-def test_one_object_that_s3_refuses_to_show_ends_no_audit(
-    stack: Stack, refuse: Refuse, bucket: str, status: int, code: str
-) -> None:
-    stack.put("a.png", "bad.png", "c.png")
-    refuse(stack.s3, status, code, bucket, "bad.png")
-    expected = {"a.png": "missing", "bad.png": "unreadable", "c.png": "missing"}
-    assert stack.verdicts() == expected
-    [finding] = [f for f in stack.audit().run(grace=0).findings if f.subject.key == "bad.png"]
-    assert finding.reason.endswith("It is neither compared nor repaired.")
-
-
-def test_a_record_that_dynamodb_refuses_to_read_ends_no_audit(stack: Stack, refuse: Refuse) -> None:
-    stack.put("a.png")
-    refuse(stack.dynamodb, 400, "ValidationException")
-    assert stack.verdicts() == {"a.png": "unreadable"}
+ALL: tuple[str, ...] = ()  # parts of the URL: every call is refused
 
 
 @pytest.mark.parametrize(
-    ("service", "status", "code"),
+    ("service", "status", "code", "parts", "ends"),
     [
-        ("s3", 400, "ExpiredToken"),
-        ("s3", 403, "InvalidAccessKeyId"),
-        ("s3", 503, "SlowDown"),
-        ("dynamodb", 400, "ProvisionedThroughputExceededException"),
+        ("s3", 400, "InvalidRequest", ("input", "bad.png"), ""),  # SSE-C
+        ("s3", 403, "AccessDenied", ("input", "bad.png"), ""),
+        ("s3", 400, "InvalidRequest", ("output", "bad.png"), ""),
+        ("s3", 403, "AccessDenied", ("output", "bad.png"), ""),
+        ("dynamodb", 400, "ValidationException", ALL, ""),
+        ("s3", 400, "ExpiredToken", ALL, "ExpiredToken"),
+        ("s3", 403, "InvalidAccessKeyId", ALL, "InvalidAccessKeyId"),
+        ("s3", 503, "SlowDown", ALL, "503"),
+        ("dynamodb", 400, "ProvisionedThroughputExceededException", ALL, "Provisioned"),
     ],
 )
-def test_what_is_refused_whatever_the_object_ends_the_audit_and_says_why(
-    stack: Stack, refuse: Refuse, service: str, status: int, code: str
+def test_one_object_that_is_refused_ends_no_audit_and_what_concerns_all_does(
+    stack: Stack, refuse: Refuse, service: str, status: int, code: str, parts: Any, ends: str
 ) -> None:
-    stack.put("a.png")
+    stack.put("bad.png")
     audit = stack.audit()
-    refuse(stack.aws.client(service), status, code)
-    with pytest.raises(ClientError, match=code if status != 503 else "503"):
-        audit._reader.find(Subject("a.png"))
+    refuse(stack.aws.client(service), status, code, *parts)
+    if ends:
+        with pytest.raises(ClientError, match=ends):
+            audit._reader.find(Subject("bad.png"))
+        return
+    [finding] = audit.run(grace=0).findings
+    assert finding.verdict is Verdict.UNREADABLE
+    assert finding.reason.endswith("It is neither compared nor repaired.")
 
 
 def test_a_folder_of_s3s_console_is_counted_and_skipped(stack: Stack) -> None:

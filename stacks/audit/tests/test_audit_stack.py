@@ -16,6 +16,9 @@ from inorder.local_aws import LocalAws
 from tests.conftest import picture
 from tests.stack.conftest import GREEN, MAGENTA, RED, SECONDS, Inorder, Workflow, output_key
 
+# Any key that S3 allows is used as it is; some of these differ in their encoding only.
+STRANGE = ["x y", "x+y", "x%20y", "{}-{0}-\\/$.path", 'it\'s "a"/100%?a=b&c#d', "x" * 1000]
+
 
 @pytest.fixture(scope="module")
 def workflow(local: LocalAws) -> Workflow:
@@ -68,7 +71,7 @@ def test_audits_name_what_was_lost_and_changed_and_repairs_mend_it(
     parameters = {"StackName": "audited", "AuditRepairs": "true"}
     sam_deploy(workflow.local, "audited-audit", parameters, PROJECT / "stacks/audit/template.yaml")
     s3, bucket = workflow.s3, workflow.stack.output_bucket
-    lost, overwritten, deleted, without, replaced, right = (f"all/{n}/{n}.png" for n in range(6))
+    lost, overwritten, deleted, without, replaced, right = (f"all/{name}.png" for name in STRANGE)
     each_of(
         [overwritten, deleted, without, replaced, right],
         lambda key: workflow.upload(key, picture(RED)),

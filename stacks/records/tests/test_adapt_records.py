@@ -156,6 +156,11 @@ def test_message_with_one_failure_is_delivered_again(adapter: Adapter) -> None:
     assert adapter.unadapted() == [notification(*keys), notification()]
     first, *_, again, _, _ = adapter.started
     assert first == again  # so the state machine recognises the duplicate
+    adapter.refused_keys = {KEY}
+    with pytest.raises(BatchProcessingError):  # for the alarm: nothing of the batch is finished
+        adapter.handle(sqs_batch(notification(CREATED)))
+    assert adapter.lines()[-1]["RecordsFailed"] == [1.0]
+    assert adapter.unadapted() == []
 
 
 @pytest.mark.parametrize("changed", [{"Policy": "first-wins"}, {"HandleDeletions": "false"}])
@@ -229,14 +234,6 @@ def test_a_call_that_gets_no_answer_ends_before_the_timeout(adapter: Adapter) ->
         assert config.retries == {"mode": "standard", "total_max_attempts": 3}
         pauses = 1 + 2
         assert 3 * (config.connect_timeout + config.read_timeout) + pauses < timeout
-
-
-def test_a_batch_of_which_nothing_is_finished_fails_for_the_alarm(adapter: Adapter) -> None:
-    adapter.refused_keys = {KEY}
-    with pytest.raises(BatchProcessingError):
-        adapter.handle(sqs_batch(notification(CREATED)))
-    assert adapter.lines()[-1]["RecordsFailed"] == [1.0]
-    assert adapter.unadapted() == []
 
 
 @pytest.mark.parametrize(

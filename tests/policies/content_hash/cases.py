@@ -125,7 +125,6 @@ STORIES = ["paid=Processed again=Duplicate other=Processed shipped=Processed"]
 CLAIM = "Claim Content with"
 SECOND = "it makes no difference whether a record counts in the second in which it expires"
 SURVIVORS = {
-    **common.SENDING_SURVIVORS,
     f"{CLAIM} ConditionExpression: no attribute_not_exists(id)": common.NO_RECORD,
     f"{CLAIM} Catch 1 and 2 swapped": "no error is both of them",
     f"{CLAIM} ConditionExpression: comparison 3, <, as <=": SECOND,

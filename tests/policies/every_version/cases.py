@@ -172,7 +172,6 @@ STORIES = [
 
 OWN_LOCK = "a waiter's own lock is in a record, and is never the lock that it watches"
 SURVIVORS = {
-    **common.SENDING_SURVIVORS,
     "Record Event with ConditionExpression: no attribute_not_exists(id)": common.NO_RECORD,
     "Key State? with Choices 3 and 4 swapped": OWN_LOCK,
     "Key State? with Choices 4 and 5 swapped": OWN_LOCK,

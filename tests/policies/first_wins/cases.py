@@ -98,7 +98,6 @@ STORIES = [
     common.REFUSED_INPUTS,
 ]
 SURVIVORS = {
-    **common.SENDING_SURVIVORS,
     "Claim Key with ConditionExpression: no attribute_not_exists(id)": common.NO_RECORD,
 }
 

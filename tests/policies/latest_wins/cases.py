@@ -146,5 +146,4 @@ CASES = Cases(
     WRITES,
     STORIES,
     SECONDS,
-    common.SENDING_SURVIVORS,
 )

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
 
 import click
 
 from inorder.model import policies
-from tests.proof.mutants import functions
-from tests.proof.mutants.forked import Tests
-from tests.proof.mutants.harness import examine, mutants
+from tests.proof.mutants import functions, state_machines
+from tests.proof.mutants.harness import UNCHANGED, Tests
 from tests.proof.mutants.survivors import reasons
 
 WORKERS = 2
@@ -20,15 +18,23 @@ def main(names: list[str]) -> int:
     """Print how many mutants are killed; fail if others survive than are expected."""
     if unknown := set(names) - {*policies.names(), *functions.TESTED_BY}:
         sys.exit(f"There is no policy and no function named {', '.join(sorted(unknown))}.")
-    chosen = [(name, each) for name in names if name in policies.names() for each in mutants(name)]
-    verdicts: dict[str, dict[str, bool]] = defaultdict(dict)
-    for policy, mutant, killer in examine(chosen, WORKERS) if chosen else ():
-        verdicts[policy][mutant] = not killer
-    for name in (each for each in names if each in functions.TESTED_BY):
-        tests = Tests(functions.TESTED_BY[name])
-        tried = tests.survivors(functions.mutants(name), WORKERS)
-        verdicts[name] = {mutant.name: survives for mutant, survives in tried}
-    wrong = [name for name, each in verdicts.items() if _others_survive(name, each)]
+    wrong = 0
+    with state_machines.prepared():
+        for name in names:
+            if name in functions.TESTED_BY:
+                tests = Tests(functions.TESTED_BY[name], functions.watch)
+                chosen = functions.mutants(name)
+            else:
+                tests = Tests([*state_machines.TESTED_BY, "--policy", name], state_machines.watch)
+                chosen = state_machines.mutants(name)
+            tried = tests.survivors(chosen, WORKERS)
+            verdicts: dict[str, bool] = {}
+            for mutant, survives in tried:
+                if mutant.name != UNCHANGED:
+                    verdicts[mutant.name] = survives
+                elif not survives:
+                    sys.exit(f"The tests of {name} fail without a mutant, too: {mutant.where}")
+            wrong += _others_survive(name, verdicts)
     return int(bool(wrong))
 
 

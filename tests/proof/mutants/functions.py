@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import ast
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.machinery import SourceFileLoader
 from importlib.util import spec_from_file_location
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from inorder import PROJECT
-from tests.proof.mutants.forked import CodeMutant
+from tests.proof.mutants.harness import CODE, UNCHANGED, Mutant
 
 UNIT = "tests/unit/test_"
 TESTED_BY = {
@@ -51,18 +53,37 @@ _OPPOSITE: dict[type[ast.AST], list[type[Any]]] = {
 }
 
 
-def mutants(function: str) -> Iterator[CodeMutant]:
+def mutants(function: str) -> Iterator[Mutant]:
     places = (f"functions/{function}", f"stacks/*/functions/{function}")
     [folder] = (each for place in places for each in PROJECT.glob(place))
     for path in sorted(folder.glob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
+        unchanged = _Finder(path, compile(tree, path, "exec"))
+        yield Mutant(UNCHANGED, f"{path.name}:", unchanged.install)
         seen: Counter[str] = Counter()
         for where, name in _changed(tree):
             full = f"{path.name} {where}: {name}"
             seen[full] += 1
             number = f" ({seen[full]})" if seen[full] > 1 else ""
             code = compile(ast.fix_missing_locations(tree), path, "exec")
-            yield CodeMutant(full + number, f"{path.name}:{where}", _Finder(path, code).install)
+            yield Mutant(full + number, f"{path.name}:{where}", _Finder(path, code).install)
+
+
+@contextmanager
+def watch(_: object, reached: set[str]) -> Iterator[None]:
+    """Note the functions that a test calls."""
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        path, code = frame.f_code.co_filename, frame.f_code
+        if event == "call" and path.startswith(CODE):
+            name = code.co_qualname.replace(".<locals>", "")
+            reached.add(f"{path.rpartition('/')[2]}:{name}")
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    yield
+    sys.setprofile(None)
+    threading.setprofile(None)
 
 
 class _Finder:
@@ -71,8 +92,9 @@ class _Finder:
     def __init__(self, path: Path, code: CodeType) -> None:
         self._path, self._code = path, code
 
-    def install(self) -> None:
+    def install(self) -> str:
         sys.meta_path.insert(0, self)
+        return ""
 
     def find_spec(self, name: str, *_: Any) -> Any:
         if name != f"{self._path.parent.name}.{self._path.stem}":

@@ -1,222 +1,184 @@
-"""Runs the tests that can notice a mutant, the quickest first, until one fails."""
+"""Runs tests on mutants, each in a process of its own, until one test fails.
+
+A mutant is in place before the tests are imported, so a constant may be changed, too. All else is
+imported once: this process runs the tests without a mutant, and is then copied for each mutant.
+"""
 
 from __future__ import annotations
 
-import json
+import gc
+import os
+import resource
+import signal
 import sys
-import tempfile
+import threading
 import time
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
-from multiprocessing import get_context
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import HealthCheck, Phase, settings
 
-from inorder import PROJECT, asl
-from inorder.asl import check_file
-from inorder.aws import executions
-from inorder.model import policies
-from tests.proof.model.mutation import Mutant, changes_of, mutants_of
-from tests.proof.mutants.forked import run_pytest
-from tests.support.selection import policies_of
+from inorder import PROJECT
 
-TESTED_BY = "tests/policies"
-NOT_TESTED_BY = {
-    "test_engines.py",  # tells the stories of test_every_policy.py elsewhere
-    "test_recipes.py",  # edits copies of the project, in which there is no mutant
-    "test_switch.py",  # simulates; all mutants that it kills are killed sooner
-    "test_an_event_costs_what_the_facts_say",  # likewise
-}
-WAIT_SCALE = 0.2
-PATIENCE = 5  # a test fails if it takes so many times as long as without a mutant
-CHECK, SCHEMA = "inorder check", "the schema"
-SECONDS = {CHECK: 0.0, SCHEMA: 0.5}  # that these take: they and the tests run in this order
+PATIENCE = 10  # a test fails if it takes so many times as long as without a mutant
+LONGEST_SECONDS = 120  # of one mutant: it may also hang where a test's end is awaited
+MEMORY_BYTES = 8 << 30
+CODE = tuple(f"{PROJECT}/{each}/" for each in ("functions", "stacks"))
+IMPORTED_ANEW = (*CODE, *(f"{PROJECT}/tests/{each}/" for each in ("unit", "policies")))
 
-_asl_file = policies.asl_file
+UNCHANGED = "unchanged"  # is no mutant: if it does not survive, the others were not killed either
+# Notes what a test reaches in that time, in the form of `Mutant.where`.
+Watch = Callable[[pytest.Item, set[str]], AbstractContextManager[None]]
 
 
-@dataclass
-class Seen:
-    """What a test does: the policies whose files it reads, with the states that it runs."""
+class Mutant(NamedTuple):
+    """One change, made in a process in which nothing has been imported that may be changed."""
 
-    seconds: float = 0
-    shares_a_server: bool = False
-    states: dict[str, set[str]] = field(default_factory=dict)
-
-    def can_notice(self, policy: str, where: str) -> bool:
-        """Tell whether the test may fail if a state is changed; if it runs none, it reads all."""
-        states = self.states.get(policy)
-        return states is not None and (where in states or not any(self.states.values()))
+    name: str
+    where: str  # a file and a function, as in stuck.py:oldest, or a policy and a state
+    install: Callable[[], str]  # also gives what finds the mutant without a test, or ""
 
 
-Survey = dict[str, Seen]
-# The policy, the mutant, and what killed it, or "".
-Tried = tuple[str, str, str]
+class Tests:
+    """The tests that may notice a mutant: files, or tests of a file, and options of pytest."""
+
+    def __init__(self, names: list[str], watch: Watch) -> None:
+        self._names, self._watch = names, watch
+        self._seconds: dict[str, float] = {}
+        self._reached: dict[str, set[str]] = {}
+        self._kills: Counter[tuple[str, str]] = Counter()
+
+    def survivors(self, chosen: Iterable[Mutant], workers: int) -> Iterator[tuple[Mutant, bool]]:
+        _forget()
+        surveying = _Surveying(self._watch, self._seconds, self._reached)
+        if _run_pytest(self._names, surveying):
+            raise RuntimeError(f"{surveying.failed or self._names} fails without a mutant")
+        gc.freeze()
+        trying: dict[int, tuple[Mutant, int]] = {}
+        for mutant in chosen:
+            if len(trying) == workers:
+                yield self._ended(trying)
+            receiver, sender = os.pipe()
+            pid = os.fork()
+            if not pid:
+                os.setsid()
+                threading.Timer(LONGEST_SECONDS, os._exit, [1]).start()
+                os.write(sender, self._try(mutant).encode())
+                os._exit(0)
+            os.close(sender)
+            trying[pid] = mutant, receiver
+        while trying:
+            yield self._ended(trying)
+
+    def _ended(self, trying: dict[int, tuple[Mutant, int]]) -> tuple[Mutant, bool]:
+        pid, status = os.wait()
+        mutant, receiver = trying.pop(pid)
+        with suppress(ProcessLookupError):  # what the mutant has started and not ended
+            os.killpg(pid, signal.SIGKILL)
+        os.set_blocking(receiver, False)
+        with os.fdopen(receiver, "rb") as file:
+            killer = (file.read() or b"").decode()
+        self._kills[mutant.where, killer] += 1
+        return mutant, not killer and status == 0
+
+    def _try(self, mutant: Mutant) -> str:
+        """Give what kills a mutant; the files that kill quickly are imported first."""
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        _forget()
+        if found := mutant.install():
+            return found
+        by_file: dict[str, list[str]] = defaultdict(list)
+        for name in self._able(mutant):
+            by_file[_file_of(name)].append(name)
+        for file, names in by_file.items():
+            trying = _Trying({name: self._seconds[name] for name in names})
+            if _run_pytest([file], trying):
+                return trying.failed or "the import"
+        return ""
+
+    def _able(self, mutant: Mutant) -> list[str]:
+        """Choose the tests that reach the place, or else the files that reach its file."""
+        file = mutant.where.partition(":")[0] + ":"
+        able = [name for name, seen in self._reached.items() if seen & {mutant.where, file}]
+        if not able:
+            files = {
+                _file_of(name)
+                for name, seen in self._reached.items()
+                if any(each.startswith(file) for each in seen)
+            }
+            able = [name for name in self._reached if not files or _file_of(name) in files]
+        kills = self._kills
+        return sorted(
+            able, key=lambda name: self._seconds[name] / (1 + kills[mutant.where, name]) ** 2
+        )
 
 
-def mutants(policy: str) -> list[Mutant]:
-    definition = (PROJECT / _asl_file(policy)).read_text(encoding="utf-8")
-    return [*mutants_of(definition), *changes_of(definition)]
+def _file_of(test: str) -> str:
+    return test.partition("::")[0]
 
 
-def examine(chosen: Sequence[tuple[str, Mutant]], workers: int) -> list[Tried]:
-    # Not a Pool: its processes may have no children, and the shipped work is done in one.
-    with ProcessPoolExecutor(workers, get_context("spawn"), max_tasks_per_child=1) as pool:
-        parts = pool.map(_try, [chosen[number::workers] for number in range(workers)])
-        return [verdict for part in parts for verdict in part]
+def _forget() -> None:
+    """Let all that may be changed, and the tests, be imported anew."""
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None) or "").startswith(IMPORTED_ANEW):
+            del sys.modules[name]
 
 
-def _try(chosen: Sequence[tuple[str, Mutant]]) -> list[Tried]:
-    session = _Session(chosen)
-    run_pytest([str(PROJECT / TESTED_BY)], session)
-    if session.problem:
-        raise RuntimeError(session.problem)
-    return session.verdicts
+def _run_pytest(names: list[str], plugin: Any) -> int:
+    """Run tests with a plugin, until one fails; pytest says nothing."""
+    options = ["-qq", "--no-summary", "-p", "no:cacheprovider", "-x", f"--rootdir={PROJECT}"]
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        return int(pytest.main([*names, *options], plugins=[plugin]))
 
 
-class _Session:
-    """A plugin of pytest that makes the tests read other files, and decides which tests run."""
+class _Run:
+    failed = ""
 
-    def __init__(self, chosen: Sequence[tuple[str, Mutant]]) -> None:
-        self._chosen, self.verdicts = chosen, list[Tried]()
-        self.problem = "pytest ended before it ran a test"
-        self.seen = Seen()
-        self._temporary = tempfile.TemporaryDirectory(prefix="inorder-mutants-")
-        self._folder = Path(self._temporary.name)
-        (self._folder / "statemachine").mkdir()
-        (self._folder / "template.yaml").symlink_to(PROJECT / "template.yaml")
-        self._executions: list[tuple[Any, str]] = []
-        self._failure = ""
-        # Must happen before test modules are imported.
-        for policy in policies.names():
-            self.write(policy, (PROJECT / _asl_file(policy)).read_text(encoding="utf-8"))
-        policies.asl_file = self._file  # type: ignore[assignment]
-        begin = executions.StateMachine.start
-
-        def start(machine: executions.StateMachine, event: Any) -> str:
-            arn = begin(machine, event)
-            self._executions.append((machine.client, arn))
-            return arn
-
-        executions.StateMachine.start = start  # type: ignore[assignment,method-assign]
-
-    def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Run each test without a mutant, and then those that may notice one of the mutants."""
-        # Imported by now, so that they have found this run's files.
-        in_process = sys.modules["tests.support.in_process"]
-        test_states = sys.modules["tests.policies.test_states"]
-        self._in_process, self._test_states = in_process, test_states
-        begin, run_state = in_process.InProcess.__init__, test_states.run_state
-
-        def init(aws: Any, *arguments: Any) -> None:
-            begin(aws, *arguments)
-            aws.wait_scale = WAIT_SCALE
-
-        def run_one(local: Any, policy: str, name: str, *arguments: Any, **named: Any) -> Any:
-            self.seen.shares_a_server = True
-            self.seen.states.setdefault(policy, set()).add(name)
-            return run_state(local, policy, name, *arguments, **named)
-
-        in_process.InProcess.__init__ = init
-        test_states.run_state = run_one  # type: ignore[attr-defined]
-        self.problem, survey = "", Survey()
-        items = {item.nodeid: item for item in session.items if self._concerns(item)}
-        for name, item in items.items():
-            failure = self.run_test(item, 60)
-            if self.seen.shares_a_server:  # again, because the first one starts it
-                failure += self.run_test(item, 60)
-            if failure:
-                self.problem = f"{name} fails without a mutant:\n{failure}"
-                return True
-            survey[name] = self.seen
-        for policy, mutant in self._chosen:
-            shipped = self.path(policy).read_text(encoding="utf-8")
-            assert mutant.definition
-            self.load(policy, mutant.definition)
-            try:
-                killer = self._killer(policy, mutant, items, survey)
-            finally:
-                self.load(policy, shipped)
-            self.verdicts.append((policy, str(mutant), killer))
-        return True
-
-    def _concerns(self, item: pytest.Item) -> bool:
-        named = policies_of(item)
-        left_out = {item.path.name, getattr(item, "originalname", "")} & NOT_TESTED_BY
-        return not left_out and (not named or not named.isdisjoint(dict(self._chosen)))
-
-    def path(self, policy: str) -> Path:
-        return self._folder / _asl_file(policy)
-
-    def write(self, policy: str, definition: str) -> None:
-        self.path(policy).write_text(definition, encoding="utf-8")
-
-    def load(self, policy: str, definition: str) -> None:
-        """Make all tests use a definition in place of the shipped one."""
-        self.write(policy, definition)
-        self._test_states.STATES[policy] = json.loads(definition)["States"]
-        self._in_process.ONCE[self._in_process.PARSE].cache_clear()
-
-    def _file(self, policy: str) -> str:
-        self.seen.states.setdefault(policy, set())
-        return str(self.path(policy))
-
-    def run_test(self, item: pytest.Item, seconds: float) -> str:
-        """Run a test, and give the report of its failure, or ""."""
-        self.seen, self._failure = Seen(), ""
-        self._executions.clear()
-        item.add_marker(pytest.mark.timeout(seconds), append=False)
-        begun = time.monotonic()
-        # With the session as the next item, all but the session's fixtures are torn down.
-        item.ihook.pytest_runtest_protocol(item=item, nextitem=item.session)
-        self.seen.seconds = time.monotonic() - begun
-        return self._failure
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        """Let Hypothesis make the same examples each time, and not look for smaller ones."""
+        settings.register_profile(
+            "mutants",
+            phases=[Phase.explicit, Phase.generate],
+            derandomize=True,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        )
+        settings.load_profile("mutants")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
-            self._failure += report.longreprtext
+            self.failed = report.nodeid
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_teardown(self, item: pytest.Item) -> None:
-        """Note the states that ran, and stop executions, before moto's state is dropped."""
-        for states, arn in self._executions:
-            for kind, details, *_ in executions.history(states, arn):
-                if kind.endswith("StateEntered"):
-                    for states_of in self.seen.states.values():
-                        states_of.add(details["name"])
-            if states.describe_execution(executionArn=arn)["status"] == "RUNNING":
-                states.stop_execution(executionArn=arn)
-        for policy in policies_of(item):
-            self.seen.states.setdefault(policy, set())
 
-    def _killer(
-        self, policy: str, mutant: Mutant, items: dict[str, pytest.Item], survey: Survey
-    ) -> str:
-        noticing = (
-            (n, seen) for n, seen in survey.items() if seen.can_notice(policy, mutant.where)
-        )
-        able = {name: seen.seconds for name, seen in noticing}
-        for name, seconds in sorted((SECONDS | able).items(), key=lambda each: each[1]):
-            if name in SECONDS:
-                found = self._wrong(policy, with_schema=name == SCHEMA)
-            else:
-                found = self.run_test(items[name], PATIENCE * (1 + seconds))
-            if found:
-                return name
-        return ""
+class _Surveying(_Run):
+    """Notes how long each test takes, and what it reaches."""
 
-    def _wrong(self, policy: str, *, with_schema: bool) -> str:
-        """Check a file, without cfn-lint's schema if possible, which takes half a second."""
-        if with_schema:
-            return "".join(check_file(self.path(policy))[:1])
-        definition = json.loads(self.path(policy).read_text(encoding="utf-8"))
-        for rule in (rule for stage in asl.STAGES[1:] for rule in stage.values()):
-            try:
-                for state, wrong in rule(definition):
-                    return f"{state}: {wrong}"
-            except (KeyError, TypeError, ValueError):
-                return ""  # a rule may rely on what only the schema checks
-        return ""
+    def __init__(
+        self, watch: Watch, seconds: dict[str, float], reached: dict[str, set[str]]
+    ) -> None:
+        self._watch, self._seconds, self._reached = watch, seconds, reached
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        begun = time.monotonic()
+        with self._watch(item, self._reached.setdefault(item.nodeid, set())):
+            result = yield
+        self._seconds[item.nodeid] = time.monotonic() - begun
+        return result
+
+
+class _Trying(_Run):
+    def __init__(self, chosen: dict[str, float]) -> None:
+        self._chosen = chosen
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        found = {item.nodeid: item for item in items}
+        items[:] = [found[name] for name in self._chosen if name in found]
+        for item in items:
+            item.add_marker(pytest.mark.timeout(PATIENCE * (1 + self._chosen[item.nodeid])))

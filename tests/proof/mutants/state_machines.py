@@ -1,0 +1,86 @@
+"""Breaks the ASL files: each mutant is one small change of one state."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from inorder import PROJECT, asl, local_aws
+from inorder.model import policies
+from inorder.model.execution import Execution, execution_of
+from tests.proof.model.mutation import changes_of, mutants_of
+from tests.proof.mutants.harness import UNCHANGED, Mutant
+from tests.support.in_process import InProcess
+from tests.support.selection import policies_of
+
+TESTED_BY = [
+    "tests/policies",
+    "--ignore=tests/policies/test_engines.py",  # tells the stories of test_every_policy.py
+    "--ignore=tests/policies/test_recipes.py",  # edits copies of the project, without a mutant
+    # Both simulate; all mutants that they kill are killed sooner.
+    "--ignore=tests/policies/test_switch.py",
+    "--deselect=tests/policies/test_policy_facts.py::test_an_event_costs_what_the_facts_say",
+]
+WAIT_SCALE = 0.2
+
+
+def mutants(policy: str) -> Iterator[Mutant]:
+    definition = (PROJECT / policies.asl_file(policy)).read_text(encoding="utf-8")
+    yield Mutant(UNCHANGED, f"{policy}:", partial(_install, policy, definition))
+    for each in (*mutants_of(definition), *changes_of(definition)):
+        install = partial(_install, policy, str(each.definition))
+        yield Mutant(str(each), f"{policy}:{each.where}", install)
+
+
+_FILES: dict[str, str] = {}  # the policies whose file is another one
+_asl_file = policies.asl_file
+
+
+@contextmanager
+def prepared() -> Iterator[None]:
+    """Let all tests use one local AWS, and read the files of `_FILES`."""
+    with (
+        tempfile.TemporaryDirectory(prefix="inorder-mutants-") as folder,
+        local_aws.running(Path(folder), wait_scale=WAIT_SCALE) as local,
+        # Each process has connections of its own.
+        patch.object(local_aws, "running", lambda *_, **__: nullcontext(replace(local))),
+        patch.object(policies, "asl_file", lambda name: _FILES.get(name) or _asl_file(name)),
+        patch.object(InProcess, "wait_scale", WAIT_SCALE),
+    ):
+        yield
+
+
+@contextmanager
+def watch(item: pytest.Item, reached: set[str]) -> Iterator[None]:
+    """Note the states that a test runs; one that runs none reads all."""
+    states = {item.callspec.params.get("state")} - {None} if hasattr(item, "callspec") else set()
+
+    def noting(*given: Any) -> Execution:
+        execution = execution_of(*given)
+        states.update(execution.path)
+        return execution
+
+    with patch("inorder.aws.executions.execution_of", noting):
+        yield
+    reached |= {f"{each}:{state}" for each in policies_of(item) for state in states or {""}}
+
+
+def _install(policy: str, text: str) -> str:
+    """Let all that is imported later read another file; tell whether `inorder check` finds it."""
+    file = Path(tempfile.mkdtemp(prefix="inorder-mutant-"), Path(_asl_file(policy)).name)
+    file.write_text(text, encoding="utf-8")
+    _FILES[policy] = str(file)
+    definition = json.loads(text)
+    with suppress(KeyError, TypeError, ValueError):  # a rule may rely on the schema
+        rules = (rule for stage in asl.STAGES[1:] for rule in stage.values())
+        return "inorder check" if any([*rule(definition)] for rule in rules) else ""
+    return ""
