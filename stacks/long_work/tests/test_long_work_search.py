@@ -52,15 +52,18 @@ class Helper(NamedTuple):
 
 
 class State(NamedTuple):
-    """A state of the search; the first numbers are what the adversary may still do."""
+    """A state of the search, which begins with a scenario."""
 
-    crashes: int
-    losses: int  # of status events
-    doubles: int
-    faults: int  # the work or a start fails, an answer is lost, or take_over dies
-    lates: int  # claims that are written after their time is over
-    early: int  # sweeps while something goes on
-    coming: tuple[int, ...]
+    coming: tuple[int, ...]  # events by their numbers, the newest last
+    # What the adversary may still do:
+    crashes: int = 0
+    losses: int = 0  # of status events
+    doubles: int = 0
+    faults: int = 0  # the work or a start fails, an answer is lost, or take_over dies
+    lates: int = 0  # claims that are written after their time is over
+    early: int = 0  # sweeps while something goes on
+    rejected: int = 0  # the event whose result is refused
+    deleted: int = 0  # the event that is a deletion
     record: str | None = None
     output: int = 0
     runs: tuple[Run, ...] = ()
@@ -96,24 +99,6 @@ class State(NamedTuple):
         return "in_progress_since" in json.loads(self.record or "{}")
 
 
-class Scenario(NamedTuple):
-    """Events by their numbers, what the adversary may do, and what is rejected or a deletion."""
-
-    events: str
-    crashes: int = 0
-    losses: int = 0
-    doubles: int = 0
-    faults: int = 0
-    lates: int = 0
-    early: int = 0
-    rejected: int = 0
-    deleted: int = 0
-
-    def event(self, number: int) -> str:
-        make = deleted if number == self.deleted else created
-        return json.dumps(make(sequencer=f"0{number}"))
-
-
 class PendingCall(BaseException):
     """The code has reached a call that has no answer yet."""
 
@@ -147,6 +132,11 @@ class Services:
 REFUSED, EXISTS = ServiceError("refused"), FileExistsError()  # equal in equal states
 
 
+def event_of(scenario: State, number: int) -> str:
+    make = deleted if number == scenario.deleted else created
+    return json.dumps(make(sequencer=f"0{number}"))
+
+
 def number_of(text: str) -> int:
     return int(json.loads(text)["detail"]["object"]["sequencer"])
 
@@ -154,16 +144,15 @@ def number_of(text: str) -> int:
 class Search:
     """Searches a scenario, with an ASL file and code that takes over, shipped or mutants."""
 
-    def __init__(self, engine: Engine, scenario: Scenario, old: str = ALONE, new: str = "") -> None:
+    def __init__(self, engine: Engine, first: State, old: str = ALONE, new: str = "") -> None:
         asl, code = ASL.replace(old, new), CODE.replace(old, new)
-        self.engine, self.scenario, self.followed = engine, scenario, set[tuple[str, Any]]()
+        self.engine, self.first, self.newest = engine, first, first.coming[-1]
+        self.followed = set[tuple[str, Any]]()
         engine.load(asl)
         self.code: Any = ModuleType("take_over.keys")
         sys.modules.setdefault("take_over.keys", self.code)  # where dataclasses look it up
         exec(compile(code, "keys.py", "exec"), self.code.__dict__)  # noqa: S102
         self._calls: dict[Helper, Any] = {}
-        events = tuple(map(int, scenario.events))
-        self.first, self.newest = State(*scenario[1:7], events), max(events)
 
     def run(self, most: int = 500_000) -> str:
         """Give what is wrong in the first state where something is, or an empty text."""
@@ -194,13 +183,13 @@ class Search:
             return "two executions work at once"
         if is_end and state.output != self.newest and self.newest not in state.parked:
             return "the newest event is lost"
-        has_died = state.is_busy or state.dead or self.scenario.lates
+        has_died = state.is_busy or state.dead or self.first.lates
         return ALONE if state.is_in_progress and not has_died else ""
 
     def _moves(self, state: State) -> Iterator[tuple[bool, State]]:
         """List what may happen, and whether it happens without the adversary."""
         for number in dict.fromkeys(state.coming):
-            yield True, self._start(state.less("coming", number), self.scenario.event(number))
+            yield True, self._start(state.less("coming", number), event_of(state, number))
         for run in dict.fromkeys(state.runs):
             others = state.less("runs", run)
             yield from self._steps(others, run)
@@ -272,7 +261,7 @@ class Search:
         if run.state == "Publish Result":
             outcomes = ["Processed"] if state.output <= number else []
             outcomes += ["Superseded"] if number < self.newest else []  # S3 has a newer object
-            for outcome in ["Rejected"] if number == self.scenario.rejected else outcomes:
+            for outcome in ["Rejected"] if number == state.rejected else outcomes:
                 answer = {"Payload": {"outcome": outcome, "expires_at": "1"}}
                 written = number if outcome == "Processed" else state.output
                 yield from self._served(state, state._replace(output=written), run, answer)
@@ -321,7 +310,7 @@ class Search:
 
     def _describe_execution(self, state: State, executionArn: str) -> tuple[Any, State]:  # noqa: N803
         status = "RUNNING" if any(run.name == executionArn for run in state.runs) else "SUCCEEDED"
-        found = {"status": status, "input": self.scenario.event(int(executionArn[4]))}
+        found = {"status": status, "input": event_of(state, int(executionArn[4]))}
         for name, text, error in state.dead:
             if name == executionArn:
                 found = {"status": "FAILED", "input": text, "error": error}
@@ -356,42 +345,42 @@ class Search:
         return "{}", self._start(state._replace(named=state.named | name), request["input"])
 
 
-LOSES = Scenario("12", crashes=1, losses=1)
+LOSES = State((1, 2), crashes=1, losses=1)
 SCENARIOS = (
     LOSES._replace(crashes=2),
     LOSES._replace(doubles=1),
     LOSES._replace(lates=1),
-    LOSES._replace(events="112", rejected=2),
-    Scenario("12", crashes=1, faults=1),
-    Scenario("122", crashes=1),
-    Scenario("12", crashes=1, deleted=2),
-    Scenario("12", early=1, faults=1),
+    LOSES._replace(coming=(1, 1, 2), rejected=2),
+    State((1, 2), crashes=1, faults=1),
+    State((1, 2, 2), crashes=1),
+    State((1, 2), crashes=1, deleted=2),
+    State((1, 2), early=1, faults=1),
 )
 AT_NIGHT = (
     LOSES._replace(crashes=2, losses=2, doubles=1),
     LOSES._replace(faults=1, lates=1),
-    LOSES._replace(events="123", crashes=2),
-    Scenario("123", crashes=1, faults=1),
-    Scenario("12", crashes=1, early=1),
+    LOSES._replace(coming=(1, 2, 3), crashes=2),
+    State((1, 2, 3), crashes=1, faults=1),
+    State((1, 2), crashes=1, early=1),
 )
 TWICE, LOST, ENDLESS = "two executions work at once", "the newest event is lost", "nothing ends it"
 AGAIN = "a finished event is started again"
-DIES = Scenario("12", crashes=1)
+DIES = State((1, 2), crashes=1)
 MINE = '"Next": "Release Lock Only"\n        },'
 # What is changed, in which scenario, and what the search finds then.
-MUTANTS: tuple[tuple[str, str, Scenario, str], ...] = (
-    ("if_not_exists(lock_token, :lock_token)", ":lock_token", Scenario("12"), TWICE),
-    ("sequencer < :", "sequencer > :", Scenario("12"), "Superseded is not true"),
-    (MINE, MINE.replace("Release Lock Only", "Waiting"), Scenario("1", faults=1), ALONE),
-    ('AND sequencer = :sequencer"', 'AND sequencer >= :sequencer"', Scenario("12"), LOST),
-    ('"Next": "Start Newest Event"', '"Next": "Final Outcome?"', Scenario("12"), ALONE),
-    ('found["status"] == "RUNNING"', "False", Scenario("12", early=1), TWICE),
+MUTANTS: tuple[tuple[str, str, State, str], ...] = (
+    ("if_not_exists(lock_token, :lock_token)", ":lock_token", State((1, 2)), TWICE),
+    ("sequencer < :", "sequencer > :", State((1, 2)), "Superseded is not true"),
+    (MINE, MINE.replace("Release Lock Only", "Waiting"), State((1,), faults=1), ALONE),
+    ('AND sequencer = :sequencer"', 'AND sequencer >= :sequencer"', State((1, 2)), LOST),
+    ('"Next": "Start Newest Event"', '"Next": "Final Outcome?"', State((1, 2)), ALONE),
+    ('found["status"] == "RUNNING"', "False", State((1, 2), early=1), TWICE),
     ('frees = holder in {"", death.execution}', "frees = True", DIES, TWICE),
     ("Item=new, **condition", "Item=new", DIES, TWICE),
-    ("recorded < own or", "False or", Scenario("1", crashes=1), LOST),
+    ("recorded < own or", "False or", State((1,), crashes=1), LOST),
     ("elif not is_due", "else", DIES, ENDLESS),
-    ('_text(record, "status") == "IN_PROGRESS"', "True", Scenario("11", crashes=1), AGAIN),
-    ("self.sqs.send_message", "None and self.sqs.send_message", Scenario("1", rejected=1), LOST),
+    ('_text(record, "status") == "IN_PROGRESS"', "True", State((1, 1), crashes=1), AGAIN),
+    ("self.sqs.send_message", "None and self.sqs.send_message", State((1,), rejected=1), LOST),
     ('if holder := _text(record, "lock_token")', 'if holder := ""', LOSES, ENDLESS),
 )
 
@@ -406,9 +395,9 @@ def test_no_interleaving_breaks_a_promise_and_each_transition_is_taken(engine: E
     for scenario in (*SCENARIOS, *(AT_NIGHT if os.environ.get("NIGHT") else ())):
         search = Search(engine, scenario)
         assert search.run() == "", scenario
-        print(f"{scenario}: {search.states} states")  # noqa: T201
+        print(f"{scenario[:9]}: {search.states} states")  # noqa: T201
         followed |= search.followed
-    search = Search(engine, Scenario("1"), "${WorksBy}", "function")
+    search = Search(engine, State((1,)), "${WorksBy}", "function")
     assert search.run() == ""
     assert search._step(search.first, Run("arn:1a", "{}", "S3 Object Event?", "{}")).error is None
     states = json.loads(ASL)["States"]

@@ -56,22 +56,8 @@ class Keys:
     staging_bucket: str
 
     def take_over(self, execution: str, now: datetime, record_id: str = "") -> Outcome:
-        """Do for a key what its dead execution no longer does.
-
-        Parameters
-        ----------
-        execution : str
-            ARN of an execution that may be dead.
-        record_id : str
-            The record that it has locked, if that is known.
-
-        Raises
-        ------
-        RecordContended
-            The next sweep will do it.
-        """
-        death = self._death(execution, record_id)
-        if death is None:
+        """Do for a key what its dead execution no longer does; only a sweep names the record."""
+        if (death := self._death(execution, record_id)) is None:
             return "Alive"
         outcome: Outcome = "Settled"
         # An input that is no event stays in the history of its execution.
