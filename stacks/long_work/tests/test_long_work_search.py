@@ -331,6 +331,9 @@ class Search:
         is_done = before.get("status", {}).get("S") == "DONE"
         if is_done and before["sequencer"] == after["sequencer"] and "expires_at" not in after:
             state = state._replace(wrong="a finished event is started again")
+        if before and before["sequencer"] == after["sequencer"]:
+            old, new = (self.code.attempts(json.loads(e["event"]["S"])) for e in (before, after))
+            state = state._replace(wrong=FORGOTTEN) if new < old else state
         text = json.dumps(after, sort_keys=True).replace(LATER.isoformat(), CLAIMED_AT)
         return "{}", state._replace(record=text)
 
@@ -345,6 +348,7 @@ class Search:
         return "{}", self._start(state._replace(named=state.named | name), request["input"])
 
 
+FORGOTTEN = "a death is forgotten"
 LOSES = State((1, 2), crashes=1, losses=1)
 SCENARIOS = (
     LOSES._replace(crashes=2),
@@ -375,9 +379,11 @@ MUTANTS: tuple[tuple[str, str, State, str], ...] = (
     ('AND sequencer = :sequencer"', 'AND sequencer >= :sequencer"', State((1, 2)), LOST),
     ('"Next": "Start Newest Event"', '"Next": "Final Outcome?"', State((1, 2)), ALONE),
     ('found["status"] == "RUNNING"', "False", State((1, 2), early=1), TWICE),
-    ('frees = holder in {"", death.execution}', "frees = True", DIES, TWICE),
+    ('frees, event = holder in {"", death.execution}', "frees, event = True", DIES, TWICE),
     ("Item=new, **condition", "Item=new", DIES, TWICE),
     ("recorded < own or", "False or", State((1,), crashes=1), LOST),
+    ("count > attempts(event)", "True", State((1,), crashes=2, doubles=1), FORGOTTEN),
+    ('("event", "status", "lock', '("status", "lock', LOSES._replace(crashes=2), FORGOTTEN),
     ("elif not is_due", "else", DIES, ENDLESS),
     ('_text(record, "status") == "IN_PROGRESS"', "True", State((1, 1), crashes=1), AGAIN),
     ("self.sqs.send_message", "None and self.sqs.send_message", State((1,), rejected=1), LOST),

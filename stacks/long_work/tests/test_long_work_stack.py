@@ -7,6 +7,7 @@ import json
 import os
 import time
 import zipfile
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -145,7 +146,10 @@ def test_five_overwrites_a_dead_holder_and_failing_work_leave_the_newest_output_
     print(f"Taken over {stopped:.2f} s after a stop and {failed:.2f} s after a fault.")  # noqa: T201
     assert stack.written(key) == ["FAIL ONCE: SIXTH"]
     ended = [each for each in stack.executions.all() if each.status == "SUCCEEDED"]
-    assert sorted(str(each.outcome) for each in ended) == ["Processed", *["Waiting"] * 5]
+    outcomes = Counter(str(each.outcome) for each in ended)
+    # Those that wait; and those that came after a newer one, which EventBridge may deliver first.
+    assert outcomes["Waiting"] + outcomes["Superseded"] == 5
+    assert outcomes["Processed"] == 1
     # The local AWS does not stop the work of an execution that is stopped: it stages in vain.
     listed = stack.s3.list_objects_v2(Bucket=stack.outputs["StagingBucketName"])
     staged = [each["Key"] for each in listed.get("Contents", [])]

@@ -110,25 +110,28 @@ class Keys:
         """Change the record as it was read, and start its event if it is free and due."""
         holder, recorded = _text(record, "lock_token"), _text(record, "sequencer")
         own = str(records.s3_object(death.event).get("sequencer", recorded))
-        frees = holder in {"", death.execution}
-        is_due, event = frees and _text(record, "status") == "IN_PROGRESS", _event(record)
-        if recorded < own or (recorded == own and is_due):
-            event = death.event if recorded < own else event  # it may have died before its claim
-            count = attempts(event) + 1
-            if death.error == "Rejected" or count > RETRIES_AT_MOST:
-                self._park(death, record["id"]["S"], event)
-                if recorded == own:
-                    lasts = str(int(now.timestamp()) + records.PARKED_SECONDS)
-                    ended = {"status": {"S": "FAILED"}, "expires_at": {"N": lasts}}
-                    self._write(record, ended, "lock_token", SINCE)
-                return "Parked"
-            event = {**records.without_history(event), "retry": {"attempt": count}}
+        frees, event = holder in {"", death.execution}, _event(record)
+        is_due = frees and _text(record, "status") == "IN_PROGRESS"
+        count = attempts(death.event or event) + 1
+        # It may have died before its claim. If this death has been counted, the record says so.
+        is_own = recorded < own or (recorded == own and is_due and count > attempts(event))
+        if is_own and (death.error == "Rejected" or count > RETRIES_AT_MOST):
+            self._park(death, record["id"]["S"], count)
+            if recorded == own:
+                lasts = str(int(now.timestamp()) + records.PARKED_SECONDS)
+                ended = {"status": {"S": "FAILED"}, "expires_at": {"N": lasts}}
+                self._write(record, ended, "lock_token", SINCE)
+            return "Parked"
+        if is_own:
+            first = records.without_history(death.event or event)
+            event = {**first, "retry": {"attempt": count}}
         elif not is_due:
             return "Settled"
-        changed = {"sequencer": max(own, recorded), "event": records.as_json(event)}
-        changed |= {"status": "IN_PROGRESS", SINCE: now.isoformat()}
-        values = {name: {"S": value} for name, value in changed.items()}
-        self._write(record, values, "expires_at", *(["lock_token"] if frees else []))
+        if is_own or holder:
+            changed = {"sequencer": max(own, recorded), "event": records.as_json(event)}
+            changed |= {"status": "IN_PROGRESS", SINCE: now.isoformat()}
+            values = {name: {"S": value} for name, value in changed.items()}
+            self._write(record, values, "expires_at", *(["lock_token"] if frees else []))
         if not frees:
             return "Settled"
         if delay(event):
@@ -137,10 +140,10 @@ class Keys:
         self._start(event, name=f"after-{sha256(death.execution.encode()).hexdigest()[:32]}")
         return "Started"
 
-    def _park(self, death: Death, record_id: str, event: Json) -> None:
-        reason = {"Error": death.error, "Cause": death.cause, "attempts": attempts(event) + 1}
+    def _park(self, death: Death, record_id: str, count: int) -> None:
+        reason = {"Error": death.error, "Cause": death.cause, "attempts": count}
         told = {"outcome": "Parked", "object_key": record_id, "reason": reason}
-        told |= {"execution": death.execution, "event": records.without_history(event)}
+        told |= {"execution": death.execution, "event": records.without_history(death.event)}
         self.sqs.send_message(QueueUrl=self.parked_queue_url, MessageBody=records.as_json(told))
 
     def _start(self, event: Json, **name: str) -> None:
@@ -160,8 +163,8 @@ class Keys:
         """Change a record if its event, its status and its lock are still as they were read."""
         new = {name: value for name, value in (record | changed).items() if name not in removed}
         condition: Json = {"ConditionExpression": "attribute_not_exists(id)"}
-        if "sequencer" in record:
-            seen = {name for name in ("sequencer", "status", "lock_token") if name in record}
+        if "event" in record:
+            seen = {name for name in ("event", "status", "lock_token") if name in record}
             is_same = [f"#{name} = :{name}" for name in sorted(seen)]
             is_free = [] if "lock_token" in seen else ["attribute_not_exists(lock_token)"]
             condition = {
