@@ -383,7 +383,7 @@ MUTANTS: tuple[tuple[str, str, State, str], ...] = (
     ("Item=new, **condition", "Item=new", DIES, TWICE),
     ("recorded < own or", "False or", State((1,), crashes=1), LOST),
     ("count > attempts(event)", "True", State((1,), crashes=2, doubles=1), FORGOTTEN),
-    ('("event", "status", "lock', '("status", "lock', LOSES._replace(crashes=2), FORGOTTEN),
+    ('("event", "status", "lock', '("status", "lock', LOSES._replace(crashes=2), LOST),
     ("elif not is_due", "else", DIES, ENDLESS),
     ('_text(record, "status") == "IN_PROGRESS"', "True", State((1, 1), crashes=1), AGAIN),
     ("self.sqs.send_message", "None and self.sqs.send_message", State((1,), rejected=1), LOST),
