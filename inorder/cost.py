@@ -230,6 +230,20 @@ def express_gb_seconds(milliseconds: float) -> float:
     return 64 / 1024 * math.ceil(milliseconds / STEP_MS) * STEP_MS / 1000
 
 
+def _polls(policy: Policy, milliseconds: float) -> tuple[int, float]:
+    """Tell how often a waiter polls until a key is free, and how many seconds it waits.
+
+    Others work on for these milliseconds when the waiter begins. Its first wait may be shorter.
+    """
+    whole = definition(policy.name)
+    seconds = limits(whole)["poll_seconds"]
+    first = next(
+        (each["Seconds"] for each in whole["States"].values() if "Seconds" in each), seconds
+    )
+    later = max(0, math.ceil((milliseconds / 1000 - first) / seconds))
+    return 1 + later, first + later * seconds
+
+
 def record_bytes(work: Workload, has_event: bool = True) -> float:
     """Compute the size of a record, by which DynamoDB bills writes, reads and storage."""
     assumed = _assumed()
@@ -255,16 +269,15 @@ def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, floa
     if not counted:  # it waits for nothing
         situation, counted = "uncontended", policy.cost.uncontended
     count, seconds = 0, 0.0
-    if situation == "waiter":  # the holder has begun just before
-        poll = limits(definition(policy.name))["poll_seconds"]
-        count = max(1, math.ceil((work.process_ms + assumed["invoke_ms"]) / 1000 / poll))
-        seconds = count * poll
+    is_started = situation == "waiter" and starts_newest(policy.name)
+    if situation == "waiter":  # the holder has begun just before, and may start an execution
+        works = work.process_ms + assumed["invoke_ms"]
+        count, seconds = _polls(policy, works * (1 + is_started))
         counted = _plus(counted, policy.each_poll, count - 1)
     gets, puts = _read(CONTENDERS)["s3"][policy.fence][situation] if policy.fence else (0, 1)
     # A function that writes no output has found that there is nothing to do.
     function_ms = work.process_ms if puts else gets * assumed["call_ms"]
     works_ms = counted.invocations * (assumed["invoke_ms"] + function_ms)
-    is_started = situation == "waiter" and starts_newest(policy.name)
     executions = 1 + is_started  # the holder starts another one, which does the work
     calls_ms = assumed["call_ms"] * (counted.writes + counted.reads)
     milliseconds = assumed["start_ms"] * executions + calls_ms + works_ms + seconds * 1000

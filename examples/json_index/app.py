@@ -63,5 +63,6 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, str]:  # noqa: ARG
     """Process one event: `Fence.answer` describes what the state machine sends, and the answer."""
     answer = fence.answer(event, RECORD_RETENTION_DAYS)
     source_key = event["event"]["detail"]["object"]["key"]
-    logger.info(json.dumps({"source_key": source_key, **answer}))
+    told = {"source_key": source_key, "execution": event.get("execution"), **answer}
+    logger.info(json.dumps(told))
     return answer

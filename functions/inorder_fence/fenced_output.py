@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from enum import Enum, auto
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
@@ -278,8 +279,9 @@ class Fence:
             ``outcome``, and ``expires_at``, the time (seconds since 1970, as text) until which the
             key table keeps the record: of a rejected event, as long as SQS keeps the parked event.
             It is computed here because JSONPath cannot. With
-            ``Processed`` or ``Superseded`` there is ``output_key``; with ``Rejected`` there are
-            ``error`` and ``cause``.
+            ``Processed`` or ``Superseded`` there is ``output_key`` and, if the payload asks for it,
+            the same time as ISO text (``done_until``); with ``Rejected`` there are ``error`` and
+            ``cause``.
 
         Raises
         ------
@@ -296,7 +298,11 @@ class Fence:
             reason = {"error": type(error).__name__, "cause": str(error)}
             return {"outcome": "Rejected", **reason, "expires_at": str(now + PARKED_SECONDS)}
         expires_at = now + record_retention_days * 86_400
-        return {"outcome": answer.outcome, "output_key": answer.key, "expires_at": str(expires_at)}
+        told = {"outcome": answer.outcome, "output_key": answer.key, "expires_at": str(expires_at)}
+        if payload.get("done_until"):  # as text that compares with the times of a state machine
+            until = datetime.fromtimestamp(expires_at, UTC)
+            told["done_until"] = until.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return told
 
     def write_newest(self, event: ObjectEvent) -> Answer:
         """Write the one output of a key for its newest event; a deletion deletes it.

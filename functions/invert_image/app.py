@@ -44,6 +44,10 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:  #
     """
     described = event["event"]["detail"]["object"]
     logger.append_keys(source_key=described["key"], sequencer=described["sequencer"])
+    # By these, inorder finds the execution and tells its story.
+    logger.append_keys(
+        version_id=described.get("version-id") or None, execution=event.get("execution")
+    )
     answer = fence.answer(event, RECORD_RETENTION_DAYS)
     name = answer.get("error", answer["outcome"])
     if "error" in answer:

@@ -7,7 +7,8 @@ effect that no fence protects must be marked as done within the lease, too.
 
 The numbers are fields of the prepared data. A Pass writes ``limits``, with ``poll_seconds`` (the
 wait between two polls), ``lease_polls`` (after so many polls a waiter breaks an unchanged lock) and
-``maximum_polls`` (after so many polls it gives up). The states must read them from there.
+``maximum_polls`` (after so many polls it gives up). The states must read them from there. A wait of
+other seconds is no part of a lease: none may lie between two polls that are counted.
 """
 
 from __future__ import annotations
@@ -134,7 +135,8 @@ def lease_numbers(definition: Json) -> LeaseNumbers | None:
         return None
     claim = _only(claims, "state that claims a key")
     choice, condition = _only(breaks, "rule that breaks a lock")
-    wait = _only([name for name, state in states.items() if state["Type"] == "Wait"], "Wait")
+    waits = [name for name, state in states.items() if state["Type"] == "Wait"]
+    wait = _only([name for name in waits if "Seconds" not in states[name]], "Wait of a lease")
     given = limits(definition)
     if missing := [*_unused_limits(states, given, choice, condition, wait)]:
         raise ValueError("; ".join(missing))
@@ -228,7 +230,9 @@ def _poll(definition: Json) -> Iterator[Violation]:
             _, drawn = walk.ways(definition)
         except ValueError:
             return  # which the seconds of the lease tell, too
-        drawn = drawn.subgraph(at for at in drawn if states[at.state]["Type"] != "Wait").copy()
+        # One that waits for other seconds does not wait for a poll.
+        waits = {name for name, state in states.items() if state.get("SecondsPath")}
+        drawn = drawn.subgraph(at for at in drawn if at.state not in waits).copy()
         polls = [visit for visit in drawn if visit.state in counters]
         drawn.add_edges_from([("", after) for visit in polls for after in drawn.successors(visit)])
         found = nx.single_source_shortest_path(drawn, "") if polls else {}

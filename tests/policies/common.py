@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import ANY
 
+from inorder.asl.lease import limits
 from inorder.model.policies import definition
 from tests.policies.table import (
     CREATED,
@@ -39,8 +40,7 @@ RECORDED = {"in_progress_since": ANY, "state_machine": "test", "event": ANY}
 
 def limits_of(module: str) -> Data:
     """Read the limits in the ASL file of the policy whose folder has a module."""
-    states: Data = definition(module.split(".")[-2])["States"]
-    return dict(states["Count Poll"]["Parameters"]["limits"])
+    return dict(limits(definition(module.split(".")[-2])))
 
 
 def waiter_data(limits: dict[str, int]) -> Data:
@@ -73,6 +73,7 @@ REFUSED_INPUTS = "empty=InvalidEvent list=InvalidEvent no-key=InvalidEvent"
 NO_RECORD = (
     "without a record, status <> DONE is true too, on moto and ministack; AWS does not document it"
 )
+SECOND = "it makes no difference whether a record counts in the second in which it expires"
 
 NOT_SENT, NOT_FORWARDED = "QueueLost*2 TimedOut", "ForwardFailed*2 TimedOut"
 WRITE_FAILED, RELEASE_FAILED = "Busy*2 TimedOut", "Busy*3 TimedOut"
@@ -182,13 +183,15 @@ def waiting(
     return [Row(f"{of} State?", each, to) for to, inputs in decided for each in inputs]
 
 
-def first_poll(data: Data, wait: str, state: str = "First Poll?") -> list[Row]:
-    return [Row(state, without("limits", data), "Count Poll"), Row(state, data, wait)]
+def first_poll(
+    data: Data, wait: str, state: str = "First Poll?", first: str = "Count Poll"
+) -> list[Row]:
+    return [Row(state, without("limits", data), first), Row(state, data, wait)]
 
 
 def attempts(data: Data) -> list[Row]:
     return [
-        *(Row("Attempt Again?", data | {"polls": poll}, "Renew Lock") for poll in (0, 6)),
+        *(Row("Attempt Again?", data | {"polls": poll}, "Renew Lock") for poll in (1, 6)),
         Row("Attempt Again?", data | {"polls": 7}, "Retry Event"),
         Row("Attempt Again?", data | {"polls": 0, "renewal": {"attempt": 2}}, "Retry Event"),
     ]
@@ -249,11 +252,15 @@ def outcomes(data: Data, *names: str) -> list[Effect]:
 def rejections(data: Data) -> list[Effect]:
     rejected = data | {"inversion": answer(REJECTED)}
     reason = {"Error": REJECTED["error"], "Cause": REJECTED["cause"], "rejected": True}
-    unknown = adds("Reject Result", data | {"inversion": answer(None)}, fault=UNKNOWN_RESULT)
+    odd = data | {"inversion": answer(None)}
+    unknown = adds("Reject Result", odd, fault=UNKNOWN_RESULT)
     if "lock_token" not in data:
         return [adds("Reject Object", rejected, fault=reason), unknown]
-    ids = ("object_key", "event_id", "record_id", "sequencer", "lock_token")
-    kept = {name: data[name] for name in (*ids, "claim", "recorded") if name in data}
+    ids = ("object_key", "event_id", "record_id", "sequencer", "lock_token", "recorded")
+    kept = {name: data[name] for name in ids if name in data}
+    if "expires_at" not in data:  # only the record of a parked event needs it
+        parked = kept | {"expires_at": str(NEVER), "fault": UNKNOWN_RESULT}
+        unknown = Effect("Reject Result", odd, parked)
     kept |= {"expires_at": REJECTED["expires_at"], "fault": reason}
     return [Effect("Reject Object", rejected, kept), unknown]
 
@@ -276,6 +283,9 @@ UNKNOWN_RESULT = {"Error": "UnknownResult", "Cause": NULL, "rejected": True}
 
 
 def handed_over(data: Data) -> list[Effect]:
+    """Let a sender tell what it has sent, if a later state asks."""
+    if "content" in data:
+        return [adds(state, data, "Sent") for state in ("Park Event", "Retry Event")]
     return [
         adds("Park Event", data, "Sent", sent={"outcome": "Parked"}),
         adds("Retry Event", data, "Sent", sent={"outcome": "Retrying"}),

@@ -277,7 +277,7 @@ def test_a_function_that_wakes_up_after_its_execution_was_aborted_changes_nothin
         _, newer = workflow.of_key(key, 2)
         assert newer.outcome == "Processed"
         assert newer.path.count("Break Lock") == 1
-        assert len([state for state in newer.path if state.startswith("Wait ")]) == 12
+        assert newer.path.count("Wait For Lock") == 12
         assert workflow.colour(key) == MAGENTA
         assert holder.status() == psutil.STATUS_STOPPED
     finally:

@@ -24,17 +24,23 @@ def printing(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_image_is_processed_logged_and_counted(aws: InProcess, lines: Lines) -> None:
+    aws.keep_versions()
     name = 'x"\n{"level":"ERROR"}.png'
     event = aws.upload(f"a/{name}", RED)
-    answer = aws.handle({"event": event, "fence": "newest"})
+    ended = aws.run(event)
+    answer = ended.output["result"]
     expires_at = int(answer.pop("expires_at"))
     assert answer == {"outcome": "Processed", "output_key": f"a/out-{name}"}
     assert expires_at == pytest.approx(time.time() + 7 * 86_400, abs=60)
     read_strictly(aws.output(f"a/out-{name}"))
     log, metric = lines()  # the line break of the key would have made a third line
     assert (log["message"], log["source_key"]) == ("Processed", f"a/{name}")
-    assert log["output_key"] == answer["output_key"]
-    assert log["sequencer"] == event["detail"]["object"]["sequencer"]
+    assert (log["output_key"], log["execution"]) == (answer["output_key"], ended.arn)
+    described = event["detail"]["object"]
+    assert (log["sequencer"], log["version_id"]) == (
+        described["sequencer"],
+        described["version-id"],
+    )
     assert metric["Processed"] == [1.0]
 
 

@@ -40,13 +40,6 @@ CHOICES = [
     *(Row("Complete Event?", event, "Park Invalid Event") for event in INCOMPLETE),
     Row("Hashed?", {"hashing": answer(HASHED)}, "Name Content"),
     *(Row("Hashed?", {"hashing": answer(payload)}, "Reject Result") for payload in NO_HASH),
-    *(
-        Row("Retried Later?", {"sent": {"outcome": outcome}}, to)
-        for outcome, to in (
-            ("Parked", "Release Failed Content"),
-            ("Retrying", "Release Retried Content"),
-        )
-    ),
     *common.first_poll(DATA, "Wait For Lock"),
     *common.waiting(DATA, LOCKED, of="Content"),
 ]
@@ -64,7 +57,7 @@ FLOW = {
     "ForwardFailed*3 TimedOut: Retry Event",
     "Release Lock": f"Written ConditionFailed: Processed; {common.RELEASE_FAILED}: Retry Event",
     "Reject Result": "Park Event",
-    **common.hands_over("Retried Later?"),
+    **common.hands_over("Release Failed Content", "Release Retried Content"),
     "Release Failed Content": f"Written ConditionFailed {common.RELEASE_FAILED}: Parked",
     "Release Retried Content": f"Written ConditionFailed {common.RELEASE_FAILED}: Retrying",
     **common.ends(),
@@ -123,11 +116,10 @@ WRITES = [
 SECONDS = (32, 36, 42, 158)  # holder, lease, waiter, longest execution
 STORIES = ["paid=Processed again=Duplicate other=Processed shipped=Processed"]
 CLAIM = "Claim Content with"
-SECOND = "it makes no difference whether a record counts in the second in which it expires"
 SURVIVORS = {
     f"{CLAIM} ConditionExpression: no attribute_not_exists(id)": common.NO_RECORD,
     f"{CLAIM} Catch 1 and 2 swapped": "no error is both of them",
-    f"{CLAIM} ConditionExpression: comparison 3, <, as <=": SECOND,
+    f"{CLAIM} ConditionExpression: comparison 3, <, as <=": common.SECOND,
 }
 
 CASES = Cases(

@@ -7,7 +7,10 @@ from tests.policies.common import refused
 from tests.policies.table import EXECUTION, Cases, Row, Write, item
 
 LIMITS = common.limits_of(__name__)
-DATA = common.waiter_data(LIMITS) | {"record_id": "first:b/k", "sent": {"outcome": "Retrying"}}
+UNTIL = table.PROCESSED | {"done_until": "2026-11-27T09:30:00Z"}
+ANSWERED = {"inversion": table.answer(UNTIL)}
+DATA = common.waiter_data(LIMITS) | ANSWERED
+DATA |= {"record_id": "first:b/k", "sent": {"outcome": "Retrying"}}
 UNSENT = DATA | {"sent": {"outcome": ""}}
 
 LOCKED = {"sequencer": "0A", "status": "IN_PROGRESS", "lock_token": "theirs"}
@@ -15,6 +18,8 @@ WITH_EVENT = DATA | {"record": item(**LOCKED, event='{"a": 1}')}
 WITHOUT_SEQUENCER = DATA | {"record": item(**LOCKED | {"sequencer": ""}, event='{"a": 1}')}
 WITH_OWN_EVENT = DATA | {"record": item(**LOCKED | {"sequencer": "0B"}, event='{"a": 1}')}
 LAST = LIMITS["lease_polls"] + 1
+
+FOR_EVER = table.answer(table.PROCESSED | {"done_until": "9999-12-31T23:59:59Z"})
 
 CHOICES = [
     *common.s3_events(deletions=False),
@@ -33,7 +38,9 @@ CHOICES = [
     Row("Key State?", WITH_OWN_EVENT | {"polls": LAST}, "Claim Key"),  # it takes the lock over
     Row("Key State?", WITH_EVENT | {"polls": LAST, "watched_lock": common.NO_LOCK}, "Watch Lock"),
     *common.SENT,
-    *common.answers(processed="Release Lock", superseded="Release Superseded Key"),
+    *common.answers(processed="Keep Until Deleted", superseded="Release Superseded Key"),
+    Row("Outcome?", ANSWERED, "Release Lock"),
+    Row("Outcome?", {"inversion": table.answer(UNTIL | {"done_until": 5})}, "Keep Until Deleted"),
 ]
 
 FLOW = {
@@ -51,6 +58,7 @@ FLOW = {
         state: f"Written ConditionFailed: {end}; {common.RELEASE_FAILED}: Retry Event"
         for state, end in (("Release Lock", "Processed"), ("Release Superseded Key", "Superseded"))
     },
+    "Keep Until Deleted": "Release Lock",
     **common.hands_over("Release Failed Key"),
     "Release Failed Key": f"Written ConditionFailed {common.RELEASE_FAILED}: Retried Later?",
     **common.ends("Superseded"),
@@ -60,6 +68,7 @@ OUTPUTS = [
     *common.prepared(common.WAITER_START | {"sent": UNSENT["sent"]}, record_id="first:{key}"),
     *common.waiter_outputs(DATA),
     common.adds("Send Before Waiting", UNSENT, "Sent", sent=DATA["sent"]),
+    common.adds("Keep Until Deleted", DATA, inversion=FOR_EVER),
     common.adds("Renew Lock", DATA, "Written", renewal={"attempt": 2}),
     *common.rejections(DATA),
     *common.handed_over(DATA),
@@ -74,16 +83,20 @@ WRITES = [
     Write("Claim Key", None, CLAIMED),
     Write("Claim Key", {"sequencer": "0C", "status": "FAILED"}, CLAIMED),
     Write("Claim Key", {"sequencer": "0A", "status": "IN_PROGRESS"}, CLAIMED),  # a broken lock
+    Write("Claim Key", {"status": "DONE", "done_until": "2000-01-01T00:00:00Z"}, CLAIMED),
     Write("Claim Key", MINE, CLAIMED),  # its answer was lost
     Write("Claim Key", MINE | {"lock_token": "theirs", "execution": "theirs"}, CLAIMED),  # watched
     *refused(
         "Claim Key",
         {"sequencer": "0A", "status": "DONE"},
+        {"sequencer": "0A", "status": "DONE", "done_until": "2100-01-01T00:00:00Z"},
         MINE | {"lock_token": "another", "execution": "another"},
     ),
     *common.break_lock(),
     *common.renew_lock(),
-    *common.release("Release Lock", status="DONE", expires_at=EXPIRES_AT),
+    *common.release(
+        "Release Lock", status="DONE", expires_at=EXPIRES_AT, done_until=UNTIL["done_until"]
+    ),
     *common.release("Release Superseded Key", status="FAILED", expires_at=EXPIRES_AT),
     *common.release("Release Failed Key", status="FAILED", expires_at=table.NEVER),
 ]
@@ -99,6 +112,7 @@ STORIES = [
 ]
 SURVIVORS = {
     "Claim Key with ConditionExpression: no attribute_not_exists(id)": common.NO_RECORD,
+    "Claim Key with ConditionExpression: comparison 4, <, as <=": common.SECOND,
 }
 
 CASES = Cases(

@@ -17,6 +17,7 @@ class FirstWins(Newest):
 
     definition = (PROJECT / "statemachine" / "first_wins.asl.json").read_text()
     holding = frozenset({"Invert Image"})
+    until = "done_until"
 
     def key(self, event: int) -> str:
         return f"first:{self.scenario.key(event)}"
@@ -115,6 +116,14 @@ SUITE = Suite(
         # For the reader: where no record is, `#status <> :done` holds too, on moto and
         # ministack.
         "Claim Key with ConditionExpression: no attribute_not_exists(id)",
+        # The second in which a record expires may count or not.
+        "Claim Key with ConditionExpression: comparison 4, <, as <=",
+        # For a function that does not tell until when; the model's does.
+        "Outcome? without rule 2, to Keep Until Deleted",
+        *(
+            f"Outcome? without rule 1: $.inversion.Payload.{each}"
+            for each in ("expires_at IsString", "done_until IsPresent", "done_until IsString")
+        ),
         # For people who read the table: only the status DONE is compared.
         "Claim Key with no Parameters.Item.sequencer",
         "Claim Key with Item: status FAILED",

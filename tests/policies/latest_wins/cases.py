@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from tests.policies import common, table
 from tests.policies.common import refused
-from tests.policies.table import EXECUTION, NEVER, Cases, Row, Write, item
+from tests.policies.table import EXECUTION, NEVER, Cases, Effect, Row, Write, item
 
 LIMITS = common.limits_of(__name__)
-DATA = common.waiter_data(LIMITS) | {"newest": {"event": "{}"}}
+WAITER = common.without("expires_at", common.waiter_data(LIMITS)) | {"newest": {"event": "{}"}}
+# *Release Failed Key* has an expiry, from *Reject Object* or *Reject Result*.
+DATA = WAITER | {"expires_at": str(NEVER)}
+NOT_POLLED = {name: value for name, value in WAITER.items() if name != "polls"}
+START = {name: common.WAITER_START[name] for name in ("lock_token", "unrecorded")}
 THEIR_CLAIM, OWN_CLAIM = ({"claim": {"lock_token": token}} for token in ("theirs", "mine"))
 HOLDER = DATA | OWN_CLAIM
 
 LOCKED = {"sequencer": "0B", "status": "IN_PROGRESS", "lock_token": "theirs"}
 NEWER = LOCKED | {"sequencer": "0C"}
 OVER = {"polls": LIMITS["maximum_polls"]}
+FIRST = {"polls": 0, "watched_lock": common.NO_LOCK}
 FAULT = {"fault": table.FAULT}
 PROCESSED = {"inversion": table.answer(table.PROCESSED)}
 ENDS = [
@@ -32,15 +37,22 @@ CHOICES = [
     *(
         row
         for claim in ({}, THEIR_CLAIM)
-        for row in common.first_poll(DATA | claim, "Wait For Lock", "Lock Taken?")
+        for row in common.first_poll(DATA | claim, "Wait For Lock", "Lock Taken?", "First Poll")
     ),
     Row("Lock Taken?", HOLDER, "Invert Image"),
-    *(
-        Row("Retried Later?", DATA | {"sent": {"outcome": outcome}}, to)
-        for outcome, to in (("Parked", "Release Failed Key"), ("Retrying", "Release Retried Key"))
-    ),
     *common.waiting(DATA, LOCKED),
+    *(
+        Row("Key State?", DATA | FIRST | {"record": record}, following)
+        for record, following in (
+            ({}, "Wait Briefly"),
+            (item(**LOCKED), "Wait Briefly"),
+            (item(**NEWER), "Superseded"),
+            (item(**LOCKED | {"status": "DONE", "lock_token": ""}), "Duplicate"),
+        )
+    ),
     *common.attempts(DATA),
+    Row("Attempt Again?", NOT_POLLED, "Renew Lock"),
+    Row("Attempt Again?", NOT_POLLED | {"renewal": {"attempt": 2}}, "Retry Event"),
     Row("Key State?", DATA | {"record": item(**NEWER)}, "Superseded"),
     Row("Key State?", DATA | {"record": item(**NEWER | {"status": "DONE"})}, "Superseded"),
     Row("Key State?", DATA | {"record": item(**NEWER)} | OVER, "Superseded"),
@@ -52,7 +64,8 @@ FLOW = {
     **common.begins("Claim Key"),
     "Claim Key": "Claimed Recorded ConditionFailed: Lock Taken?; "
     f"{common.CLAIM_FAILED}: Retry Event",
-    "Wait For Lock": "Count Poll",
+    **dict.fromkeys(["Wait Briefly", "Wait For Lock"], "Count Poll"),
+    "First Poll": "Read Key Record",
     **common.polls(),
     **common.function("Attempt Again?"),
     "Renew Lock": f"Written: Invert Image; ConditionFailed {common.WRITE_FAILED}: Retry Event",
@@ -61,7 +74,7 @@ FLOW = {
     "Release Lock Only": "Released: Start Newest Event; "
     f"ConditionFailed {common.WRITE_FAILED}: Final Outcome?",
     "Start Newest Event": "Started StartRefused*2 TimedOut: Final Outcome?",
-    **common.hands_over("Retried Later?"),
+    **common.hands_over("Release Failed Key", "Release Retried Key"),
     **dict.fromkeys(
         ["Release Failed Key", "Release Retried Key"],
         f"Written {common.RELEASE_FAILED}: Final Outcome?; ConditionFailed: Release Lock Only",
@@ -69,14 +82,19 @@ FLOW = {
     **common.ends("Superseded"),
 }
 
+STARTED = {"object_key": "b/k", "sequencer": "0B", "lock_token": "mine"} | {
+    "unrecorded": common.UNRECORDED
+}
+
 OUTPUTS = [
-    *common.prepared(common.WAITER_START),
+    *common.prepared(START),
     *(
         common.adds("Claim Key", DATA, answer, claim={"lock_token": token})
         for answer, token in (("Claimed", "mine"), ("Recorded", "theirs"))
     ),
-    *common.waiter_outputs(DATA, "newest"),
-    *common.rejections(HOLDER),
+    *common.waiter_outputs(WAITER, "newest"),
+    Effect("First Poll", STARTED, STARTED | FIRST | {"limits": LIMITS}),
+    *common.rejections(WAITER | OWN_CLAIM),
     *common.handed_over(DATA),
     common.adds("Renew Lock", DATA, "Written", renewal={"attempt": 2}),
     common.adds("Release Lock Only", DATA, "Released", newest={"event": "{}"}),
@@ -126,7 +144,7 @@ WRITES = [
     ),
 ]
 
-SECONDS = (70, 72, 78, 258)  # holder, lease, waiter, longest execution
+SECONDS = (70, 72, 78, 260)  # holder, lease, waiter, longest execution
 STORIES = [
     "A1 1=Processed 1=Duplicate B2 2=Processed 1=Superseded 2=Duplicate is=B",
     "A1 B2 C3 2=Superseded 3=Processed 1=Superseded is=C",

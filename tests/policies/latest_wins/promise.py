@@ -139,15 +139,14 @@ SUITE = Suite(
     # These are found quickly; `make model` tries all mutants.
     representative=named(
         "Claim Key without Catch of DynamoDB.ConditionalCheckFailedException",
-        "Retried Later? without rule 1, to Release Retried Key",
         "S3 Object Event? without rule 1: $.detail.object.key IsPresent",
         "S3 Object Event? without rule 1: $.detail.object.sequencer IsString",
-        "Key State? without rule 6, to Break Lock",
-        "Key State? without rule 7, to Wait For Lock",
+        "Key State? without rule 7, to Break Lock",
+        "Key State? without rule 8, to Wait For Lock",
         "Outcome? without rule 2: $.inversion.Payload.cause IsPresent",
         "Release Lock with ConditionExpression: none",
         "Renew Lock with no renewal",
-        "Count Poll with 10 as its lease_polls",
+        "First Poll with 10 as its lease_polls",
         "Count Poll with no wait if a read fails",
         "Retry Event with Release Retried Key before it",
         "fenced_output.py without 1: a newer output supersedes",
@@ -194,8 +193,15 @@ SUITE = Suite(
         *no_update("REMOVE execution", "Release Retried Key"),
         # Either keeps polls from following one another without a wait; without both is found.
         "Lock Taken? without rule 2, to Wait For Lock",
-        "Key State? without rule 4, to Wait For Lock",
+        "Key State? without rule 5, to Wait For Lock",
         # `inorder check` wants these tests, for the states that follow.
+        *(
+            f"Lock Taken? without rule 2: $.{each} IsPresent"
+            for each in (
+                *(f"limits.{name}" for name in ("poll_seconds", "lease_polls", "maximum_polls")),
+                *("polls", "watched_lock.lock_token", "watched_lock.break_at_poll"),
+            )
+        ),
         "Final Outcome? without rule 1: $.fault IsPresent",
         "Final Outcome? without rule 2: $.fault IsPresent",
         "Final Outcome? without rule 3: $.inversion.Payload.outcome IsPresent",

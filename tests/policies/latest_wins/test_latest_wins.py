@@ -42,5 +42,6 @@ def test_the_holder_starts_the_newest_event_and_an_older_one_gives_up(aws: InPro
     assert aws.wait(holder).path[-3:] == ["Start Newest Event", "Final Outcome?", "Processed"]
     wait_until(lambda: aws.record("input/x.png")["status"] == "DONE", 30, "the newer event's end")
     assert colour_of(aws.output("out-x.png")) == MAGENTA
-    assert aws.wait(waiting).outcome == "Duplicate"  # the started execution was quicker
+    # Either the waiter or the started execution is quicker; the other one has nothing to do.
+    assert aws.wait(waiting).outcome in {"Duplicate", "Processed"}
     assert len(aws.invocations) == 2

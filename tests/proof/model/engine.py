@@ -18,10 +18,10 @@ from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.asl.lease import longest
 from inorder.ministack_parts import part
 from invert_image.inversion import InvalidImage, InvertedImage
-from tests.proof.model.healing import CLAIMED_AT, Items, Swept, sweep
+from tests.proof.model.healing import Items, Swept, sweep
 from tests.proof.model.mutation import redirected
 from tests.proof.model.scenario import INVALID
-from tests.proof.model.source import FUNCTION, SWEEP, Code
+from tests.proof.model.source import FUNCTION, NOW, SWEEP, Code
 from tests.proof.simulation.clock import client_error
 from tests.proof.simulation.runtime_errors import UncaughtError, check_paths, chooser, find
 
@@ -217,12 +217,15 @@ class Engine:
             (each["limits"] for each in parameters if "limits" in each), {}
         )
         payloads = [each.get("Payload", {}) for each in parameters]
-        fence = next(({"fence": each["fence"]} for each in payloads if "fence" in each), {})
+        told: dict[str, Any] = next((each for each in payloads if "fence" in each), {})
+        fence = {name: value for name, value in told.items() if not name.endswith(".$")}
         self.seconds |= {name: longest(state, limits) for name, state in states.items()}
         self.fences |= dict.fromkeys(states, json.dumps(fence))
         self.starts.append(whole["StartAt"])
         if limits:
             limits["poll_seconds"] = 0  # TestState would wait
+        for wait in (each for each in states.values() if "Seconds" in each):
+            wait["Seconds"] = 0
         self.states |= states
 
     def step(self, taken: Taken, faults: bool) -> StepResult:
@@ -275,7 +278,7 @@ class Engine:
         if is_write(state) and not mock:
             written = self._call("GetItem", TableName=TABLE, Key=key).get("Item", {})
             written |= {
-                each: {"S": CLAIMED_AT}
+                each: {"S": NOW.isoformat()}
                 for each in written.keys() & {"claimed_at", "in_progress_since"}
             }
             item = json.dumps(written, sort_keys=True) if written else None
@@ -327,7 +330,7 @@ def _called(function: Code, event: str, answers: tuple[S3Answer, ...]) -> Called
     given, fence = json.loads(event), function.run()["Fence"]
     shipped = fence(_Replay(answers), OUTPUT_BUCKET, 100, _work, True, InvalidImage)
     try:
-        result: dict[str, str] = shipped.answer({"event": given, "fence": given["fence"]}, 0)
+        result: dict[str, str] = shipped.answer(given | {"event": given}, 1)
     except _Pending as pending:
         call: S3Call = pending.args[0]
         return call

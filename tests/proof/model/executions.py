@@ -281,7 +281,7 @@ class Executions:
         if count <= 1:
             next_poll = run._replace(watched=run.watched + self._engine.seconds[run.state])
         waits = [("later", next_poll, state)]
-        if self._promise.has_time(state, run):
+        if count and self._promise.has_time(state, run):
             if not breaks or self._promise.may_need(state, breaks, later.watched):
                 waits.append(("after a lease", later, state))
             elif state.breaks:

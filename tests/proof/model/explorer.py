@@ -10,6 +10,7 @@ from tests.proof.model.engine import S3Call, Sent, is_sender, read, service_of
 from tests.proof.model.executions import ENDLESS, Executions
 from tests.proof.model.state import (
     NOTHING,
+    SENT,
     Arrival,
     Move,
     Orphan,
@@ -23,6 +24,7 @@ from tests.proof.model.state import (
 # The condition of a release begins with one of these.
 OWN_LOCKS = (OWN_LOCK, "lock_token = :lock_token")
 NEVER = {"N": "253402300799"}  # the year 9999
+NEVER_TEXT = "9999"
 
 
 class Explorer(Executions):
@@ -49,7 +51,7 @@ class Explorer(Executions):
             what = "deletion" if self._scenario.is_deletion(happened) else "upload"
             yield f"{what} {happened}", self._shown(state._replace(happened=happened)), None
         for delivery in sorted(set(state.waiting)):
-            if delivery.event <= state.happened:
+            if delivery.event <= state.happened and not self._is_merged(state, delivery):
                 after = state._replace(waiting=less(state.waiting, delivery))
                 name = free_name(state, delivery.event)
                 yield from self._start(after, name, delivery, 1)
@@ -71,6 +73,20 @@ class Explorer(Executions):
             yield self._land(state, pending)
         yield from self._expire(state)
         yield from self._sweep(state)
+
+    def _is_merged(self, state: State, delivery: Arrival) -> bool:
+        """Tell whether a message waits because another retry of its event is alive.
+
+        `retry_events` has one stream for each event. If that retry has sent the event again, which
+        is no delayed message, this goes on; so does a message that SQS delivers once more, and one
+        about a holder that is taken for dead.
+        """
+        if delivery.label != "retried" or state.repeats < self._scenario.repeats:
+            return False
+        retries = (each for each in state.runs if "retry" in read(each.more))
+        same = (each for each in retries if each.event == delivery.event)
+        known = (each for each in same if not any(map(each.owns, state.broken)))
+        return any(each.done != SENT or each.later for each in known)
 
     def judge(self, state: State) -> str | None:
         """Check a state in which all is quiet, and for good."""
@@ -154,14 +170,22 @@ class Explorer(Executions):
         yield label, state, None
 
     def _expire(self, state: State) -> Iterator[Move]:
-        """Delete a record, which by days outlives all executions that began before it was done."""
+        """Let the time of a record pass, whether DynamoDB deletes it at once or later.
+
+        By days, a record outlives all executions that began before it was done.
+        """
         is_over = not (state.runs or state.late)
         for key, item in state.items if state.expiries and is_over else ():
             if read(item).get("expires_at", NEVER) != NEVER:
-                items = tuple(pair for pair in state.items if pair[0] != key)
                 done = frozenset(e for e in state.done if self._promise.record_key(e) != key)
-                expired = state.spend("expiries")._replace(items=items, done=done)
-                yield f"the record {key} expires", expired, None
+                expired = state.spend("expiries")._replace(done=done)
+                others = tuple(pair for pair in state.items if pair[0] != key)
+                yield f"the record {key} expires", expired._replace(items=others), None
+                if name := self._promise.until:
+                    is_past = (attribute(item, name) or NEVER_TEXT) < NEVER_TEXT
+                    old = read(item) | ({name: {"S": "1999"}} if is_past else {})
+                    kept = tuple(sorted((*others, (key, json.dumps(old, sort_keys=True)))))
+                    yield f"the record {key} is past its time", expired._replace(items=kept), None
 
     def _sweep(self, state: State) -> Iterator[Move]:
         """Let the schedule send the events of dead executions, when nothing else goes on.

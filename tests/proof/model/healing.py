@@ -7,7 +7,7 @@ has attempts, and a sweep comes two days after everything else.
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache
 from math import inf
 from types import SimpleNamespace
@@ -16,14 +16,12 @@ from typing import Any, NamedTuple
 from inorder_fence import stuck
 from retry_events.retries import Fault, Start
 from retry_events.retries import Message as Received
-from tests.proof.model.source import SWEEP, Code, call, change
+from tests.proof.model.source import NOW, SWEEP, Code, call, change
 from tests.proof.simulation.clock import Clock
 from tests.proof.simulation.table import Table
 
-CLAIMED_AT = "2000-01-01T00:00:00+00:00"  # what each record says
 RETRIES = "retries"  # the URL of the retry queue
-CLAIMED = datetime.fromisoformat(CLAIMED_AT)
-SWEPT_AT = CLAIMED + timedelta(days=2)
+SWEPT_AT = NOW + timedelta(days=2)
 PATIENCE = 3  # retries of an event that no retry helps
 
 Items = tuple[tuple[str, str], ...]
@@ -46,9 +44,7 @@ def sweep(schedule: Code, items: Items) -> Swept:
     )
     for record_id in module["oldest"](table, "", SWEPT_AT, 100):
         key = module["read"](table, "", record_id, SWEPT_AT)
-        module["hand_over"](
-            sqs, RETRIES, "", table, "", key, datetime.fromisoformat(CLAIMED_AT), ""
-        )
+        module["hand_over"](sqs, RETRIES, "", table, "", key, NOW, "")
     texts = ((key, json.dumps(item, sort_keys=True)) for key, item in table.items.items())
     return Swept(tuple(sorted(texts)), tuple(body for url, body in sent if url == RETRIES))
 

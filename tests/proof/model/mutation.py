@@ -217,18 +217,17 @@ def _shorter(whole: Json, where: str) -> Changes:
 def _unwaited(whole: Json) -> Json:
     """Let a failed read stand for a free lock, and a poll follow a refused claim at once."""
     made = copy.deepcopy(whole)
-    for path in ("$.record", "$.limits.poll_seconds"):
-        present = {"Variable": path, "IsPresent": True}
-        for where, state in made["States"].items():
-            rules = [
-                rule
-                for rule in state.get("Choices", [])
-                if present not in (rule.get("Not"), {k: v for k, v in rule.items() if k != "Next"})
-            ]
-            if rules:
-                state["Choices"] = rules
-            elif state["Type"] == "Choice":
-                made["States"][where] = {"Type": "Pass", "Next": state["Default"]}
+    states = made["States"]
+    counts = [state["Next"] for state in states.values() if "SecondsPath" in state]
+    unread, asked = ({"Variable": f"$.{name}"} for name in ("record", "limits.poll_seconds"))
+    for state in states.values():
+        rules = state.get("Choices", [])
+        rules[:] = [rule for rule in rules if rule.get("Not") != unread | {"IsPresent": True}]
+        for rule in rules:
+            alone = {name: rule[name] for name in rule if name != "Next"}
+            is_wait = states[rule["Next"]]["Type"] == "Wait"
+            if asked | {"IsPresent": True} in [alone, *(rule.get("And", []) if is_wait else [])]:
+                [rule["Next"]] = counts
     return made
 
 

@@ -32,6 +32,8 @@ class Promise:
     odd: ClassVar[tuple[Any, ...]] = ODD
     done: ClassVar[str] = "Release Lock"  # marks the event as done
     claim: ClassVar[str] = "Claim Key"
+    # The attribute that says, as text, until when a record counts; without one, it counts for ever.
+    until: ClassVar[str] = ""
     waiting: ClassVar[str] = ""  # the Task before a Wait, if there is one
     holding: ClassVar[frozenset[str]]  # the Tasks from a claim or renewal to the end of the work
 

@@ -11,12 +11,14 @@ import functools
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from inorder_fence import fenced_output, stuck
 
+NOW = datetime(2100, 1, 1, tzinfo=UTC)  # TestState takes the real time, which is earlier
 LOOPS_AT_MOST = 100  # in one run; the shipped fence makes fewer than 30
 
 
@@ -55,7 +57,7 @@ def _module(code: Code) -> ModuleType:
             loop.body.insert(0, ast.Expr(parsed("count_loop()")))
     module = ModuleType(code.module)  # dataclasses look it up in sys.modules
     exec(compile(ast.fix_missing_locations(tree), code.file, "exec"), module.__dict__)  # noqa: S102
-    module.__dict__["time"] = SimpleNamespace(sleep=lambda _: None, time=lambda: 1)
+    module.__dict__["time"] = SimpleNamespace(sleep=lambda _: None, time=NOW.timestamp)
     return module
 
 

@@ -22,7 +22,7 @@ from tests.proof.simulation.runtime_errors import UncaughtError, chooser, find
 KNOWN_FIELDS = {
     *("Catch", "Cause", "CausePath", "Choices", "Comment", "Default", "End", "Error", "Next"),
     *("OutputPath", "Parameters", "Resource", "Result", "ResultPath", "ResultSelector", "Retry"),
-    *("InputPath", "SecondsPath", "TimeoutSeconds", "Type"),
+    *("InputPath", "Seconds", "SecondsPath", "TimeoutSeconds", "Type"),
 }
 ANY_FAILURE = "States.TaskFailed"  # each error of a task, but none that the engine itself makes
 
@@ -111,7 +111,8 @@ class CompiledState:
             following = self._choose(data, context.execution.input)
         match state["Type"]:
             case "Wait":
-                yield services.clock.env.timeout(find(state["SecondsPath"], data))
+                seconds = state.get("Seconds") or find(state["SecondsPath"], data)
+                yield services.clock.env.timeout(seconds)
             case "Fail":
                 return None, {"Error": state["Error"]}
             case "Pass":

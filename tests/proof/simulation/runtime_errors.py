@@ -21,6 +21,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "IsString": lambda value, operand: isinstance(value, str) == operand,
     "IsNumeric": lambda value, operand: isinstance(value, int | float) == operand,
     "StringMatches": lambda value, pattern: isinstance(value, str) and fnmatchcase(value, pattern),
+    "NumericEquals": lambda value, operand: value == operand,
     "NumericGreaterThan": lambda value, operand: value > operand,
     "NumericLessThan": lambda value, operand: value < operand,
     "StringEquals": lambda value, operand: isinstance(value, str) and value == operand,
