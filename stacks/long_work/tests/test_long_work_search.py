@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ import pytest
 from inorder import PROJECT
 from inorder.asl.definition import targets
 from tests.proof.model.engine import Engine, StepResult, Taken, is_write, service_of
-from tests.proof.model.healing import CLAIMED_AT
+from tests.proof.model.source import NOW
 from tests.proof.simulation.clock import Clock, ServiceError
 from tests.proof.simulation.table import Table
 from tests.support.events import created, deleted
@@ -28,7 +28,7 @@ from tests.support.events import created, deleted
 FOLDER = PROJECT / "stacks/long_work"
 ASL = (FOLDER / "long_work.asl.json").read_text(encoding="utf-8")
 CODE = (FOLDER / "functions/take_over/keys.py").read_text(encoding="utf-8")
-KEY, NOW = "input/x.png", datetime.fromisoformat(CLAIMED_AT)
+KEY = "input/x.png"
 LATER = NOW + timedelta(days=1)  # when a sweep finds what has been delayed
 ALONE = "a sweep is needed, and nothing has died"
 
@@ -279,7 +279,8 @@ class Search:
         step = self._step(state, run, json.dumps(answer) if answer else None)
         if is_write(self.engine.states[run.state]):
             after = after._replace(record=step.item)
-        after = self._start(after, step.started) if step.started else after
+        if step.started:  # as another one than this, which still runs
+            after = self._start(after.more("runs", run), step.started).less("runs", run)
         if step.following is None:
             yield True, self._dies(after, run, str(step.error))
             return
@@ -334,7 +335,7 @@ class Search:
         if before and before["sequencer"] == after["sequencer"]:
             old, new = (self.code.attempts(json.loads(e["event"]["S"])) for e in (before, after))
             state = state._replace(wrong=FORGOTTEN) if new < old else state
-        text = json.dumps(after, sort_keys=True).replace(LATER.isoformat(), CLAIMED_AT)
+        text = json.dumps(after, sort_keys=True).replace(LATER.isoformat(), NOW.isoformat())
         return "{}", state._replace(record=text)
 
     def _send_message(self, state: State, MessageBody: str, **_: str) -> tuple[Any, State]:  # noqa: N803
