@@ -12,7 +12,7 @@ import pytest
 from inorder.aws.executions import wait_until
 from inorder.local_aws import LocalAws
 from tests.support.events import created
-from tests.support.in_process import import_anew
+from tests.support.in_process import KEY_TABLE, import_anew
 
 ROLE = "arn:aws:iam::000000000000:role/test"
 FAILS = {"StartAt": "F", "States": {"F": {"Type": "Fail", "Error": "Broken"}}}
@@ -21,16 +21,7 @@ FAILS = {"StartAt": "F", "States": {"F": {"Type": "Fail", "Error": "Broken"}}}
 @pytest.fixture
 def app(local: LocalAws, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Give the handler's module with a table, and a state machine that fails before it claims."""
-    names = ("id", "in_progress_since")
-    key, index_key = ([{"AttributeName": each, "KeyType": "HASH"}] for each in names)
-    index = {"IndexName": "InProgress", "Projection": {"ProjectionType": "KEYS_ONLY"}}
-    local.client("dynamodb").create_table(
-        TableName="taken-over",
-        KeySchema=key,
-        AttributeDefinitions=[{"AttributeName": each, "AttributeType": "S"} for each in names],
-        GlobalSecondaryIndexes=[index | {"KeySchema": index_key}],
-        BillingMode="PAY_PER_REQUEST",
-    )
+    local.client("dynamodb").create_table(TableName="taken-over", **KEY_TABLE)
     machine = local.client("stepfunctions").create_state_machine(
         name="fails", definition=json.dumps(FAILS), roleArn=ROLE
     )
