@@ -96,7 +96,7 @@ BENCH = $(BIN)/python -m bench $(if $(WORKLOADS),--workloads "$(WORKLOADS)") $(i
 bench: install ## Measure side by side, in a small size: make bench [WORKLOADS="hot crash"] [CONTENDERS="inorder sqs-fifo"] [RUNS=1]
 	@$(BENCH)
 
-bench-full: install ## Measure all workloads in their full size, in hours: make bench-full [WORKLOADS=...] [CONTENDERS=...] [RUNS=3]
+bench-full: install ## Measure in full size what older code did, in hours: make bench-full [WORKLOADS=...] [CONTENDERS=...] [RUNS=3]
 	@$(BENCH) --full
 
 bench-bursts: install ## Simulate 100,000 uploads at once: make bench-bursts [POLICY=latest-wins]

@@ -34,10 +34,10 @@ def names(allowed: Sequence[str], default: Sequence[str], given: str | None) -> 
 @click.option("--workloads", help="Their names, with spaces between them.")
 @click.option("--contenders", help="Their names, with spaces between them.")
 @click.option("--runs", type=click.IntRange(1), help="How often each turn is repeated.")
-@click.option("--full", is_flag=True, help="All workloads, in their full size, three runs.")
+@click.option("--full", is_flag=True, help="What older code did, in its full size, three runs.")
 def main(workloads: str | None, contenders: str | None, runs: int | None, full: bool) -> None:
     """Run the workloads, merge what was measured into bench/results.json, and write the page."""
-    chosen = names(WORKLOADS, WORKLOADS if full else QUICK, workloads)
+    chosen = names(WORKLOADS, results.old() if full else QUICK, workloads)
     taking_part = names(NAMES, NAMES, contenders)
     # Like an interrupt: the local AWS and its functions end too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -62,7 +62,8 @@ def run_once(
     first = run % len(taking_part)
     measured: dict[str, Measures] = {}
     for contender in taking_part[first:] + taking_part[:first]:
-        measured[contender] = measures(take_turn(made, contender, this, run))
+        found = measures(take_turn(made, contender, this, run))
+        measured[contender] = results.measured_now(contender, found)
         shown = [
             f"{heading} {page.cell(measured, contender, name, form)}"
             for name, heading, form in page.SHOWN

@@ -1,21 +1,26 @@
-"""Writes what was measured between the markers of docs/performance.md: `python -m bench.page`."""
+"""Writes what was measured between the markers of docs/performance.md: `python -m bench.page`.
+
+With ``--release`` it fails if something was measured of older code.
+"""
 
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 from bench import results
 from bench.delivery import NAMES, RETRY_SECONDS
 from bench.laboratory import VISIBILITY_SECONDS
+from bench.measured import CONTENDERS
 from bench.results import BASE, Measures
 from bench.workloads import BOUND, workload
 from inorder import PROJECT
 from inorder.model.policies import between_markers, table
 
 DOCUMENT = PROJECT / "docs" / "performance.md"
-CONTENDERS = PROJECT / "bench" / "contenders"
+OLD = " †"  # marks what an older version did
 # Measure, name in the table, and how to print it. results.json has more.
 SHOWN = [
     ("stale", "stale", "{:.0f}"),
@@ -47,7 +52,7 @@ def setup(**machine: Any) -> str:
     first, second = RETRY_SECONDS
     return f"""\
 - ministack {machine["ministack"]}, on {machine["cores"]} cores ({machine["processor"]}) with Python
-  {machine["python"]}, last on {machine["date"]}
+  {machine["python"]}
 - at most {BOUND} invocations at a time, unless a workload says otherwise
 - a failed event comes again after {first} and {second} s
 - `sqs-fifo`: batches of one message, hidden for {VISIBILITY_SECONDS} s: six times the function's
@@ -70,7 +75,7 @@ def about(name: str, by_contender: dict[str, Measures]) -> str:
     text = workload(name).about
     return (
         f"- `{name}`: {text[0].lower()}{text[1:]}."
-        f" {keys[0].upper()}{keys[1:]}, {first['events']:,.0f} events, {runs}."
+        f" {keys[0].upper()}{keys[1:]}, {first['events']:,.0f} events, {runs}, on {first['on']}."
     )
 
 
@@ -88,7 +93,8 @@ def cell(by_contender: dict[str, Measures], contender: str, name: str, form: str
     if measured is None:
         return "-"
     ratio = f"{measured / base:.2g}" if base else "1"
-    return form.format(measured) + (f" ({ratio})" if ratio != "1" else "")
+    mark = OLD if results.is_old(contender, by_contender[contender]) else ""
+    return form.format(measured) + (f" ({ratio})" if ratio != "1" else "") + mark
 
 
 def write() -> None:
@@ -98,3 +104,5 @@ def write() -> None:
 
 if __name__ == "__main__":
     write()
+    if "--release" in sys.argv and (old := results.old()):
+        sys.exit(f"Older than the code is what was measured of {', '.join(old)}: make bench-full")

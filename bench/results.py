@@ -14,13 +14,32 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from bench.measured import fingerprint
+
 FILE = Path(__file__).parent / "results.json"
 MACHINE = Path(__file__).parent / "machine.json"
 BASE = "inorder"
 DIGITS = 3
 
-Measures = dict[str, float]
+Measures = dict[str, Any]  # numbers, and what was measured, and when
 Results = dict[str, dict[str, Measures]]
+
+
+def measured_now(contender: str, measures: Measures) -> Measures:
+    """Say of measures what was measured, and when."""
+    today = datetime.now(UTC).date().isoformat()
+    return {"of": fingerprint(contender), "on": today} | measures
+
+
+def is_old(contender: str, measures: Measures) -> bool:
+    """Tell whether what a contender runs has changed since it was measured."""
+    return bool(measures["of"] != fingerprint(contender))
+
+
+def old() -> list[str]:
+    """Name the workloads with an old row."""
+    found = read()
+    return [each for each in found if any(is_old(*row) for row in found[each].items())]
 
 
 def summary(runs: Sequence[Mapping[str, Measures]]) -> dict[str, Measures]:
@@ -29,9 +48,10 @@ def summary(runs: Sequence[Mapping[str, Measures]]) -> dict[str, Measures]:
     for contender in runs[0]:
         of_runs = [run[contender] for run in runs]
         measures = dict.fromkeys(name for each in of_runs for name in each)
-        found[contender] = {"runs": len(runs)} | {
+        found[contender] = {"of": of_runs[0]["of"], "on": of_runs[0]["on"], "runs": len(runs)} | {
             name: round(median(each[name] for each in of_runs if name in each), DIGITS)
             for name in measures
+            if name not in {"of", "on"}
         }
     return found
 
@@ -70,7 +90,6 @@ def describe() -> None:
         "cores": os.cpu_count(),
         "processor": names[0] if names else platform.machine(),
         "python": platform.python_version(),
-        "date": datetime.now(UTC).date().isoformat(),
     }
     MACHINE.write_text(json.dumps(about, indent=2) + "\n")
 

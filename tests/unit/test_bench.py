@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from io import BytesIO
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
-from bench import page, results, scale
+import pytest
+
+from bench import measured, page, results, scale
 from bench.contenders.recorder import Processing
 from bench.measures import Turn, Uploaded, delay
 from bench.turns import picture, state_of_output
@@ -23,6 +26,29 @@ LATEST = Uploaded(at=10, etag="newest")
 def test_the_page_is_what_the_results_say() -> None:
     text = page.DOCUMENT.read_text()
     assert page.page(text) == text, "run python -m bench.page"
+
+
+def test_what_older_code_did_is_marked_and_comments_make_no_code_older(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asl, code = tmp_path / "x.asl.json", tmp_path / "x.py"
+    monkeypatch.setattr(measured, "PRODUCT", (asl, code))
+    monkeypatch.setattr(results, "fingerprint", measured.fingerprint.__wrapped__)
+
+    def cell(state: str, function: str) -> str:
+        asl.write_text(state)
+        code.write_text(function)
+        return page.cell({"inorder": row}, "inorder", "events", "{}")
+
+    row = {"of": "", "events": 1}
+    assert (
+        cell('{"Comment": "a", "Seconds": 1}', '"""A."""\ndef f(x):\n    """A."""\n    x()\n')
+        == "1 †"
+    )
+    row = results.measured_now("inorder", {"events": 1})
+    assert cell('{"Seconds":\n1}', "def f( x ):\n    x()  # a\n") == "1"
+    assert cell('{"Seconds": 2}', "def f(x):\n    x()\n") == "1 †"
+    assert cell('{"Seconds": 1}', "def f(x):\n    x(1)\n") == "1 †"
 
 
 def test_the_delay_is_that_of_the_first_output_with_the_newest_content() -> None:
