@@ -9,44 +9,16 @@ from __future__ import annotations
 import json
 import logging
 import os
-from dataclasses import dataclass
-from io import BytesIO
 from typing import Any
 
 import boto3
 
-from inorder_fence import S3_CONFIG, Fence, Rejection
+from inorder_fence import S3_CONFIG, Fence
+from work import index, with_event
 
 RECORD_RETENTION_DAYS = int(os.environ["RECORD_RETENTION_DAYS"])
 logger = logging.getLogger()
 logger.setLevel(logging.INFO)
-
-
-@dataclass(frozen=True)
-class Index:
-    """A JSON object, and its media type."""
-
-    content: bytes
-    content_type: str = "application/json"
-
-
-def index(content: bytes) -> Index:
-    """List the bytes at which the rows of a document begin, so that a reader can begin at each."""
-    offsets, position = list[int](), 0
-    for line in BytesIO(content):
-        if line.strip():
-            try:
-                json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise Rejection(f"Row {len(offsets) + 1} is not JSON: {error}") from error
-            offsets.append(position)
-        position += len(line)
-    return Index(json.dumps({"rows": len(offsets), "offsets": offsets}).encode())
-
-
-def with_event(content: bytes, stamp: bytes) -> bytes:
-    """Add the stamp of the event to an index, as its field ``event``."""
-    return json.dumps(json.loads(content) | {"event": stamp.decode()}).encode()
 
 
 fence = Fence(

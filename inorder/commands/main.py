@@ -18,6 +18,7 @@ from inorder_fence import __version__
 MODULES = {
     "demo": ["demo"],
     "local": ["up", "down"],
+    "function": ["try", "function"],
     "policy": ["check", "policy"],
     "executions": ["put", "why", "executions", "execution"],
     "queues": ["parked", "redrive", "retrying", "undelivered", "stuck"],
@@ -27,7 +28,7 @@ MODULES = {
     "cost": ["cost"],
 }
 # These deploy template.yaml, or write files beside it.
-OF_A_CHECKOUT = {"demo", "up", "down", "policy"}
+OF_A_CHECKOUT = {"demo", "up", "down", "try", "function", "policy"}
 # The extra of the package that has a module.
 EXTRAS = dict.fromkeys(["PIL", "starlette", "uvicorn"], "console") | dict.fromkeys(
     ["cfnlint", "ministack", "psutil", "samcli", "samtranslator", "statelint"], "local"

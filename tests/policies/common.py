@@ -77,6 +77,7 @@ SECOND = "it makes no difference whether a record counts in the second in which 
 
 NOT_SENT, NOT_FORWARDED = "QueueLost*2 TimedOut", "ForwardFailed*2 TimedOut"
 WRITE_FAILED, RELEASE_FAILED = "Busy*2 TimedOut", "Busy*3 TimedOut"
+REFUSED = "TooLarge FarTooLarge NotJson"  # answers that a state does not take
 CLAIM_FAILED = "Busy*2 Unanswered TimedOut"
 
 
@@ -106,7 +107,8 @@ def function(failed: str, attempts: str = "Throttled*3 FunctionFailed TimedOut")
     """Invoke the function, and park what cannot be processed."""
     answers = "Processed Superseded Rejected Unknown"
     return {
-        "Invert Image": f"{answers}: Outcome?; {attempts}: {failed}",
+        "Invert Image": f"{answers}: Outcome?; {REFUSED}: Reject Result; {attempts}: {failed}",
+        "Check Expiry": "Expiry?",
         **dict.fromkeys(["Reject Object", "Reject Result"], "Park Event"),
     }
 
@@ -200,7 +202,6 @@ def attempts(data: Data) -> list[Row]:
 def answers(*, processed: str, superseded: str, expires: bool = True) -> list[Row]:
     rejected = {"outcome": "Rejected", "error": "InvalidImage", "cause": "cut", "expires_at": "1"}
     unknown: list[Any] = [
-        *(without(name, rejected) for name in ("error", "cause")),
         *({"outcome": outcome, "expires_at": "1"} for outcome in ("Sure", 1)),
         rejected | {"outcome": "Sure"},
         *({}, "Processed", None),
@@ -212,10 +213,27 @@ def answers(*, processed: str, superseded: str, expires: bool = True) -> list[Ro
     decided: list[tuple[Any, str]] = [
         ({"outcome": "Processed", "expires_at": "1"}, processed),
         ({"outcome": "Superseded", "expires_at": "1"}, superseded),
-        (rejected, "Reject Object"),
+        *((each, "Check Expiry") for each in (rejected, without("error", rejected))),
         *((payload, "Reject Result") for payload in unknown),
     ]
-    return [Row("Outcome?", {"inversion": answer(payload)}, to) for payload, to in decided]
+    rows = [Row("Outcome?", {"inversion": answer(payload)}, to) for payload, to in decided]
+    return rows + (_expiries(rejected) if expires else [])
+
+
+def _expiries(rejected: Data) -> list[Row]:
+    """Give the rows of an answer whose event is rejected, or whose record was not written."""
+    processed, fault = {"outcome": "Processed", "expires_at": "1"}, {"fault": FAULT}
+    wrong = [(rejected, 1), (processed, 1), (processed | {"expires_at": ""}, 0)]
+    decided = [
+        *((rejected, 0, more, "Reject Object") for more in ({}, fault)),  # at either attempt
+        (processed, 0, fault, "Retry Event"),
+        *((each, parts, fault, "Reject Result") for each, parts in wrong),
+        *((without(name, rejected), 0, {}, "Reject Result") for name in ("error", "cause")),
+    ]
+    return [
+        Row("Expiry?", {"inversion": answer(each), "expiry": {"other_parts": parts}} | more, to)
+        for each, parts, more, to in decided
+    ]
 
 
 SENT = [Row("Retried Later?", {"sent": {"outcome": to}}, to) for to in ("Retrying", "Parked")]
@@ -256,13 +274,22 @@ def rejections(data: Data) -> list[Effect]:
     unknown = adds("Reject Result", odd, fault=UNKNOWN_RESULT)
     if "lock_token" not in data:
         return [adds("Reject Object", rejected, fault=reason), unknown]
+    expiries = [
+        adds(
+            "Check Expiry",
+            data | {"inversion": answer(REJECTED | {"expires_at": expires_at})},
+            expiry={"other_parts": parts},
+        )
+        for expires_at, parts in (("0123456789", 0), ("", 0), ("1a2", 1), ("-1", 1), ("1.5,6", 2))
+    ]
     ids = ("object_key", "event_id", "record_id", "sequencer", "lock_token", "recorded")
     kept = {name: data[name] for name in ids if name in data}
     if "expires_at" not in data:  # only the record of a parked event needs it
         parked = kept | {"expires_at": str(NEVER), "fault": UNKNOWN_RESULT}
         unknown = Effect("Reject Result", odd, parked)
     kept |= {"expires_at": REJECTED["expires_at"], "fault": reason}
-    return [Effect("Reject Object", rejected, kept), unknown]
+    refused = adds("Invert Image", data, "TooLarge", inversion=answer(ANY))
+    return [Effect("Reject Object", rejected, kept), unknown, refused, *expiries]
 
 
 @dataclass(eq=False)

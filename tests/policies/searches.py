@@ -23,7 +23,15 @@ def no_update(change: str, *states: str) -> tuple[str, ...]:
 
 # EventBridge takes the event instead.
 UNSENT = no_retry("Retry Event")
+# The model's function answers in JSON, with few bytes and with digits. The tables have the others.
+EXPIRY = (
+    *(f"Expiry? without rule {rule}, to Reject Result" for rule in (1, 2)),
+    'Expiry? without rule 3: $.inversion.Payload.outcome StringEquals "Rejected"',
+    "Invert Image without Catch of "
+    "States.DataLimitExceeded, Function.ResponseSizeTooLarge, Runtime.MarshalError",
+)
 LOCKING = (
+    *EXPIRY,
     *UNSENT,
     *no_retry("Read Key Record", of=ALL),
     # A record has `execution` only while it has a lock.

@@ -125,6 +125,8 @@ ERRORS = {
     "QueueLost": "SQS.SdkClientException",
     "StartRefused": "StepFunctions.ExecutionLimitExceededException",
     "TooLarge": "States.DataLimitExceeded",
+    "FarTooLarge": "Function.ResponseSizeTooLarge",
+    "NotJson": "Runtime.MarshalError",
 }
 RESPONSES: dict[str, Data] = {
     **{name: {"Throw": {"Error": error, "Cause": name}} for name, error in ERRORS.items()},

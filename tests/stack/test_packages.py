@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import urllib.request
@@ -20,6 +21,7 @@ from tests.conftest import picture
 from tests.stack.conftest import RED, Workflow
 from tests.support import events
 
+EXAMPLE = PROJECT / "examples" / "json_index"
 UV = [sys.executable, "-m", "uv", "--quiet"]
 
 
@@ -124,30 +126,25 @@ def test_the_console_is_an_extra(
         console.wait(30)
 
 
-def test_the_wheel_alone_runs_the_handler_of_the_readme(
-    fence: Path, local: LocalAws, tmp_path: Path
-) -> None:
+def test_the_wheel_alone_runs_the_example(fence: Path, local: LocalAws, tmp_path: Path) -> None:
     s3 = local.client("s3")
     for bucket in ("fence-input", "fence-output"):
         s3.create_bucket(Bucket=bucket)
     [wheel] = fence.glob("*.whl")
     run = [sys.executable, "-m", "uv", "run", "--quiet", "--isolated", "--no-project"]
-    run += ["--python", sys.executable, "--with", f"{wheel}[boto3]", "python", "-I"]
-    [handler] = re.findall(
-        r"```python\n(.*?)```",
-        (PROJECT / "functions" / "inorder_fence" / "README.md").read_text(),
-        re.DOTALL,
-    )
+    run += ["--python", sys.executable, "--with", f"{wheel}[boto3]", "python", "-Es"]
+    contents = {"x": b"{}", "y": b"{"}
     sent = [
-        events.upload(s3, f"a/{each}", each.encode("latin1"), bucket="fence-input")
-        for each in ("x", "é")
+        events.upload(s3, f"a/{each}", contents[each], bucket="fence-input") for each in contents
     ]
     payloads = [{"event": event, "fence": "newest"} for event in sent]
     answers = f"\nimport json\nprint(json.dumps([handler(each, None) for each in {payloads!r}]))\n"
-    (tmp_path / "app.py").write_text(handler + answers)
+    (tmp_path / "app.py").write_text((EXAMPLE / "app.py").read_text() + answers)
+    shutil.copy(EXAMPLE / "work.py", tmp_path)
+    variables = {"RECORD_RETENTION_DAYS": "7", "HANDLES_DELETIONS": "true", "MAXIMUM_BYTES": "9"}
     done = subprocess.run(  # noqa: S603 - our own interpreter
         [*run, tmp_path / "app.py"],
-        env=os.environ | local.environment | {"OUTPUT_BUCKET": "fence-output"},
+        env=os.environ | local.environment | variables | {"OUTPUT_BUCKET": "fence-output"},
         capture_output=True,
         text=True,
         check=False,
@@ -155,6 +152,6 @@ def test_the_wheel_alone_runs_the_handler_of_the_readme(
     assert done.returncode == 0, done.stderr
     processed, rejected = json.loads(done.stdout)
     assert (processed["outcome"], processed["output_key"]) == ("Processed", "a/out-x")
-    assert (rejected["error"], rejected["cause"]) == ("Rejection", "The object is not UTF-8.")
+    assert (rejected["error"], rejected["cause"][:17]) == ("Rejection", "Row 1 is not JSON")
     written = s3.get_object(Bucket="fence-output", Key="a/out-x")["Body"].read()
-    assert written == f"X\n{events.SEQUENCER}#".encode()
+    assert json.loads(written)["event"] == f"{events.SEQUENCER}#"

@@ -74,7 +74,7 @@ Key State?/Choices/5 | - | guard: ... $.record.Item.lock_token.S
 Prepare Version/Parameters | {} | Claim Key: guard: ... $.object_key
 Read Key Record/ResultPath | "$.limits" | Key State?: guard: ... $.limits.maximum_polls
 S3 Object Event?/Choices/0/Not/And/4 | - | guard: ... $.detail.object.key
-Outcome?/Choices/1/And/3 | - | Reject Object: guard: ... $.inversion.Payload.cause
+Expiry?/Choices/2/And/2 | - | Reject Object: guard: ... $.inversion.Payload.cause
 Invert Image/ResultSelector/x.$ | "$.FunctionError" | guard: ... $.FunctionError
 Parked/CausePath | "$.fault.Reason" | guard: ... $.fault.Reason
 Release Lock Only/Parameters/ConditionExpression | ~begins~size(id) > 0 OR begins
@@ -363,10 +363,10 @@ def test_what_a_state_does_is_read_from_its_expressions_substituted_or_not() -> 
     ("policy", "largest"),
     [
         # A record has the event as a text, whose characters JSON may double.
-        ("latest-wins", 122_368),
+        ("latest-wins", 121_856),
         ("every-version", 128_231),
         # A waiter reads the holder's event, which first-wins may have to park.
-        ("first-wins", 61_440),
+        ("first-wins", 61_184),
         ("content-hash", 258_812),
         ("uncoordinated", 260_995),
     ],

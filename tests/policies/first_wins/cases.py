@@ -55,7 +55,7 @@ FLOW = {
     **common.function("Attempt Again?"),
     "Renew Lock": f"Written: Invert Image; ConditionFailed {common.WRITE_FAILED}: Retry Event",
     **{
-        state: f"Written ConditionFailed: {end}; {common.RELEASE_FAILED}: Retry Event"
+        state: f"Written ConditionFailed: {end}; {common.RELEASE_FAILED}: Check Expiry"
         for state, end in (("Release Lock", "Processed"), ("Release Superseded Key", "Superseded"))
     },
     "Keep Until Deleted": "Release Lock",

@@ -70,7 +70,7 @@ FLOW = {
     **common.function("Attempt Again?"),
     "Renew Lock": f"Written: Invert Image; ConditionFailed {common.WRITE_FAILED}: Retry Event",
     "Release Lock": "Written: Final Outcome?; ConditionFailed: Release Lock Only; "
-    f"{common.RELEASE_FAILED}: Retry Event",
+    f"{common.RELEASE_FAILED}: Check Expiry",
     "Release Lock Only": "Released: Start Newest Event; "
     f"ConditionFailed {common.WRITE_FAILED}: Final Outcome?",
     "Start Newest Event": "Started StartRefused*2 TimedOut: Final Outcome?",

@@ -143,7 +143,7 @@ SUITE = Suite(
         "S3 Object Event? without rule 1: $.detail.object.sequencer IsString",
         "Key State? without rule 7, to Break Lock",
         "Key State? without rule 8, to Wait For Lock",
-        "Outcome? without rule 2: $.inversion.Payload.cause IsPresent",
+        "Expiry? without rule 3: $.inversion.Payload.cause IsPresent",
         "Release Lock with ConditionExpression: none",
         "Renew Lock with no renewal",
         "First Poll with 10 as its lease_polls",

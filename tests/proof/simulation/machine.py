@@ -186,6 +186,7 @@ _CONTEXT: dict[str, Callable[[Context], Any]] = {
     "$$.State.EnteredTime": lambda context: context.clock.datetime().isoformat(),
 }
 _INTRINSICS: dict[str, Callable[..., Any]] = {
+    "States.ArrayLength": lambda _, values: len(values),
     "States.Format": lambda _, text, *values: "".join(  # not the {} of a ${Name}
         f"{part}{value}" for part, value in zip_longest(text.split("{}"), values, fillvalue="")
     ),
@@ -194,6 +195,7 @@ _INTRINSICS: dict[str, Callable[..., Any]] = {
     ),
     "States.JsonMerge": lambda _, one, other, _deep: one | other,
     "States.MathAdd": lambda _, one, other: one + other,
+    "States.StringSplit": lambda _, text, ends: re.findall(f"[^{re.escape(ends)}]+", text),
     "States.StringToJson": lambda _, text: json.loads(text),
     "States.UUID": lambda context: str(UUID(int=context.clock.random.getrandbits(128))),
 }

@@ -1,0 +1,33 @@
+"""A new function of one's own, made from the example."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from inorder import PROJECT
+from inorder.errors import Failure
+
+EXAMPLE = PROJECT / "examples" / "json_index"
+FENCE = "./functions/inorder_fence"
+
+
+def create(name: str, parent: Path) -> list[Path]:
+    """Write a function into a folder of its name; or write nothing and fail."""
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", name):
+        raise Failure(
+            f"{name!r} is no name for a function: lower-case letters, digits and underscores, 40 at"
+            " most, such as my_function."
+        )
+    folder = parent / name
+    if folder.exists():
+        raise Failure(f"{folder} exists already.")
+    logical_id = "".join(word.capitalize() for word in name.split("_"))
+    fence = os.path.relpath(PROJECT / FENCE, parent)
+    folder.mkdir()
+    for file in sorted(each for each in EXAMPLE.iterdir() if each.is_file()):
+        text = file.read_text(encoding="utf-8").replace("JsonIndex", logical_id)
+        text = text.replace(FENCE, fence if fence.startswith(".") else f"./{fence}")
+        (folder / file.name).write_text(text, encoding="utf-8")
+    return sorted(folder.iterdir())

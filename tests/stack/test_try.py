@@ -1,0 +1,96 @@
+"""`inorder try`, and the five minutes of docs/function.md, as a user types them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from inorder import PROJECT, commands
+from inorder.commands.main import main
+
+# What replaces the body of the example's handler, and what `try` says then.
+WRONG = {
+    "    return {}\n": "is not JSON with an outcome",
+    "    import time\n    time.sleep(9)\n": "not answered after the 3 s",
+    # It reads the object, and writes whatever it has read.
+    """    import time
+    key = event["event"]["detail"]["object"]["key"]
+    answer = {"outcome": "Processed", "expires_at": str(int(time.time()) + 7 * 86_400)}
+    if event["event"]["detail-type"] == "Object Deleted":
+        fence.s3.delete_object(Bucket=fence.output_bucket, Key=key)
+        return answer
+    try:
+        found = fence.s3.get_object(Bucket=os.environ["INPUT_BUCKET"], Key=key)
+    except fence.s3.exceptions.NoSuchKey:
+        return answer | {"outcome": "Superseded"}
+    fence.s3.put_object(Bucket=fence.output_bucket, Key=key, Body=found["Body"].read())
+    return answer
+""": "its object was overwritten, and then the invocation changed late-overwritten/text.txt",
+}
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Type the commands in a folder without anything."""
+    folder = tmp_path / "fresh"
+    folder.mkdir()
+    (folder / ".venv").symlink_to(PROJECT / ".venv")
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(commands, "OUT", tmp_path / "out")
+    return folder
+
+
+def inorder(*arguments: str) -> Result:
+    return CliRunner(mix_stderr=False).invoke(main, arguments)
+
+
+def test_the_five_minutes_of_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = (PROJECT / "docs" / "function.md").read_text(encoding="utf-8")
+    typed = document.partition("## Five minutes\n")[2].split("```")[1].removeprefix("sh\n")
+    said = {}
+    for line in typed.splitlines():
+        command, _, _ = line.partition("  #")
+        command = re.sub(r'^eval "\$\((.*)\)"', r"\1", command)
+        program, *arguments = shlex.split(command)
+        if program != ".venv/bin/inorder":
+            subprocess.run(command, shell=True, check=True)  # noqa: S602 - of our own document
+            continue
+        done = inorder(*arguments)
+        assert done.exit_code == 0, done.output
+        said[arguments[0]] = done.stdout
+        for setting in re.findall(r"^export (.*)$", done.stdout, re.MULTILINE):
+            name, _, value = shlex.split(setting)[0].partition("=")
+            monkeypatch.setenv(name, value)
+    assert said["try"].endswith("The contract is kept.\n")
+    assert not re.findall("^(?:broken|unknown)", said["try"], re.MULTILINE)
+    assert "Outcome   Processed" in said["put"]
+
+
+if os.environ.get("NIGHT"):
+
+    @pytest.mark.parametrize("body", WRONG)
+    def test_a_function_that_breaks_the_contract_is_named_with_what_to_change(
+        body: str, fresh: Path
+    ) -> None:
+        inorder("function", "new", "wrong")
+        file = fresh / "wrong" / "app.py"
+        before, _, _ = file.read_text().partition("def handler(")
+        file.write_text(f"{before}def handler(event, context):\n{body}")
+        done = inorder("try", "--timeout", "3", "wrong/app.py")
+        assert done.exit_code == 3, done.output
+        *_, last = done.stdout.splitlines()
+        assert last.startswith("broken ")
+        assert WRONG[body] in done.stdout
+
+
+def test_a_function_that_cannot_be_imported_is_not_tried(fresh: Path) -> None:
+    (fresh / "app.py").write_text("import nowhere_to_be_found\n")
+    done = inorder("try", "app.py")
+    assert done.exit_code == 1
+    assert "Install nowhere_to_be_found" in done.stderr.splitlines()[-1]

@@ -1,0 +1,204 @@
+"""`inorder try`: what it says of answers, invocations and handlers, without a local AWS."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from inorder.asl.size import MOST_BYTES
+from inorder.errors import Failure
+from inorder.local_aws import LocalAws
+from inorder.trying import inside, new, verdict
+from inorder.trying.contract import broken
+from inorder.trying.inside import FAILS, FILE, FUNCTION, JOURNAL, PACKAGES, RELEASE, TIMES_OUT
+from inorder.trying.trial import Sample, paired
+from inorder.trying.verdict import Invocation
+from inorder.trying.work import named
+from tests.support import events
+
+NOW = 1_795_000_000.0
+LATER = str(int(NOW) + 3 * 86_400)
+NO_OUTCOME: list[Any] = [None, [], "Processed", {}, {"outcome": "Done"}]
+NO_DIGITS: list[Any] = [None, 1, "", "1.5", "-1", "٣٤"]  # the last ones are none of DynamoDB
+DONE: dict[str, Any] = {"outcome": "Processed", "expires_at": LATER}
+REJECTED = {"outcome": "Rejected", "expires_at": LATER, "error": "E", "cause": "because"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (DONE, ""),
+        (DONE | {"outcome": "Superseded", "more": [1]}, ""),
+        (REJECTED, ""),
+        (DONE | {"more": "x" * MOST_BYTES}, "262,208 bytes"),
+        *((answer, "is not JSON with an outcome") for answer in NO_OUTCOME),
+        *((DONE | {"expires_at": value}, "no text of digits") for value in NO_DIGITS),
+        (DONE | {"expires_at": str(int(NOW) + 86_400)}, "less than two days"),
+        (REJECTED | {"error": 1}, "without the text error:"),
+        ({"outcome": "Rejected", "expires_at": LATER}, "without the text error and cause:"),
+    ],
+)
+def test_an_answer_that_breaks_the_contract_is_named_with_what_to_change(
+    answer: Any, said: str
+) -> None:
+    told = broken(json.dumps(answer), NOW)
+    assert bool(told) == bool(said)
+    assert said in told
+
+
+@pytest.mark.parametrize(
+    ("invocation", "said"),
+    [
+        ({"seconds": 1, "answer": json.dumps(DONE)}, ""),
+        ({"seconds": 1, "answer": "{'outcome': {1}}"}, "not JSON with an outcome"),
+        (
+            {"seconds": 1, "error": "ValueError: bad (app.py, line 3)"},
+            "raises ValueError: bad (app",
+        ),
+        ({"began": NOW - 6}, "not answered after the 5 s"),
+        ({"began": NOW - 4}, ""),  # it may still answer
+        ({"began": NOW - 6, "stalled": "PutObject"}, ""),
+    ],
+)
+def test_an_invocation_is_judged_by_its_answer_its_error_and_its_time(
+    invocation: dict[str, Any], said: str
+) -> None:
+    facts: dict[str, Any] = {"id": "1", "stalled": "", "began": NOW}
+    made = Invocation(**facts | invocation)
+    found = verdict.answers([made], NOW, timeout=5)
+    assert found.mark == ("broken" if said else "kept")
+    assert said in found.text
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give the folder of a handler, which is also that of its journal."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "tried", raising=False)
+    variables = {FILE: str(tmp_path / "tried.py"), FUNCTION: "handler", PACKAGES: str(tmp_path)}
+    for name, value in (variables | {JOURNAL: str(tmp_path)}).items():
+        monkeypatch.setenv(name, value)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("def handler(a, b): 1", ""),
+        ("from json import dumps\ndef other(): 1\nx = 1", "its functions are: other."),
+        ("import missing_here", "'missing_here' (tried.py, line 1). Install missing_here"),
+        ("import os\nos.environ['UNSET_HERE']", "Set the variable UNSET_HERE"),
+        ("{}['key']", "cannot be imported: KeyError: 'key' (tried.py, line 1)."),
+        ("import os\nos.nothing", "cannot be imported: AttributeError"),
+    ],
+)
+def test_why_a_handler_cannot_be_loaded_and_what_to_change(
+    folder: Path, source: str, said: str
+) -> None:
+    file = folder / "tried.py"
+    file.write_text(source)
+    wrong = inside.why_not()
+    assert bool(wrong) == bool(said)
+    assert not said or said in named(str(file), folder).what_to_change(wrong)
+
+
+def test_a_handler_is_a_function_in_a_python_file_that_is_there(tmp_path: Path) -> None:
+    for text in ("work.asl.json", str(tmp_path / "app.py")):
+        with pytest.raises(Failure):
+            named(text, tmp_path)
+    (tmp_path / "app.py").touch()
+    work = named(f"{tmp_path}/app.py:other", tmp_path)
+    assert (work.file, work.function) == (tmp_path / "app.py", "other")
+
+
+def test_what_is_missing_is_installed_from_the_requirements_beside_the_handler(
+    tmp_path: Path,
+) -> None:
+    info, wheel = "tried_missing-1.dist-info", tmp_path / "tried_missing-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("tried_missing.py", "")
+        names = "Metadata-Version: 2.1\nName: tried-missing\nVersion: 1\n"
+        kind = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        for name, text in {"METADATA": names, "WHEEL": kind, "RECORD": ""}.items():
+            archive.writestr(f"{info}/{name}", text)
+    (tmp_path / "app.py").write_text("import tried_missing\ndef handler(event, context): 1")
+    work, local = named(f"{tmp_path}/app.py", tmp_path / "packages"), LocalAws(1, 1, 0, "")
+    with pytest.raises(Failure, match="Install tried_missing"):
+        work.check(local)
+    (tmp_path / "requirements.txt").write_text(f"{wheel}\n")
+    work.check(local)
+    assert (tmp_path / "packages" / "tried_missing.py").exists()
+
+
+def invoked(folder: Path, key: str, handle: Any) -> tuple[Any, list[Invocation]]:
+    context = SimpleNamespace(get_remaining_time_in_millis=lambda: -5_000)
+    payload = {"event": events.created(key), "fence": "newest"}
+    try:
+        answer = inside.observed(handle)(payload, context)
+    except Exception as error:
+        answer = type(error)
+    return answer, verdict.journal(folder)
+
+
+def test_the_journal_has_each_answer_and_each_error(folder: Path) -> None:
+    def fail(*_: Any) -> None:
+        raise ValueError("why")
+
+    assert invoked(folder, "a", lambda *_: {"x": "é"})[0] == {"x": "é"}
+    assert invoked(folder, "b", fail)[0] is ValueError
+    answer, journal = invoked(folder, "c", lambda *_: {1})
+    assert answer is TypeError
+    assert [each.key for each in journal] == ["a", "b", "c"]
+    assert [each.answer for each in journal] == ['{"x": "é"}', "", "{1}"]
+    assert [each.error for each in journal] == ["", "ValueError: why", ""]
+    assert all(each.seconds is not None for each in journal)
+
+
+def test_the_first_answer_of_a_key_is_lost_or_comes_late_and_the_next_one_is_not(
+    folder: Path,
+) -> None:
+    for how, first in ((FAILS, ConnectionError), (TIMES_OUT, 1)):  # it slept until after its end
+        (folder / how).touch()
+        answers = [invoked(folder, f"{how}/x", lambda *_: 1)[0] for _ in range(2)]
+        assert answers == [first, 1]
+    assert all(each.answer == "1" for each in verdict.journal(folder))
+
+
+def test_an_invocation_stalls_before_it_writes_until_it_is_released(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = folder / "release"
+    monkeypatch.setenv(RELEASE, str(release))
+    # Who looks at the journal sees that it has stalled, and releases it.
+    monkeypatch.setattr(time, "sleep", lambda _: release.touch())
+
+    def work(*_: Any) -> None:
+        for name in ("GetObject", "PutObject", "DeleteObject"):
+            inside.stall(SimpleNamespace(name=name))
+
+    _, [invocation] = invoked(folder, "a", work)
+    assert invocation.stalled == "PutObject"
+
+
+def test_a_file_is_overwritten_by_another_one_of_its_kind() -> None:
+    given = [Sample(name, name.encode(), b"") for name in ("a.txt", "b.json", "c.txt")]
+    assert [each.new for each in paired(given)] == [b"c.txt", b"b.json", b"a.txt"]
+
+
+def test_a_new_function_has_its_own_name_and_replaces_nothing(tmp_path: Path) -> None:
+    created = new.create("my_work", tmp_path)
+    assert "  MyWorkFunction:\n" in (tmp_path / "my_work" / "template.yaml").read_text()
+    assert not [file for file in created if "JsonIndex" in file.read_text()]
+    *_, fence = (tmp_path / "my_work" / "requirements.txt").read_text().splitlines()
+    assert (tmp_path / fence / "pyproject.toml").exists()
+    for name in ("my_work", "MyWork", "../x", "import-me", ""):
+        with pytest.raises(Failure):
+            new.create(name, tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == ["my_work"]
