@@ -16,7 +16,8 @@ from inorder.model import policies
 from main_stack import Description, MainStack, UnknownPolicy
 from tests.support.resolved_template import template
 
-NAMES = [each.parent.name for each in sorted(PROJECT.glob("stacks/*/template.yaml"))]
+STACKS = [each.parent.name for each in sorted(PROJECT.glob("stacks/*/template.yaml"))]
+NAMES = [each for each in STACKS if each != "long_work"]  # which needs no main stack
 
 
 def references(found: Any) -> Iterator[dict[str, Any]]:
@@ -52,7 +53,7 @@ def test_a_companion_refers_to_outputs_of_the_main_stack_and_repeats_them_for_do
 
 
 def test_no_two_resources_of_a_stack_and_its_companions_have_one_logical_id() -> None:
-    files = ["template.yaml", *(f"stacks/{name}/template.yaml" for name in NAMES)]
+    files = ["template.yaml", *(f"stacks/{name}/template.yaml" for name in STACKS)]
     ids = Counter(name for file in files for name in template(file)["Resources"])
     assert [name for name, count in ids.items() if count > 1] == []
     assert (*NAMES,) == COMPANIONS

@@ -27,6 +27,7 @@ from inorder.asl.definition import (
 
 STATE_TYPES = {"Pass", "Task", "Choice", "Wait", "Succeed", "Fail"}
 RESOURCES = {PUT, UPDATE, DELETE, GET, INVOKE, SEND, PUT_EVENTS, START}
+START_AND_WAIT = f"{START}.sync:2"
 INTRINSICS = {
     *("ArrayLength", "Format", "Hash", "JsonMerge", "JsonToString", "MathAdd"),
     *("StringSplit", "StringToJson", "UUID"),
@@ -47,7 +48,7 @@ NULLS = {("ResultPath", "Task"), ("OutputPath", "Choice")}
 def _type(state: Json) -> Iterator[str]:
     if state["Type"] not in STATE_TYPES:
         yield f"not every engine is known to run a {state['Type']}"
-    if state["Type"] == "Task" and state["Resource"] not in RESOURCES:
+    if state["Type"] == "Task" and state["Resource"] not in RESOURCES | {START_AND_WAIT}:
         yield f"not every engine has {state['Resource']}"
 
 

@@ -162,6 +162,8 @@ def opening(browser: Browser, console: Console) -> Iterator[Opening]:
         def open_page(address: str, token: str | None = console.token) -> Page:
             context = closing.enter_context(new_context(browser, console, token))
             page = context.new_page()
+            # What a test answers for the server may be asked again as the page closes.
+            closing.callback(page.unroute_all, behavior="ignoreErrors")
             page.on("console", report)
             page.on("pageerror", lambda error: problems.append(str(error)))
             page.on("request", only_here)

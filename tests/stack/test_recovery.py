@@ -17,7 +17,16 @@ from inorder.aws.stack import deploy
 from inorder_fence.records import s3_object
 from tests.conftest import WAIT_SCALE, picture
 from tests.proof.soak.fault_proxy import FaultProxy, behind_a_proxy
-from tests.stack.conftest import CYAN, GREEN, MAGENTA, RED, SECONDS, Inorder, Workflow
+from tests.stack.conftest import (
+    CYAN,
+    GREEN,
+    MAGENTA,
+    RED,
+    RETRY_SECONDS,
+    SECONDS,
+    Inorder,
+    Workflow,
+)
 from tests.support.events import created
 
 NEVER_SECONDS = 600  # after which Lambda would end a function that stalls
@@ -77,8 +86,14 @@ def test_a_throttled_event_is_listed_while_it_waits_and_comes_back_until_there_i
         [failed] = workflow.of_key(key, 1, is_retried=True)
         assert failed.outcome == "Retrying"
         assert ("Send By EventBridge" in failed.path) == is_refused_by_sqs
-        wait_until(lambda: bool(listed(inorder, "retrying")), SECONDS, "the event to wait")
-        [shown] = listed(inorder, "retrying")
+        waiting: list[dict[str, Any]] = []
+
+        def is_listed() -> bool:  # not while the event is being started again
+            waiting[:] = listed(inorder, "retrying")
+            return bool(waiting)
+
+        wait_until(is_listed, SECONDS, "the event to wait")
+        [shown] = waiting
         [record] = workflow.unfinished()
         assert "lock_token" not in record  # its key is free meanwhile
         assert "TooManyRequests" in shown["reasons"][0]
@@ -106,8 +121,8 @@ def test_a_retry_is_started_now_or_given_up(workflow: Workflow, inorder: Inorder
     with workflow.limited(0):
         for key in ("now.png", "never.png"):
             workflow.upload(key, picture(RED))
-        wait_until(lambda: bool(given_up()), SECONDS, "the event to be parked", 3)
-        wait_until(lambda: says("--start", "now.png"), SECONDS, "the event to be started")
+        wait_until(lambda: bool(given_up()), RETRY_SECONDS, "the event to be parked", 3)
+        wait_until(lambda: says("--start", "now.png"), RETRY_SECONDS, "the event to be started")
     workflow.wait_for_retries()
     assert workflow.colour("now.png") == CYAN
     started = [each.event for each in workflow.of_key("now.png", 1, is_retried=True)]

@@ -26,6 +26,7 @@ DOCUMENTS = [
     *sorted((PROJECT / "docs").rglob("*.md")),
     PROJECT / "examples" / "typescript" / "README.md",
     PROJECT / "functions" / "inorder_fence" / "README.md",
+    PROJECT / "stacks" / "long_work" / "README.md",
     PROJECT / "tests" / "vectors" / "README.md",
 ]
 EACH_DOCUMENT = pytest.mark.parametrize(

@@ -1,0 +1,180 @@
+"""Long work on a local AWS: a state machine of seconds, or of three minutes with NIGHT=1."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import time
+import zipfile
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from inorder import PROJECT
+from inorder.aws.executions import LocalStateMachine, wait_until
+from inorder.aws.stack import sam_deploy
+from inorder.local_aws import LocalAws
+from tests.conftest import WAIT_SCALE
+from tests.stack.conftest import SECONDS, output_key
+from tests.stack.test_examples import outputs_of
+
+WORK_SECONDS = 180 if os.environ.get("NIGHT") else 4
+MOST_SECONDS = SECONDS + 5 * WORK_SECONDS
+WORK = """
+import boto3
+s3 = boto3.client("s3")
+
+def handler(given, _context):
+    detail, staged = given["event"]["detail"], given["staged"]
+    source = s3.get_object(Bucket=detail["bucket"]["name"], Key=detail["object"]["key"])
+    content = source["Body"].read()
+    if content.startswith(b"reject"):
+        return {"outcome": "Rejected", "error": "NoText", "cause": "It says so."}
+    if content.startswith(b"fail once") and "retry" not in given["event"]:
+        raise RuntimeError("It says so.")
+    content = content.upper() + b"#" + given["stamp"].encode()
+    s3.put_object(Bucket=staged["bucket"], Key=staged["key"], Body=content)
+"""
+ROLE = "arn:aws:iam::000000000000:role/test"
+
+
+class LongWork:
+    """The stack with buckets of its own, and a state machine that waits and then does the work."""
+
+    input, output = "long-work-input", "long-work-output"
+
+    def __init__(self, local: LocalAws) -> None:
+        self.local, self.s3 = local, local.client("s3")
+        for bucket in (self.input, self.output):
+            self.s3.create_bucket(Bucket=bucket)
+        # What was ever written can be read, so that no stale output escapes.
+        enabled: Any = {"Status": "Enabled"}
+        self.s3.put_bucket_versioning(Bucket=self.output, VersioningConfiguration=enabled)
+        self.s3.put_bucket_notification_configuration(
+            Bucket=self.input, NotificationConfiguration={"EventBridgeConfiguration": {}}
+        )
+        given = {"InputBucketName": self.input, "OutputBucketName": self.output}
+        given |= {"WorkStateMachineArn": self._work()}
+        sam_deploy(local, "long-work", given, PROJECT / "stacks/long_work/template.yaml")
+        self.outputs = outputs_of(local, "long-work")
+        states, machine = local.client("stepfunctions"), self.outputs["LongWorkStateMachineArn"]
+        self.executions = LocalStateMachine(states, machine)
+        resources = local.session.resource("dynamodb", endpoint_url=local.endpoint_url)
+        self.table = resources.Table(self.outputs["LongWorkTableName"])
+
+    def _work(self) -> str:
+        code = io.BytesIO()
+        with zipfile.ZipFile(code, "w") as file:
+            file.writestr("work.py", WORK)
+        function = self.local.client("lambda").create_function(
+            **{"FunctionName": "work", "Handler": "work.handler", "Role": ROLE, "Timeout": 60},
+            **{"Runtime": "python3.13", "Code": {"ZipFile": code.getvalue()}},
+        )["FunctionArn"]
+        stage = {"Type": "Task", "Resource": function, "TimeoutSeconds": 60, "End": True}
+        wait = {"Type": "Wait", "Seconds": round(WORK_SECONDS / WAIT_SCALE), "Next": "Stage"}
+        definition = {"StartAt": "Wait", "States": {"Wait": wait, "Stage": stage}}
+        made = self.local.client("stepfunctions").create_state_machine(
+            name="work", definition=json.dumps(definition), roleArn=ROLE
+        )
+        return str(made["stateMachineArn"])
+
+    def upload(self, key: str, content: str) -> None:
+        self.s3.put_object(Bucket=self.input, Key=key, Body=content)
+
+    def record(self, key: str) -> dict[str, Any]:
+        found = self.table.get_item(Key={"id": f"{self.input}/{key}"})
+        return dict(found.get("Item", {}))
+
+    def lock(self, key: str, other_than: str = "") -> str:
+        """Wait until a key is locked, and give the execution that holds its lock."""
+        found = [""]
+
+        def is_locked() -> bool:
+            found[0] = str(self.record(key).get("lock_token", ""))
+            return found[0] not in {"", other_than}
+
+        wait_until(is_locked, MOST_SECONDS, "a lock", poll_seconds=0.02)
+        return found[0]
+
+    def taken_over(self, key: str, dead: str) -> tuple[str, float]:
+        """Wait for the holder after a dead one, and give the seconds since that died."""
+        holder, now = self.lock(key, other_than=dead), time.time()
+        stopped = self.executions.client.describe_execution(executionArn=dead)["stopDate"]
+        return holder, now - stopped.timestamp()
+
+    def finish(self, key: str) -> str:
+        """Wait until an event is done or parked, and give the status."""
+        ends = {"DONE", "FAILED"}
+        wait_until(lambda: self.record(key).get("status") in ends, MOST_SECONDS, "the end")
+        return str(self.record(key)["status"])
+
+    def written(self, key: str) -> list[str]:
+        """List all outputs that a key has ever had, without their stamps, the oldest first."""
+        versions = self.s3.list_object_versions(Bucket=self.output, Prefix=output_key(key))
+        found = [each["VersionId"] for each in reversed(versions.get("Versions", []))]
+        place = {"Bucket": self.output, "Key": output_key(key)}
+        bodies = (self.s3.get_object(**place, VersionId=each)["Body"].read() for each in found)
+        return [body.decode().partition("#")[0] for body in bodies]
+
+    def sweep(self) -> None:
+        function = self.outputs["TakeOverFunctionName"]
+        answer = self.local.client("lambda").invoke(FunctionName=function, Payload=b"{}")
+        assert "FunctionError" not in answer, answer["Payload"].read()
+
+
+@pytest.fixture(scope="module")
+def stack(local: LocalAws) -> LongWork:
+    return LongWork(local)
+
+
+def test_five_overwrites_a_dead_holder_and_failing_work_leave_the_newest_output_only(
+    stack: LongWork,
+) -> None:
+    key = "a b/ü.txt"
+    stack.sweep()  # so that the function is warm
+    stack.upload(key, "first")
+    dead = stack.lock(key)
+    for each in ("second", "third", "fourth", "fifth", "fail once: sixth"):
+        stack.upload(key, each)
+    wait_until(lambda: len(stack.executions.arns("SUCCEEDED")) == 5, SECONDS, "five that wait")
+    stack.executions.stop(dead)
+    failing, stopped = stack.taken_over(key, dead)
+    _, failed = stack.taken_over(key, failing)
+    assert stack.finish(key) == "DONE"
+    print(f"Taken over {stopped:.2f} s after a stop and {failed:.2f} s after a fault.")  # noqa: T201
+    assert stack.written(key) == ["FAIL ONCE: SIXTH"]
+    ended = [each for each in stack.executions.all() if each.status == "SUCCEEDED"]
+    outcomes = Counter(str(each.outcome) for each in ended)
+    # Those that wait; and those that came after a newer one, which EventBridge may deliver first.
+    assert outcomes["Waiting"] + outcomes["Superseded"] == 5
+    assert outcomes["Processed"] == 1
+    # The local AWS does not stop the work of an execution that is stopped: it stages in vain.
+    listed = stack.s3.list_objects_v2(Bucket=stack.outputs["StagingBucketName"])
+    staged = [each["Key"] for each in listed.get("Contents", [])]
+    assert staged in ([], [f"staged/{dead.rpartition(':')[2]}"])
+
+
+def test_without_a_status_event_a_sweep_takes_over(stack: LongWork) -> None:
+    events = stack.local.client("events")
+    for rule in events.list_rules()["Rules"]:
+        if stack.outputs["LongWorkStateMachineArn"] in rule.get("EventPattern", ""):
+            events.disable_rule(Name=rule["Name"])
+    stack.upload("y", "reject")
+    dead = stack.lock("y")
+    wait_until(lambda: dead in stack.executions.arns("FAILED"), SECONDS, "the failure")
+    stack.sweep()
+    assert stack.record("y")["lock_token"] == dead  # it is too young to be asked about
+    stack.table.update_item(
+        Key={"id": f"{stack.input}/y"},
+        UpdateExpression="SET in_progress_since = :earlier",
+        ExpressionAttributeValues={":earlier": "2026-01-01T00:00:00Z"},
+    )
+    stack.sweep()
+    assert stack.finish("y") == "FAILED"
+    url = stack.outputs["LongWorkParkedQueueUrl"]
+    [message] = stack.local.client("sqs").receive_message(QueueUrl=url)["Messages"]
+    parked = json.loads(message["Body"])
+    assert parked["event"]["detail"]["object"]["key"] == "y"
+    assert "It says so." in parked["reason"]["Cause"]
