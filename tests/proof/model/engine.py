@@ -167,13 +167,14 @@ class Engine:
     """
 
     def __init__(self) -> None:
-        self._call(
-            "CreateTable",
-            TableName=TABLE,
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-        )
+        if TABLE not in self._call("ListTables")["TableNames"]:  # another engine of this process
+            self._call(
+                "CreateTable",
+                TableName=TABLE,
+                BillingMode="PAY_PER_REQUEST",
+                AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+                KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+            )
         self._files: tuple[str, ...] = ()
         self._tested: dict[tuple[str, Taken], StepResult] = {}
 
