@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -189,13 +190,17 @@ def changes_under_load(trial: Trial) -> Answer:
     trial.put(f"{PREFIX}load/0.png", picture(RED))
     audit, grace = Audit(trial.aws, f"{PREFIX}load/"), trial.seconds(60, 1)
     is_quiet = lambda: Verdict.WAITING not in audit.run(grace=grace).counts  # noqa: E731
-    trial.wait(is_quiet, 2 * PATIENCE, "the end of the last executions")
+    with suppress(TimeoutError):
+        trial.wait(is_quiet, trial.seconds(2 * PATIENCE, 10), "the end of the last executions")
     before = audit.run(grace=grace)
     repaired = [ended for _, ended in audit.repair(before.findings, 5)]
     after = audit.run(grace=grace)
     counts = [{str(each): n for each, n in found.counts.items()} for found in (before, after)]
     wrong = [each.described() for each in after.findings]
-    is_kept = set(before.counts) <= {Verdict.RIGHT, Verdict.MISSING}
+    allowed = {Verdict.RIGHT, Verdict.MISSING}
+    if trial.local:  # it ends what a function does when that is updated, and a sweep is far away
+        allowed.add(Verdict.WAITING)
+    is_kept = set(before.counts) <= allowed
     told = (
         f"{len(keys)} uploads; {counts[0]}, after a repair {counts[1]}; {dict(Counter(repaired))}"
     )
