@@ -11,9 +11,10 @@ from typing import Any
 
 from tests.first_hour.questions import Answer, Question, Verdict
 
-# Account IDs, access keys, IDs of KMS keys, and the random ends of physical names.
+# IDs of accounts and KMS keys, access keys, addresses, and the random ends of physical names.
 PRIVATE = {
     r"\b(key/)[0-9a-f-]{36}": r"\1KEY",
+    r"(source-ip-address\W+)[\da-fA-F.:]+": r"\1ADDRESS",
     r"(?<![0-9A-Za-z])\d{12}(?![0-9A-Za-z])": "ACCOUNT",
     r"\b(AKIA|ASIA)[A-Z0-9]{16}\b": "ACCESS_KEY",
     r"\binorder-trial-[0-9a-f]{8}": "TRIAL",

@@ -160,6 +160,7 @@ def test_the_log_of_an_execution_is_evidence() -> None:
         ("arn:aws:sqs:us-east-1:123456789012:q", "arn:aws:sqs:us-east-1:ACCOUNT:q"),
         ("arn:aws:sts::123456789012:assumed-role/a/b@c", "arn:aws:sts::ACCOUNT:PRINCIPAL"),
         ("AKIAIOSFODNN7EXAMPLE", "ACCESS_KEY"),
+        (r"{\"source-ip-address\":\"203.0.113.7\"}", r"{\"source-ip-address\":\"ADDRESS\"}"),
         ("inorder-trial-0a1b2c3d-KeyTable-1ABCDEF2GHIJ", "TRIAL-KeyTable"),
         ("key/12345678-1234-1234-1234-123456789012", "key/KEY"),
         ("00E1 253402300799123", "00E1 253402300799123"),

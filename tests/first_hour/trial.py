@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -203,6 +204,10 @@ class Trial:
                 remove()
             except ClientError as error:
                 problems.append(f"{what}: {error}")
+        with suppress(
+            TimeoutError
+        ):  # SQS lists a queue for a minute, and DynamoDB a table for longer
+            self.wait(lambda: not [*self._retained()], self.seconds(180, 5), "the end of them")
         return problems + [f"{what}: it is still there" for what, _ in self._retained()]
 
     def _stacks(self) -> list[str]:
