@@ -27,8 +27,8 @@ from inorder_fence.stuck import RETRY_LASTS
 from tests.conftest import colour_of
 
 SECONDS = 90  # no execution of these tests takes as long, even on a busy machine
-# If the function that retries fails itself, the queue hides its messages for 210 s.
-RETRY_SECONDS = SECONDS + 210
+# A second message of an event waits while the first one may retry: for 300 s and a delay.
+RETRY_SECONDS = SECONDS + 330
 
 Colour = tuple[int, int, int]
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)

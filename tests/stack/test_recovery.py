@@ -118,15 +118,24 @@ def test_a_retry_is_started_now_or_given_up(workflow: Workflow, inorder: Inorder
         says("--give-up", "never.png")
         return listed(inorder, "parked")
 
+    def started() -> bool:
+        """Start an event that fails no more: its message would wait while the first one retries."""
+        keys.append(f"now-{len(keys)}.png")
+        with workflow.limited(0):
+            workflow.upload(keys[-1], picture(RED))
+            wait_until(lambda: bool(listed(inorder, "retrying")), SECONDS, "the event to wait")
+        return says("--start", keys[-1])
+
+    keys: list[str] = []
     with workflow.limited(0):
-        for key in ("now.png", "never.png"):
-            workflow.upload(key, picture(RED))
+        workflow.upload("never.png", picture(RED))
         wait_until(lambda: bool(given_up()), RETRY_SECONDS, "the event to be parked", 3)
-        wait_until(lambda: says("--start", "now.png"), RETRY_SECONDS, "the event to be started")
     workflow.wait_for_retries()
-    assert workflow.colour("now.png") == CYAN
-    started = [each.event for each in workflow.of_key("now.png", 1, is_retried=True)]
-    assert len([each for each in started if "retry" not in each]) == 2
+    wait_until(started, RETRY_SECONDS, "an event to be started")
+    workflow.wait_for_retries()
+    assert workflow.colour(keys[-1]) == CYAN
+    started_again = [each.event for each in workflow.of_key(keys[-1], 1, is_retried=True)]
+    assert len([each for each in started_again if "retry" not in each]) == 2
     assert workflow.output("never.png") is None
     for parked in workflow.parked():
         assert parked["reason"]["Error"] == "GivenUp"
