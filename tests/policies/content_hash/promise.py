@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from inorder import PROJECT
-from tests.policies.searches import named
 from tests.proof.model.engine import S3Answer, StepResult
 from tests.proof.model.promise import Promise, known_record
 from tests.proof.model.scenario import Scenario, scenarios
@@ -15,6 +14,7 @@ from tests.proof.model.suite import (
     LATE,
     LATE_LONG,
     Suite,
+    breakages,
     damaged,
 )
 
@@ -93,16 +93,23 @@ SMALL = (
     *scenarios("1 faults=1, 1 faults=1 odd, 1 crashes=2, 1 faults=1 refusals=2"),
     *scenarios("1 crashes=1 faults=1, 11 12 AA crashes=1 breaks=1, 11 expiries=1"),
 )
+BROKEN = breakages("""
+    "StringEquals": "DONE" => "StringEquals": "FAILED"
+        11: I4: 1a gives up an event that is a duplicate
+    OR expires_at < => OR expires_at >=
+        11: I3: 1 is forwarded although 1 was
+    OR (attribute_not_exists(lock_token) AND => OR (attribute_exists(id) AND
+        11: I3: 1b works while 1a does
+    sqs.send_message => dict
+        1 lates=1 crashes=1: I4: all is quiet and the content of 1 was not forwarded
+""")
 SUITE = Suite(
     ContentHash,
     short=SMALL,
     full=(
         *LATE_LONG,
         *scenarios("123 AAA, 123 ABA crashes=1, 11 faults=1 crashes=1, 11 faults=1 breaks=1"),
-        *scenarios("11 restarts=1 expiries=1"),
+        *scenarios("11 faults=1, 11 restarts=1 expiries=1"),
     ),
-    sought=(*SMALL, *scenarios("11 faults=1, 11 restarts=1")),
-    representative=named("stuck.py without the message"),
-    # `inorder check` and the tests of its states find the mutants of its file.
-    changes=(),
+    breakages=BROKEN,
 )

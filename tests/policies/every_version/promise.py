@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from inorder import PROJECT
-from tests.policies.searches import LOCKING, named, no_update
 from tests.proof.model.engine import StepResult, read
-from tests.proof.model.fence import EACH
 from tests.proof.model.promise import Promise
 from tests.proof.model.scenario import INVALID, Scenario, scenarios
 from tests.proof.model.state import Run, State, Stored, attribute
-from tests.proof.model.suite import BLIND, EDGES, LARGE, LATE, LATE_LONG, ODD_TWICE, SMALL, Suite
+from tests.proof.model.suite import (
+    BLIND,
+    LARGE,
+    LATE,
+    LATE_LONG,
+    ODD_TWICE,
+    SMALL,
+    Suite,
+    breakages,
+)
 
 
 class EveryVersion(Promise):
@@ -218,7 +225,32 @@ THREE_EVENTS = scenarios("123, 123 A-A A-C AB-, 123 AB1 switched=2")
 LOCK, WAITER = '{"lock_token": {"S": "left behind"}}', '{"oldest_waiting": {"S": "00"}}'
 LEFT = tuple(Scenario((1,), item=item) for item in (LOCK, WAITER))
 LEFT_FOR_TWO = tuple(Scenario((1, 2), item=item) for item in (LOCK, WAITER))
-WHOLE = scenarios("12 A- faults=1")
+BROKEN = breakages("""
+    event:{}/{}@{} => event:{}/{}{}
+        1: I3: 1a works under another event's IDs
+    OR #status <> :done => OR #status = :done
+        1 crashes=1 faults=1: I4: 1b ends in Duplicate, which is not true
+    "Next": "Skip Duplicate" => "Next": "Invert Image"
+        11: I3: 1 is done and processed again
+    oldest_waiting >= : => oldest_waiting > :
+        11: I5: 1b cannot claim a free key
+    oldest_waiting >= : => oldest_waiting <> :execution OR oldest_waiting = :
+        123: order: 3a overtakes 2a, which waits for its turn
+    "Next": "Renew Lock" => "Next": "Record Oldest Waiter"
+        1 faults=1 refusals=2: I5: 1a waits for its own lock
+    AND #status <> :done => OR #status = :done
+        1 faults=1 refusals=2: I3: 1 is done and processed again
+    "Release Failed Key" => "Mark Event Failed"
+        1 a refusals=2: I5: all is quiet and token of 1a, run 1 has the lock
+    sqs.send_message => dict
+        1 crashes=1 faults=1: I4: all is quiet and 1 is neither done nor parked
+    , source, **output.unchanged() => , source
+        1 crashes=1 faults=1: I3: the output of 1 is written again
+    self.find_source(event, **version) => True
+        12 A- breaks=1: I1: all is quiet and 2 has left the output of 1
+    prefix + (event.version_id or event.sequencer) => prefix + event.sequencer
+        12 crashes=1 breaks=1 versioned: I3: 1 is written to out-k/81
+""")
 SUITE = Suite(
     EveryVersion,
     short=(
@@ -227,58 +259,9 @@ SUITE = Suite(
         *(*SMALL, *LATE, *LEFT, *DELETED_OBJECT, *SWITCHED),
     ),
     full=(
-        *(*LATE_LONG, *WHOLE, *LARGE, *LEFT_FOR_TWO, *ODD_TWICE, *SEVERAL_FAULTS, *THREE_EVENTS),
-        *scenarios("1 a, 12 A- crashes=1 breaks=1 versioned switched=1"),
+        *(*LATE_LONG, *BLIND, *LARGE, *LEFT_FOR_TWO, *ODD_TWICE, *SEVERAL_FAULTS, *THREE_EVENTS),
+        *scenarios("1 a, 12 A- faults=1, 11 12 faults=1, 12 versioned, 23 A-C"),
+        *scenarios("12 A- crashes=1 breaks=1 versioned switched=1"),
     ),
-    sought=(
-        *scenarios("1, 1 a, 11 12, 11 12 crashes=1 breaks=1"),
-        *(*EDGES, *BLIND, *LATE, *LATE_LONG, *ODD_TWICE, *LEFT, *DELETED_OBJECT, *SWITCHED),
-        *scenarios("12 versioned, 23 A-C, 11 12 faults=1, 11 breaks=1 faults=1, 123 A-C"),
-        *LEFT_FOR_TWO,
-        *scenarios("123"),
-    ),
-    representative=named(
-        "Claim Key with ConditionExpression: no oldest_waiting >= :sequencer",
-        "Clear Dead Waiter with ConditionExpression: none",
-        "Mark Event Failed with ConditionExpression: none",
-        "fenced_output.py without 3: If-None-Match",
-    ),
-    fences=EACH,
-    survivors=named(
-        *LOCKING,
-        # Saves a listing: outputs of other versions do not compare, and stay.
-        "fenced_output.py without deletion: this version's output only",
-        # For a file that the function did not write: outputs of other versions have other names.
-        "fenced_output.py without deletion: versions do not compare",
-        # For the reader: where no record is, `#status <> :done` holds too, on moto and ministack.
-        "Record Event with ConditionExpression: no attribute_not_exists(id)",
-        # For people who read the table: only the status DONE is compared.
-        "Record Event with no Parameters.Item.sequencer",
-        "Record Event with Item: status FAILED",
-        "Record Event with no Parameters.Item.status",
-        # For sweeps, whose tests show it: the model has one state machine.
-        "Record Event with no Parameters.Item.state_machine",
-        *no_update("SET claimed_at = :now", "Claim Key"),
-        # Creates no record for a key that has none.
-        "Record Oldest Waiter with ConditionExpression: no attribute_exists(id)",
-        # Writes once more what is recorded already.
-        "Record Oldest Waiter with ConditionExpression: comparison 1, >, as >=",
-        # Either keeps polls from following one another without a wait; without both is found.
-        "Key State? without rule 2, to Record Oldest Waiter",
-        # A second run takes the first one's lock at once, instead of after a lease.
-        "Claim Key with ConditionExpression: no execution = :execution",
-        *no_update("SET execution = :execution", "Claim Key"),
-        # The others need not watch the event's turn for five polls.
-        *no_update("REMOVE oldest_waiting", "Claim Key"),
-        # Otherwise a locked key's record expires, if no release sets the attribute again.
-        *no_update("REMOVE expires_at", "Claim Key"),
-        # Under a lock, the watched waiter or another delivery of its event is alive: no order then.
-        "Clear Dead Waiter with ConditionExpression: no attribute_not_exists(lock_token)",
-        # A record has `execution` only while it has a lock; the table does not grow for ever.
-        *no_update("REMOVE execution", "Release Lock"),
-        *no_update("SET expires_at = :expires_at", "Mark Event Failed"),
-        # Leaves the record to another delivery in progress; the event is in the queue by then.
-        "Mark Event Failed with ConditionExpression: no execution = :execution",
-    ),
-    whole=WHOLE,
+    breakages=BROKEN,
 )

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from inorder import PROJECT
-from tests.policies.searches import LOCKING, named, no_retry, no_update
 from tests.proof.model.engine import StepResult
 from tests.proof.model.newest import KEY, Newest
 from tests.proof.model.promise import known_record
 from tests.proof.model.scenario import Scenario, scenarios
 from tests.proof.model.state import Run, State, attribute
-from tests.proof.model.suite import BLIND, EDGES, LARGE, LATE, LATE_LONG, ODD_TWICE, Suite, damaged
+from tests.proof.model.suite import (
+    BLIND,
+    EDGES,
+    LARGE,
+    LATE,
+    LATE_LONG,
+    ODD_TWICE,
+    Suite,
+    breakages,
+    damaged,
+)
 
 
 class FirstWins(Newest):
@@ -89,54 +98,24 @@ FIRST = (
 # The same with two faults, or with three events.
 SEVERAL_FAULTS = scenarios(
     "1 crashes=1 faults=1, 12 crashes=1 breaks=1, 11 12 crashes=1 faults=1, 11 breaks=1 faults=1, "
-    "11 restarts=1 expiries=1, 11 crashes=1 restarts=1"
+    "11 restarts=1 expiries=1, 11 crashes=1 restarts=1, 11 12 faults=1"
 )
-THREE_EVENTS = scenarios("123, 123 crashes=1, 123 ABC versioned switched=2")
+THREE_EVENTS = scenarios("123, 123 crashes=1, 112 crashes=1 breaks=1, 123 ABC versioned switched=2")
+BROKEN = breakages("""
+    "StringEquals": "DONE" => "StringEquals": "FAILED"
+        11: I4: 1a gives up an event that is a duplicate
+    "Next": "Retry Lost Event" => "Next": "Claim Key"
+        12 crashes=1 failed: I4: all is quiet, nothing is done, and 2 is not parked
+    "Next": "Release Superseded Key" => "Next": "Release Lock"
+        12: I4: 1a ends in Processed, which is not true
+    Exception"], "MaxAttempts": 0 => Exception"], "MaxAttempts": 1
+        1 faults=1 refusals=2: I5: 1a retries a refused write, for which there is no time
+    OR done_until < => OR done_until >
+        11: I3: 1 is processed although 1 is done
+""")
 SUITE = Suite(
     FirstWins,
     short=tuple(scenario for scenario in FIRST if scenario not in LARGE),
     full=(*(*LATE_LONG, *LARGE, *ODD_TWICE, *SEVERAL_FAULTS, *THREE_EVENTS),),
-    sought=(
-        *FIRST,
-        *LATE_LONG,
-        *scenarios("11 12 faults=1"),
-        *ODD_TWICE,
-        *scenarios("11 breaks=1 faults=1, 11 restarts=1, 112 crashes=1, 112 crashes=1 breaks=1"),
-    ),
-    representative=named(
-        "Key State? without rule 9, to Wait For Lock",
-        "Release Superseded Key with UpdateExpression: no SET #status = :open",
-    ),
-    survivors=named(
-        *LOCKING,
-        # For the reader: where no record is, `#status <> :done` holds too, on moto and
-        # ministack.
-        "Claim Key with ConditionExpression: no attribute_not_exists(id)",
-        # For a function that does not tell until when; the model's does.
-        *(
-            f"Outcome? without rule 1: $.inversion.Payload.{each} IsString"
-            for each in ("expires_at", "done_until")
-        ),
-        # For people who read the table: only the status DONE is compared.
-        "Claim Key with no Parameters.Item.sequencer",
-        "Claim Key with Item: status FAILED",
-        "Claim Key with no Parameters.Item.status",
-        # Retry Lost Event has sent the record's event before.
-        *no_update("SET in_progress_since = :now", "Break Lock"),
-        # For sweeps, whose tests show it: the model has one state machine, and counts nothing.
-        *no_update("REMOVE hand_overs", "Break Lock"),
-        "Claim Key with no Parameters.Item.state_machine",
-        # A claim that Step Functions' own client has sent twice is not refused.
-        "Claim Key with ConditionExpression: no execution = :execution",
-        "Claim Key with no Parameters.Item.execution",
-        # The event goes to the retry queue instead.
-        *no_retry("Break Lock", "Renew Lock"),
-        # Saves a message, whose execution would end as a duplicate.
-        "Key State? without rule 3: not $.record IsPresent",
-        # The next event, or the schedule, breaks the lock.
-        *no_retry("Release Failed Key"),
-        # A record has `execution` only while it has a lock; the table does not grow for ever.
-        *no_update("REMOVE execution", "Release Superseded Key"),
-        *no_update("SET expires_at = :expires_at", "Release Superseded Key"),
-    ),
+    breakages=BROKEN,
 )

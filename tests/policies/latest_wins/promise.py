@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from inorder import PROJECT
-from tests.policies.searches import LOCKING, OF_NEWEST, named, no_retry, no_update
 from tests.proof.model.engine import StepResult, read
-from tests.proof.model.fence import NEWEST
 from tests.proof.model.newest import Newest
 from tests.proof.model.promise import known_record
 from tests.proof.model.scenario import Scenario, scenarios
 from tests.proof.model.state import Run, State, attribute
-from tests.proof.model.suite import BLIND, EDGES, LATE, LATE_LONG, ODD_TWICE, Suite
+from tests.proof.model.suite import BLIND, EDGES, LATE, LATE_LONG, ODD_TWICE, Suite, breakages
 
 
 class LatestWins(Newest):
@@ -104,11 +102,53 @@ THREE_CHANGES = scenarios(
     "123 A-A AB2 versioned, 123 A-A AB- crashes=1 breaks=1, "
     "123 AB2 AB1 A-2 A-1 crashes=1 breaks=1 versioned"
 )
-# Every state of these is searched, because some mutants show only deep in them.
-WHOLE = (
-    *scenarios("12 A- breaks=1 faults=1, 123 A-A breaks=1, 123 AB2 versioned"),
-    *scenarios("123 AB2 breaks=1 versioned, 123 AB2 breaks=1 versioned switched=2"),
+# A holder stalls, beside another fault or several changes.
+STALLED = scenarios(
+    "12 A- breaks=1 faults=1, 123 breaks=1, 123 AB2 breaks=1 versioned, "
+    "123 AB2 breaks=1 versioned switched=2"
 )
+BROKEN = breakages("""
+    { "Variable": "$.detail.object.sequencer", "IsString": true }, =>
+        1 damaged=detail.object.sequencer=5: I4: 1a works on an invalid event
+    "StringEquals": "DONE" => "StringEquals": "FAILED"
+        1 crashes=1 faults=1: I4: 1a gives up an event that is superseded or done
+    "id": { "S.$": "$.object_key" } => "id": { "S.$": "$.sequencer" }
+        1: I3: 1a works without the lock
+    if_not_exists(lock_token, :lock_token) => :lock_token
+        12: I3: 2a works while 1a does
+    sequencer < : => sequencer > :
+        12: I4: 2a ends in Superseded, which is not true
+    AND #status <> :done => AND #status = :done
+        1 crashes=1 faults=1: I5: 1a cannot claim a free key
+    "lease_polls": 12 => "lease_polls": 10
+        11: I5: 1a loses its lock while it works
+    "lease_polls": 12 => "lease_polls": 14
+        1 crashes=1 faults=1: I5: 1b gives up at a lock that it has seen for a lease
+    REMOVE lock_token, execution, hand_overs => REMOVE hand_overs
+        1 crashes=1 faults=1: I5: 1b has broken a lock that is still there
+    execution, in_progress_since => execution
+        1: I7: a sweep is needed
+    States.StringToJson($.newest.event) => $$.Execution.Input
+        12: I5: 1a starts an event that is not newer
+    "Next": "Send By EventBridge" => "Next": "Not Parked"
+        1 a refusals=2: I4: 1a does not try to send by EventBridge
+    sqs.send_message => dict
+        1 crashes=1 faults=1: I1: all is quiet and the output was made from None, not from 1
+    {"IfMatch": self.etag} => {}
+        12 crashes=1 breaks=1 starts=1: I3: the output of 2 is written again
+    stamp(event) => b""
+        13 ABA switched=2: I3: the output of 3 is written again
+    IfMatch=_quoted(source.etag) =>
+        12 crashes=1 breaks=1 versioned: I2: the output of 2 becomes 1's
+    named_version(self.metadata.get("source-version-id")) => source.object_id[0]
+        123 AA1 versioned: I4: 3a ends in Superseded, which is not true
+    if condition and => if None and
+        13 ABA switched=2: I2: the output of 3 becomes 1's
+    if output.order(source) => if source.version_id or output.order(source)
+        12 A- breaks=1 versioned: I1: all is quiet and the output was made from 1, not from None
+    attempt = self._follow_source =>
+        12 crashes=1 breaks=1 versioned: I5: this may go on for ever
+""")
 SUITE = Suite(
     LatestWins,
     short=(
@@ -119,67 +159,9 @@ SUITE = Suite(
     ),
     full=(
         *(*LATE_LONG, *ODD_TWICE, *SWITCHED_AND_DELETED, *LATE_AND_MORE, *SEVERAL_FAULTS),
-        *(*THREE_CHANGES, *RESTARTED),
-        *scenarios("123 starts=2"),
+        *(*THREE_CHANGES, *RESTARTED, *STALLED),
+        *scenarios("123 starts=2, 122 112, 11 12 faults=1, 1 crashes=1 faults=2, 12 Ab breaks=1"),
+        *scenarios("11 crashes=1 restarts=1, 12 AA crashes=1 breaks=1"),
     ),
-    sought=(
-        *scenarios("1, 1 a, 1 crashes=1 faults=1, 11 12, 11 12 crashes=1 breaks=1"),
-        *(*EDGES, *BLIND, *LATE, *LATE_LONG, *ODD_TWICE, *LEFT_RECORD),
-        *(*DELETED_OBJECT, *DELETED_VERSION),
-        *scenarios("123 A-A AB2 AA2 versioned"),
-        *(*SUSPENDED, *ENABLED),
-        *scenarios("11 a crashes=1, 1 crashes=1 faults=2, 12 Ab breaks=1"),
-        *EXPIRED,
-        *scenarios("123 ABA breaks=1, 12 crashes=1 breaks=1 versioned"),
-        *scenarios("12 AA crashes=1 breaks=1 versioned, 12 AA crashes=1 breaks=1, 11 12 faults=1"),
-        *scenarios("11 12 crashes=1 restarts=1, 122 112, 12 crashes=1 starts=1, 123 breaks=1"),
-        *scenarios("122 crashes=1 breaks=1"),
-    ),
-    # These are found quickly; `make model` tries all mutants.
-    representative=named(
-        "S3 Object Event? without rule 1: $.detail.object.sequencer IsString",
-        "Key State? without rule 8, to Wait For Lock",
-        "Release Lock Only with ConditionExpression: no sequencer > :sequencer",
-        "Retry Event with Release Retried Key before it",
-        "fenced_output.py without 1: a newer output supersedes",
-        "fenced_output.py without 2: the null version is overwritten",
-        "fenced_output.py without 3: If-Match",
-        "fenced_output.py without 3: the stamp",
-        "fenced_output.py without 4: the check",
-        "fenced_output.py without 4: the check after a deletion",
-        "fenced_output.py without 4: the check after the write of a version",
-    ),
-    fences=NEWEST,
-    whole=WHOLE,
-    survivors=named(
-        *LOCKING,
-        *OF_NEWEST,
-        # A claim that Step Functions' own client has sent twice is not refused.
-        "Claim Key with ConditionExpression: no lock_token = :lock_token",
-        # A delivery that is refused changes neither the time of the claim nor the event.
-        "Claim Key with ConditionExpression: no attribute_not_exists(lock_token)",
-        # For sweeps, whose tests show it: the model has one state machine, and counts nothing.
-        *no_update("SET state_machine = :state_machine", "Claim Key"),
-        *no_update("REMOVE hand_overs", "Break Lock", "Claim Key"),
-        # For a record that has left the index: its event was parked, and is started by hand.
-        *no_update("SET in_progress_since = :now", "Break Lock"),
-        # The event's retry waits for a lease.
-        *no_retry("Release Retried Key"),
-        # The newer event, or the schedule, breaks the lock after a lease.
-        *no_update("REMOVE lock_token", "Release Lock Only"),
-        *no_retry("Release Failed Key", "Release Lock Only"),
-        *(
-            f"{state} without Catch of DynamoDB.ConditionalCheckFailedException"
-            for state in ("Release Failed Key", "Release Retried Key")
-        ),
-        # The event goes to the retry queue instead.
-        *no_retry("Break Lock", "Renew Lock"),
-        # For people who read the table: `execution`, and any status but DONE.
-        *no_update("SET execution = if_not_exists(execution, :execution)", "Claim Key"),
-        "Claim Key with ExpressionAttributeValues: :in_progress FAILED",
-        *no_update("REMOVE execution", "Release Lock", "Release Lock Only"),
-        *no_update("REMOVE execution", "Release Retried Key"),
-        # Either keeps polls from following one another without a wait; without both is found.
-        "Key State? without rule 5, to Wait For Lock",
-    ),
+    breakages=BROKEN,
 )

@@ -1,7 +1,7 @@
 """Takes one step of the shipped code: a state by TestState, or the function up to an S3 call.
 
-Results are remembered, because the search takes the same step very often, and because a mutant
-changes only one state.
+Results are remembered, because the search takes the same step very often, and because what is
+broken is one state.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from inorder.asl.lease import longest
 from inorder.ministack_parts import part
 from invert_image.inversion import InvalidImage, InvertedImage
 from tests.proof.model.healing import Items, Swept, sweep
-from tests.proof.model.mutation import redirected
 from tests.proof.model.scenario import INVALID
-from tests.proof.model.source import FUNCTION, NOW, SWEEP, Code
+from tests.proof.model.source import FENCE, NOW, SWEEP, Code
 from tests.proof.simulation.clock import client_error
 from tests.proof.simulation.runtime_errors import UncaughtError, check_paths, chooser, find
 
@@ -187,9 +186,9 @@ class Engine:
         assert status == HTTPStatus.OK, answer
         return json.loads(answer or "{}")
 
-    def load(self, *files: str, function: Code = FUNCTION, sweep: Code = SWEEP) -> None:
-        """Take the steps of these from now on: the shipped ones, or a mutant of one of them."""
-        self._function, self._sweep = function, sweep
+    def load(self, *files: str, fence: Code = FENCE, sweep: Code = SWEEP) -> None:
+        """Take the steps of these from now on: the shipped ones, or a broken one."""
+        self._fence, self._sweep = fence, sweep
         if files == self._files:
             return
         self._files = files
@@ -323,12 +322,12 @@ class Engine:
         return sweep(self._sweep, items)
 
     def call(self, event: str, answers: tuple[S3Answer, ...]) -> Called:
-        return _called(self._function, event, answers)
+        return _called(self._fence, event, answers)
 
 
 @cache
-def _called(function: Code, event: str, answers: tuple[S3Answer, ...]) -> Called:
-    given, fence = json.loads(event), function.run()["Fence"]
+def _called(code: Code, event: str, answers: tuple[S3Answer, ...]) -> Called:
+    given, fence = json.loads(event), code.run()["Fence"]
     shipped = fence(_Replay(answers), OUTPUT_BUCKET, 100, _work, True, InvalidImage)
     try:
         result: dict[str, str] = shipped.answer(given | {"event": given}, 1)
@@ -338,6 +337,20 @@ def _called(function: Code, event: str, answers: tuple[S3Answer, ...]) -> Called
     except Exception as error:
         return error
     return result
+
+
+def redirected(part: Any, renamed: dict[str, str]) -> Any:
+    """Let what leads to some states lead to others."""
+    if isinstance(part, list):
+        return [redirected(each, renamed) for each in part]
+    if not isinstance(part, dict):
+        return part
+    return {
+        key: renamed.get(value, value)
+        if key in {"Next", "Default", "StartAt"}
+        else redirected(value, renamed)
+        for key, value in part.items()
+    }
 
 
 @lru_cache(maxsize=100_000)

@@ -13,10 +13,9 @@ from math import inf
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from inorder_fence import stuck
 from retry_events.retries import Fault, Start
 from retry_events.retries import Message as Received
-from tests.proof.model.source import NOW, SWEEP, Code, call, change
+from tests.proof.model.source import NOW, Code
 from tests.proof.simulation.clock import Clock
 from tests.proof.simulation.table import Table
 
@@ -68,15 +67,3 @@ def retried(body: str, is_patient: bool) -> dict[str, Any] | None:
     # No state reads this field, and states that are alike should be equal.
     made["retry"] |= {"reasons": []} | ({"attempt": 1} if is_patient else {})
     return made
-
-
-# The mutants of the schedule.
-_SWEEPS = (
-    change("the records of the index", "oldest", call("paginate"), "()", SWEEP),
-    change("the message", "hand_over", call("send_message"), "None", SWEEP),
-)
-
-
-def sweeps_of(definition: str) -> tuple[Code, ...]:
-    """Give the mutants of the schedule that can change what becomes of a policy's records."""
-    return _SWEEPS if stuck.SINCE in definition else ()

@@ -1,24 +1,21 @@
-"""What is searched of a policy, and its mutants, in which the search must find a violation.
+"""What is searched of a policy, and what the search must find if something is broken.
 
-`mutation` makes mutants of the state machine, `fence` of the function's fence, and `healing` of the
-schedule.
+The tables of the policies, the fence's tests and `inorder check` find every small change. What is
+broken here shows that the search finds each kind of violation.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tests.proof.model.engine import Engine
-from tests.proof.model.healing import sweeps_of
-from tests.proof.model.mutation import ALL_KINDS, Mutant
 from tests.proof.model.promise import Promise
 from tests.proof.model.scenario import Scenario, scenarios
 from tests.proof.model.search import Result, search
-from tests.proof.model.source import FUNCTION, SWEEP, Code
+from tests.proof.model.source import FENCE, SWEEP
 
-STATES_AT_MOST = 5_000  # of a scenario in which a mutant is sought
 # A search ends at so many states, by the number of events; `make model` allows ten times as many.
 # So a broken file is searched for about as long as a good one, which in CI has at most 3,176, 8,488
 # and 19,057 states.
@@ -26,50 +23,50 @@ LIMITS = {1: 20_000, 2: 60_000, 3: 30_000}
 LONG = bool(os.environ.get("MODEL"))  # `make model`
 
 
+class Breakage(NamedTuple):
+    """A text of the ASL file, of the fence or of the schedule with another one in its place."""
+
+    text: str
+    instead: str
+    scenario: str  # as `scenarios` reads it
+    problem: str  # which the search finds in this scenario
+
+
 @dataclass(frozen=True)
 class Suite:
-    """What is searched of a policy, and its mutants."""
+    """What is searched of a policy."""
 
     policy: type[Promise]
     short: tuple[Scenario, ...]  # searched always
     full: tuple[Scenario, ...]  # searched by `make model`
-    sought: tuple[Scenario, ...]  # in which each mutant is sought, in this order; small ones first
-    representative: frozenset[str]  # the mutants that are always tried; `make model` tries all
-    fences: tuple[Code, ...] = ()  # the mutants of the fence
-    # The mutants that break no promise; comments say what the shipped code is for.
-    survivors: frozenset[str] = frozenset()
-    whole: tuple[Scenario, ...] = ()  # for deep mutants: each state of these is searched
-    changes: tuple[Callable[[str], Iterator[Mutant]], ...] = ALL_KINDS
+    breakages: tuple[Breakage, ...]
 
     def __str__(self) -> str:
         return self.policy.__name__
-
-    def mutants(self) -> Iterator[Mutant]:
-        for fence in self.fences:
-            yield Mutant(fence.file, f"without {fence.name}", function=fence)
-        for sweep in sweeps_of(self.policy.definition):
-            yield Mutant(sweep.file, f"without {sweep.name}", sweep=sweep)
-        for changes in self.changes:
-            yield from changes(self.policy.definition)
 
     def search(self, engine: Engine, scenario: Scenario) -> Result:
         """Search every state of a scenario for the first violation."""
         engine.load(self.policy.definition)
         return search(self.policy(engine, scenario), limit(scenario))
 
-    def find(self, engine: Engine, mutant: Mutant) -> tuple[Scenario, Result] | None:
-        policy = self.policy
-        engine.load(
-            mutant.definition or policy.definition,
-            function=mutant.function or FUNCTION,
-            sweep=mutant.sweep or SWEEP,
-        )
-        for sought, most in ((self.sought, lambda _: STATES_AT_MOST), (self.whole, limit)):
-            for scenario in sought:
-                result = search(policy(engine, scenario), most(scenario))
-                if result.problem:
-                    return scenario, result
-        return None
+    def search_broken(self, engine: Engine, breakage: Breakage) -> Result:
+        shipped = (self.policy.definition, FENCE.text, SWEEP.text)
+        file, fence, sweep = (each.replace(breakage.text, breakage.instead) for each in shipped)
+        assert (file, fence, sweep) != shipped
+        engine.load(file, fence=FENCE._replace(text=fence), sweep=SWEEP._replace(text=sweep))
+        [scenario] = scenarios(breakage.scenario)
+        return search(self.policy(engine, scenario), limit(scenario))
+
+
+def breakages(text: str) -> tuple[Breakage, ...]:
+    """Read breakages: a line ``text => instead``, and a line ``scenario: problem``."""
+    lines = [line.strip() for line in text.strip().splitlines()]
+    changes = (line.partition(" =>") for line in lines[::2])
+    found = (line.partition(": ") for line in lines[1::2])
+    return tuple(
+        Breakage(before, after.strip(), scenario, problem)
+        for (before, _, after), (scenario, _, problem) in zip(changes, found, strict=True)
+    )
 
 
 def limit(scenario: Scenario) -> int:
@@ -104,12 +101,7 @@ LATE = scenarios("1 lates=1, 1 lates=1 crashes=1, 11 lates=1")
 LATE_LONG = scenarios("11 12 lates=1 crashes=1")
 # A waiter's reads fail as often as they like, while a holder lives.
 BLIND = scenarios("12 blind")
-# Mutants whose executions would be too long, which `inorder check` computes.
-SECOND_ATTEMPT = (
-    "Invert Image without Retry of States.ALL",
-    "Attempt Again? without rule 1: $.polls NumericLessThanEquals 6",
-)
-# Small scenarios, each of which finds a mutant that no other finds.
+# Small scenarios, with one fault or a few.
 EDGES = (
     *DAMAGED,
     *REFUSED,

@@ -8,13 +8,10 @@ from inorder import PROJECT
 from inorder.model.policies import asl_file
 from tests.proof.model.conftest import Searched
 from tests.proof.model.engine import Engine, read
-from tests.proof.model.fence import NEWEST
-from tests.proof.model.mutation import Mutant
 from tests.proof.model.newest import Newest
 from tests.proof.model.scenario import Scenario, scenarios
-from tests.proof.model.search import search
 from tests.proof.model.state import Run, State
-from tests.proof.model.suite import Suite, limit
+from tests.proof.model.suite import Breakage, Suite, breakages
 
 
 class FenceAlone(Newest):
@@ -35,35 +32,36 @@ class FenceAlone(Newest):
         return super().ends(state, run._replace(state=outcome))
 
 
-RACES = scenarios("1, 11 12, 12 A- AA, 12 AB AA A- A1 versioned, 12 AB versioned switched=2")
-THREE = scenarios("123 ABA A-A, 123 A-A AB2 A-2 AB1 AA2 versioned, 13 ABA switched=2")
-SUITE = Suite(
-    FenceAlone,
-    short=(*RACES, *THREE),
-    full=(),
-    sought=(*RACES, *THREE),
-    representative=frozenset(),
-    fences=NEWEST,
+SHORT = scenarios(
+    "1, 11 12, 12 A- AA, 12 AB AA A- A1 versioned, 12 AB versioned switched=2, "
+    "123 ABA A-A, 123 A-A AB2 A-2 AB1 AA2 versioned, 13 ABA switched=2"
 )
+BROKEN = breakages("""
+    {"IfMatch": self.etag} => {}
+        12 AB versioned: I3: the output of 2 is written again
+    {"IfNoneMatch": "*"} => {}
+        11: I3: the output of 1 is written again
+    stamp(event) => b""
+        12 AA versioned: I3: the output of 2 is written again
+    is Order.OLDER => is not None
+        12 A-: I1: all is quiet and the output was made from 1, not from None
+    if self.find_source(event) is None => if True
+        123 A-A: I4: 2a ends in Processed, which is not true
+    key, IfMatch=etag => key
+        123 A-A: I1: all is quiet and the output was made from None, not from 3
+""")
+SUITE = Suite(FenceAlone, SHORT, full=(), breakages=BROKEN)
 
 
-@pytest.mark.parametrize("scenario", SUITE.short, ids=str)
+@pytest.mark.parametrize("scenario", SHORT, ids=str)
 def test_no_race_leaves_a_stale_output(
     engine: Engine, scenario: Scenario, searched: Searched
 ) -> None:
-    engine.load(FenceAlone.definition)
-    searched(str(SUITE), scenario, search(FenceAlone(engine, scenario), limit(scenario)))
+    searched(str(SUITE), scenario, SUITE.search(engine, scenario))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "1: a newer output supersedes",
-        "3: If-Match",
-        "3: the stamp",
-        "4: the check after a deletion",
-    ],
-)
-def test_a_race_shows_that_a_step_of_the_fence_is_missing(engine: Engine, name: str) -> None:
-    [fence] = [each for each in NEWEST if each.name.endswith(name)]
-    assert SUITE.find(engine, Mutant(fence.file, f"without {fence.name}", function=fence))
+@pytest.mark.parametrize("breakage", BROKEN, ids=str)
+def test_a_race_shows_that_a_step_of_the_fence_is_missing(
+    engine: Engine, breakage: Breakage
+) -> None:
+    assert SUITE.search_broken(engine, breakage).problem == breakage.problem

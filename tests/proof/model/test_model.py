@@ -1,4 +1,4 @@
-"""Searches every interleaving of the shipped state machines and functions, and of mutants."""
+"""Searches every interleaving of the shipped state machines and functions, and of broken ones."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import pytest
 from tests.policies.tables import each_has
 from tests.proof.model.conftest import Searched
 from tests.proof.model.engine import Engine
-from tests.proof.model.mutation import Mutant, is_refused
 from tests.proof.model.scenario import Scenario
-from tests.proof.model.suite import LONG, Suite
+from tests.proof.model.suite import LONG, Breakage, Suite
 
 SUITES: dict[str, Suite] = each_has("promise", "SUITE")
 
@@ -37,25 +36,14 @@ def test_promise_holds_in_every_state(
 
 
 @pytest.mark.parametrize(
-    ("suite", "mutant"),
+    ("suite", "breakage"),
     [
-        of_policy(policy, suite, mutant)
+        of_policy(policy, suite, breakage)
         for policy, suite in SUITES.items()
-        for mutant in suite.mutants()
-        if LONG or str(mutant) in suite.representative
+        for breakage in suite.breakages
     ],
 )
-def test_each_mutant_but_the_survivors_breaks_a_promise(
-    engine: Engine, suite: Suite, mutant: Mutant
-) -> None:
-    if not mutant.definition or not is_refused(mutant.definition):
-        found = suite.find(engine, mutant)
-        print(found and "\n".join(map(str, found)))  # noqa: T201 - with `-rP`, pytest shows it
-        assert (found is None) == (str(mutant) in suite.survivors)
-
-
-@pytest.mark.parametrize("suite", [of_policy(*each) for each in SUITES.items()])
-def test_each_mutant_has_a_name_of_its_own(suite: Suite) -> None:
-    names = [str(mutant) for mutant in suite.mutants()]
-    assert len(names) == len(set(names))
-    assert suite.representative | suite.survivors <= set(names)
+def test_what_is_broken_breaks_a_promise(engine: Engine, suite: Suite, breakage: Breakage) -> None:
+    found = suite.search_broken(engine, breakage)
+    print(found)  # noqa: T201 - with `-rP`, pytest shows the trace
+    assert found.problem == breakage.problem

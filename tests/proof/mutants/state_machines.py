@@ -16,8 +16,8 @@ import pytest
 from inorder import PROJECT, local_aws
 from inorder.model import policies
 from inorder.model.execution import Execution, execution_of
-from tests.proof.model.mutation import changes_of, is_refused, mutants_of
 from tests.proof.mutants.harness import UNCHANGED, Mutant
+from tests.proof.mutants.mutation import is_refused, mutants_of
 from tests.support.in_process import InProcess
 from tests.support.selection import policies_of
 
@@ -35,9 +35,8 @@ WAIT_SCALE = 0.2
 def mutants(policy: str) -> Iterator[Mutant]:
     definition = (PROJECT / policies.asl_file(policy)).read_text(encoding="utf-8")
     yield Mutant(UNCHANGED, f"{policy}:", partial(_install, policy, definition))
-    for each in (*mutants_of(definition), *changes_of(definition)):
-        install = partial(_install, policy, str(each.definition))
-        yield Mutant(str(each), f"{policy}:{each.where}", install)
+    for state, change, broken in mutants_of(definition):
+        yield Mutant(f"{state} {change}", f"{policy}:{state}", partial(_install, policy, broken))
 
 
 _FILES: dict[str, str] = {}  # the policies whose file is another one

@@ -8,16 +8,13 @@ import itertools
 import json
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from inorder import asl
-from inorder.asl.definition import PUT_EVENTS, SEND, is_end
-
-if TYPE_CHECKING:
-    from tests.proof.model.source import Code
+from inorder.asl.definition import is_end
+from tests.proof.model.engine import redirected
 
 Json = dict[str, Any]
 Path = tuple[str | int, ...]
@@ -26,41 +23,18 @@ Changes = Iterator[tuple[str, Json]]
 LEFT_OUT = object()
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """A state machine, a function or the schedule with a change; None is a shipped one."""
+def mutants_of(definition: str) -> Iterator[tuple[str, str, str]]:
+    """Make all mutants of an ASL file: the state, what is changed, and the text of the file.
 
-    where: str  # the state, or the function's file
-    change: str
-    definition: str | None = None
-    function: Code | None = None
-    sweep: Code | None = None
-
-    def __str__(self) -> str:
-        return f"{self.where} {self.change}"
-
-
-def mutants_of(definition: str) -> Iterator[Mutant]:
-    """Make all mutants of an ASL file that lack a rule, a condition, a Retry or a Catch."""
-    return _mutants(definition, _without_rule, _without_handler)
-
-
-def changes_of(definition: str) -> Iterator[Mutant]:
-    """Make all mutants of an ASL file in which a state is bypassed, or a part of one changed."""
-    return _mutants(definition, _substituted, _changed)
-
-
-def expression_changes_of(definition: str) -> Iterator[Mutant]:
-    """Make the mutants of `changes_of` in which DynamoDB writes something else, or otherwise."""
-    return _mutants(definition, _changed_expressions)
-
-
-def sending_changes_of(definition: str) -> Iterator[Mutant]:
-    """Make all mutants of an ASL file whose sender gives up, or comes too late."""
-    return _mutants(definition, _unsent)
-
-
-ALL_KINDS = (mutants_of, expression_changes_of, sending_changes_of)
+    A rule, a condition, a Retry or a Catch is missing, a state is bypassed, or a part is changed.
+    """
+    whole = json.loads(definition)
+    for where in whole["States"]:
+        for kind in (_without_rule, _without_handler, _substituted, _changed):
+            for change, made in kind(whole, where):
+                if "States" not in made:
+                    made = {**whole, "States": {**whole["States"], where: made}}  # noqa: PLW2901
+                yield where, change, json.dumps(made)
 
 
 def is_refused(definition: str) -> bool:
@@ -69,16 +43,6 @@ def is_refused(definition: str) -> bool:
         rules = (rule for stage in asl.STAGES[1:] for rule in stage.values())
         return any([*rule(json.loads(definition))] for rule in rules)
     return False
-
-
-def _mutants(definition: str, *kinds: Callable[[Json, str], Changes]) -> Iterator[Mutant]:
-    """Make mutants at each state. A kind of them changes the state, or the whole file."""
-    whole = json.loads(definition)
-    for where in whole["States"]:
-        for change, made in itertools.chain(*(kind(whole, where) for kind in kinds)):
-            if "States" not in made:
-                made = {**whole, "States": {**whole["States"], where: made}}  # noqa: PLW2901
-            yield Mutant(where, change, json.dumps(made))
 
 
 def _edited(part: Any, path: Path, value: Any) -> Any:
@@ -144,47 +108,6 @@ def _describe(condition: Json) -> str:
     )
 
 
-def _unsent(whole: Json, where: str) -> Changes:
-    states = whole["States"]
-    state = states[where]
-    if not _is_sender(state):
-        return
-    for at, handler in enumerate(state["Catch"]):
-        if handler["Next"] != "Not Parked":
-            less = _edited(state, ("Catch", at, "Next"), "Not Parked")
-            yield "with Not Parked after a failure", less
-    if updates := _updates(states, _answered(states, state["Next"])):
-        yield f"with {updates[0]} before it", _released(whole, where, updates)
-
-
-def _is_sender(state: Json) -> bool:
-    return state.get("Resource") in {SEND, PUT_EVENTS}
-
-
-def _answered(states: Json, name: str) -> str:
-    """Name what follows a state if the execution's first write was answered."""
-    following: str = states[name]["Choices"][0]["Next"] if "Choices" in states[name] else name
-    return following if "Parameters" in states[following] else name
-
-
-def _updates(states: Json, first: str) -> list[str]:
-    """Name the states that update records one after the other, from a state on."""
-    if "UpdateExpression" not in states[first].get("Parameters", {}):
-        return []
-    return [first, *_updates(states, states[first]["Next"])]
-
-
-def _released(whole: Json, where: str, updates: list[str]) -> Json:
-    """Put the states that update records after a state before it."""
-    states = whole["States"]
-    last = states[updates[-1]]["Next"]
-    renamed = {name: f"{name} First" for name in updates} | {last: where}
-    copies = {renamed[name]: redirected(states[name], renamed) for name in updates}
-    entered = redirected(states, {where: renamed[updates[0]]})
-    moved = {where: {**entered[where], "Next": last}}
-    return {**whole, "States": entered | copies | moved}
-
-
 def _substituted(whole: Json, where: str) -> Changes:
     """Put the state that follows in a state's place; for an end, another end if there is one."""
     state = whole["States"][where]
@@ -202,20 +125,6 @@ def _bypassed(whole: Json, where: str, to: str) -> Json:
     return made
 
 
-def redirected(part: Any, renamed: dict[str, str]) -> Any:
-    """Let what leads to some states lead to others."""
-    if isinstance(part, list):
-        return [redirected(each, renamed) for each in part]
-    if not isinstance(part, dict):
-        return part
-    return {
-        key: renamed.get(value, value)
-        if key in {"Next", "Default", "StartAt"}
-        else redirected(value, renamed)
-        for key, value in part.items()
-    }
-
-
 def _changed(whole: Json, where: str) -> Changes:
     state = whole["States"][where]
     for change, changed in _other_rules(state):
@@ -229,8 +138,7 @@ def _changed(whole: Json, where: str) -> Changes:
                 yield f"with {field} {at + 1} and {at + 2} swapped", {**state, field: swapped}
     yield from _changed_expressions(whole, where)
     for path in _leaves(state):
-        if not _is_attribute(path):
-            yield from _other_leaf(whole, where, path)
+        yield from _other_leaf(whole, where, path)
 
 
 def _other_rules(state: Json) -> Changes:
@@ -274,13 +182,6 @@ def _changed_expressions(whole: Json, where: str) -> Changes:
             for text in {"S": texts, "N": ["1"]}.get(kind, []):
                 other = _edited(state, ("Parameters", field, name), {kind: text})
                 yield f"with {field}: {name} {text}", other
-    for path in filter(_is_attribute, _leaves(state)):
-        yield from _other_leaf(whole, where, path)
-
-
-def _is_attribute(path: Path) -> bool:
-    """Tell whether a path leads to an item's attribute other than its key."""
-    return path[:2] == ("Parameters", "Item") and path[2] != "id"
 
 
 def _texts(whole: Json) -> list[str]:
