@@ -287,7 +287,7 @@ def test_a_function_that_wakes_up_after_its_execution_was_aborted_changes_nothin
     for idle in workflow.workers():  # so that the next one is the one at work
         idle.kill()
     wait_until(lambda: not workflow.workers(), SECONDS, "the function's processes to end")
-    with proxy.holding(f"PUT /{workflow.stack.output_bucket}/out-{key}", "hang") as hold:
+    with proxy.holding(f"PUT /{workflow.stack.output_bucket}/out-{key}", "refuse") as hold:
         workflow.upload(key, picture(RED))
         assert hold.reached.wait(SECONDS)
         [holder] = workflow.workers()
@@ -316,7 +316,7 @@ def test_a_stuck_key_is_listed_and_healed_by_the_command_or_the_schedule(
     workflow: Workflow, proxy: FaultProxy, inorder: Inorder
 ) -> None:
     def die_holding(key: str) -> dict[str, Any]:
-        with proxy.holding("Invert Image", "hang") as hold:
+        with proxy.holding("Invert Image", "refuse") as hold:
             workflow.upload(key, picture(RED))
             assert hold.reached.wait(SECONDS)
             workflow.executions.stop(workflow.record(key)["execution"])

@@ -14,39 +14,36 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from inorder import local_aws
 from inorder.local_aws import LocalAws
 
+# A call that hangs is refused when no task and no function waits any more. A late one has its
+# effect when its caller has tried again, or has gone on, and others have written.
 KINDS = ["pass", "slow", "refuse", "lose the answer", "hang", "be late"]
-HANG_SECONDS = 20  # longer than any task and any function waits
+SECONDS = {"slow": (1, 1), "hang": (20, 20), "be late": (3, 8)}
 HOLD_SECONDS = 300  # longer than a test that stops a call needs on any machine
-# Longer than a task or a function waits for DynamoDB. So its caller tries again, or goes on, and
-# others write in between.
-LATE_SECONDS = 3, 8
 _SIGNED_FOR = re.compile(r"Credential=[^/]+/\d+/[^/]+/(\w+)/")
 
 
-@dataclass
-class Hold:
-    """Calls that a test stops, until it is over: one, and its further attempts."""
+class Hold(NamedTuple):
+    """Calls that a test stops until it is over: one, and its further attempts."""
 
     name: str  # a state, or a method and a path of S3
-    kind: str  # "hang", or "hold the answer": then the call has had its effect
-    reached: threading.Event = field(default_factory=threading.Event)
-    released: threading.Event = field(default_factory=threading.Event)
+    kind: str  # what becomes of them then, or "hold the answer" after their effect
+    reached: threading.Event
+    released: threading.Event
 
 
 class FaultProxy(ThreadingHTTPServer):
     """Forwards requests to the local AWS, whose port is `target`, with faults.
 
-    `weights` say how likely each of `KINDS` is for the calls of a service. Calls of others pass. A
-    call that is late has its effect all the same, whatever became of its caller. `faults` counts
-    the calls by kind.
+    `weights` say how likely each of `KINDS` is for the calls of a service. Calls of others pass.
+    `faults` counts the calls by kind.
     """
 
     daemon_threads = True
@@ -71,41 +68,26 @@ class FaultProxy(ThreadingHTTPServer):
     @contextmanager
     def holding(self, name: str, kind: str) -> Iterator[Hold]:
         """Stop the calls of a name, for as long as the test needs."""
-        hold = self._hold = Hold(name, kind)
+        hold = self._hold = Hold(name, kind, threading.Event(), threading.Event())
         try:
             yield hold
         finally:
             self._hold = None
             hold.released.set()
 
-    def draw(self, service: str, name: str) -> str:
-        """Choose what happens to a call, once it has hung if it is to hang or to be late."""
-        with self._lock:
-            hold = self._hold
-            if hold and hold.name == name:
-                kind = hold.kind
-            else:
-                hold = None
-                [kind] = self._random.choices(KINDS, self.weights.get(service, [1, 0, 0, 0, 0, 0]))
-                self.faults[kind] += 1
-            late_seconds = self._random.uniform(*LATE_SECONDS)
-            if hold and kind == "hang":
+    def draw(self, service: str, name: str, is_done: bool = False) -> str:
+        """Choose what happens to a call, and wait until it happens."""
+        if (hold := self._hold) and hold.name == name:
+            if is_done or hold.kind == "refuse":
                 hold.reached.set()
-        if kind == "hang":
-            if hold:
                 hold.released.wait(HOLD_SECONDS)
-            else:
-                time.sleep(HANG_SECONDS)
-            return "refuse"
-        if kind == "be late":
-            time.sleep(late_seconds)
-        return kind
-
-    def keep(self) -> None:
-        """Keep the answer of the call that is held."""
-        if hold := self._hold:
-            hold.reached.set()
-            hold.released.wait(HOLD_SECONDS)
+            return hold.kind
+        with self._lock:
+            [kind] = self._random.choices(KINDS, self.weights.get(service, [1, 0, 0, 0, 0, 0]))
+            self.faults[kind] += 1
+            seconds = self._random.uniform(*SECONDS.get(kind, (0, 0)))
+        time.sleep(seconds)
+        return "refuse" if kind == "hang" else kind
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -114,36 +96,28 @@ class _Handler(BaseHTTPRequestHandler):
 
     def handle_any(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if self.path.startswith("/_fault/"):
-            self._advise(*self.path.split("/")[2:])
+        if self.path.startswith("/_fault/"):  # what happens to a call of a state machine
+            service, state, *done = self.path.split("/")[2:]
+            kind = self.server.draw(service, unquote(state), is_done=bool(done))
+            self._reply(200, [], kind.encode())
             return
         signed_for = _SIGNED_FOR.search(self.headers.get("Authorization", ""))
-        service = signed_for[1] if signed_for else ""
-        kind = self.server.draw(service, f"{self.command} {unquote(self.path.partition('?')[0])}")
+        name = f"{self.command} {unquote(self.path.partition('?')[0])}"
+        kind = self.server.draw(signed_for[1] if signed_for else "", name)
         if kind == "refuse":
             self.send_error(503)
             return
-        if kind == "slow":
-            time.sleep(1)
         port = self.server.target
         with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as target:
             target.request(self.command, self.path, body, dict(self.headers))
             answer = target.getresponse()
             content = answer.read()
-        if kind == "hold the answer":
-            self.server.keep()
-        if kind in {"lose the answer", "hold the answer"}:
+        if kind == "lose the answer":
             self.close_connection = True
-            return
-        self._reply(answer.status, answer.getheaders(), content)
+        else:
+            self._reply(answer.status, answer.getheaders(), content)
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_any  # noqa: N815
-
-    def _advise(self, service: str, name: str) -> None:
-        """Say what happens to a call of a state machine."""
-        if name == "held":
-            self.server.keep()
-        self._reply(200, [], self.server.draw(service, unquote(name)).encode())
 
     def _reply(self, status: int, headers: list[tuple[str, str]], content: bytes) -> None:
         self.send_response_only(status)
@@ -165,18 +139,14 @@ def behind_a_proxy(
 ) -> Iterator[tuple[LocalAws, FaultProxy]]:
     """Run a local AWS whose functions and state machines make their calls through a proxy."""
     with FaultProxy(seed) as proxy:
-        thread = threading.Thread(target=proxy.serve_forever, daemon=True)
-        thread.start()
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
         url = f"http://{proxy.address}"
-        settings = {
-            **{f"AWS_ENDPOINT_URL_{each}": url for each in ("S3", "DYNAMODB", "SQS", "SFN")},
-            "FAULT_PROXY": proxy.address,
-        }
+        settings = {f"AWS_ENDPOINT_URL_{each}": url for each in ("S3", "DYNAMODB", "SQS", "SFN")}
+        settings["FAULT_PROXY"] = proxy.address
+        server = "tests.proof.soak.server"
         try:
-            server = "tests.proof.soak.server"
             with local_aws.running(folder, None, wait_scale, settings, server) as local:
                 proxy.target = local.port
                 yield local, proxy
         finally:
             proxy.shutdown()
-            thread.join()

@@ -1,15 +1,11 @@
-"""The local AWS in which calls of state machines fail.
-
-Each call first asks the proxy what happens to it.
-"""
+"""The local AWS in which calls of state machines fail: each call first asks the proxy."""
 
 from __future__ import annotations
 
-import http.client
 import os
-import time
 from typing import Any
 from urllib.parse import quote
+from urllib.request import urlopen
 
 from inorder import local_server
 from tests.support.local_calls import Call, CallFailedError, take_over
@@ -23,31 +19,25 @@ NAMES = {
 }
 
 
-def ask(service: str, name: str) -> str:
-    """Ask what happens to a call. The answer comes late if the call is to hang."""
-    host, _, port = os.environ["FAULT_PROXY"].partition(":")
-    connection = http.client.HTTPConnection(host, int(port))
-    try:
-        connection.request("GET", f"/_fault/{service}/{quote(name)}")
-        return connection.getresponse().read().decode()
-    finally:
-        connection.close()
+def ask(call: Call, *done: str) -> str:
+    """Ask what happens to a call, or say that it is done; the answer comes when it happens."""
+    path = "/".join(("_fault", call.service, quote(call.state), *done))
+    kind: bytes = urlopen(f"http://{os.environ['FAULT_PROXY']}/{path}").read()
+    return kind.decode()
 
 
 def make(call: Call) -> Any:
     """Make a call unless it fails."""
-    kind = ask(call.service, call.state)
+    kind = ask(call)
     if kind != "be late":  # a late call has been made before
         call.must_not_be_aborted()
     if kind == "refuse":
         raise CallFailedError(f"{NAMES[call.service]}.ServiceUnavailable")
-    if kind == "slow":
-        time.sleep(1)
     result = call.make()
     if kind == "lose the answer":
         raise CallFailedError(f"{NAMES[call.service]}.SdkClientException")
     if kind == "hold the answer":
-        ask(call.service, "held")
+        ask(call, "done")
     return result
 
 
