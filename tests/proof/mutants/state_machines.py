@@ -25,8 +25,7 @@ TESTED_BY = [
     "tests/policies",
     "--ignore=tests/policies/test_engines.py",  # tells the stories of test_every_policy.py
     "--ignore=tests/policies/test_recipes.py",  # edits copies of the project, without a mutant
-    # Both simulate; all mutants that they kill are killed sooner.
-    "--ignore=tests/policies/test_switch.py",
+    # It simulates; all mutants that it kills are killed sooner.
     "--deselect=tests/policies/test_policy_facts.py::test_an_event_costs_what_the_facts_say",
 ]
 WAIT_SCALE = 0.2

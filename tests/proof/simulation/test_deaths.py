@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from inorder.model.outcomes import FINISHED, RETRYING
 from inorder.model.policies import policies
 from inorder_fence import stuck
 from tests.proof.simulation.cloud import Cloud, Settings, sequencer_of
 from tests.proof.simulation.conftest import DAY, POLICIES
 from tests.proof.simulation.machine import Execution
 
-RUNS, RUNS_AT_NIGHT = 60, 2_000
+RUNS, RUNS_AT_NIGHT = 200, 2_000
 SEEDS = range(RUNS_AT_NIGHT if os.environ.get("MODEL") else RUNS)
 DEATHS = 3  # of one event
 EACH = {policy.name for policy in policies() if policy.keeps == "each" or policy.fence is None}
@@ -77,10 +78,13 @@ class Campaign:
 def test_whoever_dies_no_event_is_lost_and_none_is_parked(seed: int) -> None:
     campaign = Campaign(seed)
     assert campaign.run() is None
-    assert campaign.cloud.parked == []
+    cloud = campaign.cloud
+    assert cloud.parked == []
+    assert {each.outcome for each in cloud.executions} <= FINISHED | {"Died", RETRYING}
     if campaign.policies == ["latest-wins"]:
         newest = {f"out-{key}": max(events) for key, events in campaign.events.items()}
-        assert campaign.cloud.objects.outputs == newest
+        assert cloud.objects.outputs == newest
+        assert cloud.table.having("lock_token") == []
 
 
 def test_an_event_is_lost_if_a_record_leaves_the_index_when_it_is_handed_over(
@@ -92,5 +96,5 @@ def test_an_event_is_lost_if_a_record_leaves_the_index_when_it_is_handed_over(
         update(dynamodb, table, key, f"REMOVE {stuck.SINCE}", {})
 
     monkeypatch.setattr(stuck, "_update", leave)
-    lost = {campaign.policies[0] for campaign in map(Campaign, range(RUNS)) if campaign.run()}
+    lost = {campaign.policies[0] for campaign in map(Campaign, range(60)) if campaign.run()}
     assert lost
