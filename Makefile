@@ -162,7 +162,7 @@ lock: install ## Update the locked versions, and check what the tests use of mot
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.13 --python-platform aarch64-manylinux_2_34 --generate-hashes --no-header --group pyproject.toml:functions --constraint requirements.txt --output-file functions/requirements.txt
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.13 --python-platform aarch64-manylinux_2_34 --generate-hashes --no-header --group pyproject.toml:stacks --constraint requirements.txt --output-file stacks/requirements.txt
 	@$(MAKE) --no-print-directory install
-	@$(BIN)/python -m tests.support.private_parts
+	@$(BIN)/python -m pytest -q tests/unit/test_private_parts.py
 
 clean: ## Remove what was installed, built and written
 	@if [ -x $(BIN)/inorder ]; then $(BIN)/inorder down; fi

@@ -1,7 +1,7 @@
 """The parts of moto that are no interface of it, and why each is needed.
 
 An update of moto may move any of them. So nothing else of the project touches them, and
-`private_parts.py` finds those that have moved.
+`tests/unit/test_private_parts.py` finds those that have moved.
 """
 
 from __future__ import annotations

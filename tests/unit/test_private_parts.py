@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+import pkgutil
 import re
+from collections.abc import Iterator
+from importlib.metadata import version
 
 import moto.core.utils
 import pytest
 from ministack.services import stepfunctions
 
 from inorder import PROJECT, ministack_parts
-from tests.support import moto_parts, private_parts
+from tests.support import moto_parts
 
 MODULES = {
     "inorder/ministack_parts.py",
@@ -19,9 +23,27 @@ MODULES = {
 INTERFACES = r"from moto import mock_aws|from ministack\.app import main"
 
 
+def moved() -> Iterator[str]:
+    """Say of each part that is not as it was where it is used, and for what."""
+    for package, module in (("ministack", ministack_parts), ("moto", moto_parts)):
+        for name, (parameters, purpose) in module.PARTS.items():
+            if wrong := wrong_with(f"{package}.{name}", parameters):
+                what = f"{package} {version(package)}: {name} {wrong}"
+                yield f"{what}. {module.__name__} needs it to {purpose}."
+
+
+def wrong_with(name: str, parameters: str | None) -> str:
+    try:
+        found = pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return "is not there"
+    has = None if parameters is None else ", ".join(inspect.signature(found).parameters)
+    return "" if has == parameters else f"has the parameters ({has}), not ({parameters})"
+
+
 def test_there_are_at_most_25_and_each_is_where_it_was() -> None:
     assert len(ministack_parts.PARTS | moto_parts.PARTS) <= 25
-    assert list(private_parts.moved()) == []
+    assert list(moved()) == []
 
 
 def test_a_part_that_an_update_has_moved_or_changed_is_named(
@@ -29,13 +51,13 @@ def test_a_part_that_an_update_has_moved_or_changed_is_named(
 ) -> None:
     monkeypatch.delattr(stepfunctions, "_invoke_resource")
     monkeypatch.setattr(moto.core.utils, "utcnow", lambda zone: zone)
-    gone, changed = private_parts.moved()
+    gone, changed = moved()
     assert re.fullmatch(
         r"ministack [\d.]+: services.stepfunctions._invoke_resource is not there."
-        r" inorder/ministack_parts.py needs it to let a state's call fail, .*\.",
+        r" inorder.ministack_parts needs it to let a state's call fail, .*\.",
         gone,
     )
-    assert "core.utils.utcnow has the parameters (zone), not (). tests/support/moto" in changed
+    assert "core.utils.utcnow has the parameters (zone), not (). tests.support.moto" in changed
 
 
 def test_no_other_module_touches_them() -> None:
