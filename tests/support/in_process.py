@@ -310,7 +310,6 @@ def aws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
             policy, import_anew("invert_image.app"), import_anew("canonical_hash.app")
         )
         moto_parts.sleep_with(monkeypatch, running.pause)
-        moto_parts.limit_parameters(monkeypatch, running.events)
         moto_parts.stop_endless_executions(monkeypatch, MOST_STATES)
         yield running
         running.state_machine.stop_all()

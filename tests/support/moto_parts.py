@@ -7,7 +7,6 @@ An update of moto may move any of them. So nothing else of the project touches t
 from __future__ import annotations
 
 import functools
-import json
 import pkgutil
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -23,11 +22,6 @@ PARSE = f"{ASL}.parse.asl_parser.AmazonStateLanguageParser.parse"
 PARSE_PATH = f"{ASL}.utils.json_path.parse"
 WAIT = f"{ASL}.component.state.wait.wait_function.wait_function.WaitFunction._wait_interval"
 RETRY_TIME = f"{ASL}.component.common.retry.retrier_decl.time"
-VERIFY_SIZE = f"{ASL}.component.state.state.CommonStateField._verify_size_quota"
-ERROR_OF_DYNAMODB = (
-    f"{ASL}.component.state.exec.state_task.service.state_task_service_dynamodb"
-    ".StateTaskServiceDynamoDB._from_error"
-)
 TAKE_STATE = f"{ASL}.component.state.state.CommonStateField._eval_body"
 HEAD_OBJECT = "s3.responses.S3Response.head_object"
 NOW = "core.utils.utcnow"
@@ -39,15 +33,12 @@ PARTS: dict[str, tuple[str | None, str]] = {
     WAIT: ("self, env, wait_seconds", "let a Wait take a part of its time"),
     RETRY_TIME: (None, "let the delay before a retry take a part of its time"),
     TAKE_STATE: ("self, env", "stop an execution that never ends, by its `env.set_stop`"),
-    VERIFY_SIZE: ("self, env, value", "make the error of data above 256 KiB"),
-    ERROR_OF_DYNAMODB: ("self, env, ex", "let a Task's parameters have that error"),
     HEAD_OBJECT: (
         "self, bucket_name, query, key_name, headers",
         "find the version null in a bucket without versions",
     ),
     NOW: ("", "let SQS wait in a test's time"),
 }
-MOST_BYTES = 262_144  # of a Task's parameters
 
 
 def part(name: str) -> Any:
@@ -89,35 +80,6 @@ def stop_endless_executions(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
             env.set_stop(stop_date=datetime.now(UTC), error="Endless", cause=cause)
 
     monkeypatch.setattr(f"moto.{TAKE_STATE}", take_or_stop)
-
-
-class TooLargeError(Exception):
-    """A Task's parameters have more than 256 KiB."""
-
-
-def limit_parameters(monkeypatch: pytest.MonkeyPatch, events: Any) -> None:
-    """Refuse parameters for DynamoDB above 256 KiB, as AWS does; moto measures results only.
-
-    The events belong to the session whose clients moto uses.
-    """
-    verify, error_of = part(VERIFY_SIZE), part(ERROR_OF_DYNAMODB)
-
-    def measure(params: dict[str, Any], **_: Any) -> None:
-        text = json.dumps(params, separators=(",", ":"), ensure_ascii=False, default=str)
-        if len(text.encode()) > MOST_BYTES:
-            raise TooLargeError(params)
-
-    def named(state: Any, env: Any, ex: Exception) -> Any:
-        if isinstance(ex, TooLargeError):
-            try:
-                verify(state, env, ex.args[0])
-            except Exception as failure:
-                ex = failure
-                return ex.failure_event  # type: ignore[attr-defined]
-        return error_of(state, env=env, ex=ex)
-
-    events.register("provide-client-params.dynamodb", measure)
-    monkeypatch.setattr(f"moto.{ERROR_OF_DYNAMODB}", named)
 
 
 def find_null_versions(monkeypatch: pytest.MonkeyPatch) -> None:

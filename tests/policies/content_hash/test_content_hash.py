@@ -6,17 +6,16 @@ import json
 
 import pytest
 
-from inorder.asl.size import largest_event
+from inorder.asl.size import TOO_LARGE, largest_event
 from inorder.model.policies import definition
-from tests.support.events import shipped
+from tests.proof.simulation.cloud import Cloud, Settings
+from tests.proof.simulation.conftest import DAY
+from tests.support.events import created, shipped
 from tests.support.in_process import InProcess
 
 pytestmark = pytest.mark.policy("content-hash")
 
 EVENT = shipped("order-placed")
-
-# What the text may have in the largest event.
-ROOM = largest_event(definition("content-hash")) - len(json.dumps(EVENT | {"detail": {"text": ""}}))
 
 
 def test_an_event_is_forwarded_with_its_type_and_detail_once(aws: InProcess) -> None:
@@ -35,20 +34,21 @@ def test_an_event_is_forwarded_with_its_type_and_detail_once(aws: InProcess) -> 
     assert aws.forwarded() == []
 
 
-def test_the_largest_event_is_forwarded_and_waits_and_a_larger_one_is_parked(
-    aws: InProcess,
-) -> None:
-    aws.wait_scale = 0.02
-    largest, longer = (
-        EVENT | {"detail": {"text": each * (ROOM // len(json.dumps(each)[1:-1]))}}
-        for each in ("x", '"')  # the record has the event as a text, in which JSON escapes quotes
+def test_the_largest_event_is_forwarded_and_waits_and_a_larger_one_is_parked() -> None:
+    largest, longer = created(reason=""), created(reason="")
+    room = largest_event(definition("content-hash")) - len(json.dumps(largest))
+    largest["detail"]["object"]["reason"] = "x" * room
+    # The record has the event as a text, in which JSON escapes quotes.
+    longer["detail"]["object"]["reason"] = '"' * (room // 2)
+    cloud = Cloud(
+        Settings(
+            "content-hash",
+            dies=lambda each, state: each.id == "execution-0" and state == "Forward Event",
+        )
     )
-    assert aws.run(largest).outcome == "Processed"
-    [record] = aws.records()
-    aws.put_record(record | {"status": "IN_PROGRESS", "lock_token": "dead", "execution": "dead"})
-    waited = aws.run(largest)
-    assert (waited.outcome, "Break Lock" in waited.path) == ("Processed", True)
-    assert aws.run(longer).outcome == "Parked"
-    [message] = aws.parked()
-    assert message["event"] == longer
-    assert message["reason"]["Error"] == "States.DataLimitExceeded"
+    for event in (largest, largest, longer):
+        cloud.start(event)
+    cloud.run_until_quiet(DAY)
+    assert sum(cloud.forwarded.values()) == 1
+    assert cloud.parked[0]["event"] == longer
+    assert [each["reason"]["Error"] for each in cloud.parked] == [TOO_LARGE]

@@ -16,6 +16,7 @@ from uuid import UUID
 import simpy
 
 from inorder.asl.definition import EXPRESS_SECONDS
+from inorder.asl.size import MOST_BYTES, TOO_LARGE
 from tests.proof.simulation.clock import Clock, ServiceError, Steps
 from tests.proof.simulation.runtime_errors import UncaughtError, chooser, find
 
@@ -130,6 +131,8 @@ class CompiledState:
         attempts = [0] * len(state["Retry"])
         while True:
             try:
+                if len(json.dumps(parameters, ensure_ascii=False).encode()) > MOST_BYTES:
+                    raise ServiceError(TOO_LARGE)
                 result = yield from services.call(
                     state["Resource"], parameters, state["TimeoutSeconds"]
                 )
