@@ -16,6 +16,7 @@ from tests.policies.common import Text
 from tests.policies.places import on_aws
 from tests.policies.table import DELETED, EXECUTION, FAULT, RESPONSES, TIMED_OUT, Data, item
 from tests.policies.tables import STATES, TABLES
+from tests.proof.simulation.machine import first_for
 from tests.support.resolved_template import template
 from tests.support.state_machines import substitute
 
@@ -43,7 +44,7 @@ def run_state(
     # AWS takes a context only with a mock, and a mock only for a Task.
     aws = AWS if not resources and (mock or "$$." not in json.dumps(states[name])) else None
     error = (mock or {}).get("errorOutput", {}).get("error")
-    if error and (found := retrier_of(states[name], error)):
+    if error and (found := first_for(states[name].get("Retry", []), error)[1]):
         configuration = {"stateConfiguration": {"retrierRetryCount": found["MaxAttempts"]}}
     definition = json.dumps({"StartAt": next(iter(states)), "States": states})
     if resources:  # a message that is sent comes at once
@@ -69,13 +70,6 @@ def run_state(
         **configuration,
     )
     return tested
-
-
-def retrier_of(state: Data, error: str) -> Data | None:
-    """Find the first Retry that is for an error."""
-    wanted = {error, "States.ALL", *([] if error.startswith("States.") else ["States.TaskFailed"])}
-    found = (each for each in state.get("Retry", []) if wanted & set(each["ErrorEquals"]))
-    return next(found, None)
 
 
 def mocked(policy: str, state: str, response: str) -> Data | None:
@@ -123,7 +117,7 @@ def test_the_table_has_every_state_transition_attempt_output_and_condition(polic
     for way in table.ways:
         error = RESPONSES.get(way.response, {}).get("Throw", {}).get("Error")
         if error and way.response != TIMED_OUT:
-            found = retrier_of(states[way.state], error)
+            _, found = first_for(states[way.state].get("Retry", []), error)
             assert way.attempts == 1 + (found["MaxAttempts"] if found else 0), way
     passes = {name for name, state in states.items() if state["Type"] == "Pass"}
     assert passes <= {output.state for output in table.outputs}

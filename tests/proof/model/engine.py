@@ -22,6 +22,7 @@ from tests.proof.model.healing import Items, Swept, sweep
 from tests.proof.model.scenario import INVALID
 from tests.proof.model.source import FENCE, NOW, SWEEP, Code
 from tests.proof.simulation.clock import client_error
+from tests.proof.simulation.machine import first_for
 from tests.proof.simulation.runtime_errors import UncaughtError, check_paths, chooser, find
 
 TABLE, PARKED, BUS = "model-keys", "model-parked", "model-retries"
@@ -303,12 +304,8 @@ class Engine:
 
         It is -1 if there is none.
         """
-        for number, retrier in enumerate(self.states[name].get("Retry", [])):
-            names = retrier["ErrorEquals"]
-            any_error = "States.TaskFailed" in names and error != "States.Timeout"
-            if error in names or any_error or "States.ALL" in names:
-                return number, retrier.get("MaxAttempts", 3)
-        return -1, 0
+        number, retrier = first_for(self.states[name].get("Retry", []), error)
+        return number, retrier.get("MaxAttempts", 3) if retrier else 0
 
     def item_key(self, name: str, data: str) -> str:
         """Give the ID of the record that a state reads or writes."""

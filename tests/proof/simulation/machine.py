@@ -137,7 +137,7 @@ class CompiledState:
                     state["Resource"], parameters, state["TimeoutSeconds"]
                 )
             except ServiceError as error:
-                number, retrier = _first(state["Retry"], error.name)
+                number, retrier = first_for(state["Retry"], error.name)
                 if retrier and attempts[number] < retrier["MaxAttempts"]:
                     delay = retrier["IntervalSeconds"] * retrier["BackoffRate"] ** attempts[number]
                     attempts[number] += 1
@@ -145,7 +145,7 @@ class CompiledState:
                     longest = min(delay, retrier["MaxDelaySeconds"])
                     yield clock.env.timeout(clock.random.uniform(0, longest))
                     continue
-                _, catcher = _first(state["Catch"], error.name)
+                _, catcher = first_for(state["Catch"], error.name)
                 if catcher is None:
                     raise UncaughtError(error.name) from error
                 fault = {"Error": error.name, "Cause": error.cause}
@@ -153,7 +153,7 @@ class CompiledState:
             return state["Next"], _placed(data, self._select(result, context), state)
 
 
-def _first(rules: list[Json], error: str) -> tuple[int, Json | None]:
+def first_for(rules: list[Json], error: str) -> tuple[int, Json | None]:
     """Find the first Retry or Catch for an error."""
     names = {error, "States.ALL"} | (set() if error.startswith("States.") else {ANY_FAILURE})
     for number, rule in enumerate(rules):
