@@ -23,8 +23,7 @@ LOG_LEVELS = ("ALL", "ERROR", "OFF")
 DAY = 86_400
 STEP_MS = 100  # what Express rounds to
 FIXED = ("alarms", "metrics")  # of a stack, under any policy, with and without events
-# What a STANDARD state machine does not pay: its history is in Step Functions, for 90 days.
-EXPRESS = ("express_requests", "express_gb_seconds", "execution_log")
+EXPRESS = ("express_requests", "express_gb_seconds", "execution_log")  # STANDARD pays none
 
 Usage = Mapping[str, float]
 

@@ -85,6 +85,8 @@ def test_what_else_a_month_of_a_million_events_may_cost_was_computed_by_hand() -
             "KMS: requests for the table and queues": 18 * 30 * 86_400 / 300 * 0.03 / 10_000,
         }
     )
+    first_wins = dollars(cost.bill_of(policy("first-wins"), work))  # which handles no deletions
+    assert first_wins["S3: GET and HEAD"] == pytest.approx(2_000 * 0.0004)
     bills = {each.name: cost.bill_of_contender(each, work) for each in cost.contenders()}
     assert differences(bills["function-alone"], bills["sqs-fifo"]) == pytest.approx(
         {
@@ -123,6 +125,8 @@ def test_aws_bills_in_steps_and_tiers() -> None:
     row = cost.prices()["log_gb"]
     assert row.dollars(60_000) == pytest.approx(12_500)
     assert row.dollars(1) == 0.50
+    stored = cost.prices()["s3_storage"].dollars(60_000)
+    assert stored == pytest.approx(51_200 * 0.023 + 8_800 * 0.022)
 
 
 def test_what_is_switched_off_or_not_there_is_not_on_the_bill() -> None:
