@@ -66,7 +66,7 @@ prove: install ## Run all that is known about one policy, in minutes: make prove
 	$(ABOUT) tests/policies tests/template $(addprefix --ignore tests/policies/test_,states.py engines.py recipes.py) \
 	$(call HINT,If the policy now promises something else: change STORIES of $(TABLE) and its facts in statemachine/policies.toml.)
 	$(ABOUT) tests/policies/test_engines.py $(call HINT,An engine understands the ASL file otherwise: write that state in another way.)
-	$(ABOUT) tests/proof/model $(call HINT,The trace shows how promise.py is broken. A new state must have its name there; so must what BROKEN replaces.)
+	$(ABOUT) tests/proof/model $(call HINT,The trace shows how promise.py is broken. A new state must have its name there. BROKEN must replace what the file has.)
 	$(BIN)/python -m tests.proof.mutants "$(POLICY)" $(call HINT,Add a case for what SURVIVES to $(TABLE) or give the reason in SURVIVORS there.)
 
 model: install ## Explore the longer scenarios with the model checker

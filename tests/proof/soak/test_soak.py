@@ -45,8 +45,9 @@ KEYS = int(os.environ.get("SOAK_KEYS", "6"))
 SEED = int(os.environ.get("SOAK_SEED", "1"))
 AT_ONCE = 40  # executions, before the test waits
 SECONDS = 180 + EVENTS
-# Invocations at a time; objects of the flood, half of which take longer than they may; of outages.
-CAPACITY, FLOOD, OUTAGE_SECONDS, PAUSE_SECONDS = (4, 36, 5, 4) if EVENTS >= 1000 else (2, 4, 1.5, 1)
+CAPACITY = 4 if EVENTS >= 1000 else 2  # invocations at a time; Lambda refuses further ones
+FLOOD = 36 if EVENTS >= 1000 else 4  # objects at once; half of them take longer than they may
+OUTAGE_SECONDS, PAUSE_SECONDS = (5, 4) if EVENTS >= 1000 else (1.5, 0.5)
 NO_IMAGE, SLOW_MARK = b"no image", b"slow"
 
 # Of each service's calls, so many of a hundred have a fault of `KINDS`, in this order.
