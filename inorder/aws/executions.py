@@ -18,6 +18,7 @@ from inorder_fence.records import s3_object
 
 SECONDS = 60  # for which a caller waits who names no time
 NAMED = 5  # in a message
+SEARCH_SECONDS = 30  # for which the executions of a key are searched for
 
 
 def history(client: Any, arn: str) -> list[Entry]:
@@ -232,6 +233,59 @@ class LocalStateMachine(StateMachine):
             event = json.loads(described["input"])
             self._running[arn] = Execution(arn, "RUNNING", event, started=started)
         return self._running[arn]
+
+
+class StandardStateMachine(LocalStateMachine):
+    """A STANDARD state machine, whose executions AWS lists and describes for 90 days.
+
+    DescribeExecution tells the event and the outcome, and each of its answers costs a request. AWS
+    allows some 15 of them per second, after a few hundred at once:
+    https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html
+    """
+
+    poll_seconds = 2
+
+    def of_key(self, wanted: Filter) -> tuple[list[Execution], tuple[str, ...]]:
+        """List the executions of a key with their steps, the newest first, for a while."""
+        found: list[Execution] = []
+        deadline = time.monotonic() + SEARCH_SECONDS
+        for arn, _, started in self._listed(wanted.since):
+            if len(found) == wanted.limit:
+                break
+            if time.monotonic() > deadline:
+                since = f"{started:%Y-%m-%d %H:%M:%S} UTC"
+                return found, (f"Executions that started before {since} were not searched.",)
+            if wanted.covers(started) and wanted.accepts(self._summary(arn)):
+                found.append(self.describe(arn))
+        return found, ()
+
+    def changed(self, since: datetime) -> list[Execution]:
+        """List executions that have started since then, or that have ended since the last call."""
+        with self._selecting:
+            ended = self._running.keys() - self.arns("RUNNING")
+            found = {arn: self._summary(arn) for arn in ended}
+            for arn in ended:
+                del self._running[arn]
+        return [*({each.arn: each for each in super().changed(since)} | found).values()]
+
+    def _summary(self, arn: str) -> Execution:
+        if arn not in self._summaries:
+            described = self.client.describe_execution(executionArn=arn)
+            execution = Execution(
+                arn,
+                described["status"],
+                json.loads(described["input"]),
+                json.loads(described.get("output") or "null"),
+                described.get("error"),
+                described.get("cause") or "",
+                started=described["startDate"].astimezone(UTC),
+                stopped=at.astimezone(UTC) if (at := described.get("stopDate")) else None,
+                waited=0,
+            )
+            if execution.status == "RUNNING":
+                return execution
+            self._summaries[arn] = execution
+        return self._summaries[arn]
 
 
 def start(client: Any, state_machine: str, event: str, name: str | None = None) -> str:

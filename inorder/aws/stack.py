@@ -26,11 +26,19 @@ if TYPE_CHECKING:
     from inorder.local_aws import LocalAws  # which needs an extra
 
 CONNECTIONS = 32  # of a client, at a time
+# Outputs that a stack for long work does not have.
+ONLY_MAIN = (
+    *("RetryEventsQueueUrl", "UndeliveredEventsQueueUrl"),
+    *("InvertImageFunctionName", "FunctionLogGroupName"),
+)
 
 
 @dataclass(frozen=True)
 class Stack:
-    """The outputs of template.yaml, and the values of its parameters."""
+    """The outputs of template.yaml, and the values of its parameters.
+
+    Of a stack for long work, the policy is an output, and what only the main stack has is empty.
+    """
 
     name: str
     input_bucket: str
@@ -44,6 +52,11 @@ class Stack:
     parameters: Mapping[str, str]
     undelivered_events_queue_url: str = ""
     created: datetime | None = None
+
+    @property
+    def is_long_work(self) -> bool:
+        """Whether it is of stacks/long_work/template.yaml."""
+        return self.parameters.get("Policy") == policies.LONG_WORK
 
     def left_out(self, key: str) -> str:
         """Tell why the rule starts no execution for a key; "" if it does."""
@@ -93,11 +106,17 @@ def sam_deploy(
 def describe(cloudformation: Any, name: str) -> Stack:
     """Read a stack's outputs and parameters.
 
-    A ClientError says that there is no such stack, a Failure that it is not one of template.yaml,
-    or not there yet.
+    A ClientError says that there is no such stack, a Failure that it is not one of template.yaml or
+    for long work, or not there yet.
     """
     [stack] = cloudformation.describe_stacks(StackName=name)["Stacks"]
     outputs = {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
+    parameters = {
+        each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", [])
+    }
+    if outputs.get("Policy") == policies.LONG_WORK:
+        outputs = dict.fromkeys(ONLY_MAIN, "") | outputs
+        parameters["Policy"] = policies.LONG_WORK
     try:
         return Stack(
             name=name,
@@ -111,9 +130,7 @@ def describe(cloudformation: Any, name: str) -> Stack:
             function_log_group=outputs["FunctionLogGroupName"],
             undelivered_events_queue_url=outputs["UndeliveredEventsQueueUrl"],
             created=stack["CreationTime"],
-            parameters={
-                each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", [])
-            },
+            parameters=parameters,
         )
     except KeyError as error:
         raise Failure(f"Stack {name} has no output {error.args[0]}.") from None
@@ -122,10 +139,12 @@ def describe(cloudformation: Any, name: str) -> Stack:
 class Connection:
     """A deployed stack on a local AWS, or on whichever AWS the environment points boto3 at.
 
-    Several threads may use it.
+    Several threads may use it. For what only the main stack has, another stack is a Failure.
     """
 
-    def __init__(self, stack_name: str, local: LocalAws | None = None) -> None:
+    def __init__(
+        self, stack_name: str, local: LocalAws | None = None, only_main: bool = False
+    ) -> None:
         self._session = local.session if local else boto3.Session()
         if not self._session.region_name:  # boto3 takes an empty one
             raise NoRegionError
@@ -135,6 +154,11 @@ class Connection:
         self._clients: dict[str, Any] = {}
         self._making = threading.Lock()
         self.stack = describe(self.client("cloudformation"), stack_name)
+        if only_main and self.stack.is_long_work:
+            raise Failure(
+                f"Stack {stack_name} is for long work, and has nothing that this could read or"
+                " change: stacks/long_work/README.md names the commands for it."
+            )
         dynamodb = self._session.resource("dynamodb", endpoint_url=self._endpoint_url)
         self.table = dynamodb.Table(self.stack.key_table)
 

@@ -187,6 +187,67 @@ def test_a_lock_tells_its_holder_who_waits_and_whether_it_is_dead() -> None:
         assert [each.is_dead for each in tell(known).locks] == [True]
 
 
+WORKING = execution("holder", event(A), None, -3000, None, steps=(claimed(-2999),))
+BROKEN = replace(execution("it", event(A), None), status="FAILED", error="Fault", cause="why")
+STOPPED = replace(WORKING, status="ABORTED", stopped=at(9))
+CLAIMED = Step("Lock Taken?", "Choice", {"claim": {"lock_token": WORKING.arn}}, {})
+LEFT, LEFT_B = (execution("it", event(each), "Waiting", 1, 2, steps=(CLAIMED,)) for each in (A, B))
+
+
+def held_for_long(sequencer: str, holder: Execution) -> dict[str, Any]:
+    return record(sequencer, "IN_PROGRESS", lock_token=holder.arn, execution=holder.arn)
+
+
+def of_long_work(record: dict[str, Any], *executions: Execution, **more: Any) -> Facts:
+    since = {"in_progress_since": at(-900).isoformat()} if record["status"] != "DONE" else {}
+    return facts(*executions, records=(record | since,), takes_over=True, **more)
+
+
+@pytest.mark.parametrize(
+    ("known", "outcomes", "text", "state"),
+    [
+        (
+            of_long_work(held_for_long(B, WORKING), WORKING, LEFT_B),
+            {"Working": "Working", "Waiting": "Waiting"},
+            "Execution holder had the lock; its end starts the newest event.",
+            "pending",
+        ),
+        (
+            of_long_work(held_for_long(B, WORKING), STOPPED, LEFT_B),
+            {"Superseded": "Superseded", "Waiting": "Waiting"},
+            "It ended as Aborted: its status event, or the next sweep, frees the key.",
+            "pending",
+        ),
+        (of_long_work(record(B), LEFT), {"Waiting": "Superseded"}, "holder had", "wrong"),
+        (
+            of_long_work(record(A, "IN_PROGRESS"), BROKEN, queued=(QUEUED,)),
+            {"Retrying": "Retrying"},
+            "Fault: why. It is tried again at 2026-11-22 12:01:00 UTC.",
+            "pending",
+        ),
+        (
+            of_long_work(held_for_long(A, BROKEN), BROKEN),
+            {"Retrying": "Retrying"},
+            "Fault: why. Its status event, or the next sweep, starts it again.",
+            "pending",
+        ),
+        (of_long_work(record(A, "FAILED"), BROKEN), {"Parked": "Parked"}, "Fault: why.", "parked"),
+    ],
+)
+def test_of_long_work_it_is_told_who_takes_an_event_on(
+    known: Facts, outcomes: dict[str, str], text: str, state: str
+) -> None:
+    """`outcomes` has what became of each execution, and of its event."""
+    story = tell(known)
+    assert [each.outcome for each in story.deliveries] == [*outcomes]
+    done = [each.outcome for each in story.events if each.executions]
+    assert done == [*outcomes.values()]
+    assert text in " ".join(story.sentences())
+    assert (story.verdict.state, "stuck" in {each.kind for each in story.pending}) == (state, False)
+    is_dead = known.executions[0].status != "RUNNING"
+    assert {each.is_dead for each in story.locks} <= {is_dead}
+
+
 def test_a_newer_event_in_the_record_waits_until_it_is_stuck() -> None:
     story = tell(facts(HOLDER, records=(held_by(HOLDER, 100) | NEWEST_B,)))
     assert [each.kind for each in story.pending] == ["waiting"]

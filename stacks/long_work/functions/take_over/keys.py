@@ -144,6 +144,7 @@ class Keys:
         reason = {"Error": death.error, "Cause": death.cause, "attempts": count}
         told = {"outcome": "Parked", "object_key": record_id, "reason": reason}
         told |= {"execution": death.execution, "event": records.without_history(death.event)}
+        told |= {"sequencer": str(records.s3_object(death.event).get("sequencer", ""))}
         self.sqs.send_message(QueueUrl=self.parked_queue_url, MessageBody=records.as_json(told))
 
     def _start(self, event: Json, **name: str) -> None:
