@@ -61,14 +61,18 @@ class LongWork:
         self.s3.put_bucket_notification_configuration(
             Bucket=self.input, NotificationConfiguration={"EventBridgeConfiguration": {}}
         )
-        given = {"InputBucketName": self.input, "OutputBucketName": self.output}
-        given |= {"WorkStateMachineArn": self._work()}
-        sam_deploy(local, STACK, given, PROJECT / "stacks/long_work/template.yaml")
+        self.work = self._work()
+        self.deploy(StopsOutdatedWork="false")
         self.outputs = outputs_of(local, STACK)
         states, machine = local.client("stepfunctions"), self.outputs["StateMachineArn"]
         self.executions = StandardStateMachine(states, machine)
         resources = local.session.resource("dynamodb", endpoint_url=local.endpoint_url)
         self.table = resources.Table(self.outputs["KeyTableName"])
+
+    def deploy(self, **parameters: str) -> None:
+        parameters |= {"InputBucketName": self.input, "OutputBucketName": self.output}
+        parameters |= {"WorkStateMachineArn": self.work}
+        sam_deploy(self.local, STACK, parameters, PROJECT / "stacks/long_work/template.yaml")
 
     def _work(self) -> str:
         code = io.BytesIO()
@@ -151,7 +155,8 @@ def test_five_overwrites_a_dead_holder_and_failing_work_leave_the_newest_output_
         stack.upload(key, each)
     wait_until(lambda: len(stack.executions.arns("SUCCEEDED")) == 5, SECONDS, "five that wait")
     why = stack.told("why", key).splitlines()
-    assert sum(": Waiting. Execution " in line for line in why) == 5
+    said = (": Waiting. Execution ", ": Superseded. The newer event ")
+    assert sum(any(each in line for each in said) for line in why) == 5
     assert [" has held the lock for " in why[-3], "waits for the lock" in why[-1]] == [True, True]
     assert dead in {each.arn for each in stack.executions.select() if each.status == "RUNNING"}
     stack.executions.stop(dead)
@@ -185,6 +190,19 @@ def test_five_overwrites_a_dead_holder_and_failing_work_leave_the_newest_output_
     listed = stack.s3.list_objects_v2(Bucket=stack.outputs["StagingBucketName"])
     staged = [each["Key"] for each in listed.get("Contents", [])]
     assert staged in ([], [f"staged/{dead.rpartition(':')[2]}"])
+
+
+def test_with_the_switch_a_newer_event_stops_the_work_that_it_outdates(stack: LongWork) -> None:
+    stack.deploy(StopsOutdatedWork="true")
+    stack.upload("z", "first")
+    outdated = stack.lock("z")
+    stack.upload("z", "second")
+    stack.taken_over("z", outdated)
+    assert stack.executions.client.describe_execution(executionArn=outdated)["error"] == "Outdated"
+    assert stack.record("z")["stops"] == 1
+    assert stack.finish("z") == "DONE"
+    assert stack.written("z") == ["SECOND"]
+    assert ": Superseded. " in stack.told("why", "z")
 
 
 def test_without_a_status_event_a_sweep_takes_over(stack: LongWork) -> None:
