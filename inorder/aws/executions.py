@@ -18,7 +18,6 @@ from inorder_fence.records import s3_object
 
 SECONDS = 60  # for which a caller waits who names no time
 NAMED = 5  # in a message
-SEARCH_SECONDS = 30  # for which the executions of a key are searched for
 
 
 def history(client: Any, arn: str) -> list[Entry]:
@@ -39,6 +38,7 @@ class StateMachine(ABC):
     """A state machine on AWS or on a local engine."""
 
     poll_seconds = 0.03  # between two questions whether an execution has ended
+    search_seconds = 30  # for which the executions of a key are searched for
 
     def __init__(self, client: Any, arn: str) -> None:
         self.client, self.arn = client, arn
@@ -195,7 +195,7 @@ class LocalStateMachine(StateMachine):
                 break
             if wanted.covers(started):
                 is_running = status == "RUNNING"
-                execution = self._started(arn, started) if is_running else self._summary(arn)
+                execution = self._started(arn) if is_running else self._summary(arn)
                 if wanted.accepts(execution):
                     found.append(execution)
         return found
@@ -227,12 +227,20 @@ class LocalStateMachine(StateMachine):
             self._summaries[arn] = execution.summary
         return self._summaries[arn]
 
-    def _started(self, arn: str, started: datetime) -> Execution:
+    def _started(self, arn: str) -> Execution:
         if arn not in self._running:
-            described = self.client.describe_execution(executionArn=arn)
-            event = json.loads(described["input"])
-            self._running[arn] = Execution(arn, "RUNNING", event, started=started)
+            self._running[arn] = self._described(arn)
         return self._running[arn]
+
+    def _described(self, arn: str) -> Execution:
+        described = self.client.describe_execution(executionArn=arn)
+        return Execution(
+            *(arn, described["status"], json.loads(described["input"])),
+            *(json.loads(described.get("output") or "null"), described.get("error")),
+            described.get("cause") or "",
+            started=described["startDate"].astimezone(UTC),
+            stopped=at.astimezone(UTC) if (at := described.get("stopDate")) else None,
+        )
 
 
 class StandardStateMachine(LocalStateMachine):
@@ -248,7 +256,7 @@ class StandardStateMachine(LocalStateMachine):
     def of_key(self, wanted: Filter) -> tuple[list[Execution], tuple[str, ...]]:
         """List the executions of a key with their steps, the newest first, for a while."""
         found: list[Execution] = []
-        deadline = time.monotonic() + SEARCH_SECONDS
+        deadline = time.monotonic() + self.search_seconds
         for arn, _, started in self._listed(wanted.since):
             if len(found) == wanted.limit:
                 break
@@ -264,25 +272,12 @@ class StandardStateMachine(LocalStateMachine):
         with self._selecting:
             ended = self._running.keys() - self.arns("RUNNING")
             found = {arn: self._summary(arn) for arn in ended}
-            for arn in ended:
-                del self._running[arn]
+            self._running = {arn: self._running[arn] for arn in self._running.keys() - ended}
         return [*({each.arn: each for each in super().changed(since)} | found).values()]
 
     def _summary(self, arn: str) -> Execution:
         if arn not in self._summaries:
-            described = self.client.describe_execution(executionArn=arn)
-            execution = Execution(
-                arn,
-                described["status"],
-                json.loads(described["input"]),
-                json.loads(described.get("output") or "null"),
-                described.get("error"),
-                described.get("cause") or "",
-                started=described["startDate"].astimezone(UTC),
-                stopped=at.astimezone(UTC) if (at := described.get("stopDate")) else None,
-                waited=0,
-            )
-            if execution.status == "RUNNING":
+            if (execution := self._described(arn)).status == "RUNNING":
                 return execution
             self._summaries[arn] = execution
         return self._summaries[arn]

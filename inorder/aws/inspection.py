@@ -276,8 +276,8 @@ def _delayed(
                 continue  # it is started at once
             sequencer, version_id = record["sequencer"], s3_object(event).get("version-id")
             since = datetime.fromisoformat(record["in_progress_since"])
-            failed = [each for each in executions if each.sequencer == sequencer and each.error]
-            reason = reason_of(failed[0]) if failed else "Its execution has died."
+            failed = (each for each in executions if each.sequencer == sequencer and each.error)
+            reason = next(map(reason_of, failed), "Its execution has died.")
             yield Queued(
                 *("retrying", str(record["id"]), version_id, sequencer, since, reason),
                 *(since + delay(event), count, event),

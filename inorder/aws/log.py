@@ -21,13 +21,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 from typing import Any
 
-from inorder.aws.executions import (
-    SEARCH_SECONDS,
-    LocalStateMachine,
-    StandardStateMachine,
-    StateMachine,
-    only_one,
-)
+from inorder.aws.executions import LocalStateMachine, StandardStateMachine, StateMachine, only_one
 from inorder.model.execution import (
     ANSWERED,
     ANY,
@@ -262,7 +256,7 @@ class AwsStateMachine(StateMachine):
             startFromHead=not newest_first,
             **({"endTime": _milliseconds(until)} if until else {}),
         )
-        deadline = time.monotonic() + SEARCH_SECONDS
+        deadline = time.monotonic() + self.search_seconds
         for page in pages if log_group else ():
             if unread is not None and time.monotonic() > deadline:
                 unread.append(SEARCH_ENDED)
@@ -272,8 +266,8 @@ class AwsStateMachine(StateMachine):
 
 Read = tuple[float, str, Entry]  # when the line was written, and whose entry it is
 SEARCH_ENDED = (
-    f"The log was searched for {SEARCH_SECONDS} s, the newest first, and not to its end: of older"
-    " executions, only those that called the function were found."
+    f"The log was searched for {StateMachine.search_seconds} s, the newest first, and not to its"
+    " end: of older executions, only those that called the function were found."
 )
 
 FIRST_AND_LAST = ("ExecutionStarted", *ENDS)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,19 +27,11 @@ if TYPE_CHECKING:
     from inorder.local_aws import LocalAws  # which needs an extra
 
 CONNECTIONS = 32  # of a client, at a time
-# Outputs that a stack for long work does not have.
-ONLY_MAIN = (
-    *("RetryEventsQueueUrl", "UndeliveredEventsQueueUrl"),
-    *("InvertImageFunctionName", "FunctionLogGroupName"),
-)
 
 
 @dataclass(frozen=True)
 class Stack:
-    """The outputs of template.yaml, and the values of its parameters.
-
-    Of a stack for long work, the policy is an output, and what only the main stack has is empty.
-    """
+    """The outputs of template.yaml or of a stack for long work, and its parameters' values."""
 
     name: str
     input_bucket: str
@@ -115,7 +108,7 @@ def describe(cloudformation: Any, name: str) -> Stack:
         each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", [])
     }
     if outputs.get("Policy") == policies.LONG_WORK:
-        outputs = dict.fromkeys(ONLY_MAIN, "") | outputs
+        outputs = defaultdict(str, outputs)  # what only the main stack has is empty
         parameters["Policy"] = policies.LONG_WORK
     try:
         return Stack(
@@ -155,10 +148,8 @@ class Connection:
         self._making = threading.Lock()
         self.stack = describe(self.client("cloudformation"), stack_name)
         if only_main and self.stack.is_long_work:
-            raise Failure(
-                f"Stack {stack_name} is for long work, and has nothing that this could read or"
-                " change: stacks/long_work/README.md names the commands for it."
-            )
+            named = "stacks/long_work/README.md names the commands for it"
+            raise Failure(f"Stack {stack_name} is for long work: {named}.")
         dynamodb = self._session.resource("dynamodb", endpoint_url=self._endpoint_url)
         self.table = dynamodb.Table(self.stack.key_table)
 

@@ -120,9 +120,7 @@ def _retry(known: Known, execution: Execution) -> Cause:
 
 def _blocker(known: Known, execution: Execution) -> Cause | None:
     if execution.status == "SUCCEEDED":  # it has left its event to the holder
-        arn = claimed_by(execution)
-        holder = known.by_arn.get(arn or "")
-        return Cause(holder.sequencer if holder else None, execution.version_id, arn)
+        return Cause(execution=claimed_by(execution))
     for arn, record in known.locks.items():
         if locked(str(record["id"])) == execution.record_id:
             sequencer, at = known.held(arn, record)

@@ -129,10 +129,8 @@ def read_record(execution: Execution) -> dict[str, str]:
 
 def claimed_by(execution: Execution) -> str | None:
     """Give the execution that had the lock when another one wanted it; only where it is known."""
-    for step in reversed(execution.steps):
-        if token := _dict(_dict(step.input).get("claim")).get("lock_token"):
-            return str(token)
-    return read_record(execution).get("lock_token")
+    last = _dict(execution.steps[-1].input) if execution.steps else {}
+    return _dict(last.get("claim")).get("lock_token") or read_record(execution).get("lock_token")
 
 
 def reason_of(execution: Execution) -> str:

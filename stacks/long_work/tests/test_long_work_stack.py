@@ -15,7 +15,6 @@ import pytest
 from click.testing import CliRunner
 
 from inorder import PROJECT
-from inorder.aws import executions
 from inorder.aws.executions import StandardStateMachine, wait_until
 from inorder.aws.stack import Connection, sam_deploy
 from inorder.commands.main import main
@@ -171,11 +170,11 @@ def test_five_overwrites_a_dead_holder_and_failing_work_leave_the_newest_output_
     assert outcomes["Waiting"] + outcomes["Superseded"] == 5
     assert outcomes["Processed"] == 1
     story = stack.told("why", key)
-    for said in (
+    for part in (
         *(": Superseded. It was ended in ", ": Retrying. Runtime.HandlerError: "),
         *(" tried again at ", "(attempt 2): Processed. The output was written", "That is right: "),
     ):
-        assert said in story
+        assert part in story
     listed = stack.told("executions", "--outcome", "Waiting", "--json").splitlines()
     assert len(listed) == outcomes["Waiting"]
     later = datetime.now(UTC) + timedelta(days=1)
@@ -184,7 +183,7 @@ def test_five_overwrites_a_dead_holder_and_failing_work_leave_the_newest_output_
     assert "\n".join(answers.story(key)["sentences"]) + "\n" == story
     with pytest.raises(Refused, match="no retry queue"):
         answers.retrying()
-    monkeypatch.setattr(executions, "SEARCH_SECONDS", -1)
+    monkeypatch.setattr(StandardStateMachine, "search_seconds", -1)
     assert "were not searched" in stack.told("why", key)
     # The local AWS does not stop the work of an execution that is stopped: it stages in vain.
     listed = stack.s3.list_objects_v2(Bucket=stack.outputs["StagingBucketName"])
@@ -203,6 +202,10 @@ def test_with_the_switch_a_newer_event_stops_the_work_that_it_outdates(stack: Lo
     assert stack.finish("z") == "DONE"
     assert stack.written("z") == ["SECOND"]
     assert ": Superseded. " in stack.told("why", "z")
+    audit = ("audit", "--prefix", "z", "--grace", "0", "--repair", "--yes")
+    assert "1 outputs: 1 right" in stack.told(*audit)
+    stack.s3.delete_object(Bucket=stack.output, Key=output_key("z"))
+    assert "Long work is not repaired from here: upload" in stack.told(*audit)
 
 
 def test_without_a_status_event_a_sweep_takes_over(stack: LongWork) -> None:
@@ -224,7 +227,8 @@ def test_without_a_status_event_a_sweep_takes_over(stack: LongWork) -> None:
     assert stack.finish("y") == "FAILED"
     assert ": Parked. RejectedByWork: NoText: It says so." in stack.told("why", "y")
     assert "long-work-input/y" in stack.told("parked")
-    assert "is for long work, and has nothing" in stack.told("retrying")
+    assert "is for long work: stacks/" in stack.told("retrying")
+    assert "1 parked" in stack.told("audit", "--grace", "0")
     url = stack.outputs["ParkedEventsQueueUrl"]
     [message] = stack.local.client("sqs").receive_message(QueueUrl=url)["Messages"]
     parked = json.loads(message["Body"])

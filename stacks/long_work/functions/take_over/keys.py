@@ -103,8 +103,7 @@ class Keys:
             return "Alive"
         with suppress(self.dynamodb.exceptions.ConditionalCheckFailedException):
             self._write(record, {"stops": {"N": str(stops + 1)}})
-            cause = "A newer event is recorded."
-            self.states.stop_execution(executionArn=holder, error="Outdated", cause=cause)
+            self.states.stop_execution(executionArn=holder, error="Outdated")
             return "Stopped"
         return "Settled"  # the event that has changed the record stops the holder
 
