@@ -64,8 +64,8 @@ class Laboratory:
             Attributes={"FifoQueue": "true", "VisibilityTimeout": str(VISIBILITY_SECONDS)},
         )["QueueUrl"]
         code = code_of_functions()
-        arn = self._create_function(FUNCTION, code)
-        self._create_function(ROUTER, code)
+        arn = self._create_function(FUNCTION, code, 1769)
+        self._create_function(ROUTER, code, 256)
         if PRODUCT in contenders:
             parameters = {"Policy": POLICY, "WorkFunctionArn": arn}
             self.stack: Stack = deploy(self.local, "bench-inorder", parameters)
@@ -88,7 +88,7 @@ class Laboratory:
             with ThreadPoolExecutor(number) as pool:
                 list(pool.map(invoke, range(number)))
 
-    def _create_function(self, name: str, code: bytes) -> str:
+    def _create_function(self, name: str, code: bytes, memory: int) -> str:
         variables = {
             "BENCH_FOLDER": str(self.folder),
             "FIFO_QUEUE_URL": self.queue,
@@ -111,7 +111,7 @@ class Laboratory:
             Role="arn:aws:iam::000000000000:role/bench",
             Code={"ZipFile": code},
             Timeout=FUNCTION_SECONDS,
-            MemorySize=1769,
+            MemorySize=memory,
             Environment={"Variables": variables},
         )["FunctionArn"]
         return arn
