@@ -74,13 +74,18 @@ def test_the_cheapest_that_keeps_a_promise_is_named_where_all_were_measured() ->
 
     found = {
         "hot": row("inorder", 2) | row("sqs-fifo", 1),
+        "storm": row("inorder", 2) | row("sqs-fifo", 3),
         "burst": row("inorder", 1) | row("sqs-fifo", 2) | row("uncoordinated", 0),
     }
-    assert page.cheapest(found, ["inorder", "sqs-fifo"]) == "`sqs-fifo`: `hot`; `inorder`: `burst`"
-    assert page.cheapest(found, ["inorder"]) == "`inorder` in all"
-    assert page.cheapest(found, ["inorder", "uncoordinated"]) == "`uncoordinated`: `burst`"
-    found["burst"]["sqs-fifo"]["of"] = "older"
-    assert page.cheapest(found, ["inorder", "sqs-fifo"]).endswith("`burst` †")
+
+    def cheapest(*contenders: str) -> str:
+        return page.cheapest(found, contenders, "dollars")
+
+    assert cheapest("sqs-fifo", "inorder") == "`inorder`; `sqs-fifo` in `hot`"
+    assert cheapest("inorder", "uncoordinated") == "`uncoordinated`"
+    assert cheapest("fifo-fence") == "-"
+    found["hot"]["sqs-fifo"]["of"] = "older"
+    assert cheapest("sqs-fifo", "inorder") == "`inorder`; `sqs-fifo` in `hot` †"
 
 
 def test_a_turn_costs_what_its_invocations_requests_and_logs_cost() -> None:
