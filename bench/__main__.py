@@ -34,7 +34,9 @@ def names(allowed: Sequence[str], default: Sequence[str], given: str | None) -> 
 @click.option("--workloads", help="Their names, with spaces between them.")
 @click.option("--contenders", help="Their names, with spaces between them.")
 @click.option("--runs", type=click.IntRange(1), help="How often each turn is repeated.")
-@click.option("--full", is_flag=True, help="What older code did, in its full size, three runs.")
+@click.option(
+    "--full", is_flag=True, help="What is missing, or older code did, in full size, three runs."
+)
 def main(workloads: str | None, contenders: str | None, runs: int | None, full: bool) -> None:
     """Run the workloads, merge what was measured into bench/results.json, and write the page."""
     chosen = names(WORKLOADS, results.old(WORKLOADS, NAMES) if full else QUICK, workloads)

@@ -36,10 +36,7 @@ NEVER = 1_000_000_000
 REQUESTS_OF_MESSAGE = 3
 INDEX_WRITES = 2  # each entry that is set is removed once, by the next one or by the release
 BYTES_OF_POLL = 1000 * (policy(POLICY).log.poll or 0)
-
-
-# START, END and REPORT, and the time before each line.
-PLATFORM_BYTES = 350
+BYTES_OF_INVOCATION = 350  # START, END and REPORT, and the time before each line
 
 
 def count(what: str, name: str, number: float = 1, *more: float) -> None:
@@ -77,7 +74,7 @@ def install_counters() -> None:
         config = func.get("config") or func
         name = config["FunctionName"]
         count("invocation", name, milliseconds / 1000, config["MemorySize"])
-        count("function_log", name, len(text) + PLATFORM_BYTES)
+        count("function_log", name, len(text) + BYTES_OF_INVOCATION)
         original(func, request_id, text, error, milliseconds, **more)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections import Counter
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,12 +15,12 @@ from unittest.mock import Mock
 import pytest
 from botocore.hooks import HierarchicalEmitter
 
-from bench import delivery, measured, page, results, scale
+from bench import delivery, measured, page, results, scale, server
 from bench.contenders import recorder
 from bench.contenders.recorder import Processing
 from bench.delivery import pause_of_throttled
 from bench.measures import Invocation, Turn, Uploaded, delay, dollars
-from bench.turns import picture, read_records, state_of_output
+from bench.turns import Runner, picture, read_records, state_of_output
 from bench.workloads import Upload
 from inorder import PROJECT
 from inorder.aws.executions import wait_until
@@ -26,6 +28,7 @@ from inorder.cost import contenders, prices
 from invert_image.inversion import invert
 from invert_image.stamp import stamp_image
 from tests.support.events import shipped
+from tests.support.local_calls import Call
 
 LATEST = Uploaded(at=10, etag="newest")
 
@@ -98,6 +101,42 @@ def test_a_turn_costs_what_its_invocations_requests_and_logs_cost() -> None:
     assert (
         dollars(turn) - dollars(turn, without="execution_log") > 0.001 * price["log_gb"] / 2 * 1e6
     )
+
+
+def test_the_server_counts_what_a_state_uses_of_the_table_and_the_queue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used: Counter[str] = Counter()
+    monkeypatch.setattr(server, "count", lambda what, _, number=1: used.update({what: number}))
+
+    def make(service: str, operation: str, result: Any = None, **parameters: Any) -> None:
+        execution, work = {"status": "RUNNING"}, Mock(side_effect=result)
+        with suppress(ConnectionError):
+            server.make(Call("A", execution, service, operation, parameters, work))
+
+    make("dynamodb", "getItem")
+    assert used == {"reads": 1, "execution_log": 14_000}  # the poll of policies.toml
+    used.clear()
+    make("dynamodb", "updateItem", UpdateExpression="SET in_progress_since = :now")
+    make("dynamodb", "updateItem", ConnectionError, UpdateExpression="SET in_progress_since = :now")
+    make("dynamodb", "updateItem", UpdateExpression="REMOVE in_progress_since")
+    assert used == {"writes": 3, "index_writes": 2}  # the entry that is set is removed later
+    make("sqs", "sendMessage")
+    make("lambda", "invoke")
+    assert used == {"writes": 3, "index_writes": 2, "idle_requests": 3}
+
+
+@pytest.mark.parametrize("vanishes", [True, False])
+def test_an_execution_vanishes_only_where_the_workload_says_so(
+    tmp_path: Path, vanishes: bool
+) -> None:
+    s3, target = Mock(), Mock()
+    s3.put_object.return_value = {"ETag": '"tag"'}
+    (tmp_path / "tag.started").touch()
+    laboratory: Any = SimpleNamespace(s3=s3, input_bucket="input", folder=tmp_path)
+    Runner(laboratory, target, "x").run((Upload(0, 0, dies=True, vanishes=vanishes),))
+    assert target.kill_holder.call_count == vanishes
+    assert target.deliver.call_count == 1
 
 
 def test_an_output_is_written_when_the_condition_of_its_fence_holds(
