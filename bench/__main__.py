@@ -34,10 +34,13 @@ def names(allowed: Sequence[str], default: Sequence[str], given: str | None) -> 
 @click.option("--workloads", help="Their names, with spaces between them.")
 @click.option("--contenders", help="Their names, with spaces between them.")
 @click.option("--runs", type=click.IntRange(1), help="How often each turn is repeated.")
+@click.option("--size", type=click.FloatRange(0.01, 1), help="The share of their keys.")
 @click.option(
     "--full", is_flag=True, help="What is missing, or older code did, in full size, three runs."
 )
-def main(workloads: str | None, contenders: str | None, runs: int | None, full: bool) -> None:
+def main(
+    workloads: str | None, contenders: str | None, runs: int | None, size: float | None, full: bool
+) -> None:
     """Run the workloads, merge what was measured into bench/results.json, and write the page."""
     chosen = names(WORKLOADS, results.old(WORKLOADS, NAMES) if full else QUICK, workloads)
     taking_part = names(NAMES, NAMES, contenders)
@@ -48,7 +51,7 @@ def main(workloads: str | None, contenders: str | None, runs: int | None, full: 
         say(f"deployed, and {BOUND} workers are warm")
         wrong = {}
         for name in chosen:
-            this = workload(name, 1 if full else QUICK_SIZE)
+            this = workload(name, size or (1 if full else QUICK_SIZE))
             measured = [
                 run_once(made, this, taking_part, run) for run in range(runs or (3 if full else 1))
             ]
