@@ -108,14 +108,14 @@ def design(contender: str) -> str:
 
 def about(name: str, by_contender: dict[str, Measures]) -> list[str]:
     """Describe a workload in a row, with what the product's state machine used."""
-    product = by_contender[BASE]
-    keys = "one key" if product["keys"] == 1 else f"{product['keys']:,.0f} keys"
-    runs = "one run" if product["runs"] == 1 else f"{product['runs']:.0f} runs"
+    first = by_contender.get(BASE) or next(iter(by_contender.values()))
+    keys = "one key" if first["keys"] == 1 else f"{first['keys']:,.0f} keys"
+    runs = "one run" if first["runs"] == 1 else f"{first['runs']:.0f} runs"
     return [
         f"`{name}`",
         workload(name).about,
-        f"{product['events']:,.0f} of {keys}, {runs}",
-        str(product["on"]),
+        f"{first['events']:,.0f} of {keys}, {runs}",
+        str(first["on"]),
         *(cell(by_contender, BASE, measure, form) for measure, _, form in OF_PRODUCT),
     ]
 
