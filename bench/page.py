@@ -19,6 +19,7 @@ from bench.results import BASE, Measures
 from bench.workloads import BOUND, workload
 from bench.workloads import NAMES as WORKLOADS
 from inorder import PROJECT
+from inorder.cost import contenders, promises
 from inorder.model.policies import between_markers, table
 
 DOCUMENT = PROJECT / "docs" / "performance.md"
@@ -39,18 +40,6 @@ OF_PRODUCT = [
     ("log_kb", "log KB", "{:.0f}"),
     ("dollars_without_log", "dollars without it", "{:,.2f}"),
 ]
-# Who keeps a promise, by its design; `results.wrong` finds a contender that was measured otherwise.
-ALONE, QUEUED = "fenced-function", "fifo-fence"
-KEPT = {
-    "Never stale: no output goes back to an older event's.": (BASE, ALONE, QUEUED),
-    "Once: one event of a key at a time, and none again that is finished.": (
-        BASE,
-        QUEUED,
-        "lock-in-function",
-    ),
-    "Without hands: what dies is healed, what fails is tried for days or parked, and `why` tells"
-    " the reason of an output.": (BASE,),
-}
 
 
 def page(text: str) -> str:
@@ -71,15 +60,7 @@ def page(text: str) -> str:
         "measures": table(headings, shown, left=2),
         "promises": table(
             ["promise", "kept by", "the cheapest of them", "without the log of executions"],
-            [
-                [
-                    promise,
-                    ", ".join(f"`{each}`" for each in kept),
-                    cheapest(found, kept, "dollars"),
-                    cheapest(found, kept, "dollars_without_log"),
-                ]
-                for promise, kept in KEPT.items()
-            ],
+            kept_by(found),
         ),
     }
     return between_markers(text, "bench", rendered)
@@ -127,6 +108,15 @@ def rows(name: str, by_contender: dict[str, Measures]) -> Iterator[list[str]]:
         if said and (measure != "makespan" or name in AT_ONCE):
             cells = [cell(by_contender, each, measure, form) for each in NAMES]
             yield [f"`{name}`", heading, *cells]
+
+
+def kept_by(found: results.Results) -> Iterator[list[str]]:
+    """Say of each promise who keeps it, as contenders.toml says, and who does for the least."""
+    keeps = {each.name: each.keeps for each in contenders()} | {BASE: tuple(promises())}
+    for promise, text in promises().items():
+        able = [each for each in NAMES if promise in keeps.get(each, ())]
+        won = (cheapest(found, able, each) for each in ("dollars", "dollars_without_log"))
+        yield [text, ", ".join(f"`{each}`" for each in able), *won]
 
 
 def cheapest(found: results.Results, contenders: Sequence[str], measure: str) -> str:
