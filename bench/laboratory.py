@@ -21,9 +21,6 @@ FUNCTION, ROUTER = "bench", "bench-router"
 PRODUCT, POLICY = "inorder", "latest-wins"
 ROUTERS = 4
 FUNCTION_SECONDS = 900  # a waiter within a function may wait for long
-# AWS advises six times the time that the function may take, here the 15 s of the product's:
-# https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
-VISIBILITY_SECONDS = 90
 
 
 class Laboratory:
@@ -60,8 +57,7 @@ class Laboratory:
             KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}],
         )
         self.queue: str = self.client("sqs").create_queue(
-            QueueName="bench.fifo",
-            Attributes={"FifoQueue": "true", "VisibilityTimeout": str(VISIBILITY_SECONDS)},
+            QueueName="bench.fifo", Attributes={"FifoQueue": "true"}
         )["QueueUrl"]
         code = code_of_functions()
         arn = self._create_function(FUNCTION, code, 1769)

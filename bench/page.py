@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bench import results
-from bench.delivery import NAMES, RETRY_SECONDS, THROTTLED_SECONDS
-from bench.laboratory import VISIBILITY_SECONDS
+from bench.delivery import HIDDEN_SECONDS, NAMES, RETRY_SECONDS, THROTTLED_SECONDS
 from bench.measured import CONTENDERS
 from bench.results import BASE, Measures
 from bench.workloads import BOUND, workload
@@ -69,14 +68,15 @@ def page(text: str) -> str:
 def setup(**machine: Any) -> str:
     """Say on what was measured, and with which limits."""
     (first, second), (shortest, longest) = RETRY_SECONDS, THROTTLED_SECONDS
+    hidden = " and ".join(f"{each} s (`{name}`)" for name, each in HIDDEN_SECONDS.items())
     return (
         f"- ministack {machine['ministack']} on {machine['cores']} cores ({machine['processor']})"
         f" with Python {machine['python']}; at most {BOUND} invocations at a time, unless a"
         " workload says otherwise\n"
         f"- functions: a failed event comes again after {first} and {second} s, a throttled one"
         f" after {shortest} to {longest} s\n"
-        "- queues: batches of one message, hidden for six times the function's timeout, as AWS"
-        f" advises: {VISIBILITY_SECONDS} s\n"
+        f"- queues: batches of one message, hidden for {hidden}; the function may take 15 s, and"
+        " AWS advises six times as long\n"
     )
 
 

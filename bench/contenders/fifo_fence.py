@@ -1,8 +1,8 @@
 """A FIFO queue with the key as group, and a function with the product's fence that retries soon.
 
-The queue hides a message for six times the function's timeout, and its group waits as long if the
-function fails. Here the function hides it just for as long as it may run, which covers a process
-that dies, and for a second if it fails.
+Its queue hides a message just for as long as the function may run, which covers a process that
+dies. AWS advises six times as long because of throttling, which the event source mapping's maximum
+concurrency avoids. If the function fails, it lets its message come again after a second.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ChangeMessageVisibility.html
 """
 
@@ -21,23 +21,17 @@ AGAIN_SECONDS = 1
 logger = Logger(service="fifo-fence")
 
 
-def handler(batch: dict[str, Any], context: Any) -> None:
+def handler(batch: dict[str, Any], context: Any) -> None:  # noqa: ARG001 - Lambda gives both
     """Process the messages of a batch, behind the fence."""
     for record in batch["Records"]:
-        hide(record, context.get_remaining_time_in_millis() // 1000 + 1)
         event = json.loads(record["body"])
         try:
             outcome = image.process_fenced(event)
         except Exception:
-            hide(record, AGAIN_SECONDS)
+            sqs.change_message_visibility(
+                QueueUrl=os.environ["FIFO_QUEUE_URL"],
+                ReceiptHandle=record["receiptHandle"],
+                VisibilityTimeout=AGAIN_SECONDS,
+            )
             raise
         logger.info(outcome, extra={"source_key": event["detail"]["object"]["key"]})
-
-
-def hide(record: dict[str, Any], seconds: int) -> None:
-    """Let the message of a record come again after some seconds from now, unless it is deleted."""
-    sqs.change_message_visibility(
-        QueueUrl=os.environ["FIFO_QUEUE_URL"],
-        ReceiptHandle=record["receiptHandle"],
-        VisibilityTimeout=seconds,
-    )
