@@ -72,10 +72,14 @@ def repaired_at(sequencer: str | None) -> datetime | None:
         return None
 
 
-def repair_event(bucket: str, reading: Reading, now: datetime) -> dict[str, Any]:
+def repair_event(
+    bucket: str, reading: Reading, now: datetime, code_version: str = ""
+) -> dict[str, Any]:
     """Make the event of a repair, which the state machine takes as one of S3's.
 
     Without a source it is a deletion, after which the fence makes the output what the source says.
+    With a version of the code, it replaces an output that another one has made of the same source,
+    and is a fault until code of that version is deployed.
     """
     source, subject = reading.source, reading.subject
     milliseconds, etag = int(now.timestamp() * 1000), source.etag if source else ""
@@ -86,11 +90,12 @@ def repair_event(bucket: str, reading: Reading, now: datetime) -> dict[str, Any]
         described["etag"] = etag
     if version:
         described["version-id"] = version
+    wanted = {"code-version": code_version} if code_version else {}
     return {
         "source": SOURCE,
         "detail-type": "Object Created" if source else "Object Deleted",
         "time": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "detail": {"bucket": {"name": bucket}, "object": described},
+        "detail": {"bucket": {"name": bucket}, "object": described, **wanted},
     }
 
 
