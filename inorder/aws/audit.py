@@ -155,13 +155,10 @@ class Audit:
         """
         remaining = iter(findings)
         for first in islice(remaining, 1 if self.scope.code_version else 0):
-            repaired = self._repair(first)
-            if repaired[1].startswith(RETRYING):
-                raise Failure(
-                    f"The first repair, of {first.subject.key}, ended as {repaired[1]}. It is tried"
-                    " again by itself. No other was started."
-                )
-            yield repaired
+            found, outcome = self._repair(first)
+            if outcome.startswith(RETRYING):
+                raise Failure(f"The first repair ended as {outcome}. No other was started.")
+            yield found, outcome
         with ThreadPoolExecutor(concurrency) as pool:
             try:
                 yield from pool.map(self._repair, remaining)
@@ -181,10 +178,7 @@ class Audit:
             found = self._reader.finding(finding.subject, now.reading, parked=False)
             if now.reading is None or found.verdict not in wanted:
                 break
-            event = repair_event(
-                self.scope.bucket, now.reading, datetime.now(UTC), self.scope.code_version
-            )
-            outcome = self._process(event)
+            outcome = self._process(repair_event(self.scope, now.reading, datetime.now(UTC)))
             now = self._reader.find(finding.subject)
             if outcome != "Superseded":  # then an event that nobody knew of was recorded before
                 break

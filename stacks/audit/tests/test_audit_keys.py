@@ -258,7 +258,9 @@ def test_the_event_of_a_repair_says_what_is_there_and_when_it_was_made(
     source: ObjectEvent | None, subject: Subject, kind: str, described: dict[str, str]
 ) -> None:
     now = datetime(2026, 11, 25, 1, 2, 3, 4000, UTC)
-    event = repair_event("input", Reading(subject, {}, NOTHING, source), now, "2")
+    event = repair_event(
+        replace(SCOPE, code_version="2"), Reading(subject, {}, NOTHING, source), now
+    )
     assert ObjectEvent.from_event(event).code_version == "2"
     found = event["detail"]["object"]
     sequencer = found["sequencer"]
@@ -529,7 +531,7 @@ def test_if_the_first_repair_by_a_version_of_the_code_is_retried_no_other_is_sta
     stack.ends = {"outcome": "Retrying", "reason": {"Error": "OtherCodeVersion", "Cause": "It."}}
     audit = stack.audit("2")
     findings = audit.run(grace=0).findings
-    with pytest.raises(Failure, match=r"0, ended as Retrying \(OtherCodeVersion: It\.\)"):
+    with pytest.raises(Failure, match=r"ended as Retrying \(OtherCodeVersion: It\.\)"):
         list(audit.repair(findings, 5))
     assert stack.started == ["0"]
 
