@@ -272,3 +272,11 @@ def test_the_lines_in_the_document_are_among_those_that_its_command_prints() -> 
     )
     printed = CliRunner().invoke(main, shlex.split(command)).stdout
     assert {*shown.splitlines()} <= {line.rstrip() for line in printed.splitlines()}
+
+
+def test_the_readme_has_the_dollars_of_the_bill() -> None:
+    month = Workload(5e6, overwrites=0.1)
+    bills = {each.name: each.bill(month).dollars for each in cost.ways(LATEST)}
+    fence, whole = (round(bills[name]) for name in ("fenced-function", "latest-wins"))
+    text = (PROJECT / "README.md").read_text()
+    assert f"for {fence} instead of {whole} dollars for [five million events]" in text
