@@ -23,7 +23,7 @@ from tests.conftest import picture
 from tests.stack.conftest import GREEN, MAGENTA, RED, SECONDS, Inorder, Workflow, output_key
 
 # Any key that S3 allows is used as it is; some of these differ in their encoding only.
-OUTDATED = 1000 if os.environ.get("NIGHT") else 30  # outputs
+OUTDATED = 1000 if os.environ.get("NIGHT") else 24  # outputs
 STRANGE = ["x y", "x+y", "x%20y", "{}-{0}-\\/$.path", 'it\'s "a"/100%?a=b&c#d', "x" * 1000]
 
 
@@ -43,7 +43,7 @@ def wait_for_outputs(workflow: Workflow, prefix: str, number: int) -> None:
         found = workflow.s3.list_objects_v2(Bucket=workflow.stack.output_bucket, Prefix=prefix)
         return found["KeyCount"] == number and not workflow.executions.arns("RUNNING")
 
-    wait_until(are_there, 5 * SECONDS, f"{number} outputs", poll_seconds=1)
+    wait_until(are_there, 5 * SECONDS + number, f"{number} outputs", poll_seconds=1)
 
 
 @contextmanager
