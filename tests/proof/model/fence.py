@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from tests.proof.model.source import call, change, code, element, keyword, operand, parsed
 
@@ -23,6 +24,11 @@ def _check(rule: ast.If) -> ast.If:
 
 def _and_ignore(comparison: ast.expr) -> ast.expr:
     return ast.BoolOp(ast.Or(), [comparison, ast.Constant(value=True)])
+
+
+def _guards(method: ast.AST) -> Iterator[ast.AST]:
+    cases = (node for node in ast.walk(method) if isinstance(node, ast.match_case))
+    return (each.guard for each in cases if each.guard)
 
 
 # The fence of latest_wins and first_wins.
@@ -67,6 +73,11 @@ NEWEST = (
     ),
     change("4: a stale output follows the source", "_settle", code(ast.Assign, "_follow_source")),
     change("4: a stale event is superseded", "_settle", code(ast.Assign, "Superseded")),
+)
+# Of repairs by another version of the code.
+REPAIRS = tuple(
+    change(f"1: a repair {name}", "_apply_creation", _guards, by)
+    for name, by in (("makes an outdated output again", "True"), ("makes it once", "False"))
 )
 # The fence of every_version.
 EACH = (
