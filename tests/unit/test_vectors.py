@@ -83,7 +83,7 @@ def test_the_fence_makes_the_calls_and_gives_the_answer(
     event = {"detail-type": f"Object {kind.capitalize()}", "detail": detail}
     if wanted := vector.get("wanted"):
         detail["code-version"] = wanted
-    payload = {"event": event, "fence": vector["fence"]}
+    payload = {"event": event, "fence": vector["fence"], "done_until": True}
     with Stubber(s3) as stub:
         for call in vector["calls"] * vector.get("times", 1):
             expect(stub, *call)
@@ -96,8 +96,10 @@ def test_the_fence_makes_the_calls_and_gives_the_answer(
             days = DAYS if vector["answer"]["outcome"] != "Rejected" else 15  # while it is parked
             assert answer.pop("expires_at") == str(days * 86_400)
             cause = answer.pop("cause", "")
+            until = answer.pop("done_until", "")
             assert answer == vector["answer"]
             assert bool(cause) == (answer["outcome"] == "Rejected")
+            assert until == ("" if cause else f"1970-01-{1 + DAYS:02}T00:00:00Z")
         stub.assert_no_pending_responses()
     assert len(worked) == len(set(worked))
 
