@@ -102,7 +102,7 @@ soak: install ## Faults, late writes, outages, kills and a flood for a thousand 
 
 BENCH = $(BIN)/python -m bench $(if $(WORKLOADS),--workloads "$(WORKLOADS)") $(if $(CONTENDERS),--contenders "$(CONTENDERS)") $(if $(RUNS),--runs "$(RUNS)")
 
-bench: install ## Measure side by side, in a small size: make bench [WORKLOADS="hot crash"] [CONTENDERS="inorder sqs-fifo"] [RUNS=1]
+bench: install ## Measure side by side, in a small size: make bench [WORKLOADS="hot burst"] [CONTENDERS="inorder sqs-fifo"] [RUNS=1]
 	@$(BENCH)
 
 bench-full: install ## Measure in full size what older code did, in hours: make bench-full [WORKLOADS=...] [CONTENDERS=...] [RUNS=3]

@@ -11,7 +11,13 @@ from tests.proof.simulation.cloud import Cloud, Settings
 # Express bills memory in steps of 64 MB, of which such an execution needs one.
 # https://docs.aws.amazon.com/step-functions/latest/dg/sfn-pricing.html
 EXPRESS_GB = 64 / 1024
-BURSTS = [(1_000, 10, 0.5), (20_000, 1_000, 1.0), (100_000, 1_000, 1.0)]
+BURSTS = [
+    (1_000, 10, 0.5),
+    (1_000, 100, 1.0),
+    (10_000, 100, 1.0),
+    (10_000, 1_000, 1.0),
+    (100_000, 1_000, 1.0),
+]
 CONSUMERS = [Settings.maximum_concurrency, 10]  # the template's, and another one
 HEADER = (
     "| uploads | function | retries at once | makespan / ideal | parked | executions | invocations"

@@ -1,7 +1,7 @@
 """Computes what breaks first at 10, 1,000 and 100,000 events a second, and writes docs/cost.md.
 
 `python -m bench.scale` writes the tables between their markers. It counts as the bill does
-(inorder/cost.py), and takes the function's time from bench/results.json.
+(inorder/cost.py), with the same time of the function.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import tomllib
 from typing import Any
 
-from bench import results
 from inorder import PROJECT
 from inorder.cost import DAY, Workload, record_bytes, units_of_write, usage_of
 from inorder.model.policies import Policy, between_markers, policy, table
@@ -17,18 +16,13 @@ from inorder.model.policies import Policy, between_markers, policy, table
 DOCUMENT = "docs/cost.md"
 RATES = (10, 1_000, 100_000)  # events a second
 MONTH = 30 * DAY  # seconds
+OUTAGE = 600  # seconds in which each event fails, and its message in the retry queue is in flight
 PARTITION_WRITES = 1000  # units a second, of one partition of a table; no request raises that
-
-
-def process_ms() -> float:
-    """Give the measured time of the function for an uncontended event."""
-    measured = results.read()["uncontended"]["inorder"]
-    return float(round(1000 * measured["function_seconds"] / measured["invocations"]))
 
 
 def workload() -> Workload:
     """Give a second with one event, of which a tenth finds its key locked."""
-    return Workload(events=MONTH, overwrites=0.1, process_ms=process_ms())
+    return Workload(events=MONTH, overwrites=0.1)
 
 
 def needs(of: Policy, work: Workload) -> dict[str, float]:
@@ -37,7 +31,8 @@ def needs(of: Policy, work: Workload) -> dict[str, float]:
     return {
         "events": used["events"],
         "executions": used["express_requests"],
-        "function_seconds": used["lambda_requests"] * work.process_ms / 1000,
+        "function_seconds": used["lambda_gb_seconds"] / (work.memory / 1024),
+        "retry_seconds": OUTAGE,
         "writes": used.get("writes", 0),
         "puts": used["s3_puts"],
         "gets": used["s3_gets"],
@@ -66,7 +61,7 @@ def quota_table(of: Policy, work: Workload) -> str:
 def hot_key(of: Policy, work: Workload) -> str:
     """Say how many events of one key a partition takes, and how many are processed."""
     writes = of.cost.older.writes * units_of_write(record_bytes(work))
-    taken, processed = PARTITION_WRITES / writes, 1000 / work.process_ms
+    taken, processed = PARTITION_WRITES / writes, 1 / needs(of, work)["function_seconds"]
     return (
         f"So `{of.name}`, which writes {writes} unit for an older event, takes {taken:,.0f} events"
         f" a second of one key, of which\nat most {processed:.1f} are processed: one at a time.\n"
@@ -77,7 +72,7 @@ def written(text: str) -> str:
     """Put the tables between their markers in the text of docs/cost.md."""
     of, work = policy("latest-wins"), workload()
     about = (
-        f"The function takes {work.process_ms:,.0f} ms for an event, and"
+        f"The function takes {needs(of, work)['function_seconds']:.2f} s, as in the bill, and"
         f" {work.overwrites:.0%} of the events find their key locked.\n"
     )
     rendered = {"quotas": quota_table(of, work), "hot key": hot_key(of, work), "workload": about}

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field
-from functools import cache
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import astuple, dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ LOG_LEVELS = ("ALL", "ERROR", "OFF")
 DAY = 86_400
 STEP_MS = 100  # what Express rounds to
 FIXED = ("alarms", "metrics")  # of a stack, under any policy, with and without events
+EXPRESS = ("express_requests", "express_gb_seconds", "execution_log")  # STANDARD pays none
 
 Usage = Mapping[str, float]
 
@@ -54,6 +56,7 @@ LINES = {
     "forwarded": ("EventBridge: events put on a bus", "eventbridge_events", False),
     "express_requests": ("Step Functions: Express requests", "express_requests", False),
     "express_gb_seconds": ("Step Functions: Express duration", "express_gb_seconds", False),
+    "transitions": ("Step Functions: STANDARD transitions", "transitions", False),
     "writes": ("DynamoDB: writes", "dynamodb_writes", False),
     "index_writes": ("DynamoDB: writes of the indexes", "dynamodb_writes", False),
     "reads": ("DynamoDB: reads", "dynamodb_reads", False),
@@ -67,11 +70,14 @@ LINES = {
     "s3_puts": ("S3: PUT", "s3_puts", False),
     "s3_storage": ("S3: the outputs of the month", "s3_storage", False),
     "sqs_fifo_requests": ("SQS: FIFO requests", "sqs_fifo_requests", False),
+    "kms_requests": ("KMS: requests for objects", "kms_requests", False),
     "execution_log": ("CloudWatch: log of executions", "log_gb", False),
     "function_log": ("CloudWatch: logs of functions", "log_gb", False),
     "log_storage": ("CloudWatch: storage of logs", "log_storage", False),
     "idle_requests": ("SQS: long polls of an idle queue", "sqs_requests", True),
     "idle_fifo_requests": ("SQS: long polls of an idle FIFO queue", "sqs_fifo_requests", True),
+    "idle_kms_requests": ("KMS: requests for the table and queues", "kms_requests", True),
+    "kms_keys": ("KMS: the key", "kms_keys", True),
     "metrics": ("CloudWatch: metrics", "metrics", True),
     "alarms": ("CloudWatch: alarms", "alarms", True),
 }
@@ -111,11 +117,13 @@ class Workload:
     overwrites: float = 0
     duplicates: float = 0
     older: float = 0
-    process_ms: float = 300  # how long the function runs for one event
+    process_ms: float = 300  # how long the function reads, works and writes for one event
     memory: int = 1769  # of the function, in MB
     object_kb: float = 100  # size of an output
     key_bytes: int = 50  # length of an object's key, which is in the records
     log_level: str = "ALL"
+    deletions: bool = True  # whether outputs of deleted objects are removed
+    kms_key: bool = False  # whether a key of the customer encrypts all
 
     def __post_init__(self) -> None:
         if any(isinstance(each, float) and math.isnan(each) for each in astuple(self)):
@@ -141,14 +149,25 @@ class Contender:
 
     name: str
     lacks: str
+    keeps: tuple[str, ...] = ()
     fence: str = "none"
     cost: Mapping[str, Cost] = field(default_factory=dict)
     waits: str = ""
     poll: float = 0
+    each: Usage = field(default_factory=dict)
     beside: Usage = field(default_factory=dict)
     beside_poll: Usage = field(default_factory=dict)
-    repeats: bool = False
     idle: str = ""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to process the events: a policy, or a contender."""
+
+    name: str
+    lacks: str
+    keeps: Collection[str]  # promises, by their names in contenders.toml
+    bill: Callable[[Workload], Bill]
 
 
 @cache
@@ -172,23 +191,33 @@ def contenders() -> list[Contender]:
     """List the alternatives."""
     found = []
     for name, row in _read(CONTENDERS)["contenders"].items():
-        cost = {situation: Cost(**each) for situation, each in row["cost"].items()}
-        found.append(Contender(name, **row | {"cost": cost}))
+        given = {situation: Cost(**each) for situation, each in row.get("cost", {}).items()}
+        like = given.get("uncontended", Cost(writes=0, reads=0, invocations=1))
+        given = dict.fromkeys(Workload().counts, like) | given
+        found.append(Contender(name, **row | {"cost": given}))
     return found
 
 
-def bill_of(policy: Policy, work: Workload) -> Bill:
-    """Compute what a month costs with a policy of this project."""
-    return bill(policy.name, usage_of(policy, work))
+def bill_of(policy: Policy, work: Workload, *, standard: bool = False) -> Bill:
+    """Compute what a month costs with a policy of this project, or with it as STANDARD."""
+    return bill(policy.name, usage_of(policy, work, standard=standard))
 
 
-def usage_of(policy: Policy, work: Workload) -> dict[str, float]:
+def usage_of(policy: Policy, work: Workload, *, standard: bool = False) -> dict[str, float]:
     """Compute what a month with a policy uses, by the names in `LINES`."""
+    work = replace(work, deletions=work.deletions and policy.deletions)
     used: dict[str, float] = {}
     for situation, count in work.counts.items():
         _add(used, _of_policy(policy, situation, work), count)
     assumed = _assumed()
     _add(used, {"idle_requests": _idle_requests()} | {each: assumed[each] for each in FIXED})
+    if work.kms_key:
+        requests = used.get("s3_gets", 0) + used.get("s3_puts", 0)
+        calls = assumed["month_days"] * DAY / assumed["kms_seconds"] * assumed["kms_calls"]
+        used |= {"kms_requests": requests * assumed["kms_share"], "idle_kms_requests": calls}
+        used["kms_keys"] = 1
+    for each in EXPRESS if standard else ["transitions"]:
+        used.pop(each, None)
     return used
 
 
@@ -215,10 +244,37 @@ def bill(name: str, used: Usage) -> Bill:
     return Bill(name, lines)
 
 
-def compare(work: Workload) -> list[tuple[Contender, float]]:
-    """Tell what a month costs with each alternative, the cheapest first."""
-    found = [(each, bill_of_contender(each, work).dollars) for each in contenders()]
-    return sorted(found, key=lambda each: each[1])
+def promises() -> dict[str, str]:
+    """Read the promises that are compared, by their names in contenders.toml."""
+    found: dict[str, str] = _read(CONTENDERS)["promises"]
+    return found
+
+
+def ways(policy: Policy) -> list[Way]:
+    """List a policy and, instead of it, the same as STANDARD, and the contenders."""
+    keeps = promises() if policy.fence != "none" else ()
+    bills = [partial(bill_of, policy, standard=each) for each in (False, True)]
+    return [
+        Way(policy.name, "", keeps, bills[0]),
+        Way(f"{policy.name} as STANDARD", "`why` does not read its history", keeps, bills[1]),
+        *(
+            Way(each.name, each.lacks, each.keeps, partial(bill_of_contender, each))
+            for each in contenders()
+        ),
+    ]
+
+
+def cheapest(policy: Policy, work: Workload, promise: str) -> tuple[Way, float, int]:
+    """Find who keeps a promise at the least cost, and from how many events a month on."""
+    able = [each for each in ways(policy) if promise in each.keeps]
+
+    def best(events: float) -> Way:
+        return min(able, key=lambda each: each.bill(replace(work, events=events)).dollars)
+
+    found = best(work.events)
+    fewer = range(1, int(work.events))
+    since = 1 + bisect_left(fewer, True, key=lambda events: best(events).name == found.name)
+    return found, found.bill(work).dollars, since
 
 
 def express_gb_seconds(milliseconds: float) -> float:
@@ -271,20 +327,23 @@ def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, floa
     count, seconds = 0, 0.0
     is_started = situation == "waiter" and starts_newest(policy.name)
     if situation == "waiter":  # the holder has begun just before, and may start an execution
-        works = work.process_ms + assumed["invoke_ms"]
+        works = _function_ms(policy.fence, "uncontended", work) + assumed["invoke_ms"]
         count, seconds = _polls(policy, works * (1 + is_started))
         counted = _plus(counted, policy.each_poll, count - 1)
-    gets, puts = _read(CONTENDERS)["s3"][policy.fence][situation] if policy.fence else (0, 1)
-    # A function that writes no output has found that there is nothing to do.
-    function_ms = work.process_ms if puts else gets * assumed["call_ms"]
+    function_ms = _function_ms(policy.fence, situation, work)
     works_ms = counted.invocations * (assumed["invoke_ms"] + function_ms)
-    executions = 1 + is_started  # the holder starts another one, which does the work
     calls_ms = assumed["call_ms"] * (counted.writes + counted.reads)
-    milliseconds = assumed["start_ms"] * executions + calls_ms + works_ms + seconds * 1000
+    durations = [assumed["start_ms"] + calls_ms + works_ms + seconds * 1000]
+    if is_started:  # the holder starts another execution, which does the work
+        calls_ms = assumed["call_ms"] * policy.cost.uncontended.writes
+        started = assumed["start_ms"] + calls_ms + works_ms
+        durations = [started, assumed["start_ms"] + durations[0] - started]
+    executions = len(durations)
     used = {
         "events": 1,
         "express_requests": executions,
-        "express_gb_seconds": executions * express_gb_seconds(milliseconds / executions),
+        "express_gb_seconds": sum(map(express_gb_seconds, durations)),
+        "transitions": counted.transitions,
         "index_writes": policy.index.get(situation, 0),
         **_of_table(counted, work),
         **_of_function(counted.invocations, work, function_ms),
@@ -316,18 +375,19 @@ def _of_contender(contender: Contender, situation: str, work: Workload) -> dict[
         waited = again * contender.poll * (contender.waits == "function")
         counted = _plus(counted, contender.cost["each_poll"], again)
     invocations = contender.cost[situation].invocations
-    busy = assumed["call_ms"] * (counted.writes + counted.reads) + waited * 1000
-    busy += assumed["invoke_ms"] * (counted.invocations - invocations)
-    used: dict[str, float] = {}
+    busy = waited * 1000 + assumed["invoke_ms"] * (counted.invocations - invocations)
+    if not counted.transitions:  # else a state machine calls the table
+        busy += assumed["call_ms"] * (counted.writes + counted.reads)
+    used = dict(contender.each)
     if invocations:
-        gets, puts = _read(CONTENDERS)["s3"][contender.fence][situation]
-        busy += work.process_ms if puts else gets * assumed["call_ms"]  # the fence may say no
-        used |= _of_s3(contender.fence, situation, work)
-    used |= _of_table(counted, work, has_event=False) | _of_function(counted.invocations, work, 0)
-    used["lambda_gb_seconds"] = work.gb_seconds(busy)
-    if situation != "duplicate" or contender.repeats:
+        busy += _function_ms(contender.fence, situation, work)
+        _add(used, _of_s3(contender.fence, situation, work))
         _add(used, contender.beside)
     _add(used, contender.beside_poll, again)
+    used |= _of_table(counted, work, has_event=False) | {"transitions": counted.transitions}
+    _add(used, {"lambda_requests": counted.invocations, "lambda_gb_seconds": work.gb_seconds(busy)})
+    # Of a function beside the one that does the work, too.
+    used["function_log"] = used["lambda_requests"] * assumed["function_log_kb"] / 1e6
     if counted.writes and situation == "uncontended":
         _add(used, _of_storage(record_bytes(work, has_event=False)))
     return used
@@ -352,8 +412,17 @@ def _of_storage(size: float) -> dict[str, float]:
     return {"storage": size / 1e9 * assumed["retention_days"] / assumed["month_days"]}
 
 
+def _function_ms(fence: str | None, situation: str, work: Workload) -> float:
+    """Compute how long the function runs; one read and one write are in the time of the work."""
+    requests = _of_s3(fence, situation, work) if fence else {"s3_gets": 1, "s3_puts": 1}
+    works = bool(requests["s3_puts"])  # else it has found that there is nothing to do
+    more = requests["s3_gets"] - works
+    return work.process_ms * works + more * float(_assumed()["call_ms"])
+
+
 def _of_s3(fence: str, situation: str, work: Workload) -> dict[str, float]:
-    gets, puts = _read(CONTENDERS)["s3"][fence][situation]
+    gets, puts, checks = _read(CONTENDERS)["s3"][fence][situation]
+    gets -= checks * (not work.deletions)
     remains = situation == "uncontended" or (fence == "each" and puts)  # others replace an output
     return {"s3_gets": gets, "s3_puts": puts, "s3_storage": work.object_kb / 1e6 * bool(remains)}
 
@@ -368,6 +437,7 @@ def _plus(counted: Cost, more: Cost, times: int) -> Cost:
         counted.writes + times * more.writes,
         counted.reads + times * more.reads,
         counted.invocations + times * more.invocations,
+        counted.transitions + times * more.transitions,
     )
 
 

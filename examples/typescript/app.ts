@@ -14,6 +14,7 @@ const fence = new Fence({
   maximumBytes: Number(setting("MAXIMUM_BYTES")),
   work,
   handlesDeletions: setting("HANDLES_DELETIONS") === "true",
+  version: "1", // change it when the outputs change
 });
 const recordRetentionDays = Number(setting("RECORD_RETENTION_DAYS"));
 

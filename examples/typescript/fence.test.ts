@@ -65,6 +65,7 @@ for (const file of readdirSync(FOLDER).filter((name) => name.endsWith(".json")))
         },
         handlesDeletions: vector.handles_deletions ?? true,
         handsOn: vector.hands_on,
+        version: vector.version,
       });
       const event = {
         "detail-type": vector.created ? "Object Created" : "Object Deleted",

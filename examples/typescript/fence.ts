@@ -56,6 +56,8 @@ export interface Options {
   stamped?: (content: Uint8Array, stamp: Uint8Array) => Uint8Array;
   /** What an output gets from its source. */
   handsOn?: (keyof HandedOn)[];
+  /** Of the code of the work, in ASCII: a constant in it. Each output names it in its metadata. */
+  version?: string;
 }
 
 /** What the state machine sends. */
@@ -321,8 +323,9 @@ export class Fence {
     source: Source,
     { etag }: OutputState,
   ): Promise<boolean> {
-    const { "source-version-id": _, ...metadata } = source.handedOn.Metadata ?? {};
-    const stamped = this.#options.stamped ?? appendStamp;
+    const { "source-version-id": _, "code-version": __, ...metadata } =
+      source.handedOn.Metadata ?? {};
+    const { stamped = appendStamp, version } = this.#options;
     const stamp = new TextEncoder().encode(`${event.sequencer}#${event.versionId ?? ""}`);
     try {
       await this.#s3.putObject({
@@ -337,6 +340,7 @@ export class Fence {
           "source-bucket": event.bucket,
           "source-etag": event.etag,
           ...(event.versionId && { "source-version-id": event.versionId }),
+          ...(version && { "code-version": version }),
         },
         ...(etag ? { IfMatch: etag } : { IfNoneMatch: "*" }),
       });

@@ -252,6 +252,10 @@ class Fence:
     hands_on : collection of str
         What an output gets from its source, by the names that S3's GetObject and PutObject have for
         it, such as ``CacheControl`` or ``Metadata``.
+    version : str
+        Of the code of the work, in ASCII, or "". Each output names it in its metadata. Let it be a
+        constant in that code, and change it when the outputs change. A setting will not do: code
+        and settings are deployed one after the other, and old code may label its output as new.
     """
 
     s3: S3Client
@@ -262,6 +266,7 @@ class Fence:
     rejection: type[Exception] = Rejection
     stamped: Callable[[bytes, bytes], bytes] = append_stamp
     hands_on: Collection[str] = ()
+    version: str = ""
 
     def answer(self, payload: Mapping[str, Any], record_retention_days: int) -> dict[str, str]:
         """Process an event, and answer the state machine: docs/function.md is the contract.
@@ -594,6 +599,7 @@ class Fence:
             "source-bucket": event.bucket,
             "source-etag": event.etag,
             "source-version-id": event.version_id,  # the source's own may be there, too
+            "code-version": self.version or None,
         }
         try:
             response = self.s3.put_object(

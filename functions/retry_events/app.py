@@ -7,7 +7,7 @@ is started twice, and the state machine drops the duplicate, or it is parked twi
 messages have the same event, one goes on: `streams` says which.
 
 The messages of a batch are handled at the same time, so that an outage, in which each call takes as
-long as it may, does not take ten times as long.
+long as it may, does not take as many times as long.
 
 State machines send to an event bus what SQS may refuse. EventBridge delivers it to the queue, but
 an event with characters that SQS refuses neither there nor to a dead-letter queue. The function
@@ -57,8 +57,15 @@ FINISHED = {"RetryStarted", "RetryParked", "RetryMerged"}
 logger = Logger()
 metrics = Metrics()
 # The queue retries; to try again here would keep other messages waiting. A message needs at most
-# six calls, one after the other, which end before the function's timeout.
-config = Config(connect_timeout=2, read_timeout=3, retries={"total_max_attempts": 1})
+# six calls, one after the other, which end before the function's timeout. Each message of a batch
+# has a connection of its own: boto3 closes those above its usual ten, and opening one takes longer
+# than a call.
+config = Config(
+    connect_timeout=2,
+    read_timeout=3,
+    retries={"total_max_attempts": 1},
+    max_pool_connections=50,
+)
 dynamodb = boto3.client("dynamodb", config=config)
 states = boto3.client("stepfunctions", config=config)
 sqs = boto3.client("sqs", config=config)

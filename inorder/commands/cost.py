@@ -6,7 +6,7 @@ import click
 
 from inorder import cost
 from inorder.commands.terminal import aligned
-from inorder.cost import Bill, Contender, Workload
+from inorder.cost import Bill, Workload
 from inorder.model.policies import names, policy
 
 
@@ -22,6 +22,7 @@ LONGEST_MS = 900_000
 LARGEST_OBJECT_KB = 5_000_000
 MOST_EVENTS = 1e15  # ten thousand times as many as the largest rate of docs/cost.md
 DEFAULT = Workload()
+ALONE = "function-alone"  # of the contenders: the work without any order
 
 
 @click.command("cost")
@@ -37,26 +38,35 @@ DEFAULT = Workload()
 )
 @click.option("--policy", "policy_name", type=click.Choice(names()), default=names()[0])
 @click.option("--log-level", type=click.Choice(cost.LOG_LEVELS), default=DEFAULT.log_level)
+@click.option("--no-deletions", is_flag=True, help="With HandleDeletions=false.")
+@click.option("--kms-key", is_flag=True, help="With KmsKeyArn.")
 @click.option(
     "--object-kb", type=up_to(LARGEST_OBJECT_KB), default=DEFAULT.object_kb, show_default=True
 )
-def cost_command(policy_name: str, **given: float | str) -> None:
+def cost_command(policy_name: str, no_deletions: bool, **given: float | str) -> None:
     """Compute a month's bill on AWS, and what else would cost less.
 
     It multiplies what the policy's events use by AWS's list prices, without free tiers.
     """
     chosen = policy(policy_name)
     try:
-        work = Workload(**given)  # type: ignore[arg-type]
+        work = Workload(**given, deletions=not no_deletions)  # type: ignore[arg-type]
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    bill = cost.bill_of(chosen, work)
-    print_bill(bill, work.events)
-    click.echo()
-    print_comparisons(bill, cost.compare(work))
+    found = [(way, way.bill(work).dollars) for way in cost.ways(chosen)[1:]]
+    alone = next(dollars for way, dollars in found if way.name == ALONE)
+    print_bill(cost.bill_of(chosen, work), work.events, alone)
+    found.sort(key=lambda each: each[1])
+    instead = [(way.name, f"{dollars:,.2f}", way.lacks) for way, dollars in found]
+    print_rows(("Instead", "Dollars", "What it lacks"), *instead)
+    kept = []
+    for promise, text in cost.promises().items():
+        way, dollars, since = cost.cheapest(chosen, work, promise)
+        kept.append((text, way.name, f"{dollars:,.2f}", f"{since:,}"))
+    print_rows(("Promise", "Cheapest", "Dollars", "From events a month"), *kept)
 
 
-def print_bill(bill: Bill, events: float) -> None:
+def print_bill(bill: Bill, events: float, alone: float) -> None:
     """Print the lines, and their sum."""
     rows = [
         (line.name, f"{line.quantity:,.1f}".removesuffix(".0"), line.unit, f"{line.dollars:,.2f}")
@@ -66,18 +76,10 @@ def print_bill(bill: Bill, events: float) -> None:
     rows.append((f"A month of {bill.name}", f"{events:,.0f}", "events", f"{bill.dollars:,.2f}"))
     rows.append(("- whatever happens", "", "", f"{fixed:,.2f}"))
     rows.append(("- a million events", "", "", f"{(bill.dollars - fixed) / events * 1e6:,.2f}"))
-    columns = (f"Prices: {cost.prices_of()}", "Quantity", "", "Dollars")
-    click.echo("\n".join(aligned([columns, *rows], [0] * len(columns))))
+    rows.append(("- beyond the work alone", "", "", f"{bill.dollars - alone:,.2f}"))
+    print_rows((f"Prices: {cost.prices_of()}", "Quantity", "", "Dollars"), *rows)
 
 
-def print_comparisons(bill: Bill, found: list[tuple[Contender, float]]) -> None:
-    """Print what the alternatives cost, and say plainly which of them cost less."""
-    rows = [(contender.name, f"{dollars:,.2f}") for contender, dollars in found]
-    click.echo("\n".join(aligned([("Instead", "Dollars"), *rows], [0, 0])))
-    click.echo()
-    for contender, dollars in found:
-        if dollars < bill.dollars:
-            saved = bill.dollars - dollars
-            click.echo(f"{contender.name} costs {saved:,.2f} less: {contender.lacks}.")
-    if bill.dollars <= min(dollars for _, dollars in found):
-        click.echo(f"{bill.name} is the cheapest of these.")
+def print_rows(*rows: tuple[str, ...]) -> None:
+    """Print rows in columns, and an empty line."""
+    click.echo("\n".join(aligned(rows, [0] * len(rows[0]))) + "\n")

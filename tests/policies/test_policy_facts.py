@@ -20,7 +20,7 @@ from tests.policies.tables import STATES
 from tests.proof.simulation import cloud
 from tests.proof.simulation.clock import Clock, Outage
 from tests.proof.simulation.cloud import Cloud, Settings
-from tests.proof.simulation.machine import Context, Execution, Machine
+from tests.proof.simulation.machine import CompiledState, Context, Execution, Machine
 from tests.proof.simulation.table import Table
 from tests.support.events import changed, shipped
 from tests.support.in_process import INPUT, InProcess
@@ -63,6 +63,13 @@ def test_an_event_costs_what_the_facts_say(policy: str, monkeypatch: pytest.Monk
     facts, uncontended, used = POLICIES[policy], Counter[str](), Counter[str]()
     monkeypatch.setattr(CountingTable, "used", used, raising=False)
     monkeypatch.setattr(cloud, "Table", CountingTable)
+    run = CompiledState.run
+
+    def enter(*state: Any) -> Any:
+        used["transitions"] += 1
+        return run(*state)
+
+    monkeypatch.setattr(CompiledState, "run", enter)
     waits, waiting = Settings(policy, seconds=14), [(0, 1), (1, 1)]
     if facts.fence is None:  # what takes long is to forward an event
         waits, waiting = Settings(policy, outages=[Outage("events", 0, 9, "silence")]), [(0, 2)]

@@ -173,7 +173,7 @@ def test_the_rule_takes_the_keys_of_the_prefix_and_the_suffix() -> None:
 
 
 def test_what_is_retried_waits_in_a_queue_for_as_long_as_it_may() -> None:
-    """https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html."""
+    """https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html."""
     stack = Deployed()
     mapping = stack["RetryEventsFunctionFaults"]
     assert mapping["EventSourceArn"] == "RetryEventsQueue.Arn"
@@ -181,7 +181,9 @@ def test_what_is_retried_waits_in_a_queue_for_as_long_as_it_may() -> None:
     assert mapping["ScalingConfig"] == {"MaximumConcurrency": 5}  # the rest is for other events
     queue = stack["RetryEventsQueue"]
     assert "RedrivePolicy" not in queue  # an event that waits long is received often
-    assert queue["VisibilityTimeout"] == 6 * stack["RetryEventsFunction"]["Timeout"]
+    window = mapping["MaximumBatchingWindowInSeconds"]
+    assert window >= 1  # Lambda refuses batches of more than ten without it
+    assert queue["VisibilityTimeout"] == 6 * stack["RetryEventsFunction"]["Timeout"] + window
     # An event is parked a day before SQS would delete it. If its execution cannot be started, its
     # message is as old as the event's first failure.
     longest = TEMPLATE["Parameters"]["RetryHours"]["MaxValue"] * 3600

@@ -7,12 +7,14 @@ import re
 import shlex
 import tomllib
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from inorder import PROJECT, cost
+from inorder.asl.definition import targets
 from inorder.commands.main import main
 from inorder.cost import Bill, Workload
 from inorder.model.policies import policies, policy
@@ -36,14 +38,15 @@ def test_a_month_of_a_million_uncontended_events_is_the_one_computed_by_hand() -
         {
             "EventBridge: events of the bucket": 1.00,
             "Step Functions: Express requests": 1.00,
-            # 10 + 2 calls of 10 + 20 + 300 = 350 ms, billed as 400, in 64 MB: 25,000 GB-s
+            # 10 + 2 calls of 10 + 20 + 320 = 370 ms, billed as 400, in 64 MB: 25,000 GB-s
             "Step Functions: Express duration": 25_000 * 0.06 / 3600,
             "DynamoDB: writes": 2 * 0.625,  # 989 bytes are one unit
             "DynamoDB: writes of the indexes": 2 * 0.625,
             "DynamoDB: storage": 0.989 * 7 / 30 * 0.25,  # 0.989 GB for seven days
             "DynamoDB: point-in-time recovery": 0.989 * 7 / 30 * 0.20,
             "Lambda: requests": 0.20,
-            "Lambda: duration (arm64)": 300_000 * 0.0000133334,
+            # The fence reads the output, and the source a second time, in 10 ms each.
+            "Lambda: duration (arm64)": 320_000 * 0.0000133334,
             "S3: GET and HEAD": 3_000 * 0.0004,
             "S3: PUT": 1_000 * 0.005,
             "S3: the outputs of the month": 100 * 0.023,
@@ -57,6 +60,60 @@ def test_a_month_of_a_million_uncontended_events_is_the_one_computed_by_hand() -
     )
 
 
+def differences(one: Bill, other: Bill) -> dict[str, float]:
+    found = Counter(dollars(other))
+    found.subtract(dollars(one))
+    return {name: difference for name, difference in found.items() if difference}
+
+
+def test_what_else_a_month_of_a_million_events_may_cost_was_computed_by_hand() -> None:
+    work, stored = Workload(1_000_000, memory=1024), 0.15 * 14 / 30 * 0.03
+    express = cost.bill_of(LATEST, work)
+    assert differences(express, cost.bill_of(LATEST, work, standard=True)) == pytest.approx(
+        {
+            "Step Functions: Express requests": -1.00,
+            "Step Functions: Express duration": -25_000 * 0.06 / 3600,
+            "CloudWatch: log of executions": -26 * 0.50,
+            "CloudWatch: storage of logs": -26 * stored,
+            "Step Functions: STANDARD transitions": 9 * 25.00,
+        }
+    )
+    assert differences(express, cost.bill_of(LATEST, replace(work, kms_key=True))) == pytest.approx(
+        {
+            "KMS: the key": 1.00,
+            "KMS: requests for objects": 4_000_000 * 0.01 * 0.03 / 10_000,
+            "KMS: requests for the table and queues": 18 * 30 * 86_400 / 300 * 0.03 / 10_000,
+        }
+    )
+    first_wins = dollars(cost.bill_of(policy("first-wins"), work))  # which handles no deletions
+    assert first_wins["S3: GET and HEAD"] == pytest.approx(2_000 * 0.0004)
+    bills = {each.name: cost.bill_of_contender(each, work) for each in cost.contenders()}
+    assert differences(bills["function-alone"], bills["sqs-fifo"]) == pytest.approx(
+        {
+            "Lambda: requests": 0.20,  # the router's
+            "Lambda: duration (arm64)": 0.25 * 50_000 * 0.0000133334,
+            "CloudWatch: logs of functions": 1.1 * 0.50,
+            "CloudWatch: storage of logs": 1.1 * stored,
+            "SQS: FIFO requests": 3 * 0.50,
+            "SQS: long polls of an idle FIFO queue": 5 * 30 * 86_400 / 20 / 1e6 * 0.50,
+        }
+    )
+    fence = {"Lambda: duration (arm64)": 20_000 * 0.0000133334, "S3: GET and HEAD": 2_000 * 0.0004}
+    assert differences(bills["sqs-fifo"], bills["fifo-fence"]) == pytest.approx(fence)
+    fence["EventBridge: events of the bucket"] = 1.00
+    assert differences(bills["function-alone"], bills["fenced-function"]) == pytest.approx(fence)
+
+
+def test_who_keeps_a_promise_at_the_least_cost_does_so_from_the_load_that_is_named() -> None:
+    work = Workload(5_000_000, overwrites=0.1)
+    for promise in ("once", "healed"):
+        way, _, since = cost.cheapest(LATEST, work, promise)
+        loads = [replace(work, events=events) for events in (since - 1, since)]
+        before, after = (cost.cheapest(LATEST, each, promise)[0] for each in loads)
+        assert before.name != way.name == after.name
+        assert promise in before.keeps
+
+
 def test_aws_bills_in_steps_and_tiers() -> None:
     for milliseconds, steps in ((1, 1), (100, 1), (100.1, 2)):
         used = cost.express_gb_seconds(milliseconds)
@@ -68,6 +125,8 @@ def test_aws_bills_in_steps_and_tiers() -> None:
     row = cost.prices()["log_gb"]
     assert row.dollars(60_000) == pytest.approx(12_500)
     assert row.dollars(1) == 0.50
+    stored = cost.prices()["s3_storage"].dollars(60_000)
+    assert stored == pytest.approx(51_200 * 0.023 + 8_800 * 0.022)
 
 
 def test_what_is_switched_off_or_not_there_is_not_on_the_bill() -> None:
@@ -96,8 +155,12 @@ def test_what_is_assumed_of_the_template_is_in_the_template() -> None:
 # What is counted
 
 
+@pytest.mark.parametrize("deletions", [True, False])
 @pytest.mark.parametrize("fence", ["newest", "each", "none"])
-def test_an_event_calls_s3_as_often_as_the_bill_says(aws: InProcess, fence: str) -> None:
+def test_an_event_calls_s3_as_often_as_the_bill_says(
+    aws: InProcess, monkeypatch: pytest.MonkeyPatch, fence: str, deletions: bool
+) -> None:
+    monkeypatch.setattr(aws.app, "fence", replace(aws.app.fence, handles_deletions=deletions))
     calls = Counter[bool]()
     aws.app.s3.meta.events.register(
         "before-call.s3", lambda model, **_: calls.update([model.name == "PutObject"])
@@ -114,7 +177,33 @@ def test_an_event_calls_s3_as_often_as_the_bill_says(aws: InProcess, fence: str)
     counted |= {"waiter": called(second), "duplicate": called(second)}
     # Each event has an output of its own under every-version, also an older one.
     counted["older"] = counted["uncontended"] if fence == "each" else called(first)
-    assert counted == TABLE["s3"][fence]
+    assert counted == {
+        situation: [gets - checks * (not deletions), puts]
+        for situation, (gets, puts, checks) in TABLE["s3"][fence].items()
+    }
+
+
+def test_long_work_enters_as_many_states_as_the_bill_says() -> None:
+    states = json.loads((PROJECT / "stacks/long_work/long_work.asl.json").read_text())["States"]
+
+    def way(start: str, end: str) -> int:
+        """Count the states of the shortest way, without the first one."""
+        reached, count = {start}, 0
+        while end not in reached:
+            reached |= {each for name in reached for each in targets(states[name])}
+            count += 1
+        return count
+
+    claimed = 1 + way("S3 Object Event?", "Claim Key")
+    worked = claimed + way("Claim Key", "Work By Function") + way("Work By Function", "Processed")
+    by_holder = way("Release Lock", "Start Newest Event")
+    counts = cost.contenders()[-1].cost
+    assert {situation: each.transitions for situation, each in counts.items()} == {
+        "uncontended": worked,
+        "waiter": claimed + way("Claim Key", "Waiting") + by_holder + worked,
+        "duplicate": claimed + way("Claim Key", "Duplicate"),
+        "older": claimed + way("Claim Key", "Superseded"),
+    }
 
 
 # As AWS names an execution that EventBridge has started.
@@ -183,3 +272,11 @@ def test_the_lines_in_the_document_are_among_those_that_its_command_prints() -> 
     )
     printed = CliRunner().invoke(main, shlex.split(command)).stdout
     assert {*shown.splitlines()} <= {line.rstrip() for line in printed.splitlines()}
+
+
+def test_the_readme_has_the_dollars_of_the_bill() -> None:
+    month = Workload(5e6, overwrites=0.1)
+    bills = {each.name: each.bill(month).dollars for each in cost.ways(LATEST)}
+    fence, whole = (round(bills[name]) for name in ("fenced-function", "latest-wins"))
+    text = (PROJECT / "README.md").read_text()
+    assert f"for {fence} instead of {whole} dollars for [five million events]" in text

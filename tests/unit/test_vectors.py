@@ -76,6 +76,7 @@ def test_the_fence_makes_the_calls_and_gives_the_answer(
         return result
 
     options: dict[str, Any] = {"rejection": Bad, "hands_on": vector.get("hands_on", ())}
+    options["version"] = vector.get("version", "")
     fence = Fence(s3, "output", 100, work, vector.get("handles_deletions", True), **options)
     kind = "created" if "created" in vector else "deleted"
     detail = {"bucket": {"name": vector.get("bucket", "input")}, "object": vector[kind]}

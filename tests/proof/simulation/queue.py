@@ -99,6 +99,7 @@ class Mapping:
     # at the same time.
     handle: Callable[[QueuedMessage], bool]
     batch: int  # messages
+    window: float  # for how many seconds more messages are awaited if there are fewer
     concurrency: int  # how many batches are handled at once
     seconds: float  # for how long the function runs if no call of it has to wait
     limit: Limit  # the concurrency that the function may share with others
@@ -115,6 +116,9 @@ class Mapping:
                 yield env.timeout(1)
                 continue
             batch, received, pause = self.queue.receive(self.batch), env.now, 1.0
+            if len(batch) < self.batch:
+                yield env.timeout(self.window)
+                batch += self.queue.receive(self.batch - len(batch))
             # Lambda tries a batch that is refused again, until it is visible to others.
             while is_refused := self.clock.trouble("lambda") or self.limit.is_reached():
                 pause = min(2 * pause, 60)

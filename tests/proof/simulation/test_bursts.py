@@ -38,6 +38,13 @@ def test_many_uploads_at_once_take_about_twice_the_time_that_the_function_needs(
     assert cloud.makespan <= times * 500 * 0.5 / 10
 
 
+def test_retries_use_a_large_concurrency() -> None:
+    """As many messages become due at once as the function could process."""
+    cloud = uploaded_at_once(Settings(concurrency=1_000, seconds=1), keys=10_000)
+    assert_promise(cloud)
+    assert cloud.makespan <= 1.5 * 10_000 / 1_000
+
+
 @pytest.mark.parametrize("policy", ["latest-wins", "every-version"])
 def test_twenty_keys_with_twenty_versions_each_end_right(policy: str) -> None:
     cloud = uploaded_at_once(Settings(policy, concurrency=5), keys=20, versions=20)
