@@ -45,4 +45,6 @@ def test_an_event_as_large_as_the_check_computes_is_processed(aws: InProcess) ->
     longest_key = changed(event, "detail.object.key", "\x01" * 1024)
     assert len(json.dumps(longest_key)) < LEAST_BYTES < largest
     event["detail"]["reason"] = '"' * ((largest - len(json.dumps(event)) - 20) // 2)
-    assert aws.run(event).outcome == "Processed"
+    execution = aws.run(event)
+    assert execution.outcome == "Processed"
+    assert [each["execution"] for each in aws.invocations] == [execution.arn]

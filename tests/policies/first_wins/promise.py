@@ -112,6 +112,8 @@ SUITE = Suite(
         # For the reader: where no record is, `#status <> :done` holds too, on moto and
         # ministack.
         "Claim Key with ConditionExpression: no attribute_not_exists(id)",
+        # No event comes at the very instant at which its key's time is up.
+        "Claim Key with ConditionExpression: comparison 4, <, as <=",
         # For a function that does not tell until when; the model's does.
         *(
             f"Outcome? without rule 1: $.inversion.Payload.{each} IsString"
