@@ -7,10 +7,10 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: help install demo up down test check states prove model mutants sfn-local test-sfn-local test-aws soak bench bench-full bench-bursts lint checkov format build fence wheels package deploy companion lock clean
+.PHONY: help install demo up down test check states prove model mutants sfn-local test-sfn-local test-node-engine test-aws soak bench bench-full bench-bursts lint checkov format build fence wheels package deploy companion lock clean
 
 help: ## List the verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: .venv/installed ## Install everything into .venv
 
@@ -83,6 +83,15 @@ sfn-local: install ## Start AWS's Step Functions Local, and a local AWS behind i
 test-sfn-local: install ## Run the stories on Step Functions Local
 	@SFN_LOCAL_ENDPOINT=http://127.0.0.1:8083 AWS_ENDPOINT_URL=http://127.0.0.1:4566 $(BIN)/python -m pytest tests/policies/test_engines.py
 
+# The engine has an exact version, and what else npm installs is of that date.
+NODE_ENGINE = out/node-engine
+NODE_PACKAGES = aws-local-stepfunctions@3.0.0 $(addprefix @aws-sdk/client-,dynamodb eventbridge lambda sqs)
+
+test-node-engine: install ## Run the stories on aws-local-stepfunctions, which npm installs
+	@command -v npm >/dev/null || { echo "There is no npm, which gets aws-local-stepfunctions: install Node.js." >&2; exit 1; }
+	@npm install --loglevel error --prefix "$(NODE_ENGINE)" --no-save --no-package-lock --before 2026-11-20 $(NODE_PACKAGES)
+	@NODE_ENGINE="$(CURDIR)/$(NODE_ENGINE)/node_modules" $(PYTEST) -n 2 --dist worksteal tests/policies/test_engines.py
+
 FIRST_HOUR = $(if $(LOCAL),--local) $(if $(REGION),--region "$(REGION)") $(if $(RESUME),--resume) $(if $(REMOVE),--remove "$(REMOVE)")
 
 test-aws: install ## Ask AWS what no local engine can tell, in an hour: make test-aws [REGION=...] [RESUME=1] [REMOVE=run] [LOCAL=1]
@@ -93,7 +102,7 @@ soak: install ## Faults, late writes, outages, kills and a flood for a thousand 
 
 BENCH = $(BIN)/python -m bench $(if $(WORKLOADS),--workloads "$(WORKLOADS)") $(if $(CONTENDERS),--contenders "$(CONTENDERS)") $(if $(RUNS),--runs "$(RUNS)")
 
-bench: install ## Measure side by side, in a small size: make bench [WORKLOADS="hot crash"] [CONTENDERS="inorder sqs-fifo"] [RUNS=1]
+bench: install ## Measure side by side, in a small size: make bench [WORKLOADS="hot burst"] [CONTENDERS="inorder sqs-fifo"] [RUNS=1]
 	@$(BENCH)
 
 bench-full: install ## Measure in full size what older code did, in hours: make bench-full [WORKLOADS=...] [CONTENDERS=...] [RUNS=3]
@@ -106,7 +115,7 @@ lint: install check ## Check code, types, ASL and template
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/oxlint --deny correctness --allow no-control-regex --ignore-pattern inorder/console/page/vendor inorder/console/page examples/typescript
+	$(BIN)/oxlint --deny correctness --allow no-control-regex --ignore-pattern inorder/console/page/vendor inorder/console/page examples/typescript tests/policies
 	@for template in template.yaml $(wildcard stacks/*/template.yaml examples/*.yaml examples/*/template.yaml); do \
 	AWS_DEFAULT_REGION=us-east-1 $(BIN)/sam validate --lint --template-file $$template || exit 1; done
 

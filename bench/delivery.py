@@ -1,7 +1,9 @@
 """How an event reaches each contender, as AWS would bring it there.
 
-EventBridge invokes a function asynchronously: Lambda keeps the event in a queue, tries again while
-the function is throttled, and makes two more attempts if it fails, after one and after two minutes.
+EventBridge invokes a function asynchronously: Lambda keeps the event in a queue, and makes two more
+attempts if it fails, after one and after two minutes. While the function is throttled, it tries
+again for six hours, at intervals that grow exponentially "from 1 second after the first attempt to
+a maximum of 5 minutes".
 https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html
 ministack makes such attempts within seconds, also while the function is throttled, and polls a FIFO
 queue for one batch at a time. So both are here.
@@ -10,18 +12,29 @@ queue for one batch at a time. So both are here.
 from __future__ import annotations
 
 import json
+import random
+import sched
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Literal
 from uuid import uuid4
 
-from bench.laboratory import FUNCTION, PRODUCT, ROUTER, ROUTERS, Laboratory
+from bench.laboratory import FUNCTION, POLICY, PRODUCT, ROUTER, ROUTERS, Laboratory
+from inorder.cost import express_gb_seconds
+from inorder.model.policies import policy
 
 RETRY_SECONDS = (60, 120)
-THROTTLED_SECONDS = 0.05  # AWS waits for longer; so this favours the functions
-NAMES = [PRODUCT, "lock-in-function", "sqs-fifo", "uncoordinated"]
+THROTTLED_SECONDS = (1, 300)  # the shortest and the longest pause
+ASYNCHRONOUS = 100  # invocations that Lambda tries at a time, whatever the function may have
+TICK_SECONDS = 0.02
+# For how long a queue hides a message: AWS advises six times what the function may take, here the
+# 15 s of the product's: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
+HIDDEN_SECONDS = {"sqs-fifo": 90, "fifo-fence": 16}
+NAMES = [PRODUCT, "fenced-function", "fifo-fence", "lock-in-function", "sqs-fifo", "uncoordinated"]
 
 
 class Transport(ABC):
@@ -29,6 +42,7 @@ class Transport(ABC):
 
     def __init__(self, laboratory: Laboratory) -> None:
         self.laboratory = laboratory
+        self._used: dict[str, float] = defaultdict(float)
 
     @abstractmethod
     def deliver(self, event: dict[str, Any]) -> None:
@@ -40,6 +54,10 @@ class Transport(ABC):
 
     def kill_holder(self, key: str) -> None:  # noqa: B027 - most have nothing to kill
         """Kill what holds a key, besides the function's process, which kills itself."""
+
+    def used(self) -> dict[str, float]:
+        """Tell what AWS bills besides functions, tables and buckets, by the names of a bill."""
+        return self._used
 
     def close(self) -> None:  # noqa: B027
         """End all threads."""
@@ -54,6 +72,7 @@ class StateMachineTransport(Transport):
         self._client = laboratory.client("stepfunctions")
         self._sqs = laboratory.client("sqs")
         self._started: dict[str, str] = {}
+        self._began = datetime.now(UTC)
 
     def deliver(self, event: dict[str, Any]) -> None:
         """Start an execution."""
@@ -75,77 +94,114 @@ class StateMachineTransport(Transport):
         """Abort the execution that was started last for a key."""
         self._client.stop_execution(executionArn=self._started[key])
 
+    def used(self) -> dict[str, float]:
+        """Bill the executions by what they took here; the server counts their calls."""
+        pages = self._client.get_paginator("list_executions").paginate(
+            stateMachineArn=self._stack.state_machine_arn
+        )
+        bytes_of_one = 1000 * policy(POLICY).log.uncontended
+        for each in (each for page in pages for each in page["executions"]):
+            if each["startDate"] >= self._began:
+                milliseconds = (each["stopDate"] - each["startDate"]).total_seconds() * 1000
+                self._used["express_requests"] += 1
+                self._used["express_gb_seconds"] += express_gb_seconds(milliseconds)
+                self._used["execution_log"] += bytes_of_one
+        return self._used
+
 
 class FunctionTransport(Transport):
-    """Invokes a function for each event, through a queue like Lambda's own."""
+    """Invokes a function for each event, through a queue like Lambda's own.
+
+    Parameters
+    ----------
+    tried : int
+        How many invocations are tried at a time. Lambda refuses those beyond what the function may
+        have.
+    """
 
     def __init__(
-        self, laboratory: Laboratory, function: str, contender: str, concurrency: int
+        self, laboratory: Laboratory, function: str, contender: str, tried: int = ASYNCHRONOUS
     ) -> None:
         super().__init__(laboratory)
         self._function, self._contender = function, contender
         self._client = laboratory.client("lambda")
-        self._pool = ThreadPoolExecutor(concurrency)
+        self._pool = ThreadPoolExecutor(tried)
         self._pending, self._lock = 0, threading.Lock()
-        self._timers: list[threading.Timer] = []
+        self._later, self._ended = sched.scheduler(time.monotonic), threading.Event()
+        self._clock = threading.Thread(target=self._tick)
+        self._clock.start()
 
     def deliver(self, event: dict[str, Any]) -> None:
         """Put an event into the queue."""
         self._count(1)
-        self._pool.submit(self._attempt, event, 0)
+        self._pool.submit(self._attempt, event, 0, 0)
 
     def is_quiet(self) -> bool:
         """Tell whether all events are done, or have been given up."""
         return self._pending == 0
 
-    def invoke(self, event: dict[str, Any]) -> bool:
-        """Invoke the function as soon as it is not throttled, and tell whether it succeeds."""
+    def invoke(self, event: dict[str, Any]) -> Literal["done", "failed", "refused"]:
+        """Invoke the function once."""
         payload = {"contender": self._contender, "event": event}
-        while True:
-            try:
-                answer = self._client.invoke(
-                    FunctionName=self._function, Payload=json.dumps(payload)
-                )
-            except self._client.exceptions.TooManyRequestsException:
-                time.sleep(THROTTLED_SECONDS)
-            else:
-                answer["Payload"].read()
-                return "FunctionError" not in answer
+        try:
+            answer = self._client.invoke(FunctionName=self._function, Payload=json.dumps(payload))
+        except self._client.exceptions.TooManyRequestsException:
+            return "refused"
+        answer["Payload"].read()
+        return "failed" if "FunctionError" in answer else "done"
 
     def close(self) -> None:
         """End all threads."""
-        for timer in self._timers:
-            timer.cancel()
+        self._ended.set()
+        self._clock.join()
         self._pool.shutdown(cancel_futures=True)
 
-    def _attempt(self, event: dict[str, Any], attempt: int) -> None:
-        if not self.invoke(event) and attempt < len(RETRY_SECONDS):
-            pause, again = RETRY_SECONDS[attempt], (self._attempt, event, attempt + 1)
-            timer = threading.Timer(pause, self._pool.submit, again)
-            timer.daemon = True
-            timer.start()
-            self._timers.append(timer)
-        else:
-            self._count(-1)
+    def _attempt(self, event: dict[str, Any], failures: int, refusals: int) -> None:
+        match self.invoke(event):
+            case "refused":
+                self._again(pause_of_throttled(refusals), event, failures, refusals + 1)
+            case "failed" if failures < len(RETRY_SECONDS):
+                self._again(RETRY_SECONDS[failures], event, failures + 1, 0)
+            case _:
+                self._count(-1)
+
+    def _again(self, seconds: float, *attempt: Any) -> None:
+        self._later.enter(seconds, 0, self._pool.submit, (self._attempt, *attempt))
+
+    def _tick(self) -> None:
+        while not self._ended.wait(TICK_SECONDS):
+            self._later.run(blocking=False)
 
     def _count(self, change: int) -> None:
         with self._lock:
             self._pending += change
 
 
+def pause_of_throttled(refusals: int) -> float:
+    """Choose for how long an event waits that was refused before, so often.
+
+    AWS documents the shortest and the longest pause, not how those are spread that are refused
+    together. Without any spread they would come together, and be refused, again and again.
+    """
+    shortest, longest = THROTTLED_SECONDS
+    return random.uniform(shortest, min(shortest * 2 ** (refusals + 1), longest))  # noqa: S311
+
+
 class FifoTransport(Transport):
     """Invokes the router for each event, and the function for each message of the FIFO queue.
 
     Lambda polls such a queue and runs one batch for each active message group at a time, up to the
-    concurrency. Batches of one message are the quickest for a key.
+    concurrency, which the event source mapping knows, so that nothing is refused. Batches of one
+    message are the quickest for a key.
     """
 
-    def __init__(self, laboratory: Laboratory, concurrency: int) -> None:
+    def __init__(self, laboratory: Laboratory, contender: str, concurrency: int) -> None:
         super().__init__(laboratory)
-        self._router = FunctionTransport(laboratory, ROUTER, "sqs-fifo router", ROUTERS)
-        self._function = FunctionTransport(laboratory, FUNCTION, "sqs-fifo", concurrency)
+        self._router = FunctionTransport(laboratory, ROUTER, "router", ROUTERS)
+        self._function = FunctionTransport(laboratory, FUNCTION, contender)
         self._sqs, self._queue = laboratory.client("sqs"), laboratory.queue
-        self._ended = threading.Event()
+        self._hidden = HIDDEN_SECONDS[contender]
+        self._ended, self._lock = threading.Event(), threading.Lock()
         self._pollers = ThreadPoolExecutor(concurrency)
         for _ in range(concurrency):
             self._pollers.submit(self._poll)
@@ -168,22 +224,31 @@ class FifoTransport(Transport):
     def _poll(self) -> None:
         while not self._ended.is_set():
             answer = self._sqs.receive_message(
-                QueueUrl=self._queue, MaxNumberOfMessages=1, WaitTimeSeconds=1
+                QueueUrl=self._queue,
+                MaxNumberOfMessages=1,
+                VisibilityTimeout=self._hidden,
+                WaitTimeSeconds=1,
             )
             for message in answer.get("Messages", []):
-                if self._function.invoke({"Records": [{"body": message["Body"]}]}):
-                    self._sqs.delete_message(
-                        QueueUrl=self._queue, ReceiptHandle=message["ReceiptHandle"]
-                    )
+                self._process(message["Body"], message["ReceiptHandle"])
+
+    def _process(self, body: str, handle: str) -> None:
+        batch = {"Records": [{"body": body, "receiptHandle": handle}]}
+        while (ended := self._function.invoke(batch)) == "refused":  # its predecessor just ends
+            time.sleep(TICK_SECONDS)
+        if ended == "done":
+            self._sqs.delete_message(QueueUrl=self._queue, ReceiptHandle=handle)
+        with self._lock:
+            self._used["sqs_fifo_requests"] += 1 + (ended == "done")  # received, and deleted
 
 
 def transport(contender: str, laboratory: Laboratory, concurrency: int) -> Transport:
     """Make what brings events to a contender."""
     if contender == PRODUCT:
         return StateMachineTransport(laboratory)
-    if contender == "sqs-fifo":
-        return FifoTransport(laboratory, concurrency)
-    return FunctionTransport(laboratory, FUNCTION, contender, concurrency)
+    if contender in HIDDEN_SECONDS:
+        return FifoTransport(laboratory, contender, concurrency)
+    return FunctionTransport(laboratory, FUNCTION, contender)
 
 
 def _messages(sqs: Any, queue: str) -> int:

@@ -21,9 +21,6 @@ FUNCTION, ROUTER = "bench", "bench-router"
 PRODUCT, POLICY = "inorder", "latest-wins"
 ROUTERS = 4
 FUNCTION_SECONDS = 900  # a waiter within a function may wait for long
-# AWS advises six times the time that the function may take, here the 15 s of the product's:
-# https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
-VISIBILITY_SECONDS = 90
 
 
 class Laboratory:
@@ -60,12 +57,11 @@ class Laboratory:
             KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}],
         )
         self.queue: str = self.client("sqs").create_queue(
-            QueueName="bench.fifo",
-            Attributes={"FifoQueue": "true", "VisibilityTimeout": str(VISIBILITY_SECONDS)},
+            QueueName="bench.fifo", Attributes={"FifoQueue": "true"}
         )["QueueUrl"]
         code = code_of_functions()
-        arn = self._create_function(FUNCTION, code)
-        self._create_function(ROUTER, code)
+        arn = self._create_function(FUNCTION, code, 1769)
+        self._create_function(ROUTER, code, 256)
         if PRODUCT in contenders:
             parameters = {"Policy": POLICY, "WorkFunctionArn": arn}
             self.stack: Stack = deploy(self.local, "bench-inorder", parameters)
@@ -88,7 +84,7 @@ class Laboratory:
             with ThreadPoolExecutor(number) as pool:
                 list(pool.map(invoke, range(number)))
 
-    def _create_function(self, name: str, code: bytes) -> str:
+    def _create_function(self, name: str, code: bytes, memory: int) -> str:
         variables = {
             "BENCH_FOLDER": str(self.folder),
             "FIFO_QUEUE_URL": self.queue,
@@ -111,7 +107,7 @@ class Laboratory:
             Role="arn:aws:iam::000000000000:role/bench",
             Code={"ZipFile": code},
             Timeout=FUNCTION_SECONDS,
-            MemorySize=1769,
+            MemorySize=memory,
             Environment={"Variables": variables},
         )["FunctionArn"]
         return arn

@@ -16,9 +16,11 @@ CONTENDERS = PROJECT / "bench" / "contenders"
 # What every contender runs: the work, and the workloads.
 SHARED = (
     CONTENDERS / "image.py",
+    PROJECT / "bench" / "delivery.py",
     PROJECT / "bench" / "workloads.py",
     PROJECT / "functions" / "invert_image" / "inversion.py",
 )
+FENCE = tuple(sorted((PROJECT / "functions" / "inorder_fence").glob("*.py")))
 PRODUCT = (
     PROJECT / asl_file("latest-wins"),
     *sorted((PROJECT / "functions").glob("i*/*.py")),  # the image function and the fence
@@ -30,7 +32,12 @@ PRODUCT = (
 def fingerprint(contender: str) -> str:
     """Hash what a contender runs; comments, docstrings and formatting change nothing."""
     own = CONTENDERS / f"{contender.replace('-', '_')}.py"
-    files = (*SHARED, own, *(PRODUCT if contender == "inorder" else ()))
+    more = {
+        "inorder": PRODUCT,
+        "fenced-function": FENCE,
+        "fifo-fence": (*FENCE, CONTENDERS / "sqs_fifo.py"),
+    }
+    files = (*SHARED, own, *more.get(contender, ()))
     return sha256("\n".join(map(_running, files)).encode()).hexdigest()[:12]
 
 

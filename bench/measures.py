@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import quantiles
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.contenders.recorder import Processing
+from inorder.cost import bill
+
+MILLION, GB = 1_000_000, 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -19,35 +23,70 @@ class Uploaded:
     etag: str
 
 
+class Invocation(NamedTuple):
+    """An invocation of a function: when it began and ended, and the function's memory in MB."""
+
+    began: float
+    ended: float
+    memory: int
+
+
 @dataclass
 class Turn:
     """What was recorded while a contender had its turn."""
 
+    began: float = 0
     events: int = 0
     newest: dict[str, Uploaded] = field(default_factory=dict)
-    # When each invocation of a function began and ended.
-    invocations: list[tuple[float, float]] = field(default_factory=list)
+    invocations: list[Invocation] = field(default_factory=list)
     processings: list[Processing] = field(default_factory=list)
     # For each key whether its output is ``right``, ``stale`` or ``missing``.
     outputs: dict[str, str] = field(default_factory=dict)
-    calls: Counter[str] = field(default_factory=Counter)  # of DynamoDB: ``read`` and ``write``
+    # What AWS bills besides the events and the functions' time, by the names in `cost.LINES`; logs
+    # in bytes.
+    used: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
 
 def measures(turn: Turn) -> dict[str, float]:
     """Compute all measures of a turn."""
     states = Counter(turn.outputs.values())
-    delays = [each for key in turn.newest if (each := delay(turn, key)) is not None]
+    delays = {key: each for key in turn.newest if (each := delay(turn, key)) is not None}
+    ends = [turn.newest[key].at + each - turn.began for key, each in delays.items()]
     return {
         "keys": len(turn.newest),
         "events": turn.events,
         "stale": states["stale"],
         "missing": states["missing"],
         "invocations": len(turn.invocations),
-        "function_seconds": sum(end - begin for begin, end in turn.invocations),
-        "reads": turn.calls["read"],
-        "writes": turn.calls["write"],
-        **percentiles("delay", delays),
+        "function_seconds": sum(each.ended - each.began for each in turn.invocations),
+        "reads": turn.used["reads"],
+        "writes": turn.used["writes"],
+        "express_gb_seconds": turn.used["express_gb_seconds"],
+        "log_kb": (turn.used["execution_log"] + turn.used["function_log"]) / 1000 / turn.events,
+        "dollars": dollars(turn),
+        "dollars_without_log": dollars(turn, without="execution_log"),
+        "makespan": max(ends, default=0),
+        **percentiles("delay", [*delays.values()]),
     }
+
+
+def dollars(turn: Turn, without: str = "") -> float:
+    """Price a million such events at the list prices, each of which comes by a rule."""
+    logs = {name: turn.used[name] / GB for name in ("execution_log", "function_log")}
+    used = (
+        turn.used
+        | logs
+        | {
+            "events": turn.events,
+            "lambda_requests": len(turn.invocations),
+            "lambda_gb_seconds": sum(
+                each.memory / 1024 * math.ceil(1000 * (each.ended - each.began)) / 1000
+                for each in turn.invocations
+            ),
+        }
+    )
+    billed = {name: number for name, number in used.items() if name != without}
+    return bill("", billed).dollars * MILLION / turn.events
 
 
 def delay(turn: Turn, key: str) -> float | None:
@@ -56,13 +95,13 @@ def delay(turn: Turn, key: str) -> float | None:
     The processing that wrote its content counts, whichever event caused it.
     """
     newest = turn.newest[key]
-    ends = (
-        each.ended
+    written = (
+        each.written
         for each in turn.processings
         if each.key == key and each.written and each.etag == newest.etag
     )
-    ended = min(ends, default=None)
-    return None if ended is None else ended - newest.at
+    first = min(written, default=None)
+    return None if first is None else first - newest.at
 
 
 def percentiles(name: str, values: Sequence[float]) -> dict[str, float]:
@@ -73,13 +112,14 @@ def percentiles(name: str, values: Sequence[float]) -> dict[str, float]:
     return {f"{name}_p50": cut[49], f"{name}_p99": cut[98]}
 
 
-def intervals_of(records: Iterable[Mapping[str, Any]]) -> list[tuple[float, float]]:
+def invocations_of(records: Iterable[Mapping[str, Any]]) -> list[Invocation]:
     """Pair the beginnings and the ends of invocations: a process has one at a time."""
-    begun: dict[int, list[float]] = defaultdict(list)
+    begun: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
     found = []
     for record in records:
         if record["what"] == "begin":
-            begun[record["process"]].append(record["at"])
+            begun[record["process"]].append(record)
         elif record["what"] == "end":
-            found.append((begun[record["process"]].pop(), record["at"]))
+            begin = begun[record["process"]].pop()
+            found.append(Invocation(begin["at"], record["at"], begin["memory"]))
     return found

@@ -36,10 +36,24 @@ def is_old(contender: str, measures: Measures) -> bool:
     return bool(measures["of"] != fingerprint(contender))
 
 
-def old() -> list[str]:
-    """Name the workloads with an old row."""
+def old(workloads: Sequence[str], contenders: Sequence[str]) -> list[str]:
+    """Name the workloads in which a contender has no row, or an old one."""
     found = read()
-    return [each for each in found if any(is_old(*row) for row in found[each].items())]
+
+    def is_new(name: str, contender: str) -> bool:
+        measures = found.get(name, {}).get(contender)
+        return measures is not None and not is_old(contender, measures)
+
+    return [name for name in workloads if not all(is_new(name, each) for each in contenders)]
+
+
+def wrong(by_contender: Mapping[str, Measures]) -> list[str]:
+    """Name the contenders that left a missing output, or a stale one although they coordinate."""
+    return [
+        name
+        for name, measures in by_contender.items()
+        if measures["missing"] or (measures["stale"] and name != "uncoordinated")
+    ]
 
 
 def summary(runs: Sequence[Mapping[str, Measures]]) -> dict[str, Measures]:

@@ -21,25 +21,34 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
+from bench.laboratory import POLICY
 from inorder import local_server
 from inorder.ministack_parts import put, replaces
+from inorder.model.policies import policy
+from inorder_fence.stuck import SINCE
 from tests.support.local_calls import Call, take_over
 
 READS = {"GetItem", "Query", "Scan", "BatchGetItem", "TransactGetItems"}
 WRITES = {"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"}
 START_SECONDS = 0.15
 NEVER = 1_000_000_000
+# A message is sent, received and deleted. A bill has one price for this and for an idle queue.
+REQUESTS_OF_MESSAGE = 3
+INDEX_WRITES = 2  # each entry that is set is removed once, by the next one or by the release
+BYTES_OF_POLL = 1000 * (policy(POLICY).log.poll or 0)
+BYTES_OF_INVOCATION = 350  # START, END and REPORT, and the time before each line
 
 
-def count(what: str, name: str, number: float = 1) -> None:
+def count(what: str, name: str, number: float = 1, *more: float) -> None:
     """Write down a call."""
-    os.write(calls, f"{time.time()} {what} {name} {number}\n".encode())
+    words = (time.time(), what, name, number, *more)
+    os.write(calls, f"{' '.join(map(str, words))}\n".encode())
 
 
 def count_of_table(operation: str) -> None:
     """Count a call of DynamoDB."""
     if operation in READS | WRITES:
-        count("read" if operation in READS else "write", operation)
+        count("reads" if operation in READS else "writes", operation)
 
 
 def install_counters() -> None:
@@ -62,7 +71,10 @@ def install_counters() -> None:
         milliseconds: int,
         **more: Any,
     ) -> None:
-        count("invocation", (func.get("config") or func)["FunctionName"], milliseconds / 1000)
+        config = func.get("config") or func
+        name = config["FunctionName"]
+        count("invocation", name, milliseconds / 1000, config["MemorySize"])
+        count("function_log", name, len(text) + BYTES_OF_INVOCATION)
         original(func, request_id, text, error, milliseconds, **more)
 
 
@@ -71,7 +83,14 @@ def make(call: Call) -> Any:
     call.must_not_be_aborted()
     if call.service == "dynamodb":
         count_of_table(call.operation[0].upper() + call.operation[1:])
-    return call.make()
+        if call.operation == "getItem":
+            count("execution_log", call.operation, BYTES_OF_POLL)
+    elif call.service == "sqs":
+        count("idle_requests", call.operation, REQUESTS_OF_MESSAGE)
+    made = call.make()
+    if f"{SINCE} = :" in call.parameters.get("UpdateExpression", ""):
+        count("index_writes", call.operation, INDEX_WRITES)
+    return made
 
 
 def mend_executions() -> None:

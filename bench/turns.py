@@ -18,7 +18,7 @@ from bench.contenders.orders import with_orders
 from bench.contenders.recorder import Processing
 from bench.delivery import Transport, transport
 from bench.laboratory import FUNCTION, ROUTER, Laboratory
-from bench.measures import Turn, Uploaded, intervals_of
+from bench.measures import Invocation, Turn, Uploaded, invocations_of
 from bench.workloads import Upload, Workload
 from inorder.aws.executions import wait_until
 from inorder.demo.run import shows
@@ -30,6 +30,14 @@ THREADS = 24  # that make the uploads of so many keys at a time
 LATER_THREADS = 100  # that wait to deliver an event late or again, or to kill
 SIDE = 64  # pixels
 AFTER_DEATH_SECONDS = 1
+# What AWS bills for the operations that the functions call.
+REQUESTS = {
+    "GetObject": "s3_gets",
+    "HeadObject": "s3_gets",
+    "PutObject": "s3_puts",
+    "SendMessage": "sqs_fifo_requests",
+    "ChangeMessageVisibility": "sqs_fifo_requests",
+}
 
 
 class Runner:
@@ -42,10 +50,11 @@ class Runner:
         self.newest: dict[str, Uploaded] = {}
         self.contents: dict[str, bytes] = {}
         self.delivered: list[dict[str, Any]] = []
+        self.began = 0.0
 
     def run(self, uploads: tuple[Upload, ...]) -> None:
         """Make all uploads and deliveries."""
-        began = time.time()
+        self.began = began = time.time()
         of_keys: dict[int, list[tuple[int, Upload]]] = defaultdict(list)
         for number, upload in enumerate(uploads):
             of_keys[upload.key].append((number, upload))
@@ -93,7 +102,7 @@ class Runner:
             self._deliver(event)
         if upload.again is not None:
             self._defer(now + upload.late + upload.again, self._deliver, event)
-        if upload.dies:
+        if upload.vanishes:
             self._defer(now, self._kill, key, self._laboratory.folder / f"{etag}.started")
 
     def _deliver(self, event: dict[str, Any]) -> None:
@@ -134,7 +143,8 @@ def take_turn(laboratory: Laboratory, contender: str, workload: Workload, run: i
         wait_until(target.is_quiet, QUIET_SECONDS, f"{contender} to end {workload.name}", 0.2)
     finally:
         target.close()
-    turn = Turn(len(runner.delivered), runner.newest)
+    turn = Turn(runner.began, len(runner.delivered), runner.newest)
+    turn.used.update(target.used())
     records, calls = (file.read_text().splitlines() for file in files)
     read_records(turn, records)
     read_calls(turn, calls)
@@ -147,22 +157,25 @@ def take_turn(laboratory: Laboratory, contender: str, workload: Workload, run: i
 def read_records(turn: Turn, lines: list[str]) -> None:
     """Take over what the contenders' handlers have recorded."""
     records = [json.loads(line) for line in lines]
-    turn.invocations += intervals_of(records)
+    turn.invocations += invocations_of(records)
     for record in records:
-        if record.pop("what") == "processing":
+        what = record.pop("what")
+        if what == "processing":
             del record["process"]
             turn.processings.append(Processing(**record))
+        elif what == "call":
+            turn.used[REQUESTS[record["operation"]]] += 1
 
 
 def read_calls(turn: Turn, lines: list[str]) -> None:
     """Take over what the server has counted; the product's other functions are invoked there."""
     for line in lines:
-        at, what, name, number = line.split(" ")
-        if what == "invocation":
-            if name not in {FUNCTION, ROUTER}:
-                turn.invocations.append((float(at) - float(number), float(at)))
-        else:
-            turn.calls[what] += 1
+        at, what, name, number, *memory = line.split(" ")
+        if what != "invocation":
+            turn.used[what] += float(number)
+        elif name not in {FUNCTION, ROUTER}:
+            end = float(at)
+            turn.invocations.append(Invocation(end - float(number), end, int(memory[0])))
 
 
 def state_of_output(laboratory: Laboratory, key: str, newest: bytes) -> str:

@@ -20,10 +20,11 @@ class Upload:
     at: float
     key: int  # which key
     seconds: float = 0  # how long the work takes, besides inverting a small image
-    # Whether the first attempt to process it fails, or dies with its process and, under a state
-    # machine, with the execution.
+    # Whether the first attempt to process it fails, or dies with its process, and whether what
+    # carries the event vanishes too: the execution, if there is one.
     fails: bool = False
     dies: bool = False
+    vanishes: bool = False
     late: float = 0  # for how many seconds the event is held back
     again: float | None = None  # after how many seconds it is delivered a second time, if at all
     after_death: bool = False  # whether the upload waits until the holder has died
@@ -73,14 +74,14 @@ def storm(keys: int, versions: int) -> list[Upload]:
     return uploads
 
 
-def crash(keys: int) -> list[Upload]:
+def crash(keys: int, vanishes: bool) -> list[Upload]:
     """Let the holder of each key die, and a newer event follow."""
     return [
         upload
         for key in range(keys)
         for upload in (
             # Each death costs a cold start, and several at once would delay each other.
-            Upload(at=4 * key, key=key, seconds=1, dies=True),
+            Upload(at=4 * key, key=key, seconds=1, dies=True, vanishes=vanishes),
             Upload(at=4 * key, key=key, after_death=True),
         )
     ]
@@ -123,9 +124,14 @@ MAKERS: dict[str, tuple[str, Callable[[float], list[Upload]], int]] = {
         lambda size: storm(_share(size, 50), 20),
         BOUND,
     ),
-    "crash": (
-        "the holder of each key dies during its run, and a newer event follows",
-        lambda _: crash(5),
+    "crash-process": (
+        "the function's process dies with each key's first event, and a newer event follows",
+        lambda _: crash(5, vanishes=False),
+        BOUND,
+    ),
+    "crash-execution": (
+        "as `crash-process`, and the execution, where there is one, vanishes too",
+        lambda _: crash(5, vanishes=True),
         BOUND,
     ),
     "burst": (

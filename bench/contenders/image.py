@@ -34,6 +34,7 @@ def work(content: bytes) -> InvertedImage:
 
 
 fence = replace(app.fence, work=work, rejection=Rejection)
+recorder.counted(fence.s3)
 
 
 def process(event: dict[str, Any]) -> None:
@@ -43,3 +44,9 @@ def process(event: dict[str, Any]) -> None:
     """
     with recorder.processing(event):
         fence.write_unfenced(ObjectEvent.from_event(event))
+
+
+def process_fenced(event: dict[str, Any]) -> str:
+    """Write the output behind the product's fence, as examples/fence_alone does."""
+    with recorder.processing(event):
+        return fence.write_newest(ObjectEvent.from_event(event)).outcome

@@ -12,13 +12,22 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.contenders import inorder, lock_in_function, sqs_fifo, uncoordinated
+from bench.contenders import (
+    fenced_function,
+    fifo_fence,
+    inorder,
+    lock_in_function,
+    sqs_fifo,
+    uncoordinated,
+)
 from bench.contenders.recorder import FOLDER, Handler, recorded
 
 HANDLERS: dict[str, Handler] = {
+    "fenced-function": fenced_function.handler,
+    "fifo-fence": fifo_fence.handler,
     "lock-in-function": lock_in_function.handler,
     "sqs-fifo": sqs_fifo.handler,
-    "sqs-fifo router": sqs_fifo.route,
+    "router": sqs_fifo.route,
     "uncoordinated": uncoordinated.handler,
 }
 WAITS = "lock-in-function"

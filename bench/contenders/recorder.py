@@ -10,24 +10,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import md5
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 # Where the benchmark reads the records, and where `once` puts its marks. Without it, as in tests
 # of a contender, nothing is recorded.
 FOLDER = os.environ.get("BENCH_FOLDER", "")
+MEMORY = int(os.environ.get("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "0"))  # in MB
 Handler = Callable[[Any, Any], Any]
 
 
 @dataclass
 class Processing:
-    """One processing of an object: from the first read of a bucket to the written output."""
+    """One processing of an object."""
 
     key: str
-    ended: float = 0  # seconds since 1970
     etag: str = ""  # of the content that was processed; empty if none was
-    # Whether its result is the output. Not if the fence found a newer one, or something failed.
-    written: bool = False
+    written: float = 0  # when its result became the output, in seconds since 1970; 0 if it did not
 
 
 _now: Processing | None = None  # a worker process does one thing at a time
@@ -49,7 +49,7 @@ def recorded(handler: Handler) -> Handler:
 
     @functools.wraps(handler)
     def wrapper(event: Any, context: Any) -> Any:
-        write(what="begin", at=time.time())
+        write(what="begin", at=time.time(), memory=MEMORY)
         try:
             return handler(event, context)
         finally:
@@ -58,18 +58,28 @@ def recorded(handler: Handler) -> Handler:
     return wrapper
 
 
+def counted(client: Any) -> None:
+    """Record each request of a client of boto3, and when an output was written."""
+
+    def send(event_name: str, **_: Any) -> None:  # such as before-send.s3.GetObject
+        write(what="call", operation=event_name.rpartition(".")[2])
+
+    def put(http_response: Any, **_: Any) -> None:
+        if _now and http_response.status_code == HTTPStatus.OK:  # the fence's condition held
+            _now.written = time.time()
+
+    client.meta.events.register("before-send", send)
+    client.meta.events.register("after-call.s3.PutObject", put)
+
+
 @contextmanager
-def processing(event: Any) -> Iterator[Processing]:
-    """Record a processing: it counts as written unless it fails, or the caller says otherwise."""
+def processing(event: Any) -> Iterator[None]:
+    """Record a processing."""
     global _now  # noqa: PLW0603 - see there
-    _now = this = Processing(event["detail"]["object"]["key"], written=True)
+    _now = this = Processing(event["detail"]["object"]["key"])
     try:
-        yield this
-    except BaseException:
-        this.written = False
-        raise
+        yield
     finally:
-        this.ended = time.time()
         _now = None
         write(what="processing", **asdict(this))
 

@@ -19,10 +19,11 @@ from typing import Any
 import boto3
 from aws_lambda_powertools import Logger
 
-from bench.contenders import image
+from bench.contenders import image, recorder
 
 logger = Logger(service="sqs-fifo")
 sqs = boto3.client("sqs")
+recorder.counted(sqs)
 
 
 def route(event: dict[str, Any], context: Any) -> None:  # noqa: ARG001 - Lambda gives both

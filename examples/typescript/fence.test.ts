@@ -72,6 +72,7 @@ for (const file of readdirSync(FOLDER).filter((name) => name.endsWith(".json")))
         detail: {
           bucket: { name: vector.bucket ?? "input" },
           object: vector.created ?? vector.deleted,
+          "code-version": vector.wanted,
         },
       };
       const answered = fence.answer({ event, fence: vector.fence }, DAYS);

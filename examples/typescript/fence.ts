@@ -64,7 +64,12 @@ export interface Options {
 export interface Payload {
   event: {
     "detail-type": string;
-    detail: { bucket: { name: string }; object: Record<string, unknown> };
+    detail: {
+      bucket: { name: string };
+      object: Record<string, unknown>;
+      /** Of a repair: the version of the code that is to have made the output. */
+      "code-version"?: string;
+    };
   };
   fence: string;
 }
@@ -89,6 +94,11 @@ export class OutputContended extends Error {
   override name = "OutputContended";
 }
 
+/** A repair wants the output of another version of the code: a fault. */
+export class OtherCodeVersion extends Error {
+  override name = "OtherCodeVersion";
+}
+
 const ATTEMPTS = 5;
 const MAXIMUM_KEY_BYTES = 1024;
 const NULL_VERSION = "null"; // the ID of an object that has no version of its own
@@ -106,6 +116,7 @@ type SourceEvent = {
   etag: string;
   versionId?: string;
   isDeletion: boolean;
+  codeVersion?: string;
 };
 type Output = { outcome: "Processed" | "Superseded"; key: string };
 type OutputState = { etag?: string; metadata: Metadata };
@@ -128,6 +139,10 @@ export class Fence {
     const until = (days: number) => String(Math.floor(Date.now() / 1000) + days * 86_400);
     try {
       const event = readEvent(payload.event);
+      const { codeVersion: wanted } = event;
+      if (wanted !== undefined && wanted !== (this.#options.version ?? "")) {
+        throw new OtherCodeVersion(`The repair wants version ${wanted} of the code.`);
+      }
       if (payload.fence !== "newest") throw new Error(`There is no fence ${payload.fence}.`);
       const { outcome, key } = await this.#writeNewest(event);
       return { outcome, output_key: key, expires_at: until(recordRetentionDays) };
@@ -180,8 +195,11 @@ export class Fence {
     const output = await this.#readOwnOutput(key, event); // step 1
     const order = orderOf(output, event);
     if (order === "newer") return "superseded";
+    const isOutdated = output.metadata["code-version"] !== event.codeVersion;
     // By an attempt that may have died before its step 4.
-    if (order === "same") return this.#checkSource(event);
+    if (order === "same" && !(event.codeVersion && isOutdated)) return this.#checkSource(event);
+    // By an event that the code has processed meanwhile.
+    if (event.codeVersion && !isOutdated && shows(output, event)) return "superseded";
     return this.#replaceOutput(output, event, key, made);
   }
 
@@ -191,9 +209,7 @@ export class Fence {
     const source = await this.#findSource(event); // step 2
     if (!source) return this.#deleteOrphan(output, event, key);
     if (!source.versionId) return "superseded"; // by the upload that came after
-    const { "source-version-id": version, "source-etag": etag } = output.metadata;
-    const isSame = named(version) === named(source.versionId) && etag === source.etag;
-    if (isSame) return "superseded"; // the output is right already
+    if (shows(output, source)) return "superseded"; // the output is right already
     return this.#replaceOutput(output, source, key, made);
   }
 
@@ -376,6 +392,7 @@ function readEvent(event: Payload["event"]): SourceEvent {
     etag: isDeletion ? "" : text(object.etag, "etag"),
     versionId: named(object["version-id"]),
     isDeletion,
+    codeVersion: event.detail["code-version"],
   };
   if (isSequencer(read.sequencer)) return read;
   throw new Rejection("The event's sequencer is not a hexadecimal number.", "InvalidEvent");
@@ -401,6 +418,12 @@ function named(versionId: unknown): string | undefined {
 function otherBucket({ metadata }: OutputState, event: SourceEvent): string | undefined {
   const bucket = metadata["source-bucket"]; // earlier versions of the fence named none
   return bucket === event.bucket ? undefined : bucket;
+}
+
+/** Tell whether an output was made of a source, whatever its event. */
+function shows({ metadata }: OutputState, source: SourceEvent): boolean {
+  const isSame = named(metadata["source-version-id"]) === named(source.versionId);
+  return isSame && metadata["source-etag"] === source.etag;
 }
 
 /** Compare an output's event with another one. Sequencers of two versions do not compare. */

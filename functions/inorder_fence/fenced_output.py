@@ -71,6 +71,10 @@ class OutputContended(Exception):
     """In each attempt, another writer changed the output between steps 1 and 3."""
 
 
+class OtherCodeVersion(Exception):
+    """A repair wants the output of another version of the code: it waits for the deployment."""
+
+
 class InvalidSource(Rejection):
     """The source is too large, or its output could not be written, or would be a source itself."""
 
@@ -171,6 +175,10 @@ class OutputState:
             return False
         version_id = named_version(self.metadata.get("source-version-id"))
         return (version_id, self.metadata.get("source-etag")) == source.object_id
+
+    def is_outdated(self, wanted: str | None) -> bool:
+        """Tell whether a version of the code is wanted, and another one has made it."""
+        return bool(wanted) and self.metadata.get("code-version") != wanted
 
     def other_bucket(self, event: ObjectEvent) -> str:
         """Name the bucket of which the output was made, or "" if it is the event's.
@@ -292,12 +300,19 @@ class Fence:
         ------
         KeyError
             The payload lacks the event, or names no fence.
+        OtherCodeVersion
+            The event is a repair that wants another version of the code.
         OutputContended, botocore.exceptions.ClientError
             As for `write_newest`.
         """
         now = int(time.time())
         try:
             event = ObjectEvent.from_event(payload["event"])
+            if event.code_version not in {None, self.version}:
+                raise OtherCodeVersion(
+                    f"The repair wants version {event.code_version!r} of the code. This is version"
+                    f" {self.version!r}."
+                )
             answer = FENCES[payload["fence"]](self, event)
         except (Rejection, self.rejection) as error:
             reason = {"error": type(error).__name__, "cause": str(error)}
@@ -333,7 +348,8 @@ class Fence:
     def write_each(self, event: ObjectEvent) -> Answer:
         """Give each event an output of its own, which is written once.
 
-        The output goes to ``<folder>/out-<name>/<version or sequencer>``. The deletion of a version
+        The output goes to ``<folder>/out-<name>/<version or sequencer>``. A repair writes that of a
+        version again if another version of the code has made it. The deletion of a version
         deletes that version's output. A delete marker deletes none. Without
         versions, or of the null version, a deletion deletes the outputs of all older events,
         because their source is gone.
@@ -399,8 +415,12 @@ class Fence:
         match output.order(event):
             case Order.NEWER:
                 return Attempt.SUPERSEDED
-            case Order.SAME:  # by an attempt that may have died before its step 4
+            case Order.SAME if not output.is_outdated(event.code_version):
+                # By an attempt that may have died before its step 4.
                 return self._check_source(event)
+        wanted = event.code_version
+        if wanted and output.shows(event) and not output.is_outdated(wanted):
+            return Attempt.SUPERSEDED  # by an event that the code has processed meanwhile
         return self._replace_output(output, event, key, results)
 
     def _follow_source(self, event: ObjectEvent, key: str, results: dict[str, Result]) -> Attempt:
@@ -421,7 +441,7 @@ class Fence:
         version = {"VersionId": event.version_id or NULL_VERSION}
         output = self._read_own_output(key, event)  # step 1
         etag = output.etag
-        if etag is None:
+        if etag is None or output.is_outdated(event.code_version):
             try:  # step 2
                 source = self._read_source(event, IfMatch=_quoted(event.etag), **version)
             except SourceGone:

@@ -1,7 +1,8 @@
 """Do the writes keep a lock and drop duplicates? Two executions make them, on a record in SQLite.
 
 A condition of DynamoDB reads as one of SQL, but for two things: a missing attribute is unequal to
-everything, and its functions. An expression of which nothing is known stands for one text.
+everything, and its functions. An expression of which nothing is known stands for one text. Whether
+that is less or more than another is not known: a violation counts if it is found in both cases.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "size": lambda value: len(value or ""),
 }
 _WORD = re.compile(r"[:#]?\w+(?:\.#?\w+)*")
+_OPERAND = r"(size\(:\w+\)|:\w+)"
+_BETWEEN = re.compile(rf"{_OPERAND} BETWEEN {_OPERAND} AND {_OPERAND}", re.IGNORECASE)
+_ORDER = re.compile(rf"{_OPERAND} *([<>]=?) *{_OPERAND}")
 _SQL = {"AND", "OR", "NOT", "IN", "BETWEEN", *FUNCTIONS}
 
 Attributes = dict[str, str]
@@ -46,8 +50,8 @@ OLDER, NEWER = By("older", "0A"), By("newer", "0C")
 
 
 class _Writes:
-    def __init__(self, states: Json) -> None:
-        self.states = states
+    def __init__(self, states: Json, unknown: str) -> None:
+        self.states, self._unknown = states, unknown
         self._sql = sqlite3.connect(":memory:")
         for name, function in FUNCTIONS.items():
             self._sql.create_function(name, -1, function)
@@ -83,7 +87,9 @@ class _Writes:
 
         condition = _WORD.sub(column, parameters.get("ConditionExpression", "")) or "TRUE"
         values = {f"column{number}": value for number, value in enumerate(columns)} | given
-        query = f"SELECT {condition.replace('<>', 'IS NOT')}"
+        ordered = _BETWEEN.sub(r"(\1 >= \2 AND \1 <= \3)", condition.replace("<>", "IS NOT"))
+        are_unknown = rf"'{UNKNOWN}' IN (\1, \3) AND \1 || \3 IS NOT NULL"
+        query = _ORDER.sub(rf"IIF({are_unknown}, {self._unknown}, \g<0>)", f"SELECT {ordered}")
         [(holds,)] = self._sql.execute(query, values)
         return bool(holds)
 
@@ -103,7 +109,11 @@ class _Writes:
 
 
 def _writes(definition: Json) -> Iterator[Violation]:
-    writes = _Writes(definition["States"])
+    found, others = (list(_found(_Writes(definition["States"], it))) for it in ("FALSE", "TRUE"))
+    yield from (each for each in found if each in others)
+
+
+def _found(writes: _Writes) -> Iterator[Violation]:
     try:
         for claim in doing(writes.states, Role.CLAIMS):
             yield from _lock(writes, claim)

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from audit_keys.comparing import REPAIRABLE, WRONG, Finding, Scope, Subject, Verdict
@@ -19,6 +20,7 @@ from inorder.aws import parked
 from inorder.aws.stack import CONNECTIONS, Connection
 from inorder.errors import Failure
 from inorder.model import policies
+from inorder.model.outcomes import RETRYING
 from inorder_fence import named_version
 
 # A change of an object needs a while until its event starts an execution; see `audit`.
@@ -46,12 +48,13 @@ class Report:
 class Audit:
     """An audit of the keys that begin with a prefix.
 
-    Parked events are received only if something is wrong.
+    Parked events are received only if something is wrong. If a version of the code is given, right
+    outputs that another one has made are outdated.
     """
 
-    def __init__(self, aws: Connection, prefix: str = "") -> None:
+    def __init__(self, aws: Connection, prefix: str = "", code_version: str = "") -> None:
         self._aws, self._prefix = aws, prefix
-        self.scope = _scope(aws)
+        self.scope = replace(_scope(aws), code_version=code_version)
         self._reader = Reader(aws.client("s3"), aws.client("dynamodb"), self.scope)
 
     def run(
@@ -121,11 +124,14 @@ class Audit:
         unsure = UNSETTLED
         if self.scope.keeps == "each":  # a claim does not tell whether its event has failed
             unsure = UNSETTLED | {Verdict.WAITING}
-        reasons = dict[tuple[str, Any], str]()
+        reasons, wanted = dict[tuple[str, Any], str](), self.scope.code_version
         if any(each.verdict in unsure for each in findings):
             with closing(parked.parked_events(self._aws)) as received:
                 for message in received:
-                    reasons[_object_in(message.body.get("event"))] = message.reason
+                    match event := message.body.get("event"):
+                        case {"detail": {"code-version": other}} if other != wanted:
+                            continue  # a repair by another version of the code
+                    reasons[_object_in(event)] = message.reason
         for each in findings:
             if each.verdict not in unsure or each.reading is None:
                 yield each
@@ -143,38 +149,61 @@ class Audit:
         Gives each finding as it is afterwards, and how the event ended: an outcome, or why none
         was started. At most `concurrency` executions run at once. If this is interrupted, nothing
         is lost: what has been started goes on, and another audit finds the rest.
+
+        If a version of the code is wanted, the first event is started alone. A Failure says that it
+        is retried: if that version is not deployed yet, no other event must wait for it.
         """
+        remaining = iter(findings)
+        for first in islice(remaining, 1 if self.scope.code_version else 0):
+            found, outcome = self._repair(first)
+            if outcome.startswith(RETRYING):
+                raise Failure(f"The first repair ended as {outcome}. No other was started.")
+            yield found, outcome
         with ThreadPoolExecutor(concurrency) as pool:
             try:
-                yield from pool.map(self._repair, findings)
+                yield from pool.map(self._repair, remaining)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
     def _repair(self, finding: Finding) -> tuple[Finding, str]:
+        # If an outdated output is wrong now, an event of its own is on its way: a repair would do
+        # the same work.
+        wanted = {Verdict.OUTDATED}
+        if finding.verdict is not Verdict.OUTDATED:
+            wanted = {finding.verdict, *REPAIRABLE}
         now, outcome = self._reader.find(finding.subject), "Not Started"
         for _ in range(ROUNDS):
-            if now.reading is None or now.verdict not in {finding.verdict, *UNSETTLED}:
+            # The queue of parked events was read; a record may call one parked for longer.
+            found = self._reader.finding(finding.subject, now.reading, parked=False)
+            if now.reading is None or found.verdict not in wanted:
                 break
-            outcome = self._process(repair_event(self.scope.bucket, now.reading, datetime.now(UTC)))
+            outcome = self._process(repair_event(self.scope, now.reading, datetime.now(UTC)))
             now = self._reader.find(finding.subject)
             if outcome != "Superseded":  # then an event that nobody knew of was recorded before
                 break
+        if now.verdict in REPAIRABLE - wanted:
+            now = replace(now, verdict=Verdict.WAITING, reason="It changes.")
         return now, outcome
 
     def _process(self, event: dict[str, Any]) -> str:
         """Process an event, and give its outcome, or the error with which its execution ended."""
+        if self._aws.stack.is_long_work:
+            raise Failure("Long work is not repaired from here: upload these objects again.")
         ended = self._aws.synchronous.start_sync_execution(
             stateMachineArn=self._aws.stack.state_machine_arn, input=json.dumps(event)
         )
         output = json.loads(ended.get("output") or "{}")
-        return str(output.get("outcome") or ended.get("error") or ended["status"])
+        outcome = str(output.get("outcome") or ended.get("error") or ended["status"])
+        if reason := output.get("reason"):
+            outcome += f" ({reason['Error']}: {reason['Cause']})"
+        return outcome
 
 
 def _scope(aws: Connection) -> Scope:
     """Tell what a stack keeps; a Failure if that cannot be compared with anything."""
-    parameters = aws.stack.parameters
-    policy = policies.known(parameters.get("Policy", ""))
+    parameters, is_long = aws.stack.parameters, aws.stack.is_long_work
+    policy = policies.known(policies.LIKE_LONG_WORK if is_long else parameters.get("Policy", ""))
     if policy is None:
         name = parameters.get("Policy", "of no name")
         raise Failure(
@@ -190,7 +219,8 @@ def _scope(aws: Connection) -> Scope:
         handles_deletions=policy.deletions and parameters.get("HandleDeletions") != "false",
         key_prefix=parameters.get("KeyPrefix", ""),
         key_suffix=parameters.get("KeySuffix", ""),
-        heal_minutes=int(parameters.get("HealMinutes", 0)),
+        # A sweep starts a retry of long work within two hours and some minutes.
+        heal_minutes=45 if is_long else int(parameters.get("HealMinutes", 0)),
     )
 
 

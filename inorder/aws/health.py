@@ -12,7 +12,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from inorder.aws import retrying
-from inorder.aws.companions import Described, companions
+from inorder.aws.companions import Described, companion, companions
 from inorder.aws.stack import Connection
 from inorder.model import policies
 from inorder.story.parts import counted, span
@@ -277,19 +277,35 @@ def _companions(deployment: Deployment) -> Checks:
     main, name = deployment.main, deployment.stack.name
     given = {"StackName": name, "KmsKeyArn": main.parameters.get("KmsKeyArn", "")}
     expected = {**main.outputs, **given}
-    for companion, stack in deployment.companions.items():
+    for kind, stack in deployment.companions.items():
         found = {**stack.outputs, **stack.parameters}
         different = [each for each in expected if each in found and found[each] != expected[each]]
         for each in different:
             parameter = f' PARAMETERS="{each}={expected[each]}"' if each in given else ""
             yield Check(
                 WRONG,
-                f"The companion {companion} has the {each} {found[each] or '(none)'},"
+                f"The companion {kind} has the {each} {found[each] or '(none)'},"
                 f" and the stack {expected[each] or '(none)'}.",
-                f"make companion NAME={companion} STACK={name}{parameter}",
+                f"make companion NAME={kind} STACK={name}{parameter}",
             )
         if not different:
-            yield Check(RIGHT, f"The companion {companion} fits the stack.")
+            yield Check(RIGHT, f"The companion {kind} fits the stack.")
+
+
+def _long_work(deployment: Deployment) -> Checks:
+    """Check that a stack for long work beside this one handles other keys."""
+    main, other = deployment.stack, companion(deployment.aws, policies.LONG_WORK)
+    if other:
+        text, is_same = f"The stack {main.name}-{policies.LONG_WORK} handles", True
+        for name, ends in (("KeyPrefix", str.startswith), ("KeySuffix", str.endswith)):
+            one, two = (each.parameters.get(name, "") for each in (main, other))
+            is_same = is_same and (ends(one, two) or ends(two, one))
+        yield _either(
+            is_same and other.outputs["InputBucketName"] == main.input_bucket,
+            f"{text} some of the same keys: the work on them is done twice, and at once.",
+            "Give each of the two a KeyPrefix or a KeySuffix of its own.",
+            f"{text} no key of this one.",
+        )
 
 
 def _change(deployment: Deployment, policy: str) -> Checks:
@@ -335,5 +351,5 @@ def _change(deployment: Deployment, policy: str) -> Checks:
 
 CHECKS: tuple[Callable[[Deployment], Checks], ...] = (
     *(_bucket, _output_bucket, _rules, _keys, _function, _permissions, _concurrency),
-    *(_queues, _retries, _alarms, _companions),
+    *(_queues, _retries, _alarms, _companions, _long_work),
 )

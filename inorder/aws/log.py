@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 from typing import Any
 
-from inorder.aws.executions import LocalStateMachine, StateMachine, only_one
+from inorder.aws.executions import LocalStateMachine, StandardStateMachine, StateMachine, only_one
 from inorder.model.execution import (
     ANSWERED,
     ANY,
@@ -42,7 +42,6 @@ APART = timedelta(seconds=5)  # at most, between the times of an entry and of it
 # The newest lines come first only if no older ones are asked for:
 # https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_FilterLogEvents.html
 EARLIEST = datetime(2024, 1, 1, tzinfo=UTC)
-SEARCH_SECONDS = 30  # for which the log is searched for the entries of a key
 # JSON escapes none of these characters, and none has a meaning in a pattern.
 _PLAIN = re.compile(r"[\w./ -]{1,800}", re.ASCII)
 
@@ -257,7 +256,7 @@ class AwsStateMachine(StateMachine):
             startFromHead=not newest_first,
             **({"endTime": _milliseconds(until)} if until else {}),
         )
-        deadline = time.monotonic() + SEARCH_SECONDS
+        deadline = time.monotonic() + self.search_seconds
         for page in pages if log_group else ():
             if unread is not None and time.monotonic() > deadline:
                 unread.append(SEARCH_ENDED)
@@ -267,8 +266,8 @@ class AwsStateMachine(StateMachine):
 
 Read = tuple[float, str, Entry]  # when the line was written, and whose entry it is
 SEARCH_ENDED = (
-    f"The log was searched for {SEARCH_SECONDS} s, the newest first, and not to its end: of older"
-    " executions, only those that called the function were found."
+    f"The log was searched for {StateMachine.search_seconds} s, the newest first, and not to its"
+    " end: of older executions, only those that called the function were found."
 )
 
 FIRST_AND_LAST = ("ExecutionStarted", *ENDS)
@@ -343,10 +342,12 @@ def state_machine(
     AWS refuses to list Express executions, where local engines list them:
     https://docs.aws.amazon.com/step-functions/latest/apireference/API_ListExecutions.html
     """
+    described = states.describe_state_machine(stateMachineArn=arn)
+    if described.get("type") == "STANDARD":
+        return StandardStateMachine(states, arn)
     try:
         states.list_executions(stateMachineArn=arn, maxResults=1)
     except states.exceptions.StateMachineTypeNotSupported:
-        described = states.describe_state_machine(stateMachineArn=arn)
         level = described.get("loggingConfiguration", {}).get("level", "OFF")
         group = log_group(described) if level != "OFF" else ""
         return AwsStateMachine(states, arn, logs, group, since, level, function_log_group)

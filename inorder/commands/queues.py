@@ -45,7 +45,7 @@ def list_undelivered(stack_name: str, as_json: bool, redrive: bool) -> None:
 
     With --redrive, each is removed from the queue once an execution has started with it.
     """
-    aws = Connection(stack_name)
+    aws = Connection(stack_name, only_main=True)
     events = list(parked.undelivered_events(aws))
     _show(events, as_json, "Every event was delivered.")
     if redrive:
@@ -68,7 +68,7 @@ def list_retrying(
     """
     if start_id and give_up_id:
         raise click.UsageError("Say one of --start and --give-up.")
-    aws = Connection(stack_name)
+    aws = Connection(stack_name, only_main=True)
     events = retrying.retrying_events(aws)
     if chosen := start_id or give_up_id:
         event = parked.only_one(events, chosen, "event that is retried")
@@ -122,7 +122,7 @@ def list_stuck(stack_name: str, redrive: bool) -> None:
     A key whose newest event gave up waiting is listed too. Sending that event here and elsewhere
     does no harm: messages of one event merge, and a second execution is a duplicate.
     """
-    aws, now = Connection(stack_name), datetime.now(UTC)
+    aws, now = Connection(stack_name, only_main=True), datetime.now(UTC)
     dynamodb, sqs, table = aws.client("dynamodb"), aws.client("sqs"), aws.stack.key_table
     ids = stuck.oldest(dynamodb, table, now, sys.maxsize)
     keys = [key for each in ids if (key := stuck.read(dynamodb, table, each, now))]

@@ -178,6 +178,8 @@ class Answers:
 
     def retrying(self) -> dict[str, Any]:
         """List the events that wait for a retry, the one that is tried next first."""
+        if self._stack.is_long_work:
+            raise Refused(HTTPStatus.NOT_FOUND, "Long work has no retry queue: see a key's page.")
         names = ("subject", "key", "version_id", "since", "next", "reasons")
         events = [
             {name: getattr(each, name) for name in names}

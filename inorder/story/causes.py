@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from inorder.model.execution import Execution
@@ -9,6 +10,7 @@ from inorder.model.outcomes import DONE
 from inorder.story.parts import Cause, is_newer, order
 from inorder.story.reading import (
     Known,
+    claimed_by,
     happened,
     parsed,
     read_record,
@@ -23,7 +25,8 @@ def cause_of(known: Known, execution: Execution, outcome: str) -> Cause | None:
     """Tell why an execution ended as it did, or for what it waits; None if nothing caused it."""
     match outcome:
         case "Superseded":
-            return _superseder(known, execution)
+            cause = _superseder(known, execution)
+            return replace(cause, reason=reason_of(execution) if known.has_died(execution) else "")
         case "Duplicate":
             return _original(known, execution)
         case "Retrying":
@@ -116,6 +119,8 @@ def _retry(known: Known, execution: Execution) -> Cause:
 
 
 def _blocker(known: Known, execution: Execution) -> Cause | None:
+    if execution.status == "SUCCEEDED":  # it has left its event to the holder
+        return Cause(execution=claimed_by(execution))
     for arn, record in known.locks.items():
         if locked(str(record["id"])) == execution.record_id:
             sequencer, at = known.held(arn, record)

@@ -43,6 +43,7 @@ class Output:
     version_id: str | None = None
     modified: datetime | None = None
     bucket: str | None = None  # of its source; earlier versions of the fence named none
+    code_version: str | None = None  # of the code that made it
 
     @property
     def state(self) -> OutputState:
@@ -92,6 +93,7 @@ class Facts:
     is_own_function: bool = False  # whether a function of the user's own writes the outputs
     left_out: str = ""  # why the rule starts no execution for the key; empty if it does
     near: tuple[str, ...] = ()  # if nothing of the key was found: keys like it
+    takes_over: bool = False  # whether no lock has a lease, and a dead execution is known
 
     def has(self, part: Part) -> bool:
         """Tell whether a part was read completely."""

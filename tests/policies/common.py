@@ -222,10 +222,11 @@ def answers(*, processed: str, superseded: str, expires: bool = True) -> list[Ro
 def _expiries(rejected: Data) -> list[Row]:
     """Give the rows of an answer whose event is rejected, or whose record was not written."""
     processed, fault = {"outcome": "Processed", "expires_at": "1"}, {"fault": FAULT}
-    wrong = [(rejected, 1), (processed, 1), (processed | {"expires_at": ""}, 0)]
+    wrong = [(rejected, 1), (processed, 1)]
+    wrong += [(each | {"expires_at": ""}, 0) for each in (processed, rejected)]
     decided = [
         *((rejected, 0, more, "Reject Object") for more in ({}, fault)),  # at either attempt
-        (processed, 0, fault, "Retry Event"),
+        *((each, 0, fault, "Retry Event") for each in (processed, rejected | processed)),
         *((each, parts, fault, "Reject Result") for each, parts in wrong),
         *((without(name, rejected), 0, {}, "Reject Result") for name in ("error", "cause")),
     ]

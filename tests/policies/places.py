@@ -1,19 +1,22 @@
 """Where a story can happen: the engines, each with the resources of the template.
 
-moto is in this process, and ministack a server of the tests. Step Functions Local and the user's
-own AWS must be named in the environment: `make test-sfn-local`, `make test-aws`.
+moto is in this process, and ministack a server of the tests. The environment must name the others:
+`make test-node-engine`, `make test-sfn-local`, and `make test-aws` for the user's own AWS.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Callable
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import boto3
+import playwright
 from botocore.config import Config
 
 from inorder.aws.executions import LocalStateMachine, StateMachine
@@ -25,6 +28,8 @@ from tests.policies.tables import TABLES
 from tests.support.events import delete, upload
 from tests.support.in_process import INPUT, OUTPUT, InProcess
 from tests.support.state_machines import create_local
+
+NODE = Path(playwright.__file__).parent / "driver" / "node"  # the one that the browser tests have
 
 
 class Place:
@@ -100,6 +105,37 @@ class Ministack(InStack):
 
     def create(self, policy: str) -> StateMachine:
         return LocalStateMachine(self.states, self.arn(policy))
+
+
+class NodeEngine(Ministack):
+    """aws-local-stepfunctions, with the resources of the template on the local AWS."""
+
+    seconds = 300  # its waits take their time
+
+    def __init__(self, local: LocalAws, packages: str) -> None:
+        super().__init__(local)
+        self._environment = os.environ | local.environment | {"NODE_PATH": packages}
+
+    def outcome(self, policy: str, event: Any) -> str | None:
+        """Run an execution in a process of its own."""
+        arn = self.arn(policy)
+        described = self.states.describe_state_machine(stateMachineArn=arn)
+        definition = json.loads(described["definition"])
+        for state in definition["States"].values():
+            # The engine takes an intrinsic function for a path, and fails.
+            if state.get("CausePath", "").startswith("States."):
+                state["Cause"] = state.pop("CausePath")
+        done = subprocess.run(  # noqa: S603 - a program of this environment
+            [NODE, Path(__file__).with_name("node_engine.cjs")],
+            env=self._environment,
+            input=json.dumps({"arn": arn, "definition": definition, "input": event}),
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=self.seconds,
+            check=True,
+        )
+        outcome: str | None = json.loads(done.stdout).get("outcome")
+        return outcome
 
 
 class StepFunctionsLocal(Ministack):

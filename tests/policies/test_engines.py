@@ -1,6 +1,6 @@
 """The stories on another engine than moto: ministack, or what the environment names.
 
-`make test-sfn-local` and `make test-aws` name one. See docs/engines.md.
+`make test-node-engine`, `make test-sfn-local` and `make test-aws` name one. See docs/engines.md.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.policies.places import Ministack, Place, StepFunctionsLocal, on_aws
+from tests.policies.places import Ministack, NodeEngine, Place, StepFunctionsLocal, on_aws
 from tests.policies.stories import TOLD, tell
 
 AWS = on_aws()
+NODE_ENGINE = os.environ.get("NODE_ENGINE")
 SFN_LOCAL = (os.environ.get("SFN_LOCAL_ENDPOINT"), os.environ.get("AWS_ENDPOINT_URL"))
 
 
@@ -23,6 +24,8 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
         yield AWS
     elif all(SFN_LOCAL):
         yield StepFunctionsLocal(*map(str, SFN_LOCAL))
+    elif NODE_ENGINE:
+        yield NodeEngine(request.getfixturevalue("local"), NODE_ENGINE)
     else:
         yield Ministack(request.getfixturevalue("local"))
 

@@ -62,7 +62,8 @@ def test_up_prints_the_environment_for_the_commands_and_down_removes_everything(
     assert f"ARN       {newer['arn']}" in found
     told = run("why", f"/{STRANGE}").stdout
     output = SHOWN.replace("list/", "list/out-")
-    assert f"The output {output} was made for event {newer['sequencer']}. That is right" in told
+    made = f"The output {output} was made for event {newer['sequencer']}, by version 1 of the code."
+    assert f"{made} That is right" in told
     assert not {"\x1b", "\u202e"} & set(shown + listed + found + told)
     file.unlink()
     bad.unlink()

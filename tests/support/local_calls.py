@@ -23,6 +23,7 @@ class Call(NamedTuple):
     execution: Any
     service: str  # of the resource's ARN, such as `dynamodb`
     operation: str
+    parameters: Any
     make: Callable[[], Any]
 
     def must_not_be_aborted(self) -> None:
@@ -53,6 +54,6 @@ def take_over(handle: Callable[[Call], Any]) -> None:
 
         *_, service, operation = resource.split(":")[:7]
         try:
-            return handle(Call(*task.get(), service, operation, make))
+            return handle(Call(*task.get(), service, operation, parameters, make))
         except CallFailedError as error:
             raise failed(str(error), "") from None

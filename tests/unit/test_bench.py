@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import json
+from collections import Counter
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,16 +13,22 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from botocore.hooks import HierarchicalEmitter
 
-from bench import measured, page, results, scale
+from bench import delivery, measured, page, results, scale, server
+from bench.contenders import recorder
 from bench.contenders.recorder import Processing
-from bench.measures import Turn, Uploaded, delay
-from bench.turns import picture, state_of_output
+from bench.delivery import pause_of_throttled
+from bench.measures import Invocation, Turn, Uploaded, delay, dollars
+from bench.turns import Runner, picture, read_records, state_of_output
 from bench.workloads import Upload
 from inorder import PROJECT
-from inorder.cost import contenders
+from inorder.aws.executions import wait_until
+from inorder.cost import contenders, prices
 from invert_image.inversion import invert
 from invert_image.stamp import stamp_image
+from tests.support.events import shipped
+from tests.support.local_calls import Call
 
 LATEST = Uploaded(at=10, etag="newest")
 
@@ -51,12 +61,148 @@ def test_what_older_code_did_is_marked_and_comments_make_no_code_older(
     assert cell('{"Seconds": 1}', "def f(x):\n    x(1)\n") == "1 †"
 
 
+def test_what_was_not_measured_is_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "FILE", tmp_path / "results.json")
+    new, older = results.measured_now("sqs-fifo", {}), {"of": "older"}
+    results.FILE.write_text(results.lines({"a": {"sqs-fifo": new}, "b": {"sqs-fifo": older}}))
+    assert results.old(["a", "b", "c"], ["sqs-fifo"]) == ["b", "c"]
+    assert results.old(["a"], ["sqs-fifo", "inorder"]) == ["a"]
+
+
+def test_the_cheapest_that_keeps_a_promise_is_named_where_all_were_measured() -> None:
+    def row(contender: str, dollars: float) -> dict[str, Any]:
+        return {contender: results.measured_now(contender, {"dollars": dollars})}
+
+    found = {
+        "hot": row("inorder", 2) | row("sqs-fifo", 1),
+        "storm": row("inorder", 2) | row("sqs-fifo", 3),
+        "burst": row("inorder", 1) | row("sqs-fifo", 2) | row("uncoordinated", 0),
+    }
+
+    def cheapest(*contenders: str) -> str:
+        return page.cheapest(found, contenders, "dollars")
+
+    assert cheapest("sqs-fifo", "inorder") == "`inorder`; `sqs-fifo` in `hot`"
+    assert cheapest("inorder", "uncoordinated") == "`uncoordinated`"
+    assert cheapest("fifo-fence") == "-"
+    found["hot"]["sqs-fifo"]["of"] = "older"
+    assert cheapest("sqs-fifo", "inorder") == "`inorder`; `sqs-fifo` in `hot` †"
+
+
+def test_a_turn_costs_what_its_invocations_requests_and_logs_cost() -> None:
+    turn = Turn(events=2, invocations=[Invocation(0, 1.0001, 2048), Invocation(0, 0.5, 256)])
+    turn.used |= {"s3_puts": 3.0, "execution_log": 1e6}
+    price = {name: each.dollars(1) for name, each in prices().items()}
+    expected = 2 * price["eventbridge_events"] + 2 * price["lambda_requests"]
+    expected += (2 * 1.001 + 0.5 / 4) * price["lambda_gb_seconds"] + 3 * price["s3_puts"]
+    assert dollars(turn, without="execution_log") == pytest.approx(expected / 2 * 1e6)
+    assert (
+        dollars(turn) - dollars(turn, without="execution_log") > 0.001 * price["log_gb"] / 2 * 1e6
+    )
+
+
+def test_the_server_counts_what_a_state_uses_of_the_table_and_the_queue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used: Counter[str] = Counter()
+    monkeypatch.setattr(server, "count", lambda what, _, number=1: used.update({what: number}))
+
+    def make(service: str, operation: str, result: Any = None, **parameters: Any) -> None:
+        execution, work = {"status": "RUNNING"}, Mock(side_effect=result)
+        with suppress(ConnectionError):
+            server.make(Call("A", execution, service, operation, parameters, work))
+
+    make("dynamodb", "getItem")
+    assert used == {"reads": 1, "execution_log": 14_000}  # the poll of policies.toml
+    used.clear()
+    make("dynamodb", "updateItem", UpdateExpression="SET in_progress_since = :now")
+    make("dynamodb", "updateItem", ConnectionError, UpdateExpression="SET in_progress_since = :now")
+    make("dynamodb", "updateItem", UpdateExpression="REMOVE in_progress_since")
+    assert used == {"writes": 3, "index_writes": 2}  # the entry that is set is removed later
+    make("sqs", "sendMessage")
+    make("lambda", "invoke")
+    assert used == {"writes": 3, "index_writes": 2, "idle_requests": 3}
+
+
+@pytest.mark.parametrize("vanishes", [True, False])
+def test_an_execution_vanishes_only_where_the_workload_says_so(
+    tmp_path: Path, vanishes: bool
+) -> None:
+    s3, target = Mock(), Mock()
+    s3.put_object.return_value = {"ETag": '"tag"'}
+    (tmp_path / "tag.started").touch()
+    laboratory: Any = SimpleNamespace(s3=s3, input_bucket="input", folder=tmp_path)
+    Runner(laboratory, target, "x").run((Upload(0, 0, dies=True, vanishes=vanishes),))
+    assert target.kill_holder.call_count == vanishes
+    assert target.deliver.call_count == 1
+
+
+def test_an_output_is_written_when_the_condition_of_its_fence_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "FOLDER", str(tmp_path))
+    events = HierarchicalEmitter()
+    client: Any = SimpleNamespace(meta=SimpleNamespace(events=events))
+    recorder.counted(client)
+    with recorder.processing({"detail": {"object": {"key": "k"}}}):
+        events.emit("before-send.s3.PutObject")
+        for status in (200, 412):
+            answer = SimpleNamespace(status_code=status)
+            events.emit("after-call.s3.PutObject", http_response=answer)
+            monkeypatch.setattr(recorder, "time", SimpleNamespace(time=lambda: -1))
+    turn = Turn()
+    read_records(turn, (tmp_path / "records").read_text().splitlines())
+    assert turn.used["s3_puts"] == 1
+    [processing] = turn.processings
+    assert processing.written > 0  # and not when it was refused
+
+
+def test_a_refused_event_comes_again_after_pauses_as_on_aws_and_a_failed_one_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    longest = [max(pause_of_throttled(refusals) for _ in range(99)) for refusals in (0, 3, 20)]
+    assert 1 <= longest[0] <= 2 < longest[1] <= 16 < longest[2] <= 300
+    assert min(pause_of_throttled(20) for _ in range(99)) >= 1
+    monkeypatch.setattr(delivery, "RETRY_SECONDS", (0.01, 0.01))
+    monkeypatch.setattr(delivery, "pause_of_throttled", lambda _: 0.01)
+    refused = type("TooManyRequestsException", (Exception,), {})
+    failed = {"Payload": BytesIO(), "FunctionError": "Unhandled"}
+    client = Mock(**{"invoke.side_effect": [refused, failed, refused, refused, failed, failed]})
+    client.exceptions.TooManyRequestsException = refused
+    transport = delivery.FunctionTransport(Mock(**{"client.return_value": client}), "f", "x", 1)
+    try:
+        transport.deliver({})
+        wait_until(transport.is_quiet, 10, "the last attempt", 0.01)
+    finally:
+        transport.close()
+    assert client.invoke.call_count == 6
+
+
+@pytest.mark.usefixtures("aws")
+def test_what_fails_in_fifo_with_the_fence_comes_again_after_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FIFO_QUEUE_URL", "queue")
+    fifo_fence = importlib.import_module("bench.contenders.fifo_fence")
+    sqs = Mock()
+    monkeypatch.setattr(fifo_fence, "sqs", sqs)
+    monkeypatch.setattr(fifo_fence.image, "process_fenced", Mock(side_effect=ConnectionError))
+    batch = {"Records": [{"body": json.dumps(shipped("object-created")), "receiptHandle": "r"}]}
+    with pytest.raises(ConnectionError):
+        fifo_fence.handler(batch, None)
+    sqs.change_message_visibility.assert_called_once_with(
+        QueueUrl="queue", ReceiptHandle="r", VisibilityTimeout=1
+    )
+
+
 def test_the_delay_is_that_of_the_first_output_with_the_newest_content() -> None:
     done = [
-        Processing("k", 10.5, "newest", written=False),
-        Processing("k", 14, "newest", written=True),
-        Processing("k", 11, "newest", written=True),
-        Processing("k", 10, "old", written=True),
+        Processing("k", "newest"),
+        Processing("k", "newest", written=14),
+        Processing("k", "newest", written=11),
+        Processing("k", "old", written=10),
     ]
     assert delay(Turn(newest={"k": LATEST}, processings=done), "k") == 1
     assert delay(Turn(newest={"k": LATEST}, processings=done[:1]), "k") is None
@@ -73,10 +219,10 @@ def test_an_output_is_right_although_the_fence_has_stamped_it() -> None:
 
 
 def test_no_contender_leaves_a_stale_output_but_the_uncoordinated_one() -> None:
-    for workload, by_contender in results.read().items():
-        for name, found in by_contender.items():
-            assert found["missing"] == 0, (workload, name)
-            assert found["stale"] == 0 or name == "uncoordinated", (workload, name)
+    assert [each for each in results.read().items() if results.wrong(each[1])] == []
+    found = {"missing": 0, "stale": 1}
+    assert results.wrong({"uncoordinated": found, "fifo-fence": found}) == ["fifo-fence"]
+    assert results.wrong({"uncoordinated": found | {"missing": 1}}) == ["uncoordinated"]
 
 
 def test_the_bill_of_a_contender_has_the_writes_and_reads_that_were_measured() -> None:

@@ -20,7 +20,6 @@ from unittest.mock import Mock
 import botocore.session
 import pytest
 
-from inorder.aws import log
 from inorder.aws.log import EARLIEST, AwsStateMachine, state_machine
 from inorder.errors import Failure
 from inorder.model.execution import ENDS, Entry, Execution, Filter, execution_of
@@ -317,7 +316,7 @@ def test_below_all_the_functions_lines_tell_what_did_not_fail(logs: Logs) -> Non
 def test_a_search_that_takes_long_ends_and_finds_the_older_ones_by_the_functions_lines(
     logs: Logs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log, "SEARCH_SECONDS", -1)
+    monkeypatch.setattr(AwsStateMachine, "search_seconds", -1)
     for number, outcome in enumerate(["Duplicate", "Processed", "Processed"]):
         logs.write(f"n:{number}", whole("x.png", outcome), number * 1000)
     logs.answer("n:1", at(1000.2))

@@ -93,7 +93,7 @@ def test_the_list_shows_keys_as_they_are_and_fits_a_terminal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     aws = Stack(waiting(-9, "a", 60, object_key="[red]\x1b.png", reasons=["word " * 30]))
-    monkeypatch.setattr(queues, "Connection", lambda _: aws)
+    monkeypatch.setattr(queues, "Connection", lambda *_, **__: aws)
     printed = CliRunner(mix_stderr=False).invoke(main, ["retrying"], env={"COLUMNS": "80"})
     for text in ("a  [red]\\x1b.png", "failed 2 times since", "word word"):
         assert text in printed.stdout

@@ -20,7 +20,7 @@ from samcli.yamlhelper import yaml_parse
 
 from inorder import PROJECT
 from inorder_fence import Fence
-from inorder_fence.fenced_output import OutputContended
+from inorder_fence.fenced_output import OtherCodeVersion, OutputContended
 from invert_image.inversion import InvertedImage
 
 VECTORS = {
@@ -62,7 +62,7 @@ def test_the_fence_makes_the_calls_and_gives_the_answer(
     name: str, s3: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("inorder_fence.fenced_output.time", Mock(**{"time.return_value": 0.9}))
-    vector = VECTORS[name]
+    vector: dict[str, Any] = VECTORS[name]
     worked: list[bytes] = []
     results = weakref.WeakSet[InvertedImage]()
 
@@ -81,12 +81,14 @@ def test_the_fence_makes_the_calls_and_gives_the_answer(
     kind = "created" if "created" in vector else "deleted"
     detail = {"bucket": {"name": vector.get("bucket", "input")}, "object": vector[kind]}
     event = {"detail-type": f"Object {kind.capitalize()}", "detail": detail}
-    payload = {"event": event, "fence": vector["fence"]}
+    if wanted := vector.get("wanted"):
+        detail["code-version"] = wanted
+    payload = {"event": event, "fence": vector["fence"], "done_until": True}
     with Stubber(s3) as stub:
         for call in vector["calls"] * vector.get("times", 1):
             expect(stub, *call)
         if fault := vector.get("fault"):
-            with pytest.raises((ClientError, OutputContended)) as raised:
+            with pytest.raises((ClientError, OtherCodeVersion, OutputContended)) as raised:
                 fence.answer(payload, DAYS)
             assert fault in f"{raised.type.__name__} {raised.value}"
         else:
@@ -94,8 +96,10 @@ def test_the_fence_makes_the_calls_and_gives_the_answer(
             days = DAYS if vector["answer"]["outcome"] != "Rejected" else 15  # while it is parked
             assert answer.pop("expires_at") == str(days * 86_400)
             cause = answer.pop("cause", "")
+            until = answer.pop("done_until", "")
             assert answer == vector["answer"]
             assert bool(cause) == (answer["outcome"] == "Rejected")
+            assert until == ("" if cause else f"1970-01-{1 + DAYS:02}T00:00:00Z")
         stub.assert_no_pending_responses()
     assert len(worked) == len(set(worked))
 

@@ -62,8 +62,10 @@ class State(NamedTuple):
     faults: int = 0  # the work or a start fails, an answer is lost, or take_over dies
     lates: int = 0  # claims that are written after their time is over
     early: int = 0  # sweeps while something goes on
+    stops: int = 0  # that are allowed until the newest event is done; 0 without the switch
     rejected: int = 0  # the event whose result is refused
     deleted: int = 0  # the event that is a deletion
+    stopped: int = 0  # executions since then
     record: str | None = None
     output: int = 0
     runs: tuple[Run, ...] = ()
@@ -152,6 +154,7 @@ class Search:
         self.code: Any = ModuleType("take_over.keys")
         sys.modules.setdefault("take_over.keys", self.code)  # where dataclasses look it up
         exec(compile(code, "keys.py", "exec"), self.code.__dict__)  # noqa: S102
+        vars(self.code)["STOPS_AT_MOST"] = first.stops
         self._calls: dict[Helper, Any] = {}
 
     def run(self, most: int = 500_000) -> str:
@@ -196,7 +199,8 @@ class Search:
             if state.crashes:
                 yield False, self._dies(others.spend("crashes"), run, "")
         for told in dict.fromkeys(state.told):
-            helped = state.more("helpers", Helper("take_over", told))
+            method = "stop_outdated" if told == KEY else "take_over"
+            helped = state.more("helpers", Helper(method, told))
             yield True, helped.less("told", told)
             if state.doubles:
                 yield False, helped.spend("doubles")
@@ -250,7 +254,9 @@ class Search:
             "Processed": state.output >= own,
             "Waiting": recorded >= own,
         }
-        return state if is_true[run.state] else state._replace(wrong=f"{run.state} is not true")
+        if not is_true[run.state]:
+            return state._replace(wrong=f"{run.state} is not true")
+        return state.more("told", KEY) if run.state == "Waiting" and state.stops else state
 
     def _dies(self, state: State, run: Run, error: str) -> State:
         state = state.more("dead", (run.name, run.input, error))
@@ -278,7 +284,10 @@ class Search:
         """Let a Task end, with an answer of the work or of the publication, or of DynamoDB."""
         step = self._step(state, run, json.dumps(answer) if answer else None)
         if is_write(self.engine.states[run.state]):
-            after = after._replace(record=step.item)
+            is_done = '"DONE"' in (step.item or "")
+            after = after._replace(record=step.item, stopped=0 if is_done else state.stopped)
+            if is_done and '"stops"' in str(step.item):
+                after = after._replace(wrong="the count of stops stays")
         if step.started:  # as another one than this, which still runs
             after = self._start(after.more("runs", run), step.started).less("runs", run)
         if step.following is None:
@@ -295,10 +304,10 @@ class Search:
     def _help(self, state: State, helper: Helper) -> State:
         if helper not in self._calls:
             keys = self.code.Keys(*[Services(helper.answers)] * 4, "", "", "", "")
-            now = LATER if helper.method == "sweep" else NOW
+            times = {"sweep": [LATER], "take_over": [NOW]}.get(helper.method, [])
             self._calls[helper] = None
             try:
-                getattr(keys, helper.method)(helper.argument, now)
+                getattr(keys, helper.method)(helper.argument, *times)
             except PendingCall as call:
                 self._calls[helper] = call.args
             except self.code.RecordContended:  # a sweep comes later
@@ -316,6 +325,15 @@ class Search:
             if name == executionArn:
                 found = {"status": "FAILED", "input": text, "error": error}
         return json.dumps(found), state
+
+    def _stop_execution(self, state: State, executionArn: str, **_: str) -> tuple[Any, State]:  # noqa: N803
+        for run in (each for each in state.runs if each.name == executionArn):
+            recorded = json.loads(state.record or "{}")["sequencer"]["S"]
+            state = self._dies(state.less("runs", run), run, "Outdated")
+            state = state._replace(stopped=state.stopped + 1)
+            if number_of(run.input) == int(recorded) or state.stopped > state.stops:
+                state = state._replace(wrong=STOPPED)
+        return "{}", state
 
     def _get_item(self, state: State, **_: Any) -> tuple[Any, State]:
         item = {"Item": json.loads(state.record)} if state.record else {}
@@ -350,6 +368,7 @@ class Search:
 
 
 FORGOTTEN = "a death is forgotten"
+STOPPED = "the newest event's work is stopped, or too often that of others"
 LOSES = State((1, 2), crashes=1, losses=1)
 SCENARIOS = (
     LOSES._replace(crashes=2),
@@ -360,6 +379,9 @@ SCENARIOS = (
     State((1, 2, 2), crashes=1),
     State((1, 2), crashes=1, deleted=2),
     State((1, 2), early=1, faults=1),
+    LOSES._replace(stops=1),
+    State((1, 2), stops=1, faults=1),
+    State((1, 2, 3), stops=1),
 )
 AT_NIGHT = (
     LOSES._replace(crashes=2, losses=2, doubles=1),
@@ -367,6 +389,10 @@ AT_NIGHT = (
     LOSES._replace(coming=(1, 2, 3), crashes=2),
     State((1, 2, 3), crashes=1, faults=1),
     State((1, 2), crashes=1, early=1),
+    State((1, 2, 3), stops=2, crashes=1),
+    State((1, 2), stops=1, lates=1, losses=1),
+    State((1, 1, 2), stops=1, crashes=1),
+    LOSES._replace(crashes=0, stops=1, doubles=1, faults=1),
 )
 TWICE, LOST, ENDLESS = "two executions work at once", "the newest event is lost", "nothing ends it"
 AGAIN = "a finished event is started again"
@@ -389,6 +415,10 @@ MUTANTS: tuple[tuple[str, str, State, str], ...] = (
     ('_text(record, "status") == "IN_PROGRESS"', "True", State((1, 1), crashes=1), AGAIN),
     ("self.sqs.send_message", "None and self.sqs.send_message", State((1,), rejected=1), LOST),
     ('if holder := _text(record, "lock_token")', 'if holder := ""', LOSES, ENDLESS),
+    ("own < _text(", "own <= _text(", State((1, 1), stops=1), STOPPED),
+    ("or stops >= STOPS_AT_MOST", "", State((1, 2, 3), stops=1), STOPPED),
+    (", stops", "", State((1, 2), stops=1), "the count of stops stays"),
+    ('{"stops": {"N": str(stops + 1)}}', "{}", State((1, 2, 3), stops=1), STOPPED),
 )
 
 

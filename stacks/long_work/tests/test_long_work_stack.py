@@ -8,13 +8,17 @@ import os
 import time
 import zipfile
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from inorder import PROJECT
-from inorder.aws.executions import LocalStateMachine, wait_until
-from inorder.aws.stack import sam_deploy
+from inorder.aws.executions import StandardStateMachine, wait_until
+from inorder.aws.stack import Connection, sam_deploy
+from inorder.commands.main import main
+from inorder.console.answers import Answers, Refused
 from inorder.local_aws import LocalAws
 from tests.conftest import WAIT_SCALE
 from tests.stack.conftest import SECONDS, output_key
@@ -37,6 +41,7 @@ def handler(given, _context):
     content = content.upper() + b"#" + given["stamp"].encode()
     s3.put_object(Bucket=staged["bucket"], Key=staged["key"], Body=content)
 """
+STACK = "inorder-long-work"
 ROLE = "arn:aws:iam::000000000000:role/test"
 
 
@@ -55,14 +60,18 @@ class LongWork:
         self.s3.put_bucket_notification_configuration(
             Bucket=self.input, NotificationConfiguration={"EventBridgeConfiguration": {}}
         )
-        given = {"InputBucketName": self.input, "OutputBucketName": self.output}
-        given |= {"WorkStateMachineArn": self._work()}
-        sam_deploy(local, "long-work", given, PROJECT / "stacks/long_work/template.yaml")
-        self.outputs = outputs_of(local, "long-work")
-        states, machine = local.client("stepfunctions"), self.outputs["LongWorkStateMachineArn"]
-        self.executions = LocalStateMachine(states, machine)
+        self.work = self._work()
+        self.deploy(StopsOutdatedWork="false")
+        self.outputs = outputs_of(local, STACK)
+        states, machine = local.client("stepfunctions"), self.outputs["StateMachineArn"]
+        self.executions = StandardStateMachine(states, machine)
         resources = local.session.resource("dynamodb", endpoint_url=local.endpoint_url)
-        self.table = resources.Table(self.outputs["LongWorkTableName"])
+        self.table = resources.Table(self.outputs["KeyTableName"])
+
+    def deploy(self, **parameters: str) -> None:
+        parameters |= {"InputBucketName": self.input, "OutputBucketName": self.output}
+        parameters |= {"WorkStateMachineArn": self.work}
+        sam_deploy(self.local, STACK, parameters, PROJECT / "stacks/long_work/template.yaml")
 
     def _work(self) -> str:
         code = io.BytesIO()
@@ -118,6 +127,11 @@ class LongWork:
         bodies = (self.s3.get_object(**place, VersionId=each)["Body"].read() for each in found)
         return [body.decode().partition("#")[0] for body in bodies]
 
+    def told(self, *command: str) -> str:
+        """Run a command of inorder's, as a user does, and give what it prints."""
+        given = (*command, "--stack-name", STACK)
+        return CliRunner(env=self.local.environment).invoke(main, given).output
+
     def sweep(self) -> None:
         function = self.outputs["TakeOverFunctionName"]
         answer = self.local.client("lambda").invoke(FunctionName=function, Payload=b"{}")
@@ -130,7 +144,7 @@ def stack(local: LocalAws) -> LongWork:
 
 
 def test_five_overwrites_a_dead_holder_and_failing_work_leave_the_newest_output_only(
-    stack: LongWork,
+    stack: LongWork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = "a b/ü.txt"
     stack.sweep()  # so that the function is warm
@@ -139,6 +153,11 @@ def test_five_overwrites_a_dead_holder_and_failing_work_leave_the_newest_output_
     for each in ("second", "third", "fourth", "fifth", "fail once: sixth"):
         stack.upload(key, each)
     wait_until(lambda: len(stack.executions.arns("SUCCEEDED")) == 5, SECONDS, "five that wait")
+    why = stack.told("why", key).splitlines()
+    said = (": Waiting. Execution ", ": Superseded. The newer event ")
+    assert sum(any(each in line for each in said) for line in why) == 5
+    assert [" has held the lock for " in why[-3], "waits for the lock" in why[-1]] == [True, True]
+    assert dead in {each.arn for each in stack.executions.select() if each.status == "RUNNING"}
     stack.executions.stop(dead)
     failing, stopped = stack.taken_over(key, dead)
     _, failed = stack.taken_over(key, failing)
@@ -150,16 +169,49 @@ def test_five_overwrites_a_dead_holder_and_failing_work_leave_the_newest_output_
     # Those that wait; and those that came after a newer one, which EventBridge may deliver first.
     assert outcomes["Waiting"] + outcomes["Superseded"] == 5
     assert outcomes["Processed"] == 1
+    story = stack.told("why", key)
+    for part in (
+        *(": Superseded. It was ended in ", ": Retrying. Runtime.HandlerError: "),
+        *(" tried again at ", "(attempt 2): Processed. The output was written", "That is right: "),
+    ):
+        assert part in story
+    listed = stack.told("executions", "--outcome", "Waiting", "--json").splitlines()
+    assert len(listed) == outcomes["Waiting"]
+    later = datetime.now(UTC) + timedelta(days=1)
+    assert dead in {each.arn for each in stack.executions.changed(later)}  # it has ended since
+    answers = Answers(Connection(STACK, stack.local), stack.executions)
+    assert "\n".join(answers.story(key)["sentences"]) + "\n" == story
+    with pytest.raises(Refused, match="no retry queue"):
+        answers.retrying()
+    monkeypatch.setattr(StandardStateMachine, "search_seconds", -1)
+    assert "were not searched" in stack.told("why", key)
     # The local AWS does not stop the work of an execution that is stopped: it stages in vain.
     listed = stack.s3.list_objects_v2(Bucket=stack.outputs["StagingBucketName"])
     staged = [each["Key"] for each in listed.get("Contents", [])]
     assert staged in ([], [f"staged/{dead.rpartition(':')[2]}"])
 
 
+def test_with_the_switch_a_newer_event_stops_the_work_that_it_outdates(stack: LongWork) -> None:
+    stack.deploy(StopsOutdatedWork="true")
+    stack.upload("z", "first")
+    outdated = stack.lock("z")
+    stack.upload("z", "second")
+    stack.taken_over("z", outdated)
+    assert stack.executions.client.describe_execution(executionArn=outdated)["error"] == "Outdated"
+    assert stack.record("z")["stops"] == 1
+    assert stack.finish("z") == "DONE"
+    assert stack.written("z") == ["SECOND"]
+    assert ": Superseded. " in stack.told("why", "z")
+    audit = ("audit", "--prefix", "z", "--grace", "0", "--repair", "--yes")
+    assert "1 outputs: 1 right" in stack.told(*audit)
+    stack.s3.delete_object(Bucket=stack.output, Key=output_key("z"))
+    assert "Long work is not repaired from here: upload" in stack.told(*audit)
+
+
 def test_without_a_status_event_a_sweep_takes_over(stack: LongWork) -> None:
     events = stack.local.client("events")
     for rule in events.list_rules()["Rules"]:
-        if stack.outputs["LongWorkStateMachineArn"] in rule.get("EventPattern", ""):
+        if stack.outputs["StateMachineArn"] in rule.get("EventPattern", ""):
             events.disable_rule(Name=rule["Name"])
     stack.upload("y", "reject")
     dead = stack.lock("y")
@@ -173,7 +225,11 @@ def test_without_a_status_event_a_sweep_takes_over(stack: LongWork) -> None:
     )
     stack.sweep()
     assert stack.finish("y") == "FAILED"
-    url = stack.outputs["LongWorkParkedQueueUrl"]
+    assert ": Parked. RejectedByWork: NoText: It says so." in stack.told("why", "y")
+    assert "long-work-input/y" in stack.told("parked")
+    assert "is for long work: stacks/" in stack.told("retrying")
+    assert "1 parked" in stack.told("audit", "--grace", "0")
+    url = stack.outputs["ParkedEventsQueueUrl"]
     [message] = stack.local.client("sqs").receive_message(QueueUrl=url)["Messages"]
     parked = json.loads(message["Body"])
     assert parked["event"]["detail"]["object"]["key"] == "y"

@@ -87,10 +87,18 @@ def test_the_rules_tell_the_events_and_the_deaths_and_the_seconds_fit() -> None:
     assert pattern["detail-type"] == ["Object Created", "Object Deleted"]
     assert pattern["detail"]["bucket"] == {"name": ["in"]}
     assert pattern["detail"]["object"] == {"key": [{"wildcard": "a/*.mp4"}]}
-    patterns = [each.get("EventPattern", {}) for each in stack.of("Events::Rule").values()]
-    [death] = [each["detail"] for each in patterns if each.get("source") == ["aws.states"]]
+    death = stack["TakeOverFunctionDeath"]["EventPattern"]["detail"]
     assert death["stateMachineArn"] == ["LongWorkStateMachine"]
     assert death["status"] == ["FAILED", "TIMED_OUT", "ABORTED"]
+    waiting = "TakeOverFunctionWaiting"
+    assert stack[waiting]["State"] == "DISABLED"
+    stopping = deployed(WorkFunctionArn=FUNCTION, StopsOutdatedWork="true")
+    assert stopping[waiting]["State"] == "ENABLED"
+    assert (
+        stopping[waiting]["EventPattern"]["detail"]["stateMachineArn"] == death["stateMachineArn"]
+    )
+    more = stopping.grants("TakeOverRole") - stack.grants("TakeOverRole")
+    assert more == granting((GRANTS["TakeOverRole"][3][0], "states:StopExecution"))
     assert check_file(ASL) == []
     states = json.loads(ASL.read_text())["States"]
     publishes = states["Publish Result"]["TimeoutSeconds"]

@@ -99,7 +99,7 @@ WRITES = [
     Write("Claim Content", MINE, CLAIMED),  # its answer was lost
     *refused(
         "Claim Content",
-        {"status": "DONE", "expires_at": NOW + 1},
+        *({"status": "DONE", "expires_at": NOW + seconds} for seconds in (0, 1)),
         MINE | {"lock_token": "theirs", "execution": "theirs"},
     ),
     *common.break_lock(),

@@ -17,7 +17,7 @@ LOCKED = {"sequencer": "0A", "status": "IN_PROGRESS", "lock_token": "theirs"}
 WITH_EVENT = DATA | {"record": item(**LOCKED, event='{"a": 1}')}
 WITHOUT_SEQUENCER = DATA | {"record": item(**LOCKED | {"sequencer": ""}, event='{"a": 1}')}
 WITH_OWN_EVENT = DATA | {"record": item(**LOCKED | {"sequencer": "0B"}, event='{"a": 1}')}
-LAST = LIMITS["lease_polls"] + 1
+LAST, OVER = LIMITS["lease_polls"] + 1, {"polls": LIMITS["maximum_polls"]}
 
 FOR_EVER = table.answer(table.PROCESSED | {"done_until": "9999-12-31T23:59:59Z"})
 
@@ -27,6 +27,7 @@ CHOICES = [
     Row("First Poll?", UNSENT, "Send Before Waiting"),
     Row("Key State?", common.without("record", UNSENT), "Send Before Waiting"),
     Row("Key State?", UNSENT, "Send Before Waiting"),
+    Row("Key State?", common.without("record", UNSENT) | OVER, "Give Up Waiting"),
     Row("Key State?", UNSENT | {"record": {}}, "Claim Key"),
     Row("Key State?", UNSENT | {"record": item(status="DONE")}, "Duplicate"),
     *common.waiting(DATA, LOCKED, after_a_lease="Claim Key"),  # without an event
@@ -34,12 +35,14 @@ CHOICES = [
     Row("Key State?", DATA | {"record": item(status="DONE", sequencer="FF")}, "Duplicate"),
     Row("Key State?", WITH_EVENT | {"polls": LAST - 1}, "Wait For Lock"),
     Row("Key State?", WITH_EVENT | {"polls": LAST}, "Retry Lost Event"),
+    Row("Key State?", WITH_EVENT | {"polls": LAST, "sent": UNSENT["sent"]}, "Send Before Waiting"),
     Row("Key State?", WITHOUT_SEQUENCER | {"polls": LAST}, "Retry Lost Event"),
     Row("Key State?", WITH_OWN_EVENT | {"polls": LAST}, "Claim Key"),  # it takes the lock over
     Row("Key State?", WITH_EVENT | {"polls": LAST, "watched_lock": common.NO_LOCK}, "Watch Lock"),
     *common.SENT,
     *common.answers(processed="Keep Until Deleted", superseded="Release Superseded Key"),
     Row("Outcome?", ANSWERED, "Release Lock"),
+    Row("Outcome?", {"inversion": table.answer(UNTIL | {"expires_at": 5})}, "Reject Result"),
     Row("Outcome?", {"inversion": table.answer(UNTIL | {"done_until": 5})}, "Keep Until Deleted"),
 ]
 
@@ -110,7 +113,11 @@ STORIES = [
     *common.RECOVERY,
     common.REFUSED_INPUTS,
 ]
-SURVIVORS = {"Claim Key with ConditionExpression: no attribute_not_exists(id)": common.NO_RECORD}
+CLAIM = "Claim Key with ConditionExpression:"
+SURVIVORS = {
+    f"{CLAIM} no attribute_not_exists(id)": common.NO_RECORD,
+    f"{CLAIM} comparison 4, <, as <=": "no event comes at the very instant at which its time is up",
+}
 
 CASES = Cases(
     DATA,

@@ -40,6 +40,7 @@ class Suite:
     short: tuple[Scenario, ...]  # searched always
     full: tuple[Scenario, ...]  # searched by `make model`
     breakages: tuple[Breakage, ...]
+    kind: type[Scenario] = Scenario  # of the breakages
 
     def __str__(self) -> str:
         return self.policy.__name__
@@ -55,7 +56,7 @@ class Suite:
         assert (file, fence, sweep) != shipped
         engine.load(file, fence=FENCE._replace(text=fence), sweep=SWEEP._replace(text=sweep))
         [scenario] = scenarios(breakage.scenario)
-        return search(self.policy(engine, scenario), limit(scenario))
+        return search(self.policy(engine, self.kind(**vars(scenario))), limit(scenario))
 
 
 def breakages(text: str) -> tuple[Breakage, ...]:

@@ -147,7 +147,7 @@ def _other_rules(state: Json) -> Changes:
         inverted = {"Not": {k: v for k, v in rule.items() if k != "Next"}, "Next": rule["Next"]}
         changed = _edited(state, ("Choices", at), inverted)
         yield f"rule {at + 1}, to {rule['Next']}, inverted", changed
-    if rules:
+    if rules and state.get("Default") != rules[0]["Next"]:
         yield f"Default to {rules[0]['Next']}", {**state, "Default": rules[0]["Next"]}
 
 

@@ -200,7 +200,7 @@ def _judge(
 
 def _message(scope: Scope, finding: Finding) -> str:
     """Write what a state machine writes to have an event tried again."""
-    event = repair_event(scope.bucket, finding.reading, datetime.now(UTC))  # type: ignore[arg-type]
+    event = repair_event(scope, finding.reading, datetime.now(UTC))  # type: ignore[arg-type]
     return retry_message(event, "Repair", f"An audit found it {finding.verdict}.")
 
 

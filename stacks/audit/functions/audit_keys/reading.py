@@ -154,7 +154,14 @@ class Reader:
 
     def _compare(self, source: ObjectEvent | None, output: OutputState) -> Verdict:
         scope = self.scope
-        return compare(source, output, scope.bucket, scope.keeps, scope.handles_deletions)
+        return compare(
+            source,
+            output,
+            scope.bucket,
+            scope.keeps,
+            scope.handles_deletions,
+            scope.code_version,
+        )
 
     def _event(self, subject: Subject) -> ObjectEvent:
         """Give a subject as the fence takes it."""

@@ -7,12 +7,15 @@ delivers it by best effort, so it is speed only, and a sweep carries the correct
 - It lists the executions that have died since the last sweep, because one that died before its
   claim has left no record. A claim is retried for a day at most.
 
+If newer events stop outdated work, the status event of an execution that waits does that.
+
 If a part of a sweep fails, it fails after the rest, so that the metric Errors shows it.
 https://docs.aws.amazon.com/step-functions/latest/dg/eventbridge-integration.html
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -51,7 +54,7 @@ class SweepFailed(Exception):
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> None:
-    """Take one execution over, or sweep.
+    """Take one execution over, stop the one for which one waits, or sweep.
 
     Raises
     ------
@@ -59,7 +62,12 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:
         A key could not be taken over.
     """
     if event.get("source") == "aws.states":
-        dead = event["detail"]["executionArn"]
+        dead, ended = event["detail"]["executionArn"], event["detail"].get("output")
+        if event["detail"]["status"] == "SUCCEEDED":
+            waiting = json.loads(ended or "{}")  # too long an input leaves no room for the output
+            if waiting.get("outcome") == "Waiting":
+                logger.info(keys.stop_outdated(waiting["object_key"]), extra=waiting)
+            return
         logger.info(keys.take_over(dead, datetime.now(UTC)), extra={"execution": dead})
         return
     # SQS has metrics of a queue, which an alarm watches, for six hours after its last use.

@@ -25,7 +25,8 @@ from inorder_fence.stuck import SINCE
 RETRIES_AT_MOST = 8  # within nine hours; then the event is parked
 FIRST_DELAY, LONGEST_DELAY = timedelta(minutes=10), timedelta(hours=2)
 ATTEMPTS = 5  # to change a record that others change, too
-Outcome = Literal["Alive", "Settled", "Started", "Delayed", "Parked"]
+STOPS_AT_MOST = 5  # until a key's newest event is done, or continuous overwrites never finish
+Outcome = Literal["Alive", "Settled", "Started", "Delayed", "Parked", "Stopped"]
 
 
 class RecordContended(Exception):
@@ -84,6 +85,27 @@ class Keys:
             with suppress(self.dynamodb.exceptions.ConditionalCheckFailedException):
                 self._write(record, {SINCE: {"S": now.isoformat()}})
         return outcome
+
+    def stop_outdated(self, record_id: str) -> Outcome:
+        """Stop the holder of a key's lock if a newer event is recorded than its own.
+
+        A holder's own event never changes, and the recorded one only becomes newer. What a stopped
+        execution held is taken over, as after any other death.
+        """
+        record = self._read(record_id)
+        if not (holder := _text(record, "lock_token")):
+            return "Settled"
+        found = self.states.describe_execution(executionArn=holder)
+        own = str(records.s3_object(json.loads(found["input"]))["sequencer"])
+        stops = int(record.get("stops", {"N": "0"})["N"])
+        is_outdated = own < _text(record, "sequencer")
+        if not is_outdated or found["status"] != "RUNNING" or stops >= STOPS_AT_MOST:
+            return "Alive"
+        with suppress(self.dynamodb.exceptions.ConditionalCheckFailedException):
+            self._write(record, {"stops": {"N": str(stops + 1)}})
+            self.states.stop_execution(executionArn=holder, error="Outdated")
+            return "Stopped"
+        return "Settled"  # the event that has changed the record stops the holder
 
     def _death(self, execution: str, record_id: str) -> Death | None:
         try:
@@ -144,6 +166,7 @@ class Keys:
         reason = {"Error": death.error, "Cause": death.cause, "attempts": count}
         told = {"outcome": "Parked", "object_key": record_id, "reason": reason}
         told |= {"execution": death.execution, "event": records.without_history(death.event)}
+        told |= {"sequencer": str(records.s3_object(death.event).get("sequencer", ""))}
         self.sqs.send_message(QueueUrl=self.parked_queue_url, MessageBody=records.as_json(told))
 
     def _start(self, event: Json, **name: str) -> None:
