@@ -145,7 +145,9 @@ WRITES = [
     ),
     *refused("Record Oldest Waiter", None, LOCK | OLDER, LOCK | MINE),
     Write("Clear Dead Waiter", OLDER, {}),
-    *refused("Clear Dead Waiter", {"oldest_waiting": "09"}, LOCK | OLDER),
+    *refused(
+        "Clear Dead Waiter", *({"oldest_waiting": each} for each in ("09", "0C")), LOCK | OLDER
+    ),
     *common.break_lock({"claimed_at": "then"}),
     *common.renew_lock(),
     Write(
