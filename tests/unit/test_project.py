@@ -23,9 +23,9 @@ from tests.support.resolved_template import template
 # 47,000 lines of everything, 18,500 of tests and 2,100 of documents: lower a limit when you can.
 NOT_COUNTED = ("*requirements.txt", "*/vendor/*", "*.jpg", "*.png", "*.webp")
 SIZES = {
-    "everything": (53_300, ["*"]),
-    "tests and proofs": (23_800, ["tests/*.py", "stacks/*/tests/*.py"]),
-    "inorder and bench": (14_000, ["inorder/*", "bench/*"]),
+    "everything": (53_700, ["*"]),
+    "tests and proofs": (23_500, ["tests/*.py", "stacks/*/tests/*.py"]),
+    "inorder and bench": (14_700, ["inorder/*", "bench/*"]),
     "documents": (2_130, ["README.md", "CONTRIBUTING.md", "docs/*.md"]),
     "the template": (980, ["template.yaml"]),
 }
