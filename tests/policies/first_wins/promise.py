@@ -100,7 +100,7 @@ SEVERAL_FAULTS = scenarios(
     "1 crashes=1 faults=1, 12 crashes=1 breaks=1, 11 12 crashes=1 faults=1, 11 breaks=1 faults=1, "
     "11 restarts=1 expiries=1, 11 crashes=1 restarts=1, 11 12 faults=1"
 )
-THREE_EVENTS = scenarios("123, 123 crashes=1, 112 crashes=1 breaks=1, 123 ABC versioned switched=2")
+THREE_EVENTS = scenarios("123, 122 crashes=1, 123 ABC versioned switched=2")
 BROKEN = breakages("""
     "StringEquals": "DONE" => "StringEquals": "FAILED"
         11: I4: 1a gives up an event that is a duplicate
