@@ -8,7 +8,6 @@ from tests.proof.model.promise import Promise
 from tests.proof.model.scenario import INVALID, Scenario, scenarios
 from tests.proof.model.state import Run, State, Stored, attribute
 from tests.proof.model.suite import (
-    BLIND,
     LARGE,
     LATE,
     LATE_LONG,
@@ -259,7 +258,7 @@ SUITE = Suite(
         *(*SMALL, *LATE, *LEFT, *DELETED_OBJECT, *SWITCHED),
     ),
     full=(
-        *(*LATE_LONG, *BLIND, *LARGE, *LEFT_FOR_TWO, *ODD_TWICE, *SEVERAL_FAULTS, *THREE_EVENTS),
+        *(*LATE_LONG, *LARGE, *LEFT_FOR_TWO, *ODD_TWICE, *SEVERAL_FAULTS, *THREE_EVENTS),
         *scenarios("1 a, 12 A- faults=1, 11 12 faults=1, 12 versioned, 23 A-C"),
         *scenarios("12 A- crashes=1 breaks=1 versioned switched=1"),
     ),
