@@ -14,6 +14,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 
 BEGUN = b""  # is sent when the work and its modules are there
+IS_WORKER = "INORDER_FENCE_IS_WORKER"  # a variable of this process and of all that it starts
 
 
 def serve(parent: Connection) -> None:
@@ -48,4 +49,5 @@ def _kind(error: BaseException) -> bytes:
 
 
 if __name__ == "__main__":
+    os.environ[IS_WORKER] = "1"
     serve(Connection(int(sys.argv[1])))

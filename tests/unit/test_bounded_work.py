@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -105,6 +106,7 @@ def test_work_that_ends_its_process_is_rejected(crash: Any, content: Any, text: 
         (work.worse_row, work.BadRow, "WorseRow", "row 7, column 3"),
         (bytes.decode, UnicodeDecodeError, "UnicodeDecodeError", "can't decode byte"),
         (memoryview, TypeError, "TypeError", "pickle"),
+        (partial(in_time, bytes, seconds=LONG), RuntimeError, "RuntimeError", "inside itself"),
     ],
 )
 def test_error_of_the_work_is_raised_by_its_name_kind_and_text(
@@ -168,6 +170,29 @@ def test_work_that_its_process_cannot_import_is_a_fault(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "only_here", module)
     with pytest.raises(ModuleNotFoundError, match="only_here"):
         done(module.does, b"")
+
+
+# Without a check, each process would start another one: the module ends that after a few.
+CALLS_IT_ON_IMPORT = """
+from pathlib import Path
+from inorder_fence import in_time
+def does(content): return content
+with Path(__file__).with_suffix(".imports").open("a") as imports:
+    imports.write("x")
+    if imports.tell() > 3:
+        raise SystemExit(3)
+in_time(does, b"", 60)
+"""
+
+
+def test_a_module_that_is_imported_for_the_work_may_not_start_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "calls_it_on_import.py").write_text(CALLS_IT_ON_IMPORT)
+    with pytest.raises(RuntimeError, match="Call it in the handler"):
+        import_module("calls_it_on_import")
+    assert (tmp_path / "calls_it_on_import.imports").read_text() == "xx"
 
 
 def test_a_process_that_does_not_start_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,6 +265,7 @@ def test_windows_imports_the_fence_and_is_told_what_it_lacks(
 MEASURE = """
 import resource, sys
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from inorder_fence import in_time
 from invert_image.inversion import invert
