@@ -53,10 +53,12 @@ def ask(trial: Trial, report: Report, only: Collection[str] = ()) -> None:
 
 def run(trial: Trial, report: Report, only: Collection[str] = ()) -> None:
     """Ask, and exit with 1 if an answer is not as expected or something is left."""
-    ask(trial, report, only)
-    for each in report.left or ():
-        click.echo(f"Not removed: {each}")
-    click.echo(f"The report is in {report.markdown}.")
+    try:
+        ask(trial, report, only)
+    finally:
+        for each in report.left or ():
+            click.echo(f"Not removed: {each}")
+        click.echo(f"The report is in {report.markdown}.")
     if not report.is_good:
         raise SystemExit(1)
 
@@ -85,9 +87,12 @@ def main(
     """Ask AWS what no local engine can tell, and write a report that names no account."""
     if unknown := set(only) - {each.name for each in QUESTIONS}:
         raise click.UsageError(f"There is no question {', '.join(sorted(unknown))}.")
-    signal.signal(signal.SIGTERM, _interrupt)
+    for end in (signal.SIGTERM, signal.SIGHUP):  # as for Ctrl-C, also if the terminal is closed
+        signal.signal(end, _interrupt)
     identity = uuid4().hex[:8]
     if is_local:
+        if remove:
+            raise click.UsageError("A rehearsal leaves nothing: its local AWS ends with it.")
         report = Report(folder, "the local AWS", resume)
         with (
             tempfile.TemporaryDirectory() as server,

@@ -33,10 +33,8 @@ def concurrency(trial: Trial) -> Answer:
     needs_stack=False,
 )
 def name_is_free(trial: Trial) -> Answer:
-    pages = trial.client("cloudformation").get_paginator("describe_stacks").paginate()
-    stacks = [each["StackName"] for page in pages for each in page["Stacks"]]
-    taken = [name for name in stacks if name.startswith(trial.name)]
-    return seen(not taken, f"{len(taken)} of {len(stacks)} stacks begin like it")
+    taken = trial.stacks()
+    return seen(not taken, f"{len(taken)} stacks begin like it", taken)
 
 
 @question(

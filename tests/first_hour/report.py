@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.first_hour.questions import Answer, Question, Verdict
+from tests.first_hour.questions import QUESTIONS, Answer, Question, Verdict
 
 # IDs of accounts and KMS keys, access keys, addresses, and the random ends of physical names.
 PRIVATE = {
@@ -45,6 +46,7 @@ class Report:
             rows = json.loads(self.json.read_text())["rows"]
             kept = {Verdict.EXPECTED, Verdict.OTHERWISE}
             self.rows = {name: row for name, row in rows.items() if row["verdict"] in kept}
+            self.rows.pop("notifications", None)  # a new bucket's have to be waited for again
 
     def add(self, question: Question, answer: Answer) -> None:
         """Write an answer."""
@@ -58,7 +60,10 @@ class Report:
         began = f"{self.began:%Y-%m-%d %H:%M} UTC"
         whole = {"began": began, "region": self.region, "rows": self.rows, "left": self.left}
         self.json.write_text(without_names(json.dumps(whole, indent=1, default=str)) + "\n")
+        counts = Counter(row["verdict"] for row in self.rows.values())
+        counted = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
         lines = ["# What AWS answered", "", f"{began}, {self.region}.", ""]
+        lines += [f"{len(self.rows)} of {len(QUESTIONS)} questions: {counted}.", ""]
         lines += ["| | asked | expected | observed |", "| --- | --- | --- | --- |"]
         for row in self.rows.values():
             told = (row["verdict"], row["asked"], row["expected"], row["observed"])

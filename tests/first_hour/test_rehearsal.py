@@ -7,25 +7,28 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 from uuid import uuid4
 
+import boto3
 import pytest
-from botocore.awsrequest import AWSResponse
-from botocore.compat import HTTPHeaders
+from botocore.validate import ParamValidator
 
 from inorder.local_aws import LocalAws
 from tests.first_hour import __main__ as command
 from tests.first_hour import before, deliveries, faults, tools, trial
-from tests.first_hour.questions import QUESTIONS, Verdict, seen
+from tests.first_hour.questions import QUESTIONS, Question, Verdict, seen
 from tests.first_hour.report import Report, without_names
 from tests.first_hour.trial import Trial
 
 EXPECTED, FAILED, NOT_ASKED = Verdict.EXPECTED, Verdict.FAILED, Verdict.NOT_ASKED
-IN_PART = ("concurrency", "name-is-free", "disorder", "dead-holder", "parked", "why")
+TESTS = ("stories", "each-state")  # which `make test` runs on the local AWS
+IN_PART = ("concurrency", "name-is-free", "disorder", "conditions", "dead-holder", "parked", "why")
 
 
 class Rehearsal(Trial):
@@ -61,7 +64,7 @@ def asked(rehearsal: Trial, folder: Path, *only: str) -> tuple[Report, dict[str,
 
 def made_by(rehearsal: Trial) -> list[str]:
     """List what is left of a trial."""
-    return [*rehearsal._stacks(), *(what for what, _ in rehearsal._retained())]
+    return [*rehearsal.stacks(), *(what for what, _ in rehearsal._retained())]
 
 
 def test_the_local_aws_answers_and_everything_is_removed(
@@ -103,17 +106,14 @@ def test_a_stack_that_fails_halfway_is_removed(local: LocalAws, tmp_path: Path) 
 
 @pytest.mark.usefixtures("quick")
 def test_a_missing_permission_is_told(local: LocalAws, tmp_path: Path) -> None:
-    def deny(**_: Any) -> AWSResponse:
-        body = {"__type": "AccessDeniedException", "message": "You may not."}
-        raw = SimpleNamespace(stream=lambda: iter([json.dumps(body).encode()]))
-        return AWSResponse("", 400, HTTPHeaders(), raw)
-
     events = local.client("sqs").meta.events
-    events.register("before-send.sqs.ReceiveMessage", deny)
+    denied = Mock(status_code=400), {"Error": {"Code": "AccessDenied", "Message": "You may not."}}
+    call, deny = "before-call.sqs.ReceiveMessage", lambda **_: denied
+    events.register(call, deny)
     try:
         report, verdicts = asked(Rehearsal(local), tmp_path, "parked")
     finally:
-        events.unregister("before-send.sqs.ReceiveMessage", deny)
+        events.unregister(call, deny)
     assert verdicts == {"deployment": EXPECTED, "parked": FAILED}
     assert "AccessDenied" in report.markdown.read_text()
 
@@ -139,19 +139,85 @@ def test_an_interrupt_removes_what_was_made_and_a_second_one_says_what_is_left(
     assert "make test-aws REMOVE=1" in (tmp_path / "aws-report.md").read_text()
 
 
-def test_the_log_of_an_execution_is_evidence() -> None:
-    entries = [
-        {"id": str(number), "previous_event_id": "0", "event_timestamp": "1", "details": {}}
-        | {"type": "ExecutionSucceeded", "execution_arn": "arn:x:y"}
-        for number in (2, 1)
-    ]
-    found = [{"message": json.dumps(e), "ingestionTime": 4000, "timestamp": 1} for e in entries]
-    logs = SimpleNamespace(filter_log_events=lambda **_: {"events": found})
-    pages = SimpleNamespace(paginate=lambda **_: [{"events": found}])
-    logs.get_paginator = lambda _: pages
-    aws: Any = SimpleNamespace(name="inorder-trial-1", client=lambda _: logs)
-    answer = tools.log(aws)
-    assert (answer.verdict, "at most 4.0 s late" in answer.observed) == (EXPECTED, True)
+def log_of(*ids: int) -> dict[str, Any]:
+    entry = {"previous_event_id": "0", "event_timestamp": "1", "type": "?", "details": {}}
+    entry["execution_arn"] = "arn:aws:states:r:0:express:machine:name:run"
+    told = [json.dumps(entry | {"id": str(number)}) for number in ids]
+    return {"events": [{"message": e, "ingestionTime": 4000, "timestamp": 1} for e in told]}
+
+
+def metrics(*names: str) -> dict[str, Any]:
+    """Answer with metrics of the trial, some of which have no dimension that names it."""
+    named = [{"Name": "QueueName", "Value": f"{trial.NAME}1-Queue"}]
+    found = [{"MetricName": name, "Dimensions": named} for name in names]
+    return {"Metrics": [*found, {"MetricName": "Outcomes"}, {"MetricName": "FailedExecutions"}]}
+
+
+def alarms(*names: str) -> dict[str, Any]:
+    return {"MetricAlarms": [{"AlarmName": name, "AlarmDescription": name} for name in names]}
+
+
+WRONG = {"severity": "ERROR", "code": "SCHEMA_VALIDATION_FAILED", "message": "It has no end."}
+ANSWERS = {  # of AWS, as expected
+    "ValidateStateMachineDefinition": {"result": "OK", "diagnostics": []},
+    "FilterLogEvents": log_of(2, 1),
+    "ListMetrics": metrics("ExecutionsStarted", "ExecutionsFailed"),
+    "DescribeAlarms": alarms("a-EventParkedAlarm-b", "a-ExecutionsFailedAlarm-b"),
+    "StartQuery": {"queryId": "1"},
+    "GetQueryResults": {"status": "Complete", "results": []},
+    "PutRolePolicy": {},
+    "DeleteRolePolicy": {},
+    "GetQueueAttributes": {"Attributes": {"ApproximateNumberOfMessages": "1"}},
+}
+OTHERWISE = {
+    "definitions": {"ValidateStateMachineDefinition": {"result": "FAIL", "diagnostics": [WRONG]}},
+    "log": {"FilterLogEvents": log_of(2, 3)},
+    "metrics": {"ListMetrics": metrics("ExecutionsStarted")},
+    "alarms": {"DescribeAlarms": alarms("a-EventParkedAlarm-b")},
+    "queries": {"GetQueryResults": {"status": "Failed", "results": []}},
+    "undelivered": {"GetQueueAttributes": {"Attributes": {"ApproximateNumberOfMessages": "0"}}},
+}
+
+
+class Modelled(Trial):
+    """A trial on AWS whose calls, and the answers to them, are checked against AWS's models."""
+
+    resources = {"EventsRole": "role"}  # noqa: RUF012
+    stack: Any = SimpleNamespace(undelivered_events_queue_url="https://sqs/queue")
+    put = run = output = inorder = Mock()
+
+    def __init__(self, answers: dict[str, dict[str, Any]]) -> None:
+        super().__init__("1")
+        self.answers, self.is_deployed = answers, True
+
+    def client(self, service: str) -> Any:
+        client = boto3.client(service, region_name="us-east-1")  # type: ignore[call-overload]
+        client.meta.events.register("before-call", self.answered)
+        return client
+
+    def answered(self, model: Any, **_: Any) -> Any:
+        if model.output_shape:
+            found = ParamValidator().validate(self.answers[model.name], model.output_shape)
+            assert not found.has_errors(), found.generate_report()
+        return Mock(status_code=200), self.answers[model.name]
+
+    def wait(self, condition: Callable[[], bool], seconds: float, what: str) -> float:
+        if not condition():
+            raise TimeoutError(what)
+        return seconds
+
+
+@pytest.mark.parametrize(
+    "asked_of_aws", [each for each in QUESTIONS if each.not_local and each.name not in TESTS]
+)
+def test_a_question_to_aws_alone_fits_the_models_of_its_apis_and_tells_what_is_otherwise(
+    asked_of_aws: Question, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "sleep", Mock())
+    right = asked_of_aws.answer(Modelled(ANSWERS))
+    assert right.verdict == EXPECTED, right
+    wrong = asked_of_aws.answer(Modelled(ANSWERS | OTHERWISE[asked_of_aws.name]))
+    assert wrong.verdict == Verdict.OTHERWISE or "TimeoutError" in wrong.observed, wrong
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -130,7 +131,7 @@ class Trial:
         done = subprocess.run(  # noqa: S603 - our own commands
             command,
             cwd=PROJECT,
-            env=environment | {"STACK_NAME": self.name, "COLUMNS": "200"},
+            env=environment | {"STACK_NAME": self.name, "TRIAL_STACK": self.name, "COLUMNS": "200"},
             capture_output=True,
             text=True,
             check=False,
@@ -189,36 +190,39 @@ class Trial:
         """Remove all that the trial has made, and name what could not be removed."""
         cloudformation, problems = self.client("cloudformation"), list[str]()
         kept = [*self._kms_key()]
-        for name in sorted(
-            self._stacks(), key=lambda name: (name == self.name, name), reverse=True
-        ):
+        for name in sorted(self.stacks(), key=lambda name: name != self.name):
             try:
+                # An update that was interrupted here goes on there.
+                self.wait(partial(self._is_at_rest, name), DEPLOY_SECONDS, "the end of its update")
                 cloudformation.delete_stack(StackName=name)
                 cloudformation.get_waiter("stack_delete_complete").wait(
                     StackName=name, WaiterConfig={"Delay": self.seconds(5, 0.5), "MaxAttempts": 200}
                 )
-            except (ClientError, WaiterError) as error:
+            except (ClientError, WaiterError, TimeoutError) as error:
                 problems.append(f"stack {name}: {error}")
         for what, remove in [*self._retained(), *kept]:
             try:
                 remove()
             except ClientError as error:
                 problems.append(f"{what}: {error}")
-        with suppress(
-            TimeoutError
-        ):  # SQS lists a queue for a minute, and DynamoDB a table for longer
+        with suppress(TimeoutError):  # SQS lists a queue for a minute, DynamoDB a table for longer
             self.wait(lambda: not [*self._retained()], self.seconds(180, 5), "the end of them")
         return problems + [f"{what}: it is still there" for what, _ in self._retained()]
 
-    def _stacks(self) -> list[str]:
+    def stacks(self) -> dict[str, str]:
+        """Give the status of each stack by its name."""
         pages = self.client("cloudformation").get_paginator("describe_stacks").paginate()
-        names = [each["StackName"] for page in pages for each in page["Stacks"]]
-        return [name for name in names if name.startswith(self.name)]
+        found = [each for page in pages for each in page["Stacks"]]
+        status = {each["StackName"]: each["StackStatus"] for each in found}
+        return {name: status[name] for name in status if name.startswith(self.name)}
+
+    def _is_at_rest(self, stack: str) -> bool:
+        return not re.match("UPDATE.*IN_PROGRESS", self.stacks().get(stack, ""))
 
     def _kms_key(self) -> Iterator[Removal]:
         """Give the key, which its stack retains: AWS deletes it after a week at the earliest."""
         stack = f"{self.name}-key"
-        if stack in self._stacks():
+        if stack in self.stacks():
             answer = self.client("cloudformation").list_stack_resources(StackName=stack)
             for each in answer["StackResourceSummaries"]:
                 remove = partial(self.client("kms").schedule_key_deletion, PendingWindowInDays=7)
@@ -235,8 +239,8 @@ class Trial:
                 yield f"table {table}", partial(dynamodb.delete_table, TableName=table)
         for url in sqs.list_queues(QueueNamePrefix=self.name).get("QueueUrls", []):
             yield f"queue {url}", partial(sqs.delete_queue, QueueUrl=url)
-        for beginning in (self.name, f"/aws/vendedlogs/states/{self.name}"):
-            found = logs.describe_log_groups(logGroupNamePrefix=beginning)["logGroups"]
+        for beginning in ("", "/aws/vendedlogs/states/", "/aws/lambda/"):
+            found = logs.describe_log_groups(logGroupNamePrefix=beginning + self.name)["logGroups"]
             for name in (each["logGroupName"] for each in found):
                 yield f"log {name}", partial(logs.delete_log_group, logGroupName=name)
 

@@ -106,7 +106,7 @@ def test_work_that_ends_its_process_is_rejected(crash: Any, content: Any, text: 
         (work.worse_row, work.BadRow, "WorseRow", "row 7, column 3"),
         (bytes.decode, UnicodeDecodeError, "UnicodeDecodeError", "can't decode byte"),
         (memoryview, TypeError, "TypeError", "pickle"),
-        (partial(in_time, bytes, seconds=LONG), RuntimeError, "RuntimeError", "inside itself"),
+        (partial(done, bytes), RuntimeError, "RuntimeError", "inside itself"),
     ],
 )
 def test_error_of_the_work_is_raised_by_its_name_kind_and_text(
