@@ -79,7 +79,7 @@ def in_time(work: Callable[[bytes], Result], content: bytes, seconds: float) -> 
     NotImplementedError
         This is Windows, which has no groups of processes.
     RuntimeError
-        The work has called this, or a module that its process imports has, while it was imported.
+        The work has called this, or a module that its process imports.
     BaseException
         What `work` raises: an error of the same name and text and, so far as a name leads to it,
         of the same class.
@@ -87,10 +87,7 @@ def in_time(work: Callable[[bytes], Result], content: bytes, seconds: float) -> 
     if not hasattr(os, "killpg"):
         raise NotImplementedError("in_time needs Linux, macOS or WSL.")
     if worker.IS_WORKER in os.environ:  # or each process would start another one, without end
-        raise RuntimeError(
-            "in_time was called inside itself: by the work, or by a module that was imported for"
-            " the work. Call it in the handler."
-        )
+        raise RuntimeError("in_time runs inside in_time: call it in the handler, not on import.")
     request = pickle.dumps((sys.path, pickle.dumps(work), content, seconds))
     with _one_call:
         while True:

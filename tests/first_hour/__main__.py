@@ -53,6 +53,8 @@ def ask(trial: Trial, report: Report, only: Collection[str] = ()) -> None:
 
 def run(trial: Trial, report: Report, only: Collection[str] = ()) -> None:
     """Ask, and exit with 1 if an answer is not as expected or something is left."""
+    if trial.stacks():
+        raise click.ClickException(f"There is a stack {trial.name}, which would be removed.")
     try:
         ask(trial, report, only)
     finally:
@@ -61,10 +63,6 @@ def run(trial: Trial, report: Report, only: Collection[str] = ()) -> None:
         click.echo(f"The report is in {report.markdown}.")
     if not report.is_good:
         raise SystemExit(1)
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 @click.command()
@@ -88,7 +86,7 @@ def main(
     if unknown := set(only) - {each.name for each in QUESTIONS}:
         raise click.UsageError(f"There is no question {', '.join(sorted(unknown))}.")
     for end in (signal.SIGTERM, signal.SIGHUP):  # as for Ctrl-C, also if the terminal is closed
-        signal.signal(end, _interrupt)
+        signal.signal(end, signal.default_int_handler)
     identity = uuid4().hex[:8]
     if is_local:
         if remove:

@@ -19,7 +19,6 @@ FEW = 10  # concurrent invocations, which many new accounts have
 @question(
     "How many invocations of Lambda does the account allow at a time?",
     f"1,000, or {FEW} in a new account: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html",
-    needs_stack=False,
 )
 def concurrency(trial: Trial) -> Answer:
     limits = trial.client("lambda").get_account_settings()["AccountLimit"]
@@ -28,20 +27,9 @@ def concurrency(trial: Trial) -> Answer:
 
 
 @question(
-    "Is the trial's name free?",
-    "No stack has a name that begins like it, so that removing it removes nothing else.",
-    needs_stack=False,
-)
-def name_is_free(trial: Trial) -> Answer:
-    taken = trial.stacks()
-    return seen(not taken, f"{len(taken)} stacks begin like it", taken)
-
-
-@question(
     "Does Step Functions accept each definition?",
     "Nothing is diagnosed by ValidateStateMachineDefinition. Other validators check the ASL here.",
     not_local="it accepts every definition.",
-    needs_stack=False,
 )
 def definitions(trial: Trial) -> Answer:
     states, told = trial.client("stepfunctions"), dict[str, object]()
@@ -62,7 +50,6 @@ def definitions(trial: Trial) -> Answer:
 @question(
     "Can everything be deployed at once: a KMS key, the stack, and its companions?",
     "Each stack is created. What CloudFormation refuses is known from documents and linters only.",
-    needs_stack=False,
     deploys=True,
 )
 def deployment(trial: Trial) -> Answer:

@@ -129,12 +129,10 @@ def conditions(trial: Trial) -> Answer:
             answer = call(**where, **condition)
         except ClientError as error:
             answer = error.response
-        code: int = answer["ResponseMetadata"]["HTTPStatusCode"]
-        return code
+        return int(answer["ResponseMetadata"]["HTTPStatusCode"])
 
     with ThreadPoolExecutor(10) as pool:
-        new = pool.map(lambda _: status(s3.put_object, IfNoneMatch="*"), range(10))
-        at_once = Counter(new)
+        at_once = Counter(pool.map(lambda _: status(s3.put_object, IfNoneMatch="*"), range(10)))
     written = s3.head_object(**where)
     told = [status(s3.put_object, IfNoneMatch="*")]
     for etag in ('"0"', written["ETag"]):

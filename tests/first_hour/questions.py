@@ -47,7 +47,6 @@ class Question:
     expected: str
     ask: Callable[[Trial], Answer]
     not_local: str
-    needs_stack: bool
     deploys: bool
 
     @property
@@ -59,7 +58,7 @@ class Question:
         """Ask it. A question that fails is an answer, too, so that the others are asked."""
         if trial.local and self.not_local:
             return Answer(Verdict.NOT_ASKED, f"On the local AWS: {self.not_local}")
-        if self.needs_stack and not trial.is_deployed:
+        if trial.is_deployed is False:
             return Answer(Verdict.NOT_ASKED, "The stack was not deployed.")
         try:
             return self.ask(trial)
@@ -77,13 +76,12 @@ def question(
     expected: str,
     *,
     not_local: str = "",
-    needs_stack: bool = True,
     deploys: bool = False,
 ) -> Callable[[Ask], Ask]:
     """Make a function a question, which is asked after those before it."""
 
     def register(ask: Ask) -> Ask:
-        QUESTIONS.append(Question(asked, expected, ask, not_local, needs_stack, deploys))
+        QUESTIONS.append(Question(asked, expected, ask, not_local, deploys))
         return ask
 
     return register

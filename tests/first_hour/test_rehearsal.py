@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 from uuid import uuid4
 
 import boto3
@@ -27,23 +26,7 @@ from tests.first_hour.report import Report, without_names
 from tests.first_hour.trial import Trial
 
 EXPECTED, FAILED, NOT_ASKED = Verdict.EXPECTED, Verdict.FAILED, Verdict.NOT_ASKED
-TESTS = ("stories", "each-state")  # which `make test` runs on the local AWS
-IN_PART = ("concurrency", "name-is-free", "disorder", "conditions", "dead-holder", "parked", "why")
-
-
-class Rehearsal(Trial):
-    """A trial into which faults can be put."""
-
-    def __init__(self, local: LocalAws, **given: str) -> None:
-        super().__init__(uuid4().hex[:8], local)
-        self._given |= given
-        self.has_rule = True
-
-    def deploy(self) -> None:
-        super().deploy()
-        if not self.has_rule:
-            rule = self.resources["EventsRule"].rpartition("/")[2]
-            self.client("events").disable_rule(Name=rule)
+IN_PART = ("concurrency", "disorder", "conditions", "dead-holder", "parked", "why")
 
 
 @pytest.fixture
@@ -74,7 +57,7 @@ def test_the_local_aws_answers_and_everything_is_removed(
     if not os.environ.get("NIGHT"):
         request.getfixturevalue("quick")
         only = IN_PART
-    report, verdicts = asked(rehearsal := Rehearsal(local), tmp_path, *only)
+    report, verdicts = asked(rehearsal := Trial(uuid4().hex[:8], local), tmp_path, *only)
     wanted = {each.name for each in QUESTIONS if each.deploys or each.name in only or not only}
     is_asked = {each.name: not each.not_local for each in QUESTIONS}
     assert verdicts == {name: EXPECTED if is_asked[name] else NOT_ASKED for name in wanted}
@@ -86,8 +69,7 @@ def test_the_local_aws_answers_and_everything_is_removed(
 
 @pytest.mark.usefixtures("quick")
 def test_a_rule_that_matches_nothing_is_told(local: LocalAws, tmp_path: Path) -> None:
-    rehearsal = Rehearsal(local)
-    rehearsal.has_rule = False
+    rehearsal = Trial(uuid4().hex[:8], local, KeyPrefix="other/")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deliveries, "PATIENCE", 3)
         report, verdicts = asked(rehearsal, tmp_path, "multipart", "parked")
@@ -98,7 +80,9 @@ def test_a_rule_that_matches_nothing_is_told(local: LocalAws, tmp_path: Path) ->
 
 @pytest.mark.usefixtures("quick")
 def test_a_stack_that_fails_halfway_is_removed(local: LocalAws, tmp_path: Path) -> None:
-    rehearsal = Rehearsal(local, PermissionsBoundaryArn="no-arn", RecordRetentionDays="many")
+    rehearsal = Trial(
+        uuid4().hex[:8], local, PermissionsBoundaryArn="no-arn", RecordRetentionDays="many"
+    )
     report, verdicts = asked(rehearsal, tmp_path, "parked")
     assert verdicts == {"deployment": FAILED, "parked": NOT_ASKED}
     assert (report.is_good, report.left, made_by(rehearsal)) == (False, [], [])
@@ -111,7 +95,7 @@ def test_a_missing_permission_is_told(local: LocalAws, tmp_path: Path) -> None:
     call, deny = "before-call.sqs.ReceiveMessage", lambda **_: denied
     events.register(call, deny)
     try:
-        report, verdicts = asked(Rehearsal(local), tmp_path, "parked")
+        report, verdicts = asked(Trial(uuid4().hex[:8], local), tmp_path, "parked")
     finally:
         events.unregister(call, deny)
     assert verdicts == {"deployment": EXPECTED, "parked": FAILED}
@@ -139,41 +123,28 @@ def test_an_interrupt_removes_what_was_made_and_a_second_one_says_what_is_left(
     assert "make test-aws REMOVE=1" in (tmp_path / "aws-report.md").read_text()
 
 
-def log_of(*ids: int) -> dict[str, Any]:
-    entry = {"previous_event_id": "0", "event_timestamp": "1", "type": "?", "details": {}}
-    entry["execution_arn"] = "arn:aws:states:r:0:express:machine:name:run"
-    told = [json.dumps(entry | {"id": str(number)}) for number in ids]
-    return {"events": [{"message": e, "ingestionTime": 4000, "timestamp": 1} for e in told]}
-
-
-def metrics(*names: str) -> dict[str, Any]:
-    """Answer with metrics of the trial, some of which have no dimension that names it."""
-    named = [{"Name": "QueueName", "Value": f"{trial.NAME}1-Queue"}]
-    found = [{"MetricName": name, "Dimensions": named} for name in names]
-    return {"Metrics": [*found, {"MetricName": "Outcomes"}, {"MetricName": "FailedExecutions"}]}
-
-
-def alarms(*names: str) -> dict[str, Any]:
-    return {"MetricAlarms": [{"AlarmName": name, "AlarmDescription": name} for name in names]}
-
-
 WRONG = {"severity": "ERROR", "code": "SCHEMA_VALIDATION_FAILED", "message": "It has no end."}
-ANSWERS = {  # of AWS, as expected
+TOLD: dict[str, Any] = {"id": "1", "previous_event_id": "0", "event_timestamp": "1", "details": {}}
+TOLD |= {"type": "ExecutionSucceeded", "execution_arn": "arn:aws:states:r:0:express:m:name:run"}
+ENTRY = {"message": json.dumps(TOLD), "ingestionTime": 4000, "timestamp": 1}
+OF_TRIAL = [{"Name": "QueueName", "Value": f"{trial.NAME}1-Queue"}]
+STATES = [{"MetricName": f"Executions{n}", "Dimensions": OF_TRIAL} for n in ("Started", "Failed")]
+OF_LOG = [{"MetricName": "Outcomes"}, {"MetricName": "FailedExecutions"}]
+ALARMS = [{"AlarmName": f"{n}Alarm"} for n in ("EventParked", "ExecutionsFailed")]
+ANSWERS: dict[str, dict[str, Any]] = {  # of AWS, as expected
     "ValidateStateMachineDefinition": {"result": "OK", "diagnostics": []},
-    "FilterLogEvents": log_of(2, 1),
-    "ListMetrics": metrics("ExecutionsStarted", "ExecutionsFailed"),
-    "DescribeAlarms": alarms("a-EventParkedAlarm-b", "a-ExecutionsFailedAlarm-b"),
+    "FilterLogEvents": {"events": [ENTRY]},
+    "ListMetrics": {"Metrics": STATES + OF_LOG},
+    "DescribeAlarms": {"MetricAlarms": ALARMS},
     "StartQuery": {"queryId": "1"},
     "GetQueryResults": {"status": "Complete", "results": []},
-    "PutRolePolicy": {},
-    "DeleteRolePolicy": {},
     "GetQueueAttributes": {"Attributes": {"ApproximateNumberOfMessages": "1"}},
 }
-OTHERWISE = {
+OTHERWISE: dict[str, dict[str, Any]] = {
     "definitions": {"ValidateStateMachineDefinition": {"result": "FAIL", "diagnostics": [WRONG]}},
-    "log": {"FilterLogEvents": log_of(2, 3)},
-    "metrics": {"ListMetrics": metrics("ExecutionsStarted")},
-    "alarms": {"DescribeAlarms": alarms("a-EventParkedAlarm-b")},
+    "log": {"FilterLogEvents": {"events": [ENTRY, ENTRY]}},
+    "metrics": {"ListMetrics": {"Metrics": STATES[:1] + OF_LOG}},
+    "alarms": {"DescribeAlarms": {"MetricAlarms": ALARMS[:1]}},
     "queries": {"GetQueryResults": {"status": "Failed", "results": []}},
     "undelivered": {"GetQueueAttributes": {"Attributes": {"ApproximateNumberOfMessages": "0"}}},
 }
@@ -185,10 +156,7 @@ class Modelled(Trial):
     resources = {"EventsRole": "role"}  # noqa: RUF012
     stack: Any = SimpleNamespace(undelivered_events_queue_url="https://sqs/queue")
     put = run = output = inorder = Mock()
-
-    def __init__(self, answers: dict[str, dict[str, Any]]) -> None:
-        super().__init__("1")
-        self.answers, self.is_deployed = answers, True
+    answers = ANSWERS
 
     def client(self, service: str) -> Any:
         client = boto3.client(service, region_name="us-east-1")  # type: ignore[call-overload]
@@ -196,10 +164,11 @@ class Modelled(Trial):
         return client
 
     def answered(self, model: Any, **_: Any) -> Any:
+        answer = self.answers.get(model.name, {})
         if model.output_shape:
-            found = ParamValidator().validate(self.answers[model.name], model.output_shape)
+            found = ParamValidator().validate(answer, model.output_shape)
             assert not found.has_errors(), found.generate_report()
-        return Mock(status_code=200), self.answers[model.name]
+        return Mock(status_code=200), answer
 
     def wait(self, condition: Callable[[], bool], seconds: float, what: str) -> float:
         if not condition():
@@ -208,15 +177,14 @@ class Modelled(Trial):
 
 
 @pytest.mark.parametrize(
-    "asked_of_aws", [each for each in QUESTIONS if each.not_local and each.name not in TESTS]
+    "question", [e for e in QUESTIONS if e.not_local and "make test" not in e.not_local]
 )
-def test_a_question_to_aws_alone_fits_the_models_of_its_apis_and_tells_what_is_otherwise(
-    asked_of_aws: Question, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(time, "sleep", Mock())
-    right = asked_of_aws.answer(Modelled(ANSWERS))
+@patch("time.sleep", Mock())
+def test_a_question_to_aws_alone_fits_its_models(question: Question) -> None:
+    right = question.answer(aws := Modelled("1"))
     assert right.verdict == EXPECTED, right
-    wrong = asked_of_aws.answer(Modelled(ANSWERS | OTHERWISE[asked_of_aws.name]))
+    aws.answers = ANSWERS | OTHERWISE[question.name]
+    wrong = question.answer(aws)
     assert wrong.verdict == Verdict.OTHERWISE or "TimeoutError" in wrong.observed, wrong
 
 

@@ -44,20 +44,18 @@ def log(trial: Trial) -> Answer:
         pages = pages.paginate(logGroupName=group, filterPattern=f"{{ {pattern} }}")
         return [each for page in pages for each in page["events"]]
 
-    started, succeeded = (
-        [json.loads(each["message"])["execution_arn"] for each in matching(f'$.type = "{kind}"')]
-        for kind in ("ExecutionStarted", "ExecutionSucceeded")
-    )
-    names = Counter(arn.rpartition(":")[0] for arn in started)
-    twice = sorted(arn for arn in started if names[arn.rpartition(":")[0]] > 1)
-    found = matching(f'$.execution_arn = "{succeeded[-1]}"')
+    ended = matching('$.type = "ExecutionSucceeded"')
+    arns = [json.loads(each["message"])["execution_arn"] for each in ended]
+    names = Counter(arn.rpartition(":")[0] for arn in arns)
+    twice = sorted(arn for arn in arns if names[arn.rpartition(":")[0]] > 1)
+    found = matching(f'$.execution_arn = "{arns[-1]}"')
     entries = [json.loads(each["message"]) for each in found]
     late = max(each["ingestionTime"] - each["timestamp"] for each in found) / 1000
     size = sum(len(each["message"]) for each in found) / 1000
     is_known = {"id", "previous_event_id", "event_timestamp", "type", "details"} <= set(entries[0])
     ids = sorted(int(each["id"]) for each in entries)
-    told = f"{len(entries)} entries, {size:.0f} kB, at most {late:.1f} s late; of {len(started)}"
-    told += f" executions, these have started twice: {twice or 'none'}"
+    told = f"{len(entries)} entries, {size:.0f} kB, at most {late:.1f} s late; of {len(arns)}"
+    told += f" executions, these have succeeded twice: {twice or 'none'}"
     return seen(is_known and ids == [*range(1, len(ids) + 1)], told, found)
 
 
@@ -66,7 +64,7 @@ def _raised(trial: Trial) -> dict[str, str]:
     pages = trial.client("cloudwatch").get_paginator("describe_alarms")
     pages = pages.paginate(AlarmNamePrefix=trial.name, StateValue="ALARM")
     alarms = [each for page in pages for each in page["MetricAlarms"]]
-    return {each["AlarmName"]: each["AlarmDescription"] for each in alarms}
+    return {each["AlarmName"]: each.get("AlarmDescription", "") for each in alarms}
 
 
 @question(
@@ -147,9 +145,8 @@ def why(trial: Trial) -> Answer:
     trial.wait(lambda: bool(trial.output(key)), PATIENCE, "its output")
     time.sleep(trial.seconds(30, 1))  # for the log
     printed = trial.inorder("why", key)
-    return seen(
-        "Processed" in printed and "That is right" in printed, printed.strip()[-200:], printed
-    )
+    is_told = "Processed" in printed and "That is right" in printed
+    return seen(is_told, printed.strip()[-200:], printed)
 
 
 @question(

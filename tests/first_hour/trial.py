@@ -24,6 +24,7 @@ from inorder.aws.executions import wait_until
 from inorder.aws.stack import Connection, Stack, sam_deploy
 from inorder.errors import Failure
 from inorder.local_aws import LocalAws
+from inorder_fence.fenced_output import output_key
 
 NAME = "inorder-trial-"
 PREFIX = "rule/"  # of the keys for which the rule starts executions
@@ -39,10 +40,11 @@ class Trial:
     All that it makes has a name that begins with the stack's, and is found by that to be removed.
     """
 
-    def __init__(self, run: str, local: LocalAws | None = None) -> None:
+    def __init__(self, run: str, local: LocalAws | None = None, **given: str) -> None:
         self.name, self.local = NAME + run, local
-        self.is_deployed = False
-        self._given = {"KeyPrefix": PREFIX}
+        self.is_deployed: bool | None = None  # before that is tried
+        self._given = {"KeyPrefix": PREFIX} | given
+        self._clients = dict[str, Any]()
         self.aws: Connection  # the stack, once it is deployed
         self.took: dict[str, float] = {}  # seconds, by what was deployed
 
@@ -55,10 +57,6 @@ class Trial:
     def resources(self) -> dict[str, str]:
         """Physical IDs of its resources by their logical ones."""
         return Described(self.aws, self.name).resources
-
-    @cached_property
-    def _clients(self) -> dict[str, Any]:
-        return {}
 
     def client(self, service: str) -> Any:
         """Give a client of a service."""
@@ -77,11 +75,12 @@ class Trial:
 
     def deploy(self) -> None:
         """Deploy a KMS key, the stack with everything switched on, and its companions."""
-        outputs = self.create("key", KEY_TEMPLATE)
-        key = {"KmsKeyArn": outputs["KmsKeyArn"]}
-        self._timed("main", partial(self.deploy_main, **key))
-        for each in COMPANIONS:
-            self._timed(each, partial(self._deploy_companion, each, **key))
+        self.is_deployed = False
+        key = {"KmsKeyArn": self.create("key", KEY_TEMPLATE)["KmsKeyArn"]}
+        for each in ("main", *COMPANIONS):
+            began = time.monotonic()
+            self.deploy_main(**key) if each == "main" else self._deploy_companion(each, **key)
+            self.took[each] = time.monotonic() - began
         self.is_deployed = True
 
     def deploy_main(self, **parameters: str) -> None:
@@ -104,9 +103,8 @@ class Trial:
             sam_deploy(self.local, f"{self.name}-{name}", given, template)
         else:
             told = " ".join(f"{key}={value}" for key, value in parameters.items())
-            self.command(
-                "make", "companion", f"NAME={name}", f"STACK={self.name}", f"PARAMETERS={told}"
-            )
+            variables = f"NAME={name}", f"STACK={self.name}", f"PARAMETERS={told}"
+            self.command("make", "companion", *variables)
 
     def create(self, name: str, template: Path) -> dict[str, str]:
         """Create a stack of a template without code, and give its outputs."""
@@ -119,11 +117,6 @@ class Trial:
         )
         [described] = cloudformation.describe_stacks(StackName=stack)["Stacks"]
         return {each["OutputKey"]: each["OutputValue"] for each in described.get("Outputs", [])}
-
-    def _timed(self, what: str, does: Callable[[], None]) -> None:
-        began = time.monotonic()
-        does()
-        self.took[what] = time.monotonic() - began
 
     def command(self, *command: str, is_allowed_to_fail: bool = False) -> str:
         """Run a command for the stack, and give what it printed; a Failure if it fails."""
@@ -158,17 +151,11 @@ class Trial:
 
     def output(self, key: str) -> bytes | None:
         """Read the output of a key; None if there is none."""
-        folder, slash, name = key.rpartition("/")
-        try:
-            answer = self.client("s3").get_object(
-                Bucket=self.stack.output_bucket, Key=f"{folder}{slash}out-{name}"
-            )
-        except ClientError as error:
-            if error.response["Error"]["Code"] in {"NoSuchKey", "404"}:
-                return None
-            raise
-        content: bytes = answer["Body"].read()
-        return content
+        s3 = self.client("s3")
+        with suppress(s3.exceptions.NoSuchKey):
+            answer = s3.get_object(Bucket=self.stack.output_bucket, Key=output_key(key))
+            return bytes(answer["Body"].read())
+        return None
 
     def wait(self, condition: Callable[[], bool], seconds: float, what: str) -> float:
         """Wait for a condition, and give the seconds that it took."""
