@@ -11,8 +11,10 @@ from uuid import uuid4
 
 import boto3
 import click
+from botocore.exceptions import BotoCoreError, ClientError
 
 from inorder import PROJECT, local_aws
+from inorder.commands.terminal import explained
 from tests.first_hour import before, deliveries, faults, tools
 from tests.first_hour.questions import QUESTIONS
 from tests.first_hour.report import Report
@@ -87,7 +89,6 @@ def main(
         raise click.UsageError(f"There is no question {', '.join(sorted(unknown))}.")
     for end in (signal.SIGTERM, signal.SIGHUP):  # as for Ctrl-C, also if the terminal is closed
         signal.signal(end, signal.default_int_handler)
-    identity = uuid4().hex[:8]
     if is_local:
         if remove:
             raise click.UsageError("A rehearsal leaves nothing: its local AWS ends with it.")
@@ -96,14 +97,17 @@ def main(
             tempfile.TemporaryDirectory() as server,
             local_aws.running(Path(server) / "aws", wait_scale=LOCAL_WAIT_SCALE) as local,
         ):
-            run(Trial(identity, local), report, only)
+            run(Trial(uuid4().hex[:8], local), report, only)
         return
     if region:
         os.environ["AWS_DEFAULT_REGION"] = os.environ["AWS_REGION"] = region
     session = boto3.Session()
     if not session.region_name:
         raise click.UsageError("Say which region: make test-aws REGION=eu-central-1")
-    account = session.client("sts").get_caller_identity()["Account"]
+    try:
+        account = session.client("sts").get_caller_identity()["Account"]
+    except (BotoCoreError, ClientError) as error:
+        raise click.ClickException(explained(error)) from None
     if remove:
         for each in (left := Trial(remove).remove()):
             click.echo(f"Not removed: {each}")
@@ -111,7 +115,7 @@ def main(
     click.echo(ANNOUNCEMENT.format(number=len(QUESTIONS)))
     if not yes:
         click.confirm(f"Go on, in account {account}, region {session.region_name}?", abort=True)
-    run(Trial(identity), Report(folder, session.region_name, resume), only)
+    run(Trial(uuid4().hex[:8]), Report(folder, session.region_name, resume), only)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 from inorder import PROJECT
-from inorder.aws.companions import COMPANIONS
 from inorder.model.policies import asl_file, names
 from tests.conftest import picture
 from tests.first_hour.questions import Answer, question, seen
@@ -55,7 +54,7 @@ def definitions(trial: Trial) -> Answer:
 def deployment(trial: Trial) -> Answer:
     trial.deploy()
     told = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in trial.took.items())
-    return seen(set(trial.took) == {"main", *COMPANIONS}, told)
+    return seen(bool(trial.is_deployed), told)
 
 
 @question(

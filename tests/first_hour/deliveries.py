@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -61,10 +62,9 @@ def uploads(trial: Trial) -> Answer:
                 delays[key] = time.time() - began
         return len(delays) == len(keys)
 
-    try:
+    with suppress(TimeoutError):
         trial.wait(all_there, PATIENCE, f"{number} outputs")
-    except TimeoutError:
-        missing = sorted(set(keys) - set(delays))
+    if missing := sorted(set(keys) - set(delays)):
         return seen(False, f"{len(missing)} have no output: {missing}")
     report = Audit(trial.aws, f"{PREFIX}all/").run(grace=trial.seconds(60, 1))
     late = sorted(delays.values())

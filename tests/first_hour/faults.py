@@ -139,9 +139,7 @@ ODD_LOCALLY = ODD[:3]
     " child is ended by signal 9, as in_time supposes; boto3 is 1.35.69 or newer (docs/deploy.md).",
 )
 def odd_functions(trial: Trial) -> Answer:
-    before = trial.stack.parameters.get("WorkFunctionArn", "")
-    arn = trial.create("odd", ODD_TEMPLATE)["WorkFunctionArn"]
-    trial.deploy_main(WorkFunctionArn=arn)
+    trial.deploy_main(**trial.create("odd", ODD_TEMPLATE))  # its output is WorkFunctionArn
     told = dict[str, Any]()
     try:
         for way in ODD_LOCALLY if trial.local else ODD:
@@ -151,7 +149,7 @@ def odd_functions(trial: Trial) -> Answer:
             reason = output.get("reason", ended.get("cause"))
             told[way] = {"outcome": outcome(ended), "reason": reason}
     finally:
-        trial.deploy_main(WorkFunctionArn=before)
+        trial.deploy_main(WorkFunctionArn="")
     outcomes = {way: each["outcome"] for way, each in told.items()}
     observed = f"{outcomes}; {[told[way]['reason'] for way in ('boto3', 'child') if way in told]}"
     return seen(set(outcomes.values()) <= {"Retrying", "Parked"}, observed, told)

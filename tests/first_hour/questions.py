@@ -72,11 +72,7 @@ Ask = Callable[["Trial"], Answer]
 
 
 def question(
-    asked: str,
-    expected: str,
-    *,
-    not_local: str = "",
-    deploys: bool = False,
+    asked: str, expected: str, *, not_local: str = "", deploys: bool = False
 ) -> Callable[[Ask], Ask]:
     """Make a function a question, which is asked after those before it."""
 

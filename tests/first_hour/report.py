@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,8 +59,8 @@ class Report:
         began = f"{self.began:%Y-%m-%d %H:%M} UTC"
         whole = {"began": began, "region": self.region, "rows": self.rows, "left": self.left}
         self.json.write_text(without_names(json.dumps(whole, indent=1, default=str)) + "\n")
-        counts = Counter(row["verdict"] for row in self.rows.values())
-        counted = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
+        given = [row["verdict"] for row in self.rows.values()]
+        counted = ", ".join(f"{given.count(each)} {each}" for each in dict.fromkeys(given))
         lines = ["# What AWS answered", "", f"{began}, {self.region}.", ""]
         lines += [f"{len(self.rows)} of {len(QUESTIONS)} questions: {counted}.", ""]
         lines += ["| | asked | expected | observed |", "| --- | --- | --- | --- |"]

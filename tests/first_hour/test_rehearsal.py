@@ -20,7 +20,7 @@ from botocore.validate import ParamValidator
 
 from inorder.local_aws import LocalAws
 from tests.first_hour import __main__ as command
-from tests.first_hour import before, deliveries, faults, tools, trial
+from tests.first_hour import deliveries, faults, tools, trial
 from tests.first_hour.questions import QUESTIONS, Question, Verdict, seen
 from tests.first_hour.report import Report, without_names
 from tests.first_hour.trial import Trial
@@ -32,8 +32,7 @@ IN_PART = ("concurrency", "disorder", "conditions", "dead-holder", "parked", "wh
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the companions out, and wait for a moment only."""
-    for module in (trial, before):
-        monkeypatch.setattr(module, "COMPANIONS", ())
+    monkeypatch.setattr(trial, "COMPANIONS", ())
     for module in (deliveries, faults, tools):
         monkeypatch.setattr(module, "PATIENCE", 20)
 
@@ -46,7 +45,6 @@ def asked(rehearsal: Trial, folder: Path, *only: str) -> tuple[Report, dict[str,
 
 
 def made_by(rehearsal: Trial) -> list[str]:
-    """List what is left of a trial."""
     return [*rehearsal.stacks(), *(what for what, _ in rehearsal._retained())]
 
 
@@ -68,13 +66,21 @@ def test_the_local_aws_answers_and_everything_is_removed(
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_rule_that_matches_nothing_is_told(local: LocalAws, tmp_path: Path) -> None:
+def test_a_rule_that_matches_nothing_and_a_missing_permission_are_told(
+    local: LocalAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliveries, "PATIENCE", 3)
     rehearsal = Trial(uuid4().hex[:8], local, KeyPrefix="other/")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(deliveries, "PATIENCE", 3)
-        report, verdicts = asked(rehearsal, tmp_path, "multipart", "parked")
-    assert verdicts == {"deployment": EXPECTED, "multipart": FAILED, "parked": EXPECTED}
-    assert "Waited 3 s for its output" in report.markdown.read_text()
+    denied = Mock(status_code=400), {"Error": {"Code": "AccessDenied", "Message": "You may not."}}
+    call, deny = "before-call.sqs.ReceiveMessage", lambda **_: denied
+    local.client("sqs").meta.events.register(call, deny)
+    try:
+        report, verdicts = asked(rehearsal, tmp_path, "multipart", "conditions", "parked")
+    finally:
+        local.client("sqs").meta.events.unregister(call, deny)
+    assert [*verdicts.values()] == [EXPECTED, FAILED, EXPECTED, FAILED]
+    told = report.markdown.read_text()
+    assert ("Waited 3 s for its output" in told, "AccessDenied" in told) == (True, True)
     assert (report.is_good, made_by(rehearsal)) == (False, [])
 
 
@@ -86,20 +92,6 @@ def test_a_stack_that_fails_halfway_is_removed(local: LocalAws, tmp_path: Path) 
     report, verdicts = asked(rehearsal, tmp_path, "parked")
     assert verdicts == {"deployment": FAILED, "parked": NOT_ASKED}
     assert (report.is_good, report.left, made_by(rehearsal)) == (False, [], [])
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_missing_permission_is_told(local: LocalAws, tmp_path: Path) -> None:
-    events = local.client("sqs").meta.events
-    denied = Mock(status_code=400), {"Error": {"Code": "AccessDenied", "Message": "You may not."}}
-    call, deny = "before-call.sqs.ReceiveMessage", lambda **_: denied
-    events.register(call, deny)
-    try:
-        report, verdicts = asked(Trial(uuid4().hex[:8], local), tmp_path, "parked")
-    finally:
-        events.unregister(call, deny)
-    assert verdicts == {"deployment": EXPECTED, "parked": FAILED}
-    assert "AccessDenied" in report.markdown.read_text()
 
 
 def test_a_run_that_is_resumed_asks_what_is_not_answered(tmp_path: Path) -> None:

@@ -215,9 +215,8 @@ def changes_under_load(trial: Trial) -> Answer:
 )
 def sequencers(trial: Trial) -> Answer:
     found = list[str]()
-    for page in trial.aws.table.meta.client.get_paginator("scan").paginate(
-        TableName=trial.stack.key_table, ConsistentRead=True
-    ):
+    scan = trial.aws.table.meta.client.get_paginator("scan")
+    for page in scan.paginate(TableName=trial.stack.key_table, ConsistentRead=True):
         found += [str(each["sequencer"]) for each in page["Items"] if "sequencer" in each]
     lengths = Counter(map(len, found))
     is_known = all(re.fullmatch("[0-9A-F]+", each) for each in found)
