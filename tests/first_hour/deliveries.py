@@ -154,7 +154,6 @@ def tests(trial: Trial, *files: str) -> Answer:
 @question(
     "Do the stories of every policy end as they do on the local engines?",
     "All of them, on the stack's own state machines and with its own roles.",
-    not_local="`make test` runs them on it.",
 )
 def stories(trial: Trial) -> Answer:
     return tests(trial, str(PROJECT / "tests/policies/test_engines.py"))
