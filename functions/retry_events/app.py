@@ -190,15 +190,13 @@ def _merged(fault: Fault, decision: Wait | Start | Park) -> Wait | Start | Park 
     return fault.message.postpone() if _take(fault, stream, now, status) else decision
 
 
-def _take(
-    fault: Fault, before: Stream | None, now: float, status: streams.Status
-) -> Stream | None:
+def _take(fault: Fault, before: Stream | None, now: float, status: streams.Status) -> Stream | None:
     """Take the stream of a message's event, or give the stream for which that is refused."""
     taken = streams.taken(KEY_TABLE, fault, before, now, status, STATE_MACHINE)
     try:
         dynamodb.put_item(**taken)
     except dynamodb.exceptions.ConditionalCheckFailedException as refusal:
-        return Stream.of(refusal.response["Item"])
+        return Stream.of(refusal.response["Item"])  # type: ignore[typeddict-item] # it has one
     return None
 
 

@@ -215,7 +215,8 @@ class Fault:
 
 def longest_delay(growths: float) -> float:
     """Give the longest delay, in seconds, that has grown so often."""
-    return min(FIRST_SECONDS * GROWTH ** min(growths, _GROWTHS), LONGEST_SECONDS)
+    grown: float = FIRST_SECONDS * GROWTH ** min(growths, _GROWTHS)
+    return min(grown, LONGEST_SECONDS)
 
 
 def _wait(seconds: float) -> Wait:
