@@ -98,7 +98,6 @@ def again(event: dict[str, Any], reason: Any = THROTTLED) -> dict[str, Any]:
 def test_a_fault_waits_for_its_delay_and_is_then_started(
     attempt: int, throttled: int, growths: float
 ) -> None:
-    """Throttling grows the delay as a third of another fault."""
     before = [f"{THROTTLED_TEXT} ({throttled - 1} times)"] if throttled > 1 else []
     reason = THROTTLED if throttled else {"Error": "States.Timeout"}
     given = fault(EVENT | {"retry": retry(attempt, NOW - HOUR, *before)}, reason)
@@ -111,10 +110,7 @@ def test_a_fault_waits_for_its_delay_and_is_then_started(
 
 @pytest.mark.parametrize(
     ("growths", "whole"),
-    [
-        *((-2 / 3, 5 / 1.5 ** (2 / 3)), (0, 5), (1, 7.5), (4, 25.3), (12, 648.7)),
-        *((13, 900), (99, 900), (10**30, 900)),
-    ],
+    [(-1, 10 / 3), (0, 5), (1, 7.5), (4, 25.3), (12, 648.7), (13, 900), (10**30, 900)],
 )
 def test_delays_grow_up_to_a_quarter_of_an_hour_and_spread_over_their_second_half(
     growths: float, whole: float
@@ -592,16 +588,14 @@ def test_a_message_goes_on_when_the_one_before_it_is_silent(retries: Retries) ->
 
 
 def test_the_next_attempt_takes_the_stream_with_one_call(retries: Retries) -> None:
-    calls: list[str] = []
-    retries.dynamodb.meta.events.register(
-        "before-call.dynamodb", lambda model, **_: calls.append(model.name)
-    )
+    calls = Mock(return_value=None)
+    retries.dynamodb.meta.events.register("before-call.dynamodb", calls)
     for attempt in range(3):
         retries.send(json.dumps(body(EVENT | {"retry": retry(attempt)})))
         retries.poll()
         retries.poll(12)
     assert retries.counts() == (3, 0)
-    assert calls == ["PutItem"] * 3
+    assert calls.call_count == 3
 
 
 def test_what_waits_is_finished_with_its_event_but_not_what_fails_later(retries: Retries) -> None:

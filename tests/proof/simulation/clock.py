@@ -29,7 +29,7 @@ class ServiceError(Exception):
     def __init__(self, name: str, cause: str = "") -> None:
         super().__init__(name)
         self.name, self.cause = name, cause
-        self.response: dict[str, Any] = {}  # what boto3 gives to a function beside the name
+        self.response: dict[str, Any] = {}  # of boto3
 
 
 @dataclass(frozen=True)
