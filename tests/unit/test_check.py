@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import json
 import re
 from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -230,13 +228,13 @@ def rows(text: str) -> Iterator[list[str]]:
     yield from (row.split(" | ") for row in filter(None, joined.splitlines()))
 
 
-def edited(columns: list[str], policy: str = "latest-wins") -> dict[str, Any]:
+def edited(columns: list[str]) -> dict[str, Any]:
     """Load a file with other values in some places; a LookupError says that it has no such place.
 
     The columns are places and values in turn.
     """
     named, _, first = columns[0].rpartition(": ")
-    definition = policies.definition(named or policy)
+    definition = policies.definition(named or "latest-wins")
     for place, value in zip([first, *columns[2::2]], columns[1::2], strict=True):
         inside, last = inside_of(definition, place)
         if value == "-":
@@ -287,29 +285,6 @@ def test_a_wrong_edit_is_refused(tmp_path: Path, row: list[str]) -> None:
     state = columns[0].rpartition(": ")[2].partition("/")[0]
     words = ".*".join(map(re.escape, finding.split(" ... ")))
     assert any(re.match(f"({re.escape(state)}: )?{words}", each) for each in found), found
-
-
-def of_other_policies() -> Iterator[Any]:
-    """Give the wrong rows that another policy has the places for, with that policy."""
-    states = {policy: policies.definition(policy)["States"] for policy in policies.names()}
-    others = [name for name in states if name != "latest-wins" and doing(states[name], Role.CLAIMS)]
-    for policy, (*columns, finding) in product(others, rows(WRONG)):
-        # Numbers, records and the rules of a Choice are others in each policy.
-        is_own = re.search(r"/\+?\d|: |^/", " ".join(columns)) or re.search(
-            "lease|lock:|ind", finding
-        )
-        with contextlib.suppress(LookupError):
-            if not is_own and edited(columns, policy) != policies.definition(policy):
-                yield pytest.param(policy, columns, id=f"{policy}: {' | '.join(columns)}")
-
-
-@pytest.mark.usefixtures("no_schema")
-@pytest.mark.parametrize(("policy", "columns"), list(of_other_policies()))
-def test_another_policy_refuses_it_too(tmp_path: Path, policy: str, columns: list[str]) -> None:
-    definition = edited(columns, policy)
-    assert {each.split(": ")[0] for each in findings(tmp_path, definition)} & {
-        *definition["States"]
-    }
 
 
 @pytest.mark.usefixtures("no_schema")
