@@ -74,7 +74,7 @@ def test_cdk_app_passes_parameters_reads_outputs_and_has_a_function_that_starts(
     [stack] = of_type(resources, "CloudFormation::Stack").values()
     given = stack["Parameters"]
     assert GIVEN <= given.keys() <= template()["Parameters"].keys()
-    source = (EXAMPLES / "cdk" / "in_order.py").read_text(encoding="utf-8")
+    source = (EXAMPLES / "cdk" / "app.py").read_text(encoding="utf-8")
     assert set(re.findall(r'"Outputs\.(\w+)"', source)) <= template()["Outputs"].keys()
 
     functions = of_type(resources, "Lambda::Function").values()
