@@ -104,39 +104,6 @@ Park Event/Parameters/QueueUrl | "https://others" | queue: ... https://others in
 Send By EventBridge/Parameters/Entries/0/EventBusName | "default" | queue: ... default instead of
 Retry Event/Parameters/MessageBody/event.$ | - | queue: its message has no event
 
-latest-wins: Claim Key/Parameters/ConditionExpression | ~attribute_not_exists(sequencer) OR ~
-  writes: it does not take the lock
-Claim Key/Parameters/UpdateExpression | ~if_not_exists(lock_token, :lock_token)~:lock_token
-  writes: ... lets it take
-every-version: Claim Key/Parameters/ConditionExpression | ~attribute_not_exists(lock_token) AND ~
-  writes: ... lets it take
-first-wins: Claim Key/Parameters/ConditionExpression | ~attribute_not_exists(lock_token) AND ~
-  writes: ... lets it take
-content-hash: Claim Content/Parameters/ConditionExpression | ~lock_token) AND~lock_token) OR
-  writes: ... lets it take
-latest-wins: Claim Key/Parameters/ConditionExpression | ~sequencer < :sequencer~:yes = :yes
-  Claim Key/Parameters/ExpressionAttributeValues/:yes | {"S": "x"} | writes: ... an older event
-latest-wins: Claim Key/Parameters/ConditionExpression | ~ OR sequencer < :sequencer~
-  writes: it does not record a newer event
-Release Lock/Parameters/ConditionExpression | ~with(lock~with(:lock | writes: ... whose the lock
-Renew Lock/Parameters/ConditionExpression | ~, :lock_token)~, :lock_token) OR attribute_exists(id)
-  writes: ... whose the lock
-latest-wins: Release Lock/Parameters/ConditionExpression | ~sequencer = ~sequencer <>
-  writes: ... a newer event
-Release Lock/Parameters/ConditionExpression
-  ~begins_with(lock_token, :lock_token)~NOT begins_with(lock_token, :lock_token)
-  writes: ... refuses
-Release Lock/Parameters/ConditionExpression
-  ~begins_with(lock_token, :lock_token)~lock_token = :lock_token | writes: ... a renewed lock
-Break Lock/Parameters/ConditionExpression | ~=~<> | writes: it breaks another
-Claim Key/Parameters/ExpressionAttributeValues/:done/S | "FAILED" | writes: an event that is done
-every-version: Record Event/Parameters/ConditionExpression | ~<> :done~<> :done OR #status = :done
-  writes: an event that is done
-first-wins: Release Lock/Parameters/ExpressionAttributeValues/:done/S | "OPEN" | Claim Key: writes:
-latest-wins: Release Failed Key/Parameters/ExpressionAttributeValues/:failed/S | "DONE"
-  writes: ... is refused when
-Claim Key/Parameters/ConditionExpression | ~ OR ~ OR ( | writes: ... cannot be evaluated
-
 Renew Lock/Parameters/ExpressionAttributeValues/:renewed/S.$ | "$.lock_token" | renewal: its new
 Renew Again | =Renew Lock | Renew Again/ResultPath | "$.again"
   Attempt Again?/Choices/+1 | =Attempt Again?/Choices/0
@@ -213,13 +180,6 @@ Prepare Event/Parameters/work | 1 | Prepare Version/Parameters/work | 1
   Keep/Next | "Invert Image"
 """
 
-OF_UNKNOWN_ORDER = r"""
-first-wins: Claim Key/Parameters/ConditionExpression | ~done_until <~done_until <=
-first-wins: Claim Key/Parameters/ConditionExpression | ~until <~until BETWEEN :now AND
-content-hash: Claim Content/Parameters/ConditionExpression | ~expires_at <~expires_at <=
-Break Lock/Parameters/ConditionExpression | ~lock~in_progress_since < :now AND lock
-"""
-
 
 def rows(text: str) -> Iterator[list[str]]:
     """Give the rows of a table; ``@texts`` stands for twenty copies of the event as a text."""
@@ -285,12 +245,6 @@ def test_a_wrong_edit_is_refused(tmp_path: Path, row: list[str]) -> None:
     state = columns[0].rpartition(": ")[2].partition("/")[0]
     words = ".*".join(map(re.escape, finding.split(" ... ")))
     assert any(re.match(f"({re.escape(state)}: )?{words}", each) for each in found), found
-
-
-@pytest.mark.usefixtures("no_schema")
-@pytest.mark.parametrize("row", list(rows(OF_UNKNOWN_ORDER)), ids=" | ".join)
-def test_a_comparison_of_unknown_values_is_no_violation(tmp_path: Path, row: list[str]) -> None:
-    assert findings(tmp_path, edited(row)) == []
 
 
 @pytest.mark.parametrize("row", list(rows(RIGHT)), ids=" | ".join)
