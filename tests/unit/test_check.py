@@ -31,7 +31,7 @@ FILE = PROJECT / asl_file("latest-wins")
 WRONG = r"""
 Wait For Lock/Seconds | 3 | language: ... only one of
 Read Key Record/Next | "Nowhere" | language: ... Nowhere
-Idle | {"Comment": "c", "Type": "Succeed"} | Idle: language:
+Idle | {"Comment": "c", "Type": "Pass", "End": true} | Idle: language: No transition found
 Claim Key/Catch/0/ErrorEquals | ["States.ALL"] | language: ... States.ALL
 Break Lock/Retry/1/JitterStrategy | "HALF" | language: ... HALF
 Break Lock/Parameters/Key/id/S.$ | "object_key" | language: ... not a JSONPath
@@ -52,6 +52,7 @@ Read Key Record/Catch | - | timeout-retry-catch: ... Catch
 Read Key Record/Catch/-1/ErrorEquals | ["States.TaskFailed"] | timeout-retry-catch: its Catch
 Read Key Record/Retry/-1/ErrorEquals | ["States.ALL", "E"] | all-errors: ... not alone
 Superseded/Parameters/outcome | "Old" | outcome: ... Old
+Duplicate | {"Comment": "c", "Type": "Succeed"} | outcome: ends with a Succeed
 Read Key Record/ResultPath | - | result: ... its result
 Claim Key/Catch/-1/ResultPath | - | result: ... its error
 Claim Key/OutputPath | "$.claim" | result: its OutputPath
@@ -63,8 +64,11 @@ Read Key Record/Resource | "arn:aws:states:::aws-sdk:dynamodb:getItem" | type: .
 /QueryLanguage | "JSONPath" | jsonata: ... QueryLanguage
 Attempt Again?/Choices/0/And/1 | {"Variable": "$.polls", "StringLessThanPath": "$.polls"}
   operator: StringLessThanPath
+Key State?/Choices/4/Not/IsPresent | false | operator: IsPresent: false
 Count Poll/Parameters/x.$ | "States.MathRandom(1, 2)" | intrinsic: ... States.MathRandom
+Count Poll/Parameters/x.$ | "States.Format('\u00e9')" | intrinsic: escapes and non-ASCII
 Count Poll/Parameters/x.$ | "$$.Execution.StartTime" | context: $$.Execution.StartTime
+Invert Image/ResultSelector/x.$ | "$$.Execution.Id" | context: ... in ResultSelector
 Give Up Waiting/Result/Cause | null | null: ... Result
 
 Key State?/Choices/1/And/0 | - | guard: ... $.record.Item.status.S
