@@ -79,6 +79,7 @@ S3 Object Event?/Choices/0/Not/And/4 | - | guard: ... $.detail.object.key
 Expiry?/Choices/2/And/2 | - | Reject Object: guard: ... $.inversion.Payload.cause
 Invert Image/ResultSelector/x.$ | "$.FunctionError" | guard: ... $.FunctionError
 Parked/CausePath | "$.fault.Reason" | guard: ... $.fault.Reason
+Count Poll/InputPath | "$.limits" | guard: ... $.polls
 Release Lock Only/Parameters/ConditionExpression | ~begins~size(id) > 0 OR begins
   guard: ... $.Attributes.event.S
 latest-wins: Break Lock/Parameters/UpdateExpression | ~execution~event
