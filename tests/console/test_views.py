@@ -57,7 +57,7 @@ def test_a_live_execution_is_followed_from_its_start_to_its_end(
 ) -> None:
     key = "live/followed.png"
     page.get_by_role("searchbox").fill(key)
-    with console.proxy.holding("Invert Image", "hold the answer"):
+    with console.held.holding("Invert Image", "after"):
         console.workflow.upload(key, picture(RED))
         running = rows(page).filter(has_text="Running")
         expect(running).to_have_count(1, timeout=SECONDS * 1000)

@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
@@ -121,15 +120,8 @@ class Workflow:
         ).get("Item", {})
         return record
 
-    def wait_for_lock(self, key: str, other_than: str = "") -> str:
-        """Wait until a key is locked, by another token than a given one, and give the token."""
-        wait_until(
-            lambda: self.record(key).get("lock_token", other_than) != other_than,
-            SECONDS,
-            f"a lock of {key}",
-        )
-        token: str = self.record(key)["lock_token"]
-        return token
+    def wait_for_lock(self, key: str) -> None:
+        wait_until(lambda: "lock_token" in self.record(key), SECONDS, f"a lock of {key}")
 
     def resource(self, logical_id: str) -> str:
         described = self.local.client("cloudformation").describe_stack_resource(
@@ -221,18 +213,6 @@ class Workflow:
         answer = self.local.client("lambda").invoke(FunctionName=self.resource("HealKeysFunction"))
         said: str = answer["Payload"].read().decode()
         return said if "FunctionError" in answer else ""
-
-    def workers(self, function: str = "") -> list[psutil.Process]:
-        """List the processes of the stack's function, or of another one."""
-        server = self.local.process
-        assert server
-        name = f"ministack-lambda-{function or self.stack.function_name}-"
-        found = []
-        for child in server.children():
-            with suppress(psutil.NoSuchProcess):  # it has ended meanwhile; a zombie is one, too
-                if any(name in part for part in child.cmdline()):
-                    found.append(child)
-        return found
 
     @contextmanager
     def without_events(self) -> Iterator[None]:

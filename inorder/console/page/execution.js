@@ -1,7 +1,7 @@
 // One execution: the graph with its path, its steps in time, and the data of the selected state.
 import { html, useEffect, useMemo } from "inorder/html";
 import { saved } from "inorder/api";
-import { change, href } from "inorder/route";
+import { href } from "inorder/route";
 import {
   Badge,
   Fact,
@@ -94,14 +94,11 @@ function Panes({ execution, definition, parameters }) {
     return steps.length - 1;
   }, [parameters.step, parameters.state, steps]);
   const name = parameters.state ?? steps[index]?.state;
-  const all = parameters.states ? parameters.states === "all" : width > 600;
-  const other = all ? "passed" : "all";
   return html`<div class="panes">
-    <${Pane} title="State machine" kind="graph-pane" beside=${html`<button class="plain"
-      onClick=${() => change({ states: other })}>Fit ${other} states</button>`}>
+    <${Pane} title="State machine" kind="graph-pane">
       <div ref=${box}>
         <${Graph} room=${width} definition=${definition} execution=${execution} selected=${name}
-          all=${all} parameters=${parameters} />
+          all=${width > 600} parameters=${parameters} />
         </div>
       <${Legend} /><//>
     <${Pane} title="Steps" kind="steps-pane" beside=${html`<span

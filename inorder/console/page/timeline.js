@@ -6,12 +6,13 @@ import { iconPath, useWidth } from "inorder/parts";
 import { clock, outcome, plain, span } from "inorder/words";
 
 const BREAK = 72; // pixels of a time without anything
+const OUTPUT = 22; // height of an output
 
 const time = (text) => (text ? new Date(text).getTime() : null);
 
 /**
  * What an execution did, as spans of time: it waited, held the lock, did the work; and when it
- * recorded its event and wrote its output. The server tells what each state does.
+ * wrote its output. The server tells what each state does.
  */
 export function phases(execution, definition, keeps, now) {
   const end = time(execution.stopped) ?? now;
@@ -21,7 +22,6 @@ export function phases(execution, definition, keeps, now) {
     waits: [],
     locks: [],
     works: [],
-    recorded: null,
     written: null,
   };
   let waiting = null;
@@ -31,7 +31,6 @@ export function phases(execution, definition, keeps, now) {
     const isDone = step.exited && !step.error;
     if (step.type === "Wait") waiting ??= entered;
     const does = definition.roles[step.state] ?? [];
-    if (does.includes("records") && isDone) found.recorded ??= exited;
     // A claim may record its event although another execution keeps the lock.
     const record = step.output?.[definition.returned[step.state]];
     const holds = !record || record.lock_token === step.output.lock_token;
@@ -131,15 +130,6 @@ function ticks({ parts, each }) {
   });
 }
 
-/** Which event a lane of the key shows, from when to when. */
-function intervals(changes, end) {
-  return changes.map((change, index) => ({
-    ...change,
-    end: changes[index + 1]?.at ?? end,
-    isLast: index === changes.length - 1,
-  }));
-}
-
 export function eventName(sequencer, versionId) {
   return JSON.stringify([versionId ?? null, sequencer ?? null]);
 }
@@ -148,7 +138,7 @@ export function Timeline({ story, definition, keeps, numbers, readAt }) {
   const [box, boxWidth] = useWidth(1000);
   const isNarrow = boxWidth < 680;
   const gutter = isNarrow ? 8 : 216;
-  // The last: of the lanes of the key itself.
+  // The last: of the lane of the output.
   const [height, offset, foot] = isNarrow ? [74, 48, 48] : [58, 29, 38];
   const width = Math.max(boxWidth, isNarrow ? 560 : 700);
   const drawn = useMemo(() => {
@@ -176,19 +166,7 @@ export function Timeline({ story, definition, keeps, numbers, readAt }) {
   const y = (lane) => 34 + lane.index * height + offset;
   const top = 34 + lanes.length * height + 14;
   const end = Math.max(...lanes.map((lane) => lane.end));
-  // Under every-version no event makes another one obsolete.
-  const feet = [
-    {
-      name: "Newest event on record",
-      spans: keeps === "each" ? [] : intervals(records(lanes), end),
-    },
-    {
-      name: keeps === "each" ? "Last output" : "Output",
-      spans: intervals(writes(lanes), end),
-      isOutput: true,
-    },
-  ].filter(({ spans, isOutput }) => spans.length || (isOutput && keeps));
-  const bottom = top + feet.length * foot + 8;
+  const bottom = top + (keeps ? foot : 0) + 8;
   return html`<div class="timeline" ref=${box} tabindex="0" role="region" aria-label="Timeline">
     <svg width=${width} height=${bottom} role="group" aria-label="One lane for each execution">
       <defs>
@@ -217,15 +195,14 @@ export function Timeline({ story, definition, keeps, numbers, readAt }) {
             text-anchor="middle">${span(part.gap / 1000)} later</text></g>`;
         })}
       ${lanes.map((lane) => lane.written && html`<path class="drop"
-        d=${`M${x(lane.written)},${y(lane) + 14}V${top + feet.length * foot - 26}`} />`)}
+        d=${`M${x(lane.written)},${y(lane) + 14}V${top + foot - 26}`} />`)}
       ${lanes.map((lane) => html`<${Lane} key=${lane.execution.arn} lane=${lane} x=${x} y=${y(lane)}
           height=${height} width=${width}
         isNarrow=${isNarrow} numbers=${numbers} />`)}
       ${lanes.map((lane) => html`<${CauseLine} lane=${lane} byArn=${byArn} x=${x} y=${y} />`)}
-      ${feet.map(
-        (each, index) => html`<${Foot} ...${each} at=${top + index * foot} height=${foot} x=${x}
-          gutter=${gutter}
-        isNarrow=${isNarrow} last=${right - 14} />`)}
+      ${keeps && html`<${Outputs} name=${keeps === "each" ? "Last output" : "Output"}
+        spans=${outputs(lanes, end)} y=${top + foot - OUTPUT - 4} x=${x} gutter=${gutter}
+        isNarrow=${isNarrow} last=${right - 14} />`}
     </svg></div>`;
 }
 
@@ -235,28 +212,16 @@ const zigzag = (left, from, to) => {
   return text;
 };
 
-/** When which event was recorded as the newest. */
-function records(lanes) {
-  const found = [];
-  for (const lane of lanes
-    .filter((each) => each.recorded)
-    .sort((a, b) => a.recorded - b.recorded)) {
-    const before = found.at(-1)?.number ?? 0;
-    if ((lane.number ?? 0) > before) found.push({ at: lane.recorded, number: lane.number });
-  }
-  return found;
-}
-
-/** When which event's output was written. */
-function writes(lanes) {
-  return lanes
-    .filter((lane) => lane.written)
-    .sort((a, b) => a.written - b.written)
-    .map((lane) => ({
-      at: lane.written,
-      number: lane.number,
-      isRemoved: lane.delivery.is_deletion,
-    }));
+/** Which event's output was there, from when to when. */
+function outputs(lanes, end) {
+  const written = lanes.filter((lane) => lane.written).sort((a, b) => a.written - b.written);
+  return written.map((lane, index) => ({
+    at: lane.written,
+    number: lane.number,
+    isRemoved: lane.delivery.is_deletion,
+    end: written[index + 1]?.written ?? end,
+    isLast: index === written.length - 1,
+  }));
 }
 
 function Lane({ lane, x, y, height, width, isNarrow, numbers }) {
@@ -333,23 +298,20 @@ function CauseLine({ lane, byArn, x, y }) {
     <path d=${text} marker-end="url(#cause)" /></g>`;
 }
 
-function Foot({ name, at, height, spans, x, gutter, isNarrow, isOutput, last = 0 }) {
-  const h = 22;
+function Outputs({ name, spans, y, x, gutter, isNarrow, last }) {
   const texts = spans.map(
     (each) => `${each.isRemoved ? "removed by " : ""}event ${each.number} from ${clock(each.at)}`);
-  const y = at + height - h - 4;
-  return html`<g class=${isOutput ? "outputs" : "records"} role="img"
+  return html`<g class="outputs" role="img"
     aria-label=${`${name}: ${texts.join(", ") || "none"}`}>
     <text class="foot-name" x=${isNarrow ? 10 : gutter - 6}
       y=${isNarrow ? y - 5 : y + 15} text-anchor=${isNarrow ? "start" : "end"}>${name}</text>
     ${spans.map((each) => {
       const [from, to] = [x(each.at), x(each.end) + (each.isLast ? last : -2)];
-      const isCurrent = isOutput && each.isLast;
-      const text = `event ${each.number}${each.isRemoved ? " removed it" : ""}${isCurrent ?
+      const text = `event ${each.number}${each.isRemoved ? " removed it" : ""}${each.isLast ?
         " · current" : ""}`;
       const room = to - from;
-      return html`<g class=${`${isCurrent ? "current" : ""} ${each.isRemoved ? "removed" : ""}`}>
-        <rect x=${from} y=${y} width=${Math.max(room, 3)} height=${h} rx="5" />
+      return html`<g class=${`${each.isLast ? "current" : ""} ${each.isRemoved ? "removed" : ""}`}>
+        <rect x=${from} y=${y} width=${Math.max(room, 3)} height=${OUTPUT} rx="5" />
         ${room > 22 && html`<text x=${from + 8} y=${y + 15}>
         ${room > text.length * 6.8 + 12 ? text : each.number}</text>`}</g>`;
     })}</g>`;
