@@ -1,4 +1,4 @@
-"""The server of the web console, on the loopback address only.
+"""The server of the web console, on the loopback address only. It reads, and changes nothing.
 
 The page itself is served to everybody on this machine. All data need the token, because other
 accounts of the machine reach the server as well. A page of another site can send requests to this
@@ -8,10 +8,8 @@ loopback address is refused as a host.
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from socket import socket
 from typing import Any
@@ -19,7 +17,6 @@ from typing import Any
 import uvicorn
 from botocore.exceptions import BotoCoreError, ClientError
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
@@ -34,9 +31,8 @@ from inorder.errors import Failure
 from inorder.model.execution import to_json
 
 NAMES = ("127.0.0.1", "localhost", "[::1]")
-HTTP_PORT = 80  # browsers leave it out of Host and Origin
+HTTP_PORT = 80  # browsers leave it out of Host
 NOT_KNOWN = "The token is missing or wrong: open the address that the command has printed."
-LARGEST_BODY = 1_000_000  # bytes; 10,000 IDs have half of that
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -55,7 +51,6 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
             html,
             script_src="'self'",
             style_src="'self'",
-            img_src="blob: data:",
             connect_src="'self'",
         )
         policy += "; frame-ancestors 'none'"
@@ -73,32 +68,12 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
         version_id = request.query_params.get("version_id") or None
         return _json(answers.story(_asked(request, "key"), version_id))
 
-    def picture(request: Request) -> Response:
-        asked = request.query_params
-        found = answers.picture(
-            asked.get("which", ""), _asked(request, "key"), asked.get("version_id") or None
-        )
-        policy = {"Content-Security-Policy": "default-src 'none'; sandbox"}
-        return Response(found.content, media_type=found.media_type, headers=policy)
-
-    def redrive(body: Mapping[str, Any]) -> Any:
-        ids, dry_run = body.get("ids"), body.get("dry_run")
-        if not isinstance(ids, list) or not all(isinstance(each, str) for each in ids):
-            raise Refused(HTTPStatus.BAD_REQUEST, "ids is not a list of texts.")
-        if not isinstance(dry_run, bool):
-            raise Refused(HTTPStatus.BAD_REQUEST, "dry_run is neither true nor false.")
-        return answers.redrive(ids, dry_run)
-
     api = [
         Route("/stack", lambda _: _json(answers.stack())),
         Route("/definition", lambda _: _json(answers.definition())),
         Route("/executions", executions),
         Route("/execution", execution),
         Route("/story", story),
-        Route("/picture", picture),
-        Route("/parked", lambda _: _json(answers.parked())),
-        Route("/retrying", lambda _: _json(answers.retrying())),
-        Route("/redrive", _changing(redrive), methods=["POST"]),
     ]
     return Starlette(
         routes=[
@@ -160,29 +135,7 @@ class Guard:
         # A link on another site may lead to the page, but such a site can use nothing else.
         is_link = path == "/" and headers.get("sec-fetch-mode") == "navigate"
         is_own = headers.get("sec-fetch-site", "none") in {"none", "same-origin"} or is_link
-        if request.method not in {"GET", "HEAD"}:
-            is_own = is_own and headers.get("origin") == f"http://{host}"
         return "" if is_own else "This is a request of another site."
-
-
-def _changing(change: Callable[[Mapping[str, Any]], Any]) -> Callable[..., Awaitable[Response]]:
-    """Answer a request that has a JSON object as its body."""
-
-    async def endpoint(request: Request) -> Response:
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > LARGEST_BODY:
-                raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "That is too much.")
-        try:
-            parsed = json.loads(body)
-        except (ValueError, RecursionError):
-            parsed = None
-        if not isinstance(parsed, dict):
-            raise HTTPException(HTTPStatus.BAD_REQUEST, "The body is not a JSON object.")
-        return _json(await run_in_threadpool(change, parsed))
-
-    return endpoint
 
 
 def _json(value: Any) -> Response:

@@ -72,7 +72,8 @@ export function Executions({ parameters, stack }) {
         role="status">${rows && `${part}${plural(rows.length, "execution")} ${since(stack)}`}</p>
     </div>
     <div class="filters" role="search" aria-label="Filter executions">
-      <label class="search"><${Icon} name="search" /><span class="hidden">Key, ID or sequencer</span>
+      <label class="search"><${Icon} name="search" />
+        <span class="hidden">Key, ID or sequencer</span>
         <input id="search" type="search" placeholder="Key, ID or sequencer" value=${q} dir="auto"
           onInput=${(event) => change({ q: event.target.value })} /></label>
       <div class="chips" role="group" aria-label="Outcomes">

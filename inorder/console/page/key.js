@@ -2,7 +2,7 @@
 import { html, useMemo } from "inorder/html";
 import { saved, savedAt } from "inorder/api";
 import { href } from "inorder/route";
-import { Icon, Key, Mono, Number_, Outcome, Pane, Read, When, useData } from "inorder/parts";
+import { Icon, Key, Mono, Number_, Outcome, Pane, Read, useData } from "inorder/parts";
 import { Timeline, eventName } from "inorder/timeline";
 import { VERDICTS, clock, day, plain, plural } from "inorder/words";
 
@@ -23,7 +23,6 @@ export function KeyView({ id: name, parameters, stack }) {
       again=${saved ? null : read} /></article>`;
   const verdict = VERDICTS[story.verdict.state] ?? VERDICTS.unknown;
   const hasRun = story.deliveries.length > 0;
-  const isThere = hasRun || story.source || story.outputs.length > 0;
   const executions = plural(story.deliveries.length, "execution");
   return html`<article><div class="title">${title}<span class="actions">
     <span class="quiet-text">read at ${clock(savedAt ?? at)} UTC</span>
@@ -38,10 +37,8 @@ export function KeyView({ id: name, parameters, stack }) {
       <${Timeline} story=${story} definition=${definition.data} keeps=${stack?.keeps}
         numbers=${numbers} readAt=${new Date(savedAt ?? at).getTime()} />
       <${Legend} /><//>`}
-    <div class="halves">
-      <${Pane} title="What happened"><${Sentences} story=${story} numbers=${numbers} /><//>
-      ${isThere && html`<${Events} story=${story} numbers=${numbers} />`}
-    </div></article>`;
+    <${Pane} title="What happened"><${Sentences} story=${story} numbers=${numbers} /><//>
+    </article>`;
 }
 
 const Legend = () => html`<ul class="legend lanes" aria-label="What the signs mean">
@@ -73,11 +70,3 @@ function Sentences({ story, numbers }) {
     ${rest.map(([icon, text]) => html`<li><${Icon} name=${icon} /><p>${plain(text)}</p></li>`)}
   </ol>`;
 }
-
-const Events = ({ story, numbers }) =>
-  html`<${Pane} title="Events, oldest first"><ul class="events">${story.events.map(
-    (each) => html`<li>
-    <${Number_} number=${numbers.get(eventName(each.sequencer, each.version_id))} />
-    <span>${each.is_deletion === null ? "event" : each.is_deletion ? "deleted" : "created"} <${When}
-      at=${each.at} date=${false} /></span>
-    <${Mono} cut=${14}>${each.sequencer}<//><${Outcome} name=${each.outcome} /></li>`)}</ul><//>`;
