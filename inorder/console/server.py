@@ -1,9 +1,8 @@
 """The server of the web console, on the loopback address only. It reads, and changes nothing.
 
 The page itself is served to everybody on this machine. All data need the token, because other
-accounts of the machine reach the server as well. A page of another site can send requests to this
-server, but neither knows the token nor reads an answer. A name of its own that leads to the
-loopback address is refused as a host.
+accounts of the machine reach the server as well, and pages of other sites can send it requests,
+also under a name of their own that leads to the loopback address. None of these knows the token.
 """
 
 from __future__ import annotations
@@ -30,8 +29,6 @@ from inorder.console.answers import Answers, Refused
 from inorder.errors import Failure
 from inorder.model.execution import to_json
 
-NAMES = ("127.0.0.1", "localhost", "[::1]")
-HTTP_PORT = 80  # browsers leave it out of Host
 NOT_KNOWN = "The token is missing or wrong: open the address that the command has printed."
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -42,7 +39,7 @@ HEADERS = {
 }
 
 
-def application(answers: Answers, port: int, token: str) -> Starlette:
+def application(answers: Answers, token: str) -> Starlette:
     """Make the server's application."""
 
     def index(_: Request) -> Response:
@@ -81,7 +78,7 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
             Mount("/page", StaticFiles(directory=page.FOLDER)),
             Mount("/api", routes=api),
         ],
-        middleware=[Middleware(BaseHTTPMiddleware, dispatch=Guard(port, token))],
+        middleware=[Middleware(BaseHTTPMiddleware, dispatch=Guard(token))],
         exception_handlers={
             HTTPException: lambda _, error: _error(error.status_code, error.detail),
             Refused: lambda _, error: _error(error.status, str(error)),
@@ -94,30 +91,27 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
 
 def serve(answers: Answers, listening: socket, token: str) -> None:
     """Serve the application until the process is interrupted."""
-    served = application(answers, listening.getsockname()[1], token)
     config = uvicorn.Config(
-        served, log_level="warning", server_header=False, timeout_graceful_shutdown=1
+        application(answers, token),
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=1,
     )
     uvicorn.Server(config).run(sockets=[listening])
 
 
 class Guard:
-    """Refuses requests of other sites, and of those that do not know the token."""
+    """Refuses requests for data of those that do not know the token."""
 
-    def __init__(self, port: int, token: str) -> None:
+    def __init__(self, token: str) -> None:
         self._token = token.encode()
-        self._hosts = {f"{name}:{port}" for name in NAMES}
-        if port == HTTP_PORT:
-            self._hosts |= {*NAMES}
 
     async def __call__(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
         """Answer a request."""
         path = request.scope["path"]
         is_page = path == "/" or path.startswith("/page/")
         token = request.headers.get("x-inorder-token", "").encode()
-        if why_not := self._why_not(request, path):
-            response = _error(HTTPStatus.FORBIDDEN, why_not)
-        elif not is_page and not secrets.compare_digest(token, self._token):
+        if not is_page and not secrets.compare_digest(token, self._token):
             response = _error(HTTPStatus.UNAUTHORIZED, NOT_KNOWN)
             response.headers["WWW-Authenticate"] = "X-Inorder-Token"
         else:
@@ -127,15 +121,6 @@ class Guard:
         response.headers["Cache-Control"] = "no-store" if is_data else "no-cache"
         response.headers.setdefault("Content-Security-Policy", "default-src 'none'")
         return response
-
-    def _why_not(self, request: Request, path: str) -> str:
-        headers, host = request.headers, request.headers.get("host", "")
-        if host not in self._hosts:
-            return "This is not the host."
-        # A link on another site may lead to the page, but such a site can use nothing else.
-        is_link = path == "/" and headers.get("sec-fetch-mode") == "navigate"
-        is_own = headers.get("sec-fetch-site", "none") in {"none", "same-origin"} or is_link
-        return "" if is_own else "This is a request of another site."
 
 
 def _json(value: Any) -> Response:
