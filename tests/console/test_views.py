@@ -72,8 +72,7 @@ def test_a_live_execution_is_followed_from_its_start_to_its_end(
 
 def test_the_list_and_the_graph_are_used_by_keyboard(page: Page) -> None:
     settled(page)
-    page.keyboard.press("/")
-    page.keyboard.type("harbour")
+    page.get_by_role("searchbox").fill("harbour")
     expect(rows(page)).to_have_count(6)
     rows(page).first.locator("a").first.focus()
     for _ in range(2):  # past the link to the timeline

@@ -17,10 +17,11 @@ from click.testing import CliRunner, Result
 from inorder import PROJECT
 from inorder.aws import parked
 from inorder.aws.executions import LocalStateMachine, wait_until
-from inorder.aws.stack import Stack, deploy
+from inorder.aws.stack import Stack, deploy, read_object
 from inorder.commands.main import main
 from inorder.local_aws import LocalAws
 from inorder.model.execution import Execution
+from inorder_fence.fenced_output import output_key
 from inorder_fence.records import object_key, retry_id, s3_object
 from inorder_fence.stuck import RETRY_LASTS
 from tests.conftest import colour_of
@@ -32,11 +33,6 @@ RETRY_SECONDS = SECONDS + 330
 Colour = tuple[int, int, int]
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 CYAN, MAGENTA, YELLOW = (0, 255, 255), (255, 0, 255), (255, 255, 0)  # their inverses
-
-
-def output_key(key: str) -> str:
-    folder, slash, name = key.rpartition("/")
-    return f"{folder}{slash}out-{name}"
 
 
 class Workflow:
@@ -94,12 +90,7 @@ class Workflow:
         return sorted(ended, key=lambda execution: str(s3_object(execution.event)["sequencer"]))
 
     def output(self, key: str) -> bytes | None:
-        try:
-            answer = self.s3.get_object(Bucket=self.stack.output_bucket, Key=output_key(key))
-        except self.s3.exceptions.NoSuchKey:
-            return None
-        content: bytes = answer["Body"].read()
-        return content
+        return read_object(self.s3, self.stack.output_bucket, output_key(key))
 
     def colour(self, key: str) -> Colour | None:
         content = self.output(key)

@@ -48,15 +48,6 @@ function App() {
     scrollTo(0, 0);
     main.current.querySelector("h1")?.focus({ preventScroll: true });
   }, [place, stack]);
-  useEffect(() => {
-    const pressed = (event) => {
-      if (event.key !== "/" || event.target.closest("input")) return;
-      event.preventDefault();
-      document.getElementById("search")?.focus();
-    };
-    addEventListener("keydown", pressed);
-    return () => removeEventListener("keydown", pressed);
-  }, []);
   return html`<a class="skip" href="#main" onClick=${(event) => {
     event.preventDefault();
     main.current.focus();

@@ -100,7 +100,7 @@ function Panes({ execution, definition, parameters }) {
         <${Graph} room=${width} definition=${definition} execution=${execution} selected=${name}
           all=${width > 600} parameters=${parameters} />
         </div>
-      <${Legend} /><//>
+    <//>
     <${Pane} title="Steps" kind="steps-pane" beside=${html`<span
       class="quiet-text">${plural(steps.length, "state")} passed</span>`}>
       <${Steps} execution=${execution} selected=${index} parameters=${parameters} /><//>
@@ -108,12 +108,6 @@ function Panes({ execution, definition, parameters }) {
       name=${name} index=${index} />`}
   </div>`;
 }
-
-const Legend = () => html`<ul class="legend"
-  aria-label="What the signs mean">${Object.values(BECAME).map(({ icon, text, tone }) => html`<li
-  class=${tone}><span class="dot"><${Icon} name=${icon} /></span>${text}</li>`)}<li>
-    <svg width="26" height="8" aria-hidden="true"><path class="edge none catch" d="M0,4H26" />
-    </svg>a Catch</li></ul>`;
 
 function Steps({ execution, selected, parameters }) {
   const { steps } = execution;

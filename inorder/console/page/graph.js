@@ -142,18 +142,7 @@ function layout(definition, wanted) {
   return { graph, kinds };
 }
 
-/** A smooth line through points. */
-function curve(points) {
-  const [first, ...others] = points;
-  let text = `M${first.x},${first.y}`;
-  others.slice(0, -1).forEach((point, index) => {
-    const next = others[index + 1];
-    const isLast = index === others.length - 2;
-    text += `Q${point.x},${point.y} ${isLast ? next.x : (point.x + next.x) / 2},${isLast ? next.y :
-      (point.y + next.y) / 2}`;
-  });
-  return others.length > 1 ? text : `${text}L${others[0].x},${others[0].y}`;
-}
+const line = (points) => `M${points.map(({ x, y }) => `${x},${y}`).join("L")}`;
 
 /** From one state to another, for an edge that is not laid out. */
 function straight(from, to) {
@@ -184,18 +173,18 @@ export function Graph({ definition, execution, selected, all, parameters, room }
     .nodes()
     .filter((name) => name !== START)
     .map((name) => ({ name, ...graph.node(name) }));
-  const line = (v, w, points) => {
+  const edge = (v, w, points) => {
     const isPassed = v === START || passed.has(id(v, w));
     return { v, w, isPassed, how: kinds.get(id(v, w)), points };
   };
-  const drawn = graph.edges().map(({ v, w }) => line(v, w, graph.edge(v, w).points));
+  const drawn = graph.edges().map(({ v, w }) => edge(v, w, graph.edge(v, w).points));
   for (const [key, how] of kinds) {
     const [v, w] = JSON.parse(key);
     const isShown =
       how === "fault" &&
       !graph.hasEdge(v, w) &&
       (passed.has(key) || v === selected || w === selected);
-    if (isShown) drawn.push(line(v, w, straight(graph.node(v), graph.node(w))));
+    if (isShown) drawn.push(edge(v, w, straight(graph.node(v), graph.node(w))));
   }
   drawn.sort((a, b) => a.isPassed - b.isPassed);
   return html`<div class="graph">
@@ -210,7 +199,7 @@ export function Graph({ definition, execution, selected, all, parameters, room }
         const tone = isPassed ? (how === "next" || v === START ? "good" : "warn") : "none";
         return html`<path key=${id(v, w)} class=${`edge ${tone} ${how === "next" || v === START ? ""
           : "catch"}`}
-          d=${curve(points)} marker-end=${`url(#end-${tone})`} />`;
+          d=${line(points)} marker-end=${`url(#end-${tone})`} />`;
       })}
       ${nodes.map(
         (node) => html`<${Node} key=${node.name} node=${node} state=${definition.States[node.name]}

@@ -20,8 +20,9 @@ from inorder.aws.stack import Connection, sam_deploy
 from inorder.commands.main import main
 from inorder.console.answers import Answers
 from inorder.local_aws import LocalAws
+from inorder_fence.fenced_output import output_key
 from tests.conftest import WAIT_SCALE
-from tests.stack.conftest import SECONDS, output_key
+from tests.stack.conftest import SECONDS
 from tests.stack.test_examples import outputs_of
 
 WORK_SECONDS = 180 if os.environ.get("NIGHT") else 4
