@@ -56,8 +56,6 @@ class Answers:
             "keeps": policy.keeps if policy else "newest",
             "region": self._aws.client("stepfunctions").meta.region_name,
             "is_local": self._aws.is_local,
-            "input_bucket": self._stack.input_bucket,
-            "output_bucket": self._stack.output_bucket,
             "since": self._since,
             "notes": [*self._machine.unknown],
         }

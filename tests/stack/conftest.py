@@ -31,8 +31,8 @@ SECONDS = 90  # no execution of these tests takes as long, even on a busy machin
 RETRY_SECONDS = SECONDS + 330
 
 Colour = tuple[int, int, int]
-RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
-CYAN, MAGENTA, YELLOW = (0, 255, 255), (255, 0, 255), (255, 255, 0)  # their inverses
+RED, GREEN = (255, 0, 0), (0, 255, 0)
+CYAN, MAGENTA = (0, 255, 255), (255, 0, 255)  # their inverses
 
 
 class Workflow:
@@ -59,9 +59,6 @@ class Workflow:
 
         wait_until(lambda: len(arrived()) >= count, SECONDS, f"{count} events of {key}")
         return arrived()
-
-    def deliver(self, event: Any) -> str:
-        return self.executions.start(event)
 
     def run(self, event: Any) -> Execution:
         return self.executions.run(event, SECONDS)

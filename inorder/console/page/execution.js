@@ -53,7 +53,6 @@ export function Execution({ id: arn, parameters }) {
       <${Fact} name="Sequencer"><${Mono}>${execution.sequencer ?? "none"}<//>
         ${execution.is_repair && " (of a repair)"}<//>
       <${Fact} name="Attempt">${execution.attempt}<//>
-      <${Fact} name="States passed">${execution.steps.length}<//>
       <${Fact} name="Execution"><${Mono}>${execution.id}<//><//>
     </dl>
     ${
