@@ -32,7 +32,7 @@ def try_handler(timeout: int, handler: str, files: tuple[Path, ...]) -> None:
     with 1 if it could not be tried, for example because it cannot be imported.
     """
     folder = commands.OUT / "try"
-    work = named(handler)
+    work = named(handler, folder / "packages")
     found = []
     try:
         for finding in run(work, files, folder, timeout, say):

@@ -32,7 +32,7 @@ def up(
     port: int | None, stack_name: str, policy: str | None, work: str | None, timeout: int
 ) -> None:
     """Start a local AWS with the stack on it, and keep it running."""
-    own = named(work) if work else None
+    own = named(work, commands.OUT / "packages") if work else None
     local = local_aws.recall(commands.OUT / LOCAL_AWS_FILE)
     if local and port not in {None, local.port}:
         raise click.ClickException(f"A local AWS runs on port {local.port} already: make down")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-FILE, FUNCTION = "INORDER_FILE", "INORDER_FUNCTION"
+FILE, FUNCTION, PACKAGES = "INORDER_FILE", "INORDER_FUNCTION", "INORDER_PACKAGES"
 JOURNAL, RELEASE = "INORDER_JOURNAL", "INORDER_RELEASE"
 FAILS, TIMES_OUT = "fails", "times-out"  # the first parts of the keys whose first answer is lost
 READS = ("BatchGet", "Describe", "Get", "Head", "List", "Query", "Scan", "Select")
@@ -29,7 +29,7 @@ Handler = Callable[[Any, Any], Any]
 def load() -> Handler:
     """Import the handler that the environment names, from its folder; AttributeError without it."""
     file = Path(os.environ[FILE])
-    sys.path.insert(0, str(file.parent))
+    sys.path[:0] = [str(file.parent), os.environ[PACKAGES]]
     found: Handler = getattr(import_module(file.stem), os.environ[FUNCTION])
     return found
 
@@ -98,15 +98,16 @@ def stall(model: Any, **_: Any) -> None:
             time.sleep(0.05)
 
 
-def why_not() -> str:
-    """Say why the handler cannot be loaded, and what to do; "" if it can."""
+def why_not() -> dict[str, Any]:
+    """Say why the handler cannot be loaded; empty if it can."""
     try:
         load()
-    except ModuleNotFoundError as error:
-        return f"{_said(error)}. Install {error.name} into this environment."
     except Exception as error:
-        return f"{_said(error)}."
-    return ""
+        wrong: dict[str, Any] = {"said": _said(error)}
+        if isinstance(error, ModuleNotFoundError):
+            wrong["module"] = error.name
+        return wrong
+    return {}
 
 
 def _said(error: BaseException) -> str:

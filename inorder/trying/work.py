@@ -13,11 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 from inorder.aws.stack import Stack, deploy
 from inorder.errors import Failure
 from inorder.local_aws import LocalAws
-from inorder.trying.inside import FILE, FUNCTION
+from inorder.trying.inside import FILE, FUNCTION, PACKAGES
 
 MODULE = "deployed_by_inorder_try"  # which no module of the user is named
 CODE = "from inorder.trying.inside import deployed\nhandler = deployed()\n"
@@ -31,6 +32,7 @@ class Work:
 
     file: Path
     function: str
+    packages: Path  # where what its requirements.txt names is installed, if it must be
 
     def variables(self, input_bucket: str, output_bucket: str) -> dict[str, str]:
         """Give what the handler finds in its environment, and what leads to it."""
@@ -42,10 +44,27 @@ class Work:
             "MAXIMUM_BYTES": "33554432",
             FILE: str(self.file),
             FUNCTION: self.function,
+            PACKAGES: str(self.packages),
         }
 
     def check(self, local: LocalAws) -> None:
-        """Import it in a process of its own; a Failure says what to change."""
+        """Import it in a process of its own; a Failure says what to change.
+
+        A module that this environment lacks is installed from a requirements.txt beside the file.
+        """
+        wrong = self._import(local)
+        requirements = self.file.parent / "requirements.txt"
+        if "module" in wrong and requirements.exists():
+            command = [sys.executable, "-m", "pip", "install", "--quiet", "--upgrade"]
+            command += ["--target", str(self.packages), "--requirement", str(requirements)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+            if done.returncode:
+                raise Failure(f"{requirements} cannot be installed:\n{done.stderr.strip()}")
+            wrong = self._import(local)
+        if wrong:
+            raise Failure(self.what_to_change(wrong))
+
+    def _import(self, local: LocalAws) -> dict[str, Any]:
         done = subprocess.run(
             [sys.executable, "-m", "inorder.trying.inside"],
             env=os.environ | local.environment | self.variables("input", "output"),
@@ -56,11 +75,18 @@ class Work:
         if done.returncode:
             said = f"{self.file} ends the process that imports it, with {done.returncode}."
             raise Failure(f"{said}\n{done.stderr}".strip())
-        if wrong := json.loads(done.stdout.splitlines()[-1]):
-            raise Failure(f"{self.file}:{self.function} cannot be loaded: {wrong}")
+        wrong: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return wrong
+
+    def what_to_change(self, wrong: Mapping[str, Any]) -> str:
+        """Say why it cannot be loaded, from what `why_not` has found, and what to do."""
+        said = f"{self.file}:{self.function} cannot be loaded: {wrong['said']}."
+        if "module" in wrong:
+            return f"{said} Install {wrong['module']}, or name it in a requirements.txt beside it."
+        return said
 
 
-def named(text: str) -> Work:
+def named(text: str, packages: Path) -> Work:
     """Read ``app.py`` or ``folder/app.py:function``; a Failure if it names no Python file."""
     found = HANDLER.fullmatch(text)
     if not found:
@@ -71,7 +97,7 @@ def named(text: str) -> Work:
     file = Path(found["file"]).resolve()
     if not file.is_file():
         raise Failure(f"There is no file {file}.")
-    return Work(file, found["function"] or "handler")
+    return Work(file, found["function"] or "handler", packages)
 
 
 def deploy_with_work(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,9 +14,10 @@ import pytest
 
 from inorder.asl.size import MOST_BYTES
 from inorder.errors import Failure
+from inorder.local_aws import LocalAws
 from inorder.trying import inside, new, verdict
 from inorder.trying.contract import broken
-from inorder.trying.inside import FAILS, FILE, FUNCTION, JOURNAL, RELEASE, TIMES_OUT
+from inorder.trying.inside import FAILS, FILE, FUNCTION, JOURNAL, PACKAGES, RELEASE, TIMES_OUT
 from inorder.trying.trial import Sample, paired
 from inorder.trying.verdict import Invocation
 from inorder.trying.work import named
@@ -80,7 +82,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give the folder of a handler, which is also that of its journal."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.delitem(sys.modules, "tried", raising=False)
-    variables = {FILE: str(tmp_path / "tried.py"), FUNCTION: "handler"}
+    variables = {FILE: str(tmp_path / "tried.py"), FUNCTION: "handler", PACKAGES: str(tmp_path)}
     for name, value in (variables | {JOURNAL: str(tmp_path)}).items():
         monkeypatch.setenv(name, value)
     return tmp_path
@@ -101,16 +103,36 @@ def test_why_a_handler_cannot_be_loaded_and_what_to_change(
     file = folder / "tried.py"
     file.write_text(source)
     wrong = inside.why_not()
-    assert (bool(wrong), said in wrong) == (bool(said), True)
+    assert bool(wrong) == bool(said)
+    assert not said or said in named(str(file), folder).what_to_change(wrong)
 
 
 def test_a_handler_is_a_function_in_a_python_file_that_is_there(tmp_path: Path) -> None:
     for text in ("work.asl.json", str(tmp_path / "app.py")):
         with pytest.raises(Failure):
-            named(text)
+            named(text, tmp_path)
     (tmp_path / "app.py").touch()
-    work = named(f"{tmp_path}/app.py:other")
+    work = named(f"{tmp_path}/app.py:other", tmp_path)
     assert (work.file, work.function) == (tmp_path / "app.py", "other")
+
+
+def test_what_is_missing_is_installed_from_the_requirements_beside_the_handler(
+    tmp_path: Path,
+) -> None:
+    info, wheel = "tried_missing-1.dist-info", tmp_path / "tried_missing-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("tried_missing.py", "")
+        names = "Metadata-Version: 2.1\nName: tried-missing\nVersion: 1\n"
+        kind = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        for name, text in {"METADATA": names, "WHEEL": kind, "RECORD": ""}.items():
+            archive.writestr(f"{info}/{name}", text)
+    (tmp_path / "app.py").write_text("import tried_missing\ndef handler(event, context): 1")
+    work, local = named(f"{tmp_path}/app.py", tmp_path / "packages"), LocalAws(1, 1, 0, "")
+    with pytest.raises(Failure, match="Install tried_missing"):
+        work.check(local)
+    (tmp_path / "requirements.txt").write_text(f"{wheel}\n")
+    work.check(local)
+    assert (tmp_path / "packages" / "tried_missing.py").exists()
 
 
 def invoked(folder: Path, key: str, handle: Any) -> tuple[Any, list[Invocation]]:
