@@ -6,12 +6,13 @@ import base64
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from inorder.console import page
-from inorder.console.answers import Answers
+from inorder.console.answers import Answers, Refused
 from inorder.model.execution import to_json
 
 CHARSET = '<meta charset="utf-8">'
@@ -29,6 +30,9 @@ def read(answers: Answers) -> dict[str, Any]:
     told = {each["arn"]: each for story in stories.values() for each in story["executions"]}
     for story in stories.values():  # a second copy would double the file
         story["executions"] = [each["arn"] for each in story["executions"]]
+    retrying = {}
+    with suppress(Refused):  # long work has no such queue
+        retrying = {"/api/retrying": answers.retrying()}
     return {
         "saved": datetime.now(UTC),
         "/api/stack": answers.stack(),
@@ -39,7 +43,7 @@ def read(answers: Answers) -> dict[str, Any]:
         },
         "/api/story": stories,
         "/api/parked": answers.parked(parked_events),
-        "/api/retrying": answers.retrying(),
+        **retrying,
     }
 
 

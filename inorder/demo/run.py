@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from io import BytesIO
 from multiprocessing.pool import ThreadPool
@@ -39,9 +40,9 @@ PATIENCE_SECONDS: float = EXPRESS_SECONDS + 60
 
 
 def choices() -> list[str]:
-    """List the policies that can be shown: those that make pictures, in order."""
+    """List the policies that can be shown: those that make pictures, in order, and long work."""
     makers = [policy.name for policy in policies.policies() if policy.pictures]
-    return [name for name in makers if name != UNCOORDINATED]
+    return [*(name for name in makers if name != UNCOORDINATED), policies.LONG_WORK]
 
 
 class PictureRun:
@@ -73,9 +74,11 @@ class PictureRun:
         A TimeoutError says which event did not start an execution, or which did not end.
         """
         self.deliver(advance)
+        if is_long := self._stack.is_long_work:  # an event that waits is started later
+            wait_until(self._is_nothing_in_progress, PATIENCE_SECONDS, "waiting events")
         ended = self._machine.wait_for(4 * len(self._pairs), PATIENCE_SECONDS)
         outputs = [self._output(pair) for pair in self._pairs]
-        counted = _outcomes(ended)
+        counted = _outcomes_of_long_work(ended) if is_long else _outcomes(ended)
         foreseen = outcomes.FINISHED | outcomes.PARKED | {outcomes.RETRYING}
         processed = {each.subject for each in ended if each.outcome == "Processed"}
         states = Counter(output.state for output in outputs)
@@ -89,6 +92,7 @@ class PictureRun:
             repeated=counted["Processed"] - len(processed),
             superseded=counted["Superseded"],
             duplicates=counted["Duplicate"],
+            waited=sum(each.outcome == outcomes.WAITING for each in ended),
             retried=counted[outcomes.RETRYING],
             parked=sum(counted[each] for each in outcomes.PARKED),
             lost=sum(count for each, count in counted.items() if each not in foreseen),
@@ -142,6 +146,10 @@ class PictureRun:
 
         wait_until(has_room, PATIENCE_SECONDS, "executions to end")
 
+    def _is_nothing_in_progress(self) -> bool:
+        found = self._aws.table.scan(IndexName="InProgress", Select="COUNT")
+        return bool(found["Count"] == 0)
+
     def _put(self, key: str, content: bytes) -> None:
         self._s3.put_object(Bucket=self._stack.input_bucket, Key=key, Body=content)
 
@@ -178,6 +186,32 @@ def _outcomes(ended: Sequence[Execution]) -> Counter[str | None]:
     counted += Counter({outcomes.RETRYING: started.count(outcomes.RETRYING)})
     processed = started.count("Processed")
     return counted + Counter(Processed=processed) - Counter({outcomes.DUPLICATE: processed})
+
+
+def _outcomes_of_long_work(ended: Sequence[Execution]) -> Counter[str | None]:
+    """Count what became of the deliveries, also of those that ended as Waiting.
+
+    The event of such a delivery was processed by another execution, or a newer event was: else it
+    stays Waiting, which is no end. An execution that has died is retried in one that `take_over`
+    starts.
+    """
+    processed = [each for each in ended if each.outcome == "Processed"]
+    done = {each.subject for each in processed}
+    newest = {each.key: each for each in sorted(processed, key=lambda each: str(each.sequencer))}
+
+    def became(each: Execution) -> Execution:
+        outcome, last = each.outcome, newest.get(each.key)
+        if outcome == outcomes.WAITING and each.subject in done:
+            outcome = outcomes.DUPLICATE
+        elif outcome == outcomes.WAITING and last and str(each.sequencer) < str(last.sequencer):
+            outcome = "Superseded"
+        elif outcome == "Rejected":
+            outcome = "Parked"
+        elif each.status != "SUCCEEDED":
+            outcome = outcomes.RETRYING
+        return replace(each, output={"outcome": outcome})
+
+    return _outcomes([became(each) for each in ended])
 
 
 def shows(output: bytes, picture: bytes) -> bool:
