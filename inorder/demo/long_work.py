@@ -23,22 +23,20 @@ EXECUTIONS_AT_ONCE = 20  # those that wait are not among them
 def deploy_demonstration(local: LocalAws, name: str) -> Stack:
     """Deploy a stack whose work takes `WORK_SECONDS`."""
     work = make_work(local, f"from {__name__} import handler", WORK_SECONDS)
-    deploy(local, name, f"{name}-input", f"{name}-output", work)
+    deploy(local, name, work)
     return describe(local.client("cloudformation"), name)
 
 
-def deploy(
-    local: LocalAws, name: str, input_bucket: str, output_bucket: str, work: str, **more: str
-) -> None:
-    """Deploy stacks/long_work with a state machine that works, and make its buckets."""
-    s3 = local.client("s3")
-    for bucket in (input_bucket, output_bucket):
+def deploy(local: LocalAws, name: str, work: str, **more: str) -> None:
+    """Deploy stacks/long_work with a state machine that works, and buckets of its own."""
+    s3, buckets = local.client("s3"), [f"{name}-input", f"{name}-output"]
+    for bucket in buckets:
         s3.create_bucket(Bucket=bucket)
     s3.put_bucket_notification_configuration(
-        Bucket=input_bucket, NotificationConfiguration={"EventBridgeConfiguration": {}}
+        Bucket=buckets[0], NotificationConfiguration={"EventBridgeConfiguration": {}}
     )
-    buckets = {"InputBucketName": input_bucket, "OutputBucketName": output_bucket}
-    sam_deploy(local, name, {**buckets, "WorkStateMachineArn": work, **more}, TEMPLATE)
+    given = dict(zip(("InputBucketName", "OutputBucketName"), buckets, strict=True))
+    sam_deploy(local, name, {**given, "WorkStateMachineArn": work, **more}, TEMPLATE)
 
 
 def make_work(local: LocalAws, code: str, seconds: int) -> str:

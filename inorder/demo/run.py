@@ -192,23 +192,18 @@ def _outcomes_of_long_work(ended: Sequence[Execution]) -> Counter[str | None]:
     """Count what became of the deliveries, also of those that ended as Waiting.
 
     The event of such a delivery was processed by another execution, or a newer event was: else it
-    stays Waiting, which is no end. An execution that has died is retried in one that `take_over`
-    starts.
+    stays Waiting, which is no end. An execution that has died is followed by another one.
     """
     processed = [each for each in ended if each.outcome == "Processed"]
     done = {each.subject for each in processed}
-    newest = {each.key: each for each in sorted(processed, key=lambda each: str(each.sequencer))}
+    newest = {each.key: str(each.sequencer) for each in sorted(processed, key=lambda e: e.subject)}
 
     def became(each: Execution) -> Execution:
-        outcome, last = each.outcome, newest.get(each.key)
+        outcome = each.outcome if each.status == "SUCCEEDED" else outcomes.RETRYING
         if outcome == outcomes.WAITING and each.subject in done:
             outcome = outcomes.DUPLICATE
-        elif outcome == outcomes.WAITING and last and str(each.sequencer) < str(last.sequencer):
+        elif outcome == outcomes.WAITING and str(each.sequencer) < newest.get(each.key, ""):
             outcome = "Superseded"
-        elif outcome == "Rejected":
-            outcome = "Parked"
-        elif each.status != "SUCCEEDED":
-            outcome = outcomes.RETRYING
         return replace(each, output={"outcome": outcome})
 
     return _outcomes([became(each) for each in ended])

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from audit_keys.repairing import repaired_at
 from inorder.asl.definition import EXPRESS_SECONDS
-from inorder.model.outcomes import STARTED_NAME, TAKEN_OVER_NAME
+from inorder.model.outcomes import STARTED_NAME
 from inorder_fence.records import key_in, object_key_of, s3_object
 
 ENDS = {
@@ -106,12 +106,8 @@ class Execution:
 
     @property
     def is_started_by_holder(self) -> bool:
-        """Whether another execution has started it, when that released the key (latest-wins).
-
-        Under long work, it may also have been started after the death of that execution.
-        """
-        is_after_death = f":{TAKEN_OVER_NAME}" in self.arn and self.attempt == 1
-        return f":{STARTED_NAME}" in self.arn or is_after_death
+        """Whether another execution has started it, when that released the key (latest-wins)."""
+        return f":{STARTED_NAME}" in self.arn
 
     @property
     def outcome(self) -> str | None:

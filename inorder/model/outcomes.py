@@ -13,4 +13,3 @@ WAITING = "Waiting"  # of long work: whoever holds the lock starts the newest ev
 NOT_PARKED = "NotParked"  # neither queue nor bus could be reached: the lock, if any, heals the key
 # The name of an execution that a holder starts begins with this.
 STARTED_NAME = "newest-"
-TAKEN_OVER_NAME = "after-"  # of one that take_over starts for a dead holder of long work

@@ -184,7 +184,7 @@ def test_what_older_code_made_is_made_again_once_and_in_order_beside_uploads(
         repaired = inorder(*audit, "--repair", "--yes")
     assert repaired.exit_code == 0, repaired.output
     workflow.wait_for_retries()
-    assert inorder(*audit).stdout.startswith(f"{len(keys)} outputs: {len(keys)} right")
+    assert inorder(*audit).stdout.startswith(f"{len(keys):,} outputs: {len(keys):,} right")
     made = histories(workflow, "made/")
     assert len(made) == len(keys)
     for history in made.values():

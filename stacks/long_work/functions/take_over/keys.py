@@ -56,14 +56,23 @@ class Keys:
     parked_queue_url: str
     staging_bucket: str
 
-    def take_over(self, execution: str, now: datetime, record_id: str = "") -> Outcome:
-        """Do for a key what its dead execution no longer does; only a sweep names the record."""
+    def take_over(
+        self, execution: str, now: datetime, record_id: str = "", is_listed: bool = False
+    ) -> Outcome:
+        """Do for a key what its dead execution no longer does; only a sweep names the record.
+
+        An input that is no event has no record. So it is parked by the sweep that lists the death,
+        which does that once, and not at a status event.
+        """
         if (death := self._death(execution, record_id)) is None:
             return "Alive"
         outcome: Outcome = "Settled"
-        # An input that is no event stays in the history of its execution.
         named = records.object_key_of(death.event) or record_id
-        if named and death.error != "InvalidEvent":
+        if death.error == "InvalidEvent":
+            if is_listed:
+                self._park(death, "", 1)
+                outcome = "Parked"
+        elif named:
             outcome = self._settled(death, named, now)
         # Work that outlives its execution may stage its result later: a lifecycle rule removes it.
         staged = f"staged/{execution.rpartition(':')[2]}"
