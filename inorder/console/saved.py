@@ -6,13 +6,13 @@ import base64
 import json
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from inorder.console import page
-from inorder.console.answers import Answers, Refused
+from inorder.console.answers import Answers
+from inorder.model import policies
 from inorder.model.execution import to_json
 
 CHARSET = '<meta charset="utf-8">'
@@ -30,12 +30,10 @@ def read(answers: Answers) -> dict[str, Any]:
     told = {each["arn"]: each for story in stories.values() for each in story["executions"]}
     for story in stories.values():  # a second copy would double the file
         story["executions"] = [each["arn"] for each in story["executions"]]
-    retrying = {}
-    with suppress(Refused):  # long work has no such queue
-        retrying = {"/api/retrying": answers.retrying()}
+    stack = answers.stack()
     return {
         "saved": datetime.now(UTC),
-        "/api/stack": answers.stack(),
+        "/api/stack": stack,
         "/api/definition": answers.definition(),
         "/api/executions": executions,
         "/api/execution": {
@@ -43,7 +41,7 @@ def read(answers: Answers) -> dict[str, Any]:
         },
         "/api/story": stories,
         "/api/parked": answers.parked(parked_events),
-        **retrying,
+        "/api/retrying": None if stack["policy"] == policies.LONG_WORK else answers.retrying(),
     }
 
 

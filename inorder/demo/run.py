@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from io import BytesIO
 from multiprocessing.pool import ThreadPool
 
@@ -75,7 +75,8 @@ class PictureRun:
         """
         self.deliver(advance)
         if is_long := self._stack.is_long_work:  # an event that waits is started later
-            wait_until(self._is_nothing_in_progress, PATIENCE_SECONDS, "waiting events")
+            table = partial(self._aws.table.scan, IndexName="InProgress", Select="COUNT")
+            wait_until(lambda: table()["Count"] == 0, PATIENCE_SECONDS, "waiting events")
         ended = self._machine.wait_for(4 * len(self._pairs), PATIENCE_SECONDS)
         outputs = [self._output(pair) for pair in self._pairs]
         counted = _outcomes_of_long_work(ended) if is_long else _outcomes(ended)
@@ -146,10 +147,6 @@ class PictureRun:
 
         wait_until(has_room, PATIENCE_SECONDS, "executions to end")
 
-    def _is_nothing_in_progress(self) -> bool:
-        found = self._aws.table.scan(IndexName="InProgress", Select="COUNT")
-        return bool(found["Count"] == 0)
-
     def _put(self, key: str, content: bytes) -> None:
         self._s3.put_object(Bucket=self._stack.input_bucket, Key=key, Body=content)
 
@@ -194,16 +191,14 @@ def _outcomes_of_long_work(ended: Sequence[Execution]) -> Counter[str | None]:
     The event of such a delivery was processed by another execution, or a newer event was: else it
     stays Waiting, which is no end. An execution that has died is followed by another one.
     """
-    processed = [each for each in ended if each.outcome == "Processed"]
-    done = {each.subject for each in processed}
-    newest = {each.key: str(each.sequencer) for each in sorted(processed, key=lambda e: e.subject)}
+    processed = sorted(each.subject for each in ended if each.outcome == "Processed")
+    newest = {subject.rpartition(" ")[0]: subject for subject in processed}
 
     def became(each: Execution) -> Execution:
         outcome = each.outcome if each.status == "SUCCEEDED" else outcomes.RETRYING
-        if outcome == outcomes.WAITING and each.subject in done:
-            outcome = outcomes.DUPLICATE
-        elif outcome == outcomes.WAITING and str(each.sequencer) < newest.get(each.key, ""):
-            outcome = "Superseded"
+        last = newest.get(str(each.key), "")
+        if outcome == outcomes.WAITING and each.subject <= last:
+            outcome = outcomes.DUPLICATE if each.subject == last else "Superseded"
         return replace(each, output={"outcome": outcome})
 
     return _outcomes([became(each) for each in ended])

@@ -50,13 +50,12 @@ def test_a_delivery_of_long_work_that_waited_counts_as_what_its_event_became() -
         event, status = created("k", sequencer=sequencer), "SUCCEEDED" if outcome else "FAILED"
         return Execution(f"arn:x:machine:{name}", status, event, {"outcome": outcome})
 
-    waited = [ended("a", "02", "Waiting"), ended("b", "02", "Waiting"), ended("c", "01", "Waiting")]
-    others = [ended("d", "01", ""), ended("e", "01", "Superseded")]
-    started = ended("newest-f", "02", "Processed")
+    delivered = [ended(name, name[1:], "Waiting") for name in ("a02", "b02", "c01")]
+    delivered += [ended("d", "01", ""), ended("e", "01", "Superseded")]
+    assert _outcomes_of_long_work(delivered)["Waiting"] == 3  # nobody has started the newest event
     counted = {"Processed": 1, "Duplicate": 1, "Superseded": 2, "Retrying": 1}
-    assert _outcomes_of_long_work([*waited, *others, started]) == counted
-    # Nobody has started the newest event.
-    assert _outcomes_of_long_work([*waited, *others])["Waiting"] == 3
+    started = ended("newest-f", "02", "Processed")
+    assert _outcomes_of_long_work([*delivered, started]) == counted
 
 
 OFF = Counts(

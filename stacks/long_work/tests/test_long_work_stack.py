@@ -50,18 +50,14 @@ class LongWork:
     def __init__(self, local: LocalAws) -> None:
         self.local, self.s3 = local, local.client("s3")
         self.work = long_work.make_work(local, WORK, round(WORK_SECONDS / WAIT_SCALE))
-        self.deploy(StopsOutdatedWork="false")
+        long_work.deploy(local, STACK, self.work)
         # What was ever written can be read, so that no stale output escapes.
         enabled: Any = {"Status": "Enabled"}
         self.s3.put_bucket_versioning(Bucket=self.output, VersioningConfiguration=enabled)
         self.outputs = outputs_of(local, STACK)
         states, machine = local.client("stepfunctions"), self.outputs["StateMachineArn"]
         self.executions = StandardStateMachine(states, machine)
-        resources = local.session.resource("dynamodb", endpoint_url=local.endpoint_url)
-        self.table = resources.Table(self.outputs["KeyTableName"])
-
-    def deploy(self, **parameters: str) -> None:
-        long_work.deploy(self.local, STACK, self.work, **parameters)
+        self.table = Connection(STACK, local).table
 
     def upload(self, key: str, content: str) -> None:
         self.s3.put_object(Bucket=self.input, Key=key, Body=content)
@@ -166,7 +162,7 @@ def test_five_overwrites_a_dead_holder_and_failing_work_leave_the_newest_output_
 
 
 def test_with_the_switch_a_newer_event_stops_the_work_that_it_outdates(stack: LongWork) -> None:
-    stack.deploy(StopsOutdatedWork="true")
+    long_work.deploy(stack.local, STACK, stack.work, StopsOutdatedWork="true")
     stack.upload("z", "first")
     outdated = stack.lock("z")
     stack.upload("z", "second")
@@ -189,7 +185,7 @@ def test_without_a_status_event_a_sweep_takes_over(stack: LongWork) -> None:
             events.disable_rule(Name=rule["Name"])
     stack.upload("y", "reject")
     dead = stack.lock("y")
-    wait_until(lambda: dead in stack.executions.arns("FAILED"), SECONDS, "the failure")
+    wait_until(lambda: dead in stack.executions.arns("FAILED"), MOST_SECONDS, "the failure")
     stack.sweep()
     assert stack.record("y")["lock_token"] == dead  # it is too young to be asked about
     stack.table.update_item(

@@ -61,8 +61,7 @@ class Keys:
     ) -> Outcome:
         """Do for a key what its dead execution no longer does; only a sweep names the record.
 
-        An input that is no event has no record. So it is parked by the sweep that lists the death,
-        which does that once, and not at a status event.
+        An input that is no event is parked by the sweep that lists the death, and so once.
         """
         if (death := self._death(execution, record_id)) is None:
             return "Alive"
