@@ -30,10 +30,10 @@ def read(answers: Answers) -> dict[str, Any]:
     told = {each["arn"]: each for story in stories.values() for each in story["executions"]}
     for story in stories.values():  # a second copy would double the file
         story["executions"] = [each["arn"] for each in story["executions"]]
-    stack = answers.stack()
+    is_long = answers.stack()["policy"] == policies.LONG_WORK
     return {
         "saved": datetime.now(UTC),
-        "/api/stack": stack,
+        "/api/stack": answers.stack(),
         "/api/definition": answers.definition(),
         "/api/executions": executions,
         "/api/execution": {
@@ -41,7 +41,7 @@ def read(answers: Answers) -> dict[str, Any]:
         },
         "/api/story": stories,
         "/api/parked": answers.parked(parked_events),
-        "/api/retrying": None if stack["policy"] == policies.LONG_WORK else answers.retrying(),
+        "/api/retrying": None if is_long else answers.retrying(),
     }
 
 

@@ -42,7 +42,7 @@ def run_demonstration(
         # The events of one stack come while SAM deploys the other. Those that wait take longer.
         for mode, name in {"on": policy, "off": UNCOORDINATED}.items():
             if is_long := name == policies.LONG_WORK:
-                stack = long_work.deploy_demonstration(local, f"demo-{mode}")
+                stack = long_work.deploy(local, f"demo-{mode}")
             else:
                 stack = deploy(local, f"demo-{mode}", {"Policy": name, **SLOW})
             progress.advance(starting)

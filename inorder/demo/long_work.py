@@ -20,15 +20,9 @@ WORK_SECONDS = 3
 EXECUTIONS_AT_ONCE = 20  # those that wait are not among them
 
 
-def deploy_demonstration(local: LocalAws, name: str) -> Stack:
-    """Deploy a stack whose work takes `WORK_SECONDS`."""
-    work = make_work(local, f"from {__name__} import handler", WORK_SECONDS)
-    deploy(local, name, work)
-    return describe(local.client("cloudformation"), name)
-
-
-def deploy(local: LocalAws, name: str, work: str, **more: str) -> None:
-    """Deploy stacks/long_work with a state machine that works, and buckets of its own."""
+def deploy(local: LocalAws, name: str, work: str = "", **more: str) -> Stack:
+    """Deploy stacks/long_work with buckets, and a state machine or the demonstration's work."""
+    work = work or make_work(local, f"from {__name__} import handler", WORK_SECONDS)
     s3, buckets = local.client("s3"), [f"{name}-input", f"{name}-output"]
     for bucket in buckets:
         s3.create_bucket(Bucket=bucket)
@@ -37,6 +31,7 @@ def deploy(local: LocalAws, name: str, work: str, **more: str) -> None:
     )
     given = dict(zip(("InputBucketName", "OutputBucketName"), buckets, strict=True))
     sam_deploy(local, name, {**given, "WorkStateMachineArn": work, **more}, TEMPLATE)
+    return describe(local.client("cloudformation"), name)
 
 
 def make_work(local: LocalAws, code: str, seconds: int) -> str:

@@ -188,8 +188,7 @@ def _outcomes(ended: Sequence[Execution]) -> Counter[str | None]:
 def _outcomes_of_long_work(ended: Sequence[Execution]) -> Counter[str | None]:
     """Count what became of the deliveries, also of those that ended as Waiting.
 
-    The event of such a delivery was processed by another execution, or a newer event was: else it
-    stays Waiting, which is no end. An execution that has died is followed by another one.
+    Another one has processed its event or a newer one, or it stays Waiting, which is no end.
     """
     processed = sorted(each.subject for each in ended if each.outcome == "Processed")
     newest = {subject.rpartition(" ")[0]: subject for subject in processed}

@@ -59,16 +59,13 @@ class Keys:
     def take_over(
         self, execution: str, now: datetime, record_id: str = "", is_listed: bool = False
     ) -> Outcome:
-        """Do for a key what its dead execution no longer does; only a sweep names the record.
-
-        An input that is no event is parked by the sweep that lists the death, and so once.
-        """
+        """Do for a key what its dead execution no longer does; only a sweep names the record."""
         if (death := self._death(execution, record_id)) is None:
             return "Alive"
         outcome: Outcome = "Settled"
         named = records.object_key_of(death.event) or record_id
         if death.error == "InvalidEvent":
-            if is_listed:
+            if is_listed:  # by a sweep, once; a status event may come twice, or not at all
                 self._park(death, "", 1)
                 outcome = "Parked"
         elif named:
