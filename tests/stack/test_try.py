@@ -20,12 +20,13 @@ WRONG = {
     "    import time\n    time.sleep(9)\n": "not answered after the 3 s",
     # It adds to its output, so that a repetition changes it, and so does a late write.
     """    import time
-    place = {"Bucket": fence.output_bucket, "Key": event["event"]["detail"]["object"]["key"]}
+    described = event["event"]["detail"]["object"]
+    place = {"Bucket": fence.output_bucket, "Key": described["key"]}
     try:
         before = fence.s3.get_object(**place)["Body"].read()
     except fence.s3.exceptions.NoSuchKey:
         before = b""
-    fence.s3.put_object(**place, Body=before + b"1")
+    fence.s3.put_object(**place, Body=before + described.get("etag", "").encode())
     return {"outcome": "Processed", "expires_at": str(int(time.time()) + 7 * 86_400)}
 """: "(?s)once more.* changed times-out/text.*overwritten, .* changed late-overwritten/text",
 }
