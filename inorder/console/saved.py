@@ -12,7 +12,6 @@ from typing import Any
 
 from inorder.console import page
 from inorder.console.answers import Answers
-from inorder.model import policies
 from inorder.model.execution import to_json
 
 CHARSET = '<meta charset="utf-8">'
@@ -30,7 +29,6 @@ def read(answers: Answers) -> dict[str, Any]:
     told = {each["arn"]: each for story in stories.values() for each in story["executions"]}
     for story in stories.values():  # a second copy would double the file
         story["executions"] = [each["arn"] for each in story["executions"]]
-    is_long = answers.stack()["policy"] == policies.LONG_WORK
     return {
         "saved": datetime.now(UTC),
         "/api/stack": answers.stack(),
@@ -40,8 +38,6 @@ def read(answers: Answers) -> dict[str, Any]:
             arn: told.get(arn) or answers.execution(arn) for arn in (each["arn"] for each in rows)
         },
         "/api/story": stories,
-        "/api/parked": answers.parked(parked_events),
-        "/api/retrying": None if is_long else answers.retrying(),
     }
 
 
