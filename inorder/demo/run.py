@@ -7,7 +7,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from io import BytesIO
 from multiprocessing.pool import ThreadPool
 
@@ -38,9 +39,9 @@ PATIENCE_SECONDS: float = EXPRESS_SECONDS + 60
 
 
 def choices() -> list[str]:
-    """List the policies that can be shown: those that make pictures, in order."""
+    """List the policies that can be shown: those that make pictures, in order, and long work."""
     makers = [policy.name for policy in policies.policies() if policy.pictures]
-    return [name for name in makers if name != UNCOORDINATED]
+    return [*(name for name in makers if name != UNCOORDINATED), policies.LONG_WORK]
 
 
 class PictureRun:
@@ -72,9 +73,12 @@ class PictureRun:
         A TimeoutError says which event did not start an execution, or which did not end.
         """
         self.deliver(advance)
+        if is_long := self._stack.is_long_work:  # an event that waits is started later
+            table = partial(self._aws.table.scan, IndexName="InProgress", Select="COUNT")
+            wait_until(lambda: table()["Count"] == 0, PATIENCE_SECONDS, "waiting events")
         ended = self._machine.wait_for(4 * len(self._pairs), PATIENCE_SECONDS)
         outputs = [self._output(pair) for pair in self._pairs]
-        counted = _outcomes(ended)
+        counted = _outcomes_of_long_work(ended) if is_long else _outcomes(ended)
         foreseen = outcomes.FINISHED | outcomes.PARKED | {outcomes.RETRYING}
         processed = {each.subject for each in ended if each.outcome == "Processed"}
         states = Counter(output.state for output in outputs)
@@ -88,6 +92,7 @@ class PictureRun:
             repeated=counted["Processed"] - len(processed),
             superseded=counted["Superseded"],
             duplicates=counted["Duplicate"],
+            waited=sum(each.outcome == outcomes.WAITING for each in ended),
             retried=counted[outcomes.RETRYING],
             parked=sum(counted[each] for each in outcomes.PARKED),
             lost=sum(count for each, count in counted.items() if each not in foreseen),
@@ -173,6 +178,24 @@ def _outcomes(ended: Sequence[Execution]) -> Counter[str | None]:
     counted += Counter({outcomes.RETRYING: started.count(outcomes.RETRYING)})
     processed = started.count("Processed")
     return counted + Counter(Processed=processed) - Counter({outcomes.DUPLICATE: processed})
+
+
+def _outcomes_of_long_work(ended: Sequence[Execution]) -> Counter[str | None]:
+    """Count what became of the deliveries, also of those that ended as Waiting.
+
+    Another one has processed its event or a newer one, or it stays Waiting, which is no end.
+    """
+    processed = sorted(each.subject for each in ended if each.outcome == "Processed")
+    newest = {subject.rpartition(" ")[0]: subject for subject in processed}
+
+    def became(each: Execution) -> Execution:
+        outcome = each.outcome if each.status == "SUCCEEDED" else outcomes.RETRYING
+        last = newest.get(str(each.key), "")
+        if outcome == outcomes.WAITING and each.subject <= last:
+            outcome = outcomes.DUPLICATE if each.subject == last else "Superseded"
+        return replace(each, output={"outcome": outcome})
+
+    return _outcomes([became(each) for each in ended])
 
 
 def shows(output: bytes, picture: bytes) -> bool:
