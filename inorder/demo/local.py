@@ -14,6 +14,7 @@ from inorder.aws.executions import LocalStateMachine
 from inorder.aws.stack import Connection, deploy
 from inorder.console import saved
 from inorder.console.answers import Answers
+from inorder.demo import long_work
 from inorder.demo.pictures import PicturePair
 from inorder.demo.report import Counts, FinalOutput
 from inorder.demo.run import EXECUTIONS_AT_ONCE, UNCOORDINATED, PictureRun
@@ -40,13 +41,17 @@ def run_demonstration(
         machines, shown = {}, {}
         # The events of one stack come while SAM deploys the other. Those that wait take longer.
         for mode, name in {"on": policy, "off": UNCOORDINATED}.items():
-            stack = deploy(local, f"demo-{mode}", {"Policy": name, **SLOW})
+            if is_long := name == policies.LONG_WORK:
+                stack = long_work.deploy(local, f"demo-{mode}")
+            else:
+                stack = deploy(local, f"demo-{mode}", {"Policy": name, **SLOW})
             progress.advance(starting)
             events = progress.add_task(f"Events, coordination {mode}", total=4 * len(pairs))
             states = local.client("stepfunctions")
             machines[mode] = machine = LocalStateMachine(states, stack.state_machine_arn)
-            aws, at_once = Connection(stack.name, local), EXECUTIONS_AT_ONCE[mode]
-            run = PictureRun(aws, policies.policy(name), machine, pairs, at_once)
+            at_once = long_work.EXECUTIONS_AT_ONCE if is_long else EXECUTIONS_AT_ONCE[mode]
+            facts = policies.policy(policies.LIKE_LONG_WORK if is_long else name)
+            run = PictureRun(Connection(stack.name, local), facts, machine, pairs, at_once)
             shown[mode] = pool.apply_async(run.show, (partial(progress.advance, events),))
         results = {mode: shown[mode].get() for mode in ("off", "on")}
         saved.write(page, saved.read(Answers(Connection("demo-on", local), machines["on"])))

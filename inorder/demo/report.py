@@ -25,6 +25,7 @@ MEASURES = {
     "repeated": "Processed again",
     "superseded": "Superseded",
     "duplicates": "Duplicates dropped",
+    "waited": "Ended as waiting",
     "retried": "Retried after a fault",
     "parked": "Parked",
     "lost": "Without an outcome",
@@ -39,10 +40,10 @@ FAULTS = ("stale", "missing", "lost", "wrong")  # the measures that must be zero
 class Counts:
     """What the demonstration counted in one stack.
 
-    `repeated` is how often an event was processed that had been processed before, `retried` how
-    many executions ended because of a fault, each followed by another one, and `lost` how many
-    ended otherwise than in one of the outcomes. `wrong` is what `inorder audit` found, which does
-    not read the pictures.
+    `repeated` is how often an event was processed that had been processed before, `waited` how many
+    executions of long work ended because another one had the lock, `retried` how many ended because
+    of a fault, each followed by another one, and `lost` how many ended otherwise than in one of the
+    outcomes. `wrong` is what `inorder audit` found, which does not read the pictures.
     """
 
     keys: int
@@ -53,6 +54,7 @@ class Counts:
     repeated: int
     superseded: int
     duplicates: int
+    waited: int
     retried: int
     parked: int
     lost: int

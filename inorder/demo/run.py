@@ -7,18 +7,18 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from io import BytesIO
 from multiprocessing.pool import ThreadPool
 
-from botocore.exceptions import ClientError
 from PIL import Image
 
 from audit_keys.comparing import REPAIRABLE
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.aws.audit import Audit
 from inorder.aws.executions import LocalStateMachine, wait_until
-from inorder.aws.stack import Connection
+from inorder.aws.stack import Connection, read_object
 from inorder.demo.pictures import SLOW_EVERY, PicturePair
 from inorder.demo.report import Counts, FinalOutput
 from inorder.model import outcomes, policies
@@ -39,9 +39,9 @@ PATIENCE_SECONDS: float = EXPRESS_SECONDS + 60
 
 
 def choices() -> list[str]:
-    """List the policies that can be shown: those that make pictures, in order."""
+    """List the policies that can be shown: those that make pictures, in order, and long work."""
     makers = [policy.name for policy in policies.policies() if policy.pictures]
-    return [name for name in makers if name != UNCOORDINATED]
+    return [*(name for name in makers if name != UNCOORDINATED), policies.LONG_WORK]
 
 
 class PictureRun:
@@ -73,9 +73,12 @@ class PictureRun:
         A TimeoutError says which event did not start an execution, or which did not end.
         """
         self.deliver(advance)
+        if is_long := self._stack.is_long_work:  # an event that waits is started later
+            table = partial(self._aws.table.scan, IndexName="InProgress", Select="COUNT")
+            wait_until(lambda: table()["Count"] == 0, PATIENCE_SECONDS, "waiting events")
         ended = self._machine.wait_for(4 * len(self._pairs), PATIENCE_SECONDS)
         outputs = [self._output(pair) for pair in self._pairs]
-        counted = _outcomes(ended)
+        counted = _outcomes_of_long_work(ended) if is_long else _outcomes(ended)
         foreseen = outcomes.FINISHED | outcomes.PARKED | {outcomes.RETRYING}
         processed = {each.subject for each in ended if each.outcome == "Processed"}
         states = Counter(output.state for output in outputs)
@@ -89,6 +92,7 @@ class PictureRun:
             repeated=counted["Processed"] - len(processed),
             superseded=counted["Superseded"],
             duplicates=counted["Duplicate"],
+            waited=sum(each.outcome == outcomes.WAITING for each in ended),
             retried=counted[outcomes.RETRYING],
             parked=sum(counted[each] for each in outcomes.PARKED),
             lost=sum(count for each, count in counted.items() if each not in foreseen),
@@ -151,13 +155,9 @@ class PictureRun:
         if self._policy.keeps == "each":  # an output for each sequencer, the newest last
             listed = self._s3.list_objects_v2(Bucket=bucket, Prefix=f"{key}/")
             key = max((each["Key"] for each in listed.get("Contents", [])), default=key)
-        try:
-            answer = self._s3.get_object(Bucket=bucket, Key=key)
-        except ClientError as error:
-            if error.response["Error"]["Code"] == "NoSuchKey":
-                return FinalOutput(pair.key, None, "missing")
-            raise
-        content = answer["Body"].read()
+        content = read_object(self._s3, bucket, key)
+        if content is None:
+            return FinalOutput(pair.key, None, "missing")
         if shows(content, pair.new):
             return FinalOutput(pair.key, content, "new")
         if shows(content, pair.old):
@@ -178,6 +178,24 @@ def _outcomes(ended: Sequence[Execution]) -> Counter[str | None]:
     counted += Counter({outcomes.RETRYING: started.count(outcomes.RETRYING)})
     processed = started.count("Processed")
     return counted + Counter(Processed=processed) - Counter({outcomes.DUPLICATE: processed})
+
+
+def _outcomes_of_long_work(ended: Sequence[Execution]) -> Counter[str | None]:
+    """Count what became of the deliveries, also of those that ended as Waiting.
+
+    Another one has processed its event or a newer one, or it stays Waiting, which is no end.
+    """
+    processed = sorted(each.subject for each in ended if each.outcome == "Processed")
+    newest = {subject.rpartition(" ")[0]: subject for subject in processed}
+
+    def became(each: Execution) -> Execution:
+        outcome = each.outcome if each.status == "SUCCEEDED" else outcomes.RETRYING
+        last = newest.get(str(each.key), "")
+        if outcome == outcomes.WAITING and each.subject <= last:
+            outcome = outcomes.DUPLICATE if each.subject == last else "Superseded"
+        return replace(each, output={"outcome": outcome})
+
+    return _outcomes([became(each) for each in ended])
 
 
 def shows(output: bytes, picture: bytes) -> bool:

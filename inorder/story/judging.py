@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from audit_keys.comparing import Verdict, compare
+from audit_keys.comparing import Scope, Verdict, compare
 from inorder.model.outcomes import DONE, FINISHED, RETRYING
 from inorder.story.parts import (
     Event,
@@ -127,7 +127,8 @@ class _Judging:
         """Compare them as an audit does."""
         bucket, keeps = self._facts.bucket, self._facts.keeps or "newest"
         made_of = ObjectEvent(bucket, "", "", source.etag, source.version_id) if source else None
-        return compare(made_of, output.state, bucket, keeps, self._facts.handles_deletions)
+        scope = Scope(bucket, "", "", keeps, self._facts.handles_deletions)
+        return compare(made_of, output.state, scope)
 
     def _without_source(self) -> Judgement:
         if self._output is None:

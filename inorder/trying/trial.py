@@ -160,7 +160,16 @@ class Trial:
         for key in keys:
             if (ended := self._settle(key)).outcome != "Processed":
                 return Finding("broken", f"{key}: the second attempt ended as {ended.ended_as}.")
-        return Finding("kept", "After a lost answer and a timeout, the second attempt succeeded.")
+        payload = {"event": ended.event, "execution": ended.arn, "fence": "newest"}
+        name, before = f"{self.aws.stack.name}-work", self._listed()
+        self._functions.invoke(FunctionName=name, Payload=json.dumps(payload))
+        if changed := self._changed(before):
+            return Finding(
+                "broken",
+                f"{key}: its event was processed once more, as after a lost answer, which changed"
+                f" {changed}. Let a repetition change nothing (docs/function.md).",
+            )
+        return Finding("kept", "After a lost answer and a timeout, a repetition changed nothing.")
 
     def _write_late(self, sample: Sample, how: str) -> Finding:
         """Let an invocation write when a newer event is done, or a deletion.
@@ -192,8 +201,7 @@ class Trial:
             release.touch()
             invoked.get()
         self._check()
-        after = self._listed()
-        changed = sorted(name for name in before | after if before.get(name) != after.get(name))
+        changed = self._changed(before)
         if not late.stalled:
             return Finding("unknown", f"{key}: nothing was written by boto3, so nothing was late.")
         if how == "overwritten" and sample.old == sample.new:
@@ -203,7 +211,7 @@ class Trial:
         return Finding(
             "broken",
             f"{key}: an invocation stalled before {late.stalled}, its object was {how}, and then"
-            f" the invocation changed {', '.join(changed)}. No lock can stop a late write: write by"
+            f" the invocation changed {changed}. No lock can stop a late write: write by"
             " inorder_fence, or under a condition of your own (docs/function.md).",
         )
 
@@ -246,6 +254,12 @@ class Trial:
         """Give the ETag of each output."""
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._output)
         return {each["Key"]: each["ETag"] for page in pages for each in page.get("Contents", [])}
+
+    def _changed(self, before: dict[str, str]) -> str:
+        """Name the outputs that have changed since they were listed."""
+        after = self._listed()
+        names = (name for name in sorted(before | after) if before.get(name) != after.get(name))
+        return ", ".join(names)
 
     def _outputs(self) -> Finding:
         heads = (self._s3.head_object(Bucket=self._output, Key=key) for key in self._listed())

@@ -17,10 +17,11 @@ from inorder.demo.report import (
     contact_sheet,
     write_report,
 )
-from inorder.demo.run import _inverse, _outcomes, shows
+from inorder.demo.run import _inverse, _outcomes, _outcomes_of_long_work, shows
 from inorder.model.execution import Execution
 from invert_image.stamp import stamp_image
 from tests.conftest import picture
+from tests.support.events import created
 
 PICTURE = picture((0, 128, 128))
 JPEG, PNG, GIF, WEBP = own_pairs(4)
@@ -44,10 +45,23 @@ def test_a_delivery_that_a_holder_started_counts_once() -> None:
     assert _outcomes([*delivered, *started]) == counted
 
 
+def test_a_delivery_of_long_work_that_waited_counts_as_what_its_event_became() -> None:
+    def ended(name: str, sequencer: str, outcome: str) -> Execution:
+        event, status = created("k", sequencer=sequencer), "SUCCEEDED" if outcome else "FAILED"
+        return Execution(f"arn:x:machine:{name}", status, event, {"outcome": outcome})
+
+    delivered = [ended(name, name[1:], "Waiting") for name in ("a02", "b02", "c01")]
+    delivered += [ended("d", "01", ""), ended("e", "01", "Superseded")]
+    assert _outcomes_of_long_work(delivered)["Waiting"] == 3  # nobody has started the newest event
+    counted = {"Processed": 1, "Duplicate": 1, "Superseded": 2, "Retrying": 1}
+    started = ended("newest-f", "02", "Processed")
+    assert _outcomes_of_long_work([*delivered, started]) == counted
+
+
 OFF = Counts(
     **{"keys": 100, "stale": 17, "missing": 1, "events": 203, "processed": 202},
     **{"repeated": 21, "superseded": 11, "duplicates": 12, "parked": 13, "lost": 2},
-    **{"retried": 0, "wrong": 18},
+    **{"waited": 0, "retried": 0, "wrong": 18},
 )
 ON = replace(OFF, stale=0, missing=0, lost=0, wrong=0, events=204)
 FRESH, STALE = FinalOutput("fresh.png", PICTURE, "new"), FinalOutput("stale.png", PICTURE, "old")

@@ -16,7 +16,7 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from audit_keys.comparing import Keeps, Reading, Scope, Subject, Verdict, compare, judge
+from audit_keys.comparing import Keeps, Reading, Scope, Subject, Verdict, judge
 from audit_keys.reading import Reader
 from audit_keys.repairing import known_sequencer, next_sequencer, repair_event, repaired_at
 from inorder.asl.definition import EXPRESS_SECONDS
@@ -106,7 +106,7 @@ def test_an_output_is_compared_with_its_source(
 
 
 def test_an_output_without_a_source_is_right_if_deletions_are_not_handled() -> None:
-    assert compare(None, made(), "input", "newest", handles_deletions=False) is Verdict.RIGHT
+    assert verdict_of(Reading(X, output=made()), handles_deletions=False) == "right"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import json
 from inorder import PROJECT
 from inorder.asl.definition import EXPRESS_SECONDS
 from tests.support.resolved_template import Json
-from tests.template.deployed import ALARM, KEY, Deployed, granting
+from tests.template.deployed import ALARM, Deployed, granting
 
 DEFINITION: Json = json.loads((PROJECT / "stacks/audit/audit.asl.json").read_text())
 MAP: Json = DEFINITION["States"]["Compare Bucket"]
@@ -57,11 +57,6 @@ def test_the_roles_may_only_read_and_with_repairs_send_to_the_retry_queue() -> N
     assert stack.grants("AuditKeysRole") == FUNCTION
     sending = granting((f"arn:aws:sqs:{PLACE}:inorder.RetryEventsQueueName", "sqs:SendMessage"))
     assert deployed(AuditRepairs="true").grants("AuditKeysRole") == FUNCTION | sending
-    with_key = deployed(KmsKeyArn=KEY)
-    assert with_key.grants("AuditRole") == MACHINE
-    assert with_key.grants("AuditKeysRole") == FUNCTION | granting(
-        (KEY, "kms:Decrypt kms:GenerateDataKey")
-    )
 
 
 def test_the_schedule_starts_an_audit_of_all_keys() -> None:

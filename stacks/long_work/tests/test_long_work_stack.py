@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import time
-import zipfile
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,14 +12,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from inorder import PROJECT
 from inorder.aws.executions import StandardStateMachine, wait_until
-from inorder.aws.stack import Connection, sam_deploy
+from inorder.aws.stack import Connection
 from inorder.commands.main import main
-from inorder.console.answers import Answers, Refused
+from inorder.console.answers import Answers
+from inorder.demo import long_work
 from inorder.local_aws import LocalAws
+from inorder_fence.fenced_output import output_key
 from tests.conftest import WAIT_SCALE
-from tests.stack.conftest import SECONDS, output_key
+from tests.stack.conftest import SECONDS
 from tests.stack.test_examples import outputs_of
 
 WORK_SECONDS = 180 if os.environ.get("NIGHT") else 4
@@ -42,52 +41,24 @@ def handler(given, _context):
     s3.put_object(Bucket=staged["bucket"], Key=staged["key"], Body=content)
 """
 STACK = "inorder-long-work"
-ROLE = "arn:aws:iam::000000000000:role/test"
 
 
 class LongWork:
     """The stack with buckets of its own, and a state machine that waits and then does the work."""
 
-    input, output = "long-work-input", "long-work-output"
+    input, output = f"{STACK}-input", f"{STACK}-output"
 
     def __init__(self, local: LocalAws) -> None:
         self.local, self.s3 = local, local.client("s3")
-        for bucket in (self.input, self.output):
-            self.s3.create_bucket(Bucket=bucket)
+        self.work = long_work.make_work(local, WORK, round(WORK_SECONDS / WAIT_SCALE))
+        long_work.deploy(local, STACK, self.work)
         # What was ever written can be read, so that no stale output escapes.
         enabled: Any = {"Status": "Enabled"}
         self.s3.put_bucket_versioning(Bucket=self.output, VersioningConfiguration=enabled)
-        self.s3.put_bucket_notification_configuration(
-            Bucket=self.input, NotificationConfiguration={"EventBridgeConfiguration": {}}
-        )
-        self.work = self._work()
-        self.deploy(StopsOutdatedWork="false")
         self.outputs = outputs_of(local, STACK)
         states, machine = local.client("stepfunctions"), self.outputs["StateMachineArn"]
         self.executions = StandardStateMachine(states, machine)
-        resources = local.session.resource("dynamodb", endpoint_url=local.endpoint_url)
-        self.table = resources.Table(self.outputs["KeyTableName"])
-
-    def deploy(self, **parameters: str) -> None:
-        parameters |= {"InputBucketName": self.input, "OutputBucketName": self.output}
-        parameters |= {"WorkStateMachineArn": self.work}
-        sam_deploy(self.local, STACK, parameters, PROJECT / "stacks/long_work/template.yaml")
-
-    def _work(self) -> str:
-        code = io.BytesIO()
-        with zipfile.ZipFile(code, "w") as file:
-            file.writestr("work.py", WORK)
-        function = self.local.client("lambda").create_function(
-            **{"FunctionName": "work", "Handler": "work.handler", "Role": ROLE, "Timeout": 60},
-            **{"Runtime": "python3.13", "Code": {"ZipFile": code.getvalue()}},
-        )["FunctionArn"]
-        stage = {"Type": "Task", "Resource": function, "TimeoutSeconds": 60, "End": True}
-        wait = {"Type": "Wait", "Seconds": round(WORK_SECONDS / WAIT_SCALE), "Next": "Stage"}
-        definition = {"StartAt": "Wait", "States": {"Wait": wait, "Stage": stage}}
-        made = self.local.client("stepfunctions").create_state_machine(
-            name="work", definition=json.dumps(definition), roleArn=ROLE
-        )
-        return str(made["stateMachineArn"])
+        self.table = Connection(STACK, local).table
 
     def upload(self, key: str, content: str) -> None:
         self.s3.put_object(Bucket=self.input, Key=key, Body=content)
@@ -181,8 +152,6 @@ def test_five_overwrites_a_dead_holder_and_failing_work_leave_the_newest_output_
     assert dead in {each.arn for each in stack.executions.changed(later)}  # it has ended since
     answers = Answers(Connection(STACK, stack.local), stack.executions)
     assert "\n".join(answers.story(key)["sentences"]) + "\n" == story
-    with pytest.raises(Refused, match="no retry queue"):
-        answers.retrying()
     monkeypatch.setattr(StandardStateMachine, "search_seconds", -1)
     assert "were not searched" in stack.told("why", key)
     # The local AWS does not stop the work of an execution that is stopped: it stages in vain.
@@ -192,7 +161,7 @@ def test_five_overwrites_a_dead_holder_and_failing_work_leave_the_newest_output_
 
 
 def test_with_the_switch_a_newer_event_stops_the_work_that_it_outdates(stack: LongWork) -> None:
-    stack.deploy(StopsOutdatedWork="true")
+    long_work.deploy(stack.local, STACK, stack.work, StopsOutdatedWork="true")
     stack.upload("z", "first")
     outdated = stack.lock("z")
     stack.upload("z", "second")
@@ -215,7 +184,7 @@ def test_without_a_status_event_a_sweep_takes_over(stack: LongWork) -> None:
             events.disable_rule(Name=rule["Name"])
     stack.upload("y", "reject")
     dead = stack.lock("y")
-    wait_until(lambda: dead in stack.executions.arns("FAILED"), SECONDS, "the failure")
+    wait_until(lambda: dead in stack.executions.arns("FAILED"), MOST_SECONDS, "the failure")
     stack.sweep()
     assert stack.record("y")["lock_token"] == dead  # it is too young to be asked about
     stack.table.update_item(

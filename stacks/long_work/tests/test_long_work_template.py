@@ -8,7 +8,7 @@ import pytest
 
 from inorder import PROJECT
 from inorder.asl import check_file
-from tests.template.deployed import ALARM, BOUNDARY, TOPIC, Deployed, granting
+from tests.template.deployed import ALARM, TOPIC, Deployed, granting
 
 ASL = PROJECT / "stacks/long_work/long_work.asl.json"
 PLACE = "us-east-1:123456789012"
@@ -68,12 +68,11 @@ def deployed(**parameters: str) -> Deployed:
 def test_a_role_may_do_only_what_is_listed(
     work: dict[str, str], grants: list[tuple[str, str]], by: str
 ) -> None:
-    stack = deployed(**work, PermissionsBoundaryArn=BOUNDARY, AlarmTopicArn=TOPIC)
+    stack = deployed(**work, AlarmTopicArn=TOPIC)
     expected = GRANTS | {"LongWorkRole": [*MACHINE, *grants]}
     assert stack.of("IAM::Role").keys() == expected.keys()
     for role, listed in expected.items():
         assert stack.grants(role) == granting(*listed), role
-        assert stack[role]["PermissionsBoundary"] == BOUNDARY
     given = stack["LongWorkStateMachine"]["DefinitionSubstitutions"]
     assert given["WorksBy"] == by
     assert work.items() <= given.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.support.events import created
 from tests.support.in_process import KEY_TABLE, import_anew
 
 ROLE = "arn:aws:iam::000000000000:role/test"
-FAILS = {"StartAt": "F", "States": {"F": {"Type": "Fail", "Error": "Broken"}}}
+FAILS = {"StartAt": "F", "States": {"F": {"Type": "Fail", "ErrorPath": "$.error"}}}
 
 
 @pytest.fixture
@@ -47,14 +47,16 @@ def sweep(app: ModuleType, milliseconds: int = 300_000) -> None:
 def test_a_sweep_goes_on_where_the_first_death_stopped_it_that_it_could_not_handle(
     app: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def start(key: str) -> None:
-        given = {"stateMachineArn": app.keys.state_machine_arn, "input": json.dumps(created(key))}
-        dead = app.states.start_execution(**given)["executionArn"]
+    def start(key: str, error: str = "Broken") -> str:
+        given = {"input": json.dumps(created(key) | {"error": error})}
+        arn = app.keys.state_machine_arn
+        dead = str(app.states.start_execution(stateMachineArn=arn, **given)["executionArn"])
 
         def has_failed() -> bool:
             return bool(app.states.describe_execution(executionArn=dead)["status"] == "FAILED")
 
         wait_until(has_failed, 30, "a death")
+        return dead
 
     def attempt(key: str) -> Any:
         item = app.keys._read(f"input/{key}")
@@ -81,7 +83,13 @@ def test_a_sweep_goes_on_where_the_first_death_stopped_it_that_it_could_not_hand
     assert attempt("d") is None
     sweep(app)
     assert attempt("b") == attempt("d") == 1
+    invalid = start("of a bucket with versions", "InvalidEvent")
+    assert app.keys.take_over(invalid, datetime.now(UTC)) == "Settled"  # at its status event
     seen = app.dynamodb.get_item(TableName="taken-over", Key=app.SWEEP)["Item"]["seen"]["S"]
     sweep(app)
     again = app.dynamodb.get_item(TableName="taken-over", Key=app.SWEEP)["Item"]["seen"]["S"]
     assert again > seen
+    sweep(app)
+    received = app.sqs.receive_message(QueueUrl=app.keys.parked_queue_url, MaxNumberOfMessages=10)
+    [parked] = [json.loads(message["Body"]) for message in received["Messages"]]
+    assert (parked["reason"]["Error"], parked["execution"]) == ("InvalidEvent", invalid)

@@ -196,26 +196,19 @@ class Finding:
         }
 
 
-def compare(
-    source: ObjectEvent | None,
-    output: OutputState,
-    bucket: str,
-    keeps: Keeps,
-    handles_deletions: bool,
-    code_version: str = "",
-) -> Verdict:
-    """Compare an output with its source, which is in this bucket; the rest is as in `Scope`."""
+def compare(source: ObjectEvent | None, output: OutputState, scope: Scope) -> Verdict:
+    """Compare an output with its source."""
     if output.etag is None:
         return Verdict.MISSING if source else Verdict.RIGHT
-    made_of = output.metadata.get("source-bucket", bucket)  # earlier versions name none
-    if made_of != bucket or not is_sequencer(output.metadata.get("sequencer", "")):
+    made_of = output.metadata.get("source-bucket", scope.bucket)  # earlier versions name none
+    if made_of != scope.bucket or not is_sequencer(output.metadata.get("sequencer", "")):
         return Verdict.FOREIGN
     if source is None:
-        return Verdict.ORPHANED if handles_deletions else Verdict.RIGHT
+        return Verdict.ORPHANED if scope.handles_deletions else Verdict.RIGHT
     if not output.shows(source):
         # The first event may have had another content, and its output is right all the same.
-        return Verdict.RIGHT if keeps == "first" else Verdict.STALE
-    return Verdict.OUTDATED if output.is_outdated(code_version) else Verdict.RIGHT
+        return Verdict.RIGHT if scope.keeps == "first" else Verdict.STALE
+    return Verdict.OUTDATED if output.is_outdated(scope.code_version) else Verdict.RIGHT
 
 
 def judge(reading: Reading, scope: Scope, now: datetime, parked: bool | None = None) -> Verdict:
@@ -229,14 +222,7 @@ def judge(reading: Reading, scope: Scope, now: datetime, parked: bool | None = N
     """
     if reading.refusal:
         return Verdict.UNREADABLE
-    found = compare(
-        reading.source,
-        reading.output,
-        scope.bucket,
-        scope.keeps,
-        scope.handles_deletions,
-        scope.code_version,
-    )
+    found = compare(reading.source, reading.output, scope)
     # No repair would be newer than a sequencer that is none.
     is_known = is_sequencer(reading.record.get("sequencer", "0"))
     if not reading.is_comparable or (found in REPAIRABLE and not is_known):

@@ -98,10 +98,10 @@ class Reader:
             is_same = output.metadata.get("source-etag") == source.etag
             if self.scope.keeps != "each" and is_same and "source-version-id" in output.metadata:
                 current = self._find(source)
-                return bool(current) and self._compare(current, output) is Verdict.RIGHT
+                return bool(current) and compare(current, output, self.scope) is Verdict.RIGHT
         except Refused:
             return False
-        return self._compare(source, output) is Verdict.RIGHT
+        return compare(source, output, self.scope) is Verdict.RIGHT
 
     def has_source(self, subject: Subject) -> bool:
         """Tell whether an object is there, and S3 shows it, with one request."""
@@ -135,7 +135,7 @@ class Reader:
             output = self._output(subject)
             made_of = output.metadata.get("source-version-id")
             if not subject.version_id or (output.etag and made_of != subject.version_id):
-                is_foreign = self._compare(None, output) is Verdict.FOREIGN
+                is_foreign = compare(None, output, self.scope) is Verdict.FOREIGN
                 return Reading(subject, output=output, is_comparable=is_foreign)
         named = {"VersionId": subject.version_id} if subject.version_id else {}
         before = self._find(self._event(subject), **named)
@@ -146,22 +146,12 @@ class Reader:
         if source != before:
             return None
         retries = dict[str, str]()
-        if (sequencer := record.get("sequencer")) and self._compare(source, output) in REPAIRABLE:
+        is_wrong = compare(source, output, self.scope) in REPAIRABLE
+        if is_wrong and (sequencer := record.get("sequencer")):
             described = {"key": subject.key, "sequencer": sequencer, "version-id": version}
             event = {"detail": {"bucket": {"name": self.scope.bucket}, "object": described}}
             retries = self._item(retry_id({"event": event}))
         return Reading(subject, record, output, source, retries=retries)
-
-    def _compare(self, source: ObjectEvent | None, output: OutputState) -> Verdict:
-        scope = self.scope
-        return compare(
-            source,
-            output,
-            scope.bucket,
-            scope.keeps,
-            scope.handles_deletions,
-            scope.code_version,
-        )
 
     def _event(self, subject: Subject) -> ObjectEvent:
         """Give a subject as the fence takes it."""

@@ -20,6 +20,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Literal
 
 import boto3
@@ -92,7 +93,9 @@ def _sweep(context: LambdaContext, now: datetime) -> Iterator[str]:
     since = datetime.fromisoformat(found["seen"]["S"]) if found else now - CLAIM_LASTS
     failed = []
     for stopped, dead in _deaths(since, now - LATE):
-        outcome = "Failed" if is_over() else _tried(dead, keys.take_over, now)
+        outcome = (
+            "Failed" if is_over() else _tried(dead, partial(keys.take_over, is_listed=True), now)
+        )
         if outcome == "Failed":
             failed.append(stopped)
         yield outcome

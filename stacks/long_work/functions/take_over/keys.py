@@ -56,14 +56,19 @@ class Keys:
     parked_queue_url: str
     staging_bucket: str
 
-    def take_over(self, execution: str, now: datetime, record_id: str = "") -> Outcome:
+    def take_over(
+        self, execution: str, now: datetime, record_id: str = "", is_listed: bool = False
+    ) -> Outcome:
         """Do for a key what its dead execution no longer does; only a sweep names the record."""
         if (death := self._death(execution, record_id)) is None:
             return "Alive"
         outcome: Outcome = "Settled"
-        # An input that is no event stays in the history of its execution.
         named = records.object_key_of(death.event) or record_id
-        if named and death.error != "InvalidEvent":
+        if death.error == "InvalidEvent":
+            if is_listed:  # by a sweep, once; a status event may come twice, or not at all
+                self._park(death, "", 1)
+                outcome = "Parked"
+        elif named:
             outcome = self._settled(death, named, now)
         # Work that outlives its execution may stage its result later: a lifecycle rule removes it.
         staged = f"staged/{execution.rpartition(':')[2]}"
