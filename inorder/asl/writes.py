@@ -16,7 +16,18 @@ import networkx as nx
 
 from inorder.asl.definition import PUT, UPDATE, Json, Rule, Violation, graph, paths, targets
 from inorder.asl.record import SEQUENCER, origins, record_of
-from inorder.asl.roles import HANDS_OVER, TOKEN, Role, assigned, does, doing, kept, removed, working
+from inorder.asl.roles import (
+    HANDS_OVER,
+    TOKEN,
+    Role,
+    assigned,
+    does,
+    doing,
+    kept,
+    removed,
+    roles,
+    working,
+)
 
 UNKNOWN = "?"
 # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Expressions.OperatorsAndFunctions.html
@@ -115,10 +126,13 @@ def _writes(definition: Json) -> Iterator[Violation]:
 
 def _found(writes: _Writes) -> Iterator[Violation]:
     try:
+        records = set(doing(writes.states, Role.RECORDS)).difference(working(writes.states))
         for claim in doing(writes.states, Role.CLAIMS):
             yield from _lock(writes, claim)
             yield from _order(writes, claim)
-        for record in set(doing(writes.states, Role.RECORDS)).difference(working(writes.states)):
+            if claim in records:  # it decides also about what another state records in its key
+                records -= {name for name, _ in _recorded(writes, claim, {})} - {claim}
+        for record in records:
             yield from _finished(writes, record)
     except ValueError as error:
         yield error.args[0], error.args[1]
@@ -134,7 +148,7 @@ def _lock(writes: _Writes, claim: str) -> Iterator[Violation]:
     if any(each and each["lock_token"] != HOLDER.name for each in others):
         yield claim, "its condition lets it take the lock of another execution"
     renewals = doing(writes.states, Role.RENEWS)
-    own = [each for each in (held, others[-1]) if each]
+    own = [held, *(newer for _, newer in _recorded(writes, claim, held) if newer)]
     for name in (*renewals, *doing(writes.states, Role.RELEASES)):
         if writes.after(name, held, AGAIN):
             yield name, "its condition does not ask whose the lock is"
@@ -155,21 +169,31 @@ def _lock(writes: _Writes, claim: str) -> Iterator[Violation]:
 
 def _order(writes: _Writes, claim: str) -> Iterator[Violation]:
     """Record a newer event while a holder works: its writes leave that, and no older one passes."""
-    held = writes.after(claim, {}, HOLDER)
-    if not held or not does(writes.states[claim], Role.SHARES):
-        return
-    newer = writes.after(claim, held, NEWER)
-    if newer is None:
-        yield claim, "it does not record a newer event while another execution has the lock"
-        return
-    if writes.after(claim, held, OLDER) or writes.after(claim, newer, HOLDER):
-        yield claim, "its condition lets an older event take the place of a newer one"
-    lock = kept(writes.states[claim])  # what the holder has written
-    for name in doing(writes.states, Role.RELEASES):
-        if released := writes.after(name, newer, HOLDER):
-            changed = {each for each in newer if newer[each] != released.get(each)}
-            if changed - lock:
-                yield name, "its condition lets it change the record of a newer event"
+    held, states = writes.after(claim, {}, HOLDER), writes.states
+    for record, newer in _recorded(writes, claim, held) if held else ():
+        if newer is None:
+            yield record, "it does not record a newer event while another execution has the lock"
+            continue
+        for name in {claim, record}:
+            if writes.after(name, held, OLDER) or writes.after(name, newer, HOLDER):
+                yield name, "its condition lets an older event take the place of a newer one"
+        # What the holder has written, and the newer event has not.
+        lock = kept(states[claim]) or assigned(states[claim]).keys() - assigned(states[record])
+        for name in doing(states, Role.RELEASES):
+            if released := writes.after(name, newer, HOLDER):
+                changed = {each for each in newer if newer[each] != released.get(each)}
+                if changed - lock:
+                    yield name, "its condition lets it change the record of a newer event"
+
+
+def _recorded(
+    writes: _Writes, claim: str, held: Attributes
+) -> Iterator[tuple[str, Attributes | None]]:
+    """Record a newer event in a locked key's record, by each state that is to do that."""
+    for name in doing(writes.states, Role.RECORDS):
+        is_same = record_of(writes.states[name]) == record_of(writes.states[claim])
+        if is_same and roles(writes.states[name]) & {Role.CLAIMS, Role.SHARES} != {Role.CLAIMS}:
+            yield name, writes.after(name, held, NEWER)
 
 
 def _finished(writes: _Writes, record: str) -> Iterator[Violation]:
