@@ -118,7 +118,7 @@ def test_a_state_is_clicked_and_its_data_and_errors_are_read(
     expect(claim.get_by_role("region", name="Input")).to_contain_text(
         f'"sequencer": "{waiter.sequencer}"'
     )
-    expect(claim.get_by_role("region", name="Output")).to_contain_text('"claim"')
+    expect(claim.get_by_role("region", name="Output")).to_contain_text('"refusal"')
     definition = claim.get_by_role("region", name="Definition")
     expect(definition).to_be_hidden()
     claim.get_by_text("Definition", exact=True).click()

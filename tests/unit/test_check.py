@@ -151,7 +151,7 @@ every-version: Record Event/Retry/0/ErrorEquals | ["States.Timeout"] | late: ...
 latest-wins: Claim Key/Parameters/UpdateExpression
   ~lock_token = :lock_token~lock_token = if_not_exists(lock_token, :lock_token)
   claim: it may leave the lock
-latest-wins: Claim Key/Catch/0/Next | "Retry Event" | claim: a refusal counts as a fault
+Claim Key/Catch/0/ErrorEquals | ["DynamoDB.Other"] | claim: a refusal counts as a fault
 Reject Object/Next | "Superseded" | Claim Key: claim: its lock ... Superseded
 Release Lock/Catch/-1/Next | "Final Outcome?" | Claim Key: claim: its lock ... Processed
 Park Event/Parameters/MessageBody/outcome | "Told" | Claim Key: claim: its lock ... Parked
