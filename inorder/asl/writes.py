@@ -169,7 +169,7 @@ def _lock(writes: _Writes, claim: str) -> Iterator[Violation]:
 
 def _order(writes: _Writes, claim: str) -> Iterator[Violation]:
     """Record a newer event while a holder works: its writes leave that, and no older one passes."""
-    held, states = writes.after(claim, {}, HOLDER), writes.states
+    held, states = writes.after(claim, {}, HOLDER) or {}, writes.states
     for record, newer in _recorded(writes, claim, held) if held else ():
         if newer is None:
             yield record, "it does not record a newer event while another execution has the lock"

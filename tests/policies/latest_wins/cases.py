@@ -146,11 +146,7 @@ WRITES = [
     *common.release("Release Lock Only", NEWER_WAITS, **NEWER_WAITS),
     *refused("Release Lock Only", MINE | common.SINCE),  # it would start its own event
     *common.release("Release Retried Key", HELD, **HELD),
-    *(
-        write
-        for state in RELEASES
-        for write in refused(state, MINE | NEWER_WAITS)
-    ),
+    *(write for state in RELEASES for write in refused(state, MINE | NEWER_WAITS)),
 ]
 
 SECONDS = (70, 72, 78, 265)  # holder, lease, waiter, longest execution
