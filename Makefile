@@ -7,7 +7,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: help install demo up down test check states prove model mutants sfn-local test-sfn-local test-node-engine test-aws soak bench bench-full bench-bursts lint checkov format build fence wheels package deploy companion lock clean
+.PHONY: help install demo up down test check states prove model mutants sfn-local test-sfn-local test-node-engine test-aws bench bench-full bench-bursts lint checkov format build fence wheels package deploy companion lock clean
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,9 +96,6 @@ FIRST_HOUR = $(if $(LOCAL),--local) $(if $(REGION),--region "$(REGION)") $(if $(
 
 test-aws: install ## Ask AWS what no local engine can tell, in an hour: make test-aws [REGION=...] [RESUME=1] [REMOVE=run] [LOCAL=1]
 	@$(BIN)/python -m tests.first_hour $(FIRST_HOUR)
-
-soak: install ## Faults, late writes, outages, kills and a flood for a thousand events: make soak [SEED=1]
-	@SOAK_EVENTS=1000 SOAK_KEYS=50 SOAK_SEED=$(or $(SEED),1) $(BIN)/python -m pytest -s --timeout 3600 tests/proof/soak
 
 BENCH = $(BIN)/python -m bench $(if $(WORKLOADS),--workloads "$(WORKLOADS)") $(if $(CONTENDERS),--contenders "$(CONTENDERS)") $(if $(RUNS),--runs "$(RUNS)")
 

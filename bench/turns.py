@@ -7,7 +7,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from bench.laboratory import FUNCTION, ROUTER, Laboratory
 from bench.measures import Invocation, Turn, Uploaded, invocations_of
 from bench.workloads import Upload, Workload
 from inorder.aws.executions import wait_until
+from inorder.aws.stack import read_object
 from inorder.demo.run import shows
 from inorder_fence.fenced_output import output_key
 from tests.support.events import SEQUENCER, shipped
@@ -180,7 +180,7 @@ def read_calls(turn: Turn, lines: list[str]) -> None:
 
 def state_of_output(laboratory: Laboratory, key: str, newest: bytes) -> str:
     """Tell whether a key's output shows its newest content."""
-    with suppress(laboratory.s3.exceptions.NoSuchKey):
-        answer = laboratory.s3.get_object(Bucket=laboratory.output_bucket, Key=output_key(key))
-        return "right" if shows(answer["Body"].read(), newest) else "stale"
-    return "missing"
+    content = read_object(laboratory.s3, laboratory.output_bucket, output_key(key))
+    if content is None:
+        return "missing"
+    return "right" if shows(content, newest) else "stale"

@@ -92,23 +92,13 @@ class ParkedEvent(QueuedEvent):
         return "event" in self.body and (named or bool(self.subject))
 
 
-def parked_events(aws: Connection) -> Generator[ParkedEvent]:
-    """Receive each parked event once: see `received`."""
-    return received(aws, aws.stack.parked_events_queue_url)
-
-
-def undelivered_events(aws: Connection) -> Generator[ParkedEvent]:
-    """Receive each undelivered event once: see `received`."""
-    return received(aws, aws.stack.undelivered_events_queue_url)
-
-
-def received(aws: Connection, queue: str) -> Generator[ParkedEvent]:
-    """Receive each message of a queue once.
+def parked_events(aws: Connection, queue_url: str | None = None) -> Generator[ParkedEvent]:
+    """Receive each parked event once, or each event of another queue.
 
     SQS cannot show a message without hiding it for a while. Those that are not deleted are visible
     again as soon as the iterator is closed.
     """
-    sqs = aws.client("sqs")
+    sqs, queue = aws.client("sqs"), queue_url or aws.stack.parked_events_queue_url
     receipts: dict[str, str] = {}
     without_news = 0
     try:
@@ -158,7 +148,7 @@ def redrive(aws: Connection, ids: set[str], queue_url: str | None = None) -> Gen
     """
     states, sqs = aws.client("stepfunctions"), aws.client("sqs")
     queue, remaining = queue_url or aws.stack.parked_events_queue_url, set(ids)
-    with closing(received(aws, queue)) as events:
+    with closing(parked_events(aws, queue)) as events:
         while remaining and (event := next(events, None)):
             if event.id in remaining:
                 # So that it has all attempts again.

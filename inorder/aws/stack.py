@@ -96,6 +96,15 @@ def sam_deploy(
         raise Failure(f"sam deploy of stack {name} failed:\n{said}")
 
 
+def read_object(s3: Any, bucket: str, key: str) -> bytes | None:
+    """Read an object; None if there is none."""
+    try:
+        content: bytes = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+    except s3.exceptions.NoSuchKey:
+        return None
+    return content
+
+
 def describe(cloudformation: Any, name: str) -> Stack:
     """Read a stack's outputs and parameters.
 

@@ -23,8 +23,8 @@ from inorder.loopback import HOST, bound
 def console(stack_name: str, port: int | None, since: datetime) -> None:
     """Serve a web page about a stack, and print its address.
 
-    The page is for this machine only, and runs until it is interrupted. Its address has a token
-    without which nothing can be read or changed.
+    The page is for this machine only, changes nothing, and runs until it is interrupted. Its
+    address has a token without which nothing can be read.
     """
     from inorder.console.server import serve  # noqa: PLC0415 - it needs an extra
 

@@ -30,8 +30,8 @@ MODULES = {
 # These deploy template.yaml, or write files beside it.
 OF_A_CHECKOUT = {"demo", "up", "down", "try", "function", "policy"}
 # The extra of the package that has a module.
-EXTRAS = dict.fromkeys(["PIL", "starlette", "uvicorn"], "console") | dict.fromkeys(
-    ["cfnlint", "ministack", "psutil", "samcli", "samtranslator", "statelint"], "local"
+EXTRAS = dict.fromkeys(["starlette", "uvicorn"], "console") | dict.fromkeys(
+    ["PIL", "cfnlint", "ministack", "psutil", "samcli", "samtranslator", "statelint"], "local"
 )
 
 

@@ -46,10 +46,11 @@ def list_undelivered(stack_name: str, as_json: bool, redrive: bool) -> None:
     With --redrive, each is removed from the queue once an execution has started with it.
     """
     aws = Connection(stack_name, only_main=True)
-    events = list(parked.undelivered_events(aws))
+    queue = aws.stack.undelivered_events_queue_url
+    events = list(parked.parked_events(aws, queue))
     _show(events, as_json, "Every event was delivered.")
     if redrive:
-        _redrive(aws, events, aws.stack.undelivered_events_queue_url)
+        _redrive(aws, events, queue)
 
 
 @click.command("retrying")

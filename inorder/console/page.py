@@ -43,7 +43,7 @@ def content_security_policy(page: str, **sources: str) -> str:
         "default-src": "'none'",
         "script-src": " ".join([*map(_hash, scripts), sources.get("script_src", "")]),
         "style-src": " ".join([*map(_hash, styles), sources.get("style_src", "")]),
-        "img-src": sources.get("img_src", "data:"),
+        "img-src": "data:",
         "connect-src": sources.get("connect_src", "'none'"),
         "base-uri": "'none'",
         "form-action": "'none'",

@@ -38,8 +38,6 @@ def read(answers: Answers) -> dict[str, Any]:
             arn: told.get(arn) or answers.execution(arn) for arn in (each["arn"] for each in rows)
         },
         "/api/story": stories,
-        "/api/parked": answers.parked(parked_events),
-        "/api/retrying": answers.retrying(),
     }
 
 

@@ -1,17 +1,14 @@
-"""The server of the web console, on the loopback address only.
+"""The server of the web console, on the loopback address only. It reads, and changes nothing.
 
 The page itself is served to everybody on this machine. All data need the token, because other
-accounts of the machine reach the server as well. A page of another site can send requests to this
-server, but neither knows the token nor reads an answer. A name of its own that leads to the
-loopback address is refused as a host.
+accounts of the machine reach the server as well, and pages of other sites can send it requests,
+also under a name of their own that leads to the loopback address. None of these knows the token.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from socket import socket
 from typing import Any
@@ -19,7 +16,6 @@ from typing import Any
 import uvicorn
 from botocore.exceptions import BotoCoreError, ClientError
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
@@ -33,10 +29,7 @@ from inorder.console.answers import Answers, Refused
 from inorder.errors import Failure
 from inorder.model.execution import to_json
 
-NAMES = ("127.0.0.1", "localhost", "[::1]")
-HTTP_PORT = 80  # browsers leave it out of Host and Origin
 NOT_KNOWN = "The token is missing or wrong: open the address that the command has printed."
-LARGEST_BODY = 1_000_000  # bytes; 10,000 IDs have half of that
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -46,7 +39,7 @@ HEADERS = {
 }
 
 
-def application(answers: Answers, port: int, token: str) -> Starlette:
+def application(answers: Answers, token: str) -> Starlette:
     """Make the server's application."""
 
     def index(_: Request) -> Response:
@@ -55,7 +48,6 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
             html,
             script_src="'self'",
             style_src="'self'",
-            img_src="blob: data:",
             connect_src="'self'",
         )
         policy += "; frame-ancestors 'none'"
@@ -73,32 +65,12 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
         version_id = request.query_params.get("version_id") or None
         return _json(answers.story(_asked(request, "key"), version_id))
 
-    def picture(request: Request) -> Response:
-        asked = request.query_params
-        found = answers.picture(
-            asked.get("which", ""), _asked(request, "key"), asked.get("version_id") or None
-        )
-        policy = {"Content-Security-Policy": "default-src 'none'; sandbox"}
-        return Response(found.content, media_type=found.media_type, headers=policy)
-
-    def redrive(body: Mapping[str, Any]) -> Any:
-        ids, dry_run = body.get("ids"), body.get("dry_run")
-        if not isinstance(ids, list) or not all(isinstance(each, str) for each in ids):
-            raise Refused(HTTPStatus.BAD_REQUEST, "ids is not a list of texts.")
-        if not isinstance(dry_run, bool):
-            raise Refused(HTTPStatus.BAD_REQUEST, "dry_run is neither true nor false.")
-        return answers.redrive(ids, dry_run)
-
     api = [
         Route("/stack", lambda _: _json(answers.stack())),
         Route("/definition", lambda _: _json(answers.definition())),
         Route("/executions", executions),
         Route("/execution", execution),
         Route("/story", story),
-        Route("/picture", picture),
-        Route("/parked", lambda _: _json(answers.parked())),
-        Route("/retrying", lambda _: _json(answers.retrying())),
-        Route("/redrive", _changing(redrive), methods=["POST"]),
     ]
     return Starlette(
         routes=[
@@ -106,7 +78,7 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
             Mount("/page", StaticFiles(directory=page.FOLDER)),
             Mount("/api", routes=api),
         ],
-        middleware=[Middleware(BaseHTTPMiddleware, dispatch=Guard(port, token))],
+        middleware=[Middleware(BaseHTTPMiddleware, dispatch=Guard(token))],
         exception_handlers={
             HTTPException: lambda _, error: _error(error.status_code, error.detail),
             Refused: lambda _, error: _error(error.status, str(error)),
@@ -119,30 +91,27 @@ def application(answers: Answers, port: int, token: str) -> Starlette:
 
 def serve(answers: Answers, listening: socket, token: str) -> None:
     """Serve the application until the process is interrupted."""
-    served = application(answers, listening.getsockname()[1], token)
     config = uvicorn.Config(
-        served, log_level="warning", server_header=False, timeout_graceful_shutdown=1
+        application(answers, token),
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=1,
     )
     uvicorn.Server(config).run(sockets=[listening])
 
 
 class Guard:
-    """Refuses requests of other sites, and of those that do not know the token."""
+    """Refuses requests for data of those that do not know the token."""
 
-    def __init__(self, port: int, token: str) -> None:
+    def __init__(self, token: str) -> None:
         self._token = token.encode()
-        self._hosts = {f"{name}:{port}" for name in NAMES}
-        if port == HTTP_PORT:
-            self._hosts |= {*NAMES}
 
     async def __call__(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
         """Answer a request."""
         path = request.scope["path"]
         is_page = path == "/" or path.startswith("/page/")
         token = request.headers.get("x-inorder-token", "").encode()
-        if why_not := self._why_not(request, path):
-            response = _error(HTTPStatus.FORBIDDEN, why_not)
-        elif not is_page and not secrets.compare_digest(token, self._token):
+        if not is_page and not secrets.compare_digest(token, self._token):
             response = _error(HTTPStatus.UNAUTHORIZED, NOT_KNOWN)
             response.headers["WWW-Authenticate"] = "X-Inorder-Token"
         else:
@@ -152,37 +121,6 @@ class Guard:
         response.headers["Cache-Control"] = "no-store" if is_data else "no-cache"
         response.headers.setdefault("Content-Security-Policy", "default-src 'none'")
         return response
-
-    def _why_not(self, request: Request, path: str) -> str:
-        headers, host = request.headers, request.headers.get("host", "")
-        if host not in self._hosts:
-            return "This is not the host."
-        # A link on another site may lead to the page, but such a site can use nothing else.
-        is_link = path == "/" and headers.get("sec-fetch-mode") == "navigate"
-        is_own = headers.get("sec-fetch-site", "none") in {"none", "same-origin"} or is_link
-        if request.method not in {"GET", "HEAD"}:
-            is_own = is_own and headers.get("origin") == f"http://{host}"
-        return "" if is_own else "This is a request of another site."
-
-
-def _changing(change: Callable[[Mapping[str, Any]], Any]) -> Callable[..., Awaitable[Response]]:
-    """Answer a request that has a JSON object as its body."""
-
-    async def endpoint(request: Request) -> Response:
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > LARGEST_BODY:
-                raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "That is too much.")
-        try:
-            parsed = json.loads(body)
-        except (ValueError, RecursionError):
-            parsed = None
-        if not isinstance(parsed, dict):
-            raise HTTPException(HTTPStatus.BAD_REQUEST, "The body is not a JSON object.")
-        return _json(await run_in_threadpool(change, parsed))
-
-    return endpoint
 
 
 def _json(value: Any) -> Response:

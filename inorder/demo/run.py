@@ -11,14 +11,13 @@ from functools import cache
 from io import BytesIO
 from multiprocessing.pool import ThreadPool
 
-from botocore.exceptions import ClientError
 from PIL import Image
 
 from audit_keys.comparing import REPAIRABLE
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.aws.audit import Audit
 from inorder.aws.executions import LocalStateMachine, wait_until
-from inorder.aws.stack import Connection
+from inorder.aws.stack import Connection, read_object
 from inorder.demo.pictures import SLOW_EVERY, PicturePair
 from inorder.demo.report import Counts, FinalOutput
 from inorder.model import outcomes, policies
@@ -151,13 +150,9 @@ class PictureRun:
         if self._policy.keeps == "each":  # an output for each sequencer, the newest last
             listed = self._s3.list_objects_v2(Bucket=bucket, Prefix=f"{key}/")
             key = max((each["Key"] for each in listed.get("Contents", [])), default=key)
-        try:
-            answer = self._s3.get_object(Bucket=bucket, Key=key)
-        except ClientError as error:
-            if error.response["Error"]["Code"] == "NoSuchKey":
-                return FinalOutput(pair.key, None, "missing")
-            raise
-        content = answer["Body"].read()
+        content = read_object(self._s3, bucket, key)
+        if content is None:
+            return FinalOutput(pair.key, None, "missing")
         if shows(content, pair.new):
             return FinalOutput(pair.key, content, "new")
         if shows(content, pair.old):

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 from uuid import uuid4
 
@@ -107,13 +106,6 @@ def why_not() -> dict[str, Any]:
         wrong: dict[str, Any] = {"said": _said(error)}
         if isinstance(error, ModuleNotFoundError):
             wrong["module"] = error.name
-        place = traceback.extract_tb(error.__traceback__)[-1].filename
-        if isinstance(error, KeyError) and place in {os.__file__, "<frozen os>"}:
-            wrong["variable"] = error.args[0]
-        module = sys.modules.get(Path(os.environ[FILE]).stem)
-        if module and isinstance(error, AttributeError) and error.obj is module:
-            own = [each for each in vars(module).values() if isinstance(each, FunctionType)]
-            wrong["instead"] = [each.__name__ for each in own if each.__module__ == module.__name__]
         return wrong
     return {}
 

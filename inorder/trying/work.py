@@ -80,17 +80,9 @@ class Work:
 
     def what_to_change(self, wrong: Mapping[str, Any]) -> str:
         """Say why it cannot be loaded, from what `why_not` has found, and what to do."""
-        if "instead" in wrong:
-            there = ", ".join(wrong["instead"]) or "none"
-            return (
-                f"{self.file} has no function {self.function}; its functions are: {there}. Name the"
-                f" one that Lambda is to call: {self.file}:NAME"
-            )
-        said = f"{self.file} cannot be imported: {wrong['said']}."
+        said = f"{self.file}:{self.function} cannot be loaded: {wrong['said']}."
         if "module" in wrong:
             return f"{said} Install {wrong['module']}, or name it in a requirements.txt beside it."
-        if "variable" in wrong:
-            return f"{said} Set the variable {wrong['variable']} where you run this command."
         return said
 
 

@@ -27,25 +27,26 @@ from inorder import PROJECT
 from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy
 from inorder.demo.pictures import own_pairs
-from tests.proof.soak.fault_proxy import FaultProxy, behind_a_proxy
 from tests.stack.conftest import SECONDS, Workflow
+from tests.support import held_calls
 from tests.support.browser import launch
+from tests.support.held_calls import HeldCalls
 
 OUT = PROJECT / "out" / "console"
 STORY = "gallery/harbour.jpg"
 STRANGE = "a/<img src=x onerror=alert(1)>\u202e\u05e9\u05dc\u05d5\u05dd \"'&amp;.png"
 SHOWN = STRANGE.replace("\u202e", r"\u202e")  # the override of the direction is made visible
-PARKED = ("inbox/broken-1.jpg", "inbox/broken-2.jpg", "inbox/notes.txt")
+PARKED = "inbox/notes.txt"
 expect.set_options(timeout=30_000)  # not 5 s: on a busy machine, an answer may take longer
 
 
 @dataclass(frozen=True)
 class Console:
-    """A running console: the address with the token that it has printed, its stack, a proxy."""
+    """A running console: the address that it has printed, with its token, and its stack."""
 
     address: str
     workflow: Workflow
-    proxy: FaultProxy
+    held: HeldCalls
 
     @property
     def origin(self) -> str:
@@ -64,11 +65,11 @@ class Console:
 @pytest.fixture(scope="session")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     """Start a local AWS whose waits take their time: the holder starts the newest event first."""
-    with behind_a_proxy(tmp_path_factory.mktemp("console-aws"), wait_scale=1) as (local, proxy):
+    with held_calls.running(tmp_path_factory.mktemp("console"), wait_scale=1) as (local, held):
         workflow = Workflow(local, deploy(local, "console", {}))
-        seed(workflow, proxy)
+        seed(workflow, held)
         with served(workflow) as address:
-            yield Console(address, workflow, proxy)
+            yield Console(address, workflow, held)
 
 
 @contextmanager
@@ -94,8 +95,8 @@ def served(workflow: Workflow) -> Iterator[str]:
             serving.stdout.close()
 
 
-def seed(workflow: Workflow, proxy: FaultProxy) -> None:
-    """Let an event wait, an older one be superseded, a duplicate be dropped, and some be parked."""
+def seed(workflow: Workflow, held: HeldCalls) -> None:
+    """Let an event wait, an older one be superseded, a duplicate be dropped, and one be parked."""
     first, second, third, strange = own_pairs(4)
     workflow.upload(STORY, first.old)
     workflow.of_key(STORY, 1)
@@ -106,15 +107,15 @@ def seed(workflow: Workflow, proxy: FaultProxy) -> None:
         running = map(machine.describe, machine.arns("RUNNING"))
         return any("Wait For Lock" in each.path for each in running)
 
-    with proxy.holding("Invert Image", "hold the answer") as hold:
+    with held.holding("Invert Image", "after") as reached:
         workflow.upload(STORY, second.new)
-        assert hold.reached.wait(SECONDS)
+        wait_until(reached.exists, SECONDS, "the second picture to be inverted")
         workflow.upload(STORY, third.new)
         wait_until(waits, SECONDS, "the third event to wait")
     workflow.of_key(STORY, 4)
     workflow.run(oldest)
     workflow.run(workflow.events(STORY, 3)[-1])
-    for key, content in {STRANGE: strange.new, **dict.fromkeys(PARKED, b"no image")}.items():
+    for key, content in {STRANGE: strange.new, PARKED: b"no image"}.items():
         workflow.upload(key, content)
         workflow.of_key(key, 1)
 

@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
@@ -18,10 +17,11 @@ from click.testing import CliRunner, Result
 from inorder import PROJECT
 from inorder.aws import parked
 from inorder.aws.executions import LocalStateMachine, wait_until
-from inorder.aws.stack import Stack, deploy
+from inorder.aws.stack import Stack, deploy, read_object
 from inorder.commands.main import main
 from inorder.local_aws import LocalAws
 from inorder.model.execution import Execution
+from inorder_fence.fenced_output import output_key
 from inorder_fence.records import object_key, retry_id, s3_object
 from inorder_fence.stuck import RETRY_LASTS
 from tests.conftest import colour_of
@@ -31,13 +31,8 @@ SECONDS = 90  # no execution of these tests takes as long, even on a busy machin
 RETRY_SECONDS = SECONDS + 330
 
 Colour = tuple[int, int, int]
-RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
-CYAN, MAGENTA, YELLOW = (0, 255, 255), (255, 0, 255), (255, 255, 0)  # their inverses
-
-
-def output_key(key: str) -> str:
-    folder, slash, name = key.rpartition("/")
-    return f"{folder}{slash}out-{name}"
+RED, GREEN = (255, 0, 0), (0, 255, 0)
+CYAN, MAGENTA = (0, 255, 255), (255, 0, 255)  # their inverses
 
 
 class Workflow:
@@ -64,9 +59,6 @@ class Workflow:
 
         wait_until(lambda: len(arrived()) >= count, SECONDS, f"{count} events of {key}")
         return arrived()
-
-    def deliver(self, event: Any) -> str:
-        return self.executions.start(event)
 
     def run(self, event: Any) -> Execution:
         return self.executions.run(event, SECONDS)
@@ -95,12 +87,7 @@ class Workflow:
         return sorted(ended, key=lambda execution: str(s3_object(execution.event)["sequencer"]))
 
     def output(self, key: str) -> bytes | None:
-        try:
-            answer = self.s3.get_object(Bucket=self.stack.output_bucket, Key=output_key(key))
-        except self.s3.exceptions.NoSuchKey:
-            return None
-        content: bytes = answer["Body"].read()
-        return content
+        return read_object(self.s3, self.stack.output_bucket, output_key(key))
 
     def colour(self, key: str) -> Colour | None:
         content = self.output(key)
@@ -121,15 +108,8 @@ class Workflow:
         ).get("Item", {})
         return record
 
-    def wait_for_lock(self, key: str, other_than: str = "") -> str:
-        """Wait until a key is locked, by another token than a given one, and give the token."""
-        wait_until(
-            lambda: self.record(key).get("lock_token", other_than) != other_than,
-            SECONDS,
-            f"a lock of {key}",
-        )
-        token: str = self.record(key)["lock_token"]
-        return token
+    def wait_for_lock(self, key: str) -> None:
+        wait_until(lambda: "lock_token" in self.record(key), SECONDS, f"a lock of {key}")
 
     def resource(self, logical_id: str) -> str:
         described = self.local.client("cloudformation").describe_stack_resource(
@@ -221,18 +201,6 @@ class Workflow:
         answer = self.local.client("lambda").invoke(FunctionName=self.resource("HealKeysFunction"))
         said: str = answer["Payload"].read().decode()
         return said if "FunctionError" in answer else ""
-
-    def workers(self, function: str = "") -> list[psutil.Process]:
-        """List the processes of the stack's function, or of another one."""
-        server = self.local.process
-        assert server
-        name = f"ministack-lambda-{function or self.stack.function_name}-"
-        found = []
-        for child in server.children():
-            with suppress(psutil.NoSuchProcess):  # it has ended meanwhile; a zombie is one, too
-                if any(name in part for part in child.cmdline()):
-                    found.append(child)
-        return found
 
     @contextmanager
     def without_events(self) -> Iterator[None]:

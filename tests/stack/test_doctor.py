@@ -7,12 +7,11 @@ import json
 import pytest
 
 from inorder import PROJECT
+from inorder.aws.companions import COMPANIONS
 from inorder.aws.health import RIGHT, WRONG
 from inorder.aws.stack import deploy, sam_deploy
 from inorder.local_aws import LocalAws
 from tests.stack.conftest import Inorder, Workflow
-
-COMPANIONS = ("audit", "monitoring", "records")
 
 
 @pytest.fixture(scope="module")

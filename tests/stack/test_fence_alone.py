@@ -12,10 +12,11 @@ import pytest
 
 from inorder import PROJECT, local_aws
 from inorder.aws.executions import wait_until
-from inorder.aws.stack import sam_deploy
+from inorder.aws.stack import read_object, sam_deploy
 from inorder.local_aws import LocalAws
+from inorder_fence.fenced_output import output_key
 from tests.conftest import colour_of, picture
-from tests.stack.conftest import CYAN, GREEN, MAGENTA, RED, SECONDS, Colour, output_key
+from tests.stack.conftest import CYAN, GREEN, MAGENTA, RED, SECONDS, Colour
 from tests.stack.test_examples import outputs_of
 from tests.support.events import upload
 
@@ -83,13 +84,8 @@ class Example:
         self.s3.put_object(Bucket=self.objects, Key=key, Body=content)
 
     def output(self, key: str) -> Colour | None:
-        try:
-            found = self.s3.get_object(
-                Bucket=self.deployed["OutputsBucketName"], Key=output_key(key)
-            )
-        except self.s3.exceptions.NoSuchKey:
-            return None
-        return colour_of(found["Body"].read())
+        found = read_object(self.s3, self.deployed["OutputsBucketName"], output_key(key))
+        return None if found is None else colour_of(found)
 
     def failed(self) -> list[Any]:
         answer = self.client("sqs").receive_message(QueueUrl=self.deployed["FailedEventsUrl"])

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import psutil
 import pytest
 from botocore.client import BaseClient
 from botocore.exceptions import EndpointConnectionError
@@ -16,46 +15,34 @@ from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy
 from inorder_fence.records import s3_object
 from tests.conftest import WAIT_SCALE, picture
-from tests.proof.soak.fault_proxy import FaultProxy, behind_a_proxy
 from tests.stack.conftest import (
     CYAN,
-    GREEN,
-    MAGENTA,
     RED,
     RETRY_SECONDS,
     SECONDS,
     Inorder,
     Workflow,
 )
+from tests.support import held_calls
 from tests.support.events import created
+from tests.support.held_calls import HeldCalls
 
-NEVER_SECONDS = 600  # after which Lambda would end a function that stalls
 # Markup of rich, an escape, and an override of the direction.
 STRANGE = "[red]x\x1b[2J\u202e[/red].png"
 SHOWN = r"[red]x\x1b[2J\u202e[/red].png"
 
 
 @pytest.fixture(scope="module")
-def proxy_and_workflow(
+def workflow_and_held(
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[FaultProxy, Workflow]]:
-    with behind_a_proxy(tmp_path_factory.mktemp("local-aws"), WAIT_SCALE) as (local, proxy):
-        workflow = Workflow(local, deploy(local, "recovers", {}))
-        local.client("lambda").update_function_configuration(
-            FunctionName=workflow.stack.function_name, Timeout=NEVER_SECONDS
-        )
-        yield proxy, workflow
+) -> Iterator[tuple[Workflow, HeldCalls]]:
+    with held_calls.running(tmp_path_factory.mktemp("recovery"), WAIT_SCALE) as (local, held):
+        yield Workflow(local, deploy(local, "recovers", {})), held
 
 
 @pytest.fixture(scope="module")
-def workflow(proxy_and_workflow: tuple[FaultProxy, Workflow]) -> Workflow:
-    return proxy_and_workflow[1]
-
-
-@pytest.fixture(scope="module")
-def proxy(proxy_and_workflow: tuple[FaultProxy, Workflow]) -> FaultProxy:
-    """Give what stops calls of the stack."""
-    return proxy_and_workflow[0]
+def workflow(workflow_and_held: tuple[Workflow, HeldCalls]) -> Workflow:
+    return workflow_and_held[0]
 
 
 def listed(inorder: Inorder, queue: str) -> list[dict[str, Any]]:
@@ -265,60 +252,18 @@ def test_a_redrive_that_fails_or_is_interrupted_keeps_the_event_and_can_be_repea
     workflow.assert_quiet()
 
 
-# Executions and functions that stall or die
-
-
-def outcomes_logged(workflow: Workflow, key: str) -> list[str]:
-    """List the outcomes that the function has logged for a key, in order of time."""
-    functions, logs = workflow.local.client("lambda"), workflow.local.client("logs")
-    function = functions.get_function_configuration(FunctionName=workflow.stack.function_name)
-    pages = logs.get_paginator("filter_log_events").paginate(
-        logGroupName=function["LoggingConfig"]["LogGroup"]
-    )
-    messages = [event["message"] for page in pages for event in page["events"]]
-    lines = [json.loads(message) for message in messages if message.startswith("{")]
-    return [line["message"] for line in lines if line.get("source_key") == key]
-
-
-def test_a_function_that_wakes_up_after_its_execution_was_aborted_changes_nothing(
-    workflow: Workflow, proxy: FaultProxy
-) -> None:
-    key = "late.png"
-    for idle in workflow.workers():  # so that the next one is the one at work
-        idle.kill()
-    wait_until(lambda: not workflow.workers(), SECONDS, "the function's processes to end")
-    with proxy.holding(f"PUT /{workflow.stack.output_bucket}/out-{key}", "refuse") as hold:
-        workflow.upload(key, picture(RED))
-        assert hold.reached.wait(SECONDS)
-        [holder] = workflow.workers()
-        holder.suspend()
-    token = workflow.wait_for_lock(key)
-    workflow.executions.stop(workflow.record(key)["execution"])
-    try:
-        workflow.upload(key, picture(GREEN))
-        assert workflow.record(key)["lock_token"] == token
-        workflow.wait_for_lock(key, other_than=token)
-        _, newer = workflow.of_key(key, 2)
-        assert newer.outcome == "Processed"
-        assert newer.path.count("Break Lock") == 1
-        assert newer.path.count("Wait For Lock") == 12
-        assert workflow.colour(key) == MAGENTA
-        assert holder.status() == psutil.STATUS_STOPPED
-    finally:
-        holder.resume()
-    ended = ["Processed", "Superseded"]
-    wait_until(lambda: outcomes_logged(workflow, key) == ended, SECONDS, "the late function")
-    assert workflow.colour(key) == MAGENTA
-    workflow.assert_quiet()
+# Executions that die
 
 
 def test_a_stuck_key_is_listed_and_healed_by_the_command_or_the_schedule(
-    workflow: Workflow, proxy: FaultProxy, inorder: Inorder
+    workflow_and_held: tuple[Workflow, HeldCalls], inorder: Inorder
 ) -> None:
+    workflow, held = workflow_and_held
+
     def die_holding(key: str) -> dict[str, Any]:
-        with proxy.holding("Invert Image", "refuse") as hold:
+        with held.holding("Invert Image", "before") as reached:
             workflow.upload(key, picture(RED))
-            assert hold.reached.wait(SECONDS)
+            wait_until(reached.exists, SECONDS, "the call of the function")
             workflow.executions.stop(workflow.record(key)["execution"])
         said = inorder("stuck").stderr  # its execution could still live
         assert said == "In progress for 10 minutes or longer: 0 keys.\n"

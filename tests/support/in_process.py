@@ -142,9 +142,6 @@ class InProcess:
     def handle(self, payload: Any) -> Any:
         return self.app.handler(payload, Context())
 
-    def hash(self, payload: Any) -> Any:
-        return self.canonical_hash.handler(payload, Context())
-
     def _serve(self, params: dict[str, Any], **_: Any) -> Any:
         payload = json.loads(params["body"])
         self.invocations.append(payload)
@@ -199,9 +196,6 @@ class InProcess:
     def records(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.table.scan()["Items"]
         return found
-
-    def put_record(self, item: dict[str, Any]) -> None:
-        self.table.put_item(Item=item)
 
     def parked(self) -> list[dict[str, Any]]:
         return self._receive(self.parked_queue)

@@ -46,14 +46,13 @@ const unreachable = () => {
   throw new Error("The server of this page cannot be reached. Does inorder console still run?");
 };
 
-const ask = (path, headers = {}, more = {}) =>
-  fetch(path, { ...more, headers: { ...headers, "X-Inorder-Token": token() } }).catch(unreachable);
-
 /** Read a part of the data. */
 export async function get(path, parameters = {}) {
-  if (!saved) return answer(await ask(path + query(parameters)));
-  const found =
-    saved[path] ?? (path === "/api/parked" || path === "/api/retrying" ? { events: [] } : {});
+  if (!saved) {
+    const headers = { "X-Inorder-Token": token() };
+    return answer(await fetch(path + query(parameters), { headers }).catch(unreachable));
+  }
+  const found = saved[path];
   const name = { "/api/execution": parameters.arn, "/api/story": parameters.key }[path];
   if (name === undefined) return found;
   if (!Object.hasOwn(found, name)) throw new Error("The saved page does not have this.");
@@ -62,18 +61,4 @@ export async function get(path, parameters = {}) {
   return executions
     ? { ...found[name], executions: executions.map((arn) => saved["/api/execution"][arn]) }
     : found[name];
-}
-
-/** Change something. */
-export async function post(path, body) {
-  const sent = { method: "POST", body: JSON.stringify(body) };
-  return answer(await ask(path, { "Content-Type": "application/json" }, sent));
-}
-
-/** Give an address of a picture, which has a key of its own in each bucket; null without one. */
-export async function picture(which, key, versionId) {
-  const response = await ask(`/api/picture${query({ which, key, version_id: versionId })}`).catch(
-    () => null,
-  );
-  return response?.ok ? URL.createObjectURL(await response.blob()) : null;
 }

@@ -6,15 +6,9 @@ import { ErrorBox, Icon, useData } from "inorder/parts";
 import { Executions } from "inorder/executions";
 import { Execution } from "inorder/execution";
 import { KeyView } from "inorder/key";
-import { Parked, Retrying } from "inorder/queues";
 import { clock, day, plain } from "inorder/words";
 
-const VIEWS = {
-  executions: { view: Executions, text: "Executions", icon: "pass" },
-  key: { view: KeyView, text: "Keys", icon: "lanes" },
-  parked: { view: Parked, text: "Parked", icon: "pause" },
-  retrying: { view: Retrying, text: "Retrying", icon: "again" },
-};
+const VIEWS = { executions: Executions, execution: Execution, key: KeyView };
 
 function Safely({ view: View, ...others }) {
   const [error, again] = useErrorBoundary();
@@ -42,29 +36,18 @@ function App() {
   }, []);
   const route = useRoute();
   const { data: stack, error } = useData("/api/stack");
-  const View = route.view === "execution" ? Execution : (VIEWS[route.view]?.view ?? Executions);
+  const View = VIEWS[route.view] ?? Executions;
   const main = useRef(null);
   const place = `${route.view}/${route.id}`;
   const before = useRef(place);
   useEffect(() => {
-    const name =
-      route.id && route.view === "key" ? route.id : (VIEWS[route.view]?.text ?? "Execution");
+    const name = { key: route.id, execution: "Execution" }[route.view] ?? "Executions";
     document.title = `${plain(name)} · ${stack?.stack ?? "inorder"} console`;
     if (before.current === place) return;
     before.current = place;
     scrollTo(0, 0);
     main.current.querySelector("h1")?.focus({ preventScroll: true });
   }, [place, stack]);
-  useEffect(() => {
-    const pressed = (event) => {
-      if (event.key !== "/" || event.target.closest("input, dialog")) return;
-      event.preventDefault();
-      document.getElementById("search")?.focus();
-    };
-    addEventListener("keydown", pressed);
-    return () => removeEventListener("keydown", pressed);
-  }, []);
-  const current = route.view === "execution" ? "executions" : route.view;
   return html`<a class="skip" href="#main" onClick=${(event) => {
     event.preventDefault();
     main.current.focus();
@@ -73,10 +56,8 @@ function App() {
       <svg width="24" height="24" viewBox="0 0 32 32" aria-hidden="true">
       <rect width="32" height="32" rx="8" />
       <path d="M8 10h8M8 16h13M8 22h16" /></svg><span>inorder</span></a>
-      <nav aria-label="Views">${Object.entries(VIEWS).map(
-        ([name, { text, icon }]) => html`<a href=${`#/${name}`}
-        aria-current=${current === name ? "page" : undefined}><${Icon} name=${icon} />${text}</a>`,
-      )}</nav>
+      <nav aria-label="Views"><a href="#/executions"
+        aria-current=${View === Executions ? "page" : undefined}>Executions</a></nav>
       <dl class="stack" aria-label="Stack">${
         stack &&
         html`<div><dt class="hidden">Stack</dt><dd><strong>${stack.stack}</strong></dd></div>
@@ -87,7 +68,7 @@ function App() {
     <main id="main" ref=${main} tabindex="-1">
       ${saved && html`<p class="note">
         <${Icon} name="clock" />This page was saved at ${day(savedAt)} ${clock(savedAt)} UTC. It
-          shows what was true then, and can change nothing.</p>`}
+          shows what was true then.</p>`}
       ${isLocked ? html`<${Locked} />` : error && html`<p class="note bad-text">${error.message}
       </p>`}
       ${!isLocked && html`<${Safely} key=${place} view=${View} id=${route.id}

@@ -1,7 +1,7 @@
 // One execution: the graph with its path, its steps in time, and the data of the selected state.
 import { html, useEffect, useMemo } from "inorder/html";
 import { saved } from "inorder/api";
-import { change, href } from "inorder/route";
+import { href } from "inorder/route";
 import {
   Badge,
   Fact,
@@ -53,7 +53,6 @@ export function Execution({ id: arn, parameters }) {
       <${Fact} name="Sequencer"><${Mono}>${execution.sequencer ?? "none"}<//>
         ${execution.is_repair && " (of a repair)"}<//>
       <${Fact} name="Attempt">${execution.attempt}<//>
-      <${Fact} name="States passed">${execution.steps.length}<//>
       <${Fact} name="Execution"><${Mono}>${execution.id}<//><//>
     </dl>
     ${
@@ -94,16 +93,13 @@ function Panes({ execution, definition, parameters }) {
     return steps.length - 1;
   }, [parameters.step, parameters.state, steps]);
   const name = parameters.state ?? steps[index]?.state;
-  const all = parameters.states ? parameters.states === "all" : width > 600;
-  const other = all ? "passed" : "all";
   return html`<div class="panes">
-    <${Pane} title="State machine" kind="graph-pane" beside=${html`<button class="plain"
-      onClick=${() => change({ states: other })}>Fit ${other} states</button>`}>
+    <${Pane} title="State machine" kind="graph-pane">
       <div ref=${box}>
         <${Graph} room=${width} definition=${definition} execution=${execution} selected=${name}
-          all=${all} parameters=${parameters} />
+          all=${width > 600} parameters=${parameters} />
         </div>
-      <${Legend} /><//>
+    <//>
     <${Pane} title="Steps" kind="steps-pane" beside=${html`<span
       class="quiet-text">${plural(steps.length, "state")} passed</span>`}>
       <${Steps} execution=${execution} selected=${index} parameters=${parameters} /><//>
@@ -111,12 +107,6 @@ function Panes({ execution, definition, parameters }) {
       name=${name} index=${index} />`}
   </div>`;
 }
-
-const Legend = () => html`<ul class="legend"
-  aria-label="What the signs mean">${Object.values(BECAME).map(({ icon, text, tone }) => html`<li
-  class=${tone}><span class="dot"><${Icon} name=${icon} /></span>${text}</li>`)}<li>
-    <svg width="26" height="8" aria-hidden="true"><path class="edge none catch" d="M0,4H26" />
-    </svg>a Catch</li></ul>`;
 
 function Steps({ execution, selected, parameters }) {
   const { steps } = execution;

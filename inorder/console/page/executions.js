@@ -2,17 +2,7 @@
 import { html, useEffect, useMemo, useState } from "inorder/html";
 import { get, saved } from "inorder/api";
 import { change, href } from "inorder/route";
-import {
-  Empty,
-  ErrorBox,
-  Icon,
-  Key,
-  Loading,
-  Mono,
-  Outcome,
-  SearchBox,
-  When,
-} from "inorder/parts";
+import { ErrorBox, Icon, Key, Loading, Mono, Outcome, When } from "inorder/parts";
 import { ago, outcome, plain, plural, since, span } from "inorder/words";
 
 const POLL_MILLISECONDS = 1500;
@@ -36,7 +26,7 @@ async function refresh() {
   known = { revision: found.revision, byArn, rows, isLoading: found.is_loading ?? false };
 }
 
-export function useExecutions() {
+function useExecutions() {
   const [state, setState] = useState(known);
   useEffect(() => {
     let timer;
@@ -82,7 +72,10 @@ export function Executions({ parameters, stack }) {
         role="status">${rows && `${part}${plural(rows.length, "execution")} ${since(stack)}`}</p>
     </div>
     <div class="filters" role="search" aria-label="Filter executions">
-      <${SearchBox} label="Key, ID or sequencer" value=${q} />
+      <label class="search"><${Icon} name="search" />
+        <span class="hidden">Key, ID or sequencer</span>
+        <input id="search" type="search" placeholder="Key, ID or sequencer" value=${q} dir="auto"
+          onInput=${(event) => change({ q: event.target.value })} /></label>
       <div class="chips" role="group" aria-label="Outcomes">
         ${names.map((name) => html`<button key=${name} class="chip ${outcome(name).tone}"
             aria-pressed=${wanted.has(name)}
@@ -101,14 +94,8 @@ export function Executions({ parameters, stack }) {
           ? html`<${Table} rows=${found} />`
           : isLoading
             ? html`<${Loading} what="executions" />`
-            : html`<${Empty} icon="search" title=${
-                rows.length ? "No execution fits the filters." : "There are no executions yet."
-              }>
-        ${
-          rows.length
-            ? "Clear a filter to see others."
-            : "Upload an object to the input bucket, and its execution appears here."
-        }<//>`}
+            : html`<p class="empty">No execution fits.${
+                q && html` <a href=${href("key", q)}>Timeline of <${Key}>${q}<//></a>`}</p>`}
     ${stack?.notes.map((note) => html`<p class="note" key=${note}><${Icon} name="question" />${note}
     </p>`)}
   </section>`;
@@ -120,22 +107,18 @@ const PORTION = 200; // rows; with thousands, the browser would draw slowly
 
 function Table({ rows }) {
   const [most, setMost] = useState(PORTION);
-  const longest = useMemo(
-    () => rows.reduce((long, row) => Math.max(long, row.seconds ?? 0), 1),
-    [rows],
-  );
   return html`<div class="table" role="table" aria-label="Executions, the newest first"
     aria-rowcount=${rows.length + 1}>
     <div role="rowgroup"><div class="row head" role="row">
       ${COLUMNS.map((name) => html`<span role="columnheader">${name}</span>`)}</div></div>
     <div class="all-rows" role="rowgroup">${rows.slice(0, most).map(
-      (row) => html`<${Row} key=${row.arn} row=${row} longest=${longest} />`)}</div>
+      (row) => html`<${Row} key=${row.arn} row=${row} />`)}</div>
   </div>
   ${rows.length > most && html`<p class="more"><button onClick=${() => setMost(most + PORTION)}>
     Show ${Math.min(PORTION, rows.length - most)} more</button></p>`}`;
 }
 
-function Row({ row, longest }) {
+function Row({ row }) {
   return html`<div class="row ${outcome(row.ended_as).tone}" role="row">
     <span role="cell" class="cell-outcome"><${Outcome} name=${row.ended_as} /></span>
     <span role="cell" class="cell-key"><a class="whole" href=${href("execution", row.arn)}
@@ -148,7 +131,7 @@ function Row({ row, longest }) {
           <${Icon} name="lanes" /></a>`}</span>
     <span role="cell" class="cell-started"><${When} at=${row.started} /> <span class="ago">
     ${ago(row.started)}</span></span>
-    <span role="cell" class="cell-took"><${Took} row=${row} longest=${longest} /></span>
+    <span role="cell" class="cell-took"><${Took} row=${row} /></span>
     <span role="cell" class="cell-attempt">${
       row.attempt > 1
         ? html`<span class="attempt">
@@ -160,16 +143,10 @@ function Row({ row, longest }) {
   </div>`;
 }
 
-/** How long it took; the hatched part of the bar is what it waited. */
-function Took({ row, longest }) {
+function Took({ row }) {
   if (row.seconds === null)
     return html`<span class="quiet-text">${row.status === "RUNNING" ? "running" : "not known"}
       </span>`;
-  const width = (seconds) => ({ width: `${Math.max(100 * Math.sqrt(seconds / longest), 1)}%` });
-  return html`<span class="took">
-    <span>${span(row.seconds)}${row.waited > 0 && html` <span
-      class="waited">waited ${span(row.waited)}</span>`}</span>
-    <span class="bar" style=${width(row.seconds)} aria-hidden="true">
-      <i style=${{ width: `${(100 * (row.waited ?? 0)) / (row.seconds || 1)}%` }}></i></span>
-      </span>`;
+  return html`<span class="took">${span(row.seconds)}${row.waited > 0 && html` <span
+    class="waited">waited ${span(row.waited)}</span>`}</span>`;
 }

@@ -1,6 +1,6 @@
 // The state machine as a graph, laid out from its ASL, with the path of an execution.
 import * as dagre from "@dagrejs/dagre";
-import { html, useMemo, useRef } from "inorder/html";
+import { html, useMemo } from "inorder/html";
 import { href } from "inorder/route";
 import { iconPath } from "inorder/parts";
 import { span } from "inorder/words";
@@ -142,18 +142,7 @@ function layout(definition, wanted) {
   return { graph, kinds };
 }
 
-/** A smooth line through points. */
-function curve(points) {
-  const [first, ...others] = points;
-  let text = `M${first.x},${first.y}`;
-  others.slice(0, -1).forEach((point, index) => {
-    const next = others[index + 1];
-    const isLast = index === others.length - 2;
-    text += `Q${point.x},${point.y} ${isLast ? next.x : (point.x + next.x) / 2},${isLast ? next.y :
-      (point.y + next.y) / 2}`;
-  });
-  return others.length > 1 ? text : `${text}L${others[0].x},${others[0].y}`;
-}
+const line = (points) => `M${points.map(({ x, y }) => `${x},${y}`).join("L")}`;
 
 /** From one state to another, for an edge that is not laid out. */
 function straight(from, to) {
@@ -165,7 +154,6 @@ function straight(from, to) {
 }
 
 export function Graph({ definition, execution, selected, all, parameters, room }) {
-  const box = useRef(null);
   const states = useMemo(() => statesOf(execution), [execution]);
   const passed = new Set(
     execution.steps.slice(1).map((step, index) => id(execution.steps[index].state, step.state)),
@@ -185,36 +173,21 @@ export function Graph({ definition, execution, selected, all, parameters, room }
     .nodes()
     .filter((name) => name !== START)
     .map((name) => ({ name, ...graph.node(name) }));
-
-  // One stop of the Tab key; the arrow keys go to the next state below, or above.
-  const current = nodes.some((node) => node.name === selected) ? selected : definition.StartAt;
-  const order = nodes.map(({ name }) => name).sort((a, b) => {
-    const [one, other] = [graph.node(a), graph.node(b)];
-    return one.y - other.y || one.x - other.x;
-  });
-  const move = (event) => {
-    const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
-    const from = order.indexOf(event.target.closest?.("[data-state]")?.dataset.state);
-    if (!step || from < 0) return;
-    event.preventDefault();
-    const next = order[from + step];
-    if (next) box.current.querySelector(`[data-state="${CSS.escape(next)}"]`).focus();
-  };
-  const line = (v, w, points) => {
+  const edge = (v, w, points) => {
     const isPassed = v === START || passed.has(id(v, w));
     return { v, w, isPassed, how: kinds.get(id(v, w)), points };
   };
-  const drawn = graph.edges().map(({ v, w }) => line(v, w, graph.edge(v, w).points));
+  const drawn = graph.edges().map(({ v, w }) => edge(v, w, graph.edge(v, w).points));
   for (const [key, how] of kinds) {
     const [v, w] = JSON.parse(key);
     const isShown =
       how === "fault" &&
       !graph.hasEdge(v, w) &&
       (passed.has(key) || v === selected || w === selected);
-    if (isShown) drawn.push(line(v, w, straight(graph.node(v), graph.node(w))));
+    if (isShown) drawn.push(edge(v, w, straight(graph.node(v), graph.node(w))));
   }
   drawn.sort((a, b) => a.isPassed - b.isPassed);
-  return html`<div class="graph" ref=${box} onKeyDown=${move}>
+  return html`<div class="graph">
     <svg role="group" aria-label="States" viewBox=${`${left} 0 ${width} ${height}`}
       width=${width * scale} height=${height * scale}>
       <defs>${["none", "good", "warn"].map((tone) => html`<marker id=${`end-${tone}`}
@@ -226,18 +199,17 @@ export function Graph({ definition, execution, selected, all, parameters, room }
         const tone = isPassed ? (how === "next" || v === START ? "good" : "warn") : "none";
         return html`<path key=${id(v, w)} class=${`edge ${tone} ${how === "next" || v === START ? ""
           : "catch"}`}
-          d=${curve(points)} marker-end=${`url(#end-${tone})`} />`;
+          d=${line(points)} marker-end=${`url(#end-${tone})`} />`;
       })}
       ${nodes.map(
         (node) => html`<${Node} key=${node.name} node=${node} state=${definition.States[node.name]}
         became=${states.get(node.name)} isSelected=${node.name === selected}
-        isStop=${node.name === current}
         link=${href("execution", execution.arn, { ...parameters, state: node.name, step: "" })} />`,
       )}
     </svg></div>`;
 }
 
-function Node({ node, state, became, isSelected, isStop, link }) {
+function Node({ node, state, became, isSelected, link }) {
   const is = became?.is ?? "not";
   const { icon, text, tone } = BECAME[is];
   const { width, height, texts } = node;
@@ -264,7 +236,6 @@ function Node({ node, state, became, isSelected, isStop, link }) {
   const [half, side] = [height / 2, width - 24];
   const isEnd = state?.End || state?.Type === "Fail" || state?.Type === "Succeed";
   return html`<a class=${`node ${tone} is-${is} ${isSelected ? "selected" : ""}`} href=${link}
-    tabindex=${isStop ? 0 : -1}
       data-state=${node.name} aria-label=${label} aria-current=${isSelected ? "true" : undefined}>
     <title>${label}</title>
     ${

@@ -1,7 +1,6 @@
 // Small parts that several views use.
 import { html, useCallback, useEffect, useRef, useState } from "inorder/html";
 import { get } from "inorder/api";
-import { change } from "inorder/route";
 import { clock, day, outcome, plain, short } from "inorder/words";
 
 // 16 by 16, drawn with a stroke.
@@ -58,28 +57,11 @@ export const ErrorBox = ({ error, again }) =>
   html`<div class="callout bad" role="alert"><${Icon} name="cross" />
   <div><strong>${error.message}</strong>${again && html` <button class="plain"
     onClick=${again}>Try again</button>`}</div></div>`;
-export const Empty = ({ icon, title, children }) =>
-  html`<div class="empty"><${Icon} name=${icon} size=${28} /><p><strong>${title}</strong></p>
-  <p>${children}</p></div>`;
 export const Loading = ({ what }) => html`<p class="loading" role="status">
   <span class="spinner" aria-hidden="true"></span>Reading ${what} …</p>`;
-/** What was read, which a function draws; until then, that it is read, or why it cannot be. */
-export const Read = ({ what, error, again, isThere, children }) => {
-  if (error) return html`<${ErrorBox} error=${error} again=${again} />`;
-  return isThere ? children() : html`<${Loading} what=${what} />`;
-};
-export const SearchBox = ({ label, value }) =>
-  html`<label class="search"><${Icon} name="search" /><span class="hidden">${label}</span>
-    <input id="search" type="search" placeholder=${label} value=${value} dir="auto"
-      onInput=${(event) => change({ q: event.target.value })} /></label>`;
-
-/** A table; on a narrow screen, its rows are cards. A column: [heading, class, cell of a row]. */
-export const Cards = ({ columns, rows, name }) =>
-  html`<table class="cards"><thead><tr>${columns.map(
-    ([heading, kind]) => html`<th class=${kind}>${heading}</th>`)}</tr></thead><tbody>${rows.map(
-    (row) => html`<tr key=${name(row)}>${
-      columns.map(([, kind, cell]) => html`<td class=${kind}>${cell(row)}</td>`)
-    }</tr>`)}</tbody></table>`;
+/** That something is being read, or why it cannot be. */
+export const Read = ({ what, error, again }) =>
+  error ? html`<${ErrorBox} error=${error} again=${again} />` : html`<${Loading} what=${what} />`;
 export const Pane = ({ title, kind = "", beside, children }) =>
   html`<section class="pane ${kind}" aria-label=${title}><div class="pane-title">
     <h2>${title}</h2>${beside}</div>${children}</section>`;

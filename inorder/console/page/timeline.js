@@ -6,12 +6,14 @@ import { iconPath, useWidth } from "inorder/parts";
 import { clock, outcome, plain, span } from "inorder/words";
 
 const BREAK = 72; // pixels of a time without anything
+// The width of what is left of a lane, and the heights of a lane, of the last one and of its bar.
+const [GUTTER, HEIGHT, FOOT, OUTPUT] = [216, 58, 38, 22];
 
 const time = (text) => (text ? new Date(text).getTime() : null);
 
 /**
  * What an execution did, as spans of time: it waited, held the lock, did the work; and when it
- * recorded its event and wrote its output. The server tells what each state does.
+ * wrote its output. The server tells what each state does.
  */
 export function phases(execution, definition, keeps, now) {
   const end = time(execution.stopped) ?? now;
@@ -21,7 +23,6 @@ export function phases(execution, definition, keeps, now) {
     waits: [],
     locks: [],
     works: [],
-    recorded: null,
     written: null,
   };
   let waiting = null;
@@ -31,7 +32,6 @@ export function phases(execution, definition, keeps, now) {
     const isDone = step.exited && !step.error;
     if (step.type === "Wait") waiting ??= entered;
     const does = definition.roles[step.state] ?? [];
-    if (does.includes("records") && isDone) found.recorded ??= exited;
     // A claim may record its event although another execution keeps the lock.
     const record = step.output?.[definition.returned[step.state]];
     const holds = !record || record.lock_token === step.output.lock_token;
@@ -131,26 +131,13 @@ function ticks({ parts, each }) {
   });
 }
 
-/** Which event a lane of the key shows, from when to when. */
-function intervals(changes, end) {
-  return changes.map((change, index) => ({
-    ...change,
-    end: changes[index + 1]?.at ?? end,
-    isLast: index === changes.length - 1,
-  }));
-}
-
 export function eventName(sequencer, versionId) {
   return JSON.stringify([versionId ?? null, sequencer ?? null]);
 }
 
 export function Timeline({ story, definition, keeps, numbers, readAt }) {
   const [box, boxWidth] = useWidth(1000);
-  const isNarrow = boxWidth < 680;
-  const gutter = isNarrow ? 8 : 216;
-  // The last: of the lanes of the key itself.
-  const [height, offset, foot] = isNarrow ? [74, 48, 48] : [58, 29, 38];
-  const width = Math.max(boxWidth, isNarrow ? 560 : 700);
+  const width = Math.max(boxWidth, 700);
   const drawn = useMemo(() => {
     const executions = new Map(story.executions.map((each) => [each.arn, each]));
     const lanes = story.deliveries
@@ -171,24 +158,12 @@ export function Timeline({ story, definition, keeps, numbers, readAt }) {
   const { lanes, byArn } = drawn;
   if (!lanes.length) return null;
   const right = 152; // for the word that the output is current
-  const scale = scaleOf(lanes, width - gutter - right - 14);
-  const x = (moment) => gutter + 10 + scale.at(moment);
-  const y = (lane) => 34 + lane.index * height + offset;
-  const top = 34 + lanes.length * height + 14;
+  const scale = scaleOf(lanes, width - GUTTER - right - 14);
+  const x = (moment) => GUTTER + 10 + scale.at(moment);
+  const y = (lane) => 34 + (lane.index + 0.5) * HEIGHT;
+  const top = 34 + lanes.length * HEIGHT + 14;
   const end = Math.max(...lanes.map((lane) => lane.end));
-  // Under every-version no event makes another one obsolete.
-  const feet = [
-    {
-      name: "Newest event on record",
-      spans: keeps === "each" ? [] : intervals(records(lanes), end),
-    },
-    {
-      name: keeps === "each" ? "Last output" : "Output",
-      spans: intervals(writes(lanes), end),
-      isOutput: true,
-    },
-  ].filter(({ spans, isOutput }) => spans.length || (isOutput && keeps));
-  const bottom = top + feet.length * foot + 8;
+  const bottom = top + (keeps ? FOOT : 0) + 8;
   return html`<div class="timeline" ref=${box} tabindex="0" role="region" aria-label="Timeline">
     <svg width=${width} height=${bottom} role="group" aria-label="One lane for each execution">
       <defs>
@@ -201,65 +176,42 @@ export function Timeline({ story, definition, keeps, numbers, readAt }) {
           <path d="M0.5,1 L7,4 L0.5,7" /></marker>
       </defs>
       <g class="axis">${ticks(scale).map((tick) => html`<g>
-        <line x1=${gutter + 10 + tick.x} x2=${gutter + 10 + tick.x} y1="24" y2=${bottom} />
-        <text x=${gutter + 10 + tick.x} y="15" text-anchor=${tick.isFirst ? "start" : "middle"}>
+        <line x1=${GUTTER + 10 + tick.x} x2=${GUTTER + 10 + tick.x} y1="24" y2=${bottom} />
+        <text x=${GUTTER + 10 + tick.x} y="15" text-anchor=${tick.isFirst ? "start" : "middle"}>
         ${tick.text}</text></g>`)}</g>
       ${scale.parts
         .filter((part) => part.gap)
         .map((part) => {
-          const from = gutter + 10 + part.x + part.width;
-          const at = `${from + BREAK / 2 + 14},${34 + (lanes.length * height) / 2}`;
+          const from = GUTTER + 10 + part.x + part.width;
+          const at = `${from + BREAK / 2 + 14},${34 + (lanes.length * HEIGHT) / 2}`;
           return html`<g class="break"><rect x=${from + 32} y="22" width=${BREAK - 44}
             height=${bottom - 22} />
-          <path d=${zigzag(from + 32, 22, bottom)} />
-          <path d=${zigzag(from + BREAK - 12, 22, bottom)} />
           <text transform=${`translate(${at}) rotate(-90)`}
             text-anchor="middle">${span(part.gap / 1000)} later</text></g>`;
         })}
       ${lanes.map((lane) => lane.written && html`<path class="drop"
-        d=${`M${x(lane.written)},${y(lane) + 14}V${top + feet.length * foot - 26}`} />`)}
+        d=${`M${x(lane.written)},${y(lane) + 14}V${top + FOOT - 26}`} />`)}
       ${lanes.map((lane) => html`<${Lane} key=${lane.execution.arn} lane=${lane} x=${x} y=${y(lane)}
-          height=${height} width=${width}
-        isNarrow=${isNarrow} numbers=${numbers} />`)}
+        width=${width} numbers=${numbers} />`)}
       ${lanes.map((lane) => html`<${CauseLine} lane=${lane} byArn=${byArn} x=${x} y=${y} />`)}
-      ${feet.map(
-        (each, index) => html`<${Foot} ...${each} at=${top + index * foot} height=${foot} x=${x}
-          gutter=${gutter}
-        isNarrow=${isNarrow} last=${right - 14} />`)}
+      ${keeps && html`<${Outputs} name=${keeps === "each" ? "Last output" : "Output"}
+        spans=${outputs(lanes, end)} y=${top + FOOT - OUTPUT - 4} x=${x} last=${right - 14} />`}
     </svg></div>`;
 }
 
-const zigzag = (left, from, to) => {
-  let text = `M${left},${from}`;
-  for (let y = from; y < to; y += 8) text += `l3,4l-3,4`;
-  return text;
-};
-
-/** When which event was recorded as the newest. */
-function records(lanes) {
-  const found = [];
-  for (const lane of lanes
-    .filter((each) => each.recorded)
-    .sort((a, b) => a.recorded - b.recorded)) {
-    const before = found.at(-1)?.number ?? 0;
-    if ((lane.number ?? 0) > before) found.push({ at: lane.recorded, number: lane.number });
-  }
-  return found;
+/** Which event's output was there, from when to when. */
+function outputs(lanes, end) {
+  const written = lanes.filter((lane) => lane.written).sort((a, b) => a.written - b.written);
+  return written.map((lane, index) => ({
+    at: lane.written,
+    number: lane.number,
+    isRemoved: lane.delivery.is_deletion,
+    end: written[index + 1]?.written ?? end,
+    isLast: index === written.length - 1,
+  }));
 }
 
-/** When which event's output was written. */
-function writes(lanes) {
-  return lanes
-    .filter((lane) => lane.written)
-    .sort((a, b) => a.written - b.written)
-    .map((lane) => ({
-      at: lane.written,
-      number: lane.number,
-      isRemoved: lane.delivery.is_deletion,
-    }));
-}
-
-function Lane({ lane, x, y, height, width, isNarrow, numbers }) {
+function Lane({ lane, x, y, width, numbers }) {
   const { delivery, execution, number } = lane;
   const { tone, icon, text } = outcome(delivery.outcome);
   const cause = delivery.cause;
@@ -272,7 +224,7 @@ function Lane({ lane, x, y, height, width, isNarrow, numbers }) {
   const box = ([from, to], h, kind) =>
     html`<rect class=${kind} x=${x(from)} y=${y - h / 2} width=${Math.max(x(to) - x(from), 2)}
     height=${h} rx=${Math.min(h / 4, 5)} />`;
-  const [left, line] = isNarrow ? [10, y - 31] : [14, y - 8];
+  const [left, line] = [14, y - 8];
   const isAlive = !execution.stopped;
   const took = execution.seconds === null ? isAlive && "running" : span(execution.seconds);
   const facts = [why, took, execution.waited > 0 && `waited ${span(execution.waited)}`]
@@ -283,15 +235,14 @@ function Lane({ lane, x, y, height, width, isNarrow, numbers }) {
   return html`<a class="lane ${tone}" href=${href("execution", execution.arn)}
     aria-label=${plain(delivery.text)}>
     <title>${plain(delivery.text)}</title>
-    <rect class="ground" x="0" y=${y - (isNarrow ? 48 : 29)} width=${width} height=${height} />
+    <rect class="ground" x="0" y=${y - HEIGHT / 2} width=${width} height=${HEIGHT} />
     <circle class="number-ground" cx=${left + 10} cy=${line} r="10" />
       <text class="number-text" x=${left + 10} y=${line + 4} text-anchor="middle">${number ?? "?"}
       </text>
     <g class="sign"><svg x=${left + 27} y=${line - 8} width="16" height="16" viewBox="0 0 16 16">
     <path d=${iconPath(icon)} /></svg></g>
-    <text class="outcome" x=${left + 47} y=${line + 4.5}>${text}
-    ${isNarrow && html`<tspan class="why" dx="8">${facts}</tspan>`}</text>
-    ${!isNarrow && html`<text class="why" x=${left + 47} y=${y + 13}>${facts}</text>`}
+    <text class="outcome" x=${left + 47} y=${line + 4.5}>${text}</text>
+    <text class="why" x=${left + 47} y=${y + 13}>${facts}</text>
     <line class="life" x1=${x(lane.from)} x2=${stop} y1=${y} y2=${y} />
     ${
       lane.left &&
@@ -333,23 +284,19 @@ function CauseLine({ lane, byArn, x, y }) {
     <path d=${text} marker-end="url(#cause)" /></g>`;
 }
 
-function Foot({ name, at, height, spans, x, gutter, isNarrow, isOutput, last = 0 }) {
-  const h = 22;
+function Outputs({ name, spans, y, x, last }) {
   const texts = spans.map(
     (each) => `${each.isRemoved ? "removed by " : ""}event ${each.number} from ${clock(each.at)}`);
-  const y = at + height - h - 4;
-  return html`<g class=${isOutput ? "outputs" : "records"} role="img"
+  return html`<g class="outputs" role="img"
     aria-label=${`${name}: ${texts.join(", ") || "none"}`}>
-    <text class="foot-name" x=${isNarrow ? 10 : gutter - 6}
-      y=${isNarrow ? y - 5 : y + 15} text-anchor=${isNarrow ? "start" : "end"}>${name}</text>
+    <text class="foot-name" x=${GUTTER - 6} y=${y + 15} text-anchor="end">${name}</text>
     ${spans.map((each) => {
       const [from, to] = [x(each.at), x(each.end) + (each.isLast ? last : -2)];
-      const isCurrent = isOutput && each.isLast;
-      const text = `event ${each.number}${each.isRemoved ? " removed it" : ""}${isCurrent ?
+      const text = `event ${each.number}${each.isRemoved ? " removed it" : ""}${each.isLast ?
         " · current" : ""}`;
       const room = to - from;
-      return html`<g class=${`${isCurrent ? "current" : ""} ${each.isRemoved ? "removed" : ""}`}>
-        <rect x=${from} y=${y} width=${Math.max(room, 3)} height=${h} rx="5" />
+      return html`<g class=${`${each.isLast ? "current" : ""} ${each.isRemoved ? "removed" : ""}`}>
+        <rect x=${from} y=${y} width=${Math.max(room, 3)} height=${OUTPUT} rx="5" />
         ${room > 22 && html`<text x=${from + 8} y=${y + 15}>
         ${room > text.length * 6.8 + 12 ? text : each.number}</text>`}</g>`;
     })}</g>`;

@@ -57,13 +57,9 @@ export function span(seconds) {
 }
 export const between = (from, to) => (from && to ? (new Date(to) - new Date(from)) / 1000 : null);
 
-/** How long ago a time was, or in how long it will be. */
-export function ago(time, now = Date.now()) {
-  if (!time) return "";
-  const seconds = (now - new Date(time)) / 1000;
-  if (Math.abs(seconds) < 1) return "now";
-  return seconds < 0 ? `in ${span(Math.round(-seconds))}` : `${span(Math.round(seconds))} ago`;
-}
+/** How long ago a time was. */
+export const ago = (time) =>
+  time ? `${span(Math.max(Math.round((Date.now() - new Date(time)) / 1000), 1))} ago` : "";
 /** Since when executions were read; nothing if all there are were. */
 export const since = (stack) =>
   stack?.since ? `since ${day(stack.since)} ${clock(stack.since)} UTC` : "";

@@ -19,8 +19,9 @@ from inorder import PROJECT
 from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy, sam_deploy
 from inorder.local_aws import LocalAws
+from inorder_fence.fenced_output import output_key
 from tests.conftest import picture
-from tests.stack.conftest import GREEN, MAGENTA, RED, SECONDS, Inorder, Workflow, output_key
+from tests.stack.conftest import GREEN, MAGENTA, RED, SECONDS, Inorder, Workflow
 
 # Any key that S3 allows is used as it is; some of these differ in their encoding only.
 OUTDATED = 1000 if os.environ.get("NIGHT") else 24  # outputs

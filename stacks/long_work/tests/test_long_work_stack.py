@@ -18,10 +18,11 @@ from inorder import PROJECT
 from inorder.aws.executions import StandardStateMachine, wait_until
 from inorder.aws.stack import Connection, sam_deploy
 from inorder.commands.main import main
-from inorder.console.answers import Answers, Refused
+from inorder.console.answers import Answers
 from inorder.local_aws import LocalAws
+from inorder_fence.fenced_output import output_key
 from tests.conftest import WAIT_SCALE
-from tests.stack.conftest import SECONDS, output_key
+from tests.stack.conftest import SECONDS
 from tests.stack.test_examples import outputs_of
 
 WORK_SECONDS = 180 if os.environ.get("NIGHT") else 4
@@ -181,8 +182,6 @@ def test_five_overwrites_a_dead_holder_and_failing_work_leave_the_newest_output_
     assert dead in {each.arn for each in stack.executions.changed(later)}  # it has ended since
     answers = Answers(Connection(STACK, stack.local), stack.executions)
     assert "\n".join(answers.story(key)["sentences"]) + "\n" == story
-    with pytest.raises(Refused, match="no retry queue"):
-        answers.retrying()
     monkeypatch.setattr(StandardStateMachine, "search_seconds", -1)
     assert "were not searched" in stack.told("why", key)
     # The local AWS does not stop the work of an execution that is stopped: it stages in vain.
