@@ -16,18 +16,7 @@ import networkx as nx
 
 from inorder.asl.definition import PUT, UPDATE, Json, Rule, Violation, graph, paths, targets
 from inorder.asl.record import SEQUENCER, origins, record_of
-from inorder.asl.roles import (
-    HANDS_OVER,
-    TOKEN,
-    Role,
-    assigned,
-    does,
-    doing,
-    kept,
-    removed,
-    roles,
-    working,
-)
+from inorder.asl.roles import HANDS_OVER, TOKEN, Role, assigned, does, doing, kept, removed, working
 
 UNKNOWN = "?"
 # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Expressions.OperatorsAndFunctions.html
@@ -191,8 +180,9 @@ def _recorded(
 ) -> Iterator[tuple[str, Attributes | None]]:
     """Record a newer event in a locked key's record, by each state that is to do that."""
     for name in doing(writes.states, Role.RECORDS):
-        is_same = record_of(writes.states[name]) == record_of(writes.states[claim])
-        if is_same and roles(writes.states[name]) & {Role.CLAIMS, Role.SHARES} != {Role.CLAIMS}:
+        state = writes.states[name]
+        may_be_held = does(state, Role.SHARES) or not does(state, Role.CLAIMS)
+        if may_be_held and record_of(state) == record_of(writes.states[claim]):
             yield name, writes.after(name, held, NEWER)
 
 
