@@ -1,9 +1,8 @@
-"""A CDK app with two buckets and a function, which is invoked once and in order."""
+"""A CDK app: two buckets, a function, and the application that invokes it once and in order."""
 
 from pathlib import Path
 
-from aws_cdk import App, Duration, Stack, aws_lambda, aws_s3
-from in_order import InOrder
+from aws_cdk import App, CfnOutput, CfnStack, Duration, Stack, aws_lambda, aws_s3, aws_s3_assets
 
 HERE = Path(__file__).parent
 OUT = HERE.parents[1] / "out"  # `make package` writes the template and the fence's layer there
@@ -35,12 +34,23 @@ function = aws_lambda.Function(
         "HANDLES_DELETIONS": "true",
     },
 )
-InOrder(
+template = aws_s3_assets.Asset(
+    stack,
+    "Template",
+    path=app.node.try_get_context("template") or str(OUT / "packaged.yaml"),
+)
+in_order = CfnStack(  # its stack is named Documents-InOrder-..., in at most 66 characters
     stack,
     "InOrder",
-    template=app.node.try_get_context("template") or str(OUT / "packaged.yaml"),
-    input_bucket=documents,
-    output_bucket=indexes,
-    work_function=function,
+    template_url=template.http_url,
+    parameters={
+        "Policy": "latest-wins",
+        "InputBucketName": documents.bucket_name,
+        "OutputBucketName": indexes.bucket_name,
+        "WorkFunctionArn": function.function_arn,
+        "WorkFunctionRoleName": function.role.role_name,  # it gets what the fence needs
+    },
 )
+parked = in_order.get_att("Outputs.ParkedEventsQueueName").to_string()
+CfnOutput(stack, "ParkedEventsQueueName", value=parked)
 app.synth()

@@ -9,6 +9,9 @@ import { Fence, type ObjectStore, Rejection } from "./fence.ts";
 
 type Call = [operation: string, input: Record<string, unknown>, answer: Record<string, unknown>];
 const FOLDER = new URL("../../tests/vectors/", import.meta.url);
+const read = (name: string) => JSON.parse(readFileSync(new URL(name, FOLDER), "utf8"));
+const NAMED: Record<string, Call> = read("calls.json");
+const FILES = readdirSync(FOLDER).filter((name) => name.endsWith(".json") && name !== "calls.json");
 const DAYS = 7;
 const [encoder, decoder] = [new TextEncoder(), new TextDecoder()];
 Math.random = () => 0; // no pauses
@@ -45,13 +48,14 @@ function replay(calls: Call[], open: Set<unknown>): ObjectStore {
   } as ObjectStore;
 }
 
-for (const file of readdirSync(FOLDER).filter((name) => name.endsWith(".json"))) {
-  for (const vector of JSON.parse(readFileSync(new URL(file, FOLDER), "utf8"))) {
+for (const file of FILES) {
+  for (const vector of read(file)) {
     if (vector.fence !== "newest") continue;
     test(`${file}: ${vector.name}`, async () => {
       const calls: Call[] = Array(vector.times ?? 1)
         .fill(vector.calls)
-        .flat();
+        .flat()
+        .map((call) => NAMED[call] ?? call);
       const [open, worked] = [new Set<unknown>(), [] as string[]];
       const fence = new Fence({
         s3: replay(calls, open),

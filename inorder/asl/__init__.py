@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from inorder.asl import graph, language, lease, portability, presence, record, size, writes
+from inorder.asl import graph, language, lease, portability, presence, record, size
 from inorder.asl.definition import Rule, parse
 
 # A rule relies on the stages before it: they have found nothing.
@@ -17,7 +17,7 @@ STAGES: tuple[dict[str, Rule], ...] = (
     language.SCHEMA,
     {**language.FIELDS, **portability.NULL},
     {**language.RULES, **graph.RULES, **portability.RULES},
-    {**presence.RULES, **record.RULES, **writes.RULES, **lease.RULES, **size.RULES},
+    {**presence.RULES, **record.RULES, **lease.RULES, **size.RULES},
 )
 # What is about leases, or about faults that nobody else handles. A file that waits for another
 # execution is STANDARD, where a function can act for an execution whose end it is told.

@@ -1,4 +1,4 @@
-"""The examples: an own function, and the application in templates of SAM and CDK."""
+"""The examples: an own function, and the application in a template of CDK."""
 
 from __future__ import annotations
 
@@ -9,19 +9,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import boto3
 from playwright._impl._driver import compute_driver_executable
-from samcli.yamlhelper import yaml_parse
-from samtranslator.parser.parser import Parser  # type: ignore[import-untyped]
-from samtranslator.translator.translator import Translator  # type: ignore[import-untyped]
 
 from inorder import PROJECT
-from inorder.aws.executions import LocalStateMachine
 from inorder.aws.stack import deploy, sam_deploy
 from inorder.local_aws import LocalAws
-from tests.stack.conftest import SECONDS, Workflow
+from tests.stack.conftest import Workflow
 from tests.support.resolved_template import of_type, template
 
 EXAMPLES = PROJECT / "examples"
@@ -58,53 +52,6 @@ def test_an_own_function_deployed_as_its_document_says_is_invoked_instead_of_the
     assert indexing.output(key) is None
 
 
-def with_transformed_application(local: LocalAws, bucket: str, packaged: Path) -> dict[str, Any]:
-    """Transform the inner template, as CloudFormation does, and the local AWS does not."""
-    s3, outer = local.client("s3"), yaml_parse(packaged.read_text(encoding="utf-8"))
-    key = outer["Resources"]["InOrder"]["Properties"]["Location"].rpartition("/")[2]
-    inner = yaml_parse(s3.get_object(Bucket=bucket, Key=key)["Body"].read().decode())
-    translator = Translator({}, Parser(), boto_session=boto3.Session(region_name="us-east-1"))
-    native = translator.translate(inner, {})
-    translator.metrics.publish()
-    native.pop("Transform", None)
-    s3.put_object(Bucket=bucket, Key=key, Body=json.dumps(native).encode())
-    parsed: dict[str, Any] = outer
-    return parsed
-
-
-def test_nested_application_invokes_the_function_for_the_keys_of_its_suffix(
-    local: LocalAws, tmp_path: Path
-) -> None:
-    packaged, bucket = tmp_path / "packaged.yaml", "nested-artifacts"
-    local.client("s3").create_bucket(Bucket=bucket)
-    command = [sys.executable, "-m", "samcli", "package", "--region", "us-east-1"]
-    command += ["--template-file", str(EXAMPLES / "nested" / "template.yaml")]
-    command += ["--s3-bucket", bucket, "--output-template-file", str(packaged)]
-    environment = os.environ | local.environment
-    subprocess.run(command, env=environment, capture_output=True, check=True)  # noqa: S603
-    outer = with_transformed_application(local, bucket, packaged)
-    assert outer["Resources"]["InOrder"]["Properties"]["Parameters"].keys() >= GIVEN
-    cloudformation, s3 = local.client("cloudformation"), local.client("s3")
-    cloudformation.create_stack(
-        StackName="nested",
-        TemplateBody=packaged.read_text(encoding="utf-8"),
-        Capabilities=["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
-    )
-    cloudformation.get_waiter("stack_create_complete").wait(
-        StackName="nested", WaiterConfig={"Delay": 1, "MaxAttempts": SECONDS}
-    )
-    outputs = outputs_of(local, "nested")
-    assert ":nested-InOrder-" in outputs["StateMachineArn"]  # so its name counts, too
-    for key in ("a/one.txt", "a/one.jsonl"):
-        s3.put_object(Bucket=outputs["Documents"], Key=key, Body=b'{"a": 1}\n')
-
-    machine = LocalStateMachine(local.client("stepfunctions"), outputs["StateMachineArn"])
-    [ended] = machine.wait_for(1, SECONDS)
-    assert (ended.key, ended.outcome) == ("a/one.jsonl", "Processed")  # the later upload
-    [index] = s3.list_objects_v2(Bucket=outputs["Indexes"])["Contents"]
-    assert index["Key"] == "a/out-one.jsonl"
-
-
 def test_cdk_app_passes_parameters_reads_outputs_and_has_a_function_that_starts(
     local: LocalAws, fence: Path, tmp_path: Path
 ) -> None:
@@ -127,7 +74,7 @@ def test_cdk_app_passes_parameters_reads_outputs_and_has_a_function_that_starts(
     [stack] = of_type(resources, "CloudFormation::Stack").values()
     given = stack["Parameters"]
     assert GIVEN <= given.keys() <= template()["Parameters"].keys()
-    source = (EXAMPLES / "cdk" / "in_order.py").read_text(encoding="utf-8")
+    source = (EXAMPLES / "cdk" / "app.py").read_text(encoding="utf-8")
     assert set(re.findall(r'"Outputs\.(\w+)"', source)) <= template()["Outputs"].keys()
 
     functions = of_type(resources, "Lambda::Function").values()

@@ -124,13 +124,6 @@ def test_every_version_has_an_output_for_each_event(aws: InProcess) -> None:
     assert story(aws).verdict.state == "wrong"
 
 
-def test_an_object_without_an_event_is_told(aws: InProcess) -> None:
-    aws.upload("x.png", RED)
-    told = story(aws)
-    assert told.verdict.state == "pending"  # it has just been uploaded
-    assert story(aws, KeySuffix=".PNG").verdict.state == "none"
-
-
 def test_a_folder_marker_is_told_from_an_object_without_an_output(aws: InProcess) -> None:
     for key, content, state in (("f/", b"", "none"), ("g/", RED, "right"), ("h", b"", "parked")):
         aws.run(aws.upload(key, content))

@@ -34,9 +34,6 @@ def test_the_words_for_outcomes_are_those_of_the_files(policy: str) -> None:
     assert bad <= queued or not doing(states, Role.PARKS)  # then it loses its events
     if policy == "latest-wins":
         assert good | bad == outcomes.FINISHED | {outcomes.RETRYING} | queued
-        [start] = doing(states, Role.STARTS)
-        named = states[start]["Parameters"]["Name.$"]
-        assert named == f"States.Format('{outcomes.STARTED_NAME}{{}}', States.UUID())"
 
 
 @pytest.mark.parametrize("policy", policies.names())
@@ -53,16 +50,6 @@ def test_the_fence_is_that_of_the_file(policy: policies.Policy) -> None:
     states = policies.definition(policy.name)["States"].values()
     payloads = [each["Parameters"]["Payload"] for each in states if each.get("Resource") == INVOKE]
     assert [payload.get("fence") for payload in payloads] == [policy.fence]
-
-
-def test_a_table_has_a_row_for_each_policy_and_is_written_between_its_markers() -> None:
-    rendered = policies.tables()
-    for table in rendered.values():
-        _, _, *rows = table.splitlines()
-        assert [row.split("`")[1] for row in rows] == policies.names()
-    text = "Before.\n<!-- table: costs -->\n{}<!-- end -->\n| another |\n"
-    rewritten = policies.with_tables(text.format("| old |\n"))
-    assert rewritten == text.format(rendered["costs"])
 
 
 def test_the_tables_of_the_documentation_are_up_to_date() -> None:

@@ -23,10 +23,13 @@ from inorder_fence import Fence
 from inorder_fence.fenced_output import OtherCodeVersion, OutputContended
 from invert_image.inversion import InvertedImage
 
-VECTORS = {
-    f"{file.stem}: {vector['name']}": vector
+FILES = {
+    file.stem: json.loads(file.read_text())
     for file in sorted((PROJECT / "tests" / "vectors").glob("*.json"))
-    for vector in json.loads(file.read_text())
+}
+CALLS = FILES.pop("calls")
+VECTORS = {
+    f"{name}: {vector['name']}": vector for name, vectors in FILES.items() for vector in vectors
 }
 EXAMPLES = PROJECT / "examples"
 DAYS = 7
@@ -86,7 +89,7 @@ def test_the_fence_makes_the_calls_and_gives_the_answer(
     payload = {"event": event, "fence": vector["fence"], "done_until": True}
     with Stubber(s3) as stub:
         for call in vector["calls"] * vector.get("times", 1):
-            expect(stub, *call)
+            expect(stub, *(CALLS[call] if isinstance(call, str) else call))
         if fault := vector.get("fault"):
             with pytest.raises((ClientError, OtherCodeVersion, OutputContended)) as raised:
                 fence.answer(payload, DAYS)

@@ -1,7 +1,8 @@
 """Breaks the code of the functions: each mutant is one small change of one file.
 
 The library mutmut changes only what is inside functions: a tenth of these mutants, the timeouts and
-limits of the modules, would be missing. It numbers its mutants, and a reason needs a name.
+limits of the modules, would be missing. cosmic-ray starts a command for each mutant, and leaves out
+no statement, argument or entry. Both number their mutants, and a reason needs a name.
 """
 
 from __future__ import annotations
