@@ -21,7 +21,7 @@ BURSTS = [
 CONSUMERS = [Settings.maximum_concurrency, 10]  # the template's, and another one
 HEADER = (
     "| uploads | function | retries at once | makespan / ideal | parked | executions | invocations"
-    " | refusals | Express GB-s, of which waste | seconds to simulate |"
+    " | refusals | table calls an event | Express GB-s, of which waste | seconds to simulate |"
 )
 
 
@@ -47,6 +47,7 @@ def row(uploads: int, cloud: Cloud, seconds: float) -> str:
         f" | {cloud.makespan:.0f} s / {ideal:.0f} s = {cloud.makespan / ideal:.2f}"
         f" | {len(cloud.parked)} | {len(cloud.executions):,}"
         f" | {cloud.clock.total('invocations'):,} | {cloud.clock.total('refusals'):,}"
+        f" | {cloud.clock.total('dynamodb') / uploads:.1f}"
         f" | {spent:,.0f}, {spent - needed:,.0f} | {seconds:.0f} |"
     )
 

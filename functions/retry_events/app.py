@@ -57,7 +57,7 @@ FINISHED = {"RetryStarted", "RetryParked", "RetryMerged"}
 logger = Logger()
 metrics = Metrics()
 # The queue retries; to try again here would keep other messages waiting. A message needs at most
-# six calls, one after the other, which end before the function's timeout. Each message of a batch
+# five calls, one after the other, which end before the function's timeout. Each message of a batch
 # has a connection of its own: boto3 closes those above its usual ten, and opening one takes longer
 # than a call.
 config = Config(
@@ -179,32 +179,33 @@ def _merged(fault: Fault, decision: Wait | Start | Park) -> Wait | Start | Park 
     """Let a message start or park its event only if no other message has the event's stream."""
     if isinstance(decision, Wait):
         return decision
-    now, stream = time.time(), _stream(fault)
-    seconds = stream.seconds_to_wait(fault, now, EXECUTION_SECONDS) if stream else 0
+    now = time.time()
+    status: streams.Status = "PARKING" if isinstance(decision, Park) else "RETRYING"
+    stream = _take(fault, None, now, status)
+    if stream is None:
+        return decision
+    seconds = stream.seconds_to_wait(fault, now, EXECUTION_SECONDS)
     if seconds != 0:
         return Merge(seconds)
-    status: streams.Status = "PARKING" if isinstance(decision, Park) else "RETRYING"
+    return fault.message.postpone() if _take(fault, stream, now, status) else decision
+
+
+def _take(fault: Fault, before: Stream | None, now: float, status: streams.Status) -> Stream | None:
+    """Take the stream of a message's event, or give the stream for which that is refused."""
+    taken = streams.taken(KEY_TABLE, fault, before, now, status, STATE_MACHINE)
     try:
-        taken = streams.taken(KEY_TABLE, fault, stream, now, status, STATE_MACHINE)
         dynamodb.put_item(**taken)
-    except dynamodb.exceptions.ConditionalCheckFailedException:  # since it was read
-        return fault.message.postpone()
-    return decision
+    except dynamodb.exceptions.ConditionalCheckFailedException as refusal:
+        return Stream.of(refusal.response["Item"])  # type: ignore[typeddict-item] # it has one
+    return None
 
 
 def _mark_parked(fault: Fault | None) -> None:
     """Finish the other messages of a parked event. If that fails, they wait, and then park it."""
     with suppress(BotoCoreError, ClientError):
-        if fault and (stream := _stream(fault)) and stream.message_id == fault.message.id:
-            now = time.time()
-            parked = streams.taken(KEY_TABLE, fault, stream, now, "PARKED", STATE_MACHINE)
-            dynamodb.put_item(**parked)
-
-
-def _stream(fault: Fault) -> Stream | None:
-    key = {"id": {"S": records.retry_id(fault.body)}}
-    item = dynamodb.get_item(TableName=KEY_TABLE, Key=key, ConsistentRead=True).get("Item")
-    return Stream.of(item) if item else None
+        if fault:
+            taken = streams.taken(KEY_TABLE, fault, None, time.time(), "PARKED", STATE_MACHINE)
+            dynamodb.put_item(**taken)
 
 
 def _start(name: str, text: str) -> str:

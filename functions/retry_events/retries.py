@@ -19,9 +19,11 @@ from typing import Any
 
 from inorder_fence.records import Json, as_json, without_history
 
-# With a growth of 2, a burst takes a third longer: the last events wait although there is capacity.
-# See bench/bursts.py.
 FIRST_SECONDS, GROWTH, LONGEST_SECONDS = 5, 1.5, 900
+# After throttling the delay grows a third as fast. If it grew faster, the last events of a burst
+# would wait although the function has capacity; if slower, more retries would be refused. See
+# bench/bursts.py.
+THROTTLED, THROTTLED_SHARE = "Lambda.TooManyRequestsException", 1 / 3
 MAXIMUM_REASONS, REASON_CHARACTERS = 10, 200
 # How often an event is retried after an error that the event itself makes likely, however long the
 # patience. An outage causes these errors, too: 12 retries take three quarters of an hour. Lambda
@@ -73,7 +75,7 @@ class Message:
     sent: float  # when it was sent, in seconds since 1970
     receives: int = 1  # how often SQS has delivered it, this time included
 
-    def delay(self, growths: int) -> float:
+    def delay(self, growths: float) -> float:
         """Compute a delay in seconds.
 
         It is between half of the grown delay and all of it, so that events that failed together do
@@ -81,8 +83,8 @@ class Message:
 
         Parameters
         ----------
-        growths : int
-            How often the first delay has grown.
+        growths : float
+            How often the first delay has grown; after throttling, by a part of once.
         """
         whole = longest_delay(growths)
         share = int(sha256(self.id.encode()).hexdigest()[:8], 16) / 16**8
@@ -168,7 +170,9 @@ class Fault:
             or self._is_rejection()
         ):
             return self._park()
-        due = self.message.sent + self.message.delay(self.attempt)
+        throttled = min(_count(self.reasons, THROTTLED), self.attempt + 1)  # others may write more
+        growths = self.attempt - throttled * (1 - THROTTLED_SHARE)
+        due = self.message.sent + self.message.delay(growths)
         if now < due:
             return _wait(due - now)
         start = Start(self._input())
@@ -178,10 +182,8 @@ class Fault:
 
     def _is_hopeless(self) -> bool:
         """Tell whether an error has come again too often."""
-        counts = _counts(self.reasons)
         return any(
-            sum(count for text, count in counts.items() if text.startswith(f"{error}: ")) > at_most
-            for error, at_most in RETRIES_AT_MOST.items()
+            _count(self.reasons, error) > at_most for error, at_most in RETRIES_AT_MOST.items()
         )
 
     def _is_rejection(self) -> bool:
@@ -211,9 +213,10 @@ class Fault:
         return Park(as_json({**self.body, "outcome": "Parked", "reason": reason, "event": event}))
 
 
-def longest_delay(growths: int) -> float:
+def longest_delay(growths: float) -> float:
     """Give the longest delay, in seconds, that has grown so often."""
-    return min(FIRST_SECONDS * GROWTH ** min(growths, _GROWTHS), LONGEST_SECONDS)
+    grown: float = FIRST_SECONDS * GROWTH ** min(growths, _GROWTHS)
+    return min(grown, LONGEST_SECONDS)
 
 
 def _wait(seconds: float) -> Wait:
@@ -247,6 +250,12 @@ def _with_reason(reasons: tuple[str, ...], text: str) -> tuple[str, ...]:
     counts[text] = counts.pop(text, 0) + 1
     written = [f"{each} ({count} times)" if count > 1 else each for each, count in counts.items()]
     return tuple(written[-MAXIMUM_REASONS:])
+
+
+def _count(reasons: tuple[str, ...], error: str) -> int:
+    """Give how often an error came."""
+    counts = _counts(reasons)
+    return sum(count for text, count in counts.items() if text.startswith(f"{error}:"))
 
 
 def _counts(reasons: tuple[str, ...]) -> dict[str, int]:

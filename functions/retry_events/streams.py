@@ -91,8 +91,6 @@ class Stream:
         left = self.at - now
         if is_own:
             left += AGAIN_SECONDS
-        elif self.status == "RETRYING" and self.attempt == fault.attempt:
-            return 0
         else:
             left += execution_seconds + longest_delay(self.attempt)
         return max(min(math.ceil(left), LONGEST_WAIT_SECONDS), 0)
@@ -101,9 +99,11 @@ class Stream:
 def taken(
     table: str, fault: Fault, before: Stream | None, now: float, status: Status, state_machine: str
 ) -> dict[str, Any]:
-    """Give the parameters of the PutItem by which a message takes a stream.
+    """Give the parameters of the PutItem by which a message takes a stream, or marks it as parked.
 
-    The write is refused if another message has taken the stream since it was read.
+    A first write is accepted if there is no stream, or if the message reports the attempt that the
+    stream has, as nearly every message does. Its refusal gives the stream. A second write, for this
+    stream, is refused if another message has taken it since.
     """
     kept = PARKED_SECONDS if status == "PARKED" else KEPT_SECONDS
     item = {
@@ -115,15 +115,21 @@ def taken(
         "at": {"N": str(int(now))},
         "expires_at": {"N": str(int(now) + kept)},
     }
-    if before is None:
-        return {"TableName": table, "Item": item, "ConditionExpression": "attribute_not_exists(id)"}
+    if status == "PARKED":
+        condition, names = "message_id = :message_id", {}
+        values = {":message_id": {"S": fault.message.id}}
+    elif before is None:
+        condition = "attribute_not_exists(id) OR #status = :retrying AND attempt = :attempt"
+        names = {"#status": "status"}
+        values = {":retrying": {"S": "RETRYING"}, ":attempt": {"N": str(fault.attempt)}}
+    else:
+        condition, names = "message_id = :message_id AND #at = :at", {"#at": "at"}
+        values = {":message_id": {"S": before.message_id}, ":at": {"N": str(before.at)}}
     return {
         "TableName": table,
         "Item": item,
-        "ConditionExpression": "message_id = :message_id AND #at = :at",
-        "ExpressionAttributeNames": {"#at": "at"},
-        "ExpressionAttributeValues": {
-            ":message_id": {"S": before.message_id},
-            ":at": {"N": str(before.at)},
-        },
+        "ConditionExpression": condition,
+        **({"ExpressionAttributeNames": names} if names else {}),
+        "ExpressionAttributeValues": values,
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }

@@ -119,7 +119,7 @@ FUNCTIONS: dict[str, list[tuple[str, str]]] = {
     ],
     "RetryEvents": [
         (state_machine_arn(OF_EACH), "states:StartExecution"),
-        ("KeyTable.Arn", "dynamodb:GetItem dynamodb:PutItem"),
+        ("KeyTable.Arn", "dynamodb:PutItem"),
         ("RetryEventsQueue.Arn", "sqs:ReceiveMessage sqs:DeleteMessage sqs:SendMessage"),
         ("RetryEventsQueue.Arn", "sqs:ChangeMessageVisibility sqs:GetQueueAttributes"),
         ("ParkedEventsQueue.Arn", "sqs:SendMessage"),

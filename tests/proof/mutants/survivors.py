@@ -9,8 +9,6 @@ _INSTANT = "it makes no difference on which side the one instant counts"
 _CHOSEN = "a number that was chosen: no promise depends on it"
 _SHORTER = "a shorter wait for an answer is one more fault, which is retried"
 _EQUAL = "the lengths are equal"
-_PARKED = "the event is parked, whichever message has its stream"
-_REFUSED = "the condition of the write refuses what was read too early"
 _SAME = "it computes the same"
 _GIVEN = "the function gives it; the default is for the command and the tests"
 _PILLOW = "Pillow does the same without it"
@@ -34,12 +32,9 @@ _CODE: dict[str, dict[str, str]] = {
         "retries.py _with_reason: 0 -> -1": _SAME,
         "app.py : 2 -> 1 (2)": _SHORTER,
         "app.py : 3 -> 2": _SHORTER,
-        "app.py _mark_parked: fault and (stream := _stream(fault)) ... -> fault and (stream := _stream(fault))": _PARKED,
         "app.py _iso: no timespec='seconds'": "each reader takes a fraction of a second, too",
         "app.py _handle_batch: True -> False": _EQUAL,
         "app.py _handle_batch: no strict=True": _EQUAL,
-        "app.py _stream: True -> False": _REFUSED,
-        "app.py _stream: no ConsistentRead=True": _REFUSED,
         "retries.py : 200 -> 400": _CHOSEN,
     },
     "adapt_records": {

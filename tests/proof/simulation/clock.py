@@ -29,6 +29,7 @@ class ServiceError(Exception):
     def __init__(self, name: str, cause: str = "") -> None:
         super().__init__(name)
         self.name, self.cause = name, cause
+        self.response: dict[str, Any] = {}  # of boto3
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,10 @@ class Table:
         if text := request.get("ConditionExpression"):
             holds = _condition(text, _names(request))
             if not holds(self.items.get(key, {}), request.get(_VALUES, {})):
-                raise ServiceError("DynamoDB.ConditionalCheckFailedException")
+                refusal = ServiceError("DynamoDB.ConditionalCheckFailedException")
+                if request.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD":
+                    refusal.response["Item"] = self.items.get(key)
+                raise refusal
 
     # For a function
 

@@ -24,10 +24,11 @@ EVERYONE = {"Processed", "Superseded", "Duplicate", "Retrying"}
 
 @pytest.mark.parametrize(
     ("policy", "shares_concurrency", "times"),
-    # In an account with a concurrency of 10, the function that retries takes some of it.
-    [*((policy, False, 2) for policy in POLICIES), (POLICIES[0], True, 2.5)],
+    # In an account with a concurrency of 10, the function that retries takes some of it, and is
+    # refused itself: chance then decides (from 1.3 to 3.2 times).
+    [*((policy, False, 1.35) for policy in POLICIES), (POLICIES[0], True, 3.5)],
 )
-def test_many_uploads_at_once_take_about_twice_the_time_that_the_function_needs(
+def test_many_uploads_at_once_take_little_longer_than_the_function_needs(
     policy: str, shares_concurrency: bool, times: float
 ) -> None:
     settings = Settings(policy, concurrency=10, seconds=0.5, shares_concurrency=shares_concurrency)
