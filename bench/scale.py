@@ -63,7 +63,7 @@ def hot_key(of: Policy, work: Workload) -> str:
     writes = of.cost.older.writes * units_of_write(record_bytes(work))
     taken, processed = PARTITION_WRITES / writes, 1 / needs(of, work)["function_seconds"]
     return (
-        f"So `{of.name}`, which writes {writes} unit for an older event, takes {taken:,.0f} events"
+        f"So `{of.name}`, which writes {writes} units for an older event, takes {taken:,.0f} events"
         f" a second of one key, of which\nat most {processed:.1f} are processed: one at a time.\n"
     )
 

@@ -117,12 +117,14 @@ def test_a_state_is_clicked_and_its_data_and_errors_are_read(
     expect(claim.get_by_role("region", name="Input")).to_contain_text(
         f'"sequencer": "{waiter.sequencer}"'
     )
-    expect(claim.get_by_role("region", name="Output")).to_contain_text('"claim"')
+    expect(claim.get_by_role("region", name="Output")).to_contain_text('"refusal"')
     definition = claim.get_by_role("region", name="Definition")
     expect(definition).to_be_hidden()
     claim.get_by_text("Definition", exact=True).click()
     expect(definition).to_contain_text("ConditionExpression")
-    expect(claim.get_by_role("table")).to_contain_text("succeeded")
+    node("Record Newest Event").click()
+    recorded = details("Record Newest Event")
+    expect(recorded.get_by_role("table")).to_contain_text("succeeded")
     older = of_story(console, "Superseded")
     page.goto(console.view("execution", older.arn, state="Claim Key"))
     expect(node("Claim Key")).to_contain_text("caught")

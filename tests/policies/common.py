@@ -288,7 +288,7 @@ def rejections(data: Data) -> list[Effect]:
         parked = kept | {"expires_at": str(NEVER), "fault": UNKNOWN_RESULT}
         unknown = Effect("Reject Result", odd, parked)
     kept |= {"expires_at": REJECTED["expires_at"], "fault": reason}
-    refused = adds("Invert Image", data, "TooLarge", inversion=answer(ANY))
+    refused = adds("Invert Image", data, "TooLarge", inversion=data["inversion"] | answer(ANY))
     return [Effect("Reject Object", rejected, kept), unknown, refused, *expiries]
 
 

@@ -133,8 +133,6 @@ RESPONSES: dict[str, Data] = {
     "Written": {"Return": {}},
     "Released": {"Return": {"Attributes": item(event="{}")["Item"]}},
     "Started": {"Return": {"ExecutionArn": "arn:newest", "StartDate": "then"}},
-    "Claimed": {"Return": {"Attributes": item(lock_token="mine")["Item"]}},
-    "Recorded": {"Return": {"Attributes": item(lock_token="theirs")["Item"]}},
     "Sent": {"Return": {"MessageId": "5f0c3a52-8a4e-4c57-9d0b-2b9a6f1e7c11"}},
     "Forwarded": {"Return": {"FailedEntryCount": 0, "Entries": [{"EventId": "5f0c3a52"}]}},
     "Processed": {"Return": answer(PROCESSED)},

@@ -28,7 +28,7 @@ def test_image_is_processed_logged_and_counted(aws: InProcess, lines: Lines) -> 
     name = 'x"\n{"level":"ERROR"}.png'
     event = aws.upload(f"a/{name}", RED)
     ended = aws.run(event)
-    answer = ended.output["result"]
+    answer = ended.steps[-3].output["inversion"]["Payload"]  # before its release and its end
     expires_at = int(answer.pop("expires_at"))
     assert answer == {"outcome": "Processed", "output_key": f"a/out-{name}"}
     assert expires_at == pytest.approx(time.time() + 7 * 86_400, abs=60)

@@ -59,7 +59,7 @@ Claim Key/OutputPath | "$.claim" | result: its OutputPath
 
 Both | {"Comment": "c", "Type": "Parallel", "Branches": [{"StartAt": "A"}]}
   Both/Branches/0/States | {"A": {"Type": "Succeed"}} | Both/Next | "Invert Image"
-  Lock Taken?/Choices/0/Next | "Both" | Both: type: ... Parallel
+  Claim Key/Next | "Both" | Both: type: ... Parallel
 Read Key Record/Resource | "arn:aws:states:::aws-sdk:dynamodb:getItem" | type: ... getItem
 /QueryLanguage | "JSONPath" | jsonata: ... QueryLanguage
 Attempt Again?/Choices/0/And/1 | {"Variable": "$.polls", "StringLessThanPath": "$.polls"}
@@ -104,7 +104,7 @@ Read Key Record/Parameters/TableName | "x" | read: it reads another record
 Read Key Record/Parameters/ConsistentRead | false | read: without ConsistentRead
 Read Key Record/Parameters/ProjectionExpression | ~, lock_token~ | read: ... leaves out lock_token
 Claim Key/Parameters/UpdateExpression | ~in_progress_since~since | index: ... in_progress_since
-Claim Key/Parameters/UpdateExpression | ~ event = ~ upload = | index: no state records the event
+first-wins: Claim Key/Parameters/Item/event | - | index: no state records the event
 Park Event/Parameters/QueueUrl | "https://others" | queue: ... https://others instead of
 Send By EventBridge/Parameters/Entries/0/EventBusName | "default" | queue: ... default instead of
 Retry Event/Parameters/MessageBody/event.$ | - | queue: its message has no event
@@ -118,8 +118,10 @@ Renew Again | =Renew Lock | Renew Again/ResultPath | "$.again"
 latest-wins: Claim Key/Retry/0/ErrorEquals | ["States.Timeout"] | late: ... States.Timeout
 every-version: Record Event/Retry/0/ErrorEquals | ["States.Timeout"] | late: ... States.Timeout
 
-Lock Taken?/Choices/0/And/1/Variable | "$.sequencer" | Claim Key: claim: it may leave the lock
-Claim Key/Catch/0 | - | claim: a refusal counts as a fault
+latest-wins: Claim Key/Parameters/UpdateExpression
+  ~lock_token = :lock_token~lock_token = if_not_exists(lock_token, :lock_token)
+  claim: it may leave the lock
+Claim Key/Catch/0/ErrorEquals | ["DynamoDB.Other"] | claim: a refusal counts as a fault
 Reject Object/Next | "Superseded" | Claim Key: claim: its lock ... Superseded
 Release Lock/Catch/-1/Next | "Final Outcome?" | Claim Key: claim: its lock ... Processed
 Park Event/Parameters/MessageBody/outcome | "Told" | Claim Key: claim: its lock ... Parked
@@ -132,7 +134,7 @@ Key State?/Choices/7/Next | "Break Lock" | break: it leads to Break Lock
 first-wins: Key State?/Choices/7/And/1 | - | break: it leads to Claim Key
 first-wins: Key State?/Choices/3 | - | break: it leads to Claim Key
 Watch Lock/Parameters/lock_token.$ | "$.watched_lock.lock_token" | Break Lock: break: no Pass
-Lock Taken?/Choices/1/Next | "Count Poll" | Count Poll: poll: ... Claim Key, Lock Taken?
+First Poll?/Choices/0/Next | "Count Poll" | Count Poll: poll: ... Claim Key, First Poll?
 Key State?/Choices/4/Next | "Wait Briefly" | Count Poll: poll: ... Key State?, Wait Briefly
 first-wins: First Poll?/Choices/0/Next | "Count Poll" | Count Poll: poll: ... First Poll?
 
@@ -146,7 +148,7 @@ Invert Image/ResultSelector | {"Payload": ""} | Invert Image/Resource
   {"QueueUrl": "q", "MessageBody": "x"} | Claim Key: lease: ... a holder's 84 s
 Renew Lock/TimeoutSeconds | 3 | Claim Key: lease: not in order: ... 72 s, a lease's 72
 First Poll/Parameters/limits/lease_polls | 13 | Claim Key: lease: ... a lease's 78, ... 78
-First Poll/Parameters/limits/poll_seconds | 10 | Claim Key: lease: ... 308 of ... Wait For Lock 120
+First Poll/Parameters/limits/poll_seconds | 10 | Claim Key: lease: ... 313 of ... Wait For Lock 120
 First Poll/Parameters/limits/maximum_polls | - | Claim Key: lease: ... no Pass prepares
 First Poll/Parameters/limits/lease_polls | 28.5 | Claim Key: lease: ... $.limits.lease_polls is 28.5
 Count Poll/Parameters/polls.$ | "States.MathAdd($.polls, 2)" | Claim Key: lease: ... adds 1
@@ -156,7 +158,7 @@ Watch Lock/Parameters/break_at_poll.$ | "States.MathAdd($.polls, 28)" | Claim Ke
 Key State?/Choices/3/NumericGreaterThanEqualsPath | "$.limits.lease_polls" | Claim Key: lease:
 Wait For Lock/SecondsPath | "$.limits.lease_polls" | Claim Key: lease: ... does not wait
 Attempt Again?/Choices/0/And/0 | - | Claim Key: lease: ... how often ... Attempt Again?
-/TimeoutSeconds | 260 | Claim Key: lease: ... 260 of TimeoutSeconds, 260 s
+/TimeoutSeconds | 265 | Claim Key: lease: ... 265 of TimeoutSeconds, 265 s
 uncoordinated: Invert Image/Retry/-1/MaxAttempts | 14 | lease: ... 306 of
 Prepare Event/Parameters/x | @texts | size: its data is too large
 """
@@ -174,7 +176,7 @@ Renew Again | =Renew Lock | Renew Again/ResultPath | "$.again"
   Attempt Again?/Choices/1/And/1/Or/1/NumericLessThanEquals | 0
   Attempt Again?/Choices/1/Next | "Renew Again"
 Check | =Read Key Record | Check/ResultPath | "$.found" | Check/Next | "Invert Image"
-  Check/Catch | =Invert Image/Catch | Lock Taken?/Choices/0/Next | "Check"
+  Check/Catch | =Invert Image/Catch | Claim Key/Next | "Check"
 Prepare Event/Parameters/work | 1 | Prepare Version/Parameters/work | 1
   First Poll/Parameters/work.$ | "$.work" | Count Poll/Parameters/work.$ | "$.work"
   Renew Lock/Next | "Count Attempt"
@@ -289,14 +291,13 @@ def test_what_a_state_does_is_read_from_its_expressions_substituted_or_not() -> 
     for states in (json.loads(each)["States"] for each in (text, re.sub(r"\$\{\w+\}", "x", text))):
         assert {role.value: {*doing(states, role)} for role in Role if doing(states, role)} == {
             "claims": {"Claim Key"},
-            "shares": {"Claim Key"},
-            "records": {"Claim Key"},
+            "records": {"Claim Key", "Record Newest Event"},
             "breaks": {"Break Lock"},
             "works": {"Invert Image"},
             "renews": {"Renew Lock"},
             "releases": {
-                *("Release Lock", "Release Lock Only", "Release Failed Key"),
-                "Release Retried Key",
+                *("Release Lock", "Release Superseded Key", "Release Lock Only"),
+                *("Release Failed Key", "Release Retried Key"),
             },
             "starts": {"Start Newest Event"},
             "parks": {"Park Event", "Park Invalid Event"},

@@ -108,9 +108,6 @@ def test_no_text_in_the_data_ends_the_element_of_a_saved_page(
     assert {"policy": "latest-wins", "is_local": False}.items() <= answers["/api/stack"].items()
     assert set(answers["/api/story"]) == {key, "broken.png"}
     definition = answers["/api/definition"]
-    assert definition["roles"]["Claim Key"] == ["claims", "records", "shares"]
-    assert (definition["roles"]["S3 Object Event?"], definition["returned"]) == (
-        [],
-        {"Claim Key": "claim"},
-    )
+    assert definition["roles"]["Claim Key"] == ["claims", "records"]
+    assert (definition["roles"]["S3 Object Event?"], definition["returned"]) == ([], {})
     assert html.index("connect-src 'none'") < html.index(data)

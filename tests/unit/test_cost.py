@@ -50,9 +50,9 @@ def test_a_month_of_a_million_uncontended_events_is_the_one_computed_by_hand() -
             "S3: GET and HEAD": 3_000 * 0.0004,
             "S3: PUT": 1_000 * 0.005,
             "S3: the outputs of the month": 100 * 0.023,
-            "CloudWatch: log of executions": 26 * 0.50,
+            "CloudWatch: log of executions": 20 * 0.50,
             "CloudWatch: logs of functions": 1.1 * 0.50,
-            "CloudWatch: storage of logs": 27.1 * 0.15 * 14 / 30 * 0.03,
+            "CloudWatch: storage of logs": 21.1 * 0.15 * 14 / 30 * 0.03,
             "SQS: long polls of an idle queue": 5 * 30 * 86_400 / 20 / 1e6 * 0.40,
             "CloudWatch: metrics": 2 * 0.30,
             "CloudWatch: alarms": 5 * 0.10,
@@ -73,9 +73,9 @@ def test_what_else_a_month_of_a_million_events_may_cost_was_computed_by_hand() -
         {
             "Step Functions: Express requests": -1.00,
             "Step Functions: Express duration": -25_000 * 0.06 / 3600,
-            "CloudWatch: log of executions": -26 * 0.50,
-            "CloudWatch: storage of logs": -26 * stored,
-            "Step Functions: STANDARD transitions": 9 * 25.00,
+            "CloudWatch: log of executions": -20 * 0.50,
+            "CloudWatch: storage of logs": -20 * stored,
+            "Step Functions: STANDARD transitions": 7 * 25.00,
         }
     )
     assert differences(express, cost.bill_of(LATEST, replace(work, kms_key=True))) == pytest.approx(

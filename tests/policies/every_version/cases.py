@@ -15,7 +15,8 @@ DATA = common.waiter_data(LIMITS) | {
     "event_id": "event:b/k@0B",
     "record": item(lock_token="theirs", oldest_waiting="0A"),
     "watched_waiter": OLDER_WATCHED,
-    "event_record": {"Item": {"status": {"S": "DONE"}, "expires_at": {"N": "1"}}},
+    "inversion": table.answer(table.PROCESSED)
+    | {"Item": {"status": {"S": "DONE"}, "expires_at": {"N": "1"}}},
     "recorded": {"is_written": True},
 }
 
@@ -33,7 +34,7 @@ def judged(following: str, seen: dict[str, str], *more: Data, poll: int = 1) -> 
 
 
 def event_record(**attributes: Data) -> Data:
-    return {"event_record": {"Item": attributes}}
+    return {"inversion": {"Item": attributes}}
 
 
 LEASE_OVER, GIVE_UP = LIMITS["lease_polls"] + 1, LIMITS["maximum_polls"]
@@ -41,7 +42,7 @@ TURN_OVER = LIMITS["turn_polls"] + 1
 
 CHOICES = [
     *common.s3_events(),
-    Row("Event Done?", {"event_record": {}}, "Invert Image"),
+    Row("Event Done?", {"inversion": {}}, "Invert Image"),
     Row("Event Done?", event_record(status={"S": "IN_PROGRESS"}), "Invert Image"),
     Row("Event Done?", event_record(status={"S": "FAILED"}, expires_at={"N": "1"}), "Invert Image"),
     Row("Event Done?", event_record(status={"S": "DONE"}, expires_at={"N": "1"}), "Skip Duplicate"),
@@ -104,7 +105,7 @@ OUTPUTS = [
     *common.prepared(START, event_id="event:{key}@{sequencer}"),
     adds("Record Event", DATA, "Written", recorded={"is_written": True}),
     adds("Skip Duplicate", DATA, inversion=answer({"outcome": "Duplicate", "expires_at": "1"})),
-    *common.waiter_outputs(DATA, "event_record", "unrecorded"),
+    *common.waiter_outputs(DATA, "unrecorded"),
     adds(
         "Watch Oldest Waiter",
         NOTHING_SEEN | {"polls": 7},
@@ -113,7 +114,7 @@ OUTPUTS = [
     adds("Renew Lock", DATA, "Written", renewal={"attempt": 2}),
     # What an earlier watch left is replaced.
     adds("Clear Dead Waiter", DATA, "Written", watched_waiter=NO_WAITER),
-    adds("Read Event Record", DATA, "Found", event_record=table.RESPONSES["Found"]["Return"]),
+    adds("Read Event Record", DATA, "Found", inversion=table.RESPONSES["Found"]["Return"]),
     *common.rejections(DATA),
     *common.handed_over(DATA),
     *common.outcomes(DATA, "Processed", "Duplicate", "Superseded", "Retrying"),

@@ -22,6 +22,10 @@ class LatestWins(Newest):
             sequencer = read(step.started)["detail"]["object"]["sequencer"]
             if sequencer <= self.sequencer(run):
                 return f"I5: {run.execution} starts an event that is not newer"
+        if step.following == "Invert Image" and run.event in state.done:
+            return f"I3: {run.event} is done and processed again"
+        if step.following == "Invert Image" and not run.owns(attribute(step.item, "lock_token")):
+            return f"I3: {run.execution} works without the lock"
         if run.state == "Claim Key" and not run.owns(attribute(step.item, "lock_token")):
             known, own = attribute(item, "sequencer") or "", self.sequencer(run)
             is_next = known < own or (known == own and run.event not in state.done)
@@ -30,12 +34,6 @@ class LatestWins(Newest):
         return super().steps(state, run, item, step)
 
     def passes(self, state: State, run: Run, following: str) -> str | None:
-        if following == "Invert Image":
-            record = dict(state.items).get(self.run_key(run))
-            if run.event in state.done:
-                return f"I3: {run.event} is done and processed again"
-            if not run.owns(attribute(record, "lock_token")):
-                return f"I3: {run.execution} works without the lock"
         if following == "Give Up Waiting":
             item, sequencer = known_record(run), self.sequencer(run)
             newest, status = attribute(item, "sequencer"), attribute(item, "status")
@@ -46,7 +44,7 @@ class LatestWins(Newest):
     def is_done(self, run: Run) -> bool:
         """Of a newer event's record, the end of the work only removes the lock."""
         unlocks = run.state == "Release Lock Only" and "sent" not in read(run.data)
-        return super().is_done(run) or unlocks
+        return super().is_done(run) or unlocks or run.state == "Release Superseded Key"
 
     def rests(self, state: State) -> str | None:
         return super().rests(state) or self.free(state)
@@ -113,9 +111,11 @@ BROKEN = breakages("""
     "StringEquals": "DONE" => "StringEquals": "FAILED"
         1 crashes=1 faults=1: I4: 1a gives up an event that is superseded or done
     "id": { "S.$": "$.object_key" } => "id": { "S.$": "$.sequencer" }
-        1: I3: 1a works without the lock
-    if_not_exists(lock_token, :lock_token) => :lock_token
         12: I3: 2a works while 1a does
+    "(attribute_not_exists(lock_token) AND => "(attribute_not_exists(hand_overs) AND
+        12: I3: 2a works while 1a does
+    attribute_not_exists(sequencer) OR sequencer < :sequencer" => sequencer = :sequencer"
+        12: I4: 2a ends in Superseded, which is not true
     sequencer < : => sequencer > :
         12: I4: 2a ends in Superseded, which is not true
     AND #status <> :done => AND #status = :done
