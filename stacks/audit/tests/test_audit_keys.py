@@ -347,6 +347,18 @@ def test_each_version_has_an_output_and_what_has_no_version_does_not_compare(s3:
     }
 
 
+def test_the_record_of_a_version_names_the_event_that_is_parked(stack: Stack) -> None:
+    stack.s3.put_bucket_versioning(Bucket="input", VersioningConfiguration={"Status": "Enabled"})
+    version = stack.s3.put_object(Bucket="input", Key="x.png", Body=b"x")["VersionId"]
+    scope = replace(SCOPE, table="keys", keeps="each")
+    read = Reader(stack.s3, stack.dynamodb, scope)
+    key_record = {"id": {"S": f"input/x.png#{version}"}, "failed_sequencer": {"S": "0A"}}
+    stack.dynamodb.put_item(TableName="keys", Item=key_record)
+    assert found_by(read) == {Subject("x.png", version): Verdict.MISSING}
+    stack.fail("x.png", record_id=f"event:input/x.png#{version}@0A")
+    assert found_by(read) == {Subject("x.png", version): Verdict.PARKED}
+
+
 def test_a_key_whose_source_changes_each_time_is_not_judged(s3: Any) -> None:
     changing = reader(s3, "newest")
     head = s3.head_object
@@ -404,11 +416,11 @@ class Stack:
         for key in keys:
             self.s3.put_object(Bucket="input", Key=key, Body=body)
 
-    def fail(self, *keys: str) -> None:
+    def fail(self, *keys: str, record_id: str = "") -> None:
         """Write the records of events that are parked."""
         for key in keys:
-            event = {"S": json.dumps(created(key, etag=ETAG))}
-            record = {"id": {"S": f"input/{key}"}, "event": event, "status": {"S": "FAILED"}}
+            event, named = {"S": json.dumps(created(key, etag=ETAG))}, record_id or f"input/{key}"
+            record = {"id": {"S": named}, "event": event, "status": {"S": "FAILED"}}
             record |= {"expires_at": {"N": str(int(time.time()) + 60)}, "sequencer": {"S": "0A"}}
             self.dynamodb.put_item(TableName="keys", Item=record)
 

@@ -157,7 +157,7 @@ WRITES = [
         STARTED | {"status": "DONE", "expires_at": EXPIRES_AT},
     ),
     *common.release("Release Lock", since={}, expires_at=EXPIRES_AT),
-    *common.release("Release Failed Key", since={}, expires_at=table.NEVER),
+    *common.release("Release Failed Key", since={}, expires_at=table.NEVER, failed_sequencer="0B"),
     Write("Mark Event Failed", STARTED | common.SINCE, STARTED | FAILED),
     *refused("Mark Event Failed", STARTED | {"status": "DONE"}, STARTED | {"execution": "another"}),
 ]
