@@ -7,6 +7,7 @@ integrations that mean the same on AWS and on every local engine.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from inorder.asl import graph, language, lease, portability, presence, record, size
@@ -25,7 +26,7 @@ STAGES: tuple[dict[str, Rule], ...] = (
 OF_EXPRESS = {"timeout-retry-catch", "lock", "claim", "late", "break", "lease"}
 
 
-def check_file(file: Path) -> list[str]:
+def check_file(file: Path, stages: Sequence[dict[str, Rule]] = STAGES) -> list[str]:
     """Check one ASL file."""
     try:
         definition = parse(file.read_text(encoding="utf-8"))
@@ -38,7 +39,7 @@ def check_file(file: Path) -> list[str]:
         return ["schema: not a state machine: it has no States"]
     resources = [each.get("Resource") for each in states.values()]
     left_out = OF_EXPRESS if portability.START_AND_WAIT in resources else set()
-    for stage in STAGES:
+    for stage in stages:
         findings = [
             _finding(state, rule, wrong)
             for rule, check in stage.items()

@@ -49,7 +49,11 @@ def make_work(local: LocalAws, code: str, seconds: int) -> str:
     )["FunctionArn"]
     stage = {"Type": "Task", "Resource": function, "TimeoutSeconds": 60, "End": True}
     wait = {"Type": "Wait", "Seconds": seconds, "Next": "Stage"}
-    definition = {"StartAt": "Wait", "States": {"Wait": wait, "Stage": stage}}
+    return create(local, {"StartAt": "Wait", "States": {"Wait": wait, "Stage": stage}})
+
+
+def create(local: LocalAws, definition: dict[str, Any]) -> str:
+    """Create a state machine that does the work; give its ARN."""
     made = local.client("stepfunctions").create_state_machine(
         name="work", definition=json.dumps(definition), roleArn=ROLE
     )

@@ -37,6 +37,7 @@ PATIENCE_SECONDS = EXPRESS_SECONDS + 60
 MOST_RETRIES = 3  # of an event whose invocations the journal does not have
 
 Say = Callable[[str], Any]
+Begin = Callable[[LocalAws, Path], "Trial"]
 
 
 class Sample(NamedTuple):
@@ -66,30 +67,33 @@ def paired(given: Sequence[Sample]) -> list[Sample]:
     return [each._replace(new=others[others.index(each) - 1].old) for each, others in alike]
 
 
-def run(
-    work: Work, files: Sequence[Path], folder: Path, timeout: int, say: Say
-) -> Iterator[Finding]:
-    """Try a handler on a local AWS of its own.
+def run(begin: Begin, files: Sequence[Path], folder: Path, say: Say) -> Iterator[Finding]:
+    """Try work on a local AWS of its own, to which `begin` deploys it.
 
     The folder gets the journal, and the page with all executions.
     """
     shutil.rmtree(folder, ignore_errors=True)
     journal = folder.resolve() / "journal"
     journal.mkdir(parents=True)
-    say("Starting a local AWS, and deploying template.yaml with the handler ...")
+    say("Starting a local AWS, and deploying a stack with the work ...")
     with local_aws.running(folder.with_name(f"{folder.name}-aws")) as local:
-        variables = {JOURNAL: str(journal)}
-        stack = deploy_with_work(local, "try", {"Policy": POLICY}, work, timeout, variables)
-        variables[RELEASE] = str(journal / "release")
-        create_function(local, stack, LATE, work, STALL_SECONDS, variables)
-        trial = Trial(local, stack.name, journal, timeout)
+        trial = begin(local, journal)
         given = [Sample(file.name, file.read_bytes(), b"") for file in files]
         yield from trial.findings(given or made(), say, is_made=not files)
         saved.write(folder / "console.html", saved.read(Answers(trial.aws, trial.machine)))
 
 
+def of_handler(work: Work, timeout: int, local: LocalAws, journal: Path) -> Trial:
+    """Begin the trial of a handler."""
+    variables = {JOURNAL: str(journal)}
+    stack = deploy_with_work(local, "try", {"Policy": POLICY}, work, timeout, variables)
+    variables[RELEASE] = str(journal / "release")
+    create_function(local, stack, LATE, work, STALL_SECONDS, variables)
+    return Trial(local, stack.name, journal, timeout)
+
+
 class Broken(Exception):
-    """An invocation has broken the contract, so the trial need not go on."""
+    """The work has broken the contract, so the trial need not go on."""
 
 
 class Trial:
@@ -104,14 +108,11 @@ class Trial:
 
     def findings(self, given: Sequence[Sample], say: Say, *, is_made: bool) -> Iterator[Finding]:
         """Do all of the trial, or what comes before the first answer that breaks the contract."""
-        found = []
         try:
             say("Uploading ...")
             accepted = self._accepted(given, is_made=is_made)
-            say(f"Overwriting, and losing answers, one for {self._timeout} s ...")
-            found += [self._overwrite(accepted), self._lose_answers(accepted[0])]
-            say("Letting invocations write late ...")
-            found += [self._write_late(accepted[0], how) for how in ("overwritten", "deleted")]
+            say("Overwriting ...")
+            found = [self._overwrite(accepted), *self._faults(accepted[0], say)]
         except Broken:
             yield self._answers()
             return
@@ -123,16 +124,15 @@ class Trial:
         for sample in given:
             key = f"first/{sample.name}"
             self._put(key, sample.old)
-            self._settle(key)
-            reason = next(each.rejection for each in self._invocations if each.key == key)
+            reason = self._rejection(self._settle(key))
             accepted += [] if reason else [sample]
             rejected += f" {sample.name}: {reason}." if reason else ""
             if accepted and is_made:
                 break
         if not accepted:
             raise Failure(
-                f"Nothing could be tried, because the handler rejected each file.{rejected} Name"
-                " files that it takes: inorder try HANDLER FILE"
+                f"Nothing could be tried, because the work rejected each file.{rejected} Name files"
+                " that it takes: inorder try HANDLER FILE"
             )
         return accepted if is_made else paired(accepted)
 
@@ -149,7 +149,13 @@ class Trial:
                 ended = self.machine.run(event, PATIENCE_SECONDS)
                 if ended.outcome != wanted:
                     return Finding("broken", f"{key}: a second delivery ended as {ended.ended_as}.")
-        return Finding("kept", "Duplicates and late events were dropped without an invocation.")
+        return Finding("kept", "Duplicates and late events were dropped without any work.")
+
+    def _faults(self, sample: Sample, say: Say) -> list[Finding]:
+        say(f"Losing answers, one for {self._timeout} s ...")
+        found = [self._lose_answers(sample)]
+        say("Letting invocations write late ...")
+        return found + [self._write_late(sample, how) for how in ("overwritten", "deleted")]
 
     def _lose_answers(self, sample: Sample) -> Finding:
         """Lose an answer, and let another one come after the timeout; the work was done."""
@@ -229,14 +235,22 @@ class Trial:
             retried = [each for each in of_newest if each.outcome == RETRYING]
             if len(retried) >= MOST_RETRIES:
                 raise Failure(f"{key}: its event is retried again and again: {retried[0].cause}")
-            ended[:] = [each for each in of_newest if each.outcome not in {None, RETRYING}]
+            ended[:] = [each for each in of_newest if self._is_last(each)]
             return bool(ended) and all(each.status != "RUNNING" for each in found)
 
         wait_until(is_done, PATIENCE_SECONDS, f"the events of {key}")
         return min(ended, key=lambda each: each.outcome == "Duplicate")
 
+    def _is_last(self, execution: Execution) -> bool:
+        """Tell whether no other execution of its event must follow."""
+        return execution.outcome not in {None, RETRYING}
+
+    def _rejection(self, ended: Execution) -> str:
+        """Say why the work has rejected an event; "" if it has not."""
+        return next(each.rejection for each in self._invocations if each.key == ended.key)
+
     def _check(self) -> None:
-        """Raise Broken if an invocation has broken the contract."""
+        """Raise Broken if the work has broken the contract."""
         if self._answers().mark == "broken":
             raise Broken
 

@@ -91,8 +91,8 @@ def named(text: str, packages: Path) -> Work:
     found = HANDLER.fullmatch(text)
     if not found:
         raise Failure(
-            f"{text} is no handler, such as app.py or app.py:handler. A state machine cannot be"
-            " the work here."
+            f"{text} is no handler, such as app.py or app.py:handler. `inorder try` also takes a"
+            " state machine for long work, such as work.asl.json."
         )
     file = Path(found["file"]).resolve()
     if not file.is_file():
