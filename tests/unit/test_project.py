@@ -20,13 +20,13 @@ from tests.support.resolved_template import template
 
 # Lines of what is tracked, without requirements, vendored files and images. Something new goes in
 # by taking something out; longer lines and denser code are no way to keep a limit. The aims are
-# 47,000 lines of everything, 18,500 of tests and 2,100 of documents: lower a limit when you can.
+# 47,000 lines of everything and 18,500 of tests: lower a limit when you can.
 NOT_COUNTED = ("*requirements.txt", "*/vendor/*", "*.jpg", "*.png", "*.webp")
 SIZES = {
-    "everything": (53_700, ["*"]),
-    "tests and proofs": (23_500, ["tests/*.py", "stacks/*/tests/*.py"]),
-    "inorder and bench": (14_700, ["inorder/*", "bench/*"]),
-    "documents": (2_130, ["README.md", "CONTRIBUTING.md", "docs/*.md"]),
+    "everything": (52_100, ["*"]),
+    "tests and proofs": (22_750, ["tests/*.py", "stacks/*/tests/*.py"]),
+    "inorder and bench": (14_050, ["inorder/*", "bench/*"]),
+    "documents": (2_100, ["README.md", "CONTRIBUTING.md", "docs/*.md"]),
     "the template": (980, ["template.yaml"]),
 }
 NO_DOCUMENT = "docs/recipes/*"  # a recipe is code with its text
