@@ -78,7 +78,9 @@ class MachineTrial(Trial):
         for how, machine in {"fails": self._works, "stopped": self.machine}.items():
             self._put(key := f"{how}/{sample.name}", sample.new)
             wait_until(lambda: bool(self._works.arns("RUNNING")), PATIENCE_SECONDS, "work to begin")
-            machine.stop(machine.arns("RUNNING")[0])
+            if not (running := machine.arns("RUNNING")):
+                raise TimeoutError(f"The work of {key} ended before it was stopped.")
+            machine.stop(running[0])
             if (ended := self._settle(key)).outcome != "Processed":
                 return [Finding("broken", f"{key}: the second attempt ended as {ended.ended_as}.")]
         return [Finding("kept", "Work that failed and work that was stopped was done once more.")]
