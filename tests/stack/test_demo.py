@@ -17,7 +17,9 @@ from tests.stack.conftest import SECONDS
 
 def test_an_interrupted_demonstration_ends_and_leaves_no_process_behind(tmp_path: Path) -> None:
     code = (
-        "import pathlib; from inorder import commands; from inorder.commands.main import main;"
+        # A shell lets what it starts in the background ignore Ctrl-C.
+        "import pathlib, signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "from inorder import commands; from inorder.commands.main import main;"
         f" commands.OUT = pathlib.Path({str(tmp_path)!r}); main()"
     )
     family: list[psutil.Process] = []
