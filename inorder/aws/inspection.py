@@ -244,14 +244,8 @@ class _Gathering:
             bucket = each.subject.partition("/")[0]
             if (bucket, each.key) == (self.aws.stack.input_bucket, self.key):
                 yield Queued(
-                    "retrying",
-                    str(each.body.get("message_id", "")),
-                    each.version_id,
-                    each.body.get("sequencer"),
-                    each.since,
-                    each.reasons,
-                    each.next,
-                    int(each.body["attempts"]),
+                    *("retrying", each.id, each.version_id, each.body.get("sequencer")),
+                    *(each.since, each.reasons, each.next, each.attempts),
                 )
 
     def _parked(self) -> Iterable[Queued]:

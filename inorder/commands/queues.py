@@ -87,9 +87,8 @@ def list_retrying(
             failed = f"failed {counted(event.attempts, 'time')} since {clock(event.since)}"
             line = f"event {event.sequencer}, {failed}, tried again at {clock(event.next)}"
             print_entry(f"{event.id[:8]}  {event.subject}", line, event.reasons[:REASON_CHARACTERS])
-    backlog = retrying.backlog(aws)
-    waiting = f"{counted(backlog.waiting, 'message')} that wait, and {backlog.unread} that are due"
-    say(f"The retry queue has about {waiting}.")
+    waiting, due = retrying.backlog(aws)
+    say(f"The retry queue has about {counted(waiting, 'message')} that wait, and {due} due ones.")
 
 
 @click.command()

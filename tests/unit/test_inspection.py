@@ -183,6 +183,7 @@ def test_an_event_that_waits_for_a_retry_is_found(
     here = connection(aws)
     times = dict.fromkeys(("since", "next"), "2026-11-22T10:00:00+00:00")
     waits = {"object_key": "input/x#1", "key": "x#1", "attempts": 1, "reasons": [], **times}
-    monkeypatch.setattr(retrying, "retrying_events", lambda _: [RetryingEvent(waits)])
+    event = RetryingEvent.of(waits | {"message_id": "m"})
+    monkeypatch.setattr(retrying, "retrying_events", lambda _: [event])
     [queued] = gather(here, aws.state_machine, "x#1").queued
     assert (queued.queue, queued.version_id) == ("retrying", None)
