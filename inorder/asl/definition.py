@@ -20,6 +20,7 @@ INVOKE, SEND, PUT_EVENTS, START = (
     f"arn:aws:states:::{action}"
     for action in ("lambda:invoke", "sqs:sendMessage", "events:putEvents", "states:startExecution")
 )
+RESOURCES = {PUT, UPDATE, DELETE, GET, INVOKE, SEND, PUT_EVENTS, START}
 # No Express execution lives longer:
 # https://docs.aws.amazon.com/step-functions/latest/dg/choosing-workflow-type.html
 EXPRESS_SECONDS = 300

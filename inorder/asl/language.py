@@ -11,8 +11,7 @@ from typing import Any
 from botocore.session import get_session
 from botocore.validate import ParamValidator
 
-from inorder.asl.definition import START, Json, Rule, Violation, each_state, values
-from inorder.asl.portability import RESOURCES
+from inorder.asl.definition import RESOURCES, START, Json, Rule, Violation, each_state, values
 
 # A text that AWS would evaluate under a name that ends in .$, but not the name of a substitution.
 _UNSURE = r"value: Ellipsis|(MessageBody|Detail|Payload|input), value: \{"

@@ -7,14 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from inorder.asl.definition import (
-    DELETE,
-    GET,
-    INVOKE,
-    PUT,
-    PUT_EVENTS,
-    SEND,
+    RESOURCES,
     START,
-    UPDATE,
     Json,
     Rule,
     Violation,
@@ -26,7 +20,6 @@ from inorder.asl.definition import (
 )
 
 STATE_TYPES = {"Pass", "Task", "Choice", "Wait", "Succeed", "Fail"}
-RESOURCES = {PUT, UPDATE, DELETE, GET, INVOKE, SEND, PUT_EVENTS, START}
 START_AND_WAIT = f"{START}.sync:2"
 INTRINSICS = {
     *("ArrayLength", "Format", "Hash", "JsonMerge", "JsonToString", "MathAdd"),

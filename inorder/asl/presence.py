@@ -6,16 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from inorder.asl.definition import (
-    INVOKE,
-    SEND,
-    UPDATE,
-    Json,
-    Rule,
-    Violation,
-    paths,
-    payload,
-)
+from inorder.asl.definition import INVOKE, SEND, UPDATE, Json, Rule, Violation, paths, payload
 from inorder.asl.flow import Flow
 from inorder.asl.roles import HANDS_OVER, OWN_LOCK, Role, assigned, does, doing, removed
 
