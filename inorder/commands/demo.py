@@ -8,10 +8,9 @@ import click
 from rich.console import Console
 
 from inorder import commands
-from inorder.demo import local
 from inorder.demo.pictures import own_pairs
 from inorder.demo.report import console_table, write_report
-from inorder.demo.run import choices
+from inorder.demo.run import choices, run_demonstration
 
 
 @click.command("demo")
@@ -26,7 +25,7 @@ def show_demonstration(keys: int, policy: str, port: int | None) -> None:
     page = commands.OUT / "demo" / "console.html"
     try:
         pairs = own_pairs(keys)
-        results = local.run_demonstration(pairs, commands.OUT / "demo-aws", port, policy, page)
+        results = run_demonstration(pairs, commands.OUT / "demo-aws", port, policy, page)
     except TimeoutError as error:
         raise click.ClickException(f"{error} This machine may be too busy.") from None
     except KeyboardInterrupt:

@@ -61,8 +61,8 @@ class Healer:
 
     def put_retry(self, id_: str, at: datetime, status: str, machine: str) -> None:
         """Put what `retry_events` writes when it starts or parks an event."""
-        item = {"id": id_, "at": int(at.timestamp()), "status": status, "state_machine": machine}
-        self.table.put_item(Item=item)
+        named = {"id": id_, "status": status, "state_machine": machine}
+        self.table.put_item(Item={**named, "at": int(at.timestamp())})
 
     def at(self, hook: str, happening: Callable[..., Any]) -> None:
         """Let something happen at a call of a service, such as ``after-call.dynamodb.Scan``."""

@@ -17,10 +17,9 @@ from inorder.asl.size import MOST_BYTES
 from inorder.errors import Failure
 from inorder.local_aws import LocalAws
 from inorder.trying import inside, machine, new, verdict
-from inorder.trying.contract import broken
 from inorder.trying.inside import FAILS, FILE, FUNCTION, JOURNAL, PACKAGES, RELEASE, TIMES_OUT
 from inorder.trying.trial import Sample, paired
-from inorder.trying.verdict import Invocation
+from inorder.trying.verdict import Invocation, broken
 from inorder.trying.work import named
 from tests.support import events
 
