@@ -11,7 +11,7 @@ import pytest
 
 import main_stack
 from inorder import PROJECT
-from inorder.aws.companions import COMPANIONS
+from inorder.aws.stack import COMPANIONS
 from inorder.model import policies
 from main_stack import Description, MainStack, UnknownPolicy
 from tests.support.resolved_template import template

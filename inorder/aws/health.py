@@ -12,8 +12,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from inorder.aws import retrying
-from inorder.aws.companions import Described, companion, companions
-from inorder.aws.stack import Connection
+from inorder.aws.stack import Connection, Described, companion, companions
 from inorder.model import policies
 from inorder.story.parts import counted, span
 
@@ -41,7 +40,10 @@ class Deployment:
 
     def __init__(self, aws: Connection) -> None:
         self.aws, self.stack = aws, aws.stack
-        self.main, self.companions = Described(aws, aws.stack.name), companions(aws)
+        self.main, self.companions = (
+            Described(aws.client("cloudformation"), aws.stack.name),
+            companions(aws),
+        )
         # No logical ID is in two of the templates.
         stacks = (self.main, *self.companions.values())
         self.resources = {name: each for stack in stacks for name, each in stack.resources.items()}

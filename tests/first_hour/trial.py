@@ -19,9 +19,8 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, WaiterError
 
 from inorder import PROJECT
-from inorder.aws.companions import COMPANIONS, Described
 from inorder.aws.executions import wait_until
-from inorder.aws.stack import Connection, Stack, sam_deploy
+from inorder.aws.stack import COMPANIONS, Connection, Described, Stack, sam_deploy
 from inorder.errors import Failure
 from inorder.local_aws import LocalAws
 from inorder_fence.fenced_output import output_key
@@ -56,7 +55,7 @@ class Trial:
     @cached_property
     def resources(self) -> dict[str, str]:
         """Physical IDs of its resources by their logical ones."""
-        return Described(self.aws, self.name).resources
+        return Described(self.aws.client("cloudformation"), self.name).resources
 
     def client(self, service: str) -> Any:
         """Give a client of a service."""

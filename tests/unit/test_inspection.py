@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from inorder.aws import inspection, parked, retrying
-from inorder.aws.inspection import gather
+from inorder.aws.inspection import Gathering
 from inorder.aws.retrying import RetryingEvent
 from inorder.aws.stack import Connection, Stack
 from inorder.errors import Failure
@@ -56,7 +56,7 @@ def connection(aws: InProcess, **parameters: str) -> LocalConnection:
 
 
 def story(aws: InProcess, key: str = "x.png", **parameters: str) -> Story:
-    return tell(gather(connection(aws, **parameters), aws.state_machine, key))
+    return tell(Gathering(connection(aws, **parameters), aws.state_machine, key).facts())
 
 
 def outcomes(told: Story) -> list[str]:
@@ -96,7 +96,7 @@ def test_a_rejected_object_is_parked_and_what_cannot_be_read_is_named(aws: InPro
     assert aws.parked()  # the message is there still
     here = connection(aws)
     here.refused = {"s3", "sqs"}
-    told = tell(gather(here, aws.state_machine, "x.png"))
+    told = tell(Gathering(here, aws.state_machine, "x.png").facts())
     parts = [each.partition(" could")[0] for each in told.unknown]
     assert parts == ["The object", "The output", "The parked events"]
     assert told.verdict.state == "unknown"
@@ -173,7 +173,7 @@ def test_what_is_older_than_what_was_read_is_named_only_if_the_stack_is_older(
     here, since = connection(aws), datetime(2026, 11, 22, tzinfo=UTC)
     for hours, number in ((-1, 1), (1, 0)):
         here.stack = replace(here.stack, created=since + timedelta(hours=hours))
-        told = tell(gather(here, aws.state_machine, "x.png", since=since))
+        told = tell(Gathering(here, aws.state_machine, "x.png", since=since).facts())
         assert sum("were not read" in each for each in told.unknown) == number
 
 
@@ -185,5 +185,5 @@ def test_an_event_that_waits_for_a_retry_is_found(
     waits = {"object_key": "input/x#1", "key": "x#1", "attempts": 1, "reasons": [], **times}
     event = RetryingEvent.of(waits | {"message_id": "m"})
     monkeypatch.setattr(retrying, "retrying_events", lambda _: [event])
-    [queued] = gather(here, aws.state_machine, "x#1").queued
+    [queued] = Gathering(here, aws.state_machine, "x#1").facts().queued
     assert (queued.queue, queued.version_id) == ("retrying", None)
