@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
 import socket
 import sys
 from collections.abc import Sequence
@@ -60,18 +61,23 @@ def test_a_wrong_file_is_named(tmp_path: Path) -> None:
     assert error_of("check", str(file)).startswith(f"{file}: Done: comment: has no Comment that")
 
 
-@pytest.mark.parametrize("since", ["999999d", "1970-12-31T23:59:59", "soon"])
-def test_a_time_that_no_execution_has_is_refused(since: str) -> None:
-    result = run("executions", "--stack-name", "any", "--since", since)
-    assert result.exit_code == 2
-    assert f"'{since}' is " in result.stderr
-
-
-@pytest.mark.parametrize("arguments", [[], [""], ["--all", "0"]])
-def test_redrive_needs_to_know_which_events(arguments: list[str]) -> None:
-    result = run("redrive", "--stack-name", "any", *arguments)
-    assert result.exit_code == 2
-    assert "Say which: ID" in result.stderr
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("executions --since 999999d", "'999999d' is before 1971."),
+        ("executions --since 1970-12-31T23:59:59", "'1970-12-31T23:59:59' is before 1971."),
+        ("executions --since soon", "'soon' is neither a time nor"),
+        *((f"redrive {each}", "Say which: ID") for each in ("", "''", "--all 0")),
+        ("retrying --start a --give-up b", "Say one of --start and --give-up."),
+        ("cost --overwrites 0.7 --older 0.7", "exceed 1"),
+        ("cost --events nan", "A number is nan."),
+        ("cost --process-ms 1e11", "Invalid value for '--process-ms'"),
+    ],
+)
+def test_a_command_that_asks_for_what_cannot_be_is_refused(command: str, said: str) -> None:
+    result = run(*shlex.split(command))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
 
 
 @pytest.mark.parametrize(
