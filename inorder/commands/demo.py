@@ -9,7 +9,7 @@ from rich.console import Console
 
 from inorder import commands
 from inorder.demo.pictures import own_pairs
-from inorder.demo.report import console_table, write_report
+from inorder.demo.report import FAULTS, console_table, write_report
 from inorder.demo.run import choices, run_demonstration
 
 
@@ -35,7 +35,7 @@ def show_demonstration(keys: int, policy: str, port: int | None) -> None:
     Console().print(console_table(results))
     click.echo(f"The outputs: {file}")
     click.echo(f"Each execution, and why it ended as it did: {page}")
-    if results["on"][0].has_faults:
+    if any(results["on"][0][each] for each in FAULTS):
         raise click.ClickException(
             "With coordination, no output may be stale or missing, and no event without an outcome."
         )

@@ -125,21 +125,23 @@ class PictureRun:
         processed = {each.subject for each in ended if each.outcome == "Processed"}
         states = Counter(output.state for output in outputs)
         audited = Audit(self._aws).run(grace=0)  # nothing runs any more
-        return Counts(
-            keys=len(self._pairs),
-            stale=states["old"] + states["other"],
-            missing=states["missing"],
-            events=counted.total() - counted[outcomes.RETRYING],
-            processed=counted["Processed"],
-            repeated=counted["Processed"] - len(processed),
-            superseded=counted["Superseded"],
-            duplicates=counted["Duplicate"],
-            waited=sum(each.outcome == outcomes.WAITING for each in ended),
-            retried=counted[outcomes.RETRYING],
-            parked=sum(counted[each] for each in outcomes.PARKED),
-            lost=sum(count for each, count in counted.items() if each not in foreseen),
-            wrong=sum(audited.counts[each] for each in REPAIRABLE),
-        ), outputs
+        return {
+            "Object keys": len(self._pairs),
+            "Events delivered": counted.total() - counted[outcomes.RETRYING],
+            "Processed": counted["Processed"],
+            "Processed again": counted["Processed"] - len(processed),
+            "Superseded": counted["Superseded"],
+            "Duplicates dropped": counted["Duplicate"],
+            # Of long work, because another execution had the lock.
+            "Ended as waiting": sum(each.outcome == outcomes.WAITING for each in ended),
+            "Retried after a fault": counted[outcomes.RETRYING],
+            "Parked": sum(counted[each] for each in outcomes.PARKED),
+            "Without an outcome": sum(counted[each] for each in counted.keys() - foreseen),
+            "Stale outputs": states["old"] + states["other"],
+            "Missing outputs": states["missing"],
+            # It does not read the pictures.
+            "Wrong, says the audit": sum(audited.counts[each] for each in REPAIRABLE),
+        }, outputs
 
     def deliver(self, advance: Callable[[], None]) -> None:
         """Upload each old picture and the new one over it; then deliver both events once more.
