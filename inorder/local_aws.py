@@ -1,7 +1,5 @@
 """The local AWS: a ministack server of this project's own, on the loopback address only."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -4,8 +4,6 @@ An update of ministack may move any of them. So nothing else of the project touc
 `tests/unit/test_private_parts.py` finds those that have moved.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module

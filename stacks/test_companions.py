@@ -1,7 +1,5 @@
 """How each companion refers to the main stack, and what it reads of it while it runs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What does an ASL file consist of? The parts that the other modules share."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Is it valid Amazon States Language? Three libraries know most of it, and this the rest."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

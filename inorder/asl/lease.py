@@ -11,8 +11,6 @@ wait between two polls), ``lease_polls`` (after so many polls a waiter breaks an
 other seconds is no part of a lease: none may lie between two polls that are counted.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import partial

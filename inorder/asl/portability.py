@@ -1,7 +1,5 @@
 """Is it portable? The file uses only what means the same on AWS and on every local engine."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Is every path present where it is read? An absent one ends an execution, and no Catch sees it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any

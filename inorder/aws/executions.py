@@ -1,7 +1,5 @@
 """State machines and their executions, on AWS or on a local engine."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,7 +1,5 @@
 """What is wrong with a deployed stack, and how to mend it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What can be read about an object: its executions, records, queued events, source and outputs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The command that shows the demonstration."""
 
-from __future__ import annotations
-
 import os
 
 import click

@@ -1,7 +1,5 @@
 """The commands about one object or execution, and about the list of executions."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence

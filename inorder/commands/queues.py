@@ -1,7 +1,5 @@
 """The commands about events that are parked or retried, and about keys that are stuck."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

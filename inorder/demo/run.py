@@ -1,7 +1,5 @@
 """The events of the demonstration in each of two stacks, and what became of them."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -1,7 +1,5 @@
 """Whether the outputs of an object are as its policy promises."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any

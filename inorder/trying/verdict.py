@@ -1,7 +1,5 @@
 """What a trial has found out, in sentences; the answers are judged by docs/function.md."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

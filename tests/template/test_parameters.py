@@ -1,7 +1,5 @@
 """What a parameter changes in the template that SAM has transformed."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -4,8 +4,6 @@ The ASL files tell what the role of the state machines needs: nothing may be mis
 more may be there. No local engine enforces this role.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The benchmark: what it computes, the page it writes, and what its results say."""
 
-from __future__ import annotations
-
 import importlib
 import json
 from collections import Counter

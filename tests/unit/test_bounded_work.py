@@ -1,7 +1,5 @@
 """Work in a process of its own: what it gives, how it ends, and how much memory it takes."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

@@ -1,7 +1,5 @@
 """The hash of an event's content, for the policy content-hash."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time

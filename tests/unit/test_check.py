@@ -1,7 +1,5 @@
 """Each rule of `inorder check`, on the shipped files and copies that break it."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

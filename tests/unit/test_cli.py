@@ -1,7 +1,5 @@
 """The commands, with the errors that a user can make: each is said in one line."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """What the console's server answers, and what it refuses."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

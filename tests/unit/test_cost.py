@@ -1,7 +1,5 @@
 """The monthly bill: a month computed by hand, what it counts, and what documents say of it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The parts of the demonstration that need no stack: its pictures and its report."""
 
-from __future__ import annotations
-
 import re
 from base64 import b64encode
 from pathlib import Path

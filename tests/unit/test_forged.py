@@ -1,7 +1,5 @@
 """Whoever may send events, or write to a queue or a log, ends no list and no story by that."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """One sweep: which records it finds, what becomes of them, how long it takes, what it says."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from contextlib import nullcontext

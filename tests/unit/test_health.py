@@ -1,7 +1,5 @@
 """What `inorder doctor` says of retries, keys and alarms: AWS's answers are built here."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any

@@ -4,8 +4,6 @@ The strict readers object to what pngcheck, webpinfo, gifsicle and jpeginfo obje
 or checksum, a part at the wrong place, and bytes behind the end.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 

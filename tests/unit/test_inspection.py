@@ -1,7 +1,5 @@
 """What is read about an object, and its story, under each policy in this process."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

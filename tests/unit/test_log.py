@@ -4,8 +4,6 @@ https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html
 https://docs.aws.amazon.com/step-functions/latest/apireference/API_HistoryEvent.html
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

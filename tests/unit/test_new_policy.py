@@ -1,7 +1,5 @@
 """`inorder policy new`: what it writes, that its tests pass, and when it writes nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The facts about the policies, and the tables that are rendered from them."""
 
-from __future__ import annotations
-
 import pytest
 from samcli.yamlhelper import yaml_parse
 

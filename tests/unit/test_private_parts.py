@@ -1,7 +1,5 @@
 """What the project uses of moto and ministack beside their interfaces is there, and is little."""
 
-from __future__ import annotations
-
 import inspect
 import pkgutil
 import re

@@ -1,7 +1,5 @@
 """What becomes of an event whose execution failed: the decision, and the function."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """`inorder retrying`: which events wait, as the log of the function says."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from types import SimpleNamespace

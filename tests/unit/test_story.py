@@ -1,7 +1,5 @@
 """The story of an object, told from facts that are built here: no service is called."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

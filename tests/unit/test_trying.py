@@ -1,7 +1,5 @@
 """`inorder try`: what it says of answers, invocations and handlers, without a local AWS."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -4,8 +4,6 @@ The local Step Functions makes no batches, and enforces no role of a state machi
 compared with what AWS documents.
 """
 
-from __future__ import annotations
-
 import json
 
 from inorder import PROJECT

@@ -1,7 +1,5 @@
 """The executions that S3 events start which come by SQS, or by SNS and SQS."""
 
-from __future__ import annotations
-
 import json
 import os
 from types import ModuleType

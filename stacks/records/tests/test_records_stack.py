@@ -1,7 +1,5 @@
 """S3 notifications by SNS and SQS start the same executions as events by EventBridge."""
 
-from __future__ import annotations
-
 from inorder import PROJECT
 from inorder.aws.stack import Described, deploy, sam_deploy
 from inorder.local_aws import LocalAws
