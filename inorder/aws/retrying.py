@@ -5,14 +5,12 @@ from the function. So nothing here receives messages. The function logs until wh
 and this log is read. SQS only counts the messages.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from inorder.aws.executions import StateMachine, start
 from inorder.aws.parked import QueuedEvent
@@ -48,7 +46,7 @@ class RetryingEvent(QueuedEvent):
     reasons: str  # why it failed, and why it could not be started again, in one line
 
     @classmethod
-    def of(cls, entry: dict[str, Any]) -> RetryingEvent:
+    def of(cls, entry: dict[str, Any]) -> Self:
         """Read a line of the log; a KeyError or one of `UNREADABLE` if it does not tell."""
         refusal = entry.get("refusal")
         return cls(
