@@ -31,9 +31,7 @@ def references(found: Any) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_companion_refers_to_outputs_of_the_main_stack_and_repeats_them_for_doctor(
-    name: str,
-) -> None:
+def test_a_companion_refers_to_outputs_of_the_stack_and_repeats_them_for_doctor(name: str) -> None:
     main, companion = template(), template(f"stacks/{name}/template.yaml")
     used = [*references(companion["Resources"])]
     assert all(each["StackName"] == {"Ref": "StackName"} for each in used)

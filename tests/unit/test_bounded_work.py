@@ -223,9 +223,7 @@ def test_the_process_ends_without_the_one_that_has_started_it() -> None:
     assert works._process.wait() == -signal.SIGALRM
 
 
-def test_a_fork_neither_asks_nor_ends_the_process_of_its_parent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_fork_neither_asks_nor_ends_its_parents_process(monkeypatch: pytest.MonkeyPatch) -> None:
     parents = done(work.process_id, b"")
     [(owner, process)] = bounded_work._idle.items()
     with monkeypatch.context() as fork:
@@ -247,9 +245,7 @@ def run(code: str, folder: Path, *arguments: str) -> str:
     ).stdout
 
 
-def test_windows_imports_the_fence_and_is_told_what_it_lacks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_windows_imports_the_fence_and_hears_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     run("import os; del os.fork, os.killpg\nimport inorder_fence", PROJECT / "functions")
     monkeypatch.delattr(os, "killpg")
     with pytest.raises(NotImplementedError, match="needs Linux, macOS or WSL"):

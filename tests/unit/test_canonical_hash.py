@@ -65,9 +65,7 @@ def test_what_differs_is_hashed_apart_and_lost_digits_are_a_fault(function: Modu
         hash_of(function, json.loads("1e400"))
 
 
-def test_the_hash_is_that_of_the_text_of_rfc_8785_and_the_times_are_text_of_whole_seconds(
-    function: ModuleType,
-) -> None:
+def test_the_hash_is_that_of_rfc_8785_and_the_times_are_whole_seconds(function: ModuleType) -> None:
     text = (
         '{"bucket":{"name":"pictures"},"object":{"etag":"9b2cf535f27731c974343645a3985328",'
         '"key":"holiday/a b+c%2B\'é.png","size":48213},"reason":"PutObject",'

@@ -317,7 +317,5 @@ def test_what_a_state_does_is_read_from_its_expressions_substituted_or_not() -> 
         ("uncoordinated", 260_995),
     ],
 )
-def test_the_largest_event_is_that_of_which_no_state_has_too_much(
-    policy: str, largest: int
-) -> None:
+def test_the_largest_event_is_one_of_which_no_state_has_too_much(policy: str, largest: int) -> None:
     assert largest_event(policies.definition(policy)) == largest

@@ -145,9 +145,7 @@ def an_execution(name: str, key: str, status: str = "SUCCEEDED") -> Execution:
     return Execution(arn, status, created(key), started=datetime(2026, 11, 22, tzinfo=UTC))
 
 
-def test_what_is_followed_is_new_and_aligned_with_what_was_there(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_followed_is_new_and_aligned_with_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     old = [an_execution("c" * 36, "c.png"), an_execution("b" * 36, "bb.png", "RUNNING")]
     cut = an_execution("a" * 36, "a.png")  # which the limit leaves out
     ended = [an_execution("d" * 36, "d.png"), old[0], replace(old[1], status="FAILED"), cut]
@@ -167,9 +165,7 @@ def test_an_outcome_that_no_execution_has_is_refused(monkeypatch: pytest.MonkeyP
         assert ("Parked, Processed, " in result.stderr) == (code == 2)
 
 
-def test_the_console_without_its_extra_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_console_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "inorder.console.server", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     needed = "Error: This needs uvicorn: install inorder[console], as `make install` does."

@@ -176,9 +176,7 @@ def test_at_the_limit_the_retry_queue_parks_the_event(healer: Healer) -> None:
     assert COUNT_AT_MOST * (RETRY_LASTS + timedelta(minutes=5)) >= timedelta(days=1)
 
 
-def test_a_sweep_that_ends_between_its_calls_is_repeated_and_one_beside_it_counts_once(
-    healer: Healer,
-) -> None:
+def test_a_sweep_that_ends_early_is_repeated_and_one_beside_it_counts_once(healer: Healer) -> None:
     def end(**_: Any) -> None:
         raise ClientError({"Error": {"Code": "InternalServerError"}}, "UpdateItem")
 
@@ -228,9 +226,7 @@ def test_a_record_that_the_index_has_although_it_is_finished_is_left_alone(heale
     assert healer.sweep() == []
 
 
-def test_the_oldest_records_of_all_pages_come_first(
-    healer: Healer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_oldest_of_all_pages_is_first(healer: Healer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(healer.function, "RECORDS_AT_MOST", 3)
     for number in (4, 1, 5, 3, 2):
         healer.put(f"{number}", OLD + timedelta(hours=number))
@@ -243,9 +239,7 @@ def test_the_oldest_records_of_all_pages_come_first(
 @pytest.mark.parametrize(
     "event", ["{", "[1]", 5, "[" * 100_000, None], ids=["no JSON", "list", "number", "deep", "null"]
 )
-def test_a_record_whose_event_cannot_be_read_is_parked_as_it_is_and_stops_no_other(
-    healer: Healer, event: Any
-) -> None:
+def test_a_record_with_no_readable_event_is_parked_as_it_is(healer: Healer, event: Any) -> None:
     healer.put("strange", OLD * 2, event=event)
     healer.put("old", OLD)
     assert healer.sweep() == ["old"]

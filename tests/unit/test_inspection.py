@@ -165,9 +165,7 @@ def test_a_key_that_is_not_there_is_told_with_keys_like_it(aws: InProcess) -> No
         story(aws, key="s3://elsewhere/pictures/cat.png")
 
 
-def test_what_is_older_than_what_was_read_is_named_only_if_the_stack_is_older(
-    aws: InProcess,
-) -> None:
+def test_what_is_older_than_what_was_read_is_named_if_the_stack_is_older(aws: InProcess) -> None:
     here, since = connection(aws), datetime(2026, 11, 22, tzinfo=UTC)
     for hours, number in ((-1, 1), (1, 0)):
         here.stack = replace(here.stack, created=since + timedelta(hours=hours))
@@ -175,9 +173,7 @@ def test_what_is_older_than_what_was_read_is_named_only_if_the_stack_is_older(
         assert sum("were not read" in each for each in told.unknown) == number
 
 
-def test_an_event_that_waits_for_a_retry_is_found(
-    aws: InProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_event_that_is_retried_is_found(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     here = connection(aws)
     times = dict.fromkeys(("since", "next"), "2026-11-22T10:00:00+00:00")
     waits = {"object_key": "input/x#1", "key": "x#1", "attempts": 1, "reasons": [], **times}

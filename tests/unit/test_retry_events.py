@@ -169,9 +169,7 @@ def test_an_error_that_no_retry_helps_parks_its_event_at_once(error: str) -> Non
         ("ExecutionDied", 8),
     ],
 )
-def test_an_error_that_the_event_itself_makes_likely_has_a_limit_of_its_own(
-    error: str, limit: int
-) -> None:
+def test_an_error_that_the_event_makes_likely_has_its_own_limit(error: str, limit: int) -> None:
     cause = "RequestId: 8d2c-4f Error: Task timed out after 15.00 seconds"
     reason = {"Error": error, "Cause": json.dumps({"errorType": error, "errorMessage": cause})}
     event = EVENT
@@ -407,9 +405,7 @@ STRANGE = [  # messages that no state machine has sent
 ]
 
 
-def test_a_message_waits_invisibly_until_it_is_due_and_then_starts_an_execution(
-    retries: Retries,
-) -> None:
+def test_a_message_waits_invisibly_until_it_is_due_and_is_then_started(retries: Retries) -> None:
     event = created("a b/é.png", version_id="3HL4")
     history = {"retry": retry(2, NOW - HOUR, "States.Timeout:")}
     retries.send(json.dumps(body(event | history)))
@@ -496,9 +492,7 @@ def test_a_message_stays_while_it_cannot_be_parked(retries: Retries, text: str, 
     assert retries.refused() == {"RetryWaiting"}
 
 
-def test_an_event_that_sqs_refuses_comes_from_the_bus_and_waits_in_the_queue(
-    retries: Retries,
-) -> None:
+def test_an_event_that_sqs_refuses_comes_by_the_bus_and_waits_in_a_queue(retries: Retries) -> None:
     accepted = {"detail": body(created("ä\U0001f600\ufffd.png"))}
     assert retries.function.handler(accepted, Context()) == {"batchItemFailures": []}
     assert retries.counts() == (0, 0)  # the rule sends it to the queue
@@ -616,9 +610,7 @@ def test_what_waits_is_finished_with_its_event_but_not_what_fails_later(retries:
 
 
 @pytest.mark.parametrize("code", ["ThrottlingException", ""])
-def test_an_event_is_parked_once_although_its_stream_cannot_say_so(
-    retries: Retries, code: str
-) -> None:
+def test_an_event_is_parked_once_if_its_stream_cannot_say_so(retries: Retries, code: str) -> None:
     retries.send(LAST)
     retries.sqs.meta.events.register(
         "after-call.sqs.SendMessage", lambda **_: retries.refuse(retries.dynamodb, "PutItem", code)

@@ -87,9 +87,7 @@ def test_an_event_that_waits_again_is_listed_once_with_its_latest_reason() -> No
     assert event.reasons == "E: c (2 times); StartExecution: gone"
 
 
-def test_the_list_shows_keys_as_they_are_and_fits_a_terminal(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_list_shows_keys_as_they_are_and_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     aws = Stack(waiting(-9, "a", 60, object_key="[red]\x1b.png", reasons=["word " * 30]))
     monkeypatch.setattr(queues, "Connection", lambda *_, **__: aws)
     printed = CliRunner(mix_stderr=False).invoke(main, ["retrying"], env={"COLUMNS": "80"})

@@ -156,9 +156,7 @@ def test_an_execution_is_told_with_its_cause(known: Facts, cause: dict[str, Any]
         (facts(OLD, records=(record(A),), from_log=True), {A: "Processed"}),  # the record knows
     ],
 )
-def test_an_event_has_one_outcome_whatever_became_of_its_other_executions(
-    known: Facts, outcomes: dict[str, str]
-) -> None:
+def test_an_event_has_one_outcome_of_all_executions(known: Facts, outcomes: dict[str, str]) -> None:
     assert [(each.sequencer, each.outcome) for each in tell(known).events] == [*outcomes.items()]
 
 
@@ -213,9 +211,7 @@ def of_long_work(record: dict[str, Any], *executions: Execution, **more: Any) ->
         (of_long_work(FAILED_A, BROKEN), "Parked", "Fault: why.", "parked"),
     ],
 )
-def test_of_long_work_it_is_told_who_takes_an_event_on(
-    known: Facts, told: str, text: str, state: str
-) -> None:
+def test_who_takes_long_work_on_is_told(known: Facts, told: str, text: str, state: str) -> None:
     """`told` has what became of each execution and, if that differs, of its event."""
     story = tell(known)
     expected = [each.split(":") for each in told.split()]
