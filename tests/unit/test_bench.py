@@ -31,9 +31,11 @@ from tests.support.local_calls import Call
 LATEST = Uploaded(at=10, etag="newest")
 
 
-def test_the_page_is_what_the_results_say() -> None:
+def test_the_pages_have_what_was_measured_and_computed() -> None:
     text = page.DOCUMENT.read_text()
     assert page.page(text) == text, "run python -m bench.page"
+    text = (PROJECT / scale.DOCUMENT).read_text()
+    assert scale.written(text) == text
 
 
 def test_what_older_code_did_is_marked_and_comments_make_no_code_older(
@@ -220,8 +222,3 @@ def test_the_bill_of_a_contender_has_the_writes_and_reads_that_were_measured() -
             counted, found = each.cost["uncontended"], measured[each.name]
             assert counted.writes == round(found["writes"] / found["events"]), each.name
             assert counted.reads == round(found["reads"] / found["events"]), each.name
-
-
-def test_the_tables_of_scale_are_those_that_are_computed() -> None:
-    text = (PROJECT / scale.DOCUMENT).read_text()
-    assert scale.written(text) == text

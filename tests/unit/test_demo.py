@@ -24,10 +24,12 @@ def test_an_output_is_known_by_its_colours_whatever_the_fence_has_added() -> Non
         assert not shows(output, PNG.new)
 
 
-def test_a_delivery_that_a_holder_started_counts_once() -> None:
-    def ended(name: str, outcome: str) -> Execution:
-        return Execution(f"arn:x:machine:{name}", "SUCCEEDED", {}, {"outcome": outcome})
+def ended(name: str, outcome: str, sequencer: str = "01") -> Execution:
+    event, status = created("k", sequencer=sequencer), "SUCCEEDED" if outcome else "FAILED"
+    return Execution(f"arn:x:machine:{name}", status, event, {"outcome": outcome})
 
+
+def test_a_delivery_that_a_holder_started_counts_once() -> None:
     delivered = [ended("a", "Processed"), ended("b", "Duplicate"), ended("c", "Duplicate")]
     started = [ended("newest-b", "Processed"), ended("newest-c", "Retrying")]
     counted = {"Processed": 2, "Duplicate": 1, "Retrying": 1}
@@ -35,15 +37,11 @@ def test_a_delivery_that_a_holder_started_counts_once() -> None:
 
 
 def test_a_delivery_of_long_work_that_waited_counts_as_what_its_event_became() -> None:
-    def ended(name: str, sequencer: str, outcome: str) -> Execution:
-        event, status = created("k", sequencer=sequencer), "SUCCEEDED" if outcome else "FAILED"
-        return Execution(f"arn:x:machine:{name}", status, event, {"outcome": outcome})
-
-    delivered = [ended(name, name[1:], "Waiting") for name in ("a02", "b02", "c01")]
-    delivered += [ended("d", "01", ""), ended("e", "01", "Superseded")]
+    delivered = [ended(name, "Waiting", name[1:]) for name in ("a02", "b02", "c01")]
+    delivered += [ended("d", ""), ended("e", "Superseded")]
     assert _outcomes_of_long_work(delivered)["Waiting"] == 3  # nobody has started the newest event
     counted = {"Processed": 1, "Duplicate": 1, "Superseded": 2, "Retrying": 1}
-    started = ended("newest-f", "02", "Processed")
+    started = ended("newest-f", "Processed", "02")
     assert _outcomes_of_long_work([*delivered, started]) == counted
 
 

@@ -63,9 +63,7 @@ def test_a_broken_contract_is_named_with_what_to_change(answer: Any, said: str) 
         ({"began": NOW - 6, "stalled": "PutObject"}, ""),
     ],
 )
-def test_answer_error_and_time_of_an_invocation_count(
-    invocation: dict[str, Any], said: str
-) -> None:
+def test_answer_error_and_time_of_invocations_count(invocation: dict[str, Any], said: str) -> None:
     facts: dict[str, Any] = {"id": "1", "stalled": "", "began": NOW}
     made = Invocation(**facts | invocation)
     found = verdict.answers([made], NOW, timeout=5)
