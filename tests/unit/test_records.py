@@ -44,8 +44,7 @@ def formatted(intrinsic: str, data: dict[str, Any]) -> str:
     text, *others = call[1].split("{}")
     for path, other in zip(call[2].split(", "), others, strict=True):
         value: Any = data
-        field = path.partition("Input")[2] or path
-        for plain, quoted in re.findall(r"\.(\w+)|\['([\w-]+)'\]", field):
+        for plain, quoted in re.findall(r"\.(\w+)|\['([\w-]+)'\]", path.split("Input")[-1]):
             value = value[plain or quoted]
         text += value + other
     return text

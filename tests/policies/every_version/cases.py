@@ -19,7 +19,6 @@ DATA = common.waiter_data(LIMITS) | {
     | {"Item": {"status": {"S": "DONE"}, "expires_at": {"N": "1"}}},
 }
 NOT_RECORDED = DATA | {"unrecorded": common.UNRECORDED}
-NOT_POLLED = common.without("polls", DATA)
 NOTHING_SEEN = DATA | {"watched_lock": common.NO_LOCK, "watched_waiter": NO_WAITER}
 LOCKED, OLDER, MINE = {"lock_token": "theirs"}, {"oldest_waiting": "0A"}, {"oldest_waiting": "0B"}
 LOCK_WATCHED = {"watched_lock": DATA["watched_lock"]}
@@ -67,8 +66,8 @@ CHOICES = [
     judged("Record Oldest Waiter", OLDER, WAITER_WATCHED, poll=TURN_OVER - 1),
     judged("Clear Dead Waiter", OLDER, WAITER_WATCHED, poll=TURN_OVER),
     *common.attempts(DATA),
-    Row("Attempt Again?", NOT_POLLED, "Renew Lock"),
-    Row("Attempt Again?", NOT_POLLED | {"renewal": {"attempt": 2}}, "Retry Event"),
+    Row("Attempt Again?", common.without("polls", DATA), "Renew Lock"),
+    Row("Attempt Again?", common.without("polls", DATA) | {"renewal": {}}, "Retry Event"),
     Row("Event Recorded?", DATA, "Release Failed Key"),
     Row("Event Recorded?", NOT_RECORDED, "Retried Later?"),
     *common.SENT,

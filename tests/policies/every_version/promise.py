@@ -33,9 +33,6 @@ class EveryVersion(Promise):
         name = self.scenario.version(event)
         return f"out-k/{name if self.scenario.is_named(event) else self.scenario.sequencer(event)}"
 
-    def event_id(self, run: Run) -> str:
-        return f"event:{self.run_key(run)}@{self.sequencer(run)}"
-
     def steps(self, state: State, run: Run, item: str | None, step: StepResult) -> str | None:
         sequencer = self.sequencer(run)
         if run.state == "Claim Key" and step.following == "First Poll?":
@@ -148,7 +145,7 @@ class EveryVersion(Promise):
     def ends(self, state: State, run: Run) -> str | None:
         if wrong := super().ends(state, run):
             return wrong
-        record = dict(state.items).get(self.event_id(run))
+        record = dict(state.items).get(self.record_key(run.event))
         alone = run.event not in {other.event for other in state.runs}
         failed = attribute(record, "status") == "FAILED" or self.is_disturbed(state)
         if run.state == "Parked" and alone and not failed:
