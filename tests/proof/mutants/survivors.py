@@ -89,6 +89,7 @@ _CODE: dict[str, dict[str, str]] = {
         "worker.py serve: True -> True": _SAME,
         "worker.py _kind: no raise AssertionError(error)": "there is always a class with a name",
         "worker.py : __name__ == '__main__' -> False": _PATH,
+        "worker.py : no os.environ[IS_WORKER] = '1'": _PATH,
         "worker.py : no serve(Connection(int(sys.argv[1])))": _PATH,
         "worker.py : 1 -> 2": _PATH,
         "worker.py : 1 -> 0": _PATH,
