@@ -101,7 +101,7 @@ def again(event: dict[str, Any], reason: Any = THROTTLED) -> dict[str, Any]:
         (2, 3, 1.5, 1 / 2),
         (3, 3, 5, 3 / 2),
         (14, 9, 5, 19 / 2),
-        (2, 999, 1.5, 1 / 2),
+        (14, 999, 1.5, 13 / 2),
     ],
 )
 def test_a_fault_waits_for_its_delay_and_is_then_started(
