@@ -170,6 +170,13 @@ def test_work_that_its_process_cannot_import_is_a_fault(monkeypatch: pytest.Monk
         done(module.does, b"")
 
 
+def test_work_may_not_start_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here in this process, so that a mutant of its code is noticed."""
+    monkeypatch.setenv(worker.IS_WORKER, "1")
+    with pytest.raises(RuntimeError, match="inside in_time"):
+        done(bytes, b"")
+
+
 CALLS_IT_ON_IMPORT = """
 import os
 from inorder_fence import in_time
