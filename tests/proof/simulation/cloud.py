@@ -134,13 +134,11 @@ class Cloud:
             function = self._functions[parameters["FunctionName"]]
             return function.invoke(parameters["Payload"], seconds)
         action: Callable[[Json], Any] = {
-            "putItem": self.table.put,
-            "updateItem": self.table.update,
-            "getItem": self.table.get,
-            "sendMessage": self._send,
-            "putEvents": self._put_events,
-            "startExecution": lambda parameters: self.start(parameters["Input"]),
-        }[operation]
+            "dynamodb": lambda parameters: self.table.call(operation, parameters),
+            "sqs": self._send,
+            "events": self._put_events,
+            "states": lambda parameters: self.start(parameters["Input"]),
+        }[service]
         return self.clock.request(service, lambda: action(parameters) or {}, seconds)
 
     def dies(self, execution: Execution, state: str) -> bool:
