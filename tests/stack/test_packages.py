@@ -18,7 +18,7 @@ from inorder import PROJECT
 from inorder.local_aws import LocalAws
 from inorder_fence import __version__
 from tests.conftest import picture
-from tests.stack.conftest import RED, Workflow
+from tests.stack.conftest import RED, Workflow, make, ran
 from tests.support import events
 
 EXAMPLE = PROJECT / "examples" / "json_index"
@@ -29,18 +29,14 @@ UV = [sys.executable, "-m", "uv", "--quiet"]
 def install(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Install the wheel with some of its extras, at the locked versions; give the folder."""
     folder = tmp_path_factory.mktemp("tool")
-    make = ["make", "--old-file", ".venv/installed", "wheels"]
-    make += [f"FENCE={folder}/fence", f"WHEELS={folder}/wheels"]
-    subprocess.run(make, cwd=PROJECT, check=True)  # noqa: S603 - our own Makefile
+    make("wheels", f"FENCE={folder}/fence", f"WHEELS={folder}/wheels")
     environment = folder / "environment"
-    new = [*UV, "venv", "--python", sys.executable, str(environment)]
-    subprocess.run(new, check=True)  # noqa: S603
+    ran(*UV, "venv", "--python", sys.executable, environment)
 
     def with_extras(extras: str) -> Path:
         command = [*UV, "pip", "install", "--python", str(environment)]
-        command += ["--find-links", str(folder / "wheels")]
-        command += ["--constraint", str(PROJECT / "requirements.txt"), f"inorder{extras}"]
-        subprocess.run(command, check=True)  # noqa: S603
+        command += ["--find-links", f"{folder}/wheels", "--constraint", "requirements.txt"]
+        ran(*command, f"inorder{extras}")
         return environment / "bin"
 
     return with_extras
@@ -142,15 +138,8 @@ def test_the_wheel_alone_runs_the_example(fence: Path, local: LocalAws, tmp_path
     (tmp_path / "app.py").write_text((EXAMPLE / "app.py").read_text() + answers)
     shutil.copy(EXAMPLE / "work.py", tmp_path)
     variables = {"RECORD_RETENTION_DAYS": "7", "HANDLES_DELETIONS": "true", "MAXIMUM_BYTES": "9"}
-    done = subprocess.run(  # noqa: S603 - our own interpreter
-        [*run, tmp_path / "app.py"],
-        env=os.environ | local.environment | variables | {"OUTPUT_BUCKET": "fence-output"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    processed, rejected = json.loads(done.stdout)
+    variables |= local.environment | {"OUTPUT_BUCKET": "fence-output"}
+    processed, rejected = json.loads(ran(*run, tmp_path / "app.py", variables=variables))
     assert (processed["outcome"], processed["output_key"]) == ("Processed", "a/out-x")
     assert (rejected["error"], rejected["cause"][:17]) == ("Rejection", "Row 1 is not JSON")
     written = s3.get_object(Bucket="fence-output", Key="a/out-x")["Body"].read()
