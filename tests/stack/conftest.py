@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -254,6 +254,21 @@ def ran(
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@contextmanager
+def serving(
+    command: Sequence[str | Path], cwd: Path, environment: Mapping[str, str]
+) -> Iterator[tuple[int, str]]:
+    """Run the console: give its process's number, and the address that it prints."""
+    with subprocess.Popen(  # noqa: S603 - our own command
+        command, cwd=cwd, env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout
+            yield process.pid, process.stdout.readline().strip()
+        finally:
+            process.terminate()
 
 
 def make(*arguments: str) -> None:

@@ -18,7 +18,7 @@ from inorder import PROJECT
 from inorder.local_aws import LocalAws
 from inorder_fence import __version__
 from tests.conftest import picture
-from tests.stack.conftest import RED, Workflow, make, ran
+from tests.stack.conftest import RED, Workflow, make, ran, serving
 from tests.support import events
 
 EXAMPLE = PROJECT / "examples" / "json_index"
@@ -105,21 +105,12 @@ def test_the_commands_of_the_person_on_call_work_without_a_checkout(
 def test_the_console_is_an_extra(
     install: Callable[[str], Path], workflow: Workflow, tmp_path: Path
 ) -> None:
-    console = subprocess.Popen(  # noqa: S603 - our own command
-        [install("[console]") / "inorder", "console"],
-        cwd=tmp_path,
-        env=settings(workflow),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert console.stdout
-        address = console.stdout.readline().partition("#")[0]
-        with urllib.request.urlopen(address, timeout=30) as page:  # noqa: S310 - on loopback
-            assert b'<script type="module"' in page.read()
-    finally:
-        console.terminate()
-        console.wait(30)
+    command = [str(install("[console]") / "inorder"), "console"]
+    with (
+        serving(command, tmp_path, settings(workflow)) as (_, address),
+        urllib.request.urlopen(address.partition("#")[0], timeout=30) as page,  # noqa: S310
+    ):
+        assert b'<script type="module"' in page.read()
 
 
 def test_the_wheel_alone_runs_the_example(fence: Path, local: LocalAws, tmp_path: Path) -> None:

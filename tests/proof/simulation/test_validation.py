@@ -23,7 +23,7 @@ from tests.policies.table import EXECUTION, RESPONSES, Effect, Row
 from tests.policies.tables import STATES, TABLES
 from tests.proof.simulation.clock import Clock, ServiceError
 from tests.proof.simulation.cloud import Cloud, Settings
-from tests.proof.simulation.conftest import DAY
+from tests.proof.simulation.conftest import uploaded_at_once
 from tests.proof.simulation.machine import CompiledState, Context, Execution
 from tests.proof.simulation.table import Table
 from tests.support.in_process import TABLE, InProcess, Throttled, import_anew
@@ -165,10 +165,8 @@ def test_a_burst_on_moto_ends_as_the_simulation_says(aws: InProcess, retries: Re
 
 
 def simulated(seed: int) -> Cloud:
-    cloud = Cloud(Settings(concurrency=CONCURRENCY, seconds=SECONDS, seed=seed))
-    for number in range(UPLOADS):
-        cloud.upload(f"{number}.png")
-    cloud.run_until_quiet(DAY)
+    settings = Settings(concurrency=CONCURRENCY, seconds=SECONDS, seed=seed)
+    cloud = uploaded_at_once(settings, UPLOADS)
     outcomes = Counter(each.outcome for each in cloud.executions)
     assert outcomes["Processed"] == UPLOADS
     assert set(outcomes) <= {"Processed", "Retrying"}
