@@ -1,6 +1,6 @@
 """Searches every interleaving of executions, deaths, status events and sweeps of a few events.
 
-The states of the ASL file are taken through TestState, and `take_over` is the shipped code, stopped
+The states of the ASL file are taken as in the model, and `take_over` is the shipped code, stopped
 at each call of a service. Abstract are the work; the fence, which has searches of its own; and
 EventBridge, which loses, delays and doubles status events. Each mutant must break a promise.
 """
