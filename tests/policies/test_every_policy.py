@@ -37,7 +37,12 @@ def test_of_five_copies_at_once_one_is_processed(aws: InProcess) -> None:
     assert outcomes == {"Processed": 1, "Duplicate": 4}
     done = aws.forwarded() if aws.policy in FORWARDING else aws.invocations
     assert len(done) == 1
-    assert aws.policy in FORWARDING or done[0]["execution"] in executions
+
+
+@of(*(policy for policy in TABLES if policy not in FORWARDING))
+def test_the_function_is_told_which_execution_invokes_it(aws: InProcess) -> None:
+    execution = aws.run(aws.upload("x.png", picture(RED))).arn
+    assert [each["execution"] for each in aws.invocations] == [execution]
 
 
 @pytest.mark.parametrize("policy", sorted({*LOCKING} - {*FORWARDING}))
