@@ -1,7 +1,5 @@
 """Measures the contenders side by side: `make bench`, `make bench-full`."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Simulates bursts, and prints what they take: `make bench-bursts`."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import time

@@ -1,7 +1,5 @@
 """A local AWS with everything that the contenders need, deployed once for all of them."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

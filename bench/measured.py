@@ -1,7 +1,5 @@
 """What a row of results.json measured: a hash of the code that ran, without what does not run."""
 
-from __future__ import annotations
-
 import ast
 import json
 from functools import cache

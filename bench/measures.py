@@ -1,7 +1,5 @@
 """The measures of one turn, from what was recorded. Nothing here calls a service."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

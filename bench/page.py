@@ -3,8 +3,6 @@
 With ``--release`` it fails if something was measured of older code.
 """
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections import defaultdict

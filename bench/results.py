@@ -1,7 +1,5 @@
 """The medians of several runs: bench/results.json, by workload, contender and measure."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

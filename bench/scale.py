@@ -4,8 +4,6 @@
 (inorder/cost.py), with the same time of the function.
 """
 
-from __future__ import annotations
-
 import tomllib
 from typing import Any
 

@@ -12,8 +12,6 @@ calls are counted here. What is mended:
   second at a time after some thousand executions.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import random

@@ -1,7 +1,5 @@
 """One contender's turn at one workload: uploads, deliveries, and what was recorded of them."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections import defaultdict

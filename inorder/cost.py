@@ -4,8 +4,6 @@ The counts of a policy are its facts in statemachine/policies.toml, the prices a
 and contenders.toml has the alternatives and what has to be assumed. Nothing here calls a service.
 """
 
-from __future__ import annotations
-
 import math
 import tomllib
 from bisect import bisect_left

@@ -1,7 +1,5 @@
 """What several kinds of tests share: pictures, and a local AWS for those that need a server."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from io import BytesIO

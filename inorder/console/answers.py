@@ -1,7 +1,5 @@
 """What the console answers: facts about a stack, its executions and its events."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Sequence

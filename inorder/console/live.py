@@ -1,7 +1,5 @@
 """A list of executions that is kept up to date while a page is open."""
 
-from __future__ import annotations
-
 import threading
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The page: its modules have names, which are found through an import map."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

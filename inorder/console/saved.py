@@ -1,7 +1,5 @@
 """The page with the facts of a stack, as one file that opens without a server."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -5,8 +5,6 @@ accounts of the machine reach the server as well, and pages of other sites can s
 also under a name of their own that leads to the loopback address. None of these knows the token.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 from http import HTTPStatus

@@ -1,7 +1,5 @@
 """How an execution ends, in the words of the ASL files; test_policies.py compares them."""
 
-from __future__ import annotations
-
 DUPLICATE, RETRYING = "Duplicate", "Retrying"
 # After one of these, the execution itself has finished its event.
 DONE = frozenset({"Processed", "Superseded"})

@@ -1,7 +1,5 @@
 """The facts about each policy, as statemachine/policies.toml has them, and the tables of docs/."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """A deployed stack with a history, `inorder console` on it, and a browser."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator

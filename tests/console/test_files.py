@@ -1,7 +1,5 @@
 """The files of the page: vendored libraries are as published, and a saved page can hold all."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 

@@ -1,7 +1,5 @@
 """What a user does on the page of the console, and sees there."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

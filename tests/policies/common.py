@@ -1,7 +1,5 @@
 """The states that several policies share: what follows them, what they give and change."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 It mocks only the states that a policy's table names in `Cases.mocked`.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

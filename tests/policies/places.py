@@ -4,8 +4,6 @@ moto is in this process, and ministack a server of the tests. The environment mu
 `make test-node-engine`, `make test-sfn-local`, and `make test-aws` for the user's own AWS.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

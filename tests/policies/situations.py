@@ -1,7 +1,5 @@
 """What the tests of several policies share: colours, and tests about some policies."""
 
-from __future__ import annotations
-
 import pytest
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)

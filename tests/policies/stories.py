@@ -1,7 +1,5 @@
 """What happens to a key, which events arrive, and how each ends: the same on every engine."""
 
-from __future__ import annotations
-
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 

@@ -3,8 +3,6 @@
 `test_states` runs it through TestState.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

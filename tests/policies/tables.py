@@ -1,7 +1,5 @@
 """What the folders of the policies have: their tables, and whatever else has one name in each."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the ASL files and the template alone tell, beside what `inorder check` finds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

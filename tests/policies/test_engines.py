@@ -3,8 +3,6 @@
 `make test-node-engine`, `make test-sfn-local` and `make test-aws` name one. See docs/engines.md.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

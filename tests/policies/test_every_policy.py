@@ -1,7 +1,5 @@
 """What several policies do alike, with the real functions and conditional writes, on moto."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

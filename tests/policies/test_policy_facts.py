@@ -1,7 +1,5 @@
 """What statemachine/policies.toml says about the cost of an event is what happens."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable

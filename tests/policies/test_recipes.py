@@ -3,8 +3,6 @@
 `make test` runs the quick parts, and with NIGHT=1, as every night, `make prove`.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

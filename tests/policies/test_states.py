@@ -1,7 +1,5 @@
 """Each state of each policy alone, through the TestState API, as its policy's table says."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

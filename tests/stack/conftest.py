@@ -1,7 +1,5 @@
 """Stacks that `sam deploy` deploys to a local AWS, where functions are processes of their own."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

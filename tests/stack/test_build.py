@@ -4,8 +4,6 @@ The runtime is Python 3.13 on arm64, on Amazon Linux 2023 with glibc 2.34. This 
 neither, so the tests read what the packages need.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -1,7 +1,5 @@
 """A local AWS that `inorder up` starts, and what README tells a user to do with it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """The demonstration, as a user interrupts it; CI runs the whole of it."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Stacks are deployed with all options and other sources, updated in place, and deleted."""
 
-from __future__ import annotations
-
 import sys
 
 from inorder.aws.executions import wait_until

@@ -1,7 +1,5 @@
 """`inorder doctor` names what is wrong with a stack."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

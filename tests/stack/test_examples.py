@@ -1,7 +1,5 @@
 """The examples: an own function, and the application in a template of CDK."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The example of the fence alone: a slow function, a deletion, and what fails."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,7 +52,7 @@ fence = replace(fence, work=slow_work)
 def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
     """Start a local AWS that enforces the function's role, and tries again soon."""
     settings = {"AUTH": "true", "LAMBDA_ASYNC_RETRY_BASE_SECONDS": "0.1"}
-    with local_aws.running(tmp_path_factory.mktemp("local-aws"), settings=settings) as started:
+    with local_aws.start(tmp_path_factory.mktemp("local-aws"), settings=settings) as started:
         yield started
 
 

@@ -11,8 +11,6 @@ machine's role. `test_roles` has all actions of every role. Three differences fr
   not match the group itself. `test_roles` checks the two actions.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,7 +49,7 @@ def as_if_over_tls(request: Any, **_: Any) -> None:
 def workflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workflow]:
     """Deploy to a local AWS that enforces IAM; our key ``test`` is its root user."""
     folder = tmp_path_factory.mktemp("local-aws")
-    with local_aws.running(folder, None, WAIT_SCALE, {"AUTH": "true"}) as local:
+    with local_aws.start(folder, None, WAIT_SCALE, {"AUTH": "true"}) as local:
         local.session.events.register("before-send", as_if_over_tls)
         workflow = Workflow(local, deploy(local, "least", {}))
         for bucket in (workflow.stack.input_bucket, workflow.stack.output_bucket):

@@ -1,7 +1,5 @@
 """The wheels, installed outside the checkout: the commands on a stack, and the fence alone."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

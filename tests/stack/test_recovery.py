@@ -1,7 +1,5 @@
 """What becomes of an event that failed: it is retried, parked and redriven, or healed."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """`inorder try`, and the five minutes of docs/function.md, as a user types them."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -5,8 +5,6 @@
 This gets one. If none can be had, it prints a sentence: that TESTS did not run, and why.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Every S3 event of every test is built here, as EventBridge delivers it or as S3 itself does."""
 
-from __future__ import annotations
-
 import copy
 import json
 from typing import Any

@@ -4,8 +4,6 @@ ministack makes the calls of state machines within its process. So test and serv
 in which a file names the state, and another one says that a call has been stopped.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 A server of a test or of the comparison takes them over, and gives errors the names of AWS.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, NamedTuple

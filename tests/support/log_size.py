@@ -3,8 +3,6 @@
 https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html has the form.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -4,8 +4,6 @@ An update of moto may move any of them. So nothing else of the project touches t
 `tests/unit/test_private_parts.py` finds those that have moved.
 """
 
-from __future__ import annotations
-
 import functools
 import pkgutil
 from collections.abc import Callable

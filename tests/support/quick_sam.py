@@ -1,7 +1,5 @@
 """SAM in processes that have imported it already, which takes as long as half of a deployment."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -4,8 +4,6 @@ A reference to a resource becomes its logical ID, an attribute ``ID.Attribute``.
 CloudFormation's matter.
 """
 
-from __future__ import annotations
-
 import copy
 import re
 from functools import cache

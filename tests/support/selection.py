@@ -1,7 +1,5 @@
 """Which tests are about a policy? `pytest --policy NAME` runs only these."""
 
-from __future__ import annotations
-
 import pytest
 
 from inorder.model import policies

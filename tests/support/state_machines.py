@@ -1,7 +1,5 @@
 """State machines of ASL files on local engines."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Work that `in_time` does in tests. It imports little, so that its process starts quickly."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -261,4 +261,4 @@ def test_the_readme_has_the_dollars_of_the_bill() -> None:
     bills = {each.name: each.bill(month).dollars for each in cost.ways(LATEST)}
     fence, whole = (round(bills[name]) for name in ("fenced-function", "latest-wins"))
     text = (PROJECT / "README.md").read_text()
-    assert f"for {fence} instead of {whole} dollars for [five million events]" in text
+    assert f"cost {fence} dollars with it, and {whole} with all of this" in text

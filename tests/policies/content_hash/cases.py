@@ -1,7 +1,5 @@
 """The cases of content_hash.asl.json."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.policies import common, table

@@ -1,7 +1,5 @@
 """What content_hash promises, its scenarios and its mutants."""
 
-from __future__ import annotations
-
 import json
 
 from inorder import PROJECT

@@ -1,7 +1,5 @@
 """What content_hash.asl.json does with the real function, conditional writes and event bus."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

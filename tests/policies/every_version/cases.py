@@ -1,7 +1,5 @@
 """The cases of every_version.asl.json."""
 
-from __future__ import annotations
-
 from unittest.mock import ANY
 
 from tests.policies import common, table

@@ -1,7 +1,5 @@
 """What every_version promises, its scenarios and its mutants."""
 
-from __future__ import annotations
-
 from inorder import PROJECT
 from tests.proof.model.engine import StepResult, read
 from tests.proof.model.promise import Promise

@@ -1,7 +1,5 @@
 """How long a turn of every_version.asl.json lasts."""
 
-from __future__ import annotations
-
 import pytest
 
 from inorder.asl.lease import limits, longest

@@ -1,7 +1,5 @@
 """The cases of first_wins.asl.json."""
 
-from __future__ import annotations
-
 from tests.policies import common, table
 from tests.policies.common import refused
 from tests.policies.table import EXECUTION, Cases, Row, Write, item

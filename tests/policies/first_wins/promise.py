@@ -1,7 +1,5 @@
 """What first_wins promises, its scenarios and its mutants."""
 
-from __future__ import annotations
-
 from inorder import PROJECT
 from tests.proof.model.engine import StepResult
 from tests.proof.model.newest import KEY, Newest

@@ -1,7 +1,5 @@
 """What latest_wins promises (I1 to I5 of docs/proof.md), its scenarios and its mutants."""
 
-from __future__ import annotations
-
 from inorder import PROJECT
 from tests.proof.model.engine import StepResult, read
 from tests.proof.model.newest import Newest

@@ -1,7 +1,5 @@
 """What latest_wins.asl.json does with the real function and conditional writes."""
 
-from __future__ import annotations
-
 import json
 from threading import Event
 from typing import Any

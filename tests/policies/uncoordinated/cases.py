@@ -1,7 +1,5 @@
 """The cases of uncoordinated.asl.json."""
 
-from __future__ import annotations
-
 from tests.policies.table import CREATED, PROCESSED, Cases, Effect, answer
 
 CASES = Cases(

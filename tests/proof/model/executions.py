@@ -4,8 +4,6 @@ An execution pauses before each Task and each Wait. The states between are taken
 other execution can see what they do.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Lists everything that may happen next in a state: the adversary's moves and the executions'."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

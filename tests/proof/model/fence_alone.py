@@ -1,7 +1,5 @@
 """Searches the fence without a lock, as in examples/fence_alone: executions race for an output."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

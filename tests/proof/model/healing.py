@@ -4,8 +4,6 @@ Both take a time, and the search has none. So an event that is retried is as man
 has attempts, and a sweep comes two days after everything else.
 """
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from functools import cache

@@ -1,7 +1,5 @@
 """What all policies promise whose function keeps the newest output."""
 
-from __future__ import annotations
-
 from tests.proof.model.promise import Promise
 from tests.proof.model.scenario import INVALID
 from tests.proof.model.state import Run, State, Stored

@@ -1,7 +1,5 @@
 """What every policy promises. Each policy has a subclass, with its ASL file."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """What happens to one object, and how often the adversary may act."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, fields
 from itertools import product

@@ -3,8 +3,6 @@
 A policy's `Promise` says what must hold in each state; `Explorer` lists the moves.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections import defaultdict
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ The tables of the policies, the fence's tests and `inorder check` find every sma
 broken here shows that the search finds each kind of violation.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from typing import NamedTuple

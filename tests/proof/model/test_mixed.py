@@ -4,8 +4,6 @@ After a change, what runs goes on under the policy before. Only latest-wins and 
 records; all others share outputs, which the fence orders whoever writes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace

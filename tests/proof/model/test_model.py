@@ -1,7 +1,5 @@
 """Searches every interleaving of the shipped state machines and functions, and of broken ones."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.policies.tables import each_has

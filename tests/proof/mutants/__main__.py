@@ -1,7 +1,5 @@
 """Tries all mutants of the given policies and functions: `make mutants`."""
 
-from __future__ import annotations
-
 import sys
 
 import click

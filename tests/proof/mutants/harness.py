@@ -4,8 +4,6 @@ A mutant is in place before the tests are imported, so a constant may be changed
 imported once: this process runs the tests without a mutant, and is then copied for each mutant.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import resource

@@ -1,7 +1,5 @@
 """Makes mutants of a state machine: each lacks one thing, or has one thing changed."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import itertools

@@ -1,7 +1,5 @@
 """Breaks the ASL files: each mutant is one small change of one state."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext

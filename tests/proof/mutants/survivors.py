@@ -1,8 +1,6 @@
 """The mutants that no test kills, each with the reason."""
 # ruff: noqa: E501 - a name is one line
 
-from __future__ import annotations
-
 from tests.policies.tables import TABLES
 
 _INSTANT = "it makes no difference on which side the one instant counts"

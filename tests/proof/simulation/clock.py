@@ -1,7 +1,5 @@
 """Virtual time, and what becomes of a call to a service: it is done, fails, or has no answer."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable

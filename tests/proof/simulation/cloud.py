@@ -1,7 +1,5 @@
 """The deployed stack of a policy, in virtual time: what the template has, wired as it is there."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections import Counter

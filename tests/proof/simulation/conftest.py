@@ -1,7 +1,5 @@
 """What the tests of bursts and outages share: a workload, and the promise."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter, defaultdict
 

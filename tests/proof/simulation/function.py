@@ -1,7 +1,5 @@
 """Lambda functions: a concurrency, and the shipped code with the simulated time and services."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

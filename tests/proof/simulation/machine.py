@@ -4,8 +4,6 @@ Each state is compiled once. A path that leads nowhere ends an execution, as on 
 attribute for DynamoDB that is no string: States.Runtime, which no Catch handles.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Generator, Iterator

@@ -1,7 +1,5 @@
 """SQS, the event source mapping that reads it, and the deliveries of EventBridge."""
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 And delay: how soon the newest event follows the one that blocked it, and what its waiting costs.
 """
 
-from __future__ import annotations
-
 from statistics import median, quantiles
 from unittest.mock import patch
 

@@ -1,7 +1,5 @@
 """Random deaths: executions die anywhere, one event's several times, while the policy changes."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -3,8 +3,6 @@
 And patience: for how long an event is tried again, and that nobody has to wait for it.
 """
 
-from __future__ import annotations
-
 import random
 from itertools import combinations, cycle, product
 

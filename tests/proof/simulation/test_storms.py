@@ -1,7 +1,5 @@
 """No storms: what is tried again is bounded in number and rate, and ends."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

@@ -6,8 +6,6 @@ threads. They sleep in a time that goes on only while all of them sleep, so the 
 decides nothing.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import threading
