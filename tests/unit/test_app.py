@@ -69,13 +69,16 @@ def test_rejection_is_answered_logged_and_counted(
         settings = {"MAXIMUM_PIXELS": 10**7, "SLOW_SECONDS": 0.2, "WORK_SECONDS": 0.1}
     for name, value in settings.items():
         monkeypatch.setattr(aws.app, name, value)
-    answer = aws.handle({"event": aws.upload("x.png", content), "fence": "newest"})
+    event = aws.upload("x.png", content)
+    event["detail"]["object"]["version-id"] = ""  # of a bucket without versions
+    answer = aws.handle({"event": event, "fence": "newest"})
     assert answer.keys() == {"outcome", "error", "cause", "expires_at"}
     assert (answer["outcome"], answer["error"]) == ("Rejected", error)
     assert cause in answer["cause"]
     assert aws.outputs() == []
     log, metric = lines()
     assert (log["level"], log["cause"]) == ("WARNING", answer["cause"])
+    assert log["version_id"] is None
     assert metric[error] == [1.0]
 
 
