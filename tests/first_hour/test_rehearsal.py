@@ -124,6 +124,7 @@ STATES = [{"MetricName": f"Executions{n}", "Dimensions": OF_TRIAL} for n in ("St
 OF_LOG = [{"MetricName": "Outcomes"}, {"MetricName": "FailedExecutions"}]
 ALARMS = [{"AlarmName": f"{n}Alarm"} for n in ("EventParked", "ExecutionsFailed")]
 ANSWERS: dict[str, dict[str, Any]] = {  # of AWS, as expected
+    "GetServiceQuota": {"Quota": {"Value": 1500.0}},
     "ValidateStateMachineDefinition": {"result": "OK", "diagnostics": []},
     "FilterLogEvents": {"events": [ENTRY]},
     "ListMetrics": {"Metrics": STATES + OF_LOG},
@@ -133,6 +134,10 @@ ANSWERS: dict[str, dict[str, Any]] = {  # of AWS, as expected
     "GetQueueAttributes": {"Attributes": {"ApproximateNumberOfMessages": "1"}},
 }
 OTHERWISE: dict[str, dict[str, Any]] = {
+    "quotas": {
+        "GetServiceQuota": {"Error": {"Code": "NoSuchResourceException"}},
+        "GetAWSDefaultServiceQuota": {"Quota": {"Value": 5.0}},
+    },
     "definitions": {"ValidateStateMachineDefinition": {"result": "FAIL", "diagnostics": [WRONG]}},
     "log": {"FilterLogEvents": {"events": [ENTRY, ENTRY]}},
     "metrics": {"ListMetrics": {"Metrics": STATES[:1] + OF_LOG}},
@@ -157,6 +162,8 @@ class Modelled(Trial):
 
     def answered(self, model: Any, **_: Any) -> Any:
         answer = self.answers.get(model.name, {})
+        if "Error" in answer:
+            return Mock(status_code=400), answer
         if model.output_shape:
             found = ParamValidator().validate(answer, model.output_shape)
             assert not found.has_errors(), found.generate_report()
