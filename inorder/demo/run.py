@@ -28,6 +28,7 @@ from inorder_fence.fenced_output import output_key
 from invert_image.inversion import invert
 
 UNCOORDINATED = policies.uncoordinated()  # to compare with
+GAP_SECONDS = 1.0  # between an old picture and the new one over it
 # A concurrent invocation is a process of some 80 MB locally, which takes a second or two to start.
 # With coordination, of all executions of a key only one invokes; the others wait.
 EXECUTIONS_AT_ONCE = {"off": 10, "on": 12}
@@ -48,8 +49,6 @@ class PictureRun:
 
     While `executions_at_once` run, no key is begun and no event is delivered again.
     """
-
-    gap_seconds = 1.0  # between an old picture and the new one over it
 
     def __init__(
         self,
@@ -131,11 +130,11 @@ class PictureRun:
     def _upload(self, pair: PicturePair, advance: Callable[[], None]) -> None:
         with self._queue:  # one key at a time waits until it may start
             self._wait_for_room()
-            self.put(pair.key, pair.old + self._marks.get(pair.key, b""))
+            self._put(pair.key, pair.old + self._marks.get(pair.key, b""))
             time.sleep(PAUSE_SECONDS)
         advance()
-        time.sleep(self.gap_seconds)
-        self.put(pair.key, pair.new)
+        time.sleep(GAP_SECONDS)
+        self._put(pair.key, pair.new)
         advance()
         self._delivered[pair.key].wait()
 
@@ -147,8 +146,7 @@ class PictureRun:
 
         wait_until(has_room, PATIENCE_SECONDS, "executions to end")
 
-    def put(self, key: str, content: bytes) -> None:
-        """Upload an object, for which the rule starts an execution."""
+    def _put(self, key: str, content: bytes) -> None:
         self._s3.put_object(Bucket=self._stack.input_bucket, Key=key, Body=content)
 
     def _output(self, pair: PicturePair) -> FinalOutput:
