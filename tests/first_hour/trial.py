@@ -90,16 +90,6 @@ class Trial:
             self.took[each] = time.monotonic() - began
         self.is_deployed = True
 
-    def _parameters(self, companion: str) -> dict[str, str]:
-        bucket = self.stack.input_bucket
-        if companion == "records":
-            return {"RecordsSourceArns": f"arn:aws:s3:::{bucket},{self.work['TopicArn']}"}
-        if companion == "long_work":
-            work = {name: self.work[name] for name in ("WorkStateMachineArn", "OutputBucketName")}
-            work |= {"InputBucketName": bucket, "KeyPrefix": LONG_PREFIX}
-            return work | {"StopsOutdatedWork": "true"}
-        return {}
-
     def deploy_main(self, **parameters: str) -> None:
         """Deploy the stack, or change parameters of it."""
         self._given |= parameters
@@ -114,7 +104,9 @@ class Trial:
         self.aws = Connection(self.name, self.local)
 
     def _deploy_companion(self, name: str, **parameters: str) -> None:
-        parameters |= self._parameters(name)
+        # SAM leaves out those that a template does not have.
+        parameters |= self.work | {"InputBucketName": self.stack.input_bucket}
+        parameters |= {"KeyPrefix": LONG_PREFIX, "StopsOutdatedWork": "true"}
         if self.local:
             template = PROJECT / "stacks" / name / "template.yaml"
             given = {"StackName": self.name, **parameters}
