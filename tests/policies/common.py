@@ -267,7 +267,7 @@ def outcomes(data: Data, *names: str) -> list[Effect]:
     return [Effect(name, data, {"outcome": name} | told | more.get(name, {})) for name in names]
 
 
-def rejections(data: Data) -> list[Effect]:
+def rejections(data: Data, *keeps: str) -> list[Effect]:
     rejected = data | {"inversion": answer(REJECTED)}
     reason = {"Error": REJECTED["error"], "Cause": REJECTED["cause"], "rejected": True}
     odd = data | {"inversion": answer(None)}
@@ -282,7 +282,7 @@ def rejections(data: Data) -> list[Effect]:
         )
         for expires_at, parts in (("0123456789", 0), ("", 0), ("1a2", 1), ("-1", 1), ("1.5,6", 2))
     ]
-    ids = ("object_key", "event_id", "record_id", "sequencer", "lock_token", "recorded")
+    ids = ("object_key", "record_id", "sequencer", "lock_token", *keeps)
     kept = {name: data[name] for name in ids if name in data}
     if "expires_at" not in data:  # only the record of a parked event needs it
         parked = kept | {"expires_at": str(NEVER), "fault": UNKNOWN_RESULT}

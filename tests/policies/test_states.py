@@ -139,7 +139,8 @@ def test_each_conditional_write_changes_only_the_records_that_it_may(
     )
     parameters = STATES[policy][state]["Parameters"]
     id_path = parameters.get("Key", parameters.get("Item"))["id"]["S.$"]
-    key = {"id": TABLES[policy].data[id_path.removeprefix("$.")]}
+    named = [TABLES[policy].data[each] for each in re.findall(r"\$\.(\w+)", id_path)]
+    key = {"id": (id_path.split("'")[1] if "'" in id_path else "{}").format(*named)}
     for write in (each for each in TABLES[policy].writes if each.state == state):
         created.delete_item(Key=key)
         if write.before is not None:

@@ -16,7 +16,7 @@ ODD = r"a/b#c@d e%20é😀%s{}'\\.png"
 IDS = {
     "object_key.$": lambda key, _: key,
     "record_id.$": lambda key, _: records.first_id(key),
-    "event_id.$": records.event_id,
+    "S.$": records.event_id,
 }
 PARAMETERS = [
     (f"{policy}: {name}", state.get("Parameters", {}))
@@ -24,10 +24,11 @@ PARAMETERS = [
     for name, state in definition(policy)["States"].items()
 ]
 FORMATS = [
-    pytest.param(field, parameters[field], id=f"{place}: {field}")
+    pytest.param(field, made[field], id=f"{place}: {field}")
     for place, parameters in PARAMETERS
+    for made in (parameters, parameters.get("Key", parameters.get("Item", {})).get("id", {}))
     for field in IDS
-    if str(parameters.get(field)).startswith("States.Format(")
+    if str(made.get(field)).startswith("States.Format(")
 ]
 SENT = [
     pytest.param(parameters["MessageBody"], id=place)
@@ -36,14 +37,14 @@ SENT = [
 ]
 
 
-def formatted(intrinsic: str, event: dict[str, Any]) -> str:
-    """Evaluate a States.Format whose arguments are fields of the execution's input."""
+def formatted(intrinsic: str, data: dict[str, Any]) -> str:
+    """Evaluate a States.Format whose arguments are in the data or the execution's input."""
     call = re.fullmatch(r"States\.Format\('([^']*)', (.*)\)", intrinsic)
     assert call
     text, *others = call[1].split("{}")
     for path, other in zip(call[2].split(", "), others, strict=True):
-        value: Any = event
-        for plain, quoted in re.findall(r"\.(\w+)|\['([\w-]+)'\]", path.partition("Input")[2]):
+        value: Any = data
+        for plain, quoted in re.findall(r"\.(\w+)|\['([\w-]+)'\]", path.split("Input")[-1]):
             value = value[plain or quoted]
         text += value + other
     return text
@@ -56,7 +57,8 @@ def test_a_state_machine_names_a_record_as_the_module_does(field: str, intrinsic
     key = records.object_key_of(event)
     assert key == records.object_key("input", ODD, version)
     assert records.object_key("input", ODD, "") == records.object_key("input", ODD)
-    assert formatted(intrinsic, event) == IDS[field](key, "0A")
+    data = event | {"object_key": key, "sequencer": "0A"}
+    assert formatted(intrinsic, data) == IDS[field](key, "0A")
 
 
 def test_the_ids_of_all_kinds_of_records_are_compared() -> None:

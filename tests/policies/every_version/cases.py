@@ -6,20 +6,19 @@ from unittest.mock import ANY
 
 from tests.policies import common, table
 from tests.policies.common import adds, refused
-from tests.policies.table import EXECUTION, Cases, Data, Row, Write, answer, item
+from tests.policies.table import EXECUTION, Cases, Data, Effect, Row, Write, answer, item
 
 LIMITS = common.limits_of(__name__)
 NO_WAITER = {"sequencer": "", "clear_at_poll": 0}
 OLDER_WATCHED = {"sequencer": "0A", "clear_at_poll": LIMITS["turn_polls"] + 1}
 DATA = common.waiter_data(LIMITS) | {
-    "event_id": "event:b/k@0B",
+    "unrecorded": {"is_recorded": True},
     "record": item(lock_token="theirs", oldest_waiting="0A"),
     "watched_waiter": OLDER_WATCHED,
     "inversion": table.answer(table.PROCESSED)
     | {"Item": {"status": {"S": "DONE"}, "expires_at": {"N": "1"}}},
-    "recorded": {"is_written": True},
 }
-
+NOT_RECORDED = DATA | {"unrecorded": common.UNRECORDED}
 NOTHING_SEEN = DATA | {"watched_lock": common.NO_LOCK, "watched_waiter": NO_WAITER}
 LOCKED, OLDER, MINE = {"lock_token": "theirs"}, {"oldest_waiting": "0A"}, {"oldest_waiting": "0B"}
 LOCK_WATCHED = {"watched_lock": DATA["watched_lock"]}
@@ -46,7 +45,7 @@ CHOICES = [
     Row("Event Done?", event_record(status={"S": "IN_PROGRESS"}), "Invert Image"),
     Row("Event Done?", event_record(status={"S": "FAILED"}, expires_at={"N": "1"}), "Invert Image"),
     Row("Event Done?", event_record(status={"S": "DONE"}, expires_at={"N": "1"}), "Skip Duplicate"),
-    *common.first_poll(DATA, "Record Oldest Waiter"),
+    *common.first_poll(DATA, "Record Oldest Waiter", first="First Poll"),
     judged("Give Up Waiting", {}, poll=GIVE_UP),
     judged("Give Up Waiting", LOCKED, LOCK_WATCHED, poll=GIVE_UP),
     Row("Key State?", common.without("record", NOTHING_SEEN), "Record Oldest Waiter"),
@@ -67,8 +66,10 @@ CHOICES = [
     judged("Record Oldest Waiter", OLDER, WAITER_WATCHED, poll=TURN_OVER - 1),
     judged("Clear Dead Waiter", OLDER, WAITER_WATCHED, poll=TURN_OVER),
     *common.attempts(DATA),
-    Row("Event Recorded?", {"recorded": {}}, "Release Failed Key"),
-    Row("Event Recorded?", {}, "Retried Later?"),
+    Row("Attempt Again?", common.without("polls", DATA), "Renew Lock"),
+    Row("Attempt Again?", common.without("polls", DATA) | {"renewal": {}}, "Retry Event"),
+    Row("Event Recorded?", DATA, "Release Failed Key"),
+    Row("Event Recorded?", NOT_RECORDED, "Retried Later?"),
     *common.SENT,
     *common.answers(processed="Mark Event Done", superseded="Mark Event Done"),
     *(
@@ -83,7 +84,7 @@ FLOW = {
     f"{common.CLAIM_FAILED}: Retry Event",
     "Claim Key": "Written: Read Event Record; ConditionFailed Busy TimedOut: First Poll?",
     "Read Event Record": f"Found NoRecord: Event Done?; {common.WRITE_FAILED}: Retry Event",
-    "Wait For Turn": "Count Poll",
+    **dict.fromkeys(["First Poll", "Wait For Turn"], "Count Poll"),
     **common.polls("Record Oldest Waiter", attempts="Busy TimedOut"),
     "Record Oldest Waiter": "Written ConditionFailed Busy TimedOut: Wait For Turn",
     "Watch Oldest Waiter": "Record Oldest Waiter",
@@ -99,13 +100,16 @@ FLOW = {
     **common.ends("Superseded"),
 }
 
-START = common.WAITER_START | {"watched_waiter": NO_WAITER}
+START = {each: common.WAITER_START[each] for each in ("lock_token", "expires_at", "unrecorded")}
+STARTED_DATA = {"object_key": "b/k", "sequencer": "0B"} | START | {"lock_token": "mine"}
+FIRST = {"polls": 0, "watched_lock": common.NO_LOCK, "watched_waiter": NO_WAITER}
 
 OUTPUTS = [
-    *common.prepared(START, event_id="event:{key}@{sequencer}"),
-    adds("Record Event", DATA, "Written", recorded={"is_written": True}),
+    *common.prepared(START),
+    adds("Record Event", NOT_RECORDED, "Written", unrecorded=DATA["unrecorded"]),
+    Effect("First Poll", STARTED_DATA, STARTED_DATA | FIRST),
     adds("Skip Duplicate", DATA, inversion=answer({"outcome": "Duplicate", "expires_at": "1"})),
-    *common.waiter_outputs(DATA, "unrecorded"),
+    *common.waiter_outputs(DATA),
     adds(
         "Watch Oldest Waiter",
         NOTHING_SEEN | {"polls": 7},
@@ -115,7 +119,7 @@ OUTPUTS = [
     # What an earlier watch left is replaced.
     adds("Clear Dead Waiter", DATA, "Written", watched_waiter=NO_WAITER),
     adds("Read Event Record", DATA, "Found", inversion=table.RESPONSES["Found"]["Return"]),
-    *common.rejections(DATA),
+    *common.rejections(DATA, "unrecorded"),
     *common.handed_over(DATA),
     *common.outcomes(DATA, "Processed", "Duplicate", "Superseded", "Retrying"),
 ]

@@ -33,12 +33,6 @@ class EveryVersion(Promise):
         name = self.scenario.version(event)
         return f"out-k/{name if self.scenario.is_named(event) else self.scenario.sequencer(event)}"
 
-    def ids(self, run: Run) -> dict[str, str]:
-        return {"object_key": self.run_key(run), "event_id": self.event_id(run)}
-
-    def event_id(self, run: Run) -> str:
-        return f"event:{self.run_key(run)}@{self.sequencer(run)}"
-
     def steps(self, state: State, run: Run, item: str | None, step: StepResult) -> str | None:
         sequencer = self.sequencer(run)
         if run.state == "Claim Key" and step.following == "First Poll?":
@@ -151,7 +145,7 @@ class EveryVersion(Promise):
     def ends(self, state: State, run: Run) -> str | None:
         if wrong := super().ends(state, run):
             return wrong
-        record = dict(state.items).get(self.event_id(run))
+        record = dict(state.items).get(self.record_key(run.event))
         alone = run.event not in {other.event for other in state.runs}
         failed = attribute(record, "status") == "FAILED" or self.is_disturbed(state)
         if run.state == "Parked" and alone and not failed:
@@ -225,8 +219,8 @@ LOCK, WAITER = '{"lock_token": {"S": "left behind"}}', '{"oldest_waiting": {"S":
 LEFT = tuple(Scenario((1,), item=item) for item in (LOCK, WAITER))
 LEFT_FOR_TWO = tuple(Scenario((1, 2), item=item) for item in (LOCK, WAITER))
 BROKEN = breakages("""
-    event:{}/{}@{} => event:{}/{}{}
-        1: I3: 1a works under another event's IDs
+    event:{}@{} => event:{}{}
+        1: I4: 1a ends in Processed, and its record is not DONE
     OR #status <> :done => OR #status = :done
         1 crashes=1 faults=1: I4: 1b ends in Duplicate, which is not true
     "Next": "Skip Duplicate" => "Next": "Invert Image"

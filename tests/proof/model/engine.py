@@ -311,9 +311,8 @@ class Engine:
         """Give the ID of the record that a state reads or writes."""
         parameters = self.states[name]["Parameters"]
         path = (parameters.get("Key") or parameters["Item"])["id"]["S.$"]
-        key: str = find(path.rpartition(" ")[2].rstrip(")"), read(data))
-        # A recipe has a second record of each key.
-        return path.split("'")[1].replace("{}", key) if path.startswith("States.Format") else key
+        named: list[str] = [find(each, read(data)) for each in re.findall(r"\$[^,)]+", path)]
+        return (path.split("'")[1] if path.startswith("States.Format(") else "{}").format(*named)
 
     def sweep(self, items: Items) -> Swept:
         return sweep(self._sweep, items)
